@@ -213,10 +213,7 @@ impl SpentRow {
     /// The row of the team that a line begins with.
     pub fn new(own: Spent, line: &Line) -> Self {
         let above = line.iter().skip(1).map(|(team, _)| team.clone());
-        Self {
-            own,
-            above: Some(above.collect()),
-        }
+        Self { own, above: Some(above.collect()) }
     }
 }
 
@@ -341,14 +338,9 @@ impl Ledger {
         });
         let mut settled = Settled::default();
         if reservation.limits_tasks() && cost != Spent::default() {
-            let tasks: Vec<TaskId> = reservation
-                .tasks
-                .iter()
-                .map(|above| above.task.clone())
-                .collect();
-            settled.task = accounts
-                .charge(&tasks, cost)
-                .map(|spent| Cost { tasks, spent });
+            let tasks: Vec<TaskId> =
+                reservation.tasks.iter().map(|above| above.task.clone()).collect();
+            settled.task = accounts.charge(&tasks, cost).map(|spent| Cost { tasks, spent });
         }
         if accounts.day != reservation.day.number {
             return settled;
@@ -373,11 +365,7 @@ impl Ledger {
     pub fn recover_task(&self, cost: &Cost) {
         let mut accounts = self.accounts();
         for task in &cost.tasks {
-            accounts
-                .tasks
-                .entry(task.clone())
-                .or_default()
-                .add(cost.spent);
+            accounts.tasks.entry(task.clone()).or_default().add(cost.spent);
         }
         accounts.charge(&cost.tasks, cost.spent);
     }
@@ -433,9 +421,7 @@ impl Ledger {
     pub fn raise(&self, request: &Request, day: Day) -> u32 {
         let mut accounts = self.accounts();
         accounts.turn_to(day);
-        accounts
-            .asked
-            .remove(&(request.team.clone(), request.task.clone()));
+        accounts.asked.remove(&(request.team.clone(), request.task.clone()));
         if let Some(task) = &request.task {
             *accounts.raised_tasks.entry(task.clone()).or_default() += 1;
         }
@@ -478,10 +464,7 @@ impl Ledger {
         *tally += Tally::of(usage, 1);
         let tally = *tally;
         let account = accounts.teams.get(&caller.team);
-        Some((
-            tally,
-            account.map_or_else(|| tally.spent(), |account| account.own),
-        ))
+        Some((tally, account.map_or_else(|| tally.spent(), |account| account.own)))
     }
 
     /// The same, as a former process noted it.
@@ -495,11 +478,7 @@ impl Ledger {
     pub fn drawn(&self, team: &TeamName, day: Day) -> Spent {
         let mut accounts = self.accounts();
         accounts.turn_to(day);
-        accounts
-            .teams
-            .get(team)
-            .map(|account| account.drawn)
-            .unwrap_or_default()
+        accounts.teams.get(team).map(|account| account.drawn).unwrap_or_default()
     }
 
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
@@ -510,9 +489,7 @@ impl Ledger {
 impl Reservation {
     /// Some team of its line limits what a task may cost.
     fn limits_tasks(&self) -> bool {
-        self.line
-            .iter()
-            .any(|(_, caps)| caps.usd_per_task.is_some())
+        self.line.iter().any(|(_, caps)| caps.usd_per_task.is_some())
     }
 }
 
@@ -545,13 +522,7 @@ impl Accounts {
         let account = self.teams.get(team).copied().unwrap_or_default();
         let times = f64::from(account.raised + 1);
         let overdrawn = |what: String, until| {
-            Err(Overdrawn {
-                team: team.clone(),
-                what,
-                until,
-                day: day.number,
-                task: None,
-            })
+            Err(Overdrawn { team: team.clone(), what, until, day: day.number, task: None })
         };
         if let Some(cap) = caps.usd_per_day
             && account.drawn.usd + estimate.usd > cap * times

@@ -75,9 +75,7 @@ fn is_plugin_key(key: &str) -> bool {
         && key.starts_with(|first: char| first.is_ascii_lowercase())
         && key.split('-').all(|word| {
             !word.is_empty()
-                && word
-                    .bytes()
-                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+                && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         })
 }
 
@@ -107,33 +105,20 @@ mod tests {
 
             assert_eq!(read.to_string(), name);
             assert_eq!(serde_json::to_value(&read).unwrap(), name);
-            assert_eq!(
-                serde_json::from_value::<ChannelType>(name.into()).unwrap(),
-                read
-            );
+            assert_eq!(serde_json::from_value::<ChannelType>(name.into()).unwrap(), read);
         }
     }
 
     /// CH-02
     #[test]
     fn any_other_name_is_refused_with_those_there_are() {
-        for name in [
-            "",
-            "WS",
-            "slack",
-            "plugin.",
-            "plugin.x",
-            "plugin.A",
-            "plugin.a--b",
-            "plugin.a.b",
-        ] {
+        for name in
+            ["", "WS", "slack", "plugin.", "plugin.x", "plugin.A", "plugin.a--b", "plugin.a.b"]
+        {
             let error = name.parse::<ChannelType>().unwrap_err().to_string();
 
             assert!(error.contains(&format!("`{name}`")), "{error}");
-            assert!(
-                error.contains("`ws`, `discord`, `cli`, `api` and `plugin.<key>`"),
-                "{error}"
-            );
+            assert!(error.contains("`ws`, `discord`, `cli`, `api` and `plugin.<key>`"), "{error}");
         }
     }
 }

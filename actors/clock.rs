@@ -68,11 +68,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 

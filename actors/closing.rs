@@ -47,15 +47,7 @@ pub(crate) fn close(
     ids: &Ids,
     view: &OrgView,
 ) -> Closed {
-    close_turn(
-        task,
-        Label::Trusted,
-        outcome,
-        first_words,
-        joined,
-        ids,
-        view,
-    )
+    close_turn(task, Label::Trusted, outcome, first_words, joined, ids, view)
 }
 
 /// The same at the end of a turn, whose words are believed as far as all that it had read.
@@ -73,11 +65,7 @@ pub(crate) fn close_turn(
     let mut writes = Writes::new();
     if let Some(source) = task.source.clone() {
         let at = outcome.finished_at;
-        let frame = |body| Frame {
-            topic: source.topic.clone(),
-            ts: at,
-            body,
-        };
+        let frame = |body| Frame { topic: source.topic.clone(), ts: at, body };
         if let Some(message) = &source.message {
             if !task.acked {
                 let ack = ack(task, message, first_words, 0);
@@ -122,11 +110,7 @@ pub(crate) fn close_turn(
     task.lease = None;
     task.parked = None;
     task.outcome = Some(outcome);
-    Closed {
-        writes: writes.finished(task),
-        follow_up,
-        told,
-    }
+    Closed { writes: writes.finished(task), follow_up, told }
 }
 
 /// Whether what was said belongs to the conversation of the channel.
@@ -139,11 +123,7 @@ fn dead(task: &Task, outcome: &Outcome, ids: &Ids) -> Notice {
         id: ids.notice(),
         kind: NoticeKind::DeadTask,
         team: Some(task.lane.team.clone()),
-        text: format!(
-            "A task of team {} was given up: {}",
-            task.lane.team,
-            explanation(outcome)
-        ),
+        text: format!("A task of team {} was given up: {}", task.lane.team, explanation(outcome)),
         refs: vec![task.id.to_string()],
         at: outcome.finished_at,
         read: false,

@@ -160,12 +160,7 @@ pub struct EngineFailure {
 impl EngineFailure {
     /// A failure that says no more than that.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            retry_after: None,
-            answered: false,
-        }
+        Self { code, message: message.into(), retry_after: None, answered: false }
     }
 }
 

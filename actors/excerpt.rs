@@ -107,10 +107,7 @@ mod tests {
     #[test]
     fn a_cut_says_how_much_is_missing_and_where_it_is() {
         assert_eq!(excerpt("abc", 3, "there"), "abc");
-        assert_eq!(
-            excerpt("abcé", 3, "there"),
-            "abc … [1 more character: there]"
-        );
+        assert_eq!(excerpt("abcé", 3, "there"), "abc … [1 more character: there]");
         assert_eq!(
             excerpt("äbcdé", 2, &of_task(&"task-1".into())),
             "äb … [3 more characters: `hivewright tasks show task-1`]"
@@ -132,10 +129,7 @@ mod tests {
     #[test]
     fn a_framed_text_takes_no_more_bytes_than_it_may() {
         assert_eq!(framed("abc", 3, "x"), ("abc".to_owned(), false));
-        assert_eq!(
-            framed("\"\"\"", 5, "x"),
-            ("\"\" … [1 more character: x]".to_owned(), true)
-        );
+        assert_eq!(framed("\"\"\"", 5, "x"), ("\"\" … [1 more character: x]".to_owned(), true));
     }
 
     proptest! {

@@ -267,11 +267,7 @@ pub struct Compaction {
 impl Compaction {
     /// For a person.
     pub fn words(&self) -> String {
-        let Self {
-            tokens_before,
-            tokens_after,
-            ..
-        } = self;
+        let Self { tokens_before, tokens_after, .. } = self;
         let done = match self.summary {
             Some(_) => "Earlier parts of the conversation were summarised",
             None => "Long results of earlier steps were left out",

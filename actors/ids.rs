@@ -153,10 +153,7 @@ pub struct TeamKey {
 impl TeamKey {
     /// The first team of a name.
     pub fn first(name: impl Into<TeamName>) -> Self {
-        Self {
-            name: name.into(),
-            generation: 1,
-        }
+        Self { name: name.into(), generation: 1 }
     }
 }
 
@@ -215,10 +212,7 @@ impl Ids {
 
     /// A new task.
     pub fn task(&self) -> TaskId {
-        let number = self
-            .last_task
-            .fetch_add(1, Ordering::Relaxed)
-            .wrapping_add(1);
+        let number = self.last_task.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         format!("task-{number:016x}").into()
     }
 
@@ -244,12 +238,7 @@ impl Ids {
 
     /// A new WebSocket channel.
     pub fn websocket_channel(&self) -> ChannelId {
-        format!(
-            "ws:{:016x}{:016x}",
-            self.entropy.bits(),
-            self.entropy.bits()
-        )
-        .into()
+        format!("ws:{:016x}{:016x}", self.entropy.bits(), self.entropy.bits()).into()
     }
 
     /// A new approval.

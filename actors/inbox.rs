@@ -89,10 +89,7 @@ pub fn show(events: &[InboxEvent], can_read: bool) -> Shown {
         0 => String::new(),
         left => format!("({left} more wait for the next turn.)\n"),
     };
-    shown.text = format!(
-        "--- Since your last turn ---\n{}{rest}--- End ---\n\n",
-        shown.text
-    );
+    shown.text = format!("--- Since your last turn ---\n{}{rest}--- End ---\n\n", shown.text);
     shown
 }
 

@@ -145,11 +145,7 @@ pub struct Brief {
 
 impl From<&Notice> for Brief {
     fn from(notice: &Notice) -> Self {
-        Self {
-            at: notice.at,
-            says: notice.says(),
-            read: notice.read,
-        }
+        Self { at: notice.at, says: notice.says(), read: notice.read }
     }
 }
 
@@ -186,10 +182,7 @@ impl Name {
     /// Reads one as it was written.
     pub fn parse(text: &str) -> Option<Self> {
         let (says, at) = text.split_once('.')?;
-        Some(Self {
-            says: u64::from_str_radix(says, 16).ok()?,
-            at: Timestamp(at.parse().ok()?),
-        })
+        Some(Self { says: u64::from_str_radix(says, 16).ok()?, at: Timestamp(at.parse().ok()?) })
     }
 
     /// A notice belongs to the group.
@@ -210,13 +203,8 @@ pub fn groups(mut briefs: Vec<Brief>, visit: &mut dyn FnMut(Group)) {
     let mut growing: HashMap<u64, Group> = HashMap::new();
     let mut swept = Timestamp::default();
     for brief in briefs {
-        let fresh = Group {
-            says: brief.says,
-            at: brief.at,
-            last_at: brief.at,
-            read: brief.read,
-            count: 1,
-        };
+        let fresh =
+            Group { says: brief.says, at: brief.at, last_at: brief.at, read: brief.read, count: 1 };
         match growing.get_mut(&brief.says) {
             Some(group) if brief.at.since(group.at) < SAME => {
                 group.last_at = brief.at;
@@ -311,11 +299,7 @@ mod tests {
         let ids = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
             gathered,
-            [
-                (ids(&["d"]), false, 1),
-                (ids(&["b"]), false, 1),
-                (ids(&["a", "c"]), false, 2)
-            ]
+            [(ids(&["d"]), false, 1), (ids(&["b"]), false, 1), (ids(&["a", "c"]), false, 2)]
         );
     }
 }

@@ -141,11 +141,7 @@ fn consequence(damage: &Damage, at: Timestamp) -> Writes {
                     .to_owned(),
             )
         };
-        let frame = Frame {
-            topic: None,
-            ts: at,
-            body: Body::Error(lost),
-        };
+        let frame = Frame { topic: None, ts: at, body: Body::Error(lost) };
         return Writes::new()
             .decided(&channel, &message)
             .forget_message(&channel, &message)
@@ -190,29 +186,14 @@ pub(crate) fn open_tasks(
 
 /// A task whose record is damaged, with every field that can still be read.
 fn lost_task(storage: &dyn Storage, key: &[u8], id: &TaskId) -> Result<Task, StorageError> {
-    let lane = Lane {
-        team: MAIN.into(),
-        topic: None,
-    };
-    let blank = Task::new(
-        id.clone(),
-        lane,
-        String::new(),
-        String::new(),
-        Timestamp::default(),
-    );
+    let lane = Lane { team: MAIN.into(), topic: None };
+    let blank = Task::new(id.clone(), lane, String::new(), String::new(), Timestamp::default());
     let held = storage.salvage(key).unwrap_or_default();
     let mut task = salvaged(&blank, &String::from_utf8_lossy(&held));
     if task.source.is_none() {
         task.source = source_of(storage, id)?;
     }
-    Ok(Task {
-        id: id.clone(),
-        lease: None,
-        parked: None,
-        outcome: None,
-        ..task
-    })
+    Ok(Task { id: id.clone(), lease: None, parked: None, outcome: None, ..task })
 }
 
 /// Puts every field that can be read alone into a row. In JSON a name in quotes with a colon after it stands
@@ -255,26 +236,17 @@ fn next_field(text: &str) -> Option<(String, Option<Value>, &str)> {
 fn source_of(storage: &dyn Storage, id: &TaskId) -> Result<Option<Source>, StorageError> {
     let mut source = None;
     let prefix = records::messages_prefix();
-    storage.scan(
-        &prefix,
-        &after_prefix(&prefix),
-        Order::Rising,
-        &mut |key, value| {
-            let of_task = |found: &MessageRow| found.task.as_ref() == Some(id);
-            match row(storage, key, value).filter(of_task) {
-                Some(_) => {
-                    source =
-                        records::named_message(&key[prefix.len()..]).map(|(channel, message)| {
-                            Source {
-                                message: Some(message),
-                                ..Source::channel(channel)
-                            }
-                        });
-                    ControlFlow::Break(())
-                }
-                None => ControlFlow::Continue(()),
+    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
+        let of_task = |found: &MessageRow| found.task.as_ref() == Some(id);
+        match row(storage, key, value).filter(of_task) {
+            Some(_) => {
+                source = records::named_message(&key[prefix.len()..]).map(|(channel, message)| {
+                    Source { message: Some(message), ..Source::channel(channel) }
+                });
+                ControlFlow::Break(())
             }
-        },
-    )?;
+            None => ControlFlow::Continue(()),
+        }
+    })?;
     Ok(source)
 }

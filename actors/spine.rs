@@ -135,10 +135,8 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     let undecided = reads::undecided(storage)?;
     let teams = reads::teams(storage)?;
     let mut channels = HashMap::new();
-    let with_tasks = tasks
-        .iter()
-        .filter_map(|task| task.source.as_ref())
-        .map(|source| &source.channel);
+    let with_tasks =
+        tasks.iter().filter_map(|task| task.source.as_ref()).map(|source| &source.channel);
     let with_messages = undecided.rows.iter().map(|message| &message.channel);
     for id in with_tasks.chain(with_messages) {
         if channels.contains_key(id) {
@@ -323,9 +321,7 @@ impl Spine {
                 };
                 let parts = org::Parts {
                     store: store.clone(),
-                    work: Arc::new(Actors {
-                        queue: queue.address(),
-                    }),
+                    work: Arc::new(Actors { queue: queue.address() }),
                     channel: channel.clone().recipient(),
                     folders: ports.folders,
                     clock: ports.clock.clone(),
@@ -387,13 +383,7 @@ impl Spine {
                 preparation: PREPARATION,
                 answers_within: threads.answers_within,
             };
-            Supervisor::new(
-                queue_address,
-                recipe,
-                directory.clone(),
-                threads.teams,
-                degraded,
-            )
+            Supervisor::new(queue_address, recipe, directory.clone(), threads.teams, degraded)
         });
         match (router, queue, approvals, org, scheduler) {
             (Some(router), Some(queue), Some(approvals), Some(org), Some(scheduler)) => Self {
@@ -416,12 +406,8 @@ impl Spine {
 }
 
 fn resting(teams: &[TeamRecord]) -> Vec<(TeamName, Timestamp)> {
-    let degraded = teams
-        .iter()
-        .filter(|team| team.state == TeamState::Degraded);
-    degraded
-        .filter_map(|team| Some((team.name.clone(), team.rested_at?)))
-        .collect()
+    let degraded = teams.iter().filter(|team| team.state == TeamState::Degraded);
+    degraded.filter_map(|team| Some((team.name.clone(), team.rested_at?))).collect()
 }
 
 fn in_state(teams: &[TeamRecord], state: TeamState) -> Vec<TeamName> {

@@ -159,9 +159,8 @@ impl Supervisor {
     fn choose_place(&mut self) -> usize {
         let places = self.arbiters.len().max(1);
         let mut in_turn = (0..places).map(|step| (self.next_arbiter + step) % places);
-        let place = in_turn
-            .find(|place| !self.suspects.contains(place))
-            .unwrap_or(self.next_arbiter);
+        let place =
+            in_turn.find(|place| !self.suspects.contains(place)).unwrap_or(self.next_arbiter);
         self.next_arbiter = (place + 1) % places;
         place
     }
@@ -193,10 +192,7 @@ impl Supervisor {
             }
             alive.asked = true;
             alive.due = now + self.recipe.answers_within;
-            alive.address.do_send(Ping {
-                place: alive.place,
-                answer: ctx.address().recipient(),
-            });
+            alive.address.do_send(Ping { place: alive.place, answer: ctx.address().recipient() });
         }
         for team in silent {
             self.replace(team);
@@ -220,11 +216,7 @@ impl Supervisor {
         let notice = Notice::stall(id, &team, None, done, now);
         drop(self.recipe.store.commit(Writes::new().notice(&notice)));
         let pause = self.pause(&team);
-        self.queue.do_send(Orphaned {
-            team,
-            pause,
-            uncounted: false,
-        });
+        self.queue.do_send(Orphaned { team, pause, uncounted: false });
     }
 
     /// How long a team that has just died rests.
@@ -241,11 +233,7 @@ impl Supervisor {
         if deaths.recent.len() >= DEATHS {
             let count = deaths.recent.len();
             tracing::error!(team = %name, deaths = count, "team degraded: it keeps dying, so it rests");
-            self.degraded.do_send(Degrade {
-                team: name.clone(),
-                deaths: count,
-                within: PERIOD,
-            });
+            self.degraded.do_send(Degrade { team: name.clone(), deaths: count, within: PERIOD });
             return PERIOD;
         }
         PAUSES[deaths.recent.len().clamp(1, PAUSES.len()) - 1]
@@ -327,16 +315,8 @@ impl Handler<Exited> for Supervisor {
     type Result = ();
 
     fn handle(&mut self, exited: Exited, _: &mut Self::Context) {
-        let Exited {
-            team,
-            incarnation,
-            tasks,
-        } = exited;
-        if self
-            .alive
-            .get(&team)
-            .is_none_or(|alive| alive.incarnation != incarnation)
-        {
+        let Exited { team, incarnation, tasks } = exited;
+        if self.alive.get(&team).is_none_or(|alive| alive.incarnation != incarnation) {
             return;
         }
         self.alive.remove(&team);
@@ -345,11 +325,7 @@ impl Handler<Exited> for Supervisor {
         let tasks: Vec<_> = tasks.iter().map(ToString::to_string).collect();
         let tasks = tasks.join(", ");
         tracing::error!(%team, tasks, pause_ms = millis(pause), "team died; its tasks go back to the queue");
-        self.queue.do_send(Orphaned {
-            team,
-            pause,
-            uncounted: false,
-        });
+        self.queue.do_send(Orphaned { team, pause, uncounted: false });
     }
 }
 
@@ -361,11 +337,7 @@ impl Handler<Dismiss> for Supervisor {
             alive.address.do_send(PutAway);
             self.directory.remove(&team);
             tracing::debug!(%team, "team dismissed");
-            self.queue.do_send(Orphaned {
-                team,
-                pause: Duration::ZERO,
-                uncounted: true,
-            });
+            self.queue.do_send(Orphaned { team, pause: Duration::ZERO, uncounted: true });
         }
     }
 }
@@ -386,10 +358,7 @@ impl Handler<CountRestarts> for Supervisor {
 
     fn handle(&mut self, CountRestarts: CountRestarts, _: &mut Self::Context) -> Self::Result {
         MessageResult(
-            self.deaths
-                .iter()
-                .map(|(team, deaths)| (team.clone(), deaths.total))
-                .collect(),
+            self.deaths.iter().map(|(team, deaths)| (team.clone(), deaths.total)).collect(),
         )
     }
 }

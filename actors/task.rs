@@ -43,10 +43,7 @@ impl Lane {
             None => (team, 1),
         };
         let topic = (topic != "main").then(|| topic.into());
-        let lane = Self {
-            team: team.into(),
-            topic,
-        };
+        let lane = Self { team: team.into(), topic };
         Some((lane, generation))
     }
 }
@@ -77,12 +74,7 @@ pub struct Source {
 impl Source {
     /// A channel, with no message that waits for an answer.
     pub fn channel(channel: ChannelId) -> Self {
-        Self {
-            channel,
-            message: None,
-            topic: None,
-            notify: None,
-        }
+        Self { channel, message: None, topic: None, notify: None }
     }
 
     /// Where what comes of this work belongs, beside its answer.
@@ -308,14 +300,10 @@ impl Cause {
     pub fn person(&self) -> String {
         match self {
             Self::System => "system".to_owned(),
-            Self::Operator { name: person }
-            | Self::Sender {
-                principal: Some(person),
-                ..
-            } => person.clone(),
-            Self::Sender {
-                channel_type, id, ..
-            } => format!("{channel_type}/{id}"),
+            Self::Operator { name: person } | Self::Sender { principal: Some(person), .. } => {
+                person.clone()
+            }
+            Self::Sender { channel_type, id, .. } => format!("{channel_type}/{id}"),
         }
     }
 }
@@ -615,10 +603,7 @@ impl Task {
 
     /// The team whose work it is.
     pub fn team(&self) -> TeamKey {
-        TeamKey {
-            name: self.lane.team.clone(),
-            generation: self.generation,
-        }
+        TeamKey { name: self.lane.team.clone(), generation: self.generation }
     }
 
     /// Where it is, in a word.
@@ -666,19 +651,9 @@ impl Task {
 
     /// What the lineage of a task that this one makes is.
     pub fn lineage_below(&self) -> Lineage {
-        let mut path = self
-            .lineage
-            .as_ref()
-            .map(|line| line.path.clone())
-            .unwrap_or_default();
-        path.push(Ancestor {
-            task: self.id.clone(),
-            team: self.lane.team.clone(),
-        });
-        Lineage {
-            root: self.root().clone(),
-            path,
-        }
+        let mut path = self.lineage.as_ref().map(|line| line.path.clone()).unwrap_or_default();
+        path.push(Ancestor { task: self.id.clone(), team: self.lane.team.clone() });
+        Lineage { root: self.root().clone(), path }
     }
 }
 

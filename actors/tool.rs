@@ -153,10 +153,8 @@ impl Stow {
     /// No secrets, but what must be durable before the call runs.
     pub fn of(writes: Writes) -> Self {
         Self::new(move || {
-            let alongside = Alongside {
-                writes: writes.clone(),
-                then: Box::pin(std::future::ready(())),
-            };
+            let alongside =
+                Alongside { writes: writes.clone(), then: Box::pin(std::future::ready(())) };
             Box::pin(std::future::ready(Ok(alongside)))
         })
     }

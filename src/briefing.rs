@@ -223,10 +223,7 @@ impl Inner {
         let part = self.part(&name, &kit, &options, inner)?;
         self.check_prices(&budget, &part)?;
         // A topic in use is kept in memory, with what was said before something became a secret.
-        let (texts, names) = (
-            kit.models.scrubbers.everything(),
-            kit.models.scrubbers.names(),
-        );
+        let (texts, names) = (kit.models.scrubbers.everything(), kit.models.scrubbers.names());
         let topic = topic.map(|mut topic| {
             topic.name = names.scrub_known(&topic.name).into_owned();
             topic
@@ -257,11 +254,7 @@ impl Inner {
         self.warn(&name, &composed);
         let role = &part.cast.role;
         let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
-        let team_steps = if inner {
-            INNER_STEPS
-        } else {
-            kit.team.max_steps
-        };
+        let team_steps = if inner { INNER_STEPS } else { kit.team.max_steps };
         let tasks = match self.live.config_held() {
             Some(config) => config.tasks.clone(),
             None => Tasks::default(),
@@ -292,9 +285,7 @@ impl Inner {
 
     /// Says what is wrong with rules, skills and subagents, once.
     fn warn(&self, team: &TeamName, composed: &Composed) {
-        let Composed {
-            warnings, suspects, ..
-        } = composed;
+        let Composed { warnings, suspects, .. } = composed;
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         let before = warned.get(team).map(Vec::as_slice).unwrap_or_default();
         let is_new = |warning: &&String| !before.contains(warning);
@@ -437,13 +428,7 @@ impl Inner {
             rules: self.rules.clone(),
             taint: self.taint.clone(),
         };
-        Ok(Kit {
-            team,
-            models,
-            policy,
-            grant,
-            roles: Mutex::default(),
-        })
+        Ok(Kit { team, models, policy, grant, roles: Mutex::default() })
     }
 
     async fn ask(&self, question: &str) -> Option<String> {
@@ -459,14 +444,8 @@ impl Inner {
         if is_in_money(&caps) && part::unpriced(&profiles, &chosen.name).is_some() {
             return None;
         }
-        let price = Price {
-            max_output: u64::from(TOPIC_TOKENS),
-            ..part::price(&chosen)
-        };
-        let bill = match self
-            .till
-            .open(caps, &price, TOPIC_SYSTEM.len() + question.len())
-        {
+        let price = Price { max_output: u64::from(TOPIC_TOKENS), ..part::price(&chosen) };
+        let bill = match self.till.open(caps, &price, TOPIC_SYSTEM.len() + question.len()) {
             Ok(bill) => Arc::new(bill),
             Err(overdrawn) => {
                 tracing::info!(%overdrawn, "no model is asked about a topic");
@@ -524,10 +503,7 @@ impl Models {
 
 /// The keys of all profiles: what no tool may show.
 fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
-    let keys = providers
-        .profiles
-        .values()
-        .filter_map(|profile| profile.api_key.as_ref());
+    let keys = providers.profiles.values().filter_map(|profile| profile.api_key.as_ref());
     keys.map(|key| key.expose())
 }
 
@@ -565,31 +541,19 @@ fn profiles(providers: &Providers) -> HashMap<String, Arc<Profile>> {
 }
 
 fn choice(chosen: &Profile) -> ModelChoice {
-    ModelChoice {
-        profile: chosen.name.clone(),
-        model: Some(chosen.model.clone()),
-    }
+    ModelChoice { profile: chosen.name.clone(), model: Some(chosen.model.clone()) }
 }
 
 fn bad_file(problems: &Problems) -> BriefError {
-    BriefError {
-        code: Code::ConfigError,
-        message: problems.to_string(),
-    }
+    BriefError { code: Code::ConfigError, message: problems.to_string() }
 }
 
 fn config_error(reason: impl ToString) -> BriefError {
-    BriefError {
-        code: Code::ConfigError,
-        message: reason.to_string(),
-    }
+    BriefError { code: Code::ConfigError, message: reason.to_string() }
 }
 
 fn unknown(error: impl ToString) -> BriefError {
-    BriefError {
-        code: Code::Internal,
-        message: error.to_string(),
-    }
+    BriefError { code: Code::Internal, message: error.to_string() }
 }
 
 fn unread(error: ComposeError) -> BriefError {
@@ -597,37 +561,25 @@ fn unread(error: ComposeError) -> BriefError {
         ComposeError::CutOff => Code::Internal,
         _ => Code::ConfigError,
     };
-    BriefError {
-        code,
-        message: error.to_string(),
-    }
+    BriefError { code, message: error.to_string() }
 }
 
 fn no_provider(problems: &Problems) -> BriefError {
-    BriefError {
-        code: Code::NoProvider,
-        message: format!("No providers configured. {problems}"),
-    }
+    BriefError { code: Code::NoProvider, message: format!("No providers configured. {problems}") }
 }
 
 /// A short name for some bytes.
 fn hash_of(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
-    digest
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
         async move {
-            let team = TeamKey {
-                name: assignment.lane.team.clone(),
-                generation: assignment.generation,
-            };
+            let team =
+                TeamKey { name: assignment.lane.team.clone(), generation: assignment.generation };
             let memory = inner.memory.injected(&team).await;
             let memory = memory.map_err(unknown)?;
             let earlier = match assignment.options.cycle {

@@ -129,12 +129,7 @@ fn find(storage: &dyn Storage, id: &str) -> Result<Option<Change>, StorageError>
 impl Changes {
     /// The changes of the teams in a home.
     pub fn new(home: Home, clock: Arc<dyn Clock>, ids: Ids) -> Self {
-        Self(Arc::new(Inner {
-            home,
-            clock,
-            ids,
-            store: OnceLock::new(),
-        }))
+        Self(Arc::new(Inner { home, clock, ids, store: OnceLock::new() }))
     }
 
     /// From now on changes can be made.
@@ -195,9 +190,8 @@ impl Changes {
         }
         let Change { file, after, .. } = change.clone();
         off_thread(move || {
-            workspace.write(&file, after.as_bytes(), &|place| {
-                as_named(&workspace, &file, place)
-            })?;
+            workspace
+                .write(&file, after.as_bytes(), &|place| as_named(&workspace, &file, place))?;
             Ok(())
         })
         .await
@@ -224,9 +218,7 @@ impl Changes {
     pub async fn roll_back(&self, id: &str, by: &PrincipalId) -> Result<Change, ChangeError> {
         let wanted = id.to_owned();
         let found = self.store()?.read(move |storage| find(storage, &wanted));
-        let mut change = found
-            .await?
-            .ok_or_else(|| ChangeError::Unknown(id.to_owned()))?;
+        let mut change = found.await?.ok_or_else(|| ChangeError::Unknown(id.to_owned()))?;
         if change.rolled_back.is_some() {
             return Err(ChangeError::Again);
         }
@@ -258,8 +250,7 @@ impl Changes {
     async fn commit(&self, change: &Change, beside: Writes) -> Result<(), ChangeError> {
         let writes = beside.edge(&key_of(&change.id), change);
         let kept = self.store()?.commit(writes).await;
-        kept.map(drop)
-            .map_err(|error| ChangeError::Store(error.to_string()))
+        kept.map(drop).map_err(|error| ChangeError::Store(error.to_string()))
     }
 }
 

@@ -61,13 +61,8 @@ impl Days for ZoneDays {
         let next = date
             .checked_add(1.day())
             .and_then(|tomorrow| tomorrow.to_zoned(self.0.clone()))
-            .map_or(at.0, |next| {
-                u64::try_from(next.timestamp().as_millisecond()).unwrap_or(at.0)
-            });
-        Day {
-            number: u32::try_from(number).unwrap_or_default(),
-            ends_at: Timestamp(next),
-        }
+            .map_or(at.0, |next| u64::try_from(next.timestamp().as_millisecond()).unwrap_or(at.0));
+        Day { number: u32::try_from(number).unwrap_or_default(), ends_at: Timestamp(next) }
     }
 }
 
@@ -94,10 +89,7 @@ mod tests {
 
         assert_eq!(day("UTC", late).number, 20_261_115);
         assert_eq!(day("Europe/Berlin", late).number, 20_261_116);
-        assert_eq!(
-            day("Europe/Berlin", late).ends_at,
-            moment("2026-11-16T23:00:00Z")
-        );
+        assert_eq!(day("Europe/Berlin", late).ends_at, moment("2026-11-16T23:00:00Z"));
     }
 
     /// SE-140: a day with a change of the clock is longer or shorter.

@@ -29,18 +29,12 @@ impl Ear {
         let listening = listen(folders).inspect_err(|error| {
             tracing::warn!(%error, "changes in folders are noticed late");
         });
-        Self {
-            listening: listening.ok(),
-            file: None,
-        }
+        Self { listening: listening.ok(), file: None }
     }
 
     /// Counts only files of this name.
     pub(crate) fn for_file(self, name: &'static str) -> Self {
-        Self {
-            file: Some(name),
-            ..self
-        }
+        Self { file: Some(name), ..self }
     }
 
     /// Waits until something changed.

@@ -100,20 +100,13 @@ mod tests {
     /// SC-76: as many values as are allowed pass, and not one more, whatever they are.
     #[test]
     fn values_are_counted_to_the_last() {
-        for (item, values) in [
-            ("1", 1),
-            ("[]", 1),
-            ("{ }", 1),
-            (r#"{"a,": [1, "[,"]}"#, 4),
-            ("[[2]]", 3),
-        ] {
+        for (item, values) in
+            [("1", 1), ("[]", 1), ("{ }", 1), (r#"{"a,": [1, "[,"]}"#, 4), ("[[2]]", 3)]
+        {
             let of = |times: usize| format!("[{}]", vec![item; times].join(" , "));
             let most = (MOST_VALUES - 1) / values;
             let text = of(most);
-            assert_eq!(
-                count(&serde_json::from_str(&text).unwrap()),
-                1 + most * values
-            );
+            assert_eq!(count(&serde_json::from_str(&text).unwrap()), 1 + most * values);
             assert_eq!(check(text.as_bytes()), Ok(()), "{item}");
             assert_eq!(check(of(most + 1).as_bytes()), Err(TooMuch::Many), "{item}");
         }

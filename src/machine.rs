@@ -59,8 +59,5 @@ fn draw() -> Vec<u64> {
         std::process::abort();
     }
     let (numbers, _) = bytes.as_chunks();
-    numbers
-        .iter()
-        .map(|number| u64::from_ne_bytes(*number))
-        .collect()
+    numbers.iter().map(|number| u64::from_ne_bytes(*number)).collect()
 }

@@ -12,10 +12,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     // First of all: a launcher must have one thread only.
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|argument| argument == launch::ARGUMENT)
-    {
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == launch::ARGUMENT) {
         return launch::main();
     }
     cli::run(std::env::args_os())

@@ -39,11 +39,7 @@ impl Keeping for Keeper {
 
     fn lots(&self, cut: Cut) -> Vec<Lot> {
         let (start, end) = audit::before(cut.audit);
-        let audits = Lot {
-            start,
-            end,
-            is_old: Box::new(|_, _| true),
-        };
+        let audits = Lot { start, end, is_old: Box::new(|_, _| true) };
         vec![audits, idempotency::lot(cut.now)]
     }
 
@@ -117,11 +113,7 @@ mod tests {
     fn the_trash_is_emptied_of_what_is_old() {
         let place = place();
         let trash = place.home.trash();
-        for name in [
-            "scouts-1-20231114T221320Z",
-            "scouts-2-20231121T221320Z",
-            "notes",
-        ] {
+        for name in ["scouts-1-20231114T221320Z", "scouts-2-20231121T221320Z", "notes"] {
             place.write(&trash.join(name).join("team-rules/a.md"), "rule");
         }
         place.write(&trash.join("old-1-20231114T221320Z"), "a file");

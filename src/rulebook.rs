@@ -105,10 +105,7 @@ impl Rulebook {
         let book = Self(Arc::new(Inner {
             live: Some(live),
             grants: Grants::read(storage)?,
-            rules: Mutex::new(Rules {
-                stored,
-                ..Rules::default()
-            }),
+            rules: Mutex::new(Rules { stored, ..Rules::default() }),
             ..Inner::default()
         }));
         book.look();
@@ -207,15 +204,7 @@ impl Rulebook {
                 return Err(RuleError::TooMany);
             }
         }
-        let audit = Audit::new(
-            &ids,
-            self.time(),
-            by,
-            "policy.add",
-            &*rule.id,
-            "api",
-            "stored",
-        );
+        let audit = Audit::new(&ids, self.time(), by, "policy.add", &*rule.id, "api", "stored");
         let writes = Writes::new().edge(&key(&rule.id), &rule).audit(&audit);
         store.commit(writes).await?;
         let mut rules = self.rules();
@@ -264,11 +253,7 @@ impl Rulebook {
         let alive = all.filter(|rule| rule.expires_at.is_none_or(|end| now < end));
         let policy = Policy::new(alive.cloned().collect());
         rules.expires_at = policy.next_expiry(now);
-        let mut place = self
-            .0
-            .policy
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.0.policy.write().unwrap_or_else(PoisonError::into_inner);
         *place = Arc::new(policy);
     }
 
@@ -284,9 +269,7 @@ impl Rulebook {
 
 impl fmt::Debug for Rulebook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Rulebook")
-            .field(&self.now().rules().len())
-            .finish()
+        f.debug_tuple("Rulebook").field(&self.now().rules().len()).finish()
     }
 }
 
@@ -405,11 +388,7 @@ mod tests {
     }
 
     fn decide(book: &Rulebook) -> Decision {
-        let subject = Subject {
-            role: Role::Operator,
-            user: None,
-            untrusted: false,
-        };
+        let subject = Subject { role: Role::Operator, user: None, untrusted: false };
         book.now().decide(&Request {
             team: "main",
             tool: "read",

@@ -22,9 +22,7 @@ pub(crate) fn of<T: JsonSchema>() -> RefOr<Schema> {
 
 /// The same, or null.
 pub(crate) fn maybe<T: JsonSchema>() -> RefOr<Schema> {
-    let either = AnyOfBuilder::new()
-        .item(of::<T>())
-        .item(Object::with_type(Type::Null));
+    let either = AnyOfBuilder::new().item(of::<T>()).item(Object::with_type(Type::Null));
     RefOr::T(Schema::AnyOf(either.build()))
 }
 

@@ -56,9 +56,7 @@ impl Approvals {
     fn answered(&mut self, reply: Reply) -> ResponseActFuture<Self, Answered> {
         let now = self.to.clock.now();
         let asked = self.book.question(&reply.question).cloned();
-        let answered = self
-            .book
-            .answer(&reply.question, reply.answer, &reply.by, now);
+        let answered = self.book.answer(&reply.question, reply.answer, &reply.by, now);
         let (Some(asked), Some(question)) = (asked, answered) else {
             return done(Err(NotAnswered::NotFound));
         };
@@ -89,9 +87,7 @@ impl Approvals {
         reply: Reply,
     ) -> ResponseActFuture<Self, Answered> {
         let Some(key) = question.key.clone() else {
-            return done(Err(NotAnswered::Vault(
-                "the question names no key".to_owned(),
-            )));
+            return done(Err(NotAnswered::Vault("the question names no key".to_owned())));
         };
         self.answering.insert(reply.question.clone());
         let secret = SecretText::new(reply.answer.text.clone());
@@ -113,9 +109,7 @@ impl Approvals {
         let barrier = store.commit(Writes::new());
         let read = async move {
             let _ = barrier.await;
-            store
-                .read(move |storage| reads::question(storage, &id))
-                .await
+            store.read(move |storage| reads::question(storage, &id)).await
         };
         Box::pin(read.into_actor(self).map(|row, _, _| {
             let row = row.map_err(|error| {
@@ -132,9 +126,7 @@ fn done(answer: Answered) -> ResponseActFuture<Approvals, Answered> {
 }
 
 async fn stored(store: &StoreHandle, id: QuestionId) -> Option<QuestionStatus> {
-    let row = store
-        .read(move |storage| reads::question(storage, &id))
-        .await;
+    let row = store.read(move |storage| reads::question(storage, &id)).await;
     row.ok().flatten().map(|row| row.status)
 }
 

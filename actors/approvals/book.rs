@@ -119,10 +119,7 @@ impl Book {
         now: Timestamp,
     ) -> (Vec<Approval>, Vec<Question>) {
         let approvals = self.cancel(now, |approval| approval.team == *team);
-        let asked: Vec<_> = self
-            .questions
-            .extract_if(.., |_, asked| asked.team == *team)
-            .collect();
+        let asked: Vec<_> = self.questions.extract_if(.., |_, asked| asked.team == *team).collect();
         let questions = asked.into_iter().map(|(_, mut question)| {
             self.forget_question(&question);
             question.status = QuestionStatus::Cancelled;
@@ -138,9 +135,7 @@ impl Book {
             .filter(|approval| which(approval))
             .map(|approval| approval.id.clone())
             .collect();
-        ids.iter()
-            .filter_map(|id| self.end(id, Status::Cancelled, now))
-            .collect()
+        ids.iter().filter_map(|id| self.end(id, Status::Cancelled, now)).collect()
     }
 
     fn end(&mut self, id: &ApprovalId, status: Status, now: Timestamp) -> Option<Approval> {
@@ -227,9 +222,7 @@ pub(super) fn repeated(approval: &Approval, word: &Word) -> Result<Said, NotDeci
         let digest = word.digest.as_ref();
         vote.by == word.by.principal.as_str()
             && vote.choice == word.choice
-            && approval
-                .resolution
-                .is_none_or(|resolution| resolution == word.resolution)
+            && approval.resolution.is_none_or(|resolution| resolution == word.resolution)
             && digest.is_none_or(|digest| *digest == vote.digest)
     });
     match approval.status {

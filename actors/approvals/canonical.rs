@@ -168,10 +168,7 @@ mod tests {
         for (number, text) in table {
             assert_eq!(canonical(&json!(number)), text);
         }
-        assert_eq!(
-            canonical(&json!(9_007_199_254_740_993_u64)),
-            "9007199254740993"
-        );
+        assert_eq!(canonical(&json!(9_007_199_254_740_993_u64)), "9007199254740993");
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

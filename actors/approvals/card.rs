@@ -45,10 +45,7 @@ pub fn resolved(approval: &Approval, now: Timestamp) -> Frame {
 
 fn frame(approval: &Approval, status: &str, text: String, ts: Timestamp) -> Frame {
     Frame {
-        topic: approval
-            .source
-            .as_ref()
-            .and_then(|source| source.topic.clone()),
+        topic: approval.source.as_ref().and_then(|source| source.topic.clone()),
         ts,
         body: Body::Notification(Notification {
             task_id: approval.task.clone(),
@@ -72,10 +69,7 @@ pub fn describe(approval: &Approval) -> String {
     let cut = |text: &str| excerpt::excerpt(text, SHOWN, &to_show(approval));
     match &approval.diff {
         Some(diff) => lines.push(cut(diff)),
-        None => lines.push(format!(
-            "Arguments: {}",
-            cut(&approval.arguments.to_string())
-        )),
+        None => lines.push(format!("Arguments: {}", cut(&approval.arguments.to_string()))),
     }
     if approval.risk == Risk::High {
         lines.push(
@@ -118,10 +112,7 @@ pub fn question(question: &Question) -> Frame {
         ),
     });
     Frame {
-        topic: question
-            .source
-            .as_ref()
-            .and_then(|source| source.topic.clone()),
+        topic: question.source.as_ref().and_then(|source| source.topic.clone()),
         ts: question.created_at,
         body: Body::Notification(Notification {
             task_id: Some(question.task.clone()),

@@ -38,10 +38,7 @@ impl Approvals {
         };
         self.to.desk.release(&approval.short_id);
         let granted = self.grant(&mut approval);
-        let standing = self
-            .to
-            .grants
-            .make(&approval, &self.to.ids, self.to.clock.now());
+        let standing = self.to.grants.make(&approval, &self.to.ids, self.to.clock.now());
         let (grant, kept) = standing.unzip();
         let writes = self
             .ending(&approval, decide.channel.as_ref())
@@ -84,11 +81,8 @@ impl Approvals {
     fn look_up(&mut self, decide: Decide) -> ResponseActFuture<Self, Answer> {
         let store = self.to.store.clone();
         let which = decide.word.which.clone();
-        let read = async move {
-            store
-                .read(move |storage| reads::approval_called(storage, &which))
-                .await
-        };
+        let read =
+            async move { store.read(move |storage| reads::approval_called(storage, &which)).await };
         let found = read.into_actor(self).then(move |row, this, _| {
             let row = match row {
                 Ok(row) => row,
@@ -155,10 +149,6 @@ impl Handler<Revoke> for Approvals {
             "revoked",
         );
         let committed = self.to.store.commit(writes.audit(&audit));
-        Box::pin(
-            committed
-                .into_actor(self)
-                .map(|stored, _, _| stored.map(|_| true)),
-        )
+        Box::pin(committed.into_actor(self).map(|stored, _, _| stored.map(|_| true)))
     }
 }

@@ -65,12 +65,7 @@ pub struct Wish<'a> {
 impl Desk {
     /// A desk whose requests wait this long.
     pub fn new(ids: Ids, digester: Digester, ttl: Duration) -> Self {
-        Self {
-            ids,
-            digester,
-            ttl: Arc::new(millis(ttl).into()),
-            taken: Arc::default(),
-        }
+        Self { ids, digester, ttl: Arc::new(millis(ttl).into()), taken: Arc::default() }
     }
 
     /// Requests wait this long from now on.

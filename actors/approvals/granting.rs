@@ -30,10 +30,7 @@ impl Approvals {
         if request.task.is_some() || request.day != day.number {
             return Writes::new();
         }
-        let team = TeamKey {
-            name: request.team,
-            generation: request.generation,
-        };
+        let team = TeamKey { name: request.team, generation: request.generation };
         Writes::new().raised(day, &team, times)
     }
 

@@ -193,9 +193,9 @@ impl Standing {
     /// What forgets it.
     fn gone(&self) -> Writes {
         let writes = Writes::new().drop_edge(&key(&self.grant.id));
-        self.used.iter().fold(writes, |writes, name| {
-            writes.drop_edge(&use_key(&self.grant.id, name))
-        })
+        self.used
+            .iter()
+            .fold(writes, |writes, name| writes.drop_edge(&use_key(&self.grant.id, name)))
     }
 }
 
@@ -232,9 +232,7 @@ impl Grants {
     pub fn list(&self, now: Timestamp) -> Vec<(Grant, Option<u32>)> {
         let standing = self.lock();
         let alive = standing.values().filter(|found| !found.is_over(now));
-        alive
-            .map(|found| (found.grant.clone(), found.left()))
-            .collect()
+        alive.map(|found| (found.grant.clone(), found.left())).collect()
     }
 
     /// Whether a call may run without asking anybody, and if so what must be durable before it does.
@@ -294,8 +292,7 @@ impl Grants {
     /// A grant is stored: it counts from now on.
     pub(super) fn keep(&self, grant: Grant) {
         let used = HashSet::new();
-        self.lock()
-            .insert(grant.id.clone(), Standing { grant, used });
+        self.lock().insert(grant.id.clone(), Standing { grant, used });
     }
 
     /// Takes back a grant at once. Returns what makes that durable; none: there is no such grant.
@@ -359,10 +356,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000);
 
     fn asking() -> Asking {
-        Asking {
-            schema: "form-1".to_owned(),
-            ..Asking::default()
-        }
+        Asking { schema: "form-1".to_owned(), ..Asking::default() }
     }
 
     fn standing(uses: Option<u32>, untrusted: bool) -> Grants {
@@ -404,27 +398,12 @@ mod tests {
     #[test]
     fn a_grant_is_good_for_exactly_what_was_shown() {
         let grants = standing(None, false);
-        let other_team = TeamKey {
-            generation: 2,
-            ..TeamKey::first("ops")
-        };
+        let other_team = TeamKey { generation: 2, ..TeamKey::first("ops") };
         let other_arguments = json!({"command": "make "});
-        let other_form = Asking {
-            schema: "form-2".to_owned(),
-            ..asking()
-        };
-        let elsewhere = Asking {
-            cwd: Some("/".to_owned()),
-            ..asking()
-        };
-        let newer_secret = Asking {
-            secrets: BTreeMap::from([("KEY".to_owned(), 2)]),
-            ..asking()
-        };
-        let riskier = Asking {
-            high_risk: true,
-            ..asking()
-        };
+        let other_form = Asking { schema: "form-2".to_owned(), ..asking() };
+        let elsewhere = Asking { cwd: Some("/".to_owned()), ..asking() };
+        let newer_secret = Asking { secrets: BTreeMap::from([("KEY".to_owned(), 2)]), ..asking() };
+        let riskier = Asking { high_risk: true, ..asking() };
         let team = TeamKey::first("ops");
         let arguments = json!({"command": "make"});
         let asked = asking();
@@ -439,25 +418,13 @@ mod tests {
         let fits = |call: Call<'_>| grants.permit(&call, NOW).is_some();
 
         assert!(fits(same));
-        assert!(!fits(Call {
-            team: &other_team,
-            ..same
-        }));
-        assert!(!fits(Call {
-            tool: "write",
-            ..same
-        }));
-        assert!(!fits(Call {
-            arguments: &other_arguments,
-            ..same
-        }));
+        assert!(!fits(Call { team: &other_team, ..same }));
+        assert!(!fits(Call { tool: "write", ..same }));
+        assert!(!fits(Call { arguments: &other_arguments, ..same }));
         for asking in [&other_form, &elsewhere, &newer_secret, &riskier] {
             assert!(!fits(Call { asking, ..same }), "{asking:?}");
         }
-        assert!(!fits(Call {
-            label: Label::Untrusted,
-            ..same
-        }));
+        assert!(!fits(Call { label: Label::Untrusted, ..same }));
         let wider = standing(None, true);
         assert!(permits(&wider, "task-1/1", Label::Untrusted));
     }

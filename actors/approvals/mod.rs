@@ -178,13 +178,7 @@ impl Approvals {
         for question in &recovered.questions {
             book.ask(question.clone());
         }
-        Self {
-            to,
-            book,
-            answering: HashSet::new(),
-            alarm: None,
-            recovered,
-        }
+        Self { to, book, answering: HashSet::new(), alarm: None, recovered }
     }
 
     /// What the end of an approval writes: its row, and a word for those who were shown it. Whoever
@@ -263,10 +257,7 @@ impl Actor for Approvals {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let recovered = std::mem::take(&mut self.recovered);
-        let gone = recovered
-            .approvals
-            .iter()
-            .filter_map(|row| row.task.as_ref());
+        let gone = recovered.approvals.iter().filter_map(|row| row.task.as_ref());
         for task in gone.filter(|task| !recovered.open.contains(*task)) {
             for approval in self.book.cancel_task(task, self.to.clock.now()) {
                 self.settle(approval, ctx);
@@ -313,9 +304,7 @@ impl Handler<Disbanded> for Approvals {
         }
         let writes = questions
             .iter()
-            .fold(self.to.grants.revoke_team(&team), |writes, question| {
-                writes.question(question)
-            });
+            .fold(self.to.grants.revoke_team(&team), |writes, question| writes.question(question));
         if !writes.is_empty() {
             let committed = self.to.store.commit(writes);
             ctx.spawn(committed.into_actor(self).map(|_, _, _| ()));

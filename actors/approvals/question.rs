@@ -149,10 +149,7 @@ impl Question {
     pub fn fits(&self, answer: &Answer) -> Result<(), Unfit> {
         let wrong = |field, reason: String| Err(Unfit { field, reason });
         if answer.text.chars().count() > LONGEST_ANSWER {
-            return wrong(
-                "text",
-                format!("an answer has at most {LONGEST_ANSWER} characters"),
-            );
+            return wrong("text", format!("an answer has at most {LONGEST_ANSWER} characters"));
         }
         if self.kind == AnswerKind::Secret {
             if !answer.selected.is_empty() {
@@ -163,10 +160,7 @@ impl Question {
             }
             return Ok(());
         }
-        let unknown = answer
-            .selected
-            .iter()
-            .find(|chosen| !self.options.contains(chosen));
+        let unknown = answer.selected.iter().find(|chosen| !self.options.contains(chosen));
         if let Some(unknown) = unknown {
             let options = self.options.join("`, `");
             return wrong(
@@ -217,20 +211,11 @@ impl Question {
         Task {
             generation: self.team.generation,
             kind: Kind::Result,
-            source: self.source.clone().map(|source| Source {
-                message: None,
-                ..source
-            }),
+            source: self.source.clone().map(|source| Source { message: None, ..source }),
             lineage: Some(self.lineage.clone()),
             label: self.label,
             cause: Some(self.cause.clone()),
-            ..Task::new(
-                id,
-                self.lane.clone(),
-                told.to_string(),
-                "operator".to_owned(),
-                now,
-            )
+            ..Task::new(id, self.lane.clone(), told.to_string(), "operator".to_owned(), now)
         }
     }
 }

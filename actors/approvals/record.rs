@@ -215,11 +215,7 @@ pub struct Decider {
 impl Decider {
     /// The holder of a credential.
     pub fn new(principal: impl Into<PrincipalId>) -> Self {
-        Self {
-            principal: principal.into(),
-            credential: None,
-            sender: None,
-        }
+        Self { principal: principal.into(), credential: None, sender: None }
     }
 
     /// They are who caused the work.
@@ -227,12 +223,7 @@ impl Decider {
         match cause {
             Cause::System => false,
             Cause::Operator { name } => self.principal.as_str() == name,
-            Cause::Sender {
-                channel_type,
-                id,
-                principal,
-                ..
-            } => {
+            Cause::Sender { channel_type, id, principal, .. } => {
                 let in_channel = self
                     .sender
                     .as_ref()

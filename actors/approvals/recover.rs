@@ -28,11 +28,8 @@ impl Recovered {
     pub fn read(storage: &dyn Storage, tasks: &[Task]) -> Result<Self, StorageError> {
         let approvals = reads::pending_approvals(storage)?;
         let questions = reads::open_questions(storage)?;
-        let waiting: HashSet<_> = approvals
-            .rows
-            .iter()
-            .filter_map(|row| row.task.clone())
-            .collect();
+        let waiting: HashSet<_> =
+            approvals.rows.iter().filter_map(|row| row.task.clone()).collect();
         let unheard: HashSet<&TaskId> = tasks
             .iter()
             .filter(|task| {

@@ -3,40 +3,23 @@
 
 use super::*;
 
-const DAY: Day = Day {
-    number: 20_261_115,
-    ends_at: Timestamp(1_000),
-};
-const NEXT: Day = Day {
-    number: 20_261_116,
-    ends_at: Timestamp(2_000),
-};
+const DAY: Day = Day { number: 20_261_115, ends_at: Timestamp(1_000) };
+const NEXT: Day = Day { number: 20_261_116, ends_at: Timestamp(2_000) };
 
 fn line(caps: &[(&str, Caps)]) -> Line {
-    caps.iter()
-        .map(|(team, caps)| ((*team).into(), *caps))
-        .collect()
+    caps.iter().map(|(team, caps)| ((*team).into(), *caps)).collect()
 }
 
 fn tokens(tokens: u64) -> Caps {
-    Caps {
-        tokens_per_day: Some(tokens),
-        ..Caps::default()
-    }
+    Caps { tokens_per_day: Some(tokens), ..Caps::default() }
 }
 
 fn cost(tokens: u64) -> Spent {
-    Spent {
-        tokens,
-        usd: tokens as f64 / 100.0,
-    }
+    Spent { tokens, usd: tokens as f64 / 100.0 }
 }
 
 fn above(team: &str, task: &str) -> Ancestor {
-    Ancestor {
-        task: task.into(),
-        team: team.into(),
-    }
+    Ancestor { task: task.into(), team: team.into() }
 }
 
 fn request(task: Option<&str>) -> Request {
@@ -51,10 +34,7 @@ fn request(task: Option<&str>) -> Request {
 }
 
 fn per_task(usd: f64) -> Caps {
-    Caps {
-        usd_per_task: Some(usd),
-        ..Caps::default()
-    }
+    Caps { usd_per_task: Some(usd), ..Caps::default() }
 }
 
 /// SE-141: what does not fit is not made, and what was set aside counts.
@@ -77,15 +57,9 @@ fn a_call_is_refused_when_what_is_under_way_leaves_no_room() {
 #[test]
 fn a_call_beyond_the_money_of_the_day_is_refused_until_more_is_allowed() {
     let ledger = Ledger::default();
-    let caps = Caps {
-        usd_per_day: Some(1.0),
-        ..Caps::default()
-    };
+    let caps = Caps { usd_per_day: Some(1.0), ..Caps::default() };
     let line = line(&[("main", caps)]);
-    let call = Spent {
-        usd: 0.6,
-        tokens: 1,
-    };
+    let call = Spent { usd: 0.6, tokens: 1 };
 
     let _first = ledger.reserve(&line, &[], call, DAY).unwrap();
     let second = ledger.reserve(&line, &[], call, DAY).unwrap_err();
@@ -93,10 +67,7 @@ fn a_call_beyond_the_money_of_the_day_is_refused_until_more_is_allowed() {
     let raised = ledger.reserve(&line, &[], call, DAY);
     let next_day = ledger.reserve(&line, &[], call, NEXT);
 
-    assert_eq!(
-        (second.team, second.until, second.task),
-        ("main".into(), Some(DAY.ends_at), None)
-    );
+    assert_eq!((second.team, second.until, second.task), ("main".into(), Some(DAY.ends_at), None));
     assert_eq!(second.what, "0.60 of 1.00 USD today");
     assert!(raised.is_ok());
     assert!(next_day.is_ok());
@@ -153,10 +124,7 @@ fn an_operator_who_agrees_allows_the_cap_once_more() {
 #[test]
 fn a_task_and_all_it_led_to_share_one_cap() {
     let ledger = Ledger::default();
-    let caps = Caps {
-        usd_per_task: Some(1.0),
-        ..Caps::default()
-    };
+    let caps = Caps { usd_per_task: Some(1.0), ..Caps::default() };
     let main = line(&[("main", caps)]);
     let child = line(&[("child", Caps::default()), ("main", caps)]);
     let below = [above("main", "task-1"), above("child", "task-2")];
@@ -164,16 +132,8 @@ fn a_task_and_all_it_led_to_share_one_cap() {
     let spent = ledger.reserve(&child, &below, cost(80), DAY).unwrap();
     ledger.settle(spent, cost(80));
 
-    assert!(
-        ledger
-            .reserve(&main, &[above("main", "task-1")], cost(30), DAY)
-            .is_err()
-    );
-    assert!(
-        ledger
-            .reserve(&main, &[above("main", "task-9")], cost(30), DAY)
-            .is_ok()
-    );
+    assert!(ledger.reserve(&main, &[above("main", "task-1")], cost(30), DAY).is_err());
+    assert!(ledger.reserve(&main, &[above("main", "task-9")], cost(30), DAY).is_ok());
 }
 
 /// SE-139: what was spent before a restart still counts.
@@ -258,10 +218,7 @@ mod recovered {
     };
 
     fn life(name: &str, generation: u32) -> TeamKey {
-        TeamKey {
-            name: name.into(),
-            generation,
-        }
+        TeamKey { name: name.into(), generation }
     }
 
     fn tree(generation: u32) -> Tree {
@@ -298,19 +255,14 @@ mod recovered {
     #[test]
     fn rows_of_old_are_read() {
         let disk = Disk::default().mount(None);
-        let row = Writes::new().spent(
-            DAY,
-            &life("child", 1),
-            &SpentRow {
-                own: cost(80),
-                above: None,
-            },
-        );
+        let row =
+            Writes::new().spent(DAY, &life("child", 1), &SpentRow { own: cost(80), above: None });
         let Batch { changes } = row.batch().unwrap();
         assert!(
-            changes.iter().all(
-                |(_, value)| !String::from_utf8_lossy(value.as_ref().unwrap()).contains("above")
-            )
+            changes
+                .iter()
+                .all(|(_, value)| !String::from_utf8_lossy(value.as_ref().unwrap())
+                    .contains("above"))
         );
         disk.commit(&Batch { changes }).unwrap();
         let ledger = Ledger::default();
@@ -332,9 +284,7 @@ fn a_thousand_children_overspend_by_one_call_each_at_most() {
     const DEAR: u64 = 15;
     let ledger = Ledger::default();
     let root = ("main", tokens(20_000));
-    let names: Vec<_> = (0..CHILDREN)
-        .map(|number| format!("child-{number}"))
-        .collect();
+    let names: Vec<_> = (0..CHILDREN).map(|number| format!("child-{number}")).collect();
     let line_of = |name: &str| line(&[(name, tokens(25)), root]);
 
     std::thread::scope(|scope| {
@@ -361,42 +311,23 @@ fn a_thousand_children_overspend_by_one_call_each_at_most() {
     });
 
     let drawn = |name: &str| ledger.drawn(&name.into(), DAY).tokens;
-    let most = names
-        .iter()
-        .map(|name| drawn(name))
-        .max()
-        .unwrap_or_default();
+    let most = names.iter().map(|name| drawn(name)).max().unwrap_or_default();
     assert!((DEAR..=25 + DEAR).contains(&most), "{most}");
     let all = drawn("main");
     let beyond = CHILDREN as u64 * (DEAR - THOUGHT);
     assert!((20_000 - THOUGHT..=20_000 + beyond).contains(&all), "{all}");
     assert_eq!(all, names.iter().map(|name| drawn(name)).sum::<u64>());
     for name in &names {
-        assert!(
-            ledger
-                .reserve(&line_of(name), &[], cost(THOUGHT), DAY)
-                .is_err()
-        );
+        assert!(ledger.reserve(&line_of(name), &[], cost(THOUGHT), DAY).is_err());
     }
 }
 
 fn used(input: u64, output: u64, cache_read: u64, cache_write: u64, usd: f64) -> Usage {
-    Usage {
-        input,
-        output,
-        cache_read,
-        cache_write,
-        cost_usd: Some(usd),
-        ..Usage::default()
-    }
+    Usage { input, output, cache_read, cache_write, cost_usd: Some(usd), ..Usage::default() }
 }
 
 fn caller(team: &str) -> Caller {
-    Caller {
-        team: team.into(),
-        profile: "default".to_owned(),
-        model: "model".to_owned(),
-    }
+    Caller { team: team.into(), profile: "default".to_owned(), model: "model".to_owned() }
 }
 
 /// SE-139: every kind of token is counted, once, and all of them together are what was spent.
@@ -407,37 +338,13 @@ fn calls_add_up_by_each_kind_of_token_and_by_money() {
     let first = ledger.count(&caller("main"), &used(1, 20, 300, 4_000, 0.25), DAY);
     let second = ledger.count(&caller("main"), &used(2, 30, 400, 5_000, 0.5), DAY);
 
-    let sum = Tally {
-        input: 3,
-        output: 50,
-        cache_read: 700,
-        cache_write: 9_000,
-        requests: 2,
-        usd: 0.75,
-    };
-    assert_eq!(
-        first.unwrap().1,
-        Spent {
-            usd: 0.25,
-            tokens: 4_321
-        }
-    );
+    let sum =
+        Tally { input: 3, output: 50, cache_read: 700, cache_write: 9_000, requests: 2, usd: 0.75 };
+    assert_eq!(first.unwrap().1, Spent { usd: 0.25, tokens: 4_321 });
     let (tally, spent) = second.unwrap();
     assert_eq!(tally, sum);
-    assert_eq!(
-        spent,
-        Spent {
-            usd: 0.75,
-            tokens: 9_753
-        }
-    );
-    assert_eq!(
-        Spent::of(&used(1, 20, 300, 4_000, 0.25)),
-        Spent {
-            usd: 0.25,
-            tokens: 4_321
-        }
-    );
+    assert_eq!(spent, Spent { usd: 0.75, tokens: 9_753 });
+    assert_eq!(Spent::of(&used(1, 20, 300, 4_000, 0.25)), Spent { usd: 0.25, tokens: 4_321 });
 }
 
 /// SE-139: what is read from the cache, of all that is read; written tokens are no matter of it.
@@ -558,10 +465,7 @@ fn costs_of_tasks_are_kept_while_a_cap_needs_them() {
 
     assert_eq!(pay(&open, "open", cost(10)), None);
     assert_eq!(pay(&capped, "free", Spent::default()), None);
-    let kept = Cost {
-        tasks: vec!["paid".into(), "task-2".into()],
-        spent: cost(10),
-    };
+    let kept = Cost { tasks: vec!["paid".into(), "task-2".into()], spent: cost(10) };
     assert_eq!(pay(&capped, "paid", cost(10)), Some(kept));
     assert_eq!(ledger.roots(), ["paid".into()]);
     assert_eq!(ledger.forget_task(&"paid".into()), ["task-2".into()]);
@@ -601,10 +505,7 @@ fn the_cost_of_a_task_outlives_the_process() {
     let ledger = Ledger::default();
     let capped = line(&[("child", Caps::default()), ("main", per_task(1.0))]);
     let tasks = [above("main", "root"), above("child", "task-2")];
-    let noted = Cost {
-        tasks: vec!["root".into(), "task-2".into()],
-        spent: cost(70),
-    };
+    let noted = Cost { tasks: vec!["root".into(), "task-2".into()], spent: cost(70) };
     ledger.recover_task(&noted);
 
     let dear = ledger.reserve(&capped, &tasks, cost(31), DAY);
@@ -637,27 +538,15 @@ fn a_budget_is_nearly_spent_at_four_fifths() {
         let settled = ledger.settle(call, spent);
         settled.near.into_iter().next().map(|near| near.what)
     };
-    let money = Caps {
-        usd_per_day: Some(1.0),
-        ..Caps::default()
-    };
+    let money = Caps { usd_per_day: Some(1.0), ..Caps::default() };
     let usd = |usd| Spent { usd, tokens: 0 };
 
     assert_eq!(warned(money, 0, usd(0.79)), None);
-    assert_eq!(
-        warned(money, 0, usd(0.8)).as_deref(),
-        Some("0.80 of 1.00 USD today")
-    );
+    assert_eq!(warned(money, 0, usd(0.8)).as_deref(), Some("0.80 of 1.00 USD today"));
     assert_eq!(warned(money, 1, usd(1.5)), None);
-    assert_eq!(
-        warned(money, 1, usd(1.75)).as_deref(),
-        Some("1.75 of 2.00 USD today")
-    );
+    assert_eq!(warned(money, 1, usd(1.75)).as_deref(), Some("1.75 of 2.00 USD today"));
     assert_eq!(warned(tokens(100), 0, cost(79)), None);
-    assert_eq!(
-        warned(tokens(100), 1, cost(160)).as_deref(),
-        Some("160 of 200 tokens today")
-    );
+    assert_eq!(warned(tokens(100), 1, cost(160)).as_deref(), Some("160 of 200 tokens today"));
 }
 
 /// SE-140: the same for a task, by the cap of the team whose task it is.
@@ -677,15 +566,9 @@ fn the_cap_of_a_task_is_nearly_spent_at_four_fifths() {
     let own = [above("main", "task-1")];
 
     assert_eq!(warned(false, &own, 0.79), None);
-    assert_eq!(
-        warned(false, &own, 0.8).as_deref(),
-        Some("0.80 of 1.00 USD for one task")
-    );
+    assert_eq!(warned(false, &own, 0.8).as_deref(), Some("0.80 of 1.00 USD for one task"));
     assert_eq!(warned(true, &own, 1.5), None);
-    assert_eq!(
-        warned(true, &own, 1.75).as_deref(),
-        Some("1.75 of 2.00 USD for one task")
-    );
+    assert_eq!(warned(true, &own, 1.75).as_deref(), Some("1.75 of 2.00 USD for one task"));
     assert_eq!(warned(false, &[above("other", "task-1")], 0.9), None);
 }
 
@@ -693,23 +576,8 @@ fn the_cap_of_a_task_is_nearly_spent_at_four_fifths() {
 #[test]
 fn a_call_may_take_all_that_is_left() {
     let ledger = Ledger::default();
-    let caps = Caps {
-        usd_per_day: Some(1.0),
-        ..Caps::default()
-    };
+    let caps = Caps { usd_per_day: Some(1.0), ..Caps::default() };
     let line = line(&[("main", caps)]);
 
-    assert!(
-        ledger
-            .reserve(
-                &line,
-                &[],
-                Spent {
-                    usd: 1.0,
-                    tokens: 0
-                },
-                DAY
-            )
-            .is_ok()
-    );
+    assert!(ledger.reserve(&line, &[], Spent { usd: 1.0, tokens: 0 }, DAY).is_ok());
 }

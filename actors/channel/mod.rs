@@ -276,11 +276,7 @@ impl Conversation {
                 Replay::Hole(gap) => {
                     let mut note = Progress::new(ProgressKind::Note, "Some frames are gone.");
                     note.gap = Some(*gap);
-                    let frame = Frame {
-                        topic: None,
-                        ts: now,
-                        body: Body::Progress(note),
-                    };
+                    let frame = Frame { topic: None, ts: now, body: Body::Progress(note) };
                     sent = gap.to_seq;
                     socket.push(wire(channel, &frame, sent), true);
                 }
@@ -390,10 +386,8 @@ impl Channel {
             _ => conversation.outbox.newest_seq(),
         };
         conversation.loaded = true;
-        let mut stored: BTreeMap<_, _> = rows
-            .iter()
-            .map(|(ordinal, _, frame)| (*ordinal, frame.clone()))
-            .collect();
+        let mut stored: BTreeMap<_, _> =
+            rows.iter().map(|(ordinal, _, frame)| (*ordinal, frame.clone())).collect();
         let news = conversation.outbox.reload(rows, had);
         stored.extend(news.iter().filter_map(|part| match part {
             Replay::Frame(ordinal, frame) => Some((*ordinal, frame.clone())),
@@ -458,9 +452,7 @@ impl Channel {
         if ordinals.is_empty() {
             return;
         }
-        let commit = self
-            .store
-            .commit(Writes::new().drop_frames(channel, ordinals));
+        let commit = self.store.commit(Writes::new().drop_frames(channel, ordinals));
         ctx.spawn(commit.into_actor(self).map(|_, _, _| ()));
     }
 
@@ -505,9 +497,7 @@ impl Channel {
                     unheard.fetched = undelivered::is_fetched(row.as_ref());
                     unheard.connected_until = row.map_or(Timestamp::default(), |row| row.last_seen);
                     for stored in &frames {
-                        unheard
-                            .outbox
-                            .keep(stored.ordinal, stored.bytes, &stored.frame);
+                        unheard.outbox.keep(stored.ordinal, stored.bytes, &stored.frame);
                     }
                 }
                 Err(error) => tracing::error!(%channel, %error, "outbox cannot be read"),
@@ -611,12 +601,7 @@ impl Handler<Deliver> for Channel {
 
     fn handle(&mut self, Deliver { frames }: Deliver, ctx: &mut Self::Context) {
         let now = self.clock.now();
-        for Numbered {
-            channel,
-            ordinal,
-            frame,
-        } in frames
-        {
+        for Numbered { channel, ordinal, frame } in frames {
             let spoken = self.spoken.entry(channel.clone()).or_default();
             spoken.stored(ordinal, &frame);
             let Some(conversation) = self.conversations.get_mut(&channel) else {
@@ -681,11 +666,7 @@ impl Handler<Reply> for Channel {
     type Result = ();
 
     fn handle(&mut self, reply: Reply, _: &mut Self::Context) {
-        let Reply {
-            channel,
-            connection,
-            frame,
-        } = reply;
+        let Reply { channel, connection, frame } = reply;
         if let Some(conversation) = self.conversations.get_mut(&channel)
             && let Some(seq) = conversation.outbox.passing()
         {
@@ -715,11 +696,8 @@ impl Handler<Attach> for Channel {
     type Result = ();
 
     fn handle(&mut self, Attach { channel, socket }: Attach, _: &mut Self::Context) {
-        let conversation = Conversation {
-            sockets: vec![socket],
-            loaded: true,
-            ..Conversation::default()
-        };
+        let conversation =
+            Conversation { sockets: vec![socket], loaded: true, ..Conversation::default() };
         self.conversations.insert(channel, conversation);
         self.tell_connections();
     }
@@ -729,12 +707,7 @@ impl Handler<Adopt> for Channel {
     type Result = ();
 
     fn handle(&mut self, adopt: Adopt, ctx: &mut Self::Context) {
-        let Adopt {
-            fresh,
-            channel,
-            socket,
-            last_seq,
-        } = adopt;
+        let Adopt { fresh, channel, socket, last_seq } = adopt;
         self.conversations.remove(&fresh);
         self.spoken.remove(&fresh);
         self.unheard.remove(&channel);
@@ -757,10 +730,7 @@ impl Handler<Detach> for Channel {
     type Result = ();
 
     fn handle(&mut self, detach: Detach, _: &mut Self::Context) {
-        let Detach {
-            channel,
-            connection,
-        } = detach;
+        let Detach { channel, connection } = detach;
         let Some(conversation) = self.conversations.get_mut(&channel) else {
             return;
         };
@@ -769,9 +739,7 @@ impl Handler<Detach> for Channel {
             return;
         }
         conversation.sockets.retain(stays);
-        conversation
-            .joining
-            .retain(|joining| stays(&joining.socket));
+        conversation.joining.retain(|joining| stays(&joining.socket));
         if conversation.is_empty() {
             self.conversations.remove(&channel);
         }
@@ -793,11 +761,7 @@ impl Handler<HangUp> for Channel {
     type Result = ();
 
     fn handle(&mut self, hang_up: HangUp, _: &mut Self::Context) {
-        let HangUp {
-            channel,
-            connection,
-            closing,
-        } = hang_up;
+        let HangUp { channel, connection, closing } = hang_up;
         let sockets = self.conversations.get(&channel).into_iter();
         for socket in sockets.flat_map(Conversation::all) {
             if connection.is_none_or(|connection| connection == socket.connection()) {

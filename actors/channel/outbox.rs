@@ -57,13 +57,7 @@ pub struct Outbox {
 
 impl Default for Outbox {
     fn default() -> Self {
-        Self {
-            kept: VecDeque::new(),
-            bytes: 0,
-            next: 1,
-            early: BTreeMap::new(),
-            passing: 0,
-        }
+        Self { kept: VecDeque::new(), bytes: 0, next: 1, early: BTreeMap::new(), passing: 0 }
     }
 }
 
@@ -136,20 +130,14 @@ impl Outbox {
         let mut replay = missed(stored.map(|(place, _, frame)| (place, frame)), last_seq);
         let newest = self.kept.back().map_or(had, |kept| kept.ordinal.max(had));
         self.next = newest + 1;
-        self.passing = if had == newest {
-            last_seq - seq(had)
-        } else {
-            0
-        };
+        self.passing = if had == newest { last_seq - seq(had) } else { 0 };
         for (place, frame) in early {
             if place >= self.next {
                 self.early.insert(place, frame);
             }
         }
         replay.extend(
-            self.take_ready()
-                .into_iter()
-                .map(|(place, frame)| Replay::Frame(place, frame)),
+            self.take_ready().into_iter().map(|(place, frame)| Replay::Frame(place, frame)),
         );
         replay
     }
@@ -167,21 +155,13 @@ impl Outbox {
             |outbox: &Self, frames: usize| outbox.kept.len() > frames || outbox.bytes > MOST_BYTES;
         let old = |kept: &Kept| kept.at + MOST_AGE < now;
         let full = over(self, MOST_FRAMES);
-        let frames = if full {
-            MOST_FRAMES - ROOM
-        } else {
-            MOST_FRAMES
-        };
+        let frames = if full { MOST_FRAMES - ROOM } else { MOST_FRAMES };
         let mut dropped = Vec::new();
         while self.kept.len() > 1 && (over(self, frames) || self.kept.front().is_some_and(old)) {
             let newest = self.kept.len() - 1;
             let place = match self.kept.front() {
                 Some(first) if old(first) => 0,
-                _ => self
-                    .kept
-                    .range(..newest)
-                    .position(|kept| kept.progress)
-                    .unwrap_or(0),
+                _ => self.kept.range(..newest).position(|kept| kept.progress).unwrap_or(0),
             };
             let Some(kept) = self.kept.remove(place) else {
                 break;
@@ -194,10 +174,7 @@ impl Outbox {
 
     /// A frame is in the store, and counts.
     pub fn keep(&mut self, ordinal: u64, bytes: usize, frame: &Frame) {
-        if self
-            .kept
-            .back()
-            .is_some_and(|newest| newest.ordinal >= ordinal)
+        if self.kept.back().is_some_and(|newest| newest.ordinal >= ordinal)
             && self.kept.iter().any(|kept| kept.ordinal == ordinal)
         {
             return;

@@ -50,11 +50,7 @@ impl Renumbering {
                 to_seq: outbox::seq(ordinal),
                 dropped: 0,
             });
-            let frame = Frame {
-                topic: None,
-                ts: at,
-                body: Body::Progress(note),
-            };
+            let frame = Frame { topic: None, ts: at, body: Body::Progress(note) };
             Ok((outbox_key(&channel, ordinal), serde_json::to_vec(&frame)?))
         })
     }

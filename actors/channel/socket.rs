@@ -72,11 +72,7 @@ struct State {
 impl Socket {
     /// Nothing waits for a new connection.
     pub fn new(connection: u64) -> Self {
-        Self {
-            connection,
-            state: Mutex::default(),
-            filled: Notify::new(),
-        }
+        Self { connection, state: Mutex::default(), filled: Notify::new() }
     }
 
     /// Which connection this is.

@@ -71,10 +71,8 @@ impl Spoken {
         self.newest = self.newest.max(ordinal);
         match &frame.body {
             Body::Progress(progress) => {
-                if let Some(turn) = progress
-                    .task_id
-                    .as_ref()
-                    .and_then(|task| self.turns.get_mut(task))
+                if let Some(turn) =
+                    progress.task_id.as_ref().and_then(|task| self.turns.get_mut(task))
                 {
                     turn.part(ordinal, progress);
                 }
@@ -237,10 +235,7 @@ mod tests {
         spoken.stored(3, &result);
         says(&mut spoken, "four");
 
-        assert_eq!(
-            spoken.before(2, &call).map(content).as_deref(),
-            Some("one two")
-        );
+        assert_eq!(spoken.before(2, &call).map(content).as_deref(), Some("one two"));
         assert_eq!(spoken.before(3, &result), None);
         assert_eq!(present(&spoken), ["three four"]);
     }
@@ -269,10 +264,7 @@ mod tests {
         spoken.stored(2, &call);
 
         assert!(found.is_empty() && present(&spoken).is_empty());
-        assert_eq!(
-            spoken.before(2, &call).map(content).as_deref(),
-            Some("one two")
-        );
+        assert_eq!(spoken.before(2, &call).map(content).as_deref(), Some("one two"));
     }
 
     #[test]

@@ -40,9 +40,9 @@ fn notice(text: &str) -> Frame {
 
 /// Stores frames without telling anyone.
 async fn store(client: &Client, texts: &[&str]) -> Vec<Numbered> {
-    let writes = texts.iter().fold(Writes::new(), |writes, text| {
-        writes.frame(&client.channel, notice(text))
-    });
+    let writes = texts
+        .iter()
+        .fold(Writes::new(), |writes, text| writes.frame(&client.channel, notice(text)));
     client.spine.store.commit(writes).await.unwrap()
 }
 
@@ -81,11 +81,8 @@ async fn a_client_that_comes_back_gets_what_it_missed_and_no_more() {
 
     assert_eq!(missed, "done m1: Done.");
     // Another device of the same person may have had none of it.
-    let expected = [
-        "user_message m1: water the garden",
-        "ack m1: Working on it.",
-        "done m1: Done.",
-    ];
+    let expected =
+        ["user_message m1: water the garden", "ack m1: Working on it.", "done m1: Done."];
     assert_eq!(all, expected);
     again.hears_nothing_for(Duration::from_secs(60)).await;
 }
@@ -96,10 +93,7 @@ async fn join(world: &World, client: &Client, last_seq: u64) -> Client {
     next.resume(&client.channel, last_seq);
     adopted(&next, &client.channel).await;
     next.last_seq.set(last_seq);
-    Client {
-        channel: client.channel.clone(),
-        ..next
-    }
+    Client { channel: client.channel.clone(), ..next }
 }
 
 /// CH-91: each hears everything, and of what the other said.
@@ -139,17 +133,8 @@ async fn what_was_said_is_kept_for_connections_that_come_later() {
     let other = join(&world, &one, 0).await;
     let heard = other.hear_end_of("m2").await;
 
-    let said: Vec<_> = heard
-        .iter()
-        .filter(|frame| frame.starts_with("user_message"))
-        .collect();
-    assert_eq!(
-        said,
-        [
-            "user_message m1: water the garden",
-            "user_message m2: /help"
-        ]
-    );
+    let said: Vec<_> = heard.iter().filter(|frame| frame.starts_with("user_message")).collect();
+    assert_eq!(said, ["user_message m1: water the garden", "user_message m2: /help"]);
 }
 
 /// CH-91: what the others are told does not depend on when one of them comes or goes.
@@ -313,9 +298,7 @@ fn restored(backup: &Disk, at: Timestamp) -> Disk {
         numbers.saw(key);
         ControlFlow::Continue(())
     };
-    storage
-        .scan(b"", b"\xff", Order::Rising, &mut visit)
-        .unwrap();
+    storage.scan(b"", b"\xff", Order::Rising, &mut visit).unwrap();
     let records = numbers.records(at).map(Result::unwrap);
     let changes = records.map(|(key, value)| (key, Some(value))).collect();
     storage.commit(&Batch { changes }).unwrap();
@@ -359,15 +342,9 @@ async fn after_a_restore_no_frame_has_a_number_that_was_seen() {
     let mut heard = next.hear_end_of("m3").await;
     heard.extend(next.hear_end_of("m4").await);
 
-    assert_eq!(
-        (&note["kind"], &note["gap"]["dropped"]),
-        (&"note".into(), &0.into())
-    );
+    assert_eq!((&note["kind"], &note["gap"]["dropped"]), (&"note".into(), &0.into()));
     assert_eq!(note["gap"]["to_seq"], note["seq"]);
-    let ends: Vec<_> = heard
-        .iter()
-        .filter(|line| line.starts_with("done"))
-        .collect();
+    let ends: Vec<_> = heard.iter().filter(|line| line.starts_with("done")).collect();
     assert_eq!(ends, ["done m3: Done.", "done m4: Done."]);
 }
 
@@ -383,9 +360,7 @@ async fn frames_that_nobody_announced_are_looked_up() {
     let heard = contents(&client, 3).await;
     client.spine.channel.do_send(Deliver { frames: stored });
     store(&client, &["four"]).await;
-    client.spine.channel.do_send(Recheck {
-        channel: client.channel.clone(),
-    });
+    client.spine.channel.do_send(Recheck { channel: client.channel.clone() });
     let more = contents(&client, 1).await;
 
     assert_eq!(heard, ["one", "two", "three"]);
@@ -402,9 +377,7 @@ async fn a_lookup_and_an_announcement_do_not_double_frames() {
     let stored = store(&client, &["one", "two"]).await;
 
     let channel = client.channel.clone();
-    client.spine.channel.do_send(Recheck {
-        channel: channel.clone(),
-    });
+    client.spine.channel.do_send(Recheck { channel: channel.clone() });
     client.spine.channel.do_send(Deliver { frames: stored });
     let heard = contents(&client, 2).await;
     client.send(Inbound::TopicList);
@@ -424,12 +397,8 @@ async fn a_lookup_confirms_nothing() {
     let world = world();
     let client = world.connect(&world.start());
     let stored = store(&client, &["one", "two", "three"]).await;
-    client.spine.channel.do_send(Deliver {
-        frames: stored[..1].to_vec(),
-    });
-    client.spine.channel.do_send(Deliver {
-        frames: stored[2..].to_vec(),
-    });
+    client.spine.channel.do_send(Deliver { frames: stored[..1].to_vec() });
+    client.spine.channel.do_send(Deliver { frames: stored[2..].to_vec() });
     contents(&client, 3).await;
 
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -460,12 +429,7 @@ async fn a_frame_stored_during_a_resume_arrives() {
         socket: socket.clone(),
         last_seq: std::cell::Cell::new(last_seq),
     };
-    spine.channel.do_send(Adopt {
-        fresh: "ws:fresh".into(),
-        channel,
-        socket,
-        last_seq,
-    });
+    spine.channel.do_send(Adopt { fresh: "ws:fresh".into(), channel, socket, last_seq });
     spine.channel.do_send(Deliver { frames: stored });
     adopted(&next, &client.channel).await;
 
@@ -491,9 +455,8 @@ async fn tell(world: &World, client: &Client, count: usize) {
         }
         frame
     };
-    let writes = (0..count).fold(Writes::new(), |writes, number| {
-        writes.frame(&client.channel, frame(number))
-    });
+    let writes = (0..count)
+        .fold(Writes::new(), |writes, number| writes.frame(&client.channel, frame(number)));
     let frames = client.spine.store.commit(writes).await.unwrap();
     client.spine.channel.do_send(Deliver { frames });
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -670,11 +633,7 @@ async fn a_client_that_comes_back_in_the_middle_gets_the_text_it_missed() {
     let mut heard = Vec::new();
     for _ in 0..6 {
         let frame = next.frame().await;
-        let whole = if frame["snapshot"] == true {
-            "whole "
-        } else {
-            ""
-        };
+        let whole = if frame["snapshot"] == true { "whole " } else { "" };
         heard.push(format!("{whole}{}", crate::doubles::client::short(&frame)));
     }
 

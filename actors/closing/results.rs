@@ -31,10 +31,7 @@ pub(super) fn event(task: &Task, outcome: &Outcome) -> InboxEvent {
 /// The team that asked is no more, or is being shut down. Its successor is another.
 pub(super) fn asker_is_gone(task: &Task, view: &OrgView) -> bool {
     task.reply_to.as_ref().is_some_and(|lane| {
-        let asker = TeamKey {
-            name: lane.team.clone(),
-            generation: task.asker,
-        };
+        let asker = TeamKey { name: lane.team.clone(), generation: task.asker };
         view.standing(&asker) == Standing::Gone
     })
 }
@@ -53,10 +50,7 @@ pub(super) fn for_operator(
         id: ids.notice(),
         kind: NoticeKind::Orphan,
         team: Some(task.lane.team.clone()),
-        text: format!(
-            "The team that asked for this is gone. {}",
-            describe(task, outcome, SUMMARY)
-        ),
+        text: format!("The team that asked for this is gone. {}", describe(task, outcome, SUMMARY)),
         refs: vec![task.id.to_string()],
         at: outcome.finished_at,
         read: false,
@@ -81,10 +75,7 @@ pub(crate) fn undeliverable(result: &Task, ids: &Ids, at: Timestamp) -> Notice {
 
 /// The task that wakes the lane that asked.
 pub(super) fn follow_up(task: &Task, outcome: &Outcome, lane: Lane, ids: &Ids) -> Task {
-    let source = task.source.as_ref().map(|source| Source {
-        message: None,
-        ..source.clone()
-    });
+    let source = task.source.as_ref().map(|source| Source { message: None, ..source.clone() });
     let above = task.lineage.as_ref().map(|line| Lineage {
         root: line.root.clone(),
         path: line.path[..line.path.len().saturating_sub(1)].to_vec(),

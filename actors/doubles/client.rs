@@ -40,10 +40,7 @@ impl Client {
     }
 
     pub(crate) fn cancel(&self, topic: &str, queued: bool) {
-        self.send(Inbound::Cancel {
-            topic: topic.into(),
-            queued,
-        });
+        self.send(Inbound::Cancel { topic: topic.into(), queued });
     }
 
     pub(crate) fn send(&self, inbound: Inbound) {
@@ -65,10 +62,9 @@ impl Client {
     }
 
     pub(crate) fn close(&self) {
-        self.spine.router.do_send(Close {
-            channel: self.channel.clone(),
-            connection: self.socket.connection(),
-        });
+        self.spine
+            .router
+            .do_send(Close { channel: self.channel.clone(), connection: self.socket.connection() });
     }
 
     pub(crate) async fn item(&self) -> Item {

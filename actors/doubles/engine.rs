@@ -62,14 +62,10 @@ pub(crate) struct Scripted {
 
 /// The words that the step answers.
 pub(crate) fn last_words(request: &StepRequest) -> &str {
-    let last = request
-        .messages
-        .iter()
-        .rev()
-        .find_map(|message| match message {
-            Message::User(text) => Some(text.as_str()),
-            _ => None,
-        });
+    let last = request.messages.iter().rev().find_map(|message| match message {
+        Message::User(text) => Some(text.as_str()),
+        _ => None,
+    });
     last.unwrap_or_default()
 }
 
@@ -115,17 +111,11 @@ impl Engine for Scripted {
                     }
                     Play::Break(code) => {
                         let failure = EngineFailure::new(code, "the answer broke off");
-                        return Err(EngineFailure {
-                            answered: true,
-                            ..failure
-                        });
+                        return Err(EngineFailure { answered: true, ..failure });
                     }
                     Play::Limit(pause) => {
                         let failure = EngineFailure::new(Code::RateLimited, "too many requests");
-                        return Err(EngineFailure {
-                            retry_after: Some(pause),
-                            ..failure
-                        });
+                        return Err(EngineFailure { retry_after: Some(pause), ..failure });
                     }
                     Play::Panic => panic!("an engine that panics"),
                     Play::Cost(usd) => cost = Some(usd),
@@ -133,10 +123,7 @@ impl Engine for Scripted {
                     Play::Answer => return Ok(reply(&said, &[], (cost, input))),
                     Play::Cut => {
                         let reply = reply(&said, &[], (cost, input));
-                        return Ok(StepReply {
-                            truncated: true,
-                            ..reply
-                        });
+                        return Ok(StepReply { truncated: true, ..reply });
                     }
                     Play::Call(calls) => return Ok(reply(&said, &calls, (cost, input))),
                     Play::CallWith(id, name, args) => {
@@ -157,9 +144,7 @@ impl Engine for Scripted {
 pub(crate) fn reply(text: &str, calls: &[(&str, &str)]) -> StepReply {
     let mut blocks = Vec::new();
     if !text.is_empty() {
-        blocks.push(Block::Text {
-            text: text.to_owned(),
-        });
+        blocks.push(Block::Text { text: text.to_owned() });
     }
     blocks.extend(calls.iter().map(|(id, name)| {
         Block::Call(ToolCall {
@@ -170,11 +155,7 @@ pub(crate) fn reply(text: &str, calls: &[(&str, &str)]) -> StepReply {
     }));
     StepReply {
         blocks,
-        usage: Usage {
-            input: 1,
-            output: 1,
-            ..Usage::default()
-        },
+        usage: Usage { input: 1, output: 1, ..Usage::default() },
         stop_reason: "end_turn".to_owned(),
         truncated: false,
         profile: "default".to_owned(),

@@ -88,11 +88,8 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
 
 impl Toolset for Tools {
     fn specs(&self) -> Arc<[ToolSpec]> {
-        let reader = ToolSpec {
-            name: READER.to_owned(),
-            description: String::new(),
-            schema: json!({}),
-        };
+        let reader =
+            ToolSpec { name: READER.to_owned(), description: String::new(), schema: json!({}) };
         let reads = self.reads.load(Ordering::Relaxed);
         reads.then_some(reader).into_iter().collect()
     }
@@ -176,17 +173,11 @@ async fn give(
     Office { queue, ids, store }: Office,
     cx: CallContext,
 ) -> ToolReply {
-    let lane = Lane {
-        team: team.into(),
-        topic: None,
-    };
+    let lane = Lane { team: team.into(), topic: None };
     let waits = kind == "ask";
     let task = Task {
         kind: if waits { Kind::Query } else { Kind::Delegate },
-        source: cx.caller.source.clone().map(|source| Source {
-            message: None,
-            ..source
-        }),
+        source: cx.caller.source.clone().map(|source| Source { message: None, ..source }),
         reply_to: (!waits).then(|| cx.caller.lane.clone()),
         on_result: match kind {
             "wake" => OnResult::Wake,
@@ -208,11 +199,7 @@ async fn give(
     if let (true, Some(known)) = (cx.rerun, known.await.unwrap()) {
         id = known;
     } else {
-        let giver = Giver {
-            task: cx.caller.task.clone(),
-            step: cx.step,
-            words: task.body.clone(),
-        };
+        let giver = Giver { task: cx.caller.task.clone(), step: cx.step, words: task.body.clone() };
         let submit = Submit {
             writes: Writes::new().answer(&cx.key, &task.id),
             task,
@@ -232,13 +219,7 @@ async fn give(
             outcome.map_or_else(|| "gone".to_owned(), |outcome| outcome.text)
         }
     };
-    ToolReply {
-        content,
-        fault: None,
-        truncated: false,
-        taints: false,
-        rule: None,
-    }
+    ToolReply { content, fault: None, truncated: false, taints: false, rule: None }
 }
 
 /// Notes that a run is over, also when it is dropped.

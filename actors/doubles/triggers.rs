@@ -52,10 +52,7 @@ pub(crate) struct Keeps {
 
 impl Default for Keeps {
     fn default() -> Self {
-        Self {
-            terms: Arc::new(Mutex::new(Ok(Terms::default()))),
-            emptied: Arc::default(),
-        }
+        Self { terms: Arc::new(Mutex::new(Ok(Terms::default()))), emptied: Arc::default() }
     }
 }
 
@@ -66,11 +63,7 @@ impl Keeping for Keeps {
 
     fn lots(&self, _: Cut) -> Vec<Lot> {
         let start = EdgeKey::prefix("fleeting");
-        vec![Lot {
-            end: after_prefix(&start),
-            start,
-            is_old: Box::new(|_, _| true),
-        }]
+        vec![Lot { end: after_prefix(&start), start, is_old: Box::new(|_, _| true) }]
     }
 
     fn chains(&self) -> Vec<u8> {
@@ -190,9 +183,7 @@ impl Calendar for Hours {
     }
 
     fn moment(&self, text: &str, _: &str) -> Result<Timestamp, String> {
-        text.parse()
-            .map(Timestamp)
-            .map_err(|_| "no time".to_owned())
+        text.parse().map(Timestamp).map_err(|_| "no time".to_owned())
     }
 
     fn minute_of_day(&self, _: &str, at: Timestamp) -> u32 {

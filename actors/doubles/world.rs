@@ -49,11 +49,7 @@ thread_local! {
 
 /// The only one who ever had a name.
 pub(crate) fn owner(name: &str) -> Owner {
-    Owner {
-        principal: name.into(),
-        grant: name.into(),
-        since: Timestamp::default(),
-    }
+    Owner { principal: name.into(), grant: name.into(), since: Timestamp::default() }
 }
 
 /// Wall time that goes with the runtime's, which tests pause.
@@ -83,10 +79,7 @@ pub(crate) struct OneDay;
 
 impl Days for OneDay {
     fn day_of(&self, _: Timestamp) -> Day {
-        Day {
-            number: 1,
-            ends_at: Timestamp(2_000_000_000),
-        }
+        Day { number: 1, ends_at: Timestamp(2_000_000_000) }
     }
 }
 
@@ -147,10 +140,7 @@ impl Briefing for Briefs {
             let error = this.errors.lock().unwrap();
             let of_team = error.get(assignment.lane.team.as_str());
             if let Some(message) = of_team.or_else(|| error.get("*")) {
-                return Err(BriefError {
-                    code: Code::ConfigError,
-                    message: (*message).to_owned(),
-                });
+                return Err(BriefError { code: Code::ConfigError, message: (*message).to_owned() });
             }
             Ok(Brief {
                 system: Arc::default(),
@@ -165,10 +155,7 @@ impl Briefing for Briefs {
                 idle_timeout: Duration::from_secs(5 * 60),
                 queue_mode: this.queue_mode,
                 budget: this.budget,
-                price: Price {
-                    max_output: 100,
-                    ..Price::default()
-                },
+                price: Price { max_output: 100, ..Price::default() },
                 room: this.room,
             })
         })
@@ -222,10 +209,7 @@ impl World {
                     idle_after: Duration::from_secs(30 * 60),
                 },
                 ask_model: false,
-                rate: Rate {
-                    per_minute: 0,
-                    burst: 0,
-                },
+                rate: Rate { per_minute: 0, burst: 0 },
                 trust: Policy::None,
                 channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
             },
@@ -234,9 +218,7 @@ impl World {
             room: 100_000,
             brief_errors: Errors::default(),
             opinion: Arc::new(|_| (Duration::ZERO, None)),
-            clock: Arc::new(Wall {
-                began: Instant::now(),
-            }),
+            clock: Arc::new(Wall { began: Instant::now() }),
             outside: Outside::default(),
             arbiters: Vec::new(),
             answers_within: ANSWERS_WITHIN,
@@ -259,10 +241,7 @@ impl World {
 
     pub(crate) fn start_on(&self, storage: Arc<Mounted>) -> Spine {
         let briefs = Briefs {
-            engine: Scripted {
-                script: self.script.clone(),
-                asked: self.asked.clone(),
-            },
+            engine: Scripted { script: self.script.clone(), asked: self.asked.clone() },
             tools: self.tools.clone(),
             queue_mode: self.queue_mode,
             budget: self.budget.clone(),
@@ -304,13 +283,7 @@ impl World {
             teams: self.arbiters.clone(),
             answers_within: self.answers_within,
         };
-        let spine = Spine::start(
-            ports,
-            threads,
-            self.limits,
-            self.settings.clone(),
-            recovered,
-        );
+        let spine = Spine::start(ports, threads, self.limits, self.settings.clone(), recovered);
         *self.tools.office.lock().unwrap() = Some(Office {
             queue: spine.queue.clone(),
             ids: self.ids.clone(),
@@ -342,12 +315,7 @@ impl World {
             sender,
             socket: socket.clone(),
         });
-        Client {
-            spine: spine.clone(),
-            channel,
-            socket,
-            last_seq: Cell::new(0),
-        }
+        Client { spine: spine.clone(), channel, socket, last_seq: Cell::new(0) }
     }
 
     /// The calls that ran, in order.

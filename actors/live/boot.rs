@@ -11,8 +11,7 @@ const KEY: &[u8] = b"boot";
 pub fn next(storage: &dyn Storage) -> Result<u64, StorageError> {
     let last: Option<u64> = readable(storage, KEY)?;
     let number = last.unwrap_or(0) + 1;
-    storage.commit(&Batch {
-        changes: vec![(KEY.to_vec(), Some(number.to_string().into_bytes()))],
-    })?;
+    storage
+        .commit(&Batch { changes: vec![(KEY.to_vec(), Some(number.to_string().into_bytes()))] })?;
     Ok(number)
 }

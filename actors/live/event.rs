@@ -129,13 +129,7 @@ pub struct Event {
 impl Event {
     /// Something for which there is no type of its own.
     pub fn new(kind: Kind, data: Value) -> Self {
-        Self {
-            kind,
-            team: None,
-            topic: None,
-            task: None,
-            data: Data::Json(data),
-        }
+        Self { kind, team: None, topic: None, task: None, data: Data::Json(data) }
     }
 
     /// The team it concerns.
@@ -169,10 +163,7 @@ impl Event {
             team: Some(team.clone()),
             topic: topic.cloned(),
             task: task.cloned(),
-            data: Data::Turn(Box::new(TurnEvent {
-                turn: turn.clone(),
-                moment,
-            })),
+            data: Data::Turn(Box::new(TurnEvent { turn: turn.clone(), moment })),
         }
     }
 
@@ -338,11 +329,7 @@ pub enum Moment {
 
 /// What a turn says or does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(
-    tag = "type",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Stream {
     /// The next piece of the answer.
     Text {

@@ -30,9 +30,7 @@ pub fn task(task: &Task) -> Event {
     Event {
         kind: Kind::TaskChanged,
         team: Some(task.lane.team.clone()),
-        topic: source
-            .and_then(|source| source.topic.as_ref())
-            .map(|topic| topic.id.clone()),
+        topic: source.and_then(|source| source.topic.as_ref()).map(|topic| topic.id.clone()),
         task: Some(task.id.clone()),
         data: Data::Task(Box::new(TaskChange {
             id: task.id.clone(),
@@ -45,11 +43,7 @@ pub fn task(task: &Task) -> Event {
             created_at: task.created_at,
             attempts: task.attempts,
             root: task.root().clone(),
-            parent: task
-                .lineage
-                .as_ref()
-                .and_then(|line| line.parent())
-                .cloned(),
+            parent: task.lineage.as_ref().and_then(|line| line.parent()).cloned(),
             source_channel_id: source.map(|source| source.channel.clone()),
             code: task.outcome.as_ref().and_then(|outcome| outcome.code),
         })),
@@ -80,27 +74,15 @@ pub fn heard(task: &Task) -> Option<Event> {
 /// What a frame says to a person, if it is an end of something.
 pub fn frame(channel: &ChannelId, frame: &Frame) -> Option<Event> {
     let (kind, text, from, task, message) = match &frame.body {
-        Body::Response(body) => (
-            "response",
-            &body.content,
-            None,
-            body.task_id.as_ref(),
-            Some(&body.message_id),
-        ),
-        Body::Notification(body) => (
-            "notification",
-            &body.content,
-            Some(&body.team),
-            body.task_id.as_ref(),
-            None,
-        ),
-        Body::Error(body) => (
-            "error",
-            &body.error,
-            None,
-            Some(body.task_id.as_ref()?),
-            body.message_id.as_ref(),
-        ),
+        Body::Response(body) => {
+            ("response", &body.content, None, body.task_id.as_ref(), Some(&body.message_id))
+        }
+        Body::Notification(body) => {
+            ("notification", &body.content, Some(&body.team), body.task_id.as_ref(), None)
+        }
+        Body::Error(body) => {
+            ("error", &body.error, None, Some(body.task_id.as_ref()?), body.message_id.as_ref())
+        }
         Body::Ack(_) | Body::Progress(_) | Body::TopicList { .. } => return None,
     };
     // Answers come from the team that people talk to.
@@ -217,9 +199,7 @@ pub fn run(run: &Run) -> Event {
         "decision": run.decision,
         "outcome": run.outcome,
     });
-    Event::new(Kind::TriggerRun, data)
-        .of_team(&run.team.name)
-        .of_task(run.task_id.as_ref())
+    Event::new(Kind::TriggerRun, data).of_team(&run.team.name).of_task(run.task_id.as_ref())
 }
 
 /// What a piece of a session's journal says of its turn.
@@ -242,15 +222,7 @@ pub fn journal(
                 name: name.clone(),
                 arguments: bounded(args),
             })),
-            Fact::ToolResult {
-                id,
-                name,
-                content,
-                fault,
-                duration_ms,
-                truncated,
-                ..
-            } => {
+            Fact::ToolResult { id, name, content, fault, duration_ms, truncated, .. } => {
                 let shown = excerpt::line(content, SHOWN);
                 tell(stream(Stream::ToolResult {
                     id: id.clone(),
@@ -266,21 +238,8 @@ pub fn journal(
                     tell(moment);
                 }
             }
-            Fact::TurnEnd {
-                outcome,
-                code,
-                message,
-                steps,
-                usage,
-                duration_ms,
-                ..
-            } => {
-                tell(stream(last(
-                    *outcome,
-                    *code,
-                    message.as_deref(),
-                    *duration_ms,
-                )));
+            Fact::TurnEnd { outcome, code, message, steps, usage, duration_ms, .. } => {
+                tell(stream(last(*outcome, *code, message.as_deref(), *duration_ms)));
                 tell(Moment::TurnEnd {
                     ok: *outcome == Ending::Done,
                     outcome: *outcome,
@@ -292,10 +251,7 @@ pub fn journal(
                 });
             }
             Fact::TurnSuspended { code, message } => {
-                tell(Moment::Note {
-                    text: message.clone(),
-                    level: "warn",
-                });
+                tell(Moment::Note { text: message.clone(), level: "warn" });
                 tell(Moment::State {
                     state: "stopped",
                     reason: Some(code.as_str()),
@@ -324,22 +280,15 @@ fn stream(value: Stream) -> Moment {
 /// The words that a turn begins with stand behind its start.
 fn start(lane: &Lane, generation: u32, start: &Fact, events: &[HistoryEvent]) -> Moment {
     let words = events.iter().find_map(|event| match &event.fact {
-        Fact::User {
-            text, from, origin, ..
-        } if *origin != Origin::System => Some((from.clone(), excerpt::line(text, SAID))),
+        Fact::User { text, from, origin, .. } if *origin != Origin::System => {
+            Some((from.clone(), excerpt::line(text, SAID)))
+        }
         _ => None,
     });
     let (from, body) = words.unwrap_or_default();
     let session_id = lane.session_id(generation);
     match start {
-        Fact::TurnStart {
-            sdk,
-            provider,
-            model,
-            attempt,
-            redelivered,
-            ..
-        } => Moment::TurnStart {
+        Fact::TurnStart { sdk, provider, model, attempt, redelivered, .. } => Moment::TurnStart {
             session_id,
             from,
             body,
@@ -349,27 +298,16 @@ fn start(lane: &Lane, generation: u32, start: &Fact, events: &[HistoryEvent]) ->
             attempt: *attempt,
             redelivered: *redelivered,
         },
-        _ => Moment::State {
-            state: "running",
-            reason: None,
-            step: None,
-            usage: None,
-        },
+        _ => Moment::State { state: "running", reason: None, step: None, usage: None },
     }
 }
 
 fn remark(meta: &Meta) -> Option<Moment> {
-    let note = |text: &str, level| Moment::Note {
-        text: excerpt::line(text, SAID),
-        level,
-    };
+    let note = |text: &str, level| Moment::Note { text: excerpt::line(text, SAID), level };
     Some(match meta {
-        Meta::Usage { step, usage, .. } => Moment::State {
-            state: "running",
-            reason: None,
-            step: Some(*step),
-            usage: Some(*usage),
-        },
+        Meta::Usage { step, usage, .. } => {
+            Moment::State { state: "running", reason: None, step: Some(*step), usage: Some(*usage) }
+        }
         Meta::Retry(text) | Meta::Fallback(text) => note(text, "warn"),
         Meta::Cancel(text) => note(text, "info"),
         Meta::Compaction(compaction) => note(&compaction.words(), "info"),
@@ -388,12 +326,9 @@ fn remark(meta: &Meta) -> Option<Moment> {
 
 fn last(ending: Ending, code: Option<Code>, message: Option<&str>, duration_ms: u64) -> Stream {
     match ending {
-        Ending::Done | Ending::Cancelled => Stream::Done {
-            meta: DoneMeta {
-                duration_ms,
-                aborted: ending == Ending::Cancelled,
-            },
-        },
+        Ending::Done | Ending::Cancelled => {
+            Stream::Done { meta: DoneMeta { duration_ms, aborted: ending == Ending::Cancelled } }
+        }
         Ending::Failed | Ending::Expired | Ending::Dead => Stream::Error {
             message: excerpt::line(message.unwrap_or("the turn failed"), SAID),
             code,
@@ -415,10 +350,9 @@ fn length(value: &Value) -> usize {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
         Value::String(text) => text.len() + 2,
         Value::Array(values) => values.iter().map(|value| length(value) + 1).sum(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, value)| name.len() + length(value) + 4)
-            .sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| name.len() + length(value) + 4).sum()
+        }
     }
 }
 

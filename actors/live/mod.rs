@@ -91,10 +91,7 @@ struct News {
 impl Publisher {
     /// A publisher of the process with this number.
     pub fn new(boot: u64, clock: Arc<dyn Clock>) -> Self {
-        let (news, _) = signal::channel(News {
-            newest: 0,
-            over: false,
-        });
+        let (news, _) = signal::channel(News { newest: 0, over: false });
         Self(Arc::new(Shared {
             boot,
             clock,
@@ -135,19 +132,13 @@ impl Publisher {
 
     /// The present place.
     pub fn mark(&self) -> Mark {
-        Mark {
-            boot: self.0.boot,
-            seq: self.read().ring.newest(),
-        }
+        Mark { boot: self.0.boot, seq: self.read().ring.newest() }
     }
 
     /// The present place, and the turns under way there.
     pub fn running(&self) -> (Mark, Vec<ActiveTurn>) {
         let state = self.read();
-        let mark = Mark {
-            boot: self.0.boot,
-            seq: state.ring.newest(),
-        };
+        let mark = Mark { boot: self.0.boot, seq: state.ring.newest() };
         (mark, state.turns.all())
     }
 

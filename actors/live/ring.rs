@@ -82,13 +82,7 @@ impl Ring {
             };
         }
         let team_seq = team.as_ref().and_then(|team| self.count(team, seq));
-        let told = Arc::new(Told {
-            seq,
-            team_seq,
-            at,
-            event,
-            wire: OnceLock::new(),
-        });
+        let told = Arc::new(Told { seq, team_seq, at, event, wire: OnceLock::new() });
         if let Some(team) = team {
             if removes {
                 self.teams.remove(&team);
@@ -115,10 +109,7 @@ impl Ring {
         if self.gone.contains_key(team) {
             return None;
         }
-        let share = Share {
-            dropped: seq - 1,
-            ..Share::default()
-        };
+        let share = Share { dropped: seq - 1, ..Share::default() };
         Some(self.teams.entry(team.clone()).or_insert(share).count())
     }
 
@@ -207,14 +198,8 @@ mod tests {
             panic!("lost");
         };
 
-        let places: Vec<_> = events
-            .iter()
-            .map(|told| (told.seq, told.team_seq))
-            .collect();
-        assert_eq!(
-            places,
-            [(1, Some(1)), (2, Some(2)), (3, Some(1)), (4, Some(3))]
-        );
+        let places: Vec<_> = events.iter().map(|told| (told.seq, told.team_seq)).collect();
+        assert_eq!(places, [(1, Some(1)), (2, Some(2)), (3, Some(1)), (4, Some(3))]);
     }
 
     /// OP-42

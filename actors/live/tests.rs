@@ -30,11 +30,7 @@ fn fact(number: u64) -> Event {
 
 /// A piece of text, which is the first to go.
 fn piece(turn: &str) -> Event {
-    let moment = Moment::Stream {
-        value: Stream::Text {
-            data: "a".to_owned(),
-        },
-    };
+    let moment = Moment::Stream { value: Stream::Text { data: "a".to_owned() } };
     Event::turn(&"main".into(), None, None, &turn.into(), moment)
 }
 
@@ -70,28 +66,17 @@ async fn a_watcher_hears_what_comes_from_now_on_in_order() {
 async fn a_filter_is_applied_before_delivery() {
     let live = live();
     let of = |team: &str, task: &str| fact(0).of_team(&team.into()).of_task(Some(&task.into()));
-    let kinds = Filter {
-        kinds: vec![Kind::Log],
-        ..Filter::default()
-    };
-    let team = Filter {
-        team: Some("ops".into()),
-        ..Filter::default()
-    };
-    let task = Filter {
-        task: Some("task-1".into()),
-        ..Filter::default()
-    };
+    let kinds = Filter { kinds: vec![Kind::Log], ..Filter::default() };
+    let team = Filter { team: Some("ops".into()), ..Filter::default() };
+    let task = Filter { task: Some("task-1".into()), ..Filter::default() };
     let mut watches = [kinds, team, task].map(|filter| live.watch(None, filter));
 
     live.publish(of("main", "task-1"));
     live.publish(of("ops", "task-2"));
     live.publish(Event::new(Kind::Log, json!({})));
 
-    let seen: Vec<Vec<u64>> = watches
-        .iter_mut()
-        .map(|watch| seqs(&watch.take().unwrap()))
-        .collect();
+    let seen: Vec<Vec<u64>> =
+        watches.iter_mut().map(|watch| seqs(&watch.take().unwrap())).collect();
     assert_eq!(seen, [[3], [2], [1]]);
 }
 
@@ -123,11 +108,7 @@ async fn one_who_comes_back_too_late_learns_it_first() {
     publish(&live, 1);
     let next = watch.take().unwrap();
 
-    let gap = Gap {
-        from: 5,
-        to: 10_005,
-        reason: Reason::Overflow,
-    };
+    let gap = Gap { from: 5, to: 10_005, reason: Reason::Overflow };
     assert_eq!((batch.before, batch.events.len()), (Some(gap), 0));
     assert_eq!(seqs(&next), [10_006]);
 }
@@ -142,11 +123,7 @@ async fn a_place_of_another_process_is_a_gap() {
         let mut watch = live.watch(from, Filter::default());
         let batch = watch.take().unwrap();
 
-        let gap = Gap {
-            from: 1,
-            to: 5,
-            reason: Reason::Restart,
-        };
+        let gap = Gap { from: 1, to: 5, reason: Reason::Restart };
         assert_eq!((batch.before, batch.events.len()), (Some(gap), 0));
         assert!(watch.take().is_none());
     }
@@ -164,11 +141,7 @@ async fn a_full_queue_loses_passing_text_first_and_says_so() {
     let batch = slow.take().unwrap();
 
     assert_eq!(seqs(&batch), (101..=100 + facts).collect::<Vec<_>>());
-    let gap = Gap {
-        from: 1,
-        to: 100 + facts,
-        reason: Reason::Slow,
-    };
+    let gap = Gap { from: 1, to: 100 + facts, reason: Reason::Slow };
     assert_eq!(batch.after, Some(gap));
     assert!(slow.take().is_none());
 }
@@ -188,11 +161,7 @@ async fn a_queue_full_of_facts_becomes_a_gap_and_another_watcher_misses_nothing(
     let batch = slow.take().unwrap();
     publish(&live, 1);
 
-    let gap = Gap {
-        from: 1,
-        to: 3_000,
-        reason: Reason::Slow,
-    };
+    let gap = Gap { from: 1, to: 3_000, reason: Reason::Slow };
     assert_eq!((batch.after, batch.events.len()), (Some(gap), 0));
     assert_eq!(heard, (1..=3_000).collect::<Vec<_>>());
     assert_eq!(seqs(&slow.take().unwrap()), [3_001]);

@@ -116,8 +116,7 @@ impl Turns {
     pub(super) fn of_topic(&self, topic: &TopicId) -> Option<ActiveTurn> {
         let turns = self.turns.values();
         let own = turns.filter(|turn| turn.topic_id.as_ref() == Some(topic));
-        own.min_by_key(|turn| (turn.state, turn.started_at))
-            .cloned()
+        own.min_by_key(|turn| (turn.state, turn.started_at)).cloned()
     }
 
     /// Whether an event says nothing that was not said before.
@@ -155,10 +154,7 @@ impl Turns {
     fn fold_turn(&mut self, seq: u64, at: Timestamp, event: &Event, told: &TurnEvent) {
         match &told.moment {
             Moment::TurnStart { .. } => self.begin(seq, at, event, told),
-            Moment::TurnEnd { .. }
-            | Moment::State {
-                state: "stopped", ..
-            } => {
+            Moment::TurnEnd { .. } | Moment::State { state: "stopped", .. } => {
                 if let Some(turn) = self.turns.remove(&told.turn)
                     && let Some(task) = turn.task_id
                 {
@@ -175,14 +171,7 @@ impl Turns {
     }
 
     fn begin(&mut self, seq: u64, at: Timestamp, event: &Event, told: &TurnEvent) {
-        let Moment::TurnStart {
-            session_id,
-            body,
-            sdk,
-            model,
-            ..
-        } = &told.moment
-        else {
+        let Moment::TurnStart { session_id, body, sdk, model, .. } = &told.moment else {
             return;
         };
         let Some(team) = &event.team else {
@@ -209,10 +198,7 @@ impl Turns {
             sdk: sdk.clone(),
             model: model.clone(),
             seq,
-            active_turn: Content {
-                user_text: body.clone(),
-                ..Content::default()
-            },
+            active_turn: Content { user_text: body.clone(), ..Content::default() },
             marks: (0, 0),
         };
         // One that goes on after it waited keeps what it has said.
@@ -241,25 +227,16 @@ impl Turns {
 impl ActiveTurn {
     /// Where its present step begins in text and thinking, in units of UTF-16 as browsers count.
     pub fn step_begins(&self) -> (usize, usize) {
-        let units = |text: &str, end: usize| {
-            text.get(..end)
-                .map_or(0, |text| text.encode_utf16().count())
-        };
+        let units =
+            |text: &str, end: usize| text.get(..end).map_or(0, |text| text.encode_utf16().count());
         let content = &self.active_turn;
-        (
-            units(&content.text, self.marks.0),
-            units(&content.thinking, self.marks.1),
-        )
+        (units(&content.text, self.marks.0), units(&content.thinking, self.marks.1))
     }
 
     fn fold(&mut self, at: Timestamp, moment: &Moment) {
         let content = &mut self.active_turn;
         match moment {
-            Moment::State {
-                state: "waiting",
-                reason,
-                ..
-            } => {
+            Moment::State { state: "waiting", reason, .. } => {
                 self.state = "waiting";
                 self.wait_reason = *reason;
             }
@@ -280,11 +257,7 @@ impl ActiveTurn {
                     content.text.truncate(self.marks.0);
                     content.thinking.truncate(self.marks.1);
                 }
-                Stream::ToolCall {
-                    id,
-                    name,
-                    arguments,
-                } => {
+                Stream::ToolCall { id, name, arguments } => {
                     content.tool_calls.push(ActiveCall {
                         id: id.clone(),
                         name: name.clone(),
@@ -297,12 +270,7 @@ impl ActiveTurn {
                     self.mark();
                 }
                 Stream::ToolStart { id, .. } => content.set(id, "running", None),
-                Stream::ToolResult {
-                    id,
-                    content: said,
-                    is_error,
-                    ..
-                } => {
+                Stream::ToolResult { id, content: said, is_error, .. } => {
                     let status = if *is_error { "failed" } else { "done" };
                     content.set(id, status, Some(excerpt::line(said, PREVIEW)));
                 }
@@ -354,13 +322,7 @@ mod tests {
     fn turn(moment: Moment) -> Event {
         let topic = TopicId::from("t-1");
         let task = TaskId::from("task-1");
-        Event::turn(
-            &"main".into(),
-            Some(&topic),
-            Some(&task),
-            &"turn-1".into(),
-            moment,
-        )
+        Event::turn(&"main".into(), Some(&topic), Some(&task), &"turn-1".into(), moment)
     }
 
     fn start() -> Event {
@@ -378,9 +340,7 @@ mod tests {
 
     fn says(text: &str) -> Event {
         let data = text.to_owned();
-        turn(Moment::Stream {
-            value: Stream::Text { data },
-        })
+        turn(Moment::Stream { value: Stream::Text { data } })
     }
 
     fn stream(value: Stream) -> Event {
@@ -392,10 +352,7 @@ mod tests {
             state: "running",
             reason: None,
             step: Some(step),
-            usage: Some(Usage {
-                input: 10,
-                ..Usage::default()
-            }),
+            usage: Some(Usage { input: 10, ..Usage::default() }),
         })
     }
 
@@ -408,17 +365,9 @@ mod tests {
     }
 
     fn task(parked: bool, lease: bool) -> Task {
-        let lane = Lane {
-            team: "main".into(),
-            topic: Some("t-1".into()),
-        };
-        let mut task = Task::new(
-            "task-1".into(),
-            lane,
-            "hello".to_owned(),
-            "ann".to_owned(),
-            Timestamp(1),
-        );
+        let lane = Lane { team: "main".into(), topic: Some("t-1".into()) };
+        let mut task =
+            Task::new("task-1".into(), lane, "hello".to_owned(), "ann".to_owned(), Timestamp(1));
         task.lease = lease.then(|| "lease".into());
         task.parked = parked.then_some(Parked {
             reason: WaitReason::Approval,
@@ -442,10 +391,7 @@ mod tests {
                 name: "read".to_owned(),
                 arguments: json!({"path": "a"}),
             }),
-            stream(Stream::ToolStart {
-                id: id.clone(),
-                tool_name: "read".to_owned(),
-            }),
+            stream(Stream::ToolStart { id: id.clone(), tool_name: "read".to_owned() }),
             stream(Stream::ToolResult {
                 id,
                 name: "read".to_owned(),
@@ -466,10 +412,7 @@ mod tests {
             unreachable!("one call");
         };
         assert_eq!((call.status, call.started_at), ("done", Timestamp(5)));
-        assert_eq!(
-            call.preview.as_ref().map(|text| text.chars().count()),
-            Some(PREVIEW)
-        );
+        assert_eq!(call.preview.as_ref().map(|text| text.chars().count()), Some(PREVIEW));
     }
 
     #[test]

@@ -74,23 +74,12 @@ impl Watch {
             None => (now.seq, None),
             // A place that is not reached yet is none of this process either.
             Some(mark) if mark.boot != now.boot || mark.seq > now.seq => {
-                let gap = Gap {
-                    from: 1,
-                    to: now.seq,
-                    reason: Reason::Restart,
-                };
+                let gap = Gap { from: 1, to: now.seq, reason: Reason::Restart };
                 (now.seq, Some(gap))
             }
             Some(mark) => (mark.seq, None),
         };
-        Self {
-            live,
-            news,
-            filter,
-            seen,
-            again: now.seq,
-            gap,
-        }
+        Self { live, news, filter, seen, again: now.seq, gap }
     }
 
     /// The process whose events these are.
@@ -118,10 +107,7 @@ impl Watch {
     /// What is there now.
     pub fn take(&mut self) -> Option<Batch> {
         let batch = match self.gap.take() {
-            Some(gap) => Batch {
-                before: Some(gap),
-                ..Batch::default()
-            },
+            Some(gap) => Batch { before: Some(gap), ..Batch::default() },
             None if self.seen < self.again => self.repeat(),
             None => self.catch_up(),
         };
@@ -138,17 +124,11 @@ impl Watch {
                 Some(piece) => self.keep(piece, &mut events),
                 None => {
                     let before = Some(self.skip(self.seen + 1, Reason::Overflow));
-                    return Batch {
-                        before,
-                        ..Batch::default()
-                    };
+                    return Batch { before, ..Batch::default() };
                 }
             }
         }
-        Batch {
-            events,
-            ..Batch::default()
-        }
+        Batch { events, ..Batch::default() }
     }
 
     /// What has come meanwhile. If that is too much for the queue, what is passing goes first, then
@@ -160,10 +140,7 @@ impl Watch {
         loop {
             let Some(piece) = self.piece(PIECE) else {
                 let gap = self.skip(first, Reason::Slow);
-                return Batch {
-                    after: Some(gap),
-                    ..Batch::default()
-                };
+                return Batch { after: Some(gap), ..Batch::default() };
             };
             let is_last = piece.len() < PIECE;
             self.keep(piece, &mut events);
@@ -174,10 +151,7 @@ impl Watch {
             }
             if events.len() > QUEUE {
                 let gap = self.skip(first, Reason::Slow);
-                return Batch {
-                    after: Some(gap),
-                    ..Batch::default()
-                };
+                return Batch { after: Some(gap), ..Batch::default() };
             }
             if is_last {
                 break;
@@ -186,11 +160,7 @@ impl Watch {
         Batch {
             before: None,
             events,
-            after: missed.map(|from| Gap {
-                from,
-                to: self.seen,
-                reason: Reason::Slow,
-            }),
+            after: missed.map(|from| Gap { from, to: self.seen, reason: Reason::Slow }),
         }
     }
 
@@ -207,28 +177,19 @@ impl Watch {
         if let Some(last) = piece.last() {
             self.seen = last.seq;
         }
-        let wanted = piece
-            .into_iter()
-            .filter(|told| self.filter.passes(&told.event));
+        let wanted = piece.into_iter().filter(|told| self.filter.passes(&told.event));
         events.extend(wanted);
     }
 
     /// Goes on from now.
     fn skip(&mut self, from: u64, reason: Reason) -> Gap {
         self.seen = self.live.mark().seq;
-        Gap {
-            from,
-            to: self.seen,
-            reason,
-        }
+        Gap { from, to: self.seen, reason }
     }
 }
 
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch")
-            .field("seen", &self.seen)
-            .field("filter", &self.filter)
-            .finish()
+        f.debug_struct("Watch").field("seen", &self.seen).field("filter", &self.filter).finish()
     }
 }

@@ -70,10 +70,7 @@ async fn judge(
 ) -> Option<String> {
     if outcome.ending != Ending::Done {
         let why = outcome.message.as_deref().unwrap_or("no reason was given");
-        return Some(format!(
-            "its first task ended as {}: {why}",
-            outcome.ending.as_str()
-        ));
+        return Some(format!("its first task ended as {}: {why}", outcome.ending.as_str()));
     }
     if outcome.text.trim().is_empty() {
         return Some("its first task ended without a word".to_owned());
@@ -193,11 +190,7 @@ impl Handler<Bootstrap> for Org {
         team.phase = Phase::Initializing;
         team.bootstrap_task = Some(id.clone());
         let submitted = self.parts.work.submit(Submit {
-            task: Task {
-                kind: Kind::Bootstrap,
-                generation: team.generation,
-                ..task
-            },
+            task: Task { kind: Kind::Bootstrap, generation: team.generation, ..task },
             writes: Writes::new().team(&team),
             overlap: None,
             giver: None,
@@ -212,11 +205,7 @@ impl Handler<Bootstrap> for Org {
                 && team.bootstrap_task.as_ref() == Some(&id)
             {
                 let (phase, bootstrap_task) = before;
-                let team = TeamRecord {
-                    phase,
-                    bootstrap_task,
-                    ..team.clone()
-                };
+                let team = TeamRecord { phase, bootstrap_task, ..team.clone() };
                 org.tree.put(team);
             }
             org.parts.view.show(org.tree.clone());

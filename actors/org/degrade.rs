@@ -30,11 +30,7 @@ impl Org {
         };
         match (team.state, team.rested_at) {
             (TeamState::Degraded, Some(at)) if at <= now => {
-                let active = TeamRecord {
-                    state: TeamState::Active,
-                    rested_at: None,
-                    ..team
-                };
+                let active = TeamRecord { state: TeamState::Active, rested_at: None, ..team };
                 self.change_state(active, Writes::new(), ctx);
             }
             // The clock was set back, or this was an earlier rest.
@@ -53,11 +49,7 @@ impl Handler<Degrade> for Org {
     type Result = ();
 
     fn handle(&mut self, degrade: Degrade, ctx: &mut Self::Context) {
-        let Degrade {
-            team,
-            deaths,
-            within,
-        } = degrade;
+        let Degrade { team, deaths, within } = degrade;
         let now = self.parts.clock.now();
         let writes = Writes::new().notice(&Notice {
             id: self.parts.ids.notice(),

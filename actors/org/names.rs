@@ -29,12 +29,8 @@ const MOST_KEYWORDS: usize = 50;
 
 /// The name, if a new team may have it. Who else has it is not asked here.
 pub fn check_name(name: &str) -> Result<TeamName, OrgError> {
-    let refuse = |rule: &'static str| {
-        Err(OrgError::Name {
-            name: excerpt::line(name, *LENGTH.end()),
-            rule,
-        })
-    };
+    let refuse =
+        |rule: &'static str| Err(OrgError::Name { name: excerpt::line(name, *LENGTH.end()), rule });
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if !name.bytes().all(plain) {
         return refuse("only lower-case letters, digits and `-` are allowed");

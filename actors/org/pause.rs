@@ -23,21 +23,13 @@ impl Org {
                 }
                 vec![team]
             }
-            None => self
-                .tree
-                .iter()
-                .filter(|team| team.state != TeamState::Draining)
-                .collect(),
+            None => self.tree.iter().filter(|team| team.state != TeamState::Draining).collect(),
         };
         let names = meant.iter().map(|team| team.name.clone()).collect();
         let changed = meant
             .into_iter()
             .filter(|team| team.state != wanted)
-            .map(|team| TeamRecord {
-                state: wanted,
-                rested_at: None,
-                ..team.clone()
-            });
+            .map(|team| TeamRecord { state: wanted, rested_at: None, ..team.clone() });
         Ok((changed.collect(), names))
     }
 }

@@ -63,10 +63,7 @@ impl TeamRecord {
 
     /// Under which its rows are kept.
     pub fn key(&self) -> TeamKey {
-        TeamKey {
-            name: self.name.clone(),
-            generation: self.generation,
-        }
+        TeamKey { name: self.name.clone(), generation: self.generation }
     }
 }
 

@@ -37,12 +37,8 @@ struct Stepped {
 impl Org {
     /// Goes on with what a former process had begun.
     pub(super) fn go_on_closing(&mut self, ctx: &mut Context<Self>) {
-        let draining: Vec<TeamRecord> = self
-            .tree
-            .iter()
-            .filter(|team| team.state == TeamState::Draining)
-            .cloned()
-            .collect();
+        let draining: Vec<TeamRecord> =
+            self.tree.iter().filter(|team| team.state == TeamState::Draining).cloned().collect();
         for team in draining {
             self.parts.work.set_state(&team.name, TeamState::Draining);
             let top = team.closing.map_or(team.name, |closing| closing.top);
@@ -93,17 +89,12 @@ impl Org {
     }
 
     fn begin_shutdown(&mut self, shutdown: &Shutdown) -> Result<Option<Vec<TeamRecord>>, OrgError> {
-        let going = self
-            .tree
-            .check_shutdown(&shutdown.by, &shutdown.name, shutdown.cascade)?;
+        let going = self.tree.check_shutdown(&shutdown.by, &shutdown.name, shutdown.cascade)?;
         let in_the_way = |team: &TeamRecord| self.making.values().any(|above| *above == team.name);
         if let Some(team) = going.iter().find(|team| in_the_way(team)) {
             return Err(OrgError::Busy(team.name.clone()));
         }
-        if going
-            .last()
-            .is_some_and(|team| team.state == TeamState::Draining)
-        {
+        if going.last().is_some_and(|team| team.state == TeamState::Draining) {
             return Ok(None);
         }
         // One below it that is going by itself has a caller of its own, who is to hear of its end.
@@ -158,11 +149,7 @@ impl Job {
             };
             let is_top = team.name == top.name;
             let mut writes = Writes::new();
-            let gone = TeamRecord {
-                state: TeamState::Removed,
-                closing: None,
-                ..team
-            };
+            let gone = TeamRecord { state: TeamState::Removed, closing: None, ..team };
             writes = writes.team(&gone).forget_error(&gone.key());
             if !is_top {
                 writes = writes.team(&top);
@@ -176,9 +163,7 @@ impl Job {
             self.parts.work.set_state(&gone.name, TeamState::Active);
             self.org.do_send(Stepped { record: gone });
             if !is_top {
-                self.org.do_send(Stepped {
-                    record: top.clone(),
-                });
+                self.org.do_send(Stepped { record: top.clone() });
             }
         }
         Ok(done)

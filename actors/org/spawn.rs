@@ -18,8 +18,7 @@ impl Org {
     /// The record of a team that may be made.
     fn admit(&self, spawn: &Spawn) -> Result<TeamRecord, OrgError> {
         let name =
-            self.tree
-                .check_spawn(&spawn.name, &spawn.parent, spawn.limits, self.making.iter())?;
+            self.tree.check_spawn(&spawn.name, &spawn.parent, spawn.limits, self.making.iter())?;
         let scope = names::check_scope(&spawn.scope)?;
         if scope.is_empty() {
             return Err(OrgError::ScopeEmpty(name));
@@ -58,10 +57,7 @@ async fn make(parts: &Parts, record: &TeamRecord, spawn: Spawn) -> Result<(), Or
             then = Some(alongside.then);
         }
         let submitted = parts.work.submit(Submit {
-            task: Task {
-                generation: record.generation,
-                ..spawn.bootstrap
-            },
+            task: Task { generation: record.generation, ..spawn.bootstrap },
             writes,
             overlap: None,
             giver: spawn.giver,

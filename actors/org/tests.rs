@@ -87,9 +87,7 @@ impl Folders for Shelves {
 
     fn settle(&self, living: Vec<TeamName>) -> BoxFuture<'static, ()> {
         let mut shelf = self.0.lock().unwrap();
-        shelf
-            .folders
-            .retain(|name, (_, finished)| *finished || living.contains(name));
+        shelf.folders.retain(|name, (_, finished)| *finished || living.contains(name));
         for (_, finished) in shelf.folders.values_mut() {
             *finished = true;
         }
@@ -223,19 +221,12 @@ impl World {
     fn start(&self, crash: Option<Crash>) -> Process {
         let storage = self.disk.mount(crash);
         let records = reads::teams(&*storage).unwrap().rows;
-        let store = Store::start(
-            &Arbiter::current(),
-            storage,
-            Box::new(|_| ()),
-            Box::new(|_, _| ()),
-        );
+        let store =
+            Store::start(&Arbiter::current(), storage, Box::new(|_| ()), Box::new(|_, _| ()));
         let view = OrgView::default();
         let parts = Parts {
             store: store.clone(),
-            work: Arc::new(Stored {
-                store: store.clone(),
-                desk: self.work.clone(),
-            }),
+            work: Arc::new(Stored { store: store.clone(), desk: self.work.clone() }),
             channel: Channel::new(
                 store.clone(),
                 Arc::new(Still),
@@ -249,9 +240,7 @@ impl World {
             view: view.clone(),
         };
         let org = Org::new(parts, records).start();
-        org.do_send(Settle {
-            belongings: vec![Arc::new(Rows(self.kept.clone()))],
-        });
+        org.do_send(Settle { belongings: vec![Arc::new(Rows(self.kept.clone()))] });
         Process { org, view, store }
     }
 
@@ -259,9 +248,7 @@ impl World {
     fn folders(&self) -> Vec<String> {
         let shelf = self.folders.lock().unwrap();
         let finished = shelf.folders.iter().filter(|(_, (_, finished))| *finished);
-        finished
-            .map(|(name, (generation, _))| format!("{name}~{generation}"))
-            .collect()
+        finished.map(|(name, (generation, _))| format!("{name}~{generation}")).collect()
     }
 }
 
@@ -283,9 +270,7 @@ impl Process {
     /// Living teams with their lives and states.
     fn teams(&self) -> Vec<String> {
         let tree = self.view.now();
-        tree.iter()
-            .map(|team| format!("{} {}", team.key(), team.state.as_str()))
-            .collect()
+        tree.iter().map(|team| format!("{} {}", team.key(), team.state.as_str())).collect()
     }
 
     /// All that was told so far has been done, and is stored.
@@ -310,10 +295,7 @@ impl Process {
 }
 
 fn spawn_of(name: &str, parent: &str) -> Spawn {
-    let lane = Lane {
-        team: name.into(),
-        topic: None,
-    };
+    let lane = Lane { team: name.into(), topic: None };
     let bootstrap = Task {
         kind: Kind::Bootstrap,
         ..Task::new(

@@ -26,10 +26,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            children: 10,
-            teams: 100,
-        }
+        Self { children: 10, teams: 100 }
     }
 }
 
@@ -161,8 +158,7 @@ impl Tree {
 
     /// A living team, or that there is none.
     pub fn known(&self, name: &TeamName) -> Result<&TeamRecord, OrgError> {
-        self.get(name.as_str())
-            .ok_or_else(|| OrgError::Unknown(name.clone()))
+        self.get(name.as_str()).ok_or_else(|| OrgError::Unknown(name.clone()))
     }
 
     /// Under which the rows of a living team are kept.
@@ -209,17 +205,13 @@ impl Tree {
 
     /// `name` is somewhere below `above`.
     pub fn is_below(&self, name: &str, above: &str) -> bool {
-        self.ancestors(name)
-            .iter()
-            .any(|team| team.as_str() == above)
+        self.ancestors(name).iter().any(|team| team.as_str() == above)
     }
 
     /// What a team and all below it take on.
     pub fn effective_scope(&self, name: &str) -> BTreeSet<&str> {
         let teams = self.subtree(name).into_iter();
-        teams
-            .flat_map(|team| team.scope.iter().map(String::as_str))
-            .collect()
+        teams.flat_map(|team| team.scope.iter().map(String::as_str)).collect()
     }
 
     /// The generation of the next team of this name.
@@ -245,11 +237,7 @@ impl Tree {
         }
         let present = self.depth(parent.as_str());
         if present >= DEEPEST {
-            return Err(OrgError::LimitDepth {
-                parent: parent.clone(),
-                limit: DEEPEST,
-                present,
-            });
+            return Err(OrgError::LimitDepth { parent: parent.clone(), limit: DEEPEST, present });
         }
         let coming = making.clone().filter(|(_, above)| *above == parent);
         let present = self.children(parent.as_str()).count() + coming.count();
@@ -262,10 +250,7 @@ impl Tree {
         }
         let present = self.len() + making.count();
         if present >= limits.teams {
-            return Err(OrgError::LimitTeams {
-                limit: limits.teams,
-                present,
-            });
+            return Err(OrgError::LimitTeams { limit: limits.teams, present });
         }
         Ok(name)
     }
@@ -333,16 +318,11 @@ impl Tree {
             return Err(OrgError::Root);
         }
         let team = self.as_parent(by, name)?;
-        let below: Vec<TeamName> = self
-            .children(name.as_str())
-            .map(|child| child.name.clone())
-            .collect();
+        let below: Vec<TeamName> =
+            self.children(name.as_str()).map(|child| child.name.clone()).collect();
         // One that is going already takes them along whatever is said now.
         if !cascade && !below.is_empty() && team.state != TeamState::Draining {
-            return Err(OrgError::HasChildren {
-                team: name.clone(),
-                children: below,
-            });
+            return Err(OrgError::HasChildren { team: name.clone(), children: below });
         }
         let mut going: Vec<TeamRecord> = self.subtree(name.as_str()).into_iter().cloned().collect();
         going.reverse();

@@ -98,16 +98,10 @@ impl Work for Actors {
     }
 
     fn retry(&self, team: &TeamName) {
-        for reason in [
-            WaitReason::Login,
-            WaitReason::RateLimit,
-            WaitReason::ProviderDown,
-            WaitReason::Config,
-        ] {
-            self.queue.do_send(UnparkAll {
-                reason,
-                team: Some(team.clone()),
-            });
+        for reason in
+            [WaitReason::Login, WaitReason::RateLimit, WaitReason::ProviderDown, WaitReason::Config]
+        {
+            self.queue.do_send(UnparkAll { reason, team: Some(team.clone()) });
         }
     }
 

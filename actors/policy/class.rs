@@ -101,10 +101,7 @@ impl Kind {
 
     /// As rows and frames name it.
     pub fn as_str(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, kind)| *kind == self)
-            .map_or("tool", |(name, _)| name)
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("tool", |(name, _)| name)
     }
 }
 
@@ -122,11 +119,7 @@ pub struct Caution {
 impl Caution {
     /// A reason to ask.
     pub fn new(kind: Kind, risk: Risk, why: impl Into<String>) -> Self {
-        Self {
-            kind,
-            risk,
-            why: why.into(),
-        }
+        Self { kind, risk, why: why.into() }
     }
 }
 
@@ -134,18 +127,13 @@ impl Caution {
 pub fn check(name: &str) -> Result<(), String> {
     let wild = name.contains(['*', '?']);
     let known = CLASSES.iter().any(|class| match class.strip_suffix('*') {
-        Some(family) => name
-            .strip_prefix(family)
-            .is_some_and(|tool| !tool.is_empty()),
+        Some(family) => name.strip_prefix(family).is_some_and(|tool| !tool.is_empty()),
         None => name == *class || (wild && fits(name, class)),
     });
     if known || (wild && CLASSES.iter().any(|class| fits(name, class))) {
         Ok(())
     } else {
-        Err(format!(
-            "unknown class `{name}`; there are {}",
-            CLASSES.join(", ")
-        ))
+        Err(format!("unknown class `{name}`; there are {}", CLASSES.join(", ")))
     }
 }
 
@@ -204,11 +192,9 @@ fn untrusted(request: &Request<'_>) -> Option<Caution> {
             ask(Kind::Tool, Risk::Normal, "a command is given a secret")
         }
         // What is saved in such a turn waits for a review; what is deleted is out of prompts at once.
-        "memory" if request.tool == "memory_delete" => ask(
-            Kind::SelfChange,
-            Risk::Normal,
-            "something remembered is deleted",
-        ),
+        "memory" if request.tool == "memory_delete" => {
+            ask(Kind::SelfChange, Risk::Normal, "something remembered is deleted")
+        }
         // A test changes nothing of the trigger, and its run is believed as far as this turn.
         "trigger.test_trigger" => None,
         _ if class.starts_with("trigger.") && changes => {
@@ -222,12 +208,7 @@ fn untrusted(request: &Request<'_>) -> Option<Caution> {
 }
 
 fn is_self_change(touch: &Touch) -> bool {
-    let Touch::File {
-        inside: Some(inside),
-        mode: Mode::Write | Mode::Both,
-        ..
-    } = touch
-    else {
+    let Touch::File { inside: Some(inside), mode: Mode::Write | Mode::Both, .. } = touch else {
         return false;
     };
     let first = inside.split('/').next().unwrap_or_default();

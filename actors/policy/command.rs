@@ -132,10 +132,7 @@ mod tests {
             )
         );
         // To the shell these are plain between single quotes.
-        assert_eq!(
-            words(r"printf 'a\n!'"),
-            Some(vec!["printf".to_owned(), r"a\n!".to_owned()])
-        );
+        assert_eq!(words(r"printf 'a\n!'"), Some(vec!["printf".to_owned(), r"a\n!".to_owned()]));
     }
 
     /// What is hidden in a command must not pass for what stands at its beginning.
@@ -178,10 +175,7 @@ mod tests {
             ". ./script",
         ];
 
-        let seen: Vec<_> = hidden
-            .into_iter()
-            .filter(|text| words(text).is_some())
-            .collect();
+        let seen: Vec<_> = hidden.into_iter().filter(|text| words(text).is_some()).collect();
 
         assert_eq!(seen, Vec::<&str>::new());
     }

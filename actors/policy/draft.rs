@@ -80,10 +80,7 @@ pub struct Invalid {
 
 impl Invalid {
     fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            reason: reason.into(),
-        }
+        Self { field: field.into(), reason: reason.into() }
     }
 }
 
@@ -112,11 +109,10 @@ impl Draft {
             Some(_) if !is_file => {
                 return Err(Invalid::new("mode", "belongs to a `file:` resource only"));
             }
-            Some(mode) => one_of(
-                mode,
-                &[("r", Mode::Read), ("w", Mode::Write), ("rw", Mode::Both)],
-            )
-            .map_err(at("mode"))?,
+            Some(mode) => {
+                one_of(mode, &[("r", Mode::Read), ("w", Mode::Write), ("rw", Mode::Both)])
+                    .map_err(at("mode"))?
+            }
         };
         let principal = match self.principal {
             Some(text) => Who::parse(&text).map_err(at("principal"))?,
@@ -126,9 +122,8 @@ impl Draft {
             return Err(Invalid::new("when", "a rule has at most 20 conditions"));
         }
         let when = self.when.into_iter().enumerate();
-        let when = when
-            .map(|(place, condition)| condition.check(place))
-            .collect::<Result<_, _>>()?;
+        let when =
+            when.map(|(place, condition)| condition.check(place)).collect::<Result<_, _>>()?;
         let effect = one_of(&self.effect, &Effect::ALL).map_err(at("effect"))?;
         if self.quorum.is_some_and(|people| people != 1) {
             let reason = "one person decides; more than 1 is not supported";
@@ -177,10 +172,7 @@ impl DraftCondition {
                 return Err(Invalid::new(format!("when[{place}]"), reason));
             }
         };
-        Ok(Condition {
-            pointer: self.pointer,
-            test,
-        })
+        Ok(Condition { pointer: self.pointer, test })
     }
 }
 
@@ -218,9 +210,7 @@ impl From<Rule> for Draft {
             mode: is_file.then(|| mode.to_owned()),
             principal: Some(rule.principal.to_string()),
             when: rule.when.into_iter().map(DraftCondition::from).collect(),
-            effect: name(rule.effect)
-                .map_or("deny", |(name, _)| name)
-                .to_owned(),
+            effect: name(rule.effect).map_or("deny", |(name, _)| name).to_owned(),
             quorum: None,
             risk: (rule.risk == Risk::High).then(|| "high".to_owned()),
         }
@@ -233,10 +223,6 @@ impl From<Condition> for DraftCondition {
             Test::Equals(value) => (Some(value), None),
             Test::Glob(pattern) => (None, Some(pattern)),
         };
-        Self {
-            pointer: condition.pointer,
-            equals,
-            glob,
-        }
+        Self { pointer: condition.pointer, equals, glob }
     }
 }

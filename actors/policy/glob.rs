@@ -42,10 +42,7 @@ mod tests {
         ];
 
         for (pattern, text, expected) in table {
-            assert_eq!(
-                (pattern, text, fits(pattern, text)),
-                (pattern, text, expected)
-            );
+            assert_eq!((pattern, text, fits(pattern, text)), (pattern, text, expected));
         }
     }
 }

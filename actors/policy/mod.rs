@@ -47,10 +47,7 @@ impl Role {
 
     /// As rules name it.
     pub fn as_str(self) -> &'static str {
-        Self::ALL
-            .iter()
-            .find(|(_, role)| *role == self)
-            .map_or("system", |(name, _)| name)
+        Self::ALL.iter().find(|(_, role)| *role == self).map_or("system", |(name, _)| name)
     }
 }
 
@@ -71,21 +68,12 @@ impl Subject {
         let (role, user) = match cause {
             Cause::System => (Role::System, None),
             Cause::Operator { name } => (Role::Operator, Some(format!("operator:{name}"))),
-            Cause::Sender {
-                channel_type,
-                id,
-                guest,
-                ..
-            } => {
+            Cause::Sender { channel_type, id, guest, .. } => {
                 let role = if *guest { Role::Guest } else { Role::User };
                 (role, Some(format!("{channel_type}:{id}")))
             }
         };
-        Self {
-            role,
-            user,
-            untrusted: label == Label::Untrusted,
-        }
+        Self { role, user, untrusted: label == Label::Untrusted }
     }
 }
 
@@ -193,9 +181,7 @@ impl Policy {
     /// none fits, a list of what is allowed is a list, and without one the class decides.
     pub fn decide(&self, request: &Request<'_>) -> Decision {
         let fitting = |effect: Effect| {
-            self.rules
-                .iter()
-                .filter(move |rule| rule.effect == effect && rule.fits(request))
+            self.rules.iter().filter(move |rule| rule.effect == effect && rule.fits(request))
         };
         let by = |rule: &Rule| By::Rule(rule.id.clone());
         if let Some(rule) = fitting(Effect::Deny).next() {
@@ -223,10 +209,7 @@ impl Policy {
 
     /// The rules that fit a call, for whoever wants to know why.
     pub fn fitting(&self, request: &Request<'_>) -> Vec<&Rule> {
-        self.rules
-            .iter()
-            .filter(|rule| rule.fits(request))
-            .collect()
+        self.rules.iter().filter(|rule| rule.fits(request)).collect()
     }
 
     /// The rule that forbids a tool of this class to a team, whatever it is called with.

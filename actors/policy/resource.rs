@@ -113,15 +113,7 @@ impl Resource {
     /// beginning, and every command that cannot be seen through.
     pub fn fits(&self, touch: &Touch, rule: Mode, permits: bool) -> bool {
         match (self, touch) {
-            (
-                Self::File(folder),
-                Touch::File {
-                    path,
-                    inside,
-                    mode,
-                    deep,
-                },
-            ) => {
+            (Self::File(folder), Touch::File { path, inside, mode, deep }) => {
                 let place = match folder.starts_with('/') {
                     true => Some(path),
                     false => inside.as_ref(),
@@ -138,9 +130,7 @@ impl Resource {
                 None => !permits,
             },
             (Self::Host(pattern), Touch::Host(host)) => match pattern.strip_prefix("*.") {
-                Some(domain) => host
-                    .strip_suffix(domain)
-                    .is_some_and(|rest| rest.ends_with('.')),
+                Some(domain) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
                 None => pattern == host || pattern == "*",
             },
             _ => false,
@@ -185,9 +175,7 @@ fn is_below(folder: &str, path: &str) -> bool {
 fn wild(name: &str, others: &str) -> Result<(), String> {
     let good = |c: char| c.is_ascii_alphanumeric() || "*?".contains(c) || others.contains(c);
     match name.chars().find(|c| !good(*c)) {
-        Some(bad) => Err(format!(
-            "`{bad}` cannot stand in a name; `*` and `?` are the wildcards"
-        )),
+        Some(bad) => Err(format!("`{bad}` cannot stand in a name; `*` and `?` are the wildcards")),
         None => Ok(()),
     }
 }
@@ -201,10 +189,7 @@ fn folder(name: &str) -> Result<String, String> {
         return Err("`..` cannot stand in a path here".to_owned());
     }
     let absolute = if name.starts_with('/') { "/" } else { "" };
-    let parts: Vec<_> = name
-        .split('/')
-        .filter(|part| !part.is_empty() && *part != ".")
-        .collect();
+    let parts: Vec<_> = name.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     Ok(format!("{absolute}{}", parts.join("/")))
 }
 
@@ -269,10 +254,8 @@ mod tests {
             "user:x",
         ];
 
-        let taken: Vec<_> = wrong
-            .into_iter()
-            .filter(|text| Resource::parse(text).is_ok())
-            .collect();
+        let taken: Vec<_> =
+            wrong.into_iter().filter(|text| Resource::parse(text).is_ok()).collect();
 
         assert_eq!(taken, Vec::<&str>::new());
     }

@@ -28,11 +28,8 @@ pub enum Effect {
 
 impl Effect {
     /// All effects by name.
-    pub const ALL: [(&'static str, Self); 3] = [
-        ("allow", Self::Allow),
-        ("deny", Self::Deny),
-        ("require_approval", Self::RequireApproval),
-    ];
+    pub const ALL: [(&'static str, Self); 3] =
+        [("allow", Self::Allow), ("deny", Self::Deny), ("require_approval", Self::RequireApproval)];
 }
 
 /// On whose behalf a call is made, as rules tell them apart.
@@ -101,9 +98,7 @@ impl Who {
         let wrong = || expected.to_owned();
         match text.split_once(':') {
             None if text == "any" => Ok(Self::Any),
-            Some(("role", role)) => one_of(role, &Role::ALL)
-                .map(Self::Role)
-                .map_err(|_| wrong()),
+            Some(("role", role)) => one_of(role, &Role::ALL).map(Self::Role).map_err(|_| wrong()),
             Some(("label", "untrusted")) => Ok(Self::Untrusted),
             Some(("user", user)) => match user.split_once(':') {
                 Some((channel, id)) if !channel.is_empty() && !id.is_empty() => {
@@ -152,10 +147,7 @@ impl Rule {
         self.concerns(request.team, request.now)
             && self.fits_resource(request)
             && self.principal.is(request.subject)
-            && self
-                .when
-                .iter()
-                .all(|condition| condition.is_true(request.args))
+            && self.when.iter().all(|condition| condition.is_true(request.args))
     }
 
     /// Who permits must mean everything that is touched; who forbids, anything.
@@ -181,10 +173,7 @@ impl Rule {
         self.effect == Effect::Allow
             && self.concerns(request.team, request.now)
             && (self.resource.names_tool(request.tool, &request.classes())
-                || request
-                    .touches
-                    .iter()
-                    .any(|touch| self.resource.is_about(touch, self.mode)))
+                || request.touches.iter().any(|touch| self.resource.is_about(touch, self.mode)))
     }
 }
 

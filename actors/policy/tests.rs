@@ -34,11 +34,7 @@ fn rule(id: &str, resource: &str, effect: &str) -> Rule {
 }
 
 fn person() -> Subject {
-    Subject {
-        role: Role::User,
-        user: Some("ws:ann".to_owned()),
-        untrusted: false,
-    }
+    Subject { role: Role::User, user: Some("ws:ann".to_owned()), untrusted: false }
 }
 
 fn request<'a>(tool: &'a str, class: &'a str, args: &'a Value, who: &'a Subject) -> Request<'a> {
@@ -95,10 +91,7 @@ fn what_is_not_on_a_list_of_the_allowed_is_denied() {
         ..draft("a", "tool:bash", "allow")
     };
     let rules = vec![only_status.check().unwrap()];
-    let (good, bad) = (
-        json!({"command": "git status -s"}),
-        json!({"command": "rm x"}),
-    );
+    let (good, bad) = (json!({"command": "git status -s"}), json!({"command": "rm x"}));
 
     let on_it = decide(rules.clone(), &request("bash", "exec", &good, &who));
     let beside = decide(rules.clone(), &request("bash", "exec", &bad, &who));
@@ -116,18 +109,12 @@ fn a_list_of_hosts_is_a_list_for_every_tool_that_reaches_one() {
     let host = |name: &str| Touch::Host(name.to_owned());
     let reach = |touches: &[Touch]| {
         let rules = vec![rule("a", "host:*.example.com", "allow")];
-        let call = Request {
-            touches,
-            ..request("web_fetch", "net.read", &args, &who)
-        };
+        let call = Request { touches, ..request("web_fetch", "net.read", &args, &who) };
         decide(rules, &call)
     };
 
     assert_eq!(reach(&[host("a.example.com")]), Decision::Allow(by("a")));
-    assert_eq!(
-        reach(&[host("evil.com")]),
-        Decision::Deny(By::NoMatchingRule)
-    );
+    assert_eq!(reach(&[host("evil.com")]), Decision::Deny(By::NoMatchingRule));
     assert_eq!(
         reach(&[host("a.example.com"), host("evil.com")]),
         Decision::Deny(By::NoMatchingRule)
@@ -138,10 +125,7 @@ fn a_list_of_hosts_is_a_list_for_every_tool_that_reaches_one() {
 #[test]
 fn a_folder_can_be_closed_for_writing_alone() {
     let (args, who) = (json!({}), person());
-    let closed = Draft {
-        mode: Some("w".to_owned()),
-        ..draft("a", "file:docs", "deny")
-    };
+    let closed = Draft { mode: Some("w".to_owned()), ..draft("a", "file:docs", "deny") };
     let rules = vec![closed.check().unwrap()];
     let touch = |mode| {
         let touches = [Touch::File {
@@ -150,10 +134,7 @@ fn a_folder_can_be_closed_for_writing_alone() {
             mode,
             deep: false,
         }];
-        let call = Request {
-            touches: &touches,
-            ..request("some", "file.read", &args, &who)
-        };
+        let call = Request { touches: &touches, ..request("some", "file.read", &args, &who) };
         decide(rules.clone(), &call)
     };
 
@@ -166,18 +147,13 @@ fn a_folder_can_be_closed_for_writing_alone() {
 fn a_rule_can_be_for_some_people_only() {
     let args = json!({});
     let for_whom = |principal: &str, who: &Subject| {
-        let rule = Draft {
-            principal: Some(principal.to_owned()),
-            ..draft("a", "tool:bash", "deny")
-        };
+        let rule =
+            Draft { principal: Some(principal.to_owned()), ..draft("a", "tool:bash", "deny") };
         let call = request("bash", "exec", &args, who);
         decide(vec![rule.check().unwrap()], &call) == Decision::Deny(by("a"))
     };
     let ann = person();
-    let misled = Subject {
-        untrusted: true,
-        ..person()
-    };
+    let misled = Subject { untrusted: true, ..person() };
 
     let hit = ["any", "role:user", "user:ws:ann"].map(|who| for_whom(who, &ann));
     let missed = ["role:operator", "user:ws:bob", "label:untrusted"].map(|who| for_whom(who, &ann));
@@ -192,10 +168,7 @@ fn a_rule_that_ran_out_is_not_there() {
     let (args, who) = (json!({}), person());
     let call = request("bash", "exec", &args, &who);
     let until = |end| {
-        let rule = Draft {
-            expires_at: Some(end),
-            ..draft("a", "tool:bash", "deny")
-        };
+        let rule = Draft { expires_at: Some(end), ..draft("a", "tool:bash", "deny") };
         decide(vec![rule.check().unwrap()], &call)
     };
 
@@ -208,15 +181,9 @@ fn a_rule_that_ran_out_is_not_there() {
 fn without_rules_the_class_decides() {
     let args = json!({});
     let trusted = person();
-    let untrusted = Subject {
-        untrusted: true,
-        ..person()
-    };
+    let untrusted = Subject { untrusted: true, ..person() };
     let asks = |class: &str, effect, who: &Subject| {
-        let call = Request {
-            effect,
-            ..request("some", class, &args, who)
-        };
+        let call = Request { effect, ..request("some", class, &args, who) };
         match decide(Vec::new(), &call) {
             Decision::Allow(By::Default) => None,
             Decision::Ask(By::Default, caution) => Some((caution.kind, caution.risk)),
@@ -240,39 +207,18 @@ fn without_rules_the_class_decides() {
         ("plugin", Irreversible, None, Some((Tool, Normal))),
         ("mcp", Irreversible, None, Some((Tool, Normal))),
         ("trust", Pure, None, None),
-        (
-            "trust",
-            Idempotent,
-            Some((Tool, Normal)),
-            Some((SelfChange, Normal)),
-        ),
-        (
-            "trigger.create_trigger",
-            Idempotent,
-            None,
-            Some((SelfChange, Normal)),
-        ),
+        ("trust", Idempotent, Some((Tool, Normal)), Some((SelfChange, Normal))),
+        ("trigger.create_trigger", Idempotent, None, Some((SelfChange, Normal))),
         ("trigger.list_triggers", Pure, None, None),
         ("org.spawn_team", Idempotent, None, Some((Spawn, High))),
-        (
-            "org.shutdown_team",
-            Idempotent,
-            Some((Shutdown, Normal)),
-            Some((Shutdown, High)),
-        ),
+        ("org.shutdown_team", Idempotent, Some((Shutdown, Normal)), Some((Shutdown, High))),
         ("org.update_team", Idempotent, None, Some((Config, High))),
         ("org.list_teams", Pure, None, None),
     ];
 
     for (class, effect, when_trusted, when_untrusted) in table {
-        let found = (
-            asks(class, effect, &trusted),
-            asks(class, effect, &untrusted),
-        );
-        assert_eq!(
-            (class, effect, found),
-            (class, effect, (when_trusted, when_untrusted))
-        );
+        let found = (asks(class, effect, &trusted), asks(class, effect, &untrusted));
+        assert_eq!((class, effect, found), (class, effect, (when_trusted, when_untrusted)));
     }
 }
 
@@ -280,10 +226,7 @@ fn without_rules_the_class_decides() {
 #[test]
 fn an_untrusted_turn_asks_before_it_deletes_what_is_remembered() {
     let args = json!({"key": "identity"});
-    let untrusted = Subject {
-        untrusted: true,
-        ..person()
-    };
+    let untrusted = Subject { untrusted: true, ..person() };
     let asks = |tool: &str, who: &Subject| {
         let call = request(tool, "memory", &args, who);
         matches!(decide(Vec::new(), &call), Decision::Ask(..))
@@ -298,10 +241,7 @@ fn an_untrusted_turn_asks_before_it_deletes_what_is_remembered() {
 #[test]
 fn an_untrusted_turn_asks_before_it_changes_what_the_team_is() {
     let args = json!({});
-    let untrusted = Subject {
-        untrusted: true,
-        ..person()
-    };
+    let untrusted = Subject { untrusted: true, ..person() };
     let writes = |inside: &str| {
         let touches = [Touch::File {
             path: format!("/w/{inside}"),
@@ -309,19 +249,12 @@ fn an_untrusted_turn_asks_before_it_changes_what_the_team_is() {
             mode: Mode::Write,
             deep: false,
         }];
-        let call = Request {
-            touches: &touches,
-            ..request("write", "file.write", &args, &untrusted)
-        };
+        let call =
+            Request { touches: &touches, ..request("write", "file.write", &args, &untrusted) };
         matches!(decide(Vec::new(), &call), Decision::Ask(..))
     };
 
-    let asked = [
-        "team-rules/a.md",
-        "org-rules/a.md",
-        "skills/x/SKILL.md",
-        "subagents/a.md",
-    ];
+    let asked = ["team-rules/a.md", "org-rules/a.md", "skills/x/SKILL.md", "subagents/a.md"];
 
     assert_eq!(asked.map(writes), [true; 4]);
     assert!(!writes("notes/skills/a.md"));
@@ -350,23 +283,12 @@ fn a_tool_that_no_call_could_use_is_hidden() {
     let standing = |rules: Vec<Rule>| {
         Policy::new(rules).standing("main", "bash", &["exec"], tool::Effect::Irreversible, NOW)
     };
-    let only_some = Draft {
-        principal: Some("role:guest".to_owned()),
-        ..draft("a", "tool:bash", "deny")
-    };
+    let only_some =
+        Draft { principal: Some("role:guest".to_owned()), ..draft("a", "tool:bash", "deny") };
 
-    assert_eq!(
-        standing(vec![rule("a", "tool:ba*", "deny")]),
-        Standing::Hidden
-    );
-    assert_eq!(
-        standing(vec![rule("a", "class:exec", "deny")]),
-        Standing::Hidden
-    );
-    assert_eq!(
-        standing(vec![rule("a", "class:exec", "require_approval")]),
-        Standing::Asks
-    );
+    assert_eq!(standing(vec![rule("a", "tool:ba*", "deny")]), Standing::Hidden);
+    assert_eq!(standing(vec![rule("a", "class:exec", "deny")]), Standing::Hidden);
+    assert_eq!(standing(vec![rule("a", "class:exec", "require_approval")]), Standing::Asks);
     assert_eq!(standing(vec![only_some.check().unwrap()]), Standing::Open);
     assert_eq!(standing(Vec::new()), Standing::Open);
 }
@@ -376,18 +298,10 @@ fn a_tool_that_no_call_could_use_is_hidden() {
 fn a_tool_is_shown_while_one_of_its_classes_is_open() {
     let standing = |rules: Vec<Rule>| {
         let classes = ["net.read", "net.write"];
-        Policy::new(rules).standing(
-            "main",
-            "web_fetch",
-            &classes,
-            tool::Effect::Irreversible,
-            NOW,
-        )
+        Policy::new(rules).standing("main", "web_fetch", &classes, tool::Effect::Irreversible, NOW)
     };
-    let (reads, writes) = (
-        rule("a", "class:net.read", "deny"),
-        rule("b", "class:net.write", "deny"),
-    );
+    let (reads, writes) =
+        (rule("a", "class:net.read", "deny"), rule("b", "class:net.write", "deny"));
 
     assert_eq!(standing(vec![writes.clone()]), Standing::Open);
     assert_eq!(standing(vec![reads, writes]), Standing::Hidden);
@@ -398,20 +312,11 @@ fn a_tool_is_shown_while_one_of_its_classes_is_open() {
 fn a_tool_that_asks_by_default_says_so_until_a_rule_allows_it() {
     let standing = |rules: Vec<Rule>| {
         let class = ["org.shutdown_team"];
-        Policy::new(rules).standing(
-            "main",
-            "shutdown_team",
-            &class,
-            tool::Effect::Idempotent,
-            NOW,
-        )
+        Policy::new(rules).standing("main", "shutdown_team", &class, tool::Effect::Idempotent, NOW)
     };
 
     assert_eq!(standing(Vec::new()), Standing::Asks);
-    assert_eq!(
-        standing(vec![rule("a", "tool:shutdown_team", "allow")]),
-        Standing::Open
-    );
+    assert_eq!(standing(vec![rule("a", "tool:shutdown_team", "allow")]), Standing::Open);
 }
 
 /// PL-66: nonsense is refused when it is written, with its place.
@@ -435,19 +340,10 @@ fn a_rule_that_makes_no_sense_is_refused_by_field() {
         (draft("a", "bash", "allow"), "resource"),
         (draft("a", "class:wrong", "allow"), "resource"),
         (draft("a", "tool:bash", "perhaps"), "effect"),
-        (
-            with(&|draft| draft.team = Some("No Team".to_owned())),
-            "team",
-        ),
+        (with(&|draft| draft.team = Some("No Team".to_owned())), "team"),
         (with(&|draft| draft.mode = Some("r".to_owned())), "mode"),
-        (
-            with(&|draft| draft.principal = Some("role:king".to_owned())),
-            "principal",
-        ),
-        (
-            with(&|draft| draft.principal = Some("user:ann".to_owned())),
-            "principal",
-        ),
+        (with(&|draft| draft.principal = Some("role:king".to_owned())), "principal"),
+        (with(&|draft| draft.principal = Some("user:ann".to_owned())), "principal"),
         (with(&|draft| draft.quorum = Some(2)), "quorum"),
         (with(&|draft| draft.risk = Some("low".to_owned())), "risk"),
         (condition("command", Some("*")), "when[0].pointer"),
@@ -512,20 +408,12 @@ fn reference(
         principal && draft.when.iter().all(true_of)
     };
     let matching: Vec<_> = rules.iter().filter(concerns).filter(meets).collect();
-    for (effect, answer) in [
-        ("deny", "deny"),
-        ("require_approval", "ask"),
-        ("allow", "allow"),
-    ] {
+    for (effect, answer) in [("deny", "deny"), ("require_approval", "ask"), ("allow", "allow")] {
         if matching.iter().any(|draft| draft.effect == effect) {
             return answer;
         }
     }
-    if rules
-        .iter()
-        .filter(concerns)
-        .any(|draft| draft.effect == "allow")
-    {
+    if rules.iter().filter(concerns).any(|draft| draft.effect == "allow") {
         return "deny";
     }
     match (class, who.untrusted) {
@@ -535,13 +423,7 @@ fn reference(
 }
 
 fn any_draft() -> impl Strategy<Value = Draft> {
-    let resources = [
-        "tool:bash",
-        "tool:web_*",
-        "tool:*",
-        "class:exec",
-        "class:net.write",
-    ];
+    let resources = ["tool:bash", "tool:web_*", "tool:*", "class:exec", "class:net.write"];
     let condition = (0..3i64).prop_map(|n| DraftCondition {
         pointer: "/n".to_owned(),
         equals: Some(json!(n)),
@@ -561,15 +443,13 @@ fn any_draft() -> impl Strategy<Value = Draft> {
         select(vec![None, Some(Timestamp(500)), Some(Timestamp(5_000))]),
         proptest::collection::vec(condition, 0..2),
     )
-        .prop_map(
-            |(resource, effect, team, principal, expires_at, when)| Draft {
-                team: team.map(str::to_owned),
-                principal: principal.map(str::to_owned),
-                expires_at,
-                when,
-                ..draft("r", resource, effect)
-            },
-        )
+        .prop_map(|(resource, effect, team, principal, expires_at, when)| Draft {
+            team: team.map(str::to_owned),
+            principal: principal.map(str::to_owned),
+            expires_at,
+            when,
+            ..draft("r", resource, effect)
+        })
 }
 
 proptest! {

@@ -42,11 +42,8 @@ async fn heard(world: &World, spine: &Spine, before: &Client) -> Vec<String> {
 
 fn kinds(world: &World) -> Vec<NoticeKind> {
     let storage = world.disk.mount(None);
-    let mut kinds: Vec<_> = reads::notices(&*storage)
-        .unwrap()
-        .into_iter()
-        .map(|notice| notice.kind)
-        .collect();
+    let mut kinds: Vec<_> =
+        reads::notices(&*storage).unwrap().into_iter().map(|notice| notice.kind).collect();
     kinds.sort_by_key(|kind| format!("{kind:?}"));
     kinds
 }
@@ -63,9 +60,7 @@ async fn died_with_a_task(world: &World) -> Client {
 fn only_task(world: &World) -> Task {
     let id = world.disk.keys("done/").remove(0)["done/".len()..].to_owned();
     let storage = world.disk.mount(None);
-    reads::task(&*storage, &id.as_str().into())
-        .unwrap()
-        .unwrap()
+    reads::task(&*storage, &id.as_str().into()).unwrap().unwrap()
 }
 
 /// SC-112: accepted work never vanishes, whatever became of its record.
@@ -77,18 +72,12 @@ async fn a_task_whose_record_is_gone_ends_and_everyone_is_told() {
 
     let frames = heard(&world, &world.start(), &client).await;
 
-    assert!(
-        frames.contains(&"error m1: internal".to_owned()),
-        "{frames:?}"
-    );
+    assert!(frames.contains(&"error m1: internal".to_owned()), "{frames:?}");
     assert_eq!(world.disk.keys("task/"), Vec::<String>::new());
     let outcome = only_task(&world).outcome.unwrap();
     assert_eq!(outcome.ending, Ending::Dead);
     assert!(outcome.message.unwrap().contains("lost"));
-    assert_eq!(
-        kinds(&world),
-        [NoticeKind::DamagedRecord, NoticeKind::DeadTask]
-    );
+    assert_eq!(kinds(&world), [NoticeKind::DamagedRecord, NoticeKind::DeadTask]);
     let kept = quarantined(&*world.disk.mount(None)).unwrap();
     assert_eq!(kept.len(), 1);
     assert!(kept[0].record.starts_with("task/"), "{kept:?}");
@@ -100,16 +89,11 @@ async fn a_task_whose_record_is_gone_ends_and_everyone_is_told() {
 async fn what_can_be_read_of_a_damaged_task_is_kept() {
     let world = world();
     let client = died_with_a_task(&world).await;
-    world
-        .disk
-        .replace("task/", "\"attempts\":", "\"attempts\":#");
+    world.disk.replace("task/", "\"attempts\":", "\"attempts\":#");
 
     let frames = heard(&world, &world.start(), &client).await;
 
-    assert!(
-        frames.contains(&"error m1: internal".to_owned()),
-        "{frames:?}"
-    );
+    assert!(frames.contains(&"error m1: internal".to_owned()), "{frames:?}");
     let task = only_task(&world);
     assert_eq!(task.body, "water the garden");
     assert!(task.lane.topic.is_some());
@@ -169,10 +153,7 @@ async fn a_message_without_a_topic_is_told_to_be_lost() {
     let spine = world.start();
     let frames = heard(&world, &spine, &client).await;
 
-    assert!(
-        frames.contains(&"error m2: internal".to_owned()),
-        "{frames:?}"
-    );
+    assert!(frames.contains(&"error m2: internal".to_owned()), "{frames:?}");
     assert_eq!(world.disk.keys("und/"), Vec::<String>::new());
 }
 
@@ -180,10 +161,7 @@ async fn a_message_without_a_topic_is_told_to_be_lost() {
 #[actix::test]
 async fn an_event_that_is_damaged_is_shown_as_lost() {
     let world = world();
-    let lane = Lane {
-        team: "ops".into(),
-        topic: None,
-    };
+    let lane = Lane { team: "ops".into(), topic: None };
     let event = InboxEvent {
         id: "e1".to_owned(),
         text: "The well is dry.".to_owned(),
@@ -219,10 +197,7 @@ async fn every_reader_reports_what_it_cannot_read() {
     type Read = Box<dyn Fn(&dyn Storage)>;
     let readers: Vec<(&str, Read)> = vec![
         ("chan/", Box::new(|storage| drop(reads::channels(storage)))),
-        (
-            "topic/",
-            Box::new(|storage| drop(reads::topics(storage, &mut |_, _| {}))),
-        ),
+        ("topic/", Box::new(|storage| drop(reads::topics(storage, &mut |_, _| {})))),
         ("msg/", {
             let channel = channel.clone();
             Box::new(move |storage| drop(reads::channel(storage, &channel)))
@@ -235,13 +210,7 @@ async fn every_reader_reports_what_it_cannot_read() {
             "done/",
             Box::new(|storage| {
                 let every = |_: &_| true;
-                drop(reads::ended_tasks(
-                    storage,
-                    Timestamp::default(),
-                    9,
-                    every,
-                    |_| true,
-                ));
+                drop(reads::ended_tasks(storage, Timestamp::default(), 9, every, |_| true));
             }),
         ),
         (
@@ -249,22 +218,16 @@ async fn every_reader_reports_what_it_cannot_read() {
             Box::new(|storage| {
                 let mut lanes = Vec::new();
                 let prefix = records::journals_prefix();
-                let _ = storage.scan(
-                    &prefix,
-                    &after_prefix(&prefix),
-                    Order::Rising,
-                    &mut |key, _| {
+                let _ =
+                    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, _| {
                         lanes.push(key.to_vec());
                         ControlFlow::Continue(())
-                    },
-                );
+                    });
                 assert!(!lanes.is_empty());
                 for key in lanes {
-                    drop(
-                        crate::store::damage::one::<Vec<crate::history::HistoryEvent>>(
-                            storage, &key,
-                        ),
-                    );
+                    drop(crate::store::damage::one::<Vec<crate::history::HistoryEvent>>(
+                        storage, &key,
+                    ));
                 }
             }),
         ),
@@ -292,10 +255,7 @@ async fn a_start_gets_past_a_damaged_record_of_any_kind() {
         .into_iter()
         .map(|key| format!("{}/", key.split('/').next().unwrap_or_default()))
         .collect();
-    assert!(
-        kinds.contains("chan/") && kinds.contains("msg/"),
-        "{kinds:?}"
-    );
+    assert!(kinds.contains("chan/") && kinds.contains("msg/"), "{kinds:?}");
 
     for kind in kinds {
         let disk = world.disk.copied();
@@ -332,10 +292,7 @@ async fn a_list_of_ended_tasks_goes_on_past_a_damaged_one() {
 fn the_copy_of_a_record_with_a_long_key_has_a_key_of_its_own() {
     let long = |end: u8| [vec![b'k'; 1_023], vec![end]].concat();
 
-    let (one, other) = (
-        records::quarantine_key(&long(b'a')),
-        records::quarantine_key(&long(b'b')),
-    );
+    let (one, other) = (records::quarantine_key(&long(b'a')), records::quarantine_key(&long(b'b')));
 
     assert_ne!(one, other);
     assert!(one.len() <= 1_024, "{}", one.len());

@@ -90,10 +90,7 @@ impl Causes {
     /// What a former process left of the causes of these open tasks.
     pub(super) fn recover(&mut self, rows: Vec<(TaskId, Counts)>, open: &[Task]) -> Vec<TaskId> {
         for (root, counts) in rows {
-            let cause = Cause {
-                counts,
-                ..Cause::default()
-            };
+            let cause = Cause { counts, ..Cause::default() };
             self.causes.insert(root, cause);
         }
         for task in open {
@@ -237,9 +234,7 @@ fn chain(line: &Lineage, to: &TeamName) -> String {
 
 /// Words without case and white space.
 fn plain(text: &str) -> String {
-    text.split_whitespace()
-        .flat_map(|word| word.chars().flat_map(char::to_lowercase))
-        .collect()
+    text.split_whitespace().flat_map(|word| word.chars().flat_map(char::to_lowercase)).collect()
 }
 
 #[cfg(test)]

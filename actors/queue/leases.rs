@@ -30,8 +30,7 @@ impl Handler<Taken> for Queue {
         if entry.task.lease.as_ref() == Some(&lease)
             && let Some(at) = entry.signal.take()
         {
-            self.due
-                .remove(&(at, Due::Signal, entry.task.arrival, task));
+            self.due.remove(&(at, Due::Signal, entry.task.arrival, task));
         }
     }
 }
@@ -112,9 +111,7 @@ impl Queue {
         if !self.holds(&task.id, &lease) {
             return;
         }
-        self.listeners
-            .progressed
-            .do_send(Progressed::Started(task.clone()));
+        self.listeners.progressed.do_send(Progressed::Started(task.clone()));
         if self.is_cancelled(&task.id) {
             return self.take_back(task, None, ctx);
         }
@@ -124,12 +121,7 @@ impl Queue {
         }
         let inbox = !joins && self.take_inbox(&task);
         self.expect_taken(&task);
-        self.listeners.leased.do_send(Leased {
-            task,
-            lease,
-            joins,
-            inbox,
-        });
+        self.listeners.leased.do_send(Leased { task, lease, joins, inbox });
         self.arm(ctx);
     }
 
@@ -138,8 +130,7 @@ impl Queue {
         let at = self.clock.now() + SIGNAL_AGAIN;
         if let Some(entry) = self.tasks.get_mut(&task.id) {
             entry.signal = Some(at);
-            self.due
-                .insert((at, Due::Signal, task.arrival, task.id.clone()));
+            self.due.insert((at, Due::Signal, task.arrival, task.id.clone()));
         }
     }
 
@@ -161,27 +152,18 @@ impl Queue {
         let committed = self.store.commit(Writes::new().notice(&notice));
         self.deliver(committed, ctx);
         self.expect_taken(&task);
-        self.listeners.leased.do_send(Leased {
-            task,
-            lease,
-            joins,
-            inbox: true,
-        });
+        self.listeners.leased.do_send(Leased { task, lease, joins, inbox: true });
     }
 
     /// Whether something waits in the inbox of a task's lane. Its turn shows it.
     fn take_inbox(&mut self, task: &Task) -> bool {
         !self.inboxes.is_empty()
-            && self
-                .inboxes
-                .remove(&records::inbox_prefix(&task.lane, task.generation))
+            && self.inboxes.remove(&records::inbox_prefix(&task.lane, task.generation))
     }
 
     /// A task is under this lease.
     pub(super) fn holds(&self, id: &TaskId, lease: &LeaseId) -> bool {
-        self.tasks
-            .get(id)
-            .is_some_and(|entry| entry.task.lease.as_ref() == Some(lease))
+        self.tasks.get(id).is_some_and(|entry| entry.task.lease.as_ref() == Some(lease))
     }
 
     pub(super) fn is_cancelled(&self, id: &TaskId) -> bool {
@@ -196,38 +178,25 @@ impl Queue {
         pause: Duration,
         ctx: &mut Context<Self>,
     ) {
-        if !orphan
-            .lease
-            .as_ref()
-            .is_some_and(|lease| self.holds(&orphan.id, lease))
-        {
+        if !orphan.lease.as_ref().is_some_and(|lease| self.holds(&orphan.id, lease)) {
             return;
         }
         // Frames that were stored but not sent.
         if let Some(source) = &orphan.source {
-            self.channel.do_send(Recheck {
-                channel: source.channel.clone(),
-            });
+            self.channel.do_send(Recheck { channel: source.channel.clone() });
         }
         let task = row.unwrap_or(orphan);
         match &task.outcome {
             Some(outcome) => {
                 let ending = outcome.ending;
                 self.note_inbox(task.reply_to.clone().map(|lane| (lane, task.asker)));
-                if self
-                    .tasks
-                    .remove(&task.id)
-                    .is_some_and(|entry| !entry.joined)
-                {
+                if self.tasks.remove(&task.id).is_some_and(|entry| !entry.joined) {
                     self.schedule.finished(&task.lane, Duration::ZERO);
                 }
                 self.note_end(task, ending, true);
             }
             None => {
-                let task = Task {
-                    redelivered: true,
-                    ..task
-                };
+                let task = Task { redelivered: true, ..task };
                 self.take_back(task, Some(pause), ctx);
             }
         }
@@ -240,36 +209,23 @@ impl Queue {
         ctx: &mut Context<Self>,
     ) {
         let until = after.map(|pause| self.clock.now() + pause);
-        let task = Task {
-            not_before: until,
-            lease: None,
-            ..task
-        };
+        let task = Task { not_before: until, lease: None, ..task };
         if !self.tasks.get(&task.id).is_some_and(|entry| entry.joined) {
             self.schedule.finished(&task.lane, Duration::ZERO);
         }
         // Its turn may not have come to show what was in the inbox.
         self.note_inbox(Some((task.lane.clone(), task.generation)));
-        self.listeners
-            .progressed
-            .do_send(Progressed::Returned(task.clone()));
+        self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         if let Some(entry) = self.tasks.get_mut(&task.id)
             && entry.cancelled
         {
             let id = task.id.clone();
             let reason = entry.reason.take();
             entry.task = task;
-            self.end_for(
-                &id,
-                Ending::Cancelled,
-                Code::Cancelled,
-                reason.as_deref(),
-                ctx,
-            );
+            self.end_for(&id, Ending::Cancelled, Code::Cancelled, reason.as_deref(), ctx);
             return self.dispatch(ctx);
         }
-        self.schedule
-            .put_back(&task.lane, Ticket::from(&task), until);
+        self.schedule.put_back(&task.lane, Ticket::from(&task), until);
         self.expect(&task);
         let committed = self.store.commit(Writes::new().task(&task));
         self.tasks.insert(task.id.clone(), Entry::new(task));

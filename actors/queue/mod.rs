@@ -205,9 +205,8 @@ impl Queue {
                 None => queue.wait(task, None, None),
             }
         }
-        let mut forgotten = over
-            .iter()
-            .fold(Writes::new(), |writes, root| writes.forget_cause(root));
+        let mut forgotten =
+            over.iter().fold(Writes::new(), |writes, root| writes.forget_cause(root));
         for root in &paid_off {
             let costs = queue.listeners.ledger.forget_task(root);
             forgotten = forgotten.forget_costs(root, &costs);
@@ -225,11 +224,7 @@ impl Queue {
         }
         self.expect(&task);
         let id = task.id.clone();
-        let entry = Entry {
-            unwritten,
-            stored,
-            ..Entry::new(task)
-        };
+        let entry = Entry { unwritten, stored, ..Entry::new(task) };
         self.tasks.insert(id, entry);
     }
 
@@ -250,9 +245,7 @@ impl Queue {
         {
             let committed = self.store.commit(writes.task(&entry.task));
             let stored = entry.stored.take();
-            let waiting = Waiting {
-                task: entry.task.clone(),
-            };
+            let waiting = Waiting { task: entry.task.clone() };
             ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
                 if let Ok(frames) = result {
                     tell_stored(stored);
@@ -272,8 +265,7 @@ impl Queue {
     /// A lane finds something in its inbox.
     fn note_inbox(&mut self, told: impl IntoIterator<Item = (Lane, u32)>) {
         for (lane, generation) in told {
-            self.inboxes
-                .insert(records::inbox_prefix(&lane, generation));
+            self.inboxes.insert(records::inbox_prefix(&lane, generation));
         }
     }
 
@@ -296,15 +288,8 @@ impl Queue {
                 team: task.lane.team.clone(),
             });
         }
-        *self
-            .ended
-            .entry((task.lane.team.clone(), task.kind, ending))
-            .or_default() += 1;
-        self.listeners.progressed.do_send(Progressed::Ended {
-            task,
-            ending,
-            was_running,
-        });
+        *self.ended.entry((task.lane.team.clone(), task.kind, ending)).or_default() += 1;
+        self.listeners.progressed.do_send(Progressed::Ended { task, ending, was_running });
     }
 
     fn deliver(
@@ -337,9 +322,7 @@ impl Handler<Enqueue> for Queue {
     fn handle(&mut self, enqueue: Enqueue, ctx: &mut Self::Context) {
         if let Err(full) = self.schedule.admits(&enqueue.task.lane) {
             let task = enqueue.task;
-            self.listeners
-                .progressed
-                .do_send(Progressed::Refused { task, full });
+            self.listeners.progressed.do_send(Progressed::Refused { task, full });
             return;
         }
         self.accept(enqueue, None, ctx);
@@ -350,13 +333,7 @@ impl Handler<Finished> for Queue {
     type Result = ();
 
     fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
-        let Finished {
-            task,
-            ending,
-            ran,
-            follow_up,
-            told,
-        } = finished;
+        let Finished { task, ending, ran, follow_up, told } = finished;
         self.note_inbox(told);
         if ending == Ending::Done
             && let Some(entry) = self.tasks.get(&task)
@@ -382,17 +359,9 @@ impl Handler<Return> for Queue {
     type Result = ();
 
     fn handle(&mut self, message: Return, ctx: &mut Self::Context) {
-        let Return {
-            mut task,
-            after,
-            uncounted,
-        } = message;
+        let Return { mut task, after, uncounted } = message;
         // Only the present holder gives a task back.
-        if !task
-            .lease
-            .as_ref()
-            .is_some_and(|lease| self.holds(&task.id, lease))
-        {
+        if !task.lease.as_ref().is_some_and(|lease| self.holds(&task.id, lease)) {
             return;
         }
         if uncounted {
@@ -426,11 +395,7 @@ impl Handler<Cancel> for Queue {
     type Result = ();
 
     fn handle(&mut self, message: Cancel, ctx: &mut Self::Context) {
-        let Cancel {
-            lane,
-            queued,
-            channel,
-        } = message;
+        let Cancel { lane, queued, channel } = message;
         let running = self.schedule.is_running(&lane);
         let waiting = self.schedule.waiting_in(&lane);
         // A task between two attempts counts as running: it is what the person sees at work.
@@ -440,11 +405,7 @@ impl Handler<Cancel> for Queue {
                 .and_then(|id| self.tasks.get(id))
                 .is_some_and(|entry| entry.task.attempts > 0);
         if running {
-            self.listeners.stop.do_send(Stop {
-                lane: lane.clone(),
-                task: None,
-                reason: None,
-            });
+            self.listeners.stop.do_send(Stop { lane: lane.clone(), task: None, reason: None });
             for entry in self.tasks.values_mut() {
                 let leads = entry.task.lease.is_some() && !entry.joined;
                 entry.cancelled |= leads && entry.task.lane == lane;
@@ -479,11 +440,7 @@ impl Handler<Cancel> for Queue {
             );
             self.channel.do_send(Tell {
                 channel,
-                frame: Frame {
-                    topic: None,
-                    ts: self.clock.now(),
-                    body: Body::Error(error),
-                },
+                frame: Frame { topic: None, ts: self.clock.now(), body: Body::Error(error) },
             });
         }
         self.dispatch(ctx);
@@ -494,11 +451,7 @@ impl Handler<Orphaned> for Queue {
     type Result = ();
 
     fn handle(&mut self, orphaned: Orphaned, ctx: &mut Self::Context) {
-        let Orphaned {
-            team,
-            pause,
-            uncounted,
-        } = orphaned;
+        let Orphaned { team, pause, uncounted } = orphaned;
         self.schedule.rest(&team, self.clock.now() + pause);
         let mut orphans: Vec<Task> = self
             .tasks
@@ -596,11 +549,7 @@ impl Handler<Count> for Queue {
                 .iter()
                 .map(|((team, kind, ending), count)| (team.clone(), *kind, *ending, *count))
                 .collect(),
-            waited: self
-                .waited
-                .iter()
-                .map(|(team, waited)| (team.clone(), *waited))
-                .collect(),
+            waited: self.waited.iter().map(|(team, waited)| (team.clone(), *waited)).collect(),
         })
     }
 }

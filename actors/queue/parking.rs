@@ -171,14 +171,10 @@ impl Queue {
             return None;
         }
         let (kind, way_on) = match reason {
-            WaitReason::Login => (
-                NoticeKind::Login,
-                "goes on when the key is replaced, or when the team is resumed",
-            ),
-            _ => (
-                NoticeKind::ConfigInvalid,
-                "goes on by itself when that is cured",
-            ),
+            WaitReason::Login => {
+                (NoticeKind::Login, "goes on when the key is replaced, or when the team is resumed")
+            }
+            _ => (NoticeKind::ConfigInvalid, "goes on by itself when that is cured"),
         };
         Some(Notice {
             id: self.ids.notice(),
@@ -200,11 +196,7 @@ impl Queue {
 
     /// A parked task has waited for as long as it may.
     pub(super) fn waited_enough(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
-        if self
-            .tasks
-            .get(id)
-            .is_some_and(|entry| entry.task.parked.is_some())
-        {
+        if self.tasks.get(id).is_some_and(|entry| entry.task.parked.is_some()) {
             self.unpark(id, ctx);
         }
     }
@@ -214,44 +206,30 @@ impl Handler<Park> for Queue {
     type Result = ();
 
     fn handle(&mut self, Park { task, wait }: Park, ctx: &mut Self::Context) {
-        if !task
-            .lease
-            .as_ref()
-            .is_some_and(|lease| self.holds(&task.id, lease))
-        {
+        if !task.lease.as_ref().is_some_and(|lease| self.holds(&task.id, lease)) {
             return;
         }
         let Some(entry) = self.tasks.get(&task.id) else {
             return;
         };
-        let mut task = Task {
-            attempts: task.attempts.saturating_sub(1),
-            redelivered: true,
-            ..task
-        };
+        let mut task =
+            Task { attempts: task.attempts.saturating_sub(1), redelivered: true, ..task };
         if entry.cancelled || entry.unparked || self.is_cured(entry, wait.reason) {
             return self.take_back(task, None, ctx);
         }
         if !entry.joined {
-            self.schedule
-                .finished(&task.lane, std::time::Duration::ZERO);
+            self.schedule.finished(&task.lane, std::time::Duration::ZERO);
         }
         task.lease = None;
-        task.parked = Some(Parked {
-            reason: wait.reason,
-            since: self.clock.now(),
-            until: wait.until,
-        });
+        task.parked =
+            Some(Parked { reason: wait.reason, since: self.clock.now(), until: wait.until });
         if wait.reason.holds_lane() {
-            self.schedule
-                .put_back(&task.lane, Ticket::from(&task), None);
+            self.schedule.put_back(&task.lane, Ticket::from(&task), None);
             self.hold_for(&task);
         }
         // Its turn may not have come to show what was in the inbox.
         self.note_inbox(Some((task.lane.clone(), task.generation)));
-        self.listeners
-            .progressed
-            .do_send(Progressed::Returned(task.clone()));
+        self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         self.expect(&task);
         let mut writes = Writes::new().task(&task);
         let team = task.lane.team.clone();
@@ -313,13 +291,8 @@ impl Handler<UnparkAll> for Queue {
             self.unpark(&id, ctx);
         }
         self.moment += 1;
-        self.cures
-            .retain(|cure| (cure.reason, &cure.team) != (reason, &team));
-        self.cures.push(Cure {
-            reason,
-            team,
-            moment: self.moment,
-        });
+        self.cures.retain(|cure| (cure.reason, &cure.team) != (reason, &team));
+        self.cures.push(Cure { reason, team, moment: self.moment });
         self.dispatch(ctx);
     }
 }
@@ -328,11 +301,7 @@ impl Handler<SetState> for Queue {
     type Result = ();
 
     fn handle(&mut self, message: SetState, ctx: &mut Self::Context) {
-        let SetState {
-            team,
-            paused,
-            draining,
-        } = message;
+        let SetState { team, paused, draining } = message;
         self.schedule.pause(&team, paused);
         if !paused && !draining {
             self.wake(&team);

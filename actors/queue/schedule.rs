@@ -32,12 +32,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            running: 256,
-            waiting_in_topic: 1_000,
-            waiting_for_team: 10_000,
-            waiting: 100_000,
-        }
+        Self { running: 256, waiting_in_topic: 1_000, waiting_for_team: 10_000, waiting: 100_000 }
     }
 }
 
@@ -181,8 +176,7 @@ impl TeamWork {
         if number.is_multiple_of(REMEMBERED_STARTS) {
             let forgotten = number - REMEMBERED_STARTS;
             let lanes = &self.lanes;
-            self.lane_starts
-                .retain(|topic, start| *start > forgotten || lanes.contains_key(topic));
+            self.lane_starts.retain(|topic, start| *start > forgotten || lanes.contains_key(topic));
             self.people
                 .retain(|_, person| person.last_start > forgotten || !person.ready.is_empty());
         }
@@ -337,11 +331,7 @@ impl Schedule {
                 arrival,
             };
             let behind = work.waiting.partition_point(|other| other.place < place);
-            let waiting = Waiting {
-                place,
-                ticket,
-                since,
-            };
+            let waiting = Waiting { place, ticket, since };
             work.waiting.insert(behind, waiting);
         });
         self.count_waiting(&lane.team, 1);
@@ -357,11 +347,7 @@ impl Schedule {
         let (virtual_time, name) = self
             .ready
             .iter()
-            .find(|(_, name)| {
-                self.teams
-                    .get(name)
-                    .is_some_and(|team| team.running < per_team)
-            })?
+            .find(|(_, name)| self.teams.get(name).is_some_and(|team| team.running < per_team))?
             .clone();
         let team = self.teams.get_mut(&name)?;
         let person = team.people.get(&team.ready.first()?.1)?;
@@ -458,11 +444,7 @@ impl Schedule {
                 arrival: 0,
             };
             let behind = work.waiting.partition_point(|other| other.place < place);
-            let waiting = Waiting {
-                place,
-                ticket,
-                since,
-            };
+            let waiting = Waiting { place, ticket, since };
             work.waiting.insert(behind, waiting);
         });
         self.count_waiting(&lane.team, 1);
@@ -577,9 +559,7 @@ impl Schedule {
 
     /// Waiting tasks and running turns of each team that has had any.
     pub fn teams(&self) -> impl Iterator<Item = (&TeamName, usize, usize)> {
-        self.teams
-            .iter()
-            .map(|(name, team)| (name, team.waiting, team.running))
+        self.teams.iter().map(|(name, team)| (name, team.waiting, team.running))
     }
 
     fn lane(&self, lane: &Lane) -> Option<&LaneWork> {

@@ -188,9 +188,7 @@ impl Queue {
             .enumerate()
             .filter_map(|(place, open)| {
                 let entry = self.tasks.get(&open.task_id)?;
-                let since = entry
-                    .leased_at
-                    .filter(|_| open.state == OpenState::Running)?;
+                let since = entry.leased_at.filter(|_| open.state == OpenState::Running)?;
                 let task = &entry.task;
                 long_ago(since).then(|| (place, task.lane.clone(), task.generation))
             })
@@ -264,12 +262,7 @@ impl Handler<Submit> for Queue {
     type Result = ResponseActFuture<Self, Result<Submission, Refusal>>;
 
     fn handle(&mut self, message: Submit, ctx: &mut Self::Context) -> Self::Result {
-        let Submit {
-            task,
-            mut writes,
-            overlap,
-            giver,
-        } = message;
+        let Submit { task, mut writes, overlap, giver } = message;
         let answer = |queue: &Self, answer| -> Self::Result {
             Box::pin(std::future::ready(answer).into_actor(queue))
         };

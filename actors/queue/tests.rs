@@ -119,12 +119,7 @@ fn set_up(limits: Limits) -> Setting {
 }
 
 fn set_up_on(storage: Arc<Mounted>, limits: Limits) -> Setting {
-    let store = Store::start(
-        &Arbiter::current(),
-        storage,
-        Box::new(|_| ()),
-        Box::new(|_, _| ()),
-    );
+    let store = Store::start(&Arbiter::current(), storage, Box::new(|_| ()), Box::new(|_, _| ()));
     let hands = Arc::new(Still(1_000.into(), tokio::time::Instant::now()));
     let clock: Arc<dyn Clock> = hands.clone();
     let ids = Ids::new(Arc::new(Counted::default()));
@@ -147,17 +142,9 @@ fn set_up_on(storage: Arc<Mounted>, limits: Limits) -> Setting {
         ids,
         limits,
         listeners,
-        Left {
-            teams: view(),
-            ..Left::default()
-        },
+        Left { teams: view(), ..Left::default() },
     );
-    Setting {
-        queue: queue.start(),
-        heard,
-        store,
-        clock: hands,
-    }
+    Setting { queue: queue.start(), heard, store, clock: hands }
 }
 
 fn task(name: &str, topic: &str) -> Task {
@@ -165,10 +152,7 @@ fn task(name: &str, topic: &str) -> Task {
         deadline_at: Timestamp(1_000_000),
         ..Task::new(
             name.into(),
-            Lane {
-                team: "main".into(),
-                topic: Some(topic.into()),
-            },
+            Lane { team: "main".into(), topic: Some(topic.into()) },
             String::new(),
             String::new(),
             Timestamp(1_000),
@@ -178,10 +162,7 @@ fn task(name: &str, topic: &str) -> Task {
 
 impl Setting {
     fn enqueue(&self, name: &str, topic: &str) {
-        self.queue.do_send(Enqueue {
-            task: task(name, topic),
-            writes: Writes::new(),
-        });
+        self.queue.do_send(Enqueue { task: task(name, topic), writes: Writes::new() });
     }
 
     /// All that was told so far has been done, and is stored.
@@ -201,11 +182,7 @@ impl Setting {
 
     /// The row of a task, under this lease.
     fn leased(&self, name: &str, lease: &LeaseId) -> Task {
-        Task {
-            lease: Some(lease.clone()),
-            attempts: 1,
-            ..task(name, "t-1")
-        }
+        Task { lease: Some(lease.clone()), attempts: 1, ..task(name, "t-1") }
     }
 }
 
@@ -249,9 +226,7 @@ async fn orphans_wait_again_once() {
     let counts = setting.settle().await;
 
     assert_eq!(counts.teams, [("main".into(), 2, 0)]);
-    let row = setting
-        .store
-        .read(|storage| reads::task(storage, &"task-1".into()));
+    let row = setting.store.read(|storage| reads::task(storage, &"task-1".into()));
     let row = row.await.unwrap().unwrap();
     assert_eq!((row.lease, row.redelivered, row.attempts), (None, true, 1));
 }
@@ -298,21 +273,14 @@ async fn an_outcome_is_found_though_its_team_died() {
 /// OR-72, OR-80: what is refused is not stored.
 #[actix::test]
 async fn a_refused_task_leaves_nothing() {
-    let setting = set_up(Limits {
-        running: 1,
-        waiting: 1,
-        ..Limits::default()
-    });
+    let setting = set_up(Limits { running: 1, waiting: 1, ..Limits::default() });
     for name in ["task-1", "task-2", "task-3"] {
         setting.enqueue(name, "t-1");
     }
     let counts = setting.settle().await;
 
     let open = setting.store.read(reads::open_tasks).await.unwrap().rows;
-    let open: Vec<_> = open
-        .iter()
-        .map(|task| (task.id.as_str(), task.arrival))
-        .collect();
+    let open: Vec<_> = open.iter().map(|task| (task.id.as_str(), task.arrival)).collect();
     assert_eq!(open, [("task-1", 1), ("task-2", 2)]);
     assert_eq!(counts.teams, [("main".into(), 1, 1)]);
 }
@@ -330,10 +298,7 @@ async fn a_task_cancelled_before_its_lease_is_stored_never_reaches_its_team() {
     let counts = setting.settle().await;
 
     assert_eq!(setting.leases(), []);
-    assert_eq!(
-        counts.ended,
-        [("main".into(), Kind::Chat, Ending::Cancelled, 1)]
-    );
+    assert_eq!(counts.ended, [("main".into(), Kind::Chat, Ending::Cancelled, 1)]);
     assert_eq!(counts.teams, [("main".into(), 0, 0)]);
 }
 
@@ -343,20 +308,14 @@ async fn a_task_cancelled_before_its_lease_is_stored_never_reaches_its_team() {
 async fn a_lease_does_not_reach_a_team_that_was_paused_meanwhile() {
     let setting = set_up(Limits::default());
     setting.enqueue("task-1", "t-1");
-    let pause = |paused| parking::SetState {
-        team: "main".into(),
-        paused,
-        draining: false,
-    };
+    let pause = |paused| parking::SetState { team: "main".into(), paused, draining: false };
 
     setting.queue.do_send(pause(true));
     let counts = setting.settle().await;
 
     assert_eq!(setting.leases(), []);
     assert_eq!(counts.teams, [("main".into(), 1, 0)]);
-    let row = setting
-        .store
-        .read(|storage| reads::task(storage, &"task-1".into()));
+    let row = setting.store.read(|storage| reads::task(storage, &"task-1".into()));
     let row = row.await.unwrap().unwrap();
     assert_eq!((row.lease, row.attempts), (None, 0));
     setting.queue.do_send(pause(false));

@@ -65,23 +65,16 @@ impl Queue {
         reason: Option<&str>,
         ctx: &mut Context<Self>,
     ) {
-        let Some(Entry {
-            mut task,
-            unwritten,
-            stored,
-            ..
-        }) = self.tasks.remove(id)
-        else {
+        let Some(Entry { mut task, unwritten, stored, .. }) = self.tasks.remove(id) else {
             return;
         };
         self.expect_no_more(&task);
         let message = match ending {
             Ending::Cancelled => reason.map(ToOwned::to_owned),
             Ending::Expired => Some(match &task.parked {
-                Some(parked) => format!(
-                    "the deadline passed while it waited ({})",
-                    parked.reason.as_str()
-                ),
+                Some(parked) => {
+                    format!("the deadline passed while it waited ({})", parked.reason.as_str())
+                }
                 None => "the deadline passed before its turn came".to_owned(),
             }),
             _ if reason.is_some() => reason.map(ToOwned::to_owned),
@@ -149,10 +142,7 @@ impl Queue {
     /// A waiting task is told that it waits.
     pub(super) fn acknowledge(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
         let now = self.clock.now();
-        let waits_for = self
-            .tasks
-            .get(id)
-            .and_then(|entry| self.waits_for(&entry.task));
+        let waits_for = self.tasks.get(id).and_then(|entry| self.waits_for(&entry.task));
         let Some(entry) = self.tasks.get_mut(id) else {
             return;
         };
@@ -173,11 +163,7 @@ impl Queue {
             None => format!("Queued behind {ahead} message(s) in \"{topic}\"."),
         };
         task.acked = true;
-        let frame = Frame {
-            topic: source.topic.clone(),
-            ts: now,
-            body: Body::Ack(ack),
-        };
+        let frame = Frame { topic: source.topic.clone(), ts: now, body: Body::Ack(ack) };
         let writes = entry
             .unwritten
             .take()
@@ -190,13 +176,10 @@ impl Queue {
 
     /// Sets the alarm for what is due next.
     pub(super) fn arm(&mut self, ctx: &mut Context<Self>) {
-        let next = [
-            self.due.first().map(|(at, ..)| *at),
-            self.schedule.wakes_at(),
-        ]
-        .into_iter()
-        .flatten()
-        .min();
+        let next = [self.due.first().map(|(at, ..)| *at), self.schedule.wakes_at()]
+            .into_iter()
+            .flatten()
+            .min();
         let Some(next) = next else { return };
         if let Some((at, _)) = self.alarm
             && at <= next
@@ -244,8 +227,5 @@ impl Queue {
 /// What may become due for a task, and when; of one moment, first come first.
 fn due_of(task: &Task) -> [(Timestamp, Due, u64, TaskId); 2] {
     let entry = |at, due| (at, due, task.arrival, task.id.clone());
-    [
-        entry(task.deadline_at, Due::Deadline),
-        entry(task.created_at + ACK_AFTER, Due::Ack),
-    ]
+    [entry(task.deadline_at, Due::Deadline), entry(task.created_at + ACK_AFTER, Due::Ack)]
 }

@@ -57,10 +57,7 @@ impl Queue {
             self.give_slots_back();
         }
         if self.waits.for_team.iter().any(|(of, ..)| of == team)
-            && !self
-                .tasks
-                .values()
-                .any(|entry| entry.task.lane.team == *team)
+            && !self.tasks.values().any(|entry| entry.task.lane.team == *team)
         {
             let waits = std::mem::take(&mut self.waits.for_team);
             for (of, count, tell) in waits {
@@ -99,11 +96,7 @@ impl Handler<Wait> for Queue {
             }
             let (tell, ended) = oneshot::channel();
             let waiter = Waiter { lane: waiter, tell };
-            self.waits
-                .for_task
-                .entry(task.clone())
-                .or_default()
-                .push(waiter);
+            self.waits.for_task.entry(task.clone()).or_default().push(waiter);
             ended
         });
         self.dispatch(ctx);
@@ -134,10 +127,7 @@ impl Handler<CancelTeam> for Queue {
         }
         self.dispatch(ctx);
         let count = open.len();
-        let left = self
-            .tasks
-            .values()
-            .any(|entry| entry.task.lane.team == team);
+        let left = self.tasks.values().any(|entry| entry.task.lane.team == team);
         if !left {
             return Box::pin(std::future::ready(count));
         }

@@ -97,10 +97,7 @@ impl Trace {
             sender: self.from,
             asserted_by: admission.asserted_by,
             listener: admission.listener,
-            decision: Decision {
-                allowed: true,
-                reason: admission.reason,
-            },
+            decision: Decision { allowed: true, reason: admission.reason },
         })
     }
 }

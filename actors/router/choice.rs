@@ -45,13 +45,7 @@ pub fn question(candidates: &[Candidate], content: &str, now: Timestamp) -> Stri
          or {\"topic_ids\":[\"new\"],\"topic_name\":\"<a few words>\"} if it begins another topic.\n\
          \nTopics:\n",
     );
-    for Candidate {
-        id,
-        name,
-        last_activity,
-        ..
-    } in candidates.iter().take(LISTED)
-    {
+    for Candidate { id, name, last_activity, .. } in candidates.iter().take(LISTED) {
         let (name, ago) = (quoted(name), Ago(now.since(*last_activity)));
         // Writing to a string cannot fail.
         let _ = writeln!(question, "- {id} {name}, last used {ago}");
@@ -72,9 +66,7 @@ pub fn parse_choice(answer: &str, candidates: &[Candidate]) -> Option<Choice> {
         let id = id.as_str()?.trim();
         if id == NEW {
             let name = answer.get("topic_name").and_then(Value::as_str);
-            return Some(Choice::New {
-                name: name.map(str::to_owned),
-            });
+            return Some(Choice::New { name: name.map(str::to_owned) });
         }
         let candidate = candidates.iter().find(|known| known.id.as_str() == id)?;
         Some(Choice::Existing(candidate.id.clone()))
@@ -170,16 +162,9 @@ mod tests {
     #[test]
     fn the_model_may_name_a_new_topic() {
         let parse = |answer| parse_choice(answer, &candidates());
-        let new = |name: Option<&str>| {
-            Some(Choice::New {
-                name: name.map(str::to_owned),
-            })
-        };
+        let new = |name: Option<&str>| Some(Choice::New { name: name.map(str::to_owned) });
 
-        assert_eq!(
-            parse(r#"{"topic_ids":["new"],"topic_name":"Garden"}"#),
-            new(Some("Garden"))
-        );
+        assert_eq!(parse(r#"{"topic_ids":["new"],"topic_name":"Garden"}"#), new(Some("Garden")));
         assert_eq!(parse(r#"{"topic_ids":["new"],"topic_name":7}"#), new(None));
     }
 

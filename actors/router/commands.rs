@@ -40,9 +40,7 @@ pub(super) enum Command {
 
 /// Reads a message as a command.
 pub(super) fn parse(content: &str) -> Option<Command> {
-    let (word, rest) = content
-        .split_once(char::is_whitespace)
-        .unwrap_or((content, ""));
+    let (word, rest) = content.split_once(char::is_whitespace).unwrap_or((content, ""));
     let rest = rest.trim();
     if let Some(verdict) = verdicts::parse(&word.to_ascii_lowercase(), rest) {
         return Some(Command::Verdict(verdict));
@@ -143,10 +141,7 @@ impl Router {
             closed: None,
         };
         match self.change_topic(&change) {
-            Ok((topic, writes)) => (
-                format!("The topic is called \"{}\" now.", topic.name),
-                writes,
-            ),
+            Ok((topic, writes)) => (format!("The topic is called \"{}\" now.", topic.name), writes),
             Err(error) => (format!("The topic keeps its name: {error}."), Writes::new()),
         }
     }
@@ -156,12 +151,10 @@ impl Router {
             return String::new();
         };
         let now = self.to.clock.now();
-        let rows = conversation
-            .topics
-            .rows(now, self.settings.topics.idle_after, |topic| {
-                let work = conversation.work.get(topic).copied().unwrap_or_default();
-                (work.queued, work.running > 0)
-            });
+        let rows = conversation.topics.rows(now, self.settings.topics.idle_after, |topic| {
+            let work = conversation.work.get(topic).copied().unwrap_or_default();
+            (work.queued, work.running > 0)
+        });
         let lines: Vec<String> = rows
             .iter()
             .filter(|row| row.state != TopicState::Done)
@@ -186,9 +179,7 @@ impl Router {
         let rows = conversation
             .map(|conversation| {
                 let idle_after = self.settings.topics.idle_after;
-                conversation
-                    .topics
-                    .rows(self.to.clock.now(), idle_after, |_| (0, false))
+                conversation.topics.rows(self.to.clock.now(), idle_after, |_| (0, false))
             })
             .unwrap_or_default();
         let found = match wanted {
@@ -199,10 +190,9 @@ impl Router {
         };
         match (found, wanted) {
             (Some(row), _) => Ok(row.id.clone()),
-            (None, Some(wanted)) => Err(format!(
-                "There is no topic \"{wanted}\".\n{}",
-                self.describe_topics(channel)
-            )),
+            (None, Some(wanted)) => {
+                Err(format!("There is no topic \"{wanted}\".\n{}", self.describe_topics(channel)))
+            }
             (None, None) => Err("There are no open topics.".to_owned()),
         }
     }
@@ -212,20 +202,15 @@ impl Router {
             Ok(id) => id,
             Err(answer) => return (answer, Writes::new()),
         };
-        self.to.queue.do_send(Cancel {
-            lane: main_lane(id.clone()),
-            queued: true,
-            channel: None,
-        });
+        self.to.queue.do_send(Cancel { lane: main_lane(id.clone()), queued: true, channel: None });
         let closed = self
             .conversations
             .get_mut(channel)
             .and_then(|conversation| conversation.topics.close(&id));
         match closed {
-            Some(topic) => (
-                format!("Closed \"{}\".", topic.name),
-                Writes::new().topic(channel, topic),
-            ),
+            Some(topic) => {
+                (format!("Closed \"{}\".", topic.name), Writes::new().topic(channel, topic))
+            }
             None => ("There are no open topics.".to_owned(), Writes::new()),
         }
     }
@@ -244,10 +229,7 @@ impl Router {
         let known = topic.and_then(|id| {
             let topic = conversation.and_then(|found| found.topics.get(id.as_str()));
             topic
-                .map(|topic| TopicRef {
-                    id,
-                    name: topic.name.clone(),
-                })
+                .map(|topic| TopicRef { id, name: topic.name.clone() })
                 .ok_or_else(|| "There are no open topics.".to_owned())
         });
         match known {
@@ -271,11 +253,7 @@ impl Router {
         if !running {
             return "Nothing is running.".to_owned();
         }
-        self.to.queue.do_send(Cancel {
-            lane: main_lane(id),
-            queued: false,
-            channel: None,
-        });
+        self.to.queue.do_send(Cancel { lane: main_lane(id), queued: false, channel: None });
         "Stopped.".to_owned()
     }
 }

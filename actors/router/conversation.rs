@@ -87,17 +87,12 @@ impl Conversation {
         connection: Option<u64>,
     ) -> Self {
         let known = history.messages.into_iter().map(|(id, row)| {
-            let known = Known {
-                digest: row.digest,
-                at: row.at,
-                task: row.task,
-            };
+            let known = Known { digest: row.digest, at: row.at, task: row.task };
             (id, known)
         });
         let stored_topics = history.topics.iter();
-        let stored_topics = stored_topics
-            .map(|topic| (topic.id.clone(), topic.last_activity))
-            .collect();
+        let stored_topics =
+            stored_topics.map(|topic| (topic.id.clone(), topic.last_activity)).collect();
         let mut topics: Topics = history.topics.into_iter().collect();
         for (topic, line) in history.said {
             topics.record(&topic, &line.text, line.at);
@@ -136,8 +131,7 @@ impl Conversation {
         let stored = self.stored_topics.get(&topic.id);
         let due = stored.is_none_or(|stored| *stored + TOPIC_STORED < topic.last_activity);
         if due {
-            self.stored_topics
-                .insert(topic.id.clone(), topic.last_activity);
+            self.stored_topics.insert(topic.id.clone(), topic.last_activity);
         }
         due
     }

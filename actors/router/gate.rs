@@ -65,9 +65,7 @@ impl Sender {
 
     fn cause(&self, label: Label, linked: Option<PrincipalId>) -> Cause {
         if self.is_operator {
-            return Cause::Operator {
-                name: self.id.clone(),
-            };
+            return Cause::Operator { name: self.id.clone() };
         }
         let principal = self.asserted_by.clone().or(linked);
         Cause::Sender {
@@ -95,11 +93,7 @@ pub(super) struct Passed {
 impl Router {
     /// Decides on something that the sender of a channel wants.
     fn judge(&self, channel: &ChannelId, sender: &Sender) -> Decision {
-        let origin = Origin {
-            channel_type: &sender.channel_type,
-            channel,
-            sender: &sender.id,
-        };
+        let origin = Origin { channel_type: &sender.channel_type, channel, sender: &sender.id };
         trust::decide(&self.settings.trust, &self.grants, origin)
     }
 
@@ -149,9 +143,7 @@ impl Router {
             said: vec![said],
             trust_decision: Some(decision),
         };
-        let writes = Writes::new()
-            .trust_decision(&row)
-            .unheard(&row.id, &interaction);
+        let writes = Writes::new().trust_decision(&row).unheard(&row.id, &interaction);
         self.commit(writes, ctx);
         self.tell_denied(channel, id, decision, ctx);
         None
@@ -171,10 +163,8 @@ impl Router {
         };
         let sender = conversation.sender.clone();
         let (now, rate) = (self.to.clock.now(), self.settings.rate);
-        let bucket = self
-            .control_buckets
-            .entry(sender.key())
-            .or_insert_with(|| Bucket::new(rate, now));
+        let bucket =
+            self.control_buckets.entry(sender.key()).or_insert_with(|| Bucket::new(rate, now));
         if let Err(pause) = bucket.take(now) {
             let refusal = ErrorBody {
                 retry_after_ms: Some(millis(pause)),
@@ -203,10 +193,7 @@ impl Router {
                 sender: message.sender.clone(),
                 asserted_by: admission.asserted_by.clone(),
                 listener: admission.listener.clone(),
-                decision: Decision {
-                    allowed: true,
-                    reason: admission.reason,
-                },
+                decision: Decision { allowed: true, reason: admission.reason },
             }),
             None => Writes::new(),
         }

@@ -80,13 +80,7 @@ impl Router {
             Some(former) => former.id.clone(),
             None => format!("grant-{:016x}", self.to.ids.bits()),
         };
-        let grant = SenderGrant {
-            id,
-            grantee,
-            level,
-            granted_by: by,
-            at: self.to.clock.now(),
-        };
+        let grant = SenderGrant { id, grantee, level, granted_by: by, at: self.to.clock.now() };
         let writes = Writes::new().grant(&grant);
         // At once: a message that it lets in is stored after it, so never without it.
         self.grants.put(grant.clone());
@@ -139,11 +133,7 @@ impl Handler<Grant> for Router {
     fn handle(&mut self, grant: Grant, _: &mut Self::Context) -> Self::Result {
         let decided = self.grant(grant);
         if let Ok((grant, _)) = &decided {
-            let Grantee {
-                channel_type,
-                sender,
-                channel,
-            } = &grant.grantee;
+            let Grantee { channel_type, sender, channel } = &grant.grantee;
             let (level, by) = (grant.level.as_str(), &grant.granted_by);
             tracing::info!(%channel_type, sender, ?channel, level, by, "trust granted");
         }

@@ -38,9 +38,7 @@ impl Level {
         match name {
             "trusted" => Ok(Self::Trusted),
             "denied" => Ok(Self::Denied),
-            _ => Err(format!(
-                "unknown trust level `{name:.64}`; there are `trusted` and `denied`"
-            )),
+            _ => Err(format!("unknown trust level `{name:.64}`; there are `trusted` and `denied`")),
         }
     }
 }
@@ -68,9 +66,8 @@ impl Grantee {
         sender: &str,
         channel: Option<&str>,
     ) -> Result<Self, (&'static str, String)> {
-        let channel_type: ChannelType = channel_type
-            .parse()
-            .map_err(|error| ("channel_type", format!("{error}")))?;
+        let channel_type: ChannelType =
+            channel_type.parse().map_err(|error| ("channel_type", format!("{error}")))?;
         if !is_plain(sender) {
             let reason = "a sender has 1 to 128 printable characters without space";
             return Err(("sender_id", reason.to_owned()));
@@ -83,11 +80,7 @@ impl Grantee {
                 return Err(("channel_id", reason.to_owned()));
             }
         };
-        Ok(Self {
-            channel_type,
-            sender: sender.to_owned(),
-            channel,
-        })
+        Ok(Self { channel_type, sender: sender.to_owned(), channel })
     }
 }
 
@@ -103,9 +96,7 @@ pub fn canonical(channel_type: &ChannelType, channel: &str) -> ChannelId {
 /// A sender or a channel can have this name: 1 to 128 printable characters without space.
 pub fn is_plain(text: &str) -> bool {
     (1..=128).contains(&text.chars().take(129).count())
-        && !text
-            .chars()
-            .any(|character| character.is_control() || character.is_whitespace())
+        && !text.chars().any(|character| character.is_control() || character.is_whitespace())
 }
 
 /// A grant, as it is stored.
@@ -143,10 +134,7 @@ pub struct Grants {
 impl Grants {
     /// Grants that could not be read: they let nobody in.
     pub fn unreadable() -> Self {
-        Self {
-            unreadable: true,
-            ..Self::default()
-        }
+        Self { unreadable: true, ..Self::default() }
     }
 
     /// They could not be read.
@@ -163,16 +151,12 @@ impl Grants {
         if self.unreadable {
             return Err(Unreadable);
         }
-        let Some(held) = self
-            .by_sender
-            .get(origin.channel_type)
-            .and_then(|senders| senders.get(origin.sender))
+        let Some(held) =
+            self.by_sender.get(origin.channel_type).and_then(|senders| senders.get(origin.sender))
         else {
             return Ok(None);
         };
-        let of_channel = held
-            .iter()
-            .find(|(channel, _)| channel.as_ref() == Some(origin.channel));
+        let of_channel = held.iter().find(|(channel, _)| channel.as_ref() == Some(origin.channel));
         let found = of_channel.or_else(|| held.iter().find(|(channel, _)| channel.is_none()));
         match found {
             None => Ok(None),
@@ -324,10 +308,6 @@ mod tests {
             assert_eq!(field, wrong);
         }
         assert!(Grantee::read("ws", &"x".repeat(129), None).is_err());
-        assert!(
-            Level::named("friend")
-                .unwrap_err()
-                .contains("`trusted` and `denied`")
-        );
+        assert!(Level::named("friend").unwrap_err().contains("`trusted` and `denied`"));
     }
 }

@@ -64,10 +64,7 @@ impl Router {
         };
         let (sender, speaking) = (conversation.sender.clone(), conversation.speaking);
         let rate = self.settings.rate;
-        let bucket = self
-            .buckets
-            .entry(sender.key())
-            .or_insert_with(|| Bucket::new(rate, now));
+        let bucket = self.buckets.entry(sender.key()).or_insert_with(|| Bucket::new(rate, now));
         if let Err(pause) = bucket.take(now) {
             let refusal = ErrorBody {
                 message_id: id,
@@ -129,10 +126,7 @@ impl Router {
             let to = Destination::Team(team);
             return self.enqueue(channel, message, to, Kind::Chat, Writes::new());
         }
-        let mut arrival = Arrival {
-            message,
-            asked: false,
-        };
+        let mut arrival = Arrival { message, asked: false };
         let conversation = self.conversations.get(channel);
         let anew = anew || conversation.is_some_and(|found| found.row.begins_anew);
         if anew {
@@ -147,9 +141,8 @@ impl Router {
     /// A message whose sender wants a new topic for it.
     fn begin_anew(&mut self, channel: &ChannelId, arrival: Arrival, ctx: &mut Context<Self>) {
         let new = Some(Choice::New { name: None });
-        let resolution = self.with_request(channel, &arrival, |topics, request| {
-            topics.choose(new, request)
-        });
+        let resolution =
+            self.with_request(channel, &arrival, |topics, request| topics.choose(new, request));
         if let (Resolution::New { .. }, Some(conversation)) =
             (&resolution, self.conversations.get_mut(channel))
             && std::mem::take(&mut conversation.row.begins_anew)
@@ -187,10 +180,8 @@ impl Router {
             Resolution::Refused(refusal) => {
                 let writes = self.let_triggers_hear(&arrival.message, &refusal);
                 self.commit(writes.and(self.audited(&arrival.message)), ctx);
-                let error = ErrorBody {
-                    message_id: Some(arrival.message.id),
-                    ..ErrorBody::from(&refusal)
-                };
+                let error =
+                    ErrorBody { message_id: Some(arrival.message.id), ..ErrorBody::from(&refusal) };
                 self.refuse(channel, error);
             }
             resolution @ (Resolution::Existing(_) | Resolution::New { .. }) => {
@@ -274,10 +265,8 @@ impl Router {
 
     /// Finds the topic of the first message that waits for one.
     pub(super) fn decide(&mut self, channel: &ChannelId, ctx: &mut Context<Self>) {
-        while let Some(first) = self
-            .conversations
-            .get(channel)
-            .and_then(|conversation| conversation.deciding.front())
+        while let Some(first) =
+            self.conversations.get(channel).and_then(|conversation| conversation.deciding.front())
         {
             if first.asked {
                 return;
@@ -312,10 +301,8 @@ impl Router {
         let answer = actix::spawn(async move { classifier.ask(question).await });
         let channel = channel.clone();
         ctx.spawn(answer.into_actor(self).map(move |answer, router, ctx| {
-            let choice = answer
-                .ok()
-                .flatten()
-                .and_then(|answer| choice::parse_choice(&answer, &candidates));
+            let choice =
+                answer.ok().flatten().and_then(|answer| choice::parse_choice(&answer, &candidates));
             let Some(first) = router
                 .conversations
                 .get(&channel)
@@ -324,9 +311,8 @@ impl Router {
             else {
                 return;
             };
-            let resolution = router.with_request(&channel, &first, |topics, request| {
-                topics.choose(choice, request)
-            });
+            let resolution = router
+                .with_request(&channel, &first, |topics, request| topics.choose(choice, request));
             router.decided(&channel, resolution, ctx);
             router.decide(&channel, ctx);
         }));
@@ -348,10 +334,7 @@ impl Router {
                 let writes = writes
                     .and(self.let_triggers_hear(&arrival.message, &refusal))
                     .and(self.audited(&arrival.message));
-                let error = ErrorBody {
-                    message_id: Some(id.clone()),
-                    ..ErrorBody::from(&refusal)
-                };
+                let error = ErrorBody { message_id: Some(id.clone()), ..ErrorBody::from(&refusal) };
                 self.end_unheard(channel, &id, error, writes, ctx);
             }
             resolution => self.become_task(channel, arrival, resolution, writes, ctx),
@@ -397,17 +380,8 @@ impl Router {
         if conversation.is_topic_due(&topic) {
             writes = writes.topic(channel, &topic);
         }
-        let topic = TopicRef {
-            id: topic.id,
-            name: topic.name,
-        };
-        self.enqueue(
-            channel,
-            message,
-            Destination::Topic(topic),
-            Kind::Chat,
-            writes,
-        );
+        let topic = TopicRef { id: topic.id, name: topic.name };
+        self.enqueue(channel, message, Destination::Topic(topic), Kind::Chat, writes);
     }
 
     /// Stores a message as work of a lane.
@@ -422,10 +396,7 @@ impl Router {
         let (lane, generation, topic) = match to {
             Destination::Topic(topic) => (main_lane(topic.id.clone()), 1, Some(topic)),
             Destination::Team(TeamKey { name, generation }) => {
-                let lane = Lane {
-                    team: name,
-                    topic: None,
-                };
+                let lane = Lane { team: name, topic: None };
                 (lane, generation, None)
             }
         };
@@ -454,9 +425,7 @@ impl Router {
             conversation.count(&topic.id, 1, 0);
         }
         let mut writes = writes.and(self.accept(channel, &message, Some(&task)));
-        let overheard = self
-            .overheard(&message, topic.as_ref())
-            .filter(|_| kind == Kind::Chat);
+        let overheard = self.overheard(&message, topic.as_ref()).filter(|_| kind == Kind::Chat);
         if let Some(heard) = &overheard {
             writes = writes.heard(heard);
         }
@@ -531,11 +500,7 @@ impl Router {
             at: message.at,
             task: task.map(|task| task.id.clone()),
         };
-        let known = Known {
-            digest: row.digest,
-            at: row.at,
-            task: row.task.clone(),
-        };
+        let known = Known { digest: row.digest, at: row.at, task: row.task.clone() };
         conversation.known.insert(message.id.clone(), known);
         writes.message(channel, &message.id, &row)
     }
@@ -543,16 +508,9 @@ impl Router {
     /// A message with a null topic is acknowledged while its topic is being found out.
     fn acknowledge(&mut self, channel: &ChannelId, id: &MessageId, ctx: &mut Context<Self>) {
         let now = self.to.clock.now();
-        let Some(arrival) = self
-            .conversations
-            .get_mut(channel)
-            .and_then(|conversation| {
-                conversation
-                    .deciding
-                    .iter_mut()
-                    .find(|arrival| arrival.message.id == *id)
-            })
-        else {
+        let Some(arrival) = self.conversations.get_mut(channel).and_then(|conversation| {
+            conversation.deciding.iter_mut().find(|arrival| arrival.message.id == *id)
+        }) else {
             return;
         };
         arrival.message.acked = true;
@@ -566,14 +524,8 @@ impl Router {
             status: None,
             response_seq: None,
         };
-        let frame = Frame {
-            topic: None,
-            ts: now,
-            body: Body::Ack(ack),
-        };
-        let writes = Writes::new()
-            .undecided(&arrival.message)
-            .frame(channel, frame);
+        let frame = Frame { topic: None, ts: now, body: Body::Ack(ack) };
+        let writes = Writes::new().undecided(&arrival.message).frame(channel, frame);
         self.commit(writes, ctx);
     }
 
@@ -609,11 +561,7 @@ impl Router {
             conversation.known.remove(id);
         }
         self.settle(channel, id, Err(error.clone()));
-        let frame = Frame {
-            topic: None,
-            ts: self.to.clock.now(),
-            body: Body::Error(error),
-        };
+        let frame = Frame { topic: None, ts: self.to.clock.now(), body: Body::Error(error) };
         let writes = writes.forget_message(channel, id).frame(channel, frame);
         self.commit(writes, ctx);
     }
@@ -639,17 +587,12 @@ impl Router {
             return self.refuse(channel, error);
         }
         let undecided = self.conversations.get(channel).is_some_and(|conversation| {
-            conversation
-                .deciding
-                .iter()
-                .any(|arrival| arrival.message.id == *id)
+            conversation.deciding.iter().any(|arrival| arrival.message.id == *id)
         });
         let store = self.to.store.clone();
         let (named, message) = (channel.clone(), id.clone());
         let read = async move {
-            store
-                .read(move |storage| fate(storage, &named, &message, &known, undecided))
-                .await
+            store.read(move |storage| fate(storage, &named, &message, &known, undecided)).await
         };
         let (channel, id) = (channel.clone(), id.clone());
         ctx.spawn(read.into_actor(self).map(move |found, router, _| {
@@ -677,9 +620,7 @@ impl Router {
                 status: Some(status.to_owned()),
                 response_seq,
             };
-            let topic = task
-                .and_then(|task| task.source)
-                .and_then(|source| source.topic);
+            let topic = task.and_then(|task| task.source).and_then(|source| source.topic);
             router.tell(&channel, topic, Body::Ack(ack));
         }));
     }
@@ -708,11 +649,7 @@ impl Router {
             truncated: false,
             usage: None,
         };
-        let frame = Frame {
-            topic: None,
-            ts: self.to.clock.now(),
-            body: Body::Response(response),
-        };
+        let frame = Frame { topic: None, ts: self.to.clock.now(), body: Body::Response(response) };
         let channel = message.channel.clone();
         let writes = self
             .accept(&channel, message, None)

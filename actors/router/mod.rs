@@ -247,24 +247,16 @@ impl Router {
                 && let Some(conversation) = conversations.get_mut(&source.channel)
             {
                 conversation.count(topic, 1, 0);
-                conversation
-                    .topics
-                    .record(topic, &task.body, task.created_at);
+                conversation.topics.record(topic, &task.body, task.created_at);
             }
         }
         for message in recovered.undecided {
             if let Some(conversation) = conversations.get_mut(&message.channel) {
-                conversation.deciding.push_back(Arrival {
-                    message,
-                    asked: false,
-                });
+                conversation.deciding.push_back(Arrival { message, asked: false });
             }
         }
         for conversation in conversations.values_mut() {
-            conversation
-                .deciding
-                .make_contiguous()
-                .sort_by_key(|arrival| arrival.message.at);
+            conversation.deciding.make_contiguous().sort_by_key(|arrival| arrival.message.at);
         }
         Self {
             to,
@@ -282,11 +274,7 @@ impl Router {
     fn tell(&self, channel: &ChannelId, topic: Option<TopicRef>, body: Body) {
         self.to.channel.do_send(Tell {
             channel: channel.clone(),
-            frame: Frame {
-                topic,
-                ts: self.to.clock.now(),
-                body,
-            },
+            frame: Frame { topic, ts: self.to.clock.now(), body },
         });
     }
 
@@ -318,11 +306,7 @@ impl Router {
     }
 
     fn put_away_if_idle(&mut self, channel: &ChannelId) {
-        if self
-            .conversations
-            .get(channel)
-            .is_some_and(Conversation::can_be_put_away)
-        {
+        if self.conversations.get(channel).is_some_and(Conversation::can_be_put_away) {
             self.conversations.remove(channel);
         }
     }
@@ -369,10 +353,7 @@ impl Router {
 
 /// The lane of a topic.
 fn main_lane(topic: TopicId) -> Lane {
-    Lane {
-        team: MAIN.into(),
-        topic: Some(topic),
-    }
+    Lane { team: MAIN.into(), topic: Some(topic) }
 }
 
 impl Actor for Router {
@@ -400,12 +381,8 @@ impl Handler<Open> for Router {
             owner: Some(open.owner),
             ..Conversation::new(row, open.sender, connection)
         };
-        self.conversations
-            .insert(open.channel.clone(), conversation);
-        self.to.channel.do_send(Attach {
-            channel: open.channel,
-            socket: open.socket,
-        });
+        self.conversations.insert(open.channel.clone(), conversation);
+        self.to.channel.do_send(Attach { channel: open.channel, socket: open.socket });
     }
 }
 
@@ -413,18 +390,12 @@ impl Handler<Close> for Router {
     type Result = ();
 
     fn handle(&mut self, close: Close, ctx: &mut Self::Context) {
-        let Close {
-            channel,
-            connection,
-        } = close;
+        let Close { channel, connection } = close;
         let channel = match self.conversations.get(&channel) {
             Some(found) if found.connections.contains_key(&connection) => channel,
             _ => self.spoken_for_by(connection).unwrap_or(channel),
         };
-        self.to.channel.do_send(Detach {
-            channel: channel.clone(),
-            connection,
-        });
+        self.to.channel.do_send(Detach { channel: channel.clone(), connection });
         let now = self.to.clock.now();
         let Some(conversation) = self.conversations.get_mut(&channel) else {
             return;
@@ -446,26 +417,13 @@ impl Handler<Receive> for Router {
     type Result = ();
 
     fn handle(&mut self, receive: Receive, ctx: &mut Self::Context) {
-        let Receive {
-            channel,
-            connection,
-            inbound,
-        } = receive;
+        let Receive { channel, connection, inbound } = receive;
         if let Some(conversation) = self.conversations.get_mut(&channel) {
             conversation.speaks(connection);
         }
         match inbound {
-            Inbound::Message {
-                content,
-                topic,
-                id,
-                notify,
-            } => {
-                let envelope = Envelope {
-                    id,
-                    notify,
-                    team: None,
-                };
+            Inbound::Message { content, topic, id, notify } => {
+                let envelope = Envelope { id, notify, team: None };
                 self.receive(&channel, content, topic, envelope, ctx);
             }
             Inbound::TopicList => self.list_topics(&channel),
@@ -474,11 +432,7 @@ impl Handler<Receive> for Router {
                 self.to.channel.do_send(Reply {
                     channel: channel.clone(),
                     connection,
-                    frame: Frame {
-                        topic: None,
-                        ts: self.to.clock.now(),
-                        body: Body::Error(error),
-                    },
+                    frame: Frame { topic: None, ts: self.to.clock.now(), body: Body::Error(error) },
                 });
                 if let Some(closing) = closing {
                     self.to.channel.do_send(HangUp {
@@ -512,9 +466,7 @@ impl Handler<Progressed> for Router {
             Progressed::Refused { task, .. } => (task, -1, 0),
             Progressed::Started(task) => (task, -1, 1),
             Progressed::Returned(task) => (task, 1, -1),
-            Progressed::Ended {
-                task, was_running, ..
-            } => match was_running {
+            Progressed::Ended { task, was_running, .. } => match was_running {
                 true => (task, 0, -1),
                 false => (task, -1, 0),
             },
@@ -540,17 +492,12 @@ impl Handler<Progressed> for Router {
 /// The words of a refusal by the queue.
 fn full_error(full: Full, message: Option<MessageId>) -> ErrorBody {
     let (code, error) = match full {
-        Full::Topic(waiting) => (
-            "topic_queue_full",
-            format!("{waiting} messages wait in this topic already"),
-        ),
-        Full::Queue(waiting) => (
-            "queue_full",
-            format!("{waiting} tasks wait already; try again later"),
-        ),
+        Full::Topic(waiting) => {
+            ("topic_queue_full", format!("{waiting} messages wait in this topic already"))
+        }
+        Full::Queue(waiting) => {
+            ("queue_full", format!("{waiting} tasks wait already; try again later"))
+        }
     };
-    ErrorBody {
-        message_id: message,
-        ..ErrorBody::refusal(code, error)
-    }
+    ErrorBody { message_id: message, ..ErrorBody::refusal(code, error) }
 }

@@ -32,9 +32,7 @@ pub fn name<'a>(
 pub fn is_good(name: &str) -> bool {
     let name = name.trim();
     (1..=LONGEST).contains(&name.chars().count())
-        && !name
-            .chars()
-            .any(|c| c.is_control() || is_unseen(c) || c == ':' || c == '@')
+        && !name.chars().any(|c| c.is_control() || is_unseen(c) || c == ':' || c == '@')
 }
 
 /// A name someone made up, on one line and not too long.
@@ -65,10 +63,7 @@ fn first_words(content: &str) -> Option<String> {
     let content = readable(content);
     let mut name = String::new();
     let mut length = 0;
-    for piece in pieces(&content)
-        .filter(|piece| piece.means_something())
-        .take(MAX_WORDS)
-    {
+    for piece in pieces(&content).filter(|piece| piece.means_something()).take(MAX_WORDS) {
         if name.is_empty() {
             name.push_str(cut(piece.text, MAX_CHARS));
             length = name.chars().count();
@@ -148,10 +143,7 @@ mod tests {
     fn the_name_of_the_model_goes_before_the_words_of_the_message() {
         let suggested = |text| name(Some(text), "export slow", std::iter::empty());
 
-        assert_eq!(
-            suggested(" Billing:\n\u{202e}export\u{0}s\t(v2) "),
-            "Billing: exports (v2)"
-        );
+        assert_eq!(suggested(" Billing:\n\u{202e}export\u{0}s\t(v2) "), "Billing: exports (v2)");
         assert_eq!(suggested(" \u{200b}\n"), "export slow");
     }
 
@@ -160,10 +152,7 @@ mod tests {
     fn a_taken_name_gets_the_next_number() {
         let taken = ["Export Slow", "export slow 2", "export slow 4"];
 
-        assert_eq!(
-            name(None, "export slow", taken.into_iter()),
-            "export slow 3"
-        );
+        assert_eq!(name(None, "export slow", taken.into_iter()), "export slow 3");
     }
 
     proptest! {

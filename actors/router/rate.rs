@@ -33,11 +33,7 @@ pub struct Bucket {
 impl Bucket {
     /// A full one.
     pub fn new(rate: Rate, now: Timestamp) -> Self {
-        Self {
-            rate,
-            level: rate.capacity(),
-            at: now,
-        }
+        Self { rate, level: rate.capacity(), at: now }
     }
 
     /// Takes one message out, or says after which time there will be one.
@@ -100,10 +96,7 @@ mod tests {
         let taken = [0, 0, 0, 1_999, 2_000, 2_001].map(|ms| bucket.take(Timestamp(START.0 + ms)));
 
         let wait = |ms| Err(Duration::from_millis(ms));
-        assert_eq!(
-            taken,
-            [Ok(()), Ok(()), wait(2_000), wait(1), Ok(()), wait(1_999)]
-        );
+        assert_eq!(taken, [Ok(()), Ok(()), wait(2_000), wait(1), Ok(()), wait(1_999)]);
     }
 
     /// CH-69

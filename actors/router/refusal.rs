@@ -118,10 +118,7 @@ mod tests {
     /// CH-137
     #[test]
     fn too_many_topics_names_the_active_ones() {
-        let refusal = Refusal::TooManyTopics {
-            max_active: 2,
-            active: open(),
-        };
+        let refusal = Refusal::TooManyTopics { max_active: 2, active: open() };
 
         assert_eq!(
             refusal.to_string(),
@@ -137,31 +134,19 @@ mod tests {
             Refusal::BadTopicId { open: open() },
             Refusal::UnknownTopic { open: open() },
             Refusal::TopicDone { open: open() },
-            Refusal::TooManyTopics {
-                max_active: 2,
-                active: open(),
-            },
+            Refusal::TooManyTopics { max_active: 2, active: open() },
         ];
 
         let bodies = refusals.each_ref().map(ErrorBody::from);
 
         assert_eq!(
             bodies.each_ref().map(|body| body.code.as_str()),
-            [
-                "bad_topic_id",
-                "unknown_topic",
-                "topic_done",
-                "too_many_topics"
-            ]
+            ["bad_topic_id", "unknown_topic", "topic_done", "too_many_topics"]
         );
         let details = json!({ "topics": [
             { "id": "t-1", "name": "Billing", "state": "active", "last_activity": 5 },
             { "id": "t-2", "name": "Garden", "state": "active", "last_activity": 5 },
         ] });
-        assert!(
-            bodies
-                .iter()
-                .all(|body| body.details == Some(details.clone()))
-        );
+        assert!(bodies.iter().all(|body| body.details == Some(details.clone())));
     }
 }

@@ -121,11 +121,7 @@ impl Topics {
             let Entry { topic, .. } = entry;
             let open_work = !topic.closed && (request.open_work)(&topic.id);
             let state = topic.state(request.now, open_work, idle_after);
-            (state != TopicState::Done).then_some(Open {
-                entry,
-                state,
-                score: 0.0,
-            })
+            (state != TopicState::Done).then_some(Open { entry, state, score: 0.0 })
         });
         open.collect()
     }
@@ -165,9 +161,7 @@ impl Topics {
             return Resolution::Refused(refusal);
         }
         let taken = self.0.values().map(|entry| entry.topic.name.as_str());
-        Resolution::New {
-            name: names::name(suggested, request.content, taken),
-        }
+        Resolution::New { name: names::name(suggested, request.content, taken) }
     }
 }
 
@@ -177,12 +171,7 @@ impl Open<'_> {
     }
 
     fn candidate(&self) -> Candidate {
-        let Topic {
-            id,
-            name,
-            last_activity,
-            ..
-        } = &self.entry.topic;
+        let Topic { id, name, last_activity, .. } = &self.entry.topic;
         Candidate {
             id: id.clone(),
             name: name.clone(),
@@ -196,10 +185,7 @@ impl Open<'_> {
 fn rank(open: &mut [Open<'_>], content: &str) {
     let profiles: Vec<Profile<'_>> = open
         .iter()
-        .map(|open| Profile {
-            name: &open.entry.name,
-            recent: &open.entry.topic.recent,
-        })
+        .map(|open| Profile { name: &open.entry.name, recent: &open.entry.topic.recent })
         .collect();
     let scores = score::scores(&Words::of(content), &profiles);
     for (open, score) in open.iter_mut().zip(scores) {
@@ -217,11 +203,7 @@ fn find<'a, 'b>(open: &'a [Open<'b>], id: &str) -> Option<&'a Open<'b>> {
 
 /// An idle topic that a message reaches becomes active, so the cap counts for it as for a new one.
 fn reach(topic: &Open<'_>, open: &[Open<'_>], request: &Resolve<'_>) -> Resolution {
-    let cap = if topic.is_active() {
-        None
-    } else {
-        full(open, request)
-    };
+    let cap = if topic.is_active() { None } else { full(open, request) };
     match cap {
         Some(refusal) => Resolution::Refused(refusal),
         None => Resolution::Existing(topic.entry.topic.id.clone()),

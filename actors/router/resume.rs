@@ -24,12 +24,7 @@ impl Router {
         newest: u64,
         ctx: &mut Context<Self>,
     ) {
-        let Resume {
-            fresh,
-            channel,
-            last_seq,
-            socket,
-        } = resume;
+        let Resume { fresh, channel, last_seq, socket } = resume;
         if !self.admit_control(&fresh, &channel, ctx) {
             return socket.tell(Item::NotAdopted);
         }
@@ -41,9 +36,7 @@ impl Router {
             (None, Some(history)) => Some(&history.row),
             (None, None) => None,
         };
-        let is_own = row
-            .zip(mine.owner.as_ref())
-            .is_some_and(|(row, owner)| row.belongs_to(owner));
+        let is_own = row.zip(mine.owner.as_ref()).is_some_and(|(row, owner)| row.belongs_to(owner));
         if !is_own || fresh == channel {
             socket.tell(Item::NotAdopted);
             let error = "that channel cannot be resumed here";
@@ -79,12 +72,7 @@ impl Router {
             let writes = Writes::new().channel(&channel, &conversation.row);
             self.commit(writes, ctx);
         }
-        self.to.channel.do_send(Adopt {
-            fresh,
-            channel,
-            socket,
-            last_seq,
-        });
+        self.to.channel.do_send(Adopt { fresh, channel, socket, last_seq });
     }
 }
 
@@ -102,13 +90,11 @@ impl Handler<Resume> for Router {
                 })
                 .await
         };
-        ctx.spawn(read.into_actor(self).map(move |found, router, ctx| {
-            match found {
-                Ok((history, newest)) => router.resume(resume, history, newest, ctx),
-                Err(error) => {
-                    tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
-                    resume.socket.tell(Item::Close(Closing::Internal));
-                }
+        ctx.spawn(read.into_actor(self).map(move |found, router, ctx| match found {
+            Ok((history, newest)) => router.resume(resume, history, newest, ctx),
+            Err(error) => {
+                tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
+                resume.socket.tell(Item::Close(Closing::Internal));
             }
         }));
     }

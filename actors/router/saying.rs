@@ -91,17 +91,7 @@ impl Router {
         waiter: Waiter,
         ctx: &mut Context<Self>,
     ) -> Result<(), Box<ErrorBody>> {
-        let Say {
-            channel,
-            may_open,
-            owner,
-            sender,
-            content,
-            team,
-            topic,
-            id,
-            notify,
-        } = say;
+        let Say { channel, may_open, owner, sender, content, team, topic, id, notify } = say;
         let now = self.to.clock.now();
         if may_open && !self.conversations.contains_key(&channel) {
             let row = ChannelRow::new(owner.clone(), now, sender.channel_type.clone());
@@ -131,11 +121,7 @@ impl Router {
             Some(Wanted::Name(name)) => Some(self.topic_named(&channel, &name)?.to_string()),
         };
         self.waiters.insert((channel.clone(), id.clone()), waiter);
-        let envelope = Envelope {
-            id: Some(id),
-            notify,
-            team,
-        };
+        let envelope = Envelope { id: Some(id), notify, team };
         self.receive(&channel, content, topic, envelope, ctx);
         Ok(())
     }
@@ -166,9 +152,7 @@ impl Router {
             let error = format!("at most {active} topics may be active; close one first");
             return Err(ErrorBody::refusal("too_many_topics", error).into());
         }
-        let topic: &Topic = conversation
-            .topics
-            .open(fresh, name.trim().to_owned(), "", now);
+        let topic: &Topic = conversation.topics.open(fresh, name.trim().to_owned(), "", now);
         Ok(topic.id.clone())
     }
 }
@@ -189,25 +173,21 @@ impl Handler<Say> for Router {
                 }
             }
         };
-        let said = read
-            .into_actor(self)
-            .map(move |history, router: &mut Self, ctx| {
-                let gone =
-                    |_| Box::new(ErrorBody::refusal("internal", "the channel cannot be read"));
-                if let Some(history) = history.map_err(gone)?
-                    && !router.conversations.contains_key(&say.channel)
-                {
-                    let conversation =
-                        Conversation::from_history(history, say.sender.clone(), None);
-                    let channel = say.channel.clone();
-                    router.conversations.insert(channel, conversation);
-                }
-                let (waiter, fate) = oneshot::channel();
+        let said = read.into_actor(self).map(move |history, router: &mut Self, ctx| {
+            let gone = |_| Box::new(ErrorBody::refusal("internal", "the channel cannot be read"));
+            if let Some(history) = history.map_err(gone)?
+                && !router.conversations.contains_key(&say.channel)
+            {
+                let conversation = Conversation::from_history(history, say.sender.clone(), None);
                 let channel = say.channel.clone();
-                let said = router.say(say, waiter, ctx);
-                router.put_away_if_idle(&channel);
-                said.map(|()| fate)
-            });
+                router.conversations.insert(channel, conversation);
+            }
+            let (waiter, fate) = oneshot::channel();
+            let channel = say.channel.clone();
+            let said = router.say(say, waiter, ctx);
+            router.put_away_if_idle(&channel);
+            said.map(|()| fate)
+        });
         let answered = said.then(|said, router: &mut Self, _| {
             let fate = async move {
                 // It may have been stored before.

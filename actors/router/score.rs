@@ -11,18 +11,8 @@ pub const REMEMBERED: usize = 10;
 const IN_NAME: f64 = 3.0;
 
 /// What a word is worth in the newest message, the one before it, and so on: powers of 0.8.
-const BY_AGE: [f64; REMEMBERED] = [
-    1.0,
-    0.8,
-    0.64,
-    0.512,
-    0.4096,
-    0.327_68,
-    0.262_144,
-    0.209_715_2,
-    0.167_772_16,
-    0.134_217_728,
-];
+const BY_AGE: [f64; REMEMBERED] =
+    [1.0, 0.8, 0.64, 0.512, 0.4096, 0.327_68, 0.262_144, 0.209_715_2, 0.167_772_16, 0.134_217_728];
 
 /// What a topic is known by.
 #[derive(Clone, Copy, Debug)]
@@ -54,19 +44,14 @@ pub fn scores(message: &Words, topics: &[Profile<'_>]) -> Vec<f64> {
     }
 
     let all = topics.len() as f64 + 1.0;
-    let rarity: Vec<f64> = known_by
-        .into_iter()
-        .map(|topics| (1.0 + all / f64::from(topics.max(1))).ln())
-        .collect();
+    let rarity: Vec<f64> =
+        known_by.into_iter().map(|topics| (1.0 + all / f64::from(topics.max(1))).ln()).collect();
     let total: f64 = rarity.iter().sum();
     weights
         .chunks_exact(words)
         .map(|weights| {
-            let known: f64 = weights
-                .iter()
-                .zip(&rarity)
-                .map(|(weight, rarity)| rarity * weight.min(1.0))
-                .sum();
+            let known: f64 =
+                weights.iter().zip(&rarity).map(|(weight, rarity)| rarity * weight.min(1.0)).sum();
             known / total
         })
         .collect()
@@ -85,10 +70,8 @@ mod tests {
                 (Words::of(name), recent)
             })
             .collect();
-        let profiles: Vec<Profile<'_>> = topics
-            .iter()
-            .map(|(name, recent)| Profile { name, recent })
-            .collect();
+        let profiles: Vec<Profile<'_>> =
+            topics.iter().map(|(name, recent)| Profile { name, recent }).collect();
         scores(&Words::of(message), &profiles)
     }
 
@@ -97,10 +80,7 @@ mod tests {
     fn the_score_is_the_weighted_share_of_known_words() {
         let found = score(
             "invoice export garden",
-            &[
-                ("billing", &["export", "other things", "invoice"]),
-                ("garden", &["export"]),
-            ],
+            &[("billing", &["export", "other things", "invoice"]), ("garden", &["export"])],
         );
 
         // Three is one more than the topics; `export` is known by both.

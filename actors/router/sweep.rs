@@ -55,16 +55,10 @@ impl Excess {
         if ordinals.is_empty() {
             return Ok(None);
         }
-        let gone = frames
-            .iter()
-            .filter(|stored| ordinals.contains(&stored.ordinal));
+        let gone = frames.iter().filter(|stored| ordinals.contains(&stored.ordinal));
         let gone = gone.map(|stored| &stored.frame);
         let told = undelivered::notice(&channel, Some(row), gone, ids.notice(), now);
-        Ok(Some(Self {
-            channel,
-            ordinals,
-            told,
-        }))
+        Ok(Some(Self { channel, ordinals, told }))
     }
 }
 
@@ -72,8 +66,7 @@ impl Router {
     pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
         let now = self.to.clock.now();
         self.buckets.retain(|_, bucket| !bucket.is_full(now));
-        self.control_buckets
-            .retain(|_, bucket| !bucket.is_full(now));
+        self.control_buckets.retain(|_, bucket| !bucket.is_full(now));
         self.forget_messages(now, ctx);
         self.note_presence(now, ctx);
         let store = self.to.store.clone();
@@ -97,30 +90,23 @@ impl Router {
                 })
                 .await
         };
-        ctx.spawn(
-            read.into_actor(self)
-                .map(move |found, router, ctx| match found {
-                    Ok((rows, unused, excess)) => {
-                        router.forget_keys(rows, ctx);
-                        for (channel, _) in unused {
-                            router.forget_channel(channel, ctx);
-                        }
-                        for excess in excess {
-                            router.drop_excess(excess, ctx);
-                        }
-                    }
-                    Err(error) => tracing::error!(%error, "old records cannot be looked up"),
-                }),
-        );
+        ctx.spawn(read.into_actor(self).map(move |found, router, ctx| match found {
+            Ok((rows, unused, excess)) => {
+                router.forget_keys(rows, ctx);
+                for (channel, _) in unused {
+                    router.forget_channel(channel, ctx);
+                }
+                for excess in excess {
+                    router.drop_excess(excess, ctx);
+                }
+            }
+            Err(error) => tracing::error!(%error, "old records cannot be looked up"),
+        }));
     }
 
     /// Frames that nobody came for in time go, and the operator is told.
     fn drop_excess(&self, excess: Excess, ctx: &mut Context<Self>) {
-        let Excess {
-            channel,
-            ordinals,
-            told,
-        } = excess;
+        let Excess { channel, ordinals, told } = excess;
         // Whoever uses it meanwhile looks after its outbox.
         if self.conversations.contains_key(&channel) {
             return;
@@ -190,25 +176,20 @@ impl Router {
                 })
                 .await
         };
-        ctx.spawn(
-            read.into_actor(self)
-                .map(move |found: Result<_, StorageError>, router, ctx| {
-                    // It may have been resumed meanwhile.
-                    if let Ok((keys, told)) = found
-                        && !router.conversations.contains_key(&channel)
-                    {
-                        router.to.channel.do_send(Forget {
-                            channel: channel.clone(),
-                        });
-                        let writes = Writes::new().drop_keys(keys).forget_channel(&channel);
-                        let writes = match &told {
-                            Some(notice) => writes.notice(notice),
-                            None => writes,
-                        };
-                        router.commit(writes, ctx);
-                    }
-                }),
-        );
+        ctx.spawn(read.into_actor(self).map(move |found: Result<_, StorageError>, router, ctx| {
+            // It may have been resumed meanwhile.
+            if let Ok((keys, told)) = found
+                && !router.conversations.contains_key(&channel)
+            {
+                router.to.channel.do_send(Forget { channel: channel.clone() });
+                let writes = Writes::new().drop_keys(keys).forget_channel(&channel);
+                let writes = match &told {
+                    Some(notice) => writes.notice(notice),
+                    None => writes,
+                };
+                router.commit(writes, ctx);
+            }
+        }));
     }
 
     fn forget_keys(&self, keys: Vec<Vec<u8>>, ctx: &mut Context<Self>) {

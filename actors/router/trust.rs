@@ -138,17 +138,11 @@ impl Reason {
 
 impl Decision {
     fn allow(reason: Reason) -> Self {
-        Self {
-            allowed: true,
-            reason,
-        }
+        Self { allowed: true, reason }
     }
 
     fn deny(reason: Reason) -> Self {
-        Self {
-            allowed: false,
-            reason,
-        }
+        Self { allowed: false, reason }
     }
 
     /// As rows and answers name it.
@@ -171,11 +165,7 @@ impl Decision {
             Reason::NoTrustConfig => !is_claimed,
             _ => is_operator,
         };
-        if self.allowed && known {
-            Label::Trusted
-        } else {
-            Label::Untrusted
-        }
+        if self.allowed && known { Label::Trusted } else { Label::Untrusted }
     }
 }
 
@@ -216,21 +206,11 @@ fn by_policy(trust: &Trust, of_type: Option<&TypeTrust>, origin: Origin<'_>) -> 
     let of_channel = of_type.and_then(|of_type| of_type.channel_overrides.get(origin.channel));
     let of_type = of_type.and_then(|of_type| of_type.policy);
     let (stance, allow, deny) = match (of_channel, of_type) {
-        (Some(stance), _) => (
-            *stance,
-            Reason::ChannelOverrideAllow,
-            Reason::ChannelOverrideDeny,
-        ),
-        (None, Some(stance)) => (
-            stance,
-            Reason::ChannelPolicyAllow,
-            Reason::ChannelPolicyDeny,
-        ),
-        (None, None) => (
-            trust.default_policy,
-            Reason::DefaultPolicyAllow,
-            Reason::DefaultPolicyDeny,
-        ),
+        (Some(stance), _) => (*stance, Reason::ChannelOverrideAllow, Reason::ChannelOverrideDeny),
+        (None, Some(stance)) => (stance, Reason::ChannelPolicyAllow, Reason::ChannelPolicyDeny),
+        (None, None) => {
+            (trust.default_policy, Reason::DefaultPolicyAllow, Reason::DefaultPolicyDeny)
+        }
     };
     match stance {
         Stance::Allow => Decision::allow(allow),

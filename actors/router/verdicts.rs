@@ -39,9 +39,8 @@ const GONE: &str = "The service is stopping; try again.";
 
 /// Reads a command from its word and the rest of the message.
 pub(super) fn parse(word: &str, rest: &str) -> Option<Verdict> {
-    let (id, more) = rest
-        .split_once(char::is_whitespace)
-        .map_or((rest, ""), |(id, more)| (id, more.trim()));
+    let (id, more) =
+        rest.split_once(char::is_whitespace).map_or((rest, ""), |(id, more)| (id, more.trim()));
     let (id, more) = (id.to_owned(), more.to_owned());
     Some(match word {
         "/approvals" if rest.is_empty() => Verdict::List,
@@ -114,10 +113,7 @@ impl Router {
             Verdict::Answer(question, text) => {
                 let answer = self.to.approvals.send(Reply {
                     question: question.into(),
-                    answer: Answer {
-                        selected: Vec::new(),
-                        text,
-                    },
+                    answer: Answer { selected: Vec::new(), text },
                     by,
                     channel: Some(message.channel.clone()),
                 });
@@ -140,22 +136,9 @@ impl Router {
         message: Undecided,
         ctx: &mut Context<Self>,
     ) {
-        let via = by
-            .sender
-            .as_ref()
-            .map_or("chat", |(kind, _)| kind)
-            .to_owned();
+        let via = by.sender.as_ref().map_or("chat", |(kind, _)| kind).to_owned();
         let decided = self.to.approvals.send(Decide {
-            word: Word {
-                which,
-                choice,
-                resolution,
-                digest: None,
-                note,
-                confirm,
-                by,
-                via,
-            },
+            word: Word { which, choice, resolution, digest: None, note, confirm, by, via },
             channel: Some(message.channel.clone()),
         });
         ctx.spawn(decided.into_actor(self).map(move |decided, router, ctx| {
@@ -165,10 +148,8 @@ impl Router {
     }
 
     fn list_waiting(&mut self, message: Undecided, ctx: &mut Context<Self>) {
-        let (approvals, questions) = (
-            self.to.approvals.send(List),
-            self.to.approvals.send(ListQuestions),
-        );
+        let (approvals, questions) =
+            (self.to.approvals.send(List), self.to.approvals.send(ListQuestions));
         let both = async move { Some((approvals.await.ok()?, questions.await.ok()?)) };
         ctx.spawn(both.into_actor(self).map(move |found, router, ctx| {
             let now = router.to.clock.now();
@@ -251,10 +232,7 @@ fn listed(approvals: &[Approval], questions: &[Question], now: Timestamp) -> Str
     }
     let approvals = approvals.iter().map(|approval| card::line(approval, now));
     let questions = questions.iter().map(|question| {
-        format!(
-            "{}: {} asks: {}",
-            question.id, question.team.name, question.question
-        )
+        format!("{}: {} asks: {}", question.id, question.team.name, question.question)
     });
     approvals.chain(questions).collect::<Vec<_>>().join("\n")
 }

@@ -108,14 +108,9 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     std::iter::from_fn(move || {
         let text = &rest[rest.find(char::is_alphanumeric)?..];
         let pairs = text.starts_with(is_paired);
-        let end = text
-            .find(|c| !belongs_to_word(c) || is_paired(c) != pairs)
-            .unwrap_or(text.len());
+        let end = text.find(|c| !belongs_to_word(c) || is_paired(c) != pairs).unwrap_or(text.len());
         rest = &text[end..];
-        Some(Piece {
-            text: &text[..end],
-            pairs,
-        })
+        Some(Piece { text: &text[..end], pairs })
     })
 }
 

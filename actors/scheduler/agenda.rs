@@ -68,15 +68,8 @@ pub fn agenda(
         };
     }
     let once_only = matches!(schedule.when, When::At { .. });
-    let make_up = |from| {
-        Agenda::MakeUp(missed::plan(
-            trigger.definition.missed,
-            once_only,
-            from,
-            now,
-            next,
-        ))
-    };
+    let make_up =
+        |from| Agenda::MakeUp(missed::plan(trigger.definition.missed, once_only, from, now, next));
     if let Some(held_from) = trigger.held_from {
         return make_up(held_from);
     }

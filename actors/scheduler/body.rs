@@ -107,20 +107,13 @@ pub(super) fn with_report(mut body: String, policy: NotifyPolicy) -> String {
 
 /// A value in one line.
 fn line(value: &str) -> String {
-    let flat: String = value
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let flat: String = value.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     serde_json::Value::String(flat).to_string()
 }
 
 /// A text between fences that it cannot end itself.
 fn fenced(text: &str) -> String {
-    let longest = text
-        .split(|c| c != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or_default();
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}text\n{text}\n{fence}")
 }

@@ -14,9 +14,7 @@ pub fn judge(outcome: &Outcome, report: Option<&Report>) -> (RunOutcome, Option<
     let why = || {
         outcome.message.clone().unwrap_or_else(|| {
             let code = outcome.code.map_or("", |code| code.as_str());
-            format!("the task ended as {} {code}", outcome.ending.as_str())
-                .trim_end()
-                .to_owned()
+            format!("the task ended as {} {code}", outcome.ending.as_str()).trim_end().to_owned()
         })
     };
     // A run that has reported need not say anything else.
@@ -35,10 +33,9 @@ pub fn judge(outcome: &Outcome, report: Option<&Report>) -> (RunOutcome, Option<
                 said(report).or_else(|| Some("the run reported that it failed".to_owned())),
             ),
         },
-        (Ending::Done, None) if outcome.text.trim().is_empty() => (
-            RunOutcome::Failed,
-            Some("the answer is empty and nothing was reported".to_owned()),
-        ),
+        (Ending::Done, None) if outcome.text.trim().is_empty() => {
+            (RunOutcome::Failed, Some("the answer is empty and nothing was reported".to_owned()))
+        }
         (Ending::Done, None) => (RunOutcome::Ok, None),
     }
 }

@@ -89,13 +89,8 @@ impl Handler<Call> for Scheduler {
             return Box::pin(std::future::ready(Err(Refusal::Stopping)));
         }
         // The run keeps all of it.
-        let (shown, missing) = call
-            .payload
-            .split_at(call.payload.floor_char_boundary(SHOWN));
-        let rest = format!(
-            "an operator finds them in the run of trigger {}",
-            trigger.id
-        );
+        let (shown, missing) = call.payload.split_at(call.payload.floor_char_boundary(SHOWN));
+        let rest = format!("an operator finds them in the run of trigger {}", trigger.id);
         let shown = excerpt::marked(shown, missing.len(), Unit::Byte, &rest);
         let order = body::with_payload(body::order(trigger), &call.headers, &shown);
         let pending = Pending {
@@ -113,19 +108,12 @@ impl Handler<Call> for Scheduler {
         };
         match call.filtered {
             Some(reason) => {
-                let found = Findings {
-                    nothing_to_do: Some(reason),
-                    ..Findings::default()
-                };
+                let found = Findings { nothing_to_do: Some(reason), ..Findings::default() };
                 act(self, &found, ctx);
             }
             None => {
                 let id = trigger.id.clone();
-                self.with_findings(
-                    &id,
-                    |scheduler, _, found, ctx| act(scheduler, found, ctx),
-                    ctx,
-                );
+                self.with_findings(&id, |scheduler, _, found, ctx| act(scheduler, found, ctx), ctx);
             }
         }
         Box::pin(async move {

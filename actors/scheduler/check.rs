@@ -63,25 +63,19 @@ impl Check<'_> {
             "expected lower-case words joined by `-`, at most 64 characters".to_owned()
         })?;
         let length = task.chars().count();
-        ensure(
-            !task.trim().is_empty() && length <= LONGEST_TASK,
-            "task",
-            || format!("expected 1 to {LONGEST_TASK} characters, found {length}"),
-        )?;
-        ensure(
-            max_steps.is_none_or(|steps| (1..=500).contains(&steps)),
-            "max_steps",
-            || "is not 1-500".to_owned(),
-        )?;
+        ensure(!task.trim().is_empty() && length <= LONGEST_TASK, "task", || {
+            format!("expected 1 to {LONGEST_TASK} characters, found {length}")
+        })?;
+        ensure(max_steps.is_none_or(|steps| (1..=500).contains(&steps)), "max_steps", || {
+            "is not 1-500".to_owned()
+        })?;
         ensure(*priority != Priority::Critical, "priority", || {
             "is `critical`, which no trigger may be; there are `high`, `normal`, `low`".to_owned()
         })?;
         within("deadline", *deadline, MINUTE, 7 * DAY, "1m-7d")?;
-        ensure(
-            (1..=100).contains(failure_threshold),
-            "failure_threshold",
-            || "is not 1-100".to_owned(),
-        )?;
+        ensure((1..=100).contains(failure_threshold), "failure_threshold", || {
+            "is not 1-100".to_owned()
+        })?;
         within("cooldown", *cooldown, Duration::ZERO, 30 * DAY, "0s-30d")?;
         if let Some(quiet) = quiet {
             self.quiet(quiet)?;
@@ -118,23 +112,19 @@ impl Check<'_> {
         self.zone("config.timezone", schedule.timezone.as_deref())?;
         match &schedule.when {
             When::Cron(pattern) => self.cron("config.cron", pattern),
-            When::At { at, text } => ensure(!self.is_new || *at > self.now, "config.at", || {
-                format!("{text} has passed")
-            }),
+            When::At { at, text } => {
+                ensure(!self.is_new || *at > self.now, "config.at", || format!("{text} has passed"))
+            }
             When::Every(step) => within("config.every", *step, 10 * SECOND, 30 * DAY, "10s-30d"),
         }
     }
 
     fn listen(&self, language: Language, listen: &Listen) -> Result<(), Problem> {
         let length = listen.pattern.chars().count();
-        ensure(
-            (1..=LONGEST_PATTERN).contains(&length),
-            "config.pattern",
-            || format!("expected 1 to {LONGEST_PATTERN} characters, found {length}"),
-        )?;
-        let read = self
-            .expressions
-            .read(language, &listen.pattern, listen.flags.as_deref());
+        ensure((1..=LONGEST_PATTERN).contains(&length), "config.pattern", || {
+            format!("expected 1 to {LONGEST_PATTERN} characters, found {length}")
+        })?;
+        let read = self.expressions.read(language, &listen.pattern, listen.flags.as_deref());
         problem_of("config.pattern", read.map(drop))
     }
 
@@ -170,51 +160,27 @@ impl Check<'_> {
                 within("config.duration", *duration, SECOND, 7 * DAY, "1s-7d")?;
             }
         }
-        within(
-            "config.tick_interval",
-            window.tick_interval,
-            5 * SECOND,
-            DAY,
-            "5s-24h",
-        )?;
+        within("config.tick_interval", window.tick_interval, 5 * SECOND, DAY, "5s-24h")?;
+        ensure((1..=100_000).contains(&window.max_ticks), "config.max_ticks_per_window", || {
+            "is not 1-100000".to_owned()
+        })?;
+        ensure(window.max_tokens != Some(0), "config.max_tokens_per_window", || "is 0".to_owned())?;
         ensure(
-            (1..=100_000).contains(&window.max_ticks),
-            "config.max_ticks_per_window",
-            || "is not 1-100000".to_owned(),
-        )?;
-        ensure(
-            window.max_tokens != Some(0),
-            "config.max_tokens_per_window",
-            || "is 0".to_owned(),
-        )?;
-        ensure(
-            window
-                .max_usd
-                .is_none_or(|most| most.is_finite() && most > 0.0),
+            window.max_usd.is_none_or(|most| most.is_finite() && most > 0.0),
             "config.max_usd_per_window",
             || "is not above 0".to_owned(),
         )
     }
 
     fn webhook(&self, webhook: &Webhook) -> Result<(), Problem> {
-        within(
-            "config.tolerance",
-            webhook.tolerance,
-            10 * SECOND,
-            HOUR,
-            "10s-1h",
-        )?;
-        ensure(
-            (1..=8 << 20).contains(&webhook.max_body),
-            "config.max_body",
-            || "is not 1B-8MiB".to_owned(),
-        )?;
+        within("config.tolerance", webhook.tolerance, 10 * SECOND, HOUR, "10s-1h")?;
+        ensure((1..=8 << 20).contains(&webhook.max_body), "config.max_body", || {
+            "is not 1B-8MiB".to_owned()
+        })?;
         ensure(webhook.rate > 0, "config.rate", || "is 0".to_owned())?;
-        ensure(
-            !webhook.content_types.is_empty(),
-            "config.content_types",
-            || "is empty".to_owned(),
-        )?;
+        ensure(!webhook.content_types.is_empty(), "config.content_types", || {
+            "is empty".to_owned()
+        })?;
         for (place, condition) in webhook.filter.iter().enumerate() {
             let pointer = &condition.pointer;
             ensure(
@@ -257,9 +223,7 @@ fn within(
     most: Duration,
     range: &str,
 ) -> Result<(), Problem> {
-    ensure((least..=most).contains(&value), field, || {
-        format!("is not {range}")
-    })
+    ensure((least..=most).contains(&value), field, || format!("is not {range}"))
 }
 
 fn problem_of(field: &str, checked: Result<(), String>) -> Result<(), Problem> {
@@ -276,10 +240,7 @@ fn is_slug(name: &str) -> bool {
 
 /// The name is kept for triggers that settings make.
 pub fn is_reserved(name: &str) -> bool {
-    ["heartbeat", "learning-cycle", "reflection-cycle"]
-        .iter()
-        .any(|reserved| {
-            name.strip_prefix(reserved)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        })
+    ["heartbeat", "learning-cycle", "reflection-cycle"].iter().any(|reserved| {
+        name.strip_prefix(reserved).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    })
 }

@@ -36,10 +36,9 @@ impl Scheduler {
                 Some(_) => {
                     // The old task may have been left alone by a crash right after this one was stored.
                     if let Some(old) = &run.replaces {
-                        self.to.queue.do_send(CancelTask {
-                            task: old.clone(),
-                            reason: replaced_by(&run),
-                        });
+                        self.to
+                            .queue
+                            .do_send(CancelTask { task: old.clone(), reason: replaced_by(&run) });
                     }
                     self.runs.insert(id, run);
                 }
@@ -85,11 +84,7 @@ impl Scheduler {
             let decided = run.outcome.is_some_and(|outcome| {
                 notify::decide(policy, outcome, report.as_ref(), place.is_some())
             });
-            Telling {
-                wanted: decided,
-                place,
-                label: task.label,
-            }
+            Telling { wanted: decided, place, label: task.label }
         });
         if let Some(telling) = telling {
             writes = self.tell_run(writes, &mut run, outcome, &telling);
@@ -99,8 +94,7 @@ impl Scheduler {
         }
         let id = run.trigger.clone();
         if let Some(trigger) = self.triggers.get(&id) {
-            self.ears
-                .attend(&trigger.clone(), &*self.to.ports.expressions);
+            self.ears.attend(&trigger.clone(), &*self.to.ports.expressions);
             self.to.ports.board.note_cost(trigger, &run);
         }
         self.plan_next(&id);
@@ -117,10 +111,7 @@ impl Scheduler {
 /// What a run said of itself; none if it said nothing that makes sense.
 fn report_of(outcome: &Outcome) -> Option<Report> {
     let report: Report = serde_json::from_value(outcome.report.clone()?).ok()?;
-    let sound = report
-        .cursors
-        .as_ref()
-        .is_none_or(|cursors| check_cursors(cursors).is_ok());
+    let sound = report.cursors.as_ref().is_none_or(|cursors| check_cursors(cursors).is_ok());
     sound.then_some(report)
 }
 
@@ -182,10 +173,7 @@ fn changes(
     old: &BTreeMap<String, String>,
     new: &BTreeMap<String, String>,
 ) -> BTreeMap<String, Option<String>> {
-    let gone = old
-        .keys()
-        .filter(|name| !new.contains_key(*name))
-        .map(|name| (name.clone(), None));
+    let gone = old.keys().filter(|name| !new.contains_key(*name)).map(|name| (name.clone(), None));
     let changed = new
         .iter()
         .filter(|(name, value)| old.get(*name) != Some(value))

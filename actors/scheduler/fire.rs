@@ -140,12 +140,8 @@ impl Scheduler {
         let Some(trigger) = self.triggers.get_mut(id) else {
             return told;
         };
-        let Fired {
-            run,
-            mut task,
-            cancel,
-            notice,
-        } = firing::fire(trigger, event, &present, now, &ids);
+        let Fired { run, mut task, cancel, notice } =
+            firing::fire(trigger, event, &present, now, &ids);
         if let (Some(task), Some(turn)) = (&mut task, &turn) {
             turn.takes(task);
         }
@@ -180,22 +176,12 @@ impl Scheduler {
         };
         if remember {
             let (trigger, key) = key.clone();
-            writes = writes.known(&Known {
-                trigger,
-                key,
-                run: run.id.clone(),
-                at: now,
-            });
+            writes = writes.known(&Known { trigger, key, run: run.id.clone(), at: now });
             self.known.insert(key_of(id, &run), (run.id.clone(), now));
         }
         let writes = writes.open_run(&run, &task.id);
         let (answer, submitted) = oneshot::channel();
-        let submit = Submit {
-            task,
-            writes,
-            overlap: None,
-            giver: turn.map(|turn| turn.giver),
-        };
+        let submit = Submit { task, writes, overlap: None, giver: turn.map(|turn| turn.giver) };
         self.to.queue.do_send(HandIn { submit, answer });
         ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
             let answer = scheduler.submitted(run, cancel, answer);
@@ -213,10 +199,7 @@ impl Scheduler {
         let refusal = match answer {
             Ok(Ok(_)) => {
                 if let Some(old) = replaced {
-                    self.to.queue.do_send(CancelTask {
-                        task: old,
-                        reason: replaced_by(&run),
-                    });
+                    self.to.queue.do_send(CancelTask { task: old, reason: replaced_by(&run) });
                 }
                 return Ok(Answer { run, first: None });
             }

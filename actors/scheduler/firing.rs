@@ -107,12 +107,7 @@ pub fn fire(
     let mut fired = |decision: Decision, reason: Option<String>| {
         run.decision = decision;
         run.reason = reason;
-        Fired {
-            run: run.clone(),
-            task: None,
-            cancel: None,
-            notice: None,
-        }
+        Fired { run: run.clone(), task: None, cancel: None, notice: None }
     };
     let by_hand = event.cause.is_by_hand();
     if let Some(known) = present.known {
@@ -177,12 +172,7 @@ pub fn fire(
     };
     run.task_id = Some(task.id.clone());
     run.replaces.clone_from(&cancel);
-    Fired {
-        run,
-        task: Some(task),
-        cancel,
-        notice: None,
-    }
+    Fired { run, task: Some(task), cancel, notice: None }
 }
 
 fn row(trigger: &Trigger, event: &Event, now: Timestamp, id: RunId) -> Run {
@@ -240,10 +230,7 @@ pub fn skipped_row(
 
 fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId, run: RunId) -> Task {
     let definition = &trigger.definition;
-    let lane = Lane {
-        team: trigger.team.name.clone(),
-        topic: None,
-    };
+    let lane = Lane { team: trigger.team.name.clone(), topic: None };
     let from = format!("trigger {}", definition.name);
     Task {
         generation: trigger.team.generation,
@@ -259,10 +246,7 @@ fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId, run: RunId)
             cycle: trigger.system.and_then(SystemKind::cycle),
         },
         label: event.label.max(trigger.cursors_label),
-        firing: Some(Firing {
-            run,
-            webhook: event.cause == Cause::Webhook,
-        }),
+        firing: Some(Firing { run, webhook: event.cause == Cause::Webhook }),
         cause: Some(event.principal),
         deadline_at: now + definition.deadline,
         ..Task::new(id, lane, event.body, from, now)
@@ -270,10 +254,7 @@ fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId, run: RunId)
 }
 
 fn rate_notice(trigger: &mut Trigger, run: &Run, now: Timestamp, ids: &Ids) -> Option<Notice> {
-    if trigger
-        .rate_noticed_at
-        .is_some_and(|last| now < last + NOTICE_EVERY)
-    {
+    if trigger.rate_noticed_at.is_some_and(|last| now < last + NOTICE_EVERY) {
         return None;
     }
     trigger.rate_noticed_at = Some(now);

@@ -101,10 +101,7 @@ impl Handler<Fire> for Scheduler {
         if self.draining {
             return Box::pin(std::future::ready(Err(Refusal::Stopping)));
         }
-        let unfinished = trigger
-            .active_task_id
-            .clone()
-            .filter(|task| self.runs.contains_key(task));
+        let unfinished = trigger.active_task_id.clone().filter(|task| self.runs.contains_key(task));
         let overlap = match (message.overlap, unfinished) {
             (Overlap::Confirm, Some(task)) => {
                 return Box::pin(std::future::ready(Ok(ByHand::NeedsConfirmation(task))));
@@ -118,10 +115,7 @@ impl Handler<Fire> for Scheduler {
             (Config::Window(_), _) | (_, None) => order,
             (Config::Webhook(_), Some(sample)) => body::with_payload(order, &[], sample),
             (_, Some(sample)) => {
-                let channel = message
-                    .source
-                    .as_ref()
-                    .map(|source| source.channel.as_str());
+                let channel = message.source.as_ref().map(|source| source.channel.as_str());
                 let quoted = Quoted {
                     sender: "a test",
                     channel: channel.unwrap_or("none"),
@@ -133,10 +127,7 @@ impl Handler<Fire> for Scheduler {
         };
         let pending = Pending {
             key: format!("{}:{}", message.cause.as_str(), message.key),
-            source: message.source.map(|source| Source {
-                message: None,
-                ..source
-            }),
+            source: message.source.map(|source| Source { message: None, ..source }),
             principal: message.principal,
             overlap: Some(overlap),
             max_steps: message.max_steps,

@@ -52,9 +52,7 @@ struct Ear {
 
 impl Ear {
     fn is_for(&self, heard: &Heard) -> bool {
-        let Listen {
-            channels, senders, ..
-        } = &self.listen;
+        let Listen { channels, senders, .. } = &self.listen;
         (channels.is_empty() || channels.contains(&heard.channel))
             && (senders.is_empty() || senders.contains(&heard.sender))
     }
@@ -69,10 +67,7 @@ pub(super) type Captures = Vec<(String, String)>;
 
 impl Ears {
     fn now(&self) -> Arc<Vec<Ear>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Some trigger listens at all.
@@ -82,21 +77,16 @@ impl Ears {
 
     /// A message concerns some trigger: it is to be stored as heard, with the message itself.
     pub fn concerns(&self, heard: &Heard) -> bool {
-        self.now()
-            .iter()
-            .any(|ear| ear.is_for(heard) && ear.matcher.find(&heard.content).is_some())
+        self.now().iter().any(|ear| ear.is_for(heard) && ear.matcher.find(&heard.content).is_some())
     }
 
     /// The triggers that a message concerns, with what they found in it.
     pub(super) fn listen(&self, heard: &Heard) -> Vec<(TriggerId, Captures)> {
         let ears = self.now();
-        let found = ears
-            .iter()
-            .filter(|ear| ear.is_for(heard))
-            .filter_map(|ear| {
-                let captures = ear.matcher.find(&heard.content)?;
-                Some((ear.trigger.clone(), captures))
-            });
+        let found = ears.iter().filter(|ear| ear.is_for(heard)).filter_map(|ear| {
+            let captures = ear.matcher.find(&heard.content)?;
+            Some((ear.trigger.clone(), captures))
+        });
         found.collect()
     }
 
@@ -138,8 +128,6 @@ impl Ears {
 impl std::fmt::Debug for Ears {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ears = self.now();
-        f.debug_list()
-            .entries(ears.iter().map(|ear| &ear.trigger))
-            .finish()
+        f.debug_list().entries(ears.iter().map(|ear| &ear.trigger)).finish()
     }
 }

@@ -71,10 +71,7 @@ impl Scheduler {
         let strike_off = async move {
             if join_all(waiting).await.into_iter().all(|done| done) {
                 let writes = Writes::new().answered(&heard);
-                queue.do_send(Keep {
-                    writes,
-                    stored: None,
-                });
+                queue.do_send(Keep { writes, stored: None });
             }
         };
         ctx.spawn(strike_off.into_actor(self));

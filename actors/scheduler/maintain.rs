@@ -50,10 +50,7 @@ pub struct Maintain {
 /// The triggers that settings ask for.
 pub fn definitions(team: &TeamKey, wanted: &Wanted) -> Vec<(SystemKind, Definition)> {
     let heartbeat = wanted.heartbeat.map(|every| {
-        let config = Config::Schedule(Schedule {
-            when: When::Every(every),
-            timezone: None,
-        });
+        let config = Config::Schedule(Schedule { when: When::Every(every), timezone: None });
         let definition = Definition {
             overlap_policy: OverlapPolicy::AlwaysSkip,
             missed: MissedPolicy::Skip,
@@ -156,9 +153,7 @@ impl Handler<Maintain> for Scheduler {
             .filter(|trigger| trigger.team == team && trigger.system.is_some())
             .filter(|trigger| {
                 let name = &trigger.definition.name;
-                !wanted
-                    .iter()
-                    .any(|(_, definition)| definition.name == *name)
+                !wanted.iter().any(|(_, definition)| definition.name == *name)
             })
             .map(|trigger| trigger.id.clone())
             .collect();
@@ -174,11 +169,7 @@ impl Handler<Maintain> for Scheduler {
                 continue;
             }
             let name = (team.clone(), definition.name.clone());
-            let present = self
-                .names
-                .get(&name)
-                .and_then(|id| self.triggers.get(id))
-                .cloned();
+            let present = self.names.get(&name).and_then(|id| self.triggers.get(id)).cloned();
             let trigger = match present {
                 Some(present) if present.definition == definition => continue,
                 // Someone switched it off: it stays off, with the new settings.
@@ -246,10 +237,8 @@ mod tests {
 
         let made = definitions(&TeamKey::first("news"), &wanted);
 
-        let names: Vec<&str> = made
-            .iter()
-            .map(|(_, definition)| definition.name.as_str())
-            .collect();
+        let names: Vec<&str> =
+            made.iter().map(|(_, definition)| definition.name.as_str()).collect();
         assert_eq!(
             names,
             [
@@ -264,10 +253,7 @@ mod tests {
         let crons: Vec<String> = made
             .iter()
             .map(|(_, definition)| match &definition.config {
-                Config::Schedule(Schedule {
-                    when: When::Cron(pattern),
-                    ..
-                }) => pattern.clone(),
+                Config::Schedule(Schedule { when: When::Cron(pattern), .. }) => pattern.clone(),
                 _ => String::new(),
             })
             .collect();

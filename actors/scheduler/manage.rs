@@ -170,9 +170,7 @@ impl Scheduler {
             Which::Id(id) => Some(id),
             Which::Named { team, name } => self.names.get(&(team.clone(), name.clone())),
         };
-        id.filter(|id| self.triggers.contains_key(*id))
-            .cloned()
-            .ok_or(Refusal::NotFound)
+        id.filter(|id| self.triggers.contains_key(*id)).cloned().ok_or(Refusal::NotFound)
     }
 
     fn answer(&self, answer: Result<Trigger, Refusal>) -> Answered {
@@ -192,35 +190,20 @@ impl Scheduler {
             return self.answer(Err(Refusal::NotFound));
         };
         let kept = self.keep(Writes::new().trigger(&trigger));
-        Box::pin(
-            kept.into_actor(self)
-                .map(move |kept, _, _| kept.map(|()| trigger)),
-        )
+        Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.map(|()| trigger)))
     }
 
     pub(super) fn create(&self, create: Create) -> Result<Trigger, Refusal> {
-        let Create {
-            team,
-            definition,
-            enable,
-            by,
-        } = create;
+        let Create { team, definition, enable, by } = create;
         self.check(&definition, true)?;
         let name = &definition.name;
         if is_reserved(name) {
             return Err(Refusal::NameReserved(name.clone()));
         }
         self.check_name(&team, name)?;
-        let many = self
-            .triggers
-            .values()
-            .filter(|trigger| trigger.team == team)
-            .count();
+        let many = self.triggers.values().filter(|trigger| trigger.team == team).count();
         if many >= MOST {
-            return Err(Refusal::Limit {
-                team: team.name.to_string(),
-                most: MOST,
-            });
+            return Err(Refusal::Limit { team: team.name.to_string(), most: MOST });
         }
         let now = self.now();
         let mut trigger = Trigger::new(self.to.ids.trigger(), team, definition, &by, now);
@@ -232,10 +215,7 @@ impl Scheduler {
 
     fn check_name(&self, team: &TeamKey, name: &str) -> Result<(), Refusal> {
         match self.names.contains_key(&(team.clone(), name.to_owned())) {
-            true => Err(Refusal::NameTaken {
-                team: team.name.to_string(),
-                name: name.to_owned(),
-            }),
+            true => Err(Refusal::NameTaken { team: team.name.to_string(), name: name.to_owned() }),
             false => Ok(()),
         }
     }
@@ -341,10 +321,7 @@ impl Scheduler {
     }
 
     fn listed(&self, trigger: &Trigger) -> Listed {
-        Listed {
-            trigger: trigger.clone(),
-            last_run: self.last.get(&trigger.id).cloned(),
-        }
+        Listed { trigger: trigger.clone(), last_run: self.last.get(&trigger.id).cloned() }
     }
 }
 
@@ -361,17 +338,11 @@ pub fn check_cursors(cursors: &BTreeMap<String, String>) -> Result<(), Problem> 
     };
     for (name, value) in cursors {
         if !slug(name) {
-            return Err(Problem::new(
-                "cursors",
-                "a name has 1 to 64 of a-z, 0-9, `_` and `-`",
-            ));
+            return Err(Problem::new("cursors", "a name has 1 to 64 of a-z, 0-9, `_` and `-`"));
         }
         if value.len() > LONGEST_CURSOR {
             let field = format!("cursors.{name}");
-            return Err(Problem::new(
-                field,
-                format!("has more than {LONGEST_CURSOR} bytes"),
-            ));
+            return Err(Problem::new(field, format!("has more than {LONGEST_CURSOR} bytes")));
         }
     }
     Ok(())
@@ -418,21 +389,16 @@ impl Handler<Disable> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, disable: Disable, ctx: &mut Self::Context) -> Self::Result {
-        let Disable {
-            which,
-            reason,
-            cancel_running,
-        } = disable;
+        let Disable { which, reason, cancel_running } = disable;
         let (trigger, task) = match self.disable(&which, reason) {
             Ok(disabled) => disabled,
             Err(refusal) => return self.answer(Err(refusal)),
         };
         let answer = self.put(trigger, ctx);
         if cancel_running && let Some(task) = task {
-            self.to.queue.do_send(CancelTask {
-                task,
-                reason: "its trigger was disabled".to_owned(),
-            });
+            self.to
+                .queue
+                .do_send(CancelTask { task, reason: "its trigger was disabled".to_owned() });
         }
         answer
     }
@@ -457,10 +423,7 @@ impl Handler<Delete> for Scheduler {
             return self.answer(Err(Refusal::NotFound));
         };
         let kept = self.keep(Writes::new().drop_trigger(&trigger));
-        Box::pin(
-            kept.into_actor(self)
-                .map(move |kept, _, _| kept.map(|()| trigger)),
-        )
+        Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.map(|()| trigger)))
     }
 }
 
@@ -468,9 +431,8 @@ impl Handler<SetCursors> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, set: SetCursors, ctx: &mut Self::Context) -> Self::Result {
-        let found = check_cursors(&set.cursors)
-            .map_err(Refusal::from)
-            .and_then(|()| self.find(&set.which));
+        let found =
+            check_cursors(&set.cursors).map_err(Refusal::from).and_then(|()| self.find(&set.which));
         let trigger = found.map(|id| self.triggers.get(&id).cloned());
         match trigger {
             Ok(Some(mut trigger)) => {
@@ -539,9 +501,8 @@ impl Handler<Forget> for Scheduler {
             .collect();
         let count = ids.len();
         let gone: Vec<Trigger> = ids.iter().filter_map(|id| self.drop_out(id)).collect();
-        let writes = gone.iter().fold(Writes::new(), |writes, trigger| {
-            writes.drop_trigger(trigger)
-        });
+        let writes =
+            gone.iter().fold(Writes::new(), |writes, trigger| writes.drop_trigger(trigger));
         let kept = self.keep(writes);
         Box::pin(kept.into_actor(self).map(move |_, _, _| count))
     }

@@ -50,26 +50,15 @@ pub fn plan(
     };
     if once_only {
         return match times.recent.is_empty() {
-            false => Plan {
-                serve: times.recent,
-                ..Plan::default()
-            },
-            true => Plan {
-                skipped: Some(all),
-                ..Plan::default()
-            },
+            false => Plan { serve: times.recent, ..Plan::default() },
+            true => Plan { skipped: Some(all), ..Plan::default() },
         };
     }
     match (policy, times.recent.last()) {
-        (MissedPolicy::Skip, _) | (_, None) => Plan {
-            skipped: Some(all),
-            ..Plan::default()
-        },
-        (MissedPolicy::Once, Some(newest)) => Plan {
-            serve: vec![*newest],
-            told: Some(all),
-            skipped: None,
-        },
+        (MissedPolicy::Skip, _) | (_, None) => Plan { skipped: Some(all), ..Plan::default() },
+        (MissedPolicy::Once, Some(newest)) => {
+            Plan { serve: vec![*newest], told: Some(all), skipped: None }
+        }
         (MissedPolicy::All, Some(_)) => {
             let rest = all.count - times.recent.len() as u64;
             Plan {
@@ -98,21 +87,13 @@ fn collect(
     next: impl Fn(Timestamp) -> Option<Timestamp>,
 ) -> Times {
     let oldest = now - TOO_OLD;
-    let mut times = Times {
-        all: None,
-        recent: Vec::new(),
-        last_left_out: None,
-    };
+    let mut times = Times { all: None, recent: Vec::new(), last_left_out: None };
     let mut after = cursor;
     while let Some(at) = next(after)
         && at <= now
     {
         after = at;
-        let all = times.all.get_or_insert(Missed {
-            count: 0,
-            since: at,
-            until: at,
-        });
+        let all = times.all.get_or_insert(Missed { count: 0, since: at, until: at });
         all.count += 1;
         all.until = at;
         if at < oldest {
@@ -146,11 +127,7 @@ mod tests {
     }
 
     fn missed(count: u64, since: u64, until: u64) -> Option<Missed> {
-        Some(Missed {
-            count,
-            since: hours(since),
-            until: hours(until),
-        })
+        Some(Missed { count, since: hours(since), until: hours(until) })
     }
 
     /// TR-29, TR-75
@@ -159,21 +136,11 @@ mod tests {
         let now = Timestamp(103 * HOUR + 1);
         let plan = |policy| plan(policy, false, hours(100), now, hourly);
 
-        let skipped = Plan {
-            skipped: missed(3, 101, 103),
-            ..Plan::default()
-        };
+        let skipped = Plan { skipped: missed(3, 101, 103), ..Plan::default() };
         assert_eq!(plan(MissedPolicy::Skip), skipped);
-        let newest = Plan {
-            serve: vec![hours(103)],
-            told: missed(3, 101, 103),
-            skipped: None,
-        };
+        let newest = Plan { serve: vec![hours(103)], told: missed(3, 101, 103), skipped: None };
         assert_eq!(plan(MissedPolicy::Once), newest);
-        let each = Plan {
-            serve: vec![hours(101), hours(102), hours(103)],
-            ..Plan::default()
-        };
+        let each = Plan { serve: vec![hours(101), hours(102), hours(103)], ..Plan::default() };
         assert_eq!(plan(MissedPolicy::All), each);
     }
 
@@ -198,20 +165,14 @@ mod tests {
         let late = Timestamp(10 * 24 * HOUR + 13 * HOUR);
         let plan = |policy| plan(policy, false, hours(8 * 24 + 1), late, daily_at_noon);
 
-        assert_eq!(
-            plan(MissedPolicy::Once).serve,
-            [Timestamp(10 * 24 * HOUR + 12 * HOUR)]
-        );
+        assert_eq!(plan(MissedPolicy::Once).serve, [Timestamp(10 * 24 * HOUR + 12 * HOUR)]);
         let all = plan(MissedPolicy::All);
         assert_eq!(all.serve.len(), 1);
         assert_eq!(all.skipped.map(|skipped| skipped.count), Some(2));
-        let long_after = super::plan(
-            MissedPolicy::All,
-            false,
-            hours(24),
-            hours(24 + 30),
-            |after| (after < hours(25)).then(|| hours(25)),
-        );
+        let long_after =
+            super::plan(MissedPolicy::All, false, hours(24), hours(24 + 30), |after| {
+                (after < hours(25)).then(|| hours(25))
+            });
         assert_eq!(long_after.serve, []);
         assert_eq!(long_after.skipped, missed(1, 25, 25));
     }
@@ -235,13 +196,7 @@ mod tests {
         let every_ten_seconds = |after: Timestamp| Some(Timestamp((after.0 / 10_000 + 1) * 10_000));
         let ten_years = Timestamp(10 * 365 * 24 * HOUR);
 
-        let plan = plan(
-            MissedPolicy::Once,
-            false,
-            Timestamp(0),
-            ten_years,
-            every_ten_seconds,
-        );
+        let plan = plan(MissedPolicy::Once, false, Timestamp(0), ten_years, every_ten_seconds);
 
         assert_eq!(plan.serve, [ten_years]);
     }

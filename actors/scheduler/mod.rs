@@ -231,22 +231,13 @@ impl Scheduler {
             ears,
             retained_at: recovered.retained_at,
             retaining: None,
-            left: Some(Left {
-                open: recovered.open,
-                heard: recovered.heard,
-            }),
+            left: Some(Left { open: recovered.open, heard: recovered.heard }),
             draining: false,
         };
         for run in recovered.last {
             scheduler.last.insert(run.trigger.clone(), run);
         }
-        for Known {
-            trigger,
-            key,
-            run,
-            at,
-        } in recovered.known
-        {
+        for Known { trigger, key, run, at } in recovered.known {
             scheduler.known.insert((trigger, key), (run, at));
         }
         for trigger in recovered.triggers {
@@ -307,10 +298,7 @@ impl Scheduler {
     /// Hands rows in, in step with tasks. The future ends when they are durable.
     fn keep(&self, writes: Writes) -> impl Future<Output = Result<(), Refusal>> + use<> {
         let (tell, stored) = oneshot::channel();
-        self.to.queue.do_send(Keep {
-            writes,
-            stored: Some(tell),
-        });
+        self.to.queue.do_send(Keep { writes, stored: Some(tell) });
         async move {
             match stored.await {
                 Ok(stored) => Ok(stored?),
@@ -322,10 +310,7 @@ impl Scheduler {
     /// Hands rows in whose fate nobody waits for.
     fn keep_quietly(&self, writes: Writes) {
         if !writes.is_empty() {
-            self.to.queue.do_send(Keep {
-                writes,
-                stored: None,
-            });
+            self.to.queue.do_send(Keep { writes, stored: None });
         }
     }
 

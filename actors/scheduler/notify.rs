@@ -31,12 +31,7 @@ mod tests {
     use crate::scheduler::run::ReportedOutcome;
 
     fn report(notify: bool) -> Report {
-        Report {
-            notify,
-            outcome: ReportedOutcome::Ok,
-            reason: String::new(),
-            cursors: None,
-        }
+        Report { notify, outcome: ReportedOutcome::Ok, reason: String::new(), cursors: None }
     }
 
     /// TR-46, TR-79: a run that wants silence gets it, one that wants to be heard is heard, and so
@@ -59,35 +54,11 @@ mod tests {
     fn the_other_policies_ignore_the_report() {
         let (yes, no) = (report(true), report(false));
 
-        assert!(decide(
-            NotifyPolicy::Always,
-            RunOutcome::Ok,
-            Some(&no),
-            false
-        ));
-        assert!(!decide(
-            NotifyPolicy::Never,
-            RunOutcome::Failed,
-            Some(&yes),
-            true
-        ));
-        assert!(!decide(
-            NotifyPolicy::OnFailure,
-            RunOutcome::Ok,
-            Some(&yes),
-            true
-        ));
-        assert!(decide(
-            NotifyPolicy::OnFailure,
-            RunOutcome::Failed,
-            Some(&no),
-            true
-        ));
-        for policy in [
-            NotifyPolicy::Auto,
-            NotifyPolicy::Always,
-            NotifyPolicy::OnFailure,
-        ] {
+        assert!(decide(NotifyPolicy::Always, RunOutcome::Ok, Some(&no), false));
+        assert!(!decide(NotifyPolicy::Never, RunOutcome::Failed, Some(&yes), true));
+        assert!(!decide(NotifyPolicy::OnFailure, RunOutcome::Ok, Some(&yes), true));
+        assert!(decide(NotifyPolicy::OnFailure, RunOutcome::Failed, Some(&no), true));
+        for policy in [NotifyPolicy::Auto, NotifyPolicy::Always, NotifyPolicy::OnFailure] {
             assert!(!decide(policy, RunOutcome::Noop, Some(&yes), true));
             assert!(!decide(policy, RunOutcome::Cancelled, None, true));
         }
@@ -96,12 +67,7 @@ mod tests {
     /// TR-46: contradictory.
     #[test]
     fn a_failure_that_asks_for_silence_is_told() {
-        let told = decide(
-            NotifyPolicy::Auto,
-            RunOutcome::Failed,
-            Some(&report(false)),
-            true,
-        );
+        let told = decide(NotifyPolicy::Auto, RunOutcome::Failed, Some(&report(false)), true);
 
         assert!(told);
     }

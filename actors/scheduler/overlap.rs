@@ -49,9 +49,6 @@ mod tests {
     /// TR-39: a finished task begins the count anew.
     #[test]
     fn without_an_unfinished_task_it_goes_ahead() {
-        assert_eq!(
-            decide(OverlapPolicy::SkipThenReplace, None, 1),
-            (Overlap::Go, 0)
-        );
+        assert_eq!(decide(OverlapPolicy::SkipThenReplace, None, 1), (Overlap::Go, 0));
     }
 }

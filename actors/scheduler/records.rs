@@ -46,14 +46,7 @@ fn trigger_key(trigger: &Trigger) -> EdgeKey {
 
 /// Rows of one trigger stand together, oldest first.
 fn run_key(run: &Run) -> EdgeKey {
-    let Run {
-        team,
-        trigger,
-        fired_at,
-        due_at,
-        id,
-        ..
-    } = run;
+    let Run { team, trigger, fired_at, due_at, id, .. } = run;
     let order = format!("{:020}/{:020}", fired_at.0, due_at.0);
     EdgeKey::new(RUN, format!("{team}/{trigger}/{order}/{id}"))
 }
@@ -110,8 +103,7 @@ impl TriggerRows for Writes {
     }
 
     fn drop_trigger(self, trigger: &Trigger) -> Self {
-        self.drop_edge(&trigger_key(trigger))
-            .tell(facts::trigger(trigger, json!("removed")))
+        self.drop_edge(&trigger_key(trigger)).tell(facts::trigger(trigger, json!("removed")))
     }
 
     fn run(self, run: &Run) -> Self {
@@ -131,9 +123,7 @@ impl TriggerRows for Writes {
     }
 
     fn forget_known(self, known: &[Known]) -> Self {
-        known
-            .iter()
-            .fold(self, |writes, known| writes.drop_edge(&known_key(known)))
+        known.iter().fold(self, |writes, known| writes.drop_edge(&known_key(known)))
     }
 
     fn payload(self, run: &RunId, payload: &str) -> Self {
@@ -306,14 +296,9 @@ pub(super) fn keys_of_run(key: &[u8], run: &Run) -> Vec<Vec<u8>> {
 pub fn of_team(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
     let start = prefix(TRIGGER, &format!("{team}/"));
     let mut keys = Vec::new();
-    storage.scan(
-        &start,
-        &after_prefix(&start),
-        Order::Rising,
-        &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        },
-    )?;
+    storage.scan(&start, &after_prefix(&start), Order::Rising, &mut |key, _| {
+        keys.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
     Ok(keys)
 }

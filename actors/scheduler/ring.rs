@@ -173,13 +173,10 @@ impl Scheduler {
         if missed.count < 2 {
             return order;
         }
-        let zone = self
-            .triggers
-            .get(id)
-            .and_then(|trigger| match &trigger.definition.config {
-                Config::Schedule(schedule) => schedule.timezone.as_deref(),
-                _ => None,
-            });
+        let zone = self.triggers.get(id).and_then(|trigger| match &trigger.definition.config {
+            Config::Schedule(schedule) => schedule.timezone.as_deref(),
+            _ => None,
+        });
         let zone = zone.unwrap_or(&self.to.ports.timezone);
         let since = self.to.ports.calendar.show(zone, missed.since);
         body::with_missed(order, missed, &since)
@@ -232,10 +229,8 @@ impl Scheduler {
             return;
         };
         let cursor = trigger.cursor_at.unwrap_or(trigger.created_at);
-        let in_flight = trigger
-            .active_task_id
-            .as_ref()
-            .is_some_and(|task| self.runs.contains_key(task));
+        let in_flight =
+            trigger.active_task_id.as_ref().is_some_and(|task| self.runs.contains_key(task));
         let mut occurrence = trigger.occurrence.clone();
         let tick = window::advance(self.window_view(window), &mut occurrence, cursor, in_flight);
         let order = body::order(trigger);
@@ -334,10 +329,7 @@ impl Scheduler {
         if let Some(trigger) = self.triggers.get_mut(id)
             && let Some(occurrence) = &mut trigger.occurrence
             && occurrence.phase == Phase::Closing
-            && !trigger
-                .active_task_id
-                .as_ref()
-                .is_some_and(|task| self.runs.contains_key(task))
+            && !trigger.active_task_id.as_ref().is_some_and(|task| self.runs.contains_key(task))
         {
             occurrence.phase = Phase::Closed;
         }

@@ -36,14 +36,10 @@ impl Scheduler {
         }
         let may_be_more = old.len() >= MOST;
         let dropped = self.keep(Writes::new().forget_known(&old));
-        ctx.spawn(
-            dropped
-                .into_actor(self)
-                .map(move |dropped, scheduler, ctx| {
-                    if may_be_more && dropped.is_ok() {
-                        scheduler.sweep(ctx);
-                    }
-                }),
-        );
+        ctx.spawn(dropped.into_actor(self).map(move |dropped, scheduler, ctx| {
+            if may_be_more && dropped.is_ok() {
+                scheduler.sweep(ctx);
+            }
+        }));
     }
 }

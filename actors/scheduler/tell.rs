@@ -32,16 +32,13 @@ pub(super) struct Telling {
 /// The trigger's own channel, or that of the message which it fired for.
 pub(super) fn place(trigger: &Trigger, task: &Task) -> Option<Place> {
     let definition = &trigger.definition;
-    let own = definition.notify_channel.as_ref().map(|channel| Place {
-        channel: channel.clone(),
-        topic: definition.notify_topic.clone(),
-    });
+    let own = definition
+        .notify_channel
+        .as_ref()
+        .map(|channel| Place { channel: channel.clone(), topic: definition.notify_topic.clone() });
     own.or_else(|| {
         let source = task.source.as_ref()?;
-        Some(Place {
-            channel: source.channel.clone(),
-            topic: source.topic.clone(),
-        })
+        Some(Place { channel: source.channel.clone(), topic: source.topic.clone() })
     })
 }
 
@@ -98,9 +95,7 @@ impl Scheduler {
             }
             return writes;
         }
-        run.notified = Notified::Channel {
-            channel: place.channel.clone(),
-        };
+        run.notified = Notified::Channel { channel: place.channel.clone() };
         let notification = Notification {
             task_id: run.task_id.clone(),
             status: match run.outcome {
@@ -110,13 +105,7 @@ impl Scheduler {
             .to_owned(),
             ..Notification::new(NotificationKind::Trigger, team.clone(), text, &rest)
         };
-        writes.told(
-            &place.channel,
-            place.topic.clone(),
-            telling.label,
-            now,
-            notification,
-        )
+        writes.told(&place.channel, place.topic.clone(), telling.label, now, notification)
     }
 
     /// A switch that fell is told everywhere, whatever the policy and the hour.
@@ -130,11 +119,7 @@ impl Scheduler {
         let Some(trigger) = self.triggers.get(&run.trigger) else {
             return writes;
         };
-        let runs: Vec<String> = trigger
-            .failed_runs
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let runs: Vec<String> = trigger.failed_runs.iter().map(ToString::to_string).collect();
         let text = format!(
             "[{}] trigger `{}` was disabled after {reason} (runs {}). Enable it again once the cause is gone.",
             trigger.team.name,
@@ -164,13 +149,7 @@ impl Scheduler {
                     status: "failed".to_owned(),
                     ..Notification::new(NotificationKind::Trigger, team, text, &rest)
                 };
-                writes.told(
-                    &place.channel,
-                    place.topic.clone(),
-                    telling.label,
-                    now,
-                    notification,
-                )
+                writes.told(&place.channel, place.topic.clone(), telling.label, now, notification)
             }
             None => writes,
         }
@@ -213,10 +192,7 @@ impl Scheduler {
         match &trigger.definition.quiet {
             Some(quiet) if self.is_quiet(trigger, now) => {
                 let zone = self.quiet_zone(quiet);
-                self.to
-                    .ports
-                    .calendar
-                    .next_minute_of_day(quiet.to, zone, now)
+                self.to.ports.calendar.next_minute_of_day(quiet.to, zone, now)
             }
             _ => Some(now),
         }

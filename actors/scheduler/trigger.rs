@@ -256,10 +256,7 @@ impl Trigger {
         self.disabled_reason = Some(reason.into());
         self.next_due_at = None;
         if let Some(occurrence) = &mut self.occurrence {
-            occurrence.close(
-                super::window::Closed::Disabled,
-                self.active_task_id.is_some(),
-            );
+            occurrence.close(super::window::Closed::Disabled, self.active_task_id.is_some());
         }
     }
 
@@ -373,10 +370,7 @@ pub struct Problem {
 impl Problem {
     /// Something is wrong with a field.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self {
-            field: field.into(),
-            reason: reason.into(),
-        }
+        Self { field: field.into(), reason: reason.into() }
     }
 }
 

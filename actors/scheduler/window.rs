@@ -119,11 +119,7 @@ impl Occurrence {
     /// Ticks no more. Work in flight goes on.
     pub fn close(&mut self, reason: Closed, in_flight: bool) {
         if self.phase == Phase::Open {
-            self.phase = if in_flight {
-                Phase::Closing
-            } else {
-                Phase::Closed
-            };
+            self.phase = if in_flight { Phase::Closing } else { Phase::Closed };
             self.reason = Some(reason);
         }
     }
@@ -175,9 +171,7 @@ pub fn advance(
     cursor: Timestamp,
     in_flight: bool,
 ) -> Option<Tick> {
-    let View {
-        window, now, since, ..
-    } = view;
+    let View { window, now, since, .. } = view;
     if let Some(open) = occurrence.as_mut()
         && open.phase == Phase::Open
         && open.closes_at <= now
@@ -185,9 +179,7 @@ pub fn advance(
         open.close(Closed::Time, in_flight);
     }
     let is_open = |occurrence: &Option<Occurrence>| {
-        occurrence
-            .as_ref()
-            .is_some_and(|found| found.phase == Phase::Open)
+        occurrence.as_ref().is_some_and(|found| found.phase == Phase::Open)
     };
     if !is_open(occurrence)
         && let Some((opens, closes)) = opening(view, after_last(occurrence.as_ref(), cursor))
@@ -195,9 +187,7 @@ pub fn advance(
     {
         *occurrence = Some(Occurrence::new(opens, closes));
     }
-    let open = occurrence
-        .as_mut()
-        .filter(|found| found.phase == Phase::Open)?;
+    let open = occurrence.as_mut().filter(|found| found.phase == Phase::Open)?;
     let due_at = open.next_tick_at;
     if due_at > now {
         return None;
@@ -236,12 +226,7 @@ fn after_last(occurrence: Option<&Occurrence>, cursor: Timestamp) -> Timestamp {
 
 /// The first opening after a moment that has not closed yet: from when to when.
 pub fn opening(view: View<'_>, after: Timestamp) -> Option<(Timestamp, Timestamp)> {
-    let View {
-        window,
-        calendar,
-        now,
-        ..
-    } = view;
+    let View { window, calendar, now, .. } = view;
     let zone = window.timezone.as_deref().unwrap_or(view.zone);
     let open = match &window.span {
         Span::Watch(pattern) => {

@@ -34,25 +34,15 @@ pub fn calls(
     visit: &mut dyn FnMut(u32, Caller, Tally),
 ) -> Result<(), StorageError> {
     let order = Order::Rising;
-    tallies(
-        storage,
-        "use",
-        (from, to),
-        order,
-        &mut |day, rest, tally| {
-            let mut parts = rest.splitn(3, '\0');
-            if let (Some(team), Some(profile), Some(model)) =
-                (parts.next(), parts.next(), parts.next())
-            {
-                let caller = Caller {
-                    team: team.into(),
-                    profile: profile.to_owned(),
-                    model: model.to_owned(),
-                };
-                visit(day, caller, tally);
-            }
-        },
-    )
+    tallies(storage, "use", (from, to), order, &mut |day, rest, tally| {
+        let mut parts = rest.splitn(3, '\0');
+        if let (Some(team), Some(profile), Some(model)) = (parts.next(), parts.next(), parts.next())
+        {
+            let caller =
+                Caller { team: team.into(), profile: profile.to_owned(), model: model.to_owned() };
+            visit(day, caller, tally);
+        }
+    })
 }
 
 /// What the calls for each task have come to on the days from one to another, the newest first.
@@ -83,13 +73,9 @@ pub fn task_calls(
         ControlFlow::Continue(())
     })?;
     let order = Order::Falling;
-    tallies(
-        storage,
-        "use-task",
-        (from, to),
-        order,
-        &mut |day, task, tally| visit(&day.to_string(), task.into(), tally),
-    )
+    tallies(storage, "use-task", (from, to), order, &mut |day, task, tally| {
+        visit(&day.to_string(), task.into(), tally)
+    })
 }
 
 /// What was noted at the end of a task, not on a day.

@@ -34,9 +34,7 @@ pub(super) fn put(batch: &mut Batch, last: Option<&Numbered>, frame: &Numbered, 
     });
     let ack = ack.and_then(|ack| {
         let key = records::outbox_key(&ack.channel, ack.ordinal);
-        let own = batch
-            .changes
-            .pop_if(|(last, value)| *last == key && value.is_some());
+        let own = batch.changes.pop_if(|(last, value)| *last == key && value.is_some());
         own.and_then(|(_, value)| value)
     });
     let value = match ack {
@@ -57,22 +55,11 @@ pub(super) fn frames(
     key: &[u8],
     value: &[u8],
 ) -> Result<impl Iterator<Item = StoredFrame> + use<>, StorageError> {
-    let Row {
-        before,
-        topic,
-        ts,
-        body,
-    } = records::decode(key, value)?;
+    let Row { before, topic, ts, body } = records::decode(key, value)?;
     let newest = records::number_at_end(key).unwrap_or_default();
     let count = before.len() as u64 + 1;
     let bytes = value.len() / (before.len() + 1);
     let frames = before.into_iter().chain([Frame { topic, ts, body }]);
     let ordinals = (newest + 1).saturating_sub(count)..;
-    Ok(ordinals
-        .zip(frames)
-        .map(move |(ordinal, frame)| StoredFrame {
-            ordinal,
-            bytes,
-            frame,
-        }))
+    Ok(ordinals.zip(frames).map(move |(ordinal, frame)| StoredFrame { ordinal, bytes, frame }))
 }

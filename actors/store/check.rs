@@ -42,18 +42,13 @@ fn journals(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), Stora
         let mut numbered = events.iter().zip(first.unwrap_or_default()..);
         if first.is_none() || numbered.any(|(event, seq)| event.seq != seq) {
             let name = printable(key);
-            faults.push(format!(
-                "the events of `{name}` are not numbered one by one"
-            ));
+            faults.push(format!("the events of `{name}` are not numbered one by one"));
         }
         if let Some((same, last)) = &before
             && *same == session
             && first.is_some_and(|first| first <= *last)
         {
-            faults.push(format!(
-                "`{}` has numbers of the row before it",
-                printable(key)
-            ));
+            faults.push(format!("`{}` has numbers of the row before it", printable(key)));
         }
         before = events.last().map(|event| (session, event.seq));
         ControlFlow::Continue(())
@@ -86,9 +81,7 @@ fn ends(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageEr
         };
         if !is_there {
             let name = printable(&key);
-            faults.push(format!(
-                "the order of ends names `{name}`, which is not there"
-            ));
+            faults.push(format!("the order of ends names `{name}`, which is not there"));
         }
     }
     Ok(())
@@ -151,10 +144,7 @@ fn channels(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), Stora
         scan_prefix(storage, &prefix, Order::Rising, &mut |key, _| {
             let channel = key[prefix.len()..].split(|byte| *byte == 0).next();
             if channel.is_none_or(|channel| !known.contains(channel)) {
-                faults.push(format!(
-                    "`{}` is of a channel that is not there",
-                    printable(key)
-                ));
+                faults.push(format!("`{}` is of a channel that is not there", printable(key)));
             }
             ControlFlow::Continue(())
         })?;

@@ -38,10 +38,7 @@ pub fn row<T: DeserializeOwned>(
     key: &[u8],
     value: Result<&[u8], StorageError>,
 ) -> Option<T> {
-    value
-        .and_then(|value| decode(key, value))
-        .inspect_err(|error| report(storage, key, error))
-        .ok()
+    value.and_then(|value| decode(key, value)).inspect_err(|error| report(storage, key, error)).ok()
 }
 
 /// The row under a key. A record that cannot be read is an error, and is reported.

@@ -68,11 +68,7 @@ pub fn lane(
         }
         None => Vec::new(),
     };
-    Ok(LaneHistory {
-        next_seq,
-        recent,
-        summary,
-    })
+    Ok(LaneHistory { next_seq, recent, summary })
 }
 
 /// What a lane said and was told in turns that the same message led to as a task, oldest first.
@@ -144,23 +140,16 @@ pub fn summary(
     let began = began(storage, lane, generation)?;
     let mut found = None;
     let only = (seq.saturating_sub(1), seq.saturating_add(1));
-    sessions::journal(
-        storage,
-        lane,
-        generation,
-        only,
-        Order::Rising,
-        &mut |piece| {
-            for event in piece {
-                if let Fact::Meta(Meta::Compaction(compaction)) = event.fact
-                    && began.is_none_or(|began| event.timestamp >= began)
-                {
-                    found = Some((event.timestamp, *compaction));
-                }
+    sessions::journal(storage, lane, generation, only, Order::Rising, &mut |piece| {
+        for event in piece {
+            if let Fact::Meta(Meta::Compaction(compaction)) = event.fact
+                && began.is_none_or(|began| event.timestamp >= began)
+            {
+                found = Some((event.timestamp, *compaction));
             }
-            ControlFlow::Continue(())
-        },
-    )?;
+        }
+        ControlFlow::Continue(())
+    })?;
     Ok(found)
 }
 
@@ -173,35 +162,26 @@ fn recent(
     most: usize,
 ) -> Result<Vec<Line>, StorageError> {
     let mut lines: Vec<Line> = Vec::new();
-    scan_prefix(
-        storage,
-        &interaction_prefix(channel),
-        Order::Falling,
-        &mut |key, value| {
-            let Some(row) = row::<Interaction>(storage, key, value) else {
-                return ControlFlow::Continue(());
-            };
-            if row.at < not_before || lines.len() >= most {
-                return ControlFlow::Break(());
-            }
-            if row.topic.as_ref() != Some(topic) || row.trust_decision.is_some() {
-                return ControlFlow::Continue(());
-            }
-            let task = row.task;
-            lines.extend(
-                row.said
-                    .into_iter()
-                    .rev()
-                    .map(|said| said.into_line(task.as_ref()))
-                    .filter(|line| match &line.speaker {
-                        Speaker::Person(_) => true,
-                        Speaker::Team(name) => name == team.as_str(),
-                        Speaker::Summary => false,
-                    }),
-            );
-            ControlFlow::Continue(())
-        },
-    )?;
+    scan_prefix(storage, &interaction_prefix(channel), Order::Falling, &mut |key, value| {
+        let Some(row) = row::<Interaction>(storage, key, value) else {
+            return ControlFlow::Continue(());
+        };
+        if row.at < not_before || lines.len() >= most {
+            return ControlFlow::Break(());
+        }
+        if row.topic.as_ref() != Some(topic) || row.trust_decision.is_some() {
+            return ControlFlow::Continue(());
+        }
+        let task = row.task;
+        lines.extend(row.said.into_iter().rev().map(|said| said.into_line(task.as_ref())).filter(
+            |line| match &line.speaker {
+                Speaker::Person(_) => true,
+                Speaker::Team(name) => name == team.as_str(),
+                Speaker::Summary => false,
+            },
+        ));
+        ControlFlow::Continue(())
+    })?;
     lines.truncate(most);
     lines.reverse();
     Ok(lines)
@@ -218,18 +198,15 @@ pub fn unfinished_turn(
     let mut found: Vec<Vec<HistoryEvent>> = Vec::new();
     let mut turn = None;
     walk(storage, &task.lane, task.generation, &mut |events| {
-        let too_old = events
-            .last()
-            .is_some_and(|last| last.timestamp + CLOCK_SLACK < task.created_at);
+        let too_old =
+            events.last().is_some_and(|last| last.timestamp + CLOCK_SLACK < task.created_at);
         if too_old {
             return ControlFlow::Break(());
         }
         // A turn that goes on keeps its name, so the newest start names it.
         if turn.is_none() {
-            turn = events
-                .iter()
-                .find(|event| starts(event, &task.id))
-                .map(|event| event.turn.clone());
+            turn =
+                events.iter().find(|event| starts(event, &task.id)).map(|event| event.turn.clone());
         }
         let first = events.iter().any(|event| begins(event, &task.id));
         found.push(events);
@@ -239,9 +216,7 @@ pub fn unfinished_turn(
         }
     })?;
     let events = of_turn(found, turn.as_ref());
-    let ended = events
-        .iter()
-        .any(|event| matches!(event.fact, Fact::TurnEnd { .. }));
+    let ended = events.iter().any(|event| matches!(event.fact, Fact::TurnEnd { .. }));
     Ok(if ended { Vec::new() } else { events })
 }
 
@@ -335,19 +310,16 @@ fn walk(
 ) -> Result<(), StorageError> {
     let prefix = journal_prefix(lane, generation);
     let mut damaged = None;
-    scan_prefix(
-        storage,
-        &prefix,
-        Order::Falling,
-        &mut |key, value| match value.and_then(|value| decode(key, value)) {
-            Ok(events) => visit(events),
-            Err(error) => {
-                report(storage, key, &error);
-                damaged = Some(error);
-                ControlFlow::Break(())
-            }
-        },
-    )?;
+    scan_prefix(storage, &prefix, Order::Falling, &mut |key, value| match value
+        .and_then(|value| decode(key, value))
+    {
+        Ok(events) => visit(events),
+        Err(error) => {
+            report(storage, key, &error);
+            damaged = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
     damaged.map_or(Ok(()), Err)
 }
 
@@ -387,9 +359,7 @@ fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trai
                 under_way.push((id, url.map(str::to_owned)));
             }
             Fact::User { label, .. } => is_believed &= label.is_trusted(),
-            Fact::ToolResult {
-                id, name, taints, ..
-            } => {
+            Fact::ToolResult { id, name, taints, .. } => {
                 let of_call = under_way.iter().find(|(called, _)| *called == id);
                 let url = of_call.and_then(|(_, url)| url.clone());
                 if taints && is_believed {
@@ -399,9 +369,7 @@ fn follow(events: impl Iterator<Item = HistoryEvent>, call: &str) -> Option<Trai
                 if !trail.tools.contains(&name) {
                     trail.tools.push(name);
                 }
-                trail
-                    .urls
-                    .extend(url.filter(|url| !trail.urls.contains(url)));
+                trail.urls.extend(url.filter(|url| !trail.urls.contains(url)));
             }
             _ => {}
         }

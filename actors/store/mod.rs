@@ -294,12 +294,7 @@ impl Store {
                 Err(error) => return self.fail(&error),
             }
         }
-        let Group {
-            answers,
-            told,
-            began,
-            ..
-        } = group;
+        let Group { answers, told, began, .. } = group;
         let requests = answers.len();
         // Before the answers: whoever has one may ask for all that has happened so far.
         if let Some(live) = &self.live {
@@ -359,19 +354,11 @@ impl Store {
                         None => self.leases.remove(&task),
                     };
                 }
-                Write::Frame {
-                    channel,
-                    frame,
-                    value,
-                } => {
+                Write::Frame { channel, frame, value } => {
                     let ordinal = self.next_ordinal(&channel)?;
                     let key = records::outbox_key(&channel, ordinal);
                     let value = self.redacted(&key, &value).unwrap_or(value);
-                    let frame = Numbered {
-                        channel,
-                        ordinal,
-                        frame,
-                    };
+                    let frame = Numbered { channel, ordinal, frame };
                     acked::put(batch, numbered.last(), &frame, value);
                     numbered.push(frame);
                 }

@@ -120,12 +120,7 @@ pub fn channel(
             Some((topic, row.said.into_iter().find(of_person)?.line))
         })
         .collect();
-    Ok(Some(ChannelHistory {
-        row: opened,
-        topics,
-        messages,
-        said,
-    }))
+    Ok(Some(ChannelHistory { row: opened, topics, messages, said }))
 }
 
 /// Who opened a channel, if it exists.
@@ -159,18 +154,13 @@ pub struct StoredFrame {
 /// All that a channel's outbox holds, oldest first.
 pub fn outbox(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<StoredFrame>, StorageError> {
     let mut frames = Vec::new();
-    scan_prefix(
-        storage,
-        &outbox_prefix(id),
-        Order::Rising,
-        &mut |key, value| {
-            match value.and_then(|value| acked::frames(key, value)) {
-                Ok(stored) => frames.extend(stored),
-                Err(error) => report(storage, key, &error),
-            }
-            ControlFlow::Continue(())
-        },
-    )?;
+    scan_prefix(storage, &outbox_prefix(id), Order::Rising, &mut |key, value| {
+        match value.and_then(|value| acked::frames(key, value)) {
+            Ok(stored) => frames.extend(stored),
+            Err(error) => report(storage, key, &error),
+        }
+        ControlFlow::Continue(())
+    })?;
     Ok(frames)
 }
 
@@ -188,15 +178,10 @@ pub fn frames(
 /// The newest ordinal of a channel's outbox; 0 if it never had one.
 pub fn newest_ordinal(storage: &dyn Storage, id: &ChannelId) -> Result<u64, StorageError> {
     let mut newest = 0;
-    scan_prefix(
-        storage,
-        &outbox_prefix(id),
-        Order::Falling,
-        &mut |key, _| {
-            newest = number_at_end(key).unwrap_or(0);
-            ControlFlow::Break(())
-        },
-    )?;
+    scan_prefix(storage, &outbox_prefix(id), Order::Falling, &mut |key, _| {
+        newest = number_at_end(key).unwrap_or(0);
+        ControlFlow::Break(())
+    })?;
     Ok(newest)
 }
 
@@ -248,30 +233,20 @@ pub fn shown_event(
 /// The keys of all that waits for a team.
 pub fn inbox_keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
     let mut keys = Vec::new();
-    scan_prefix(
-        storage,
-        &records::inboxes_of(team),
-        Order::Rising,
-        &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        },
-    )?;
+    scan_prefix(storage, &records::inboxes_of(team), Order::Rising, &mut |key, _| {
+        keys.push(key.to_vec());
+        ControlFlow::Continue(())
+    })?;
     Ok(keys)
 }
 
 /// The key prefixes of all inboxes that hold something.
 pub fn inboxes(storage: &dyn Storage) -> Result<HashSet<Vec<u8>>, StorageError> {
     let mut lanes = HashSet::new();
-    scan_prefix(
-        storage,
-        &records::inboxes_prefix(),
-        Order::Rising,
-        &mut |key, _| {
-            lanes.insert(key[..key.len().saturating_sub(8)].to_vec());
-            ControlFlow::Continue(())
-        },
-    )?;
+    scan_prefix(storage, &records::inboxes_prefix(), Order::Rising, &mut |key, _| {
+        lanes.insert(key[..key.len().saturating_sub(8)].to_vec());
+        ControlFlow::Continue(())
+    })?;
     Ok(lanes)
 }
 
@@ -297,18 +272,13 @@ pub fn old_interactions(
     before: Timestamp,
 ) -> Result<Vec<Vec<u8>>, StorageError> {
     let mut keys = Vec::new();
-    scan_prefix(
-        storage,
-        &records::interactions_prefix(),
-        Order::Rising,
-        &mut |key, value| {
-            let old = row::<Interaction>(storage, key, value).is_some_and(|row| row.at < before);
-            if old {
-                keys.push(key.to_vec());
-            }
-            ControlFlow::Continue(())
-        },
-    )?;
+    scan_prefix(storage, &records::interactions_prefix(), Order::Rising, &mut |key, value| {
+        let old = row::<Interaction>(storage, key, value).is_some_and(|row| row.at < before);
+        if old {
+            keys.push(key.to_vec());
+        }
+        ControlFlow::Continue(())
+    })?;
     Ok(keys)
 }
 
@@ -415,15 +385,10 @@ fn each<T: DeserializeOwned>(
 /// All notices, oldest first.
 pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
     let mut notices: Vec<Notice> = Vec::new();
-    scan_prefix(
-        storage,
-        &records::notices_prefix(),
-        Order::Rising,
-        &mut |key, value| {
-            notices.extend(row::<Notice>(storage, key, value));
-            ControlFlow::Continue(())
-        },
-    )?;
+    scan_prefix(storage, &records::notices_prefix(), Order::Rising, &mut |key, value| {
+        notices.extend(row::<Notice>(storage, key, value));
+        ControlFlow::Continue(())
+    })?;
     notices.sort_by_key(|notice| notice.at);
     Ok(notices)
 }
@@ -536,10 +501,8 @@ pub fn ended_tasks(
 ) -> Result<Vec<Task>, StorageError> {
     let mut tasks = Vec::new();
     let mut failed = None;
-    let (start, end) = (
-        records::ended_since(since),
-        records::after_prefix(&records::ended_prefix()),
-    );
+    let (start, end) =
+        (records::ended_since(since), records::after_prefix(&records::ended_prefix()));
     storage.scan(&start, &end, Order::Falling, &mut |key, value| {
         if tasks.len() >= most {
             return ControlFlow::Break(());
@@ -569,10 +532,8 @@ pub fn each_ended_task(
     visit: &mut dyn FnMut(Timestamp, Task) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
     let mut failed = None;
-    let (start, end) = (
-        records::ended_since(since),
-        records::after_prefix(&records::ended_prefix()),
-    );
+    let (start, end) =
+        (records::ended_since(since), records::after_prefix(&records::ended_prefix()));
     storage.scan(&start, &end, Order::Falling, &mut |key, value| {
         let found = records::ended_task(key, value.unwrap_or_default());
         let Some(ended) = found.filter(&mut of) else {
@@ -661,12 +622,8 @@ pub fn channels(storage: &dyn Storage) -> Result<Vec<(ChannelId, ChannelRow)>, S
 /// Every key of a channel: for when it is forgotten.
 pub fn channel_keys(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<Vec<u8>>, StorageError> {
     let mut keys = vec![channel_key(id)];
-    for prefix in [
-        topic_prefix(id),
-        message_prefix(id),
-        outbox_prefix(id),
-        interaction_prefix(id),
-    ] {
+    for prefix in [topic_prefix(id), message_prefix(id), outbox_prefix(id), interaction_prefix(id)]
+    {
         scan_prefix(storage, &prefix, Order::Rising, &mut |key, _| {
             keys.push(key.to_vec());
             ControlFlow::Continue(())

@@ -34,28 +34,12 @@ pub use self::{keys::*, rows::*};
 /// One change of a commit.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Write {
-    Put {
-        key: Vec<u8>,
-        value: Vec<u8>,
-    },
-    Delete {
-        key: Vec<u8>,
-    },
-    Frame {
-        channel: ChannelId,
-        frame: Arc<Frame>,
-        value: Vec<u8>,
-    },
-    Fence {
-        task: TaskId,
-        lease: Option<LeaseId>,
-    },
-    ForgetChannel {
-        channel: ChannelId,
-    },
-    LookAgain {
-        key: Vec<u8>,
-    },
+    Put { key: Vec<u8>, value: Vec<u8> },
+    Delete { key: Vec<u8> },
+    Frame { channel: ChannelId, frame: Arc<Frame>, value: Vec<u8> },
+    Fence { task: TaskId, lease: Option<LeaseId> },
+    ForgetChannel { channel: ChannelId },
+    LookAgain { key: Vec<u8> },
 }
 
 /// A commit in the making.
@@ -128,31 +112,18 @@ impl Writes {
 
     /// An open task, with its present lease.
     pub fn task(self, task: &Task) -> Self {
-        let fence = Write::Fence {
-            task: task.id.clone(),
-            lease: task.lease.clone(),
-        };
-        self.put(task_key(&task.id), task)
-            .with(fence)
-            .tell(facts::task(task))
+        let fence = Write::Fence { task: task.id.clone(), lease: task.lease.clone() };
+        self.put(task_key(&task.id), task).with(fence).tell(facts::task(task))
     }
 
     /// A task that has its outcome. Its lease ends with it.
     pub fn finished(self, task: &Task) -> Self {
-        self.with(Write::Delete {
-            key: task_key(&task.id),
-        })
-        .put(finished_key(&task.id), task)
-        .with(Write::Put {
-            key: ended_key(task),
-            value: ended_mark(task.kind).to_vec(),
-        })
-        .blamed(task)
-        .with(Write::Fence {
-            task: task.id.clone(),
-            lease: None,
-        })
-        .tell(facts::task(task))
+        self.with(Write::Delete { key: task_key(&task.id) })
+            .put(finished_key(&task.id), task)
+            .with(Write::Put { key: ended_key(task), value: ended_mark(task.kind).to_vec() })
+            .blamed(task)
+            .with(Write::Fence { task: task.id.clone(), lease: None })
+            .tell(facts::task(task))
     }
 
     /// What went wrong last in a team is to be seen at a glance.
@@ -183,8 +154,7 @@ impl Writes {
         };
         let task = self.guard.as_ref().map(|(task, _)| task);
         let told = facts::journal(lane, generation, task, events);
-        self.put(journal_key(lane, generation, first.seq), &events)
-            .tell_all(told)
+        self.put(journal_key(lane, generation, first.seq), &events).tell_all(told)
     }
 
     /// A known message and what became of it.
@@ -199,16 +169,12 @@ impl Writes {
 
     /// The topic has been found out.
     pub fn decided(self, channel: &ChannelId, id: &MessageId) -> Self {
-        self.with(Write::Delete {
-            key: undecided_key(channel, id),
-        })
+        self.with(Write::Delete { key: undecided_key(channel, id) })
     }
 
     /// Removes a message that was refused after it was stored.
     pub fn forget_message(self, channel: &ChannelId, id: &MessageId) -> Self {
-        self.with(Write::Delete {
-            key: message_key(channel, id),
-        })
+        self.with(Write::Delete { key: message_key(channel, id) })
     }
 
     /// A channel that has been used.
@@ -218,8 +184,7 @@ impl Writes {
 
     /// A topic.
     pub fn topic(self, channel: &ChannelId, topic: &Topic) -> Self {
-        self.put(topic_key(channel, &topic.id), topic)
-            .tell(facts::topic(channel, topic))
+        self.put(topic_key(channel, &topic.id), topic).tell(facts::topic(channel, topic))
     }
 
     /// Something for a lane's next turn.
@@ -234,11 +199,7 @@ impl Writes {
         generation: u32,
         numbers: impl IntoIterator<Item = u64>,
     ) -> Self {
-        self.drop_keys(
-            numbers
-                .into_iter()
-                .map(|number| inbox_key(lane, generation, number)),
-        )
+        self.drop_keys(numbers.into_iter().map(|number| inbox_key(lane, generation, number)))
     }
 
     /// An event that was shown in part: the whole stays for whoever reads on.
@@ -253,26 +214,17 @@ impl Writes {
 
     /// All that a cause led to has ended.
     pub fn forget_cause(self, root: &TaskId) -> Self {
-        self.with(Write::Delete {
-            key: cause_key(root),
-        })
+        self.with(Write::Delete { key: cause_key(root) })
     }
 
     /// What a team itself has spent on a day.
     pub fn spent(self, day: Day, team: &TeamKey, spent: &SpentRow) -> Self {
-        self.put(
-            join(&["spend", &day.number.to_string(), &life(team)]),
-            spent,
-        )
+        self.put(join(&["spend", &day.number.to_string(), &life(team)]), spent)
     }
 
     /// What the calls of one kind have come to on a day. `own` is what their team itself has spent.
     pub fn calls(self, day: Day, caller: &Caller, tally: &Tally, own: &Spent) -> Self {
-        let Caller {
-            team,
-            profile,
-            model,
-        } = caller;
+        let Caller { team, profile, model } = caller;
         let day_number = day.number.to_string();
         let key = join(&["use", &day_number, team.as_str(), profile, model]);
         self.put(key, tally).tell(facts::spent(day, team, own))
@@ -298,18 +250,12 @@ impl Writes {
 
     /// How often the operator has allowed a team's caps again on a day.
     pub fn raised(self, day: Day, team: &TeamKey, times: u32) -> Self {
-        self.put(
-            join(&["raise", &day.number.to_string(), &life(team)]),
-            &times,
-        )
+        self.put(join(&["raise", &day.number.to_string(), &life(team)]), &times)
     }
 
     /// The operator was told on a day that a team's budget is nearly spent.
     pub fn warned(self, day: Day, team: &TeamName) -> Self {
-        self.put(
-            join(&["warned", &day.number.to_string(), team.as_str()]),
-            &true,
-        )
+        self.put(join(&["warned", &day.number.to_string(), team.as_str()]), &true)
     }
 
     /// What a task itself has cost, kept until all that its first task led to has ended.
@@ -332,8 +278,7 @@ impl Writes {
 
     /// Something for the operator's inbox.
     pub fn notice(self, notice: &Notice) -> Self {
-        self.put(notice_key(&notice.id), notice)
-            .tell(facts::notice(notice))
+        self.put(notice_key(&notice.id), notice).tell(facts::notice(notice))
     }
 
     /// A copy of a damaged record.
@@ -349,14 +294,12 @@ impl Writes {
     /// An approval. Those that wait are found without reading the others.
     pub fn approval(self, approval: &Approval) -> Self {
         let open = approval_mark(&approval.id);
-        let writes = self
-            .put(approval_key(&approval.id), approval)
-            .tell(facts::approval(approval));
+        let writes = self.put(approval_key(&approval.id), approval).tell(facts::approval(approval));
         match approval.status {
             // A short id is given again once it is free: it names the newest.
-            Status::Pending => writes
-                .put(open, &approval.id)
-                .put(short_id_key(&approval.short_id), &approval.id),
+            Status::Pending => {
+                writes.put(open, &approval.id).put(short_id_key(&approval.short_id), &approval.id)
+            }
             _ => writes.with(Write::Delete { key: open }),
         }
     }
@@ -364,9 +307,7 @@ impl Writes {
     /// A question. Those that wait are found without reading the others.
     pub fn question(self, question: &Question) -> Self {
         let open = question_mark(&question.id);
-        let writes = self
-            .put(question_key(&question.id), question)
-            .tell(facts::question(question));
+        let writes = self.put(question_key(&question.id), question).tell(facts::question(question));
         match question.status {
             QuestionStatus::Open => writes.put(open, &question.id),
             _ => writes.with(Write::Delete { key: open }),
@@ -380,15 +321,12 @@ impl Writes {
 
     /// A team, in this life of it.
     pub fn team(self, record: &TeamRecord) -> Self {
-        self.put(team_key(&record.name, record.generation), record)
-            .tell(facts::team(record))
+        self.put(team_key(&record.name, record.generation), record).tell(facts::team(record))
     }
 
     /// What went wrong last in a team that is gone is of no use to anyone.
     pub(crate) fn forget_error(self, team: &TeamKey) -> Self {
-        self.with(Write::Delete {
-            key: error_key(team),
-        })
+        self.with(Write::Delete { key: error_key(team) })
     }
 
     /// The answer to a tool call, for when the same call is made again.
@@ -423,16 +361,9 @@ impl Writes {
             trust_decision: None,
         };
         // Not in the place of another row of this moment.
-        let of = told
-            .task_id
-            .as_ref()
-            .map_or(told.team.as_str(), TaskId::as_str);
+        let of = told.task_id.as_ref().map_or(told.team.as_str(), TaskId::as_str);
         let name = format!("{of}:{:?}", told.kind);
-        let frame = Frame {
-            topic,
-            ts: now,
-            body: Body::Notification(told),
-        };
+        let frame = Frame { topic, ts: now, body: Body::Notification(told) };
         self.unheard(&name, &row).frame(channel, frame)
     }
 
@@ -447,17 +378,15 @@ impl Writes {
         channel: &ChannelId,
         ordinals: impl IntoIterator<Item = u64>,
     ) -> Self {
-        self.list
-            .extend(ordinals.into_iter().map(|ordinal| Write::Delete {
-                key: outbox_key(channel, ordinal),
-            }));
+        self.list.extend(
+            ordinals.into_iter().map(|ordinal| Write::Delete { key: outbox_key(channel, ordinal) }),
+        );
         self
     }
 
     /// Removes records by key, as a sweep found them.
     pub fn drop_keys(mut self, keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        self.list
-            .extend(keys.into_iter().map(|key| Write::Delete { key }));
+        self.list.extend(keys.into_iter().map(|key| Write::Delete { key }));
         self
     }
 
@@ -470,9 +399,7 @@ impl Writes {
 
     /// The channel is gone for good, with all keys that a sweep found.
     pub fn forget_channel(self, channel: &ChannelId) -> Self {
-        self.with(Write::ForgetChannel {
-            channel: channel.clone(),
-        })
+        self.with(Write::ForgetChannel { channel: channel.clone() })
     }
 
     /// Any other record of the edges, under a key of theirs.
@@ -494,10 +421,8 @@ impl Writes {
 
     /// A commit that cannot be put together is not made.
     fn refused(mut self, key: &[u8], error: &serde_json::Error) -> Self {
-        self.unwritable.get_or_insert_with(|| Unwritable {
-            key: printable(key),
-            reason: error.to_string(),
-        });
+        self.unwritable
+            .get_or_insert_with(|| Unwritable { key: printable(key), reason: error.to_string() });
         self
     }
 
@@ -520,9 +445,7 @@ impl Writes {
             | Write::ForgetChannel { .. }
             | Write::LookAgain { .. } => None,
         };
-        Ok(Batch {
-            changes: self.list.into_iter().filter_map(change).collect(),
-        })
+        Ok(Batch { changes: self.list.into_iter().filter_map(change).collect() })
     }
 
     /// Roughly the bytes that this will write.
@@ -552,8 +475,6 @@ fn encode<T: Serialize>(row: &T) -> serde_json::Result<Vec<u8>> {
 
 /// A record as read. Readers of a store use `damage::row` and `damage::one`, which report what cannot be read.
 pub fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T, StorageError> {
-    serde_json::from_slice(value).map_err(|error| StorageError::Damaged {
-        key: printable(key),
-        reason: error.to_string(),
-    })
+    serde_json::from_slice(value)
+        .map_err(|error| StorageError::Damaged { key: printable(key), reason: error.to_string() })
 }

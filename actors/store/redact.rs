@@ -88,24 +88,9 @@ const SPINE: &[Texts] = &[
         fields: &["body", "outcome/text", "outcome/message", "outcome/report"],
         names: &["source/topic/name"],
     },
-    Texts {
-        kind: "inbox",
-        owner: Owner::Key,
-        fields: &["text"],
-        names: &[],
-    },
-    Texts {
-        kind: "und",
-        owner: Owner::Main,
-        fields: &["content"],
-        names: &[],
-    },
-    Texts {
-        kind: "topic",
-        owner: Owner::Main,
-        fields: &[],
-        names: &["name"],
-    },
+    Texts { kind: "inbox", owner: Owner::Key, fields: &["text"], names: &[] },
+    Texts { kind: "und", owner: Owner::Main, fields: &["content"], names: &[] },
+    Texts { kind: "topic", owner: Owner::Main, fields: &[], names: &["name"] },
     Texts {
         kind: "out",
         owner: Owner::Main,
@@ -118,24 +103,9 @@ const SPINE: &[Texts] = &[
         ],
         names: &["topic/name", "before/*/topic/name"],
     },
-    Texts {
-        kind: "log",
-        owner: Owner::Main,
-        fields: &["said/*/line/text"],
-        names: &[],
-    },
-    Texts {
-        kind: "notice",
-        owner: Owner::Main,
-        fields: &["text"],
-        names: &[],
-    },
-    Texts {
-        kind: "quarantine",
-        owner: Owner::Main,
-        fields: &["text"],
-        names: &[],
-    },
+    Texts { kind: "log", owner: Owner::Main, fields: &["said/*/line/text"], names: &[] },
+    Texts { kind: "notice", owner: Owner::Main, fields: &["text"], names: &[] },
+    Texts { kind: "quarantine", owner: Owner::Main, fields: &["text"], names: &[] },
     Texts {
         kind: "apr",
         owner: Owner::At("/team/name"),
@@ -172,18 +142,8 @@ const SPINE: &[Texts] = &[
         fields: &["reason", "cursors"],
         names: &[],
     },
-    Texts {
-        kind: "edge\0run.payload",
-        owner: Owner::Main,
-        fields: &[""],
-        names: &[],
-    },
-    Texts {
-        kind: "edge\0heard",
-        owner: Owner::Main,
-        fields: &["content"],
-        names: &[],
-    },
+    Texts { kind: "edge\0run.payload", owner: Owner::Main, fields: &[""], names: &[] },
+    Texts { kind: "edge\0heard", owner: Owner::Main, fields: &["content"], names: &[] },
 ];
 
 impl Texts {
@@ -263,12 +223,12 @@ fn clean_field(value: &mut Value, field: &str, clean: &Clean<'_>) -> bool {
     let (first, rest) = field.split_once('/').unwrap_or((field, ""));
     match (first, value) {
         ("", value) => clean_value(value, clean),
-        ("*", Value::Array(items)) => items.iter_mut().fold(false, |changed, item| {
-            clean_field(item, rest, clean) | changed
-        }),
-        (first, Value::Object(fields)) => fields
-            .get_mut(first)
-            .is_some_and(|found| clean_field(found, rest, clean)),
+        ("*", Value::Array(items)) => {
+            items.iter_mut().fold(false, |changed, item| clean_field(item, rest, clean) | changed)
+        }
+        (first, Value::Object(fields)) => {
+            fields.get_mut(first).is_some_and(|found| clean_field(found, rest, clean))
+        }
         _ => false,
     }
 }
@@ -284,18 +244,16 @@ fn clean_value(value: &mut Value, clean: &Clean<'_>) -> bool {
             }
             None => false,
         },
-        Value::Array(items) => items
-            .iter_mut()
-            .fold(false, |changed, item| clean_value(item, clean) | changed),
+        Value::Array(items) => {
+            items.iter_mut().fold(false, |changed, item| clean_value(item, clean) | changed)
+        }
         Value::Object(fields) => {
             let mut changed = false;
-            let renamed = std::mem::take(fields)
-                .into_iter()
-                .map(|(mut name, mut field)| {
-                    changed |= replace(&mut name, clean);
-                    changed |= clean_value(&mut field, clean);
-                    (name, field)
-                });
+            let renamed = std::mem::take(fields).into_iter().map(|(mut name, mut field)| {
+                changed |= replace(&mut name, clean);
+                changed |= clean_value(&mut field, clean);
+                (name, field)
+            });
             *fields = renamed.collect();
             changed
         }

@@ -27,10 +27,7 @@ struct Opened {
 
 fn open(disk: &Disk, crash: Option<Crash>) -> Opened {
     let storage = disk.mount(crash);
-    let (failures, groups) = (
-        Arc::<AtomicUsize>::default(),
-        Arc::<Mutex<Vec<_>>>::default(),
-    );
+    let (failures, groups) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Vec<_>>>::default());
     let (failed, grouped) = (failures.clone(), groups.clone());
     let store = Store::start(
         &Arbiter::current(),
@@ -40,12 +37,7 @@ fn open(disk: &Disk, crash: Option<Crash>) -> Opened {
         }),
         Box::new(move |requests, _| grouped.lock().unwrap().push(requests)),
     );
-    Opened {
-        store,
-        storage,
-        failures,
-        groups,
-    }
+    Opened { store, storage, failures, groups }
 }
 
 fn row(name: &str) -> Writes {
@@ -68,10 +60,7 @@ fn task(lease: Option<&str>) -> Task {
         lease: lease.map(Into::into),
         ..Task::new(
             "task-1".into(),
-            Lane {
-                team: "main".into(),
-                topic: None,
-            },
+            Lane { team: "main".into(), topic: None },
             String::new(),
             String::new(),
             Timestamp(0),
@@ -84,9 +73,8 @@ fn task(lease: Option<&str>) -> Task {
 async fn many_requests_are_one_commit_and_are_answered_after_it() {
     let opened = open(&Disk::default(), None);
 
-    let answers: Vec<_> = (0..100)
-        .map(|number| opened.store.commit(row(&number.to_string())))
-        .collect();
+    let answers: Vec<_> =
+        (0..100).map(|number| opened.store.commit(row(&number.to_string()))).collect();
     let before = opened.storage.commits();
     for answer in answers {
         assert_eq!(answer.await, Ok(Vec::new()));
@@ -120,24 +108,14 @@ async fn a_result_under_an_old_lease_is_refused_alone() {
     let (old, new) = ("lease-1".into(), "lease-2".into());
     let id = TaskId::from("task-1");
 
-    let first = opened
-        .store
-        .commit(Writes::new().task(&task(Some("lease-1"))));
-    let second = opened
-        .store
-        .commit(Writes::new().task(&task(Some("lease-2"))));
+    let first = opened.store.commit(Writes::new().task(&task(Some("lease-1"))));
+    let second = opened.store.commit(Writes::new().task(&task(Some("lease-2"))));
     let refused = opened.store.commit(row("old").under_lease(&id, &old));
     let taken = opened.store.commit(row("new").under_lease(&id, &new));
     let finished = opened.store.commit(Writes::new().finished(&task(None)));
     let late = opened.store.commit(row("late").under_lease(&id, &new));
-    let answers = [
-        first.await,
-        second.await,
-        refused.await,
-        taken.await,
-        finished.await,
-        late.await,
-    ];
+    let answers =
+        [first.await, second.await, refused.await, taken.await, finished.await, late.await];
 
     let lost = || Err(StoreError::LeaseLost(id.clone()));
     let done = || Ok(Vec::new());
@@ -157,15 +135,11 @@ async fn a_result_under_an_old_lease_is_refused_alone() {
 async fn leases_do_not_outlive_their_process() {
     let disk = Disk::default();
     let first = open(&disk, None);
-    let leased = first
-        .store
-        .commit(Writes::new().task(&task(Some("lease-1"))));
+    let leased = first.store.commit(Writes::new().task(&task(Some("lease-1"))));
     leased.await.unwrap();
 
     let second = open(&disk, None);
-    let refused = second
-        .store
-        .commit(row("a").under_lease(&"task-1".into(), &"lease-1".into()));
+    let refused = second.store.commit(row("a").under_lease(&"task-1".into(), &"lease-1".into()));
 
     assert_eq!(refused.await, Err(StoreError::LeaseLost("task-1".into())));
 }
@@ -181,30 +155,20 @@ async fn ordinals_go_on_without_gaps() {
     };
 
     let first = open(&disk, None);
-    let writes = Writes::new()
-        .frame(&one, frame("a"))
-        .frame(&two, frame("b"))
-        .frame(&one, frame("c"));
+    let writes =
+        Writes::new().frame(&one, frame("a")).frame(&two, frame("b")).frame(&one, frame("c"));
     let before = first.store.commit(writes).await.unwrap();
-    let refused = Writes::new()
-        .under_lease(&"task-1".into(), &"none".into())
-        .frame(&one, frame("x"));
+    let refused =
+        Writes::new().under_lease(&"task-1".into(), &"none".into()).frame(&one, frame("x"));
     assert!(first.store.commit(refused).await.is_err());
     let second = open(&disk, None);
-    let writes = Writes::new()
-        .frame(&one, frame("d"))
-        .frame(&two, frame("e"));
+    let writes = Writes::new().frame(&one, frame("d")).frame(&two, frame("e"));
     let after = second.store.commit(writes).await.unwrap();
 
     let expected = |list: &[(&str, u64)]| -> Vec<(String, u64)> {
-        list.iter()
-            .map(|(name, place)| ((*name).to_owned(), *place))
-            .collect()
+        list.iter().map(|(name, place)| ((*name).to_owned(), *place)).collect()
     };
-    assert_eq!(
-        ordinals(before),
-        expected(&[("ws:1", 1), ("ws:2", 1), ("ws:1", 2)])
-    );
+    assert_eq!(ordinals(before), expected(&[("ws:1", 1), ("ws:2", 1), ("ws:1", 2)]));
     assert_eq!(ordinals(after), expected(&[("ws:1", 3), ("ws:2", 2)]));
 }
 
@@ -219,10 +183,7 @@ fn ack(text: &str) -> Frame {
         status: None,
         response_seq: None,
     };
-    Frame {
-        body: Body::Ack(ack),
-        ..frame("")
-    }
+    Frame { body: Body::Ack(ack), ..frame("") }
 }
 
 /// CH-83, CH-89: they are two frames all the same, before and after a restart.
@@ -238,11 +199,7 @@ async fn an_ack_and_what_stands_directly_behind_it_are_one_record() {
         .frame(&two, ack("d"))
         .frame(&one, frame("e"));
     first.store.commit(writes).await.unwrap();
-    first
-        .store
-        .commit(Writes::new().frame(&two, frame("f")))
-        .await
-        .unwrap();
+    first.store.commit(Writes::new().frame(&two, frame("f"))).await.unwrap();
 
     let again = open(&disk, None);
     let more = Writes::new().frame(&one, frame("g"));
@@ -252,19 +209,11 @@ async fn an_ack_and_what_stands_directly_behind_it_are_one_record() {
     let stored = |channel| reads::outbox(&*again.storage, channel).unwrap();
     let frames = |channel| {
         let frames = stored(channel).into_iter();
-        frames
-            .map(|stored| (stored.ordinal, stored.frame))
-            .collect::<Vec<_>>()
+        frames.map(|stored| (stored.ordinal, stored.frame)).collect::<Vec<_>>()
     };
     assert_eq!(
         frames(&one),
-        [
-            (1, ack("a")),
-            (2, frame("b")),
-            (3, ack("c")),
-            (4, frame("e")),
-            (5, frame("g"))
-        ]
+        [(1, ack("a")), (2, frame("b")), (3, ack("c")), (4, frame("e")), (5, frame("g"))]
     );
     assert_eq!(frames(&two), [(1, ack("d")), (2, frame("f"))]);
     let some = reads::frames(&*again.storage, &one, &[1, 4]).unwrap();
@@ -341,10 +290,7 @@ async fn a_failing_storage_ends_the_store() {
     let fourth = opened.store.commit(Writes::new()).await;
 
     assert_eq!(first, Ok(Vec::new()));
-    assert_eq!(
-        [second, third, fourth],
-        [(); 3].map(|()| Err(StoreError::Gone))
-    );
+    assert_eq!([second, third, fourth], [(); 3].map(|()| Err(StoreError::Gone)));
     assert_eq!(opened.failures.load(Ordering::Relaxed), 1);
     assert_eq!(healed.commits(), 1);
 }
@@ -353,10 +299,7 @@ async fn a_failing_storage_ends_the_store() {
 #[test]
 fn no_id_reaches_into_the_keys_of_another() {
     let (own, foreign) = (ChannelId::from("api:ann"), ChannelId::from("api:ann\0x"));
-    let lane = |topic: &str| Lane {
-        team: "main".into(),
-        topic: Some(topic.into()),
-    };
+    let lane = |topic: &str| Lane { team: "main".into(), topic: Some(topic.into()) };
 
     let topic = records::topic_key(&foreign, &"t-1".into());
     let message = records::message_key(&foreign, &"m-1".into());
@@ -380,25 +323,14 @@ async fn a_group_that_finds_no_room_is_written_when_there_is_some() {
     let channel = ChannelId::from("ch-1");
     opened.storage.fill(true);
 
-    let first = tokio::spawn(
-        opened
-            .store
-            .commit(Writes::new().frame(&channel, frame("one"))),
-    );
+    let first = tokio::spawn(opened.store.commit(Writes::new().frame(&channel, frame("one"))));
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let second = tokio::spawn(
-        opened
-            .store
-            .commit(Writes::new().frame(&channel, frame("two"))),
-    );
+    let second = tokio::spawn(opened.store.commit(Writes::new().frame(&channel, frame("two"))));
     tokio::time::sleep(Duration::from_secs(5)).await;
     let answered = [first.is_finished(), second.is_finished()];
     opened.storage.fill(false);
-    let ordinals = [
-        first.await.unwrap().unwrap(),
-        second.await.unwrap().unwrap(),
-    ]
-    .map(|numbered| numbered[0].ordinal);
+    let ordinals = [first.await.unwrap().unwrap(), second.await.unwrap().unwrap()]
+        .map(|numbered| numbered[0].ordinal);
 
     assert_eq!((answered, ordinals), ([false, false], [1, 2]));
     assert_eq!(opened.failures.load(Ordering::Relaxed), 0);

@@ -75,13 +75,8 @@ pub struct AuditFilter {
 impl AuditFilter {
     fn fits(&self, row: &AuditRow) -> bool {
         row.at >= self.since
-            && self
-                .allowed
-                .is_none_or(|allowed| row.decision.allowed == allowed)
-            && self
-                .sender
-                .as_ref()
-                .is_none_or(|sender| row.sender == *sender)
+            && self.allowed.is_none_or(|allowed| row.decision.allowed == allowed)
+            && self.sender.as_ref().is_none_or(|sender| row.sender == *sender)
     }
 }
 
@@ -101,9 +96,7 @@ pub fn each_decision(
         }
         ControlFlow::Continue(())
     };
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        show(row(storage, key, value))
-    })?;
+    storage.scan(&start, &end, Order::Rising, &mut |key, value| show(row(storage, key, value)))?;
     if filter.allowed != Some(false) {
         for prefix in [task_prefix(), finished_prefix()] {
             scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
@@ -132,10 +125,7 @@ pub(crate) fn audit_prefix() -> Vec<u8> {
 }
 
 fn grant_key(grantee: &Grantee) -> Vec<u8> {
-    let channel = grantee
-        .channel
-        .as_ref()
-        .map_or("", |channel| channel.as_str());
+    let channel = grantee.channel.as_ref().map_or("", |channel| channel.as_str());
     let channel_type = grantee.channel_type.to_string();
     join(&["trust", "grant", &channel_type, &grantee.sender, channel])
 }

@@ -28,10 +28,7 @@ pub(super) struct Gate {
 impl Gate {
     /// The gate of a message that may be acknowledged already.
     pub(super) fn new(acked: bool) -> Self {
-        Self {
-            open: acked,
-            held: String::new(),
-        }
+        Self { open: acked, held: String::new() }
     }
 
     pub(super) fn is_open(&self) -> bool {

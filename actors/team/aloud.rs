@@ -96,10 +96,7 @@ impl Team {
         id: &CallId,
         tool: &str,
     ) {
-        let value = Stream::ToolStart {
-            id: id.clone(),
-            tool_name: tool.to_owned(),
-        };
+        let value = Stream::ToolStart { id: id.clone(), tool_name: tool.to_owned() };
         self.tell_live(topic, turn, value);
     }
 
@@ -111,11 +108,8 @@ impl Team {
         tool: &str,
         failed: bool,
     ) {
-        let value = Stream::ToolEnd {
-            id: id.clone(),
-            tool_name: tool.to_owned(),
-            is_error: failed,
-        };
+        let value =
+            Stream::ToolEnd { id: id.clone(), tool_name: tool.to_owned(), is_error: failed };
         self.tell_live(topic, turn, value);
     }
 

@@ -46,11 +46,7 @@ impl Team {
         let address = ctx.address();
         let spoke = (topic.clone(), turn.clone());
         let events = std::sync::Arc::new(move |event| {
-            address.do_send(Spoke {
-                topic: spoke.0.clone(),
-                turn: spoke.1.clone(),
-                event,
-            });
+            address.do_send(Spoke { topic: spoke.0.clone(), turn: spoke.1.clone(), event });
         });
         let engine = running.brief.engine.clone();
         let span = running.span();
@@ -87,9 +83,7 @@ impl Team {
         let input = match joined {
             Ok(Ok(mut reply)) => {
                 let team = &self.name;
-                self.recipe
-                    .meter
-                    .model_called(team, &reply.profile, &reply.usage);
+                self.recipe.meter.model_called(team, &reply.profile, &reply.usage);
                 let checks = reply
                     .blocks
                     .iter()
@@ -107,11 +101,7 @@ impl Team {
                 }
                 Input::Replied(reply, checks)
             }
-            Ok(Err(failure)) => Input::Failed {
-                failure,
-                said,
-                now: self.recipe.clock.now(),
-            },
+            Ok(Err(failure)) => Input::Failed { failure, said, now: self.recipe.clock.now() },
             Err(error) if error.is_cancelled() => return,
             Err(error) => {
                 tracing::error!(team = %self.name, %turn, %error, "engine panicked");

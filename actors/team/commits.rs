@@ -129,13 +129,7 @@ impl Team {
             closing = closing.ended_calls(&leader, &Tally::of(&usage, steps.into()));
         }
         tasks.insert(0, (leader, closed.follow_up.map(Box::new)));
-        let ended = Ended {
-            ending: end.ending,
-            tasks,
-            returned,
-            lines,
-            told,
-        };
+        let ended = Ended { ending: end.ending, tasks, returned, lines, told };
         let writes = self.journal(topic, turn, facts).and(closing);
         self.commit(topic, turn, writes, After::Ended(Box::new(ended)), ctx);
     }
@@ -166,11 +160,7 @@ impl Team {
             let leader = running.charge.task.clone();
             let joined = running.joined.drain(..).map(|(task, _)| task).collect();
             self.return_joined(joined);
-            self.queue.do_send(Return {
-                task: leader,
-                after: None,
-                uncounted: true,
-            });
+            self.queue.do_send(Return { task: leader, after: None, uncounted: true });
             self.rest(topic, ctx);
         }
     }
@@ -178,11 +168,7 @@ impl Team {
     /// Tasks that joined a turn wait again. Each goes to the front of its lane: the first last.
     fn return_joined(&self, joined: Vec<Task>) {
         for task in joined.into_iter().rev() {
-            self.queue.do_send(Return {
-                task,
-                after: None,
-                uncounted: true,
-            });
+            self.queue.do_send(Return { task, after: None, uncounted: true });
         }
     }
 
@@ -198,9 +184,7 @@ impl Team {
         tracing::warn!(team = %self.name, task = %charge.task.id, code = end.code.map(Code::as_str), message = end.message, "turn could not begin");
         let (ids, view) = (&self.recipe.ids, &self.recipe.view);
         let closed = closing::close(&mut charge.task, outcome, "", None, ids, view);
-        let writes = Writes::new()
-            .under_lease(&charge.task.id, &charge.lease)
-            .and(closed.writes);
+        let writes = Writes::new().under_lease(&charge.task.id, &charge.lease).and(closed.writes);
         let ended = Ended {
             ending: end.ending,
             tasks: vec![(charge.task.clone(), closed.follow_up.map(Box::new))],
@@ -297,10 +281,7 @@ impl Team {
         };
         let channel = source.channel.clone();
         task.acked = true;
-        let writes = Writes::new()
-            .under_lease(&task.id, lease)
-            .task(task)
-            .frame(&channel, frame);
+        let writes = Writes::new().under_lease(&task.id, lease).task(task).frame(&channel, frame);
         let committed = self.recipe.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(|result, team, _| {
             if let Ok(frames) = result {
@@ -331,11 +312,7 @@ impl Team {
         let ack = closing::ack(task, message, running.gate.words(words), 0);
         task.acked = true;
         running.acking = true;
-        let frame = Frame {
-            topic: source.topic.clone(),
-            ts: now,
-            body: Body::Ack(ack),
-        };
+        let frame = Frame { topic: source.topic.clone(), ts: now, body: Body::Ack(ack) };
         writes.task(task).frame(&source.channel, frame)
     }
 
@@ -363,11 +340,8 @@ impl Team {
         for mut progress in frames {
             progress.task_id = Some(task.id.clone());
             progress.message_id = Some(message.clone());
-            let frame = Frame {
-                topic: source.topic.clone(),
-                ts: now,
-                body: Body::Progress(progress),
-            };
+            let frame =
+                Frame { topic: source.topic.clone(), ts: now, body: Body::Progress(progress) };
             writes = writes.frame(&source.channel, frame);
         }
         writes
@@ -390,9 +364,7 @@ impl Team {
             return writes;
         };
         running.recording = facts.len() as u64;
-        let ends = facts
-            .iter()
-            .any(|fact| matches!(fact, Fact::TurnEnd { .. }));
+        let ends = facts.iter().any(|fact| matches!(fact, Fact::TurnEnd { .. }));
         running.settling = facts.iter().filter_map(result_of).collect();
         let mut events: Vec<HistoryEvent> = (memory.next_seq..)
             .zip(facts)
@@ -434,9 +406,7 @@ impl Team {
                 }
             }
         }
-        writes
-            .seen(&task.lane, task.generation, seen)
-            .events(&task.lane, task.generation, &events)
+        writes.seen(&task.lane, task.generation, seen).events(&task.lane, task.generation, &events)
     }
 
     pub(super) fn commit(
@@ -540,11 +510,7 @@ impl Team {
                 self.recipe.channel.do_send(Deliver { frames });
                 self.rest(topic, ctx);
                 self.return_joined(joined);
-                self.queue.do_send(Return {
-                    task,
-                    after: Some(pause),
-                    uncounted: false,
-                });
+                self.queue.do_send(Return { task, after: Some(pause), uncounted: false });
             }
         }
     }
@@ -567,9 +533,8 @@ impl Team {
         mut frames: Vec<Numbered>,
         ctx: &mut Context<Self>,
     ) {
-        let begins_with_ack = frames
-            .first()
-            .is_some_and(|first| matches!(first.frame.body, Body::Ack(_)));
+        let begins_with_ack =
+            frames.first().is_some_and(|first| matches!(first.frame.body, Body::Ack(_)));
         if begins_with_ack {
             let rest = frames.split_off(1);
             self.recipe.channel.do_send(Deliver { frames });
@@ -633,30 +598,15 @@ pub(super) fn awaited(task: &Task) -> Option<(&Source, &MessageId)> {
 /// The model call that an event tells of.
 fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a Usage)> {
     match &event.fact {
-        Fact::Meta(Meta::Usage {
-            profile,
-            model,
-            usage,
-            ..
-        }) => {
-            let caller = Caller {
-                team: team.clone(),
-                profile: profile.clone(),
-                model: model.clone(),
-            };
+        Fact::Meta(Meta::Usage { profile, model, usage, .. }) => {
+            let caller =
+                Caller { team: team.clone(), profile: profile.clone(), model: model.clone() };
             Some((caller, usage))
         }
         Fact::Meta(Meta::Compaction(compaction)) => {
-            let Paid {
-                profile,
-                model,
-                usage,
-            } = compaction.paid.as_ref()?;
-            let caller = Caller {
-                team: team.clone(),
-                profile: profile.clone(),
-                model: model.clone(),
-            };
+            let Paid { profile, model, usage } = compaction.paid.as_ref()?;
+            let caller =
+                Caller { team: team.clone(), profile: profile.clone(), model: model.clone() };
             Some((caller, usage))
         }
         _ => None,
@@ -665,16 +615,8 @@ fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a U
 
 /// The line of the audit for a call that an event tells the end of.
 fn call_audit(running: &Running, event: &HistoryEvent) -> Option<Audit> {
-    let Fact::ToolResult {
-        id,
-        name,
-        content,
-        fault,
-        duration_ms,
-        rule,
-        approved,
-        ..
-    } = &event.fact
+    let Fact::ToolResult { id, name, content, fault, duration_ms, rule, approved, .. } =
+        &event.fact
     else {
         return None;
     };

@@ -210,10 +210,7 @@ pub(super) fn mismatch(
         None => Err(NotPermitted::DigestMismatch),
     };
     let why = covered.err()?;
-    Some(ToolReply::failed(
-        ToolFault::ApprovalDenied,
-        why.to_string(),
-    ))
+    Some(ToolReply::failed(ToolFault::ApprovalDenied, why.to_string()))
 }
 
 /// What a held call would do now.
@@ -231,11 +228,5 @@ fn intended<'a>(
         Some(Verdict::Ask(asking)) => (&asking.cwd, &asking.secrets),
         _ => (&approval.cwd, &approval.secrets),
     };
-    Some(Intended {
-        team: &caller.team,
-        tool: &call.name,
-        arguments,
-        cwd: cwd.as_deref(),
-        secrets,
-    })
+    Some(Intended { team: &caller.team, tool: &call.name, arguments, cwd: cwd.as_deref(), secrets })
 }

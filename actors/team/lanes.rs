@@ -215,16 +215,12 @@ impl Running {
 
     /// Looks again at a call that was decided on.
     pub(super) fn recheck(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
-        self.brief
-            .tools
-            .recheck(call, &self.caller, self.turn.label())
+        self.brief.tools.recheck(call, &self.caller, self.turn.label())
     }
 
     /// Looks at a call on behalf of the turn.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
-        self.brief
-            .tools
-            .check(call, &self.caller, self.turn.label())
+        self.brief.tools.check(call, &self.caller, self.turn.label())
     }
 
     /// Whose work it is, for the log of what runs elsewhere: a panic there has nothing else to go by.
@@ -290,9 +286,7 @@ impl Lanes {
     }
 
     pub(super) fn are_idle(&self) -> bool {
-        self.lanes
-            .values()
-            .all(|lane| matches!(lane.work, Work::Idle))
+        self.lanes.values().all(|lane| matches!(lane.work, Work::Idle))
     }
 
     pub(super) fn topics(&self) -> Vec<Option<TopicId>> {
@@ -303,8 +297,7 @@ impl Lanes {
     pub(super) fn rest(&mut self, topic: &Option<TopicId>) {
         self.get(topic).work = Work::Idle;
         if self.lanes.len() > KEPT_LANES {
-            self.lanes
-                .retain(|_, lane| !matches!(lane.work, Work::Idle));
+            self.lanes.retain(|_, lane| !matches!(lane.work, Work::Idle));
         }
     }
 }

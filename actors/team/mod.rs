@@ -257,11 +257,7 @@ impl Team {
     fn stop(&mut self, topic: &Option<TopicId>, stop: Stop, ctx: &mut Context<Self>) {
         match &mut self.lanes.get(topic).work {
             Work::Idle => {}
-            Work::Preparing {
-                charge,
-                stop: wanted,
-                ..
-            } => {
+            Work::Preparing { charge, stop: wanted, .. } => {
                 *wanted = Some(stop);
                 let (topic, turn) = (topic.clone(), charge.turn.clone());
                 ctx.run_later(self.recipe.grace, move |team, ctx| {
@@ -433,10 +429,8 @@ impl Handler<Leased> for Team {
         self.leases += 1;
         self.idle_since = Instant::now();
         let topic = leased.task.lane.topic.clone();
-        self.queue.do_send(queue::Taken {
-            task: leased.task.id.clone(),
-            lease: leased.lease.clone(),
-        });
+        self.queue
+            .do_send(queue::Taken { task: leased.task.id.clone(), lease: leased.lease.clone() });
         if self.lanes.holds(&topic, &leased.lease) {
             return;
         }
@@ -444,11 +438,7 @@ impl Handler<Leased> for Team {
             return self.join(&topic, leased, ctx);
         }
         if self.retiring || !matches!(self.lanes.get(&topic).work, Work::Idle) {
-            self.queue.do_send(queue::Return {
-                task: leased.task,
-                after: None,
-                uncounted: true,
-            });
+            self.queue.do_send(queue::Return { task: leased.task, after: None, uncounted: true });
             return;
         }
         self.prepare(&topic, leased, ctx);
@@ -489,11 +479,7 @@ impl Handler<queue::Stop> for Team {
         let wanted = |of: &Task| task.as_ref().is_none_or(|task| of.id == *task);
         let meant = match &mut self.lanes.get(&lane.topic).work {
             Work::Idle => false,
-            Work::Preparing {
-                charge,
-                reason: kept,
-                ..
-            } => {
+            Work::Preparing { charge, reason: kept, .. } => {
                 let meant = wanted(&charge.task);
                 if meant {
                     *kept = reason;
@@ -551,11 +537,7 @@ impl Handler<Ping> for Team {
     type Result = ();
 
     fn handle(&mut self, Ping { place, answer }: Ping, _: &mut Self::Context) {
-        answer.do_send(Answered {
-            team: self.name.clone(),
-            incarnation: self.incarnation,
-            place,
-        });
+        answer.do_send(Answered { team: self.name.clone(), incarnation: self.incarnation, place });
     }
 }
 

@@ -44,11 +44,7 @@ impl Team {
         let day = self.recipe.days.day_of(now);
         let estimate = running.estimate();
         let tasks = running.tasks_above();
-        match self
-            .recipe
-            .ledger
-            .reserve(&running.brief.budget, &tasks, estimate, day)
-        {
+        match self.recipe.ledger.reserve(&running.brief.budget, &tasks, estimate, day) {
             Ok(reservation) => {
                 running.reserved = Some(reservation);
                 true
@@ -75,22 +71,12 @@ impl Team {
         let Some(running) = self.lanes.running(topic, turn) else {
             return;
         };
-        let Paid {
-            profile,
-            model,
-            usage,
-        } = lost;
+        let Paid { profile, model, usage } = lost;
         self.recipe.meter.model_called(&self.name, &profile, &usage);
         running.lost += usage;
         running.turn.spend(usage);
-        let fact = Fact::Meta(Meta::Spent {
-            profile,
-            model,
-            usage,
-        });
-        running
-            .wants
-            .push_front(Want::Record(vec![fact], Vec::new()));
+        let fact = Fact::Meta(Meta::Spent { profile, model, usage });
+        running.wants.push_front(Want::Record(vec![fact], Vec::new()));
     }
 
     /// A call that had begun to answer is cut off: what it cost can only be estimated.

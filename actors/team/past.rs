@@ -95,10 +95,7 @@ fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> O
     let mut told: Vec<Told> = Vec::new();
     // The turn and step of the last message, if the model wrote it; else the turn alone.
     let mut place = None;
-    for HistoryEvent {
-        seq, turn, fact, ..
-    } in events
-    {
+    for HistoryEvent { seq, turn, fact, .. } in events {
         let step = fact.step();
         let (label, message) = match fact {
             Fact::User { text, label, .. } => (label, Message::User(text)),
@@ -111,20 +108,8 @@ fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> O
                 let block = Block::Call(ToolCall { id, name, args });
                 (Label::Trusted, Message::Assistant(vec![block]))
             }
-            Fact::ToolResult {
-                id,
-                name,
-                content,
-                fault,
-                taints,
-                ..
-            } => {
-                let output = ToolOutput {
-                    id,
-                    name,
-                    content,
-                    fault,
-                };
+            Fact::ToolResult { id, name, content, fault, taints, .. } => {
+                let output = ToolOutput { id, name, content, fault };
                 let label = match taints {
                     true => Label::Untrusted,
                     false => Label::Trusted,
@@ -137,29 +122,19 @@ fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> O
         let goes_on = place == here;
         place = here;
         match (told.last_mut(), message) {
+            (Some(Told { message: Message::Assistant(blocks), .. }), Message::Assistant(more))
+                if goes_on =>
+            {
+                blocks.extend(more)
+            }
             (
-                Some(Told {
-                    message: Message::Assistant(blocks),
-                    ..
-                }),
-                Message::Assistant(more),
-            ) if goes_on => blocks.extend(more),
-            (
-                Some(Told {
-                    message: Message::ToolResults(results),
-                    label: worst,
-                    ..
-                }),
+                Some(Told { message: Message::ToolResults(results), label: worst, .. }),
                 Message::ToolResults(more),
             ) if goes_on => {
                 results.extend(more);
                 *worst = label.max(*worst);
             }
-            (_, message) => told.push(Told {
-                seq,
-                label,
-                message,
-            }),
+            (_, message) => told.push(Told { seq, label, message }),
         }
     }
     let mut cut = told.len().checked_sub(KEPT).filter(|cut| *cut > 0)?;
@@ -222,10 +197,7 @@ mod tests {
     }
 
     fn text(number: usize) -> Fact {
-        Fact::AssistantText {
-            text: format!("answer {number}"),
-            step: 1,
-        }
+        Fact::AssistantText { text: format!("answer {number}"), step: 1 }
     }
 
     fn call() -> [Fact; 2] {

@@ -59,11 +59,7 @@ struct Unprepared {
 
 impl Unprepared {
     fn new(code: Code, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            assignment: None,
-        }
+        Self { code, message: message.into(), assignment: None }
     }
 }
 
@@ -80,9 +76,7 @@ impl Team {
         leased: Leased,
         ctx: &mut Context<Self>,
     ) {
-        let Leased {
-            task, lease, inbox, ..
-        } = leased;
+        let Leased { task, lease, inbox, .. } = leased;
         let lane = self.lanes.get(topic);
         let charge = Charge {
             task: task.clone(),
@@ -91,11 +85,7 @@ impl Team {
             began: Instant::now(),
         };
         let id = charge.turn.clone();
-        lane.work = Work::Preparing {
-            charge: Box::new(charge),
-            stop: None,
-            reason: None,
-        };
+        lane.work = Work::Preparing { charge: Box::new(charge), stop: None, reason: None };
         let now = self.recipe.clock.now();
         let label = task.label;
         let is_known = lane.memory.is_some();
@@ -128,9 +118,7 @@ impl Team {
             };
             let journal = if task.redelivered {
                 let task = task.clone();
-                store
-                    .read(move |storage| journal::unfinished_turn(storage, &task))
-                    .await?
+                store.read(move |storage| journal::unfinished_turn(storage, &task)).await?
             } else {
                 Vec::new()
             };
@@ -176,10 +164,7 @@ impl Team {
                 inner: task.kind == Kind::Agent,
                 reports: task.kind == Kind::Trigger,
             };
-            let assignment = Assignment {
-                conversation,
-                ..same.clone()
-            };
+            let assignment = Assignment { conversation, ..same.clone() };
             // On a task of its own: a panic in there ends this turn, not the team.
             let brief = actix::spawn(async move { briefing.brief(assignment).await });
             let _stopped_on_drop = Call::of(&brief);
@@ -239,22 +224,16 @@ impl Team {
     ) {
         let lane = self.lanes.get(topic);
         let (charge, stop, reason) = match std::mem::take(&mut lane.work) {
-            Work::Preparing {
-                charge,
-                stop,
-                reason,
-            } if charge.turn == *id => (*charge, stop, reason),
+            Work::Preparing { charge, stop, reason } if charge.turn == *id => {
+                (*charge, stop, reason)
+            }
             other => {
                 lane.work = other;
                 return;
             }
         };
         if self.retiring {
-            self.queue.do_send(Return {
-                task: charge.task,
-                after: None,
-                uncounted: true,
-            });
+            self.queue.do_send(Return { task: charge.task, after: None, uncounted: true });
             return;
         }
         match result {
@@ -262,13 +241,7 @@ impl Team {
                 if let Some(memory) = prepared.memory.take() {
                     lane.memory = Some(memory);
                 }
-                self.begin(
-                    topic,
-                    charge,
-                    prepared,
-                    stop.map(|stop| (stop, reason)),
-                    ctx,
-                );
+                self.begin(topic, charge, prepared, stop.map(|stop| (stop, reason)), ctx);
             }
             // Whoever stopped it does not care what was in its way.
             Err(_) if stop == Some(Stop::Cancelled) => {
@@ -293,22 +266,14 @@ impl Team {
         unprepared: Unprepared,
         ctx: &mut Context<Self>,
     ) {
-        let Unprepared {
-            code,
-            message,
-            assignment,
-        } = unprepared;
+        let Unprepared { code, message, assignment } = unprepared;
         let reason = WaitReason::Config;
         let of_settings = matches!(code, Code::ConfigError | Code::NoProvider);
         if of_settings && !charge.task.kind.is_awaited() {
             tracing::warn!(team = %self.name, task = %charge.task.id, message, "turn waits for settings");
             self.rest(topic, ctx);
             let deadline = charge.task.deadline_at;
-            let wait = Wait {
-                reason,
-                note: message,
-                until: None,
-            };
+            let wait = Wait { reason, note: message, until: None };
             let task = charge.task;
             self.queue.do_send(Park { task, wait });
             if let Some(assignment) = assignment {
@@ -325,19 +290,11 @@ impl Team {
                 format!("{message}. It is tried again in {seconds} s."),
             );
             self.rest(topic, ctx);
-            self.queue.do_send(Return {
-                task: charge.task,
-                after: Some(pause),
-                uncounted: false,
-            });
+            self.queue.do_send(Return { task: charge.task, after: Some(pause), uncounted: false });
             return;
         }
         if of_settings {
-            self.queue.do_send(Hindered {
-                team: self.name.clone(),
-                reason,
-                note: message.clone(),
-            });
+            self.queue.do_send(Hindered { team: self.name.clone(), reason, note: message.clone() });
         }
         let end = End {
             ending: match code.is_transient() {
@@ -363,11 +320,7 @@ impl Team {
         match std::mem::take(&mut lane.work) {
             Work::Preparing { charge, .. } if charge.turn == *turn => {
                 self.rest(topic, ctx);
-                self.queue.do_send(Return {
-                    task: charge.task,
-                    after: None,
-                    uncounted: true,
-                });
+                self.queue.do_send(Return { task: charge.task, after: None, uncounted: true });
             }
             other => lane.work = other,
         }
@@ -383,15 +336,7 @@ impl Team {
     ) {
         let (stop, stop_reason) = stop.unzip();
         let now = self.recipe.clock.now();
-        let Prepared {
-            journal,
-            inbox,
-            others,
-            approvals,
-            brief,
-            past,
-            ..
-        } = prepared;
+        let Prepared { journal, inbox, others, approvals, brief, past, .. } = prepared;
         // A turn that goes on keeps its name.
         if let Some(first) = journal.first() {
             charge.turn = first.turn.clone();
@@ -405,12 +350,9 @@ impl Team {
         let until_deadline = task.deadline_at.since(now).min(limit);
         let ack_due = Instant::now() + (task.created_at + ACK_AFTER).since(now);
         let cancel = CancellationToken::new();
-        let mut turn = Turn::new(
-            id.clone(),
-            task.clone(),
-            task.options.max_steps.unwrap_or(brief.max_steps),
-        )
-        .within(brief.room, self.overhead(&brief));
+        let mut turn =
+            Turn::new(id.clone(), task.clone(), task.options.max_steps.unwrap_or(brief.max_steps))
+                .within(brief.room, self.overhead(&brief));
         let start = turn_start(task, &brief);
         let tools = brief.tools.clone();
         let caller = Arc::new(Caller::of(task));
@@ -444,10 +386,7 @@ impl Team {
             )
         };
         let task = &charge.task;
-        let awaits_ack = task
-            .source
-            .as_ref()
-            .is_some_and(|source| source.message.is_some());
+        let awaits_ack = task.source.as_ref().is_some_and(|source| source.message.is_some());
         let mut running = Running {
             gate: Gate::new(task.acked || !awaits_ack),
             charge,
@@ -491,9 +430,7 @@ impl Team {
             requested: false,
             steps: Vec::new(),
         };
-        journal
-            .into_iter()
-            .for_each(|mut event| running.place(&mut event));
+        journal.into_iter().for_each(|mut event| running.place(&mut event));
         self.lanes.get(topic).work = Work::Running(Box::new(running));
         self.arm_watch(topic, &id, ctx);
         match stop {
@@ -519,11 +456,7 @@ impl Team {
                 self.expect_ack_of(&task, topic, &turn, ctx);
                 self.hear(topic, &turn, Input::Steered(Box::new(task)), ctx);
             }
-            _ => self.queue.do_send(Return {
-                task,
-                after: None,
-                uncounted: true,
-            }),
+            _ => self.queue.do_send(Return { task, after: None, uncounted: true }),
         }
     }
 }

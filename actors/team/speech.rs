@@ -93,9 +93,7 @@ impl Team {
             // Whoever was told that it waits is not told of each try.
             let quiet = running.turn.has_waited() && !note.reset;
             let notes = if quiet { Vec::new() } else { vec![note] };
-            running
-                .wants
-                .push_back(Want::Record(vec![Fact::Meta(meta)], notes));
+            running.wants.push_back(Want::Record(vec![Fact::Meta(meta)], notes));
             self.perform(topic, turn, ctx);
         }
     }
@@ -211,11 +209,7 @@ impl Team {
         };
         self.recipe.channel.do_send(Tell {
             channel: source.channel.clone(),
-            frame: Frame {
-                topic: source.topic.clone(),
-                ts: now,
-                body: Body::Progress(progress),
-            },
+            frame: Frame { topic: source.topic.clone(), ts: now, body: Body::Progress(progress) },
         });
     }
 }

@@ -54,11 +54,7 @@ impl Team {
         let events = Arc::new(move |event| {
             // Only what it costs: its words are for the model alone.
             if matches!(event, EngineEvent::Spent(_)) {
-                address.do_send(Spoke {
-                    topic: spoke.0.clone(),
-                    turn: spoke.1.clone(),
-                    event,
-                });
+                address.do_send(Spoke { topic: spoke.0.clone(), turn: spoke.1.clone(), event });
             }
         });
         // The turn is not to count as stalled meanwhile.
@@ -102,11 +98,7 @@ impl Team {
                 });
                 let text: Vec<&str> = text.collect();
                 let text = text.join("\n");
-                let paid = Paid {
-                    profile: reply.profile,
-                    model: reply.model,
-                    usage: reply.usage,
-                };
+                let paid = Paid { profile: reply.profile, model: reply.model, usage: reply.usage };
                 let meter = &self.recipe.meter;
                 meter.model_called(&self.name, &paid.profile, &paid.usage);
                 Input::Summarised(Some(text), Some(paid))

@@ -120,10 +120,7 @@ pub enum Want {
 impl Want {
     /// It begins something that runs.
     pub fn begins(&self) -> bool {
-        matches!(
-            self,
-            Self::CallModel | Self::Summarise(_) | Self::CallTool { .. }
-        )
+        matches!(self, Self::CallModel | Self::Summarise(_) | Self::CallTool { .. })
     }
 
     /// An end that waits for its tools takes in what one of them said when it was stopped.
@@ -243,20 +240,12 @@ impl Turn {
     /// The same for a model that reads so many tokens at once. What it reads besides the conversation has
     /// so many characters.
     pub fn within(self, room: u64, overhead: usize) -> Self {
-        Self {
-            conversation: Conversation::new(self.task.body.clone(), room, overhead),
-            ..self
-        }
+        Self { conversation: Conversation::new(self.task.body.clone(), room, overhead), ..self }
     }
 
     /// Begins: `start` is the fact that opens the turn.
     pub fn begin(&mut self, start: Fact, inbox: &Shown) -> Vec<Want> {
-        let origin = match self
-            .task
-            .source
-            .as_ref()
-            .and_then(|source| source.message.as_ref())
-        {
+        let origin = match self.task.source.as_ref().and_then(|source| source.message.as_ref()) {
             Some(_) => Origin::Person,
             None => Origin::Task,
         };
@@ -348,11 +337,7 @@ impl Turn {
         self.calls
             .iter()
             .filter(|slot| slot.state == CallState::Running)
-            .map(|slot| {
-                slot.checked
-                    .as_ref()
-                    .map_or(Duration::ZERO, |checked| checked.limit)
-            })
+            .map(|slot| slot.checked.as_ref().map_or(Duration::ZERO, |checked| checked.limit))
             .max()
     }
 
@@ -404,10 +389,7 @@ impl Turn {
             let joined = std::mem::take(&mut self.steered);
             let worst = joined.iter().map(|task| task.label).max();
             self.label = self.label.max(worst.unwrap_or_default());
-            let facts = joined
-                .iter()
-                .map(|task| user(task, Origin::Steer))
-                .collect();
+            let facts = joined.iter().map(|task| user(task, Origin::Steer)).collect();
             for task in joined {
                 self.conversation.push(Message::User(task.body), self.step);
             }

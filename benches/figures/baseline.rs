@@ -38,16 +38,11 @@ pub(crate) fn serve() {
             let client = client.clone();
             let connect = move |request: HttpRequest, payload: web::Payload| {
                 let url = format!("http://{address}/model");
-                let echo = Echo {
-                    client: client.clone(),
-                    url,
-                };
+                let echo = Echo { client: client.clone(), url };
                 async move { ws::start(echo, &request, payload) }
             };
             let model = |body: String| async move { HttpResponse::Ok().body(body) };
-            App::new()
-                .route("/ws", web::get().to(connect))
-                .route("/model", web::post().to(model))
+            App::new().route("/ws", web::get().to(connect)).route("/model", web::post().to(model))
         });
         println!("http://{address}");
         let server = server.workers(1).listen(listener).expect("it listens");

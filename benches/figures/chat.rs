@@ -37,18 +37,8 @@ pub(crate) fn measure(report: &mut Report) {
         let url = process::address(home, &process);
         (process, url, process::token(home))
     });
-    report.figure(
-        "chat: CPU of echo and one HTTP request",
-        micros(baseline),
-        "µs",
-        Bound::None,
-    );
-    report.figure(
-        "chat: CPU of a durable turn",
-        micros(service),
-        "µs",
-        Bound::None,
-    );
+    report.figure("chat: CPU of echo and one HTTP request", micros(baseline), "µs", Bound::None);
+    report.figure("chat: CPU of a durable turn", micros(service), "µs", Bound::None);
     report.figure("chat: durable turns", rate, "/s", Bound::None);
     report.figure(
         "chat: CPU of a durable turn / echo and one HTTP request",
@@ -105,8 +95,7 @@ impl Talk {
     /// Says something and waits for the end of it. An echo is its own end.
     pub(crate) async fn ask(&mut self, content: &str) {
         self.send(content).await;
-        self.until(|frame| frame["type"].is_null() || frame["type"] == "response")
-            .await;
+        self.until(|frame| frame["type"].is_null() || frame["type"] == "response").await;
     }
 
     /// Gives work away and waits until the message has its end and the work is told of.

@@ -16,13 +16,7 @@ const WARM_UP: usize = 50;
 /// 10,000 pieces of work between 50 teams, while the process dies again and again. About a hundred
 /// pieces end between two kills and forty are under way, so none meets the three that would end it
 /// as `dead`.
-const LONG: Load = Load {
-    teams: 50,
-    clients: 20,
-    messages: 250,
-    each: 2,
-    kills: 100,
-};
+const LONG: Load = Load { teams: 50, clients: 20, messages: 250, each: 2, kills: 100 };
 
 pub(crate) fn measure(report: &mut Report) {
     latency(report);
@@ -49,8 +43,7 @@ fn latency(report: &mut Report) {
         // In turns, so that whatever else the machine does hits both alike.
         for round in 0..WARM_UP + ROUNDS {
             let began = Instant::now();
-            talk.delegate(&format!("delegate worker: #reply done {round}"))
-                .await;
+            talk.delegate(&format!("delegate worker: #reply done {round}")).await;
             let one = began.elapsed();
             let began = Instant::now();
             talk.ask(&format!("hello, number {round}")).await;
@@ -62,18 +55,8 @@ fn latency(report: &mut Report) {
         }
         (p99(delegated), p99(twice))
     });
-    report.figure(
-        "delegate: message to notification, p99",
-        millis(delegated),
-        "ms",
-        Bound::None,
-    );
-    report.figure(
-        "delegate: two chat turns, p99",
-        millis(twice),
-        "ms",
-        Bound::None,
-    );
+    report.figure("delegate: message to notification, p99", millis(delegated), "ms", Bound::None);
+    report.figure("delegate: two chat turns, p99", millis(twice), "ms", Bound::None);
     report.figure(
         "delegate: message to notification / two chat turns, p99",
         delegated.as_secs_f64() / twice.as_secs_f64(),

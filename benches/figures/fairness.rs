@@ -33,10 +33,8 @@ pub(crate) fn measure(report: &mut Report) {
         let process = Process::serve(home);
         let url = process::address(home, &process);
         let operator = process::token(home);
-        let (loud, quiet) = (
-            token(&url, &operator, "loud").await,
-            token(&url, &operator, "quiet").await,
-        );
+        let (loud, quiet) =
+            (token(&url, &operator, "loud").await, token(&url, &operator, "quiet").await);
         let mut one = Talk::connect(&url, &quiet).await;
         // Opens its topic.
         one.ask(TURN).await;
@@ -49,12 +47,7 @@ pub(crate) fn measure(report: &mut Report) {
         let beside = median(&mut one).await;
         (alone, beside)
     });
-    report.figure(
-        "fairness: a message alone",
-        millis(alone),
-        "ms",
-        Bound::None,
-    );
+    report.figure("fairness: a message alone", millis(alone), "ms", Bound::None);
     report.figure(
         "fairness: the same beside 300 topics × 20 messages of another",
         millis(beside),

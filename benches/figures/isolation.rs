@@ -21,10 +21,7 @@ pub(crate) fn measure(report: &mut Report) {
                 "data/config/channels.yaml",
                 "ws: {enabled: true}\nlimits: {rate: {ws: {per_minute: 0, burst: 1}}}\n",
             )
-            .with_file(
-                "data/config/config.yaml",
-                "runtime: {max_running_turns: 4}\n",
-            )
+            .with_file("data/config/config.yaml", "runtime: {max_running_turns: 4}\n")
             .started()
             .await;
         service.make_team("flood", "is busy").await;

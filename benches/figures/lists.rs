@@ -95,13 +95,7 @@ fn share(home: &Path, path: &str) -> f64 {
     let service = Process::serve(home);
     let address = process::address(home, &service);
     let token = process::token(home);
-    let ask = |query: &str| {
-        get(
-            &address,
-            &token,
-            &format!("/api/v1/{path}&limit=200{query}"),
-        )
-    };
+    let ask = |query: &str| get(&address, &token, &format!("/api/v1/{path}&limit=200{query}"));
     // What serving costs at all, and what the store keeps in its cache once all of it was read, which
     // is at most 32 MB.
     let backup = home.join("all.backup");
@@ -114,10 +108,7 @@ fn share(home: &Path, path: &str) -> f64 {
         let answer = ask(&cursor);
         size = size.max(answer.len());
         let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
-        cursor = match (
-            answer["next_cursor"].as_str(),
-            answer["prev_before"].as_u64(),
-        ) {
+        cursor = match (answer["next_cursor"].as_str(), answer["prev_before"].as_u64()) {
             (Some(next), _) => format!("&cursor={next}"),
             (None, Some(before)) => format!("&before={before}"),
             (None, None) => panic!("{path} ends early"),
@@ -143,10 +134,7 @@ fn get(address: &str, token: &str, path: &str) -> String {
 }
 
 fn lane(topic: Option<String>) -> Lane {
-    Lane {
-        team: "main".into(),
-        topic: topic.map(Into::into),
-    }
+    Lane { team: "main".into(), topic: topic.map(Into::into) }
 }
 
 fn task(_: usize, ids: &Ids) -> Writes {
@@ -213,10 +201,7 @@ fn happened(seq: u64, text: &str) -> HistoryEvent {
         timestamp: WallClock.now(),
         fact: match text {
             "" => Fact::Meta(Meta::Reset),
-            text => Fact::AssistantText {
-                text: text.to_owned(),
-                step: 1,
-            },
+            text => Fact::AssistantText { text: text.to_owned(), step: 1 },
         },
         redacted: false,
     }
@@ -235,10 +220,7 @@ fn event(number: usize, _: &Ids) -> Writes {
         ..happened((turn * 21 + seq) as u64 + 1, text)
     };
     let answer = happened(place + 1, &"They are fine. ".repeat(20));
-    let start = HistoryEvent {
-        fact: begun(),
-        ..happened(0, "")
-    };
+    let start = HistoryEvent { fact: begun(), ..happened(0, "") };
     let events = match place {
         0 => vec![start, answer],
         _ => vec![answer],
@@ -263,34 +245,15 @@ fn begun() -> Fact {
 }
 
 fn trigger(number: usize, ids: &Ids) -> Writes {
-    let config = Config::Keyword(Listen {
-        pattern: "invoice".to_owned(),
-        ..Listen::default()
-    });
-    let (name, task) = (
-        format!("invoice-{number}"),
-        "Look at the invoice. ".repeat(10),
-    );
+    let config = Config::Keyword(Listen { pattern: "invoice".to_owned(), ..Listen::default() });
+    let (name, task) = (format!("invoice-{number}"), "Look at the invoice. ".repeat(10));
     let definition = Definition::new(&name, config, &task);
     let (id, team) = (ids.trigger(), TeamKey::first("main"));
-    Writes::new().trigger(&Trigger::new(
-        id,
-        team,
-        definition,
-        "operator",
-        WallClock.now(),
-    ))
+    Writes::new().trigger(&Trigger::new(id, team, definition, "operator", WallClock.now()))
 }
 
 fn usage(number: usize, ids: &Ids) -> Writes {
-    let day = Day {
-        number: 20_261_115,
-        ends_at: WallClock.now(),
-    };
-    let tally = Tally {
-        requests: 1,
-        usd: number as f64,
-        ..Tally::default()
-    };
+    let day = Day { number: 20_261_115, ends_at: WallClock.now() };
+    let tally = Tally { requests: 1, usd: number as f64, ..Tally::default() };
     Writes::new().task_calls(day, &ids.task(), &tally)
 }

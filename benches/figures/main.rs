@@ -47,14 +47,9 @@ type Section = fn(&mut Report);
 
 fn main() {
     // Cargo adds flags of its own; what has no dash names a section.
-    let wanted: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|argument| !argument.starts_with('-'))
-        .collect();
-    if wanted
-        .first()
-        .is_some_and(|first| first == baseline::ARGUMENT)
-    {
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    if wanted.first().is_some_and(|first| first == baseline::ARGUMENT) {
         return baseline::serve();
     }
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {

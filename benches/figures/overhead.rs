@@ -28,12 +28,7 @@ pub(crate) fn measure(report: &mut Report) {
     let mut took = actix::System::new().block_on(talk());
     took.sort_unstable();
     let at = |share: f64| took[((took.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    report.figure(
-        "overhead: frame sent → model request received, p50",
-        at(0.5),
-        "ms",
-        Bound::None,
-    );
+    report.figure("overhead: frame sent → model request received, p50", at(0.5), "ms", Bound::None);
     report.figure(
         "overhead: frame sent → model request received, p99",
         at(0.99),
@@ -92,19 +87,13 @@ fn serve_model(arrivals: Arrivals) -> String {
         let arrivals = arrivals.clone();
         let answer = move |body: web::Json<Value>| {
             let now = Instant::now();
-            let last = body["messages"]
-                .as_array()
-                .and_then(|messages| messages.last());
+            let last = body["messages"].as_array().and_then(|messages| messages.last());
             let content = last.and_then(|message| message["content"].as_str());
             if let Some(content) = content {
                 let mut arrivals = arrivals.lock().expect("a lock");
                 arrivals.insert(content.to_owned(), now);
             }
-            async {
-                HttpResponse::Ok()
-                    .content_type("text/event-stream")
-                    .body(ANSWER)
-            }
+            async { HttpResponse::Ok().content_type("text/event-stream").body(ANSWER) }
         };
         App::new().route("/v1/chat/completions", web::post().to(answer))
     });

@@ -43,25 +43,17 @@ impl Process {
         use std::io::BufRead;
         let output = self.0.stdout.take().expect("a pipe");
         let mut line = String::new();
-        std::io::BufReader::new(output)
-            .read_line(&mut line)
-            .expect("a line");
+        std::io::BufReader::new(output).read_line(&mut line).expect("a line");
         line.trim().to_owned()
     }
 
     /// User and system time so far.
     pub(crate) fn cpu(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("stat");
-        let fields: Vec<&str> = stat
-            .rsplit_once(')')
-            .expect("a name in parentheses")
-            .1
-            .split_whitespace()
-            .collect();
-        let ticks: u64 = fields[11..13]
-            .iter()
-            .map(|field| field.parse::<u64>().expect("ticks"))
-            .sum();
+        let fields: Vec<&str> =
+            stat.rsplit_once(')').expect("a name in parentheses").1.split_whitespace().collect();
+        let ticks: u64 =
+            fields[11..13].iter().map(|field| field.parse::<u64>().expect("ticks")).sum();
         Duration::from_millis(ticks * 10)
     }
 
@@ -109,11 +101,7 @@ pub(crate) fn binary() -> PathBuf {
 /// What a command prints that finds the service of a home.
 pub(crate) fn command(home: &Path, arguments: &[&str]) -> serde_json::Value {
     let mut command = Command::new(binary());
-    command
-        .arg("--home")
-        .arg(home)
-        .arg("--json")
-        .args(arguments);
+    command.arg("--home").arg(home).arg("--json").args(arguments);
     let done = command.stdin(Stdio::null()).output().expect("a command");
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{arguments:?}: {said}");
@@ -140,10 +128,7 @@ pub(crate) fn address(home: &Path, process: &Process) -> String {
 /// The operator's token of a home.
 pub(crate) fn token(home: &Path) -> String {
     let file = home.join("data/secrets/operator-token");
-    std::fs::read_to_string(file)
-        .expect("a token")
-        .trim()
-        .to_owned()
+    std::fs::read_to_string(file).expect("a token").trim().to_owned()
 }
 
 /// Writes a file below a home.

@@ -48,18 +48,8 @@ pub(crate) fn measure(report: &mut Report) {
         "/s",
         Bound::None,
     );
-    report.figure(
-        "queue: the same, one durable commit per step",
-        single,
-        "/s",
-        Bound::None,
-    );
-    report.figure(
-        "queue: commits of the whole run",
-        commits as f64,
-        "",
-        Bound::None,
-    );
+    report.figure("queue: the same, one durable commit per step", single, "/s", Bound::None);
+    report.figure("queue: commits of the whole run", commits as f64, "", Bound::None);
     report.figure(
         "queue: rate / rate of one durable commit per step",
         (PRODUCERS * CYCLES) as f64 / ours / single,
@@ -79,10 +69,7 @@ fn task(ids: &Ids, producer: usize) -> Task {
         acked: true,
         ..Task::new(
             ids.task(),
-            Lane {
-                team: "main".into(),
-                topic: Some(format!("t-{producer:016x}").into()),
-            },
+            Lane { team: "main".into(), topic: Some(format!("t-{producer:016x}").into()) },
             "What is the weather like today?".to_owned(),
             "operator".to_owned(),
             WallClock.now(),
@@ -118,9 +105,7 @@ impl Handler<Leased> for Worker {
     type Result = ();
 
     fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
-        let Leased {
-            mut task, lease, ..
-        } = leased;
+        let Leased { mut task, lease, .. } = leased;
         task.outcome = Some(outcome());
         task.lease = None;
         let writes = Writes::new().under_lease(&task.id, &lease).finished(&task);
@@ -208,10 +193,7 @@ fn open(folder: &std::path::Path) -> SledStorage {
 
 async fn through_the_queue() -> (Duration, Vec<Batch>) {
     let folder = tempfile::tempdir().expect("a folder");
-    let recorded = Arc::new(Recorded {
-        inner: open(folder.path()),
-        batches: Mutex::default(),
-    });
+    let recorded = Arc::new(Recorded { inner: open(folder.path()), batches: Mutex::default() });
     let store = Store::start(
         &Arbiter::new().handle(),
         recorded.clone(),
@@ -222,12 +204,7 @@ async fn through_the_queue() -> (Duration, Vec<Batch>) {
     let ids = Ids::new(Arc::new(Randomness));
     let channel = Channel::new(store.clone(), clock.clone(), ids.clone()).start();
     let waiting = Arc::new(Mutex::new(HashMap::new()));
-    let worker = Worker {
-        store: store.clone(),
-        queue: None,
-        waiting: waiting.clone(),
-    }
-    .start();
+    let worker = Worker { store: store.clone(), queue: None, waiting: waiting.clone() }.start();
     let listeners = Listeners {
         leased: worker.clone().recipient(),
         waiting: worker.clone().recipient(),
@@ -255,14 +232,8 @@ async fn through_the_queue() -> (Duration, Vec<Batch>) {
             for _ in 0..CYCLES {
                 let task = task(&ids, producer);
                 let (done, is_done) = oneshot::channel();
-                waiting
-                    .lock()
-                    .expect("a lock")
-                    .insert(task.id.clone(), done);
-                queue.do_send(Enqueue {
-                    task,
-                    writes: Writes::new(),
-                });
+                waiting.lock().expect("a lock").insert(task.id.clone(), done);
+                queue.do_send(Enqueue { task, writes: Writes::new() });
                 is_done.await.expect("it is done");
             }
         }
@@ -300,10 +271,7 @@ fn one_commit_per_step() -> f64 {
 /// The same batches with the same flushes and syncs, without anything around sled.
 fn bare_sled(batches: &[Batch]) -> (Duration, usize) {
     let folder = tempfile::tempdir().expect("a folder");
-    let database = sled::Config::new()
-        .path(folder.path())
-        .open()
-        .expect("sled");
+    let database = sled::Config::new().path(folder.path()).open().expect("sled");
     let data = std::fs::File::open(folder.path().join("db")).expect("its file");
     let began = Instant::now();
     for batch in batches {

@@ -21,11 +21,6 @@ pub(crate) fn measure(report: &mut Report) {
         Bound::AtMost(0.0),
     );
     let inside = race.inside as f64 * 100.0 / ROUNDS as f64;
-    report.figure(
-        "racer: reads that found the folder and not the link",
-        inside,
-        "%",
-        Bound::None,
-    );
+    report.figure("racer: reads that found the folder and not the link", inside, "%", Bound::None);
     report.figure("racer: one round", each, "us", Bound::None);
 }

@@ -23,12 +23,7 @@ impl Report {
     /// A figure with its bound. Also shown at once: a run takes a while.
     pub(crate) fn figure(&mut self, name: &str, measured: f64, unit: &'static str, bound: Bound) {
         eprintln!("{name}: {measured:.2} {unit}");
-        self.0.push(Line {
-            name: name.to_owned(),
-            measured,
-            bound,
-            unit,
-        });
+        self.0.push(Line { name: name.to_owned(), measured, bound, unit });
     }
 
     pub(crate) fn print(&self) {

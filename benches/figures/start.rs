@@ -60,34 +60,16 @@ pub(crate) fn measure(report: &mut Report) {
     ready(folder.path(), &service);
     std::thread::sleep(Duration::from_secs(2));
     let idle = service.memory() as f64 / 1e6;
-    report.figure(
-        "start: idle memory, 12 teams",
-        idle,
-        "MB",
-        Bound::AtMost(30.0),
-    );
+    report.figure("start: idle memory, 12 teams", idle, "MB", Bound::AtMost(30.0));
 
     // The same work is done in both, so that the rows it leaves in the store's cache cancel out.
     let few = worked_once(TEAMS);
     let many = worked_once(TEAMS + MORE_TEAMS);
     let each = (many as f64 - few as f64) / MORE_TEAMS as f64 / 1e3;
-    report.figure(
-        "start: each further idle team, after a turn",
-        each,
-        "kB",
-        Bound::AtMost(16.0),
-    );
+    report.figure("start: each further idle team, after a turn", each, "kB", Bound::AtMost(16.0));
 
-    let size = std::fs::metadata(process::binary())
-        .expect("the program")
-        .len() as f64
-        / 1e6;
-    report.figure(
-        "start: release binary, stripped",
-        size,
-        "MB",
-        Bound::AtMost(25.0),
-    );
+    let size = std::fs::metadata(process::binary()).expect("the program").len() as f64 / 1e6;
+    report.figure("start: release binary, stripped", size, "MB", Bound::AtMost(25.0));
 }
 
 fn add_teams(home: &Path, teams: usize) {
@@ -124,10 +106,7 @@ fn task(team: String, ids: &Ids, not_before: Option<Duration>) -> Task {
         acked: true,
         ..Task::new(
             ids.task(),
-            Lane {
-                team: team.into(),
-                topic: None,
-            },
+            Lane { team: team.into(), topic: None },
             "Say hello.".to_owned(),
             "operator".to_owned(),
             now,
@@ -176,10 +155,7 @@ pub(crate) fn serve(arguments: &[String]) {
     let teams: usize = arguments[1].parse().expect("a number");
     actix::System::new().block_on(async {
         let environment = Environment::fixed([]);
-        let flags = Flags {
-            home: Some(arguments[0].clone().into()),
-            ..Flags::default()
-        };
+        let flags = Flags { home: Some(arguments[0].clone().into()), ..Flags::default() };
         let service = Service::start(Options {
             home: Home::new(&flags, &environment).expect("a home"),
             environment,
@@ -195,10 +171,7 @@ pub(crate) fn serve(arguments: &[String]) {
         let tasks = TEAMS + MORE_TEAMS;
         for number in 0..tasks {
             let task = task(format!("team-{}", number % teams), &ids, None);
-            service.spine.queue.do_send(Enqueue {
-                task,
-                writes: Writes::new(),
-            });
+            service.spine.queue.do_send(Enqueue { task, writes: Writes::new() });
         }
         loop {
             let counts = service.spine.queue.send(Count).await.expect("counts");

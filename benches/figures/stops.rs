@@ -50,10 +50,7 @@ async fn revoked(service: &Service) -> (Vec<Duration>, Vec<Duration>) {
         let began = Instant::now();
         guest.ask("#reply Still welcome.").await;
         exchanges.push(began.elapsed());
-        let path = format!(
-            "/api/v1/tokens/{}",
-            made["data"]["id"].as_str().expect("an id")
-        );
+        let path = format!("/api/v1/tokens/{}", made["data"]["id"].as_str().expect("an id"));
         let began = Instant::now();
         service.api("DELETE", &path, None).await;
         assert_eq!(guest.closed().await, Some(4401));
@@ -71,9 +68,7 @@ async fn killed(service: &Service) -> Vec<Duration> {
         let seconds = format!("{}", 1_000_000 + std::process::id() as usize * 100 + round);
         let command = json!({"command": format!("sleep {seconds}; true"), "timeout": 600});
         let id = format!("m-{round}");
-        client
-            .say(&id, &format!("#call bash {command}\n#reply It went on."))
-            .await;
+        client.say(&id, &format!("#call bash {command}\n#reply It went on.")).await;
         switch::until_there_are(1, &seconds).await;
         let began = Instant::now();
         let now = Some(json!({ "now": true }));

@@ -46,9 +46,7 @@ pub(crate) fn measure(report: &mut Report) {
         let with_chats = process.memory();
         let (heard, mut told) = mpsc::unbounded_channel();
         let address = url.trim_start_matches("http://").to_owned();
-        let watchers: Vec<String> = (0..STREAMS / OF_ONE)
-            .map(|one| watcher(home, one))
-            .collect();
+        let watchers: Vec<String> = (0..STREAMS / OF_ONE).map(|one| watcher(home, one)).collect();
         for number in 0..STREAMS {
             let stream = open(&address, &watchers[number / OF_ONE]).await;
             actix::spawn(listen(stream, heard.clone()));
@@ -118,10 +116,7 @@ async fn open(address: &str, token: &str) -> TcpStream {
     let request = format!(
         "GET /api/v1/events?types=turn HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
     );
-    stream
-        .write_all(request.as_bytes())
-        .await
-        .expect("it is sent");
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
     let mut head = vec![0; 4096];
     let count = stream.read(&mut head).await.expect("an answer");
     assert!(head[..count].starts_with(b"HTTP/1.1 200"));

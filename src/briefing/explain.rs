@@ -25,14 +25,8 @@ impl Turns {
         let words = |error: BriefError| error.message;
         let kit = self.0.kit(&team.name).map_err(words)?;
         let options = Options::default();
-        let part = self
-            .0
-            .part(&team.name, &kit, &options, false)
-            .map_err(words)?;
-        let lane = Lane {
-            team: team.name.clone(),
-            topic: None,
-        };
+        let part = self.0.part(&team.name, &kit, &options, false).map_err(words)?;
+        let lane = Lane { team: team.name.clone(), topic: None };
         let nobody = String::new;
         let task = Task {
             generation: team.generation,

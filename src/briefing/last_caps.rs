@@ -48,22 +48,14 @@ impl LastCaps {
     pub fn open(storage: &dyn Storage) -> Result<Self, StorageError> {
         let mut known = HashMap::new();
         let start = EdgeKey::prefix(KIND);
-        storage.scan(
-            &start,
-            &after_prefix(&start),
-            Order::Rising,
-            &mut |key, value| {
-                // Without one, nothing is allowed below a file that is wrong.
-                if let Some(row) = row::<Row>(storage, key, value) {
-                    known.insert(row.team, row.caps);
-                }
-                ControlFlow::Continue(())
-            },
-        )?;
-        Ok(Self(Arc::new(Inner {
-            known: Mutex::new(known),
-            store: OnceLock::new(),
-        })))
+        storage.scan(&start, &after_prefix(&start), Order::Rising, &mut |key, value| {
+            // Without one, nothing is allowed below a file that is wrong.
+            if let Some(row) = row::<Row>(storage, key, value) {
+                known.insert(row.team, row.caps);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(Self(Arc::new(Inner { known: Mutex::new(known), store: OnceLock::new() })))
     }
 
     /// From now on changes are stored.
@@ -78,10 +70,7 @@ impl LastCaps {
             return;
         };
         if self.known().insert(team.clone(), caps) != Some(caps) {
-            let row = Row {
-                team: team.clone(),
-                caps,
-            };
+            let row = Row { team: team.clone(), caps };
             drop(store.commit(Writes::new().edge(&key_of(team), &row)));
         }
     }

@@ -41,14 +41,7 @@ const ROLES: usize = 16;
 
 /// What the session of a subagent may have: nothing that only the team itself does.
 pub(super) fn inner() -> Result<ToolFilter, FilterError> {
-    ToolFilter::parse(&[
-        "*",
-        "!@org",
-        "!@triggers",
-        "!@trust",
-        "!@topics",
-        "!@subagents",
-    ])
+    ToolFilter::parse(&["*", "!@org", "!@triggers", "!@trust", "!@topics", "!@subagents"])
 }
 
 /// What a run may have in which a team looks back at itself: it reads and remembers. It changes
@@ -111,9 +104,7 @@ impl Inner {
         let role = library.role(subagent, skill, inner).map_err(config_error)?;
         let mut parts = kit.roles.lock().unwrap_or_else(PoisonError::into_inner);
         parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
-        let known = parts
-            .iter()
-            .find(|part| part.cast.role == role && part.cycle == options.cycle);
+        let known = parts.iter().find(|part| part.cast.role == role && part.cycle == options.cycle);
         if let Some(part) = known {
             return Ok(part.clone());
         }
@@ -146,15 +137,8 @@ impl Inner {
             Some(model) => (true, Some(model)),
             None => (false, kit.team.model.as_deref()),
         };
-        let chosen = kit
-            .models
-            .providers
-            .choose(&kit.team.provider_profile, model);
-        let field = if own_model {
-            "model"
-        } else {
-            "provider_profile"
-        };
+        let chosen = kit.models.providers.choose(&kit.team.provider_profile, model);
+        let field = if own_model { "model" } else { "provider_profile" };
         let chosen = chosen.map_err(|error| wrong(own_model, field, error.to_string()))?;
         let engine = kit
             .models
@@ -182,11 +166,7 @@ impl Inner {
         }
         let workspace = grant.workspace.clone();
         let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::NAME);
-        let cast = Cast {
-            library,
-            role,
-            loads,
-        };
+        let cast = Cast { library, role, loads };
         let mut made = self.made(&cast);
         if proposes {
             made.push(self.propose_change(&workspace, Earlier::default()));
@@ -198,20 +178,13 @@ impl Inner {
             toolset_hash: hash_of(&serde_json::to_vec(&*specs).unwrap_or_default()),
             builtins: crate::tools::BUILT_INS
                 .iter()
-                .map(|tool| Availability {
-                    tool: (*tool).to_owned(),
-                    enabled: has(tool),
-                })
+                .map(|tool| Availability { tool: (*tool).to_owned(), enabled: has(tool) })
                 .collect(),
             notes: notes(&cast, &has),
             engine,
             provider: chosen.provider.as_str().to_owned(),
             price: price(&chosen),
-            room: u64::from(
-                chosen
-                    .context_window
-                    .saturating_sub(chosen.max_output_tokens),
-            ),
+            room: u64::from(chosen.context_window.saturating_sub(chosen.max_output_tokens)),
             unpriced: unpriced(&kit.models.profiles, &chosen.name),
             model: chosen.model,
             tools,
@@ -270,14 +243,8 @@ pub(super) fn price(profile: &Profile) -> Price {
     let per_token = |price: f64| price / 1_000_000.0;
     Price {
         max_output: u64::from(profile.max_output_tokens),
-        input_usd: profile
-            .pricing
-            .as_ref()
-            .map_or(0.0, |pricing| per_token(pricing.input)),
-        output_usd: profile
-            .pricing
-            .as_ref()
-            .map_or(0.0, |pricing| per_token(pricing.output)),
+        input_usd: profile.pricing.as_ref().map_or(0.0, |pricing| per_token(pricing.input)),
+        output_usd: profile.pricing.as_ref().map_or(0.0, |pricing| per_token(pricing.output)),
     }
 }
 

@@ -103,10 +103,7 @@ struct Place {
 fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
     let environment = Environment::fixed([]);
-    let flags = Flags {
-        home: Some(folder.path().to_owned()),
-        ..Flags::default()
-    };
+    let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
     let home = Home::new(&flags, &environment).unwrap();
     home.prepare().unwrap();
     let sandbox = Sandbox::with_layers(
@@ -116,11 +113,7 @@ fn place() -> Place {
             scratch: folder.path().join("scratch"),
             private: Vec::new(),
         },
-        Layers {
-            landlock: 6,
-            seccomp: true,
-            namespaces: true,
-        },
+        Layers { landlock: 6, seccomp: true, namespaces: true },
     );
     let sessions = Arc::new(Sessions::default());
     let bench = doubles::Bench::new();
@@ -208,15 +201,9 @@ impl Place {
     async fn brief_as(&self, options: Options, inner: bool) -> Result<Brief, BriefError> {
         self.turns
             .brief(Assignment {
-                lane: Lane {
-                    team: "scouts".into(),
-                    topic: None,
-                },
+                lane: Lane { team: "scouts".into(), topic: None },
                 generation: 1,
-                topic: Some(TopicRef {
-                    id: "t-1".into(),
-                    name: "weather".into(),
-                }),
+                topic: Some(TopicRef { id: "t-1".into(), name: "weather".into() }),
                 reports: false,
                 conversation: vec![Line {
                     at: Timestamp(0),
@@ -242,10 +229,7 @@ impl Place {
 }
 
 fn as_subagent(name: &str) -> Options {
-    Options {
-        subagent: Some(name.to_owned()),
-        ..Options::default()
-    }
+    Options { subagent: Some(name.to_owned()), ..Options::default() }
 }
 
 fn tools(brief: &Brief) -> Vec<String> {
@@ -260,19 +244,12 @@ fn has(brief: &Brief, tool: &str) -> bool {
 async fn call(brief: &Brief, tool: &str, args: Value) -> ToolReply {
     let task = Task::new(
         "task-1".into(),
-        Lane {
-            team: "scouts".into(),
-            topic: None,
-        },
+        Lane { team: "scouts".into(), topic: None },
         String::new(),
         String::new(),
         Timestamp(0),
     );
-    let call = ToolCall {
-        id: "call".into(),
-        name: tool.to_owned(),
-        args: Args::Json(args),
-    };
+    let call = ToolCall { id: "call".into(), name: tool.to_owned(), args: Args::Json(args) };
     let caller = Arc::new(Caller::of(&task));
     if let Err(refused) = brief.tools.check(&call, &caller, Label::Trusted) {
         return refused;
@@ -357,10 +334,7 @@ async fn use_skill_and_the_catalogue_are_there_only_where_something_can_be_loade
     place.subagent("owl", "skills: [look]");
     place.subagent("bat", "skills: [look, listen]");
     place.subagent("ant", "skills: [look, listen]\nallowed_tools: [read]");
-    let with_skill = Options {
-        skill: Some("look".to_owned()),
-        ..Options::default()
-    };
+    let with_skill = Options { skill: Some("look".to_owned()), ..Options::default() };
 
     let seen = [
         place.brief().await,
@@ -369,23 +343,9 @@ async fn use_skill_and_the_catalogue_are_there_only_where_something_can_be_loade
         place.brief_of("bat", true).await,
         place.brief_of("ant", true).await,
     ]
-    .map(|brief| {
-        (
-            has(&brief, "use_skill"),
-            brief.system.team.contains("with `use_skill`"),
-        )
-    });
+    .map(|brief| (has(&brief, "use_skill"), brief.system.team.contains("with `use_skill`")));
 
-    assert_eq!(
-        seen,
-        [
-            (true, true),
-            (false, false),
-            (false, false),
-            (true, true),
-            (false, false)
-        ]
-    );
+    assert_eq!(seen, [(true, true), (false, false), (false, false), (true, true), (false, false)]);
     place.write("config.yaml", "allowed_tools: [\"@files\"]\n");
     let without = place.brief().await;
     assert!(!has(&without, "use_skill"));
@@ -407,17 +367,7 @@ async fn each_subagent_is_a_tool_of_its_team() {
     let names = tools(&turn);
     assert_eq!(
         names,
-        [
-            "bash",
-            "edit",
-            "glob",
-            "grep",
-            "read",
-            "write",
-            "use_skill",
-            "agent__bat",
-            "agent__owl"
-        ]
+        ["bash", "edit", "glob", "grep", "read", "write", "use_skill", "agent__bat", "agent__owl"]
     );
     let specs = turn.tools.specs();
     assert_eq!(
@@ -443,18 +393,9 @@ async fn each_subagent_is_a_tool_of_its_team() {
     assert_eq!(empty.fault, Some(ToolFault::InvalidArguments));
     let asked = place.sessions.0.lock().unwrap();
     assert_eq!(asked.len(), 2);
-    let Order {
-        caller,
-        subagent,
-        label,
-        key,
-        ..
-    } = &asked[0];
+    let Order { caller, subagent, label, key, .. } = &asked[0];
     assert_eq!(caller.task.as_str(), "task-1");
-    assert_eq!(
-        (&**subagent, &**key, *label),
-        ("owl", "turn:1:0", Label::Untrusted)
-    );
+    assert_eq!((&**subagent, &**key, *label), ("owl", "turn:1:0", Label::Untrusted));
 }
 
 /// MV-13: what a subagent read elsewhere counts as read by whoever reads its report.
@@ -478,10 +419,7 @@ async fn a_subagent_may_take_as_long_as_its_turn() {
     let turn = place.brief().await;
     let task = Task::new(
         "task-1".into(),
-        Lane {
-            team: "scouts".into(),
-            topic: None,
-        },
+        Lane { team: "scouts".into(), topic: None },
         String::new(),
         String::new(),
         Timestamp(0),
@@ -503,10 +441,7 @@ async fn the_session_of_a_subagent_sees_no_conversation_and_calls_nobody() {
     let place = place();
     place.write("team-rules/a.md", "Rule of the team.");
     place.subagent("owl", "");
-    place.subagent(
-        "bat",
-        "max_steps: 7\nallowed_tools: [read, web_fetch, \"agent.*\"]",
-    );
+    place.subagent("bat", "max_steps: 7\nallowed_tools: [read, web_fetch, \"agent.*\"]");
 
     let team = place.brief().await;
     let in_place = place.brief_of("owl", false).await;
@@ -530,9 +465,7 @@ async fn the_session_of_a_subagent_sees_no_conversation_and_calls_nobody() {
 async fn organisation_and_trigger_tools_are_not_for_sessions_of_subagents() {
     use crate::tools::filter::ToolFilter;
 
-    let inner = ToolFilter::parse(&["*"])
-        .unwrap()
-        .narrowed(super::part::inner().unwrap());
+    let inner = ToolFilter::parse(&["*"]).unwrap().narrowed(super::part::inner().unwrap());
 
     for taken in [
         "spawn_team",
@@ -545,15 +478,9 @@ async fn organisation_and_trigger_tools_are_not_for_sessions_of_subagents() {
     ] {
         assert!(!inner.allows(taken), "{taken}");
     }
-    for kept in [
-        "read",
-        "bash",
-        "memory_save",
-        "vault_get",
-        "use_skill",
-        "scouts.deploy",
-        "mcp.a.b",
-    ] {
+    for kept in
+        ["read", "bash", "memory_save", "vault_get", "use_skill", "scouts.deploy", "mcp.a.b"]
+    {
         assert!(inner.allows(kept), "{kept}");
     }
 }
@@ -570,30 +497,18 @@ async fn the_model_of_a_subagent_and_the_options_of_a_task_count() {
     .unwrap();
     place.subagent("owl", "model: fast\nmax_steps: 7");
     place.subagent("bat", "model: nowhere:x");
-    let options = Options {
-        max_steps: Some(3),
-        turn_timeout_ms: Some(5_000),
-        ..as_subagent("owl")
-    };
+    let options =
+        Options { max_steps: Some(3), turn_timeout_ms: Some(5_000), ..as_subagent("owl") };
 
     let owl = place.brief_as(options, false).await.unwrap();
-    let bat = place
-        .brief_as(as_subagent("bat"), false)
-        .await
-        .err()
-        .unwrap();
+    let bat = place.brief_as(as_subagent("bat"), false).await.err().unwrap();
 
     assert_eq!((owl.model.as_str(), owl.max_steps), ("small", 3));
     assert_eq!(owl.turn_timeout, Duration::from_secs(5));
     assert_eq!(place.brief_of("owl", false).await.max_steps, 7);
     assert_eq!(bat.code, Code::ConfigError);
     let file = place.home.team("scouts").join("subagents/bat.md");
-    assert!(
-        bat.message
-            .starts_with(&format!("{}: model: ", file.display())),
-        "{}",
-        bat.message
-    );
+    assert!(bat.message.starts_with(&format!("{}: model: ", file.display())), "{}", bat.message);
 }
 
 /// SE-74, SE-79, SE-13
@@ -601,10 +516,7 @@ async fn the_model_of_a_subagent_and_the_options_of_a_task_count() {
 async fn an_unknown_role_or_pattern_is_a_fault_of_the_settings() {
     let place = place();
     place.subagent("owl", "allowed_tools: [\"@nothing\"]");
-    let with_skill = Options {
-        skill: Some("fly".to_owned()),
-        ..Options::default()
-    };
+    let with_skill = Options { skill: Some("fly".to_owned()), ..Options::default() };
     let mut errors = Vec::new();
 
     for options in [as_subagent("cat"), with_skill, as_subagent("owl")] {
@@ -614,10 +526,7 @@ async fn an_unknown_role_or_pattern_is_a_fault_of_the_settings() {
     }
 
     assert_eq!(errors[0], "there is no subagent `cat`; known are `owl`");
-    assert_eq!(
-        errors[1],
-        "there is no skill `fly`; known are `write-skill`, `write-subagent`"
-    );
+    assert_eq!(errors[1], "there is no skill `fly`; known are `write-skill`, `write-subagent`");
     assert!(
         errors[2].contains("owl.md: allowed_tools: unknown tool group `@nothing`"),
         "{}",
@@ -639,10 +548,7 @@ async fn plugin_tools_are_told_with_who_has_them() {
     let team = place.brief().await.system.team.clone();
     let owl = place.brief_of("owl", false).await.system.team.clone();
 
-    assert!(
-        team.contains("- `deploy`: ask the subagent with `agent__owl`"),
-        "{team}"
-    );
+    assert!(team.contains("- `deploy`: ask the subagent with `agent__owl`"), "{team}");
     assert!(team.contains("- `tickets`: with the skill `ask`"), "{team}");
     assert!(!owl.contains("ask the subagent"), "{owl}");
 }
@@ -683,10 +589,7 @@ async fn what_the_team_remembers_is_told_to_it_and_to_its_subagents() {
         looks_back: false,
     });
     saved.await.unwrap();
-    let owl = Options {
-        subagent: Some("owl".to_owned()),
-        ..Options::default()
-    };
+    let owl = Options { subagent: Some("owl".to_owned()), ..Options::default() };
 
     let team = place.brief_as(Options::default(), false).await.unwrap();
     let inner = place.brief_as(owl, true).await.unwrap();
@@ -706,21 +609,14 @@ fn profiles(fallback: &str) -> String {
 #[actix::test]
 async fn a_cap_in_money_needs_prices_of_all_that_may_answer() {
     let place = place();
-    place.write(
-        "config.yaml",
-        "allowed_tools: []\nbudgets: {usd_per_day: 1}\n",
-    );
+    place.write("config.yaml", "allowed_tools: []\nbudgets: {usd_per_day: 1}\n");
     fs::write(place.home.providers_file(), profiles("")).unwrap();
 
     let error = place.brief_as(Options::default(), false).await.err();
 
     let error = error.unwrap();
     assert_eq!(error.code, Code::ConfigError);
-    assert!(
-        error.message.contains("needs `pricing` in profile `spare`"),
-        "{}",
-        error.message
-    );
+    assert!(error.message.contains("needs `pricing` in profile `spare`"), "{}", error.message);
     let priced = profiles("    pricing: {input: 1, output: 1}\n");
     fs::write(place.home.providers_file(), priced).unwrap();
     assert!(place.brief_as(Options::default(), false).await.is_ok());
@@ -728,10 +624,7 @@ async fn a_cap_in_money_needs_prices_of_all_that_may_answer() {
 
 fn assignment(team: &str, ancestors: &[&str]) -> Assignment {
     Assignment {
-        lane: Lane {
-            team: team.into(),
-            topic: None,
-        },
+        lane: Lane { team: team.into(), topic: None },
         generation: 1,
         topic: None,
         reports: false,
@@ -752,16 +645,9 @@ async fn a_team_below_a_broken_file_goes_on_under_the_last_good_budget() {
     fs::create_dir_all(&main).unwrap();
     let write = |text: &str| fs::write(main.join("config.yaml"), text).unwrap();
     write("budgets: {tokens_per_day: 1000}\n");
-    place
-        .turns
-        .brief(assignment("scouts", &["main"]))
-        .await
-        .unwrap();
+    place.turns.brief(assignment("scouts", &["main"])).await.unwrap();
     write("budgets: {tokens_per_dya: 5000}\n");
-    let capped = Caps {
-        tokens_per_day: Some(1000),
-        ..Caps::default()
-    };
+    let capped = Caps { tokens_per_day: Some(1000), ..Caps::default() };
 
     let below = place.turns.brief(assignment("scouts", &["main"])).await;
     let own = place.turns.brief(assignment("main", &[])).await;
@@ -771,18 +657,11 @@ async fn a_team_below_a_broken_file_goes_on_under_the_last_good_budget() {
 
     for brief in [below, after] {
         let line = brief.unwrap().budget;
-        assert_eq!(
-            *line,
-            [("scouts".into(), Caps::default()), ("main".into(), capped)]
-        );
+        assert_eq!(*line, [("scouts".into(), Caps::default()), ("main".into(), capped)]);
     }
     let error = own.err().unwrap();
     assert_eq!(error.code, Code::ConfigError);
-    assert!(
-        error.message.contains("tokens_per_dya"),
-        "{}",
-        error.message
-    );
+    assert!(error.message.contains("tokens_per_dya"), "{}", error.message);
 }
 
 /// OR-24: what a file allowed that was never good is not known, and no fault is read as a yes.
@@ -817,11 +696,8 @@ async fn sorting_a_message_is_paid_by_the_main_team() {
     assert_ne!(spent, Spent::default());
 
     // What does not fit is not asked: a rule decides.
-    fs::write(
-        main.join("config.yaml"),
-        "allowed_tools: []\nbudgets: {tokens_per_day: 10}\n",
-    )
-    .unwrap();
+    fs::write(main.join("config.yaml"), "allowed_tools: []\nbudgets: {tokens_per_day: 10}\n")
+        .unwrap();
     assert_eq!(place.turns.ask("#reply yes".to_owned()).await, None);
     assert_eq!(place.ledger.drawn(&"main".into(), day), spent);
 }

@@ -50,10 +50,7 @@ impl Till {
         let line = Arc::from([(MAIN.into(), caps)]);
         let day = self.days.day_of(WallClock.now());
         let reservation = self.ledger.reserve(&line, &[], estimate, day)?;
-        Ok(Bill {
-            till: self.clone(),
-            open: Mutex::new(Some((reservation, Usage::default()))),
-        })
+        Ok(Bill { till: self.clone(), open: Mutex::new(Some((reservation, Usage::default()))) })
     }
 }
 

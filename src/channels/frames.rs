@@ -60,11 +60,7 @@ pub struct Refusal {
 
 impl Refusal {
     fn new(code: &'static str, error: impl Into<String>) -> Self {
-        Self {
-            code,
-            error: error.into(),
-            message_id: None,
-        }
+        Self { code, error: error.into(), message_id: None }
     }
 
     /// The answer to a frame that is not text.
@@ -75,10 +71,7 @@ impl Refusal {
 
 impl From<Refusal> for ErrorBody {
     fn from(refusal: Refusal) -> Self {
-        Self {
-            message_id: refusal.message_id,
-            ..Self::refusal(refusal.code, refusal.error)
-        }
+        Self { message_id: refusal.message_id, ..Self::refusal(refusal.code, refusal.error) }
     }
 }
 
@@ -141,11 +134,7 @@ fn content(value: Value) -> Option<String> {
         return None;
     }
     // Most content has nothing to trim and needs no copy.
-    Some(if trimmed.len() == content.len() {
-        content
-    } else {
-        trimmed.to_owned()
-    })
+    Some(if trimmed.len() == content.len() { content } else { trimmed.to_owned() })
 }
 
 fn message_id(fields: &Map<String, Value>) -> Result<Option<MessageId>, Refusal> {
@@ -170,27 +159,21 @@ fn resume(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
         .ok_or_else(|| bad("`channel_id` must be the id of an earlier channel"))?;
     let last_seq = match fields.get("last_seq") {
         None => 0,
-        Some(seq) => seq
-            .as_u64()
-            .ok_or_else(|| bad("`last_seq` must be an integer, 0 or more"))?,
+        Some(seq) => seq.as_u64().ok_or_else(|| bad("`last_seq` must be an integer, 0 or more"))?,
     };
-    Ok(ClientFrame::Resume {
-        channel_id,
-        last_seq,
-    })
+    Ok(ClientFrame::Resume { channel_id, last_seq })
 }
 
 fn cancel(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
-    let topic_id = fields
-        .get("topic_id")
-        .and_then(Value::as_str)
-        .filter(|id| is_topic_id(id))
-        .ok_or_else(|| {
-            Refusal::new(
-                "bad_topic_id",
-                "`topic_id` must be the id of a topic: `t-` and 16 hex digits",
-            )
-        })?;
+    let topic_id =
+        fields.get("topic_id").and_then(Value::as_str).filter(|id| is_topic_id(id)).ok_or_else(
+            || {
+                Refusal::new(
+                    "bad_topic_id",
+                    "`topic_id` must be the id of a topic: `t-` and 16 hex digits",
+                )
+            },
+        )?;
     let queued = match fields.get("queued") {
         None => false,
         Some(Value::Bool(queued)) => *queued,
@@ -199,17 +182,11 @@ fn cancel(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
             return Err(Refusal::new("invalid_frame", error));
         }
     };
-    Ok(ClientFrame::Cancel {
-        topic_id: topic_id.into(),
-        queued,
-    })
+    Ok(ClientFrame::Cancel { topic_id: topic_id.into(), queued })
 }
 
 fn unknown_type(found: &str, fields: &Map<String, Value>) -> Refusal {
     let error =
         format!("unknown type {found}; known: `message`, `topic_list_request`, `resume`, `cancel`");
-    Refusal {
-        message_id: message_id(fields).ok().flatten(),
-        ..Refusal::new("unknown_type", error)
-    }
+    Refusal { message_id: message_id(fields).ok().flatten(), ..Refusal::new("unknown_type", error) }
 }

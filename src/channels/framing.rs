@@ -44,13 +44,7 @@ pub(super) struct Framed<S> {
 
 impl<S> Framed<S> {
     pub(super) fn new(source: S, verdict: Verdict) -> Self {
-        Self {
-            source,
-            verdict,
-            header: BytesMut::new(),
-            remaining: 0,
-            over: false,
-        }
+        Self { source, verdict, header: BytesMut::new(), remaining: 0, over: false }
     }
 
     /// What of these bytes may go on.
@@ -176,10 +170,7 @@ mod tests {
         .concat();
 
         for chunk in [1, 3, 7, 4096, bytes.len()] {
-            assert!(
-                through(&bytes, chunk).await == (bytes.clone(), None),
-                "{chunk}"
-            );
+            assert!(through(&bytes, chunk).await == (bytes.clone(), None), "{chunk}");
         }
     }
 
@@ -189,14 +180,8 @@ mod tests {
         let good = frame(0x81, &[0x82], 2);
         let control = Violation::Protocol("control frame in parts or too long");
         let cases = [
-            (
-                vec![0x81, 0xff, 0, 0, 0, 0, 0, 0x10, 0, 1],
-                Violation::TooBig,
-            ),
-            (
-                vec![0x81, 0xff, 255, 255, 255, 255, 255, 255, 255, 255],
-                Violation::TooBig,
-            ),
+            (vec![0x81, 0xff, 0, 0, 0, 0, 0, 0x10, 0, 1], Violation::TooBig),
+            (vec![0x81, 0xff, 255, 255, 255, 255, 255, 255, 255, 255], Violation::TooBig),
             (vec![0x81, 0x02], Violation::Protocol("unmasked frame")),
             (vec![0xc1, 0x82], Violation::Protocol("reserved bits")),
             (vec![0x83, 0x82], Violation::Protocol("reserved opcode")),

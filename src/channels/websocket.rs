@@ -84,9 +84,7 @@ pub fn upgrade(
     let connection = Connection {
         router: door.router.clone(),
         secrets: door.secrets.clone(),
-        socket: Arc::new(Socket::new(
-            door.connections.fetch_add(1, Ordering::Relaxed) + 1,
-        )),
+        socket: Arc::new(Socket::new(door.connections.fetch_add(1, Ordering::Relaxed) + 1)),
         channel: channel.clone(),
         notify: guest.notify.clone(),
         guest: Some(guest),
@@ -97,9 +95,8 @@ pub fn upgrade(
         closed: false,
         last_sign: Instant::now(),
     };
-    let mut response = WsResponseBuilder::new(connection, request, payload)
-        .frame_size(LARGEST_FRAME)
-        .start()?;
+    let mut response =
+        WsResponseBuilder::new(connection, request, payload).frame_size(LARGEST_FRAME).start()?;
     if let Ok(value) = HeaderValue::from_str(channel.as_str()) {
         let name = HeaderName::from_static("x-channel-id");
         response.headers_mut().insert(name, value);
@@ -137,10 +134,7 @@ impl Connection {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
-        ctx.close(Some(CloseReason {
-            code,
-            description: Some(reason.to_owned()),
-        }));
+        ctx.close(Some(CloseReason { code, description: Some(reason.to_owned()) }));
         ctx.run_later(FAREWELL, |_, ctx| ctx.stop());
     }
 
@@ -175,11 +169,7 @@ impl Connection {
 
     fn frame(&mut self, frame: Result<ClientFrame, Refusal>) {
         match frame {
-            Ok(ClientFrame::Message {
-                content,
-                topic_id,
-                message_id,
-            }) => {
+            Ok(ClientFrame::Message { content, topic_id, message_id }) => {
                 self.used = true;
                 let clean = self.secrets.everything().scrub_known(&content).into_owned();
                 self.say(Inbound::Message {
@@ -190,14 +180,10 @@ impl Connection {
                 });
             }
             Ok(ClientFrame::TopicListRequest) => self.say(Inbound::TopicList),
-            Ok(ClientFrame::Cancel { topic_id, queued }) => self.say(Inbound::Cancel {
-                topic: topic_id,
-                queued,
-            }),
-            Ok(ClientFrame::Resume {
-                channel_id,
-                last_seq,
-            }) => self.resume(channel_id, last_seq),
+            Ok(ClientFrame::Cancel { topic_id, queued }) => {
+                self.say(Inbound::Cancel { topic: topic_id, queued })
+            }
+            Ok(ClientFrame::Resume { channel_id, last_seq }) => self.resume(channel_id, last_seq),
             Err(refusal) => self.refuse(refusal),
         }
     }
@@ -292,9 +278,7 @@ impl Actor for Connection {
                 socket: self.socket.clone(),
             });
             ctx.spawn(guest.ended.into_actor(self).map(|(), connection, _| {
-                connection
-                    .socket
-                    .tell(Item::Close(Closing::CredentialEnded));
+                connection.socket.tell(Item::Close(Closing::CredentialEnded));
             }));
         }
         let socket = self.socket.clone();
@@ -306,10 +290,8 @@ impl Actor for Connection {
     }
 
     fn stopped(&mut self, _: &mut Self::Context) {
-        self.router.do_send(Close {
-            channel: self.channel.clone(),
-            connection: self.socket.connection(),
-        });
+        self.router
+            .do_send(Close { channel: self.channel.clone(), connection: self.socket.connection() });
     }
 }
 

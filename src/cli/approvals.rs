@@ -108,12 +108,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let service = Service::find(context)?;
     let screen = context.screen;
     match arguments.action {
-        Action::List {
-            status,
-            team,
-            kind,
-            limit,
-        } => {
+        Action::List { status, team, kind, limit } => {
             let fields = [
                 ("status", Some(status)),
                 ("team", team),
@@ -135,12 +130,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             screen.write(&shown(&answer)?);
             Ok(())
         }
-        Action::Approve {
-            id,
-            uses,
-            note,
-            confirm: typed,
-        } => {
+        Action::Approve { id, uses, note, confirm: typed } => {
             let found = look(&service, &id).await?;
             let (grant, question) = match &uses {
                 None => (String::new(), "Approve this, once?".to_owned()),
@@ -167,9 +157,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 }
 
 async fn look(service: &Service, id: &str) -> Result<Value, Failure> {
-    service
-        .get(&format!("/api/v1/approvals/{}", safe(id)?))
-        .await
+    service.get(&format!("/api/v1/approvals/{}", safe(id)?)).await
 }
 
 /// The grant that would be given, as it would be kept.
@@ -253,10 +241,7 @@ fn listed(answer: &Value) -> Result<String, Failure> {
             row.summary.lines().next().unwrap_or_default().to_owned(),
         ]
     });
-    Ok(table(
-        ["ID", "STATUS", "TEAM", "TOOL", "DIGEST", "UNTIL", "WHY"],
-        rows,
-    ))
+    Ok(table(["ID", "STATUS", "TEAM", "TOOL", "DIGEST", "UNTIL", "WHY"], rows))
 }
 
 fn shown(answer: &Value) -> Result<String, Failure> {
@@ -267,11 +252,7 @@ fn shown(answer: &Value) -> Result<String, Failure> {
         format!("id         {} ({})", row.short_id, row.id),
         format!("status     {}, execution {}", row.status, row.execution),
         format!("team       {}", row.team),
-        format!(
-            "tool       {} ({})",
-            row.tool.as_deref().unwrap_or("-"),
-            row.kind
-        ),
+        format!("tool       {} ({})", row.tool.as_deref().unwrap_or("-"), row.kind),
         format!("why        {}", row.summary),
         format!("rule       {}", row.rule.as_deref().unwrap_or("-")),
         format!("risk       {}, {} content", row.risk, row.label),

@@ -121,9 +121,7 @@ async fn ask_for(
         Ok(()) => Ok(file),
         Err(error) => {
             let kept = made.display();
-            Err(Failure::failed(format!(
-                "{error}; the backup stays in `{kept}`"
-            )))
+            Err(Failure::failed(format!("{error}; the backup stays in `{kept}`")))
         }
     })
     .await

@@ -91,10 +91,7 @@ fn listed(answer: &Value) -> Result<String, Failure> {
             row.reason.replace('\n', " "),
         ]
     });
-    Ok(table(
-        ["ID", "TIME", "TEAM", "FILE", "BACK", "REASON"],
-        rows,
-    ))
+    Ok(table(["ID", "TIME", "TEAM", "FILE", "BACK", "REASON"], rows))
 }
 
 #[cfg(test)]

@@ -59,8 +59,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         failed: false,
     };
     if chat.typed {
-        chat.screen
-            .remark("Ctrl-C twice stops a turn, Ctrl-D leaves; /help lists commands");
+        chat.screen.remark("Ctrl-C twice stops a turn, Ctrl-D leaves; /help lists commands");
     }
     chat.talk().await?;
     // Who types has seen the errors; a script wants to know of them.
@@ -156,15 +155,8 @@ impl Chat {
     }
 
     fn say(&mut self, content: String) -> Result<(), Failure> {
-        let words = Words {
-            id: message_id()?,
-            content,
-            topic: self.topic.clone(),
-        };
-        self.open.push(Open {
-            exchange: Exchange::new(&words),
-            transcript: Transcript::default(),
-        });
+        let words = Words { id: message_id()?, content, topic: self.topic.clone() };
+        self.open.push(Open { exchange: Exchange::new(&words), transcript: Transcript::default() });
         self.link.say(words);
         Ok(())
     }
@@ -186,9 +178,7 @@ impl Chat {
                 for _ in lost {
                     self.print(Print::Error(forgotten().message));
                 }
-                self.print(Print::Remark(
-                    "· connected again, in a new conversation".into(),
-                ));
+                self.print(Print::Remark("· connected again, in a new conversation".into()));
             }
             Event::Lost => self.print(Print::Remark("· connection lost; trying again".into())),
             Event::Back => self.print(Print::Remark("· connected again".into())),
@@ -234,19 +224,13 @@ impl Chat {
             }
             2 => {
                 self.screen.remark("· stopping; Ctrl-C again leaves");
-                let topics = self
-                    .open
-                    .iter()
-                    .flat_map(|open| open.exchange.open_topics());
+                let topics = self.open.iter().flat_map(|open| open.exchange.open_topics());
                 for topic in topics.cloned().collect::<BTreeSet<_>>() {
                     self.link.cancel(topic);
                 }
             }
             _ => {
-                return Err(Failure::new(
-                    Exit::Interrupted,
-                    "left; what was accepted goes on",
-                ));
+                return Err(Failure::new(Exit::Interrupted, "left; what was accepted goes on"));
             }
         }
         Ok(())

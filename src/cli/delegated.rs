@@ -70,12 +70,7 @@ pub(super) struct Delegated<'a> {
 impl<'a> Delegated<'a> {
     /// Nothing came of it yet.
     pub(super) fn new(context: &'a Context) -> Self {
-        Self {
-            context,
-            roots: Vec::new(),
-            told: BTreeSet::new(),
-            failure: None,
-        }
+        Self { context, roots: Vec::new(), told: BTreeSet::new(), failure: None }
     }
 
     /// The message became a task: what comes of that is waited for.
@@ -132,18 +127,13 @@ impl<'a> Delegated<'a> {
                 Ok(rows) => rows,
                 Err(failure) => {
                     let screen = self.context.screen;
-                    screen.remark(&format!(
-                        "· what else comes of it is not waited for: {failure}"
-                    ));
+                    screen.remark(&format!("· what else comes of it is not waited for: {failure}"));
                     break;
                 }
             };
             let is_untold = |row: &&Row| row.is_told_of() && !self.told.contains(&row.id);
-            let untold: Vec<String> = rows
-                .iter()
-                .filter(is_untold)
-                .map(|row| row.id.clone())
-                .collect();
+            let untold: Vec<String> =
+                rows.iter().filter(is_untold).map(|row| row.id.clone()).collect();
             if rows.iter().all(|row| row.outcome.is_some()) {
                 if untold.is_empty() {
                     break;
@@ -159,8 +149,7 @@ impl<'a> Delegated<'a> {
             if follower.is_none() {
                 follower = Some(follow(self.context).await?);
             }
-            self.wait(follower.as_mut(), link.as_deref_mut(), overdue)
-                .await?;
+            self.wait(follower.as_mut(), link.as_deref_mut(), overdue).await?;
         }
         self.failure.map_or(Ok(()), Err)
     }
@@ -218,11 +207,7 @@ impl<'a> Delegated<'a> {
         let mut found = Vec::new();
         for root in &self.roots {
             let rows = match follower {
-                Some(follower) => {
-                    follower
-                        .read(async |service| below(root, service).await)
-                        .await?
-                }
+                Some(follower) => follower.read(async |service| below(root, service).await).await?,
                 None => self.look_below(root).await?,
             };
             found.extend(rows);
@@ -290,9 +275,7 @@ async fn follow(context: &Context) -> Result<Follower, Failure> {
 async fn wait_for_person(notification: &Notification, context: &Context) {
     let is_open = matches!(notification.status.as_str(), "pending" | "open");
     let (Some(id), true) = (&notification.ref_id, is_open) else {
-        return context
-            .screen
-            .remark(&format!("· {}", notification.content));
+        return context.screen.remark(&format!("· {}", notification.content));
     };
     let is_approval = notification.kind == NotificationKind::Approval;
     let path = match is_approval {
@@ -320,14 +303,10 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
             context.command(&format!("approvals approve {name}")),
             context.command(&format!("approvals deny {name} WHY"))
         ),
-        false => format!(
-            "answer with {}",
-            context.command(&format!("questions answer {name}"))
-        ),
+        false => format!("answer with {}", context.command(&format!("questions answer {name}"))),
     };
-    let until = text("expires_at").map_or(String::new(), |date| {
-        format!("; it waits until {}", moment(date))
-    });
+    let until = text("expires_at")
+        .map_or(String::new(), |date| format!("; it waits until {}", moment(date)));
     // Wanted or not: without a decision nothing goes on.
     complain(&format!("· {what}\n· {how}{until}"));
 }

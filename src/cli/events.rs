@@ -64,13 +64,7 @@ impl Follower {
     ) -> Result<Self, Failure> {
         let fields: Vec<_> = fields.into_iter().collect();
         let (service, chunks) = connect(context, &fields, None).await?;
-        Ok(Self {
-            context: context.clone(),
-            fields,
-            service,
-            chunks,
-            taken: Taken::new(),
-        })
+        Ok(Self { context: context.clone(), fields, service, chunks, taken: Taken::new() })
     }
 
     /// The service that is followed, where it is now.
@@ -148,11 +142,7 @@ struct Taken {
 
 impl Taken {
     fn new() -> Self {
-        Self {
-            parser: Parser::default(),
-            steps: VecDeque::from([Step::Begin]),
-            last: None,
-        }
+        Self { parser: Parser::default(), steps: VecDeque::from([Step::Begin]), last: None }
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -164,10 +154,7 @@ impl Taken {
                 "gap" => Step::Begin,
                 // What a newer service says beyond our words is not for us.
                 _ => match serde_json::from_str(&event.data) {
-                    Ok(data) => Step::Event {
-                        kind: event.name,
-                        data,
-                    },
+                    Ok(data) => Step::Event { kind: event.name, data },
                     Err(_) => continue,
                 },
             };
@@ -202,10 +189,7 @@ mod tests {
     use super::*;
 
     fn event(seq: u64) -> Step {
-        Step::Event {
-            kind: "log".to_owned(),
-            data: json!({ "seq": seq }),
-        }
+        Step::Event { kind: "log".to_owned(), data: json!({ "seq": seq }) }
     }
 
     fn wire(seq: u64) -> String {

@@ -123,11 +123,7 @@ mod tests {
     use super::*;
 
     fn exchange() -> Exchange {
-        Exchange::new(&Words {
-            id: "m".into(),
-            content: "hello".into(),
-            topic: None,
-        })
+        Exchange::new(&Words { id: "m".into(), content: "hello".into(), topic: None })
     }
 
     fn frame(topic: Option<&str>, fields: Value) -> Incoming {
@@ -170,10 +166,7 @@ mod tests {
 
     #[test]
     fn an_error_without_a_name_ends_only_what_was_not_accepted() {
-        let error = frame(
-            None,
-            json!({"type": "error", "error": "no", "code": "rate_limited"}),
-        );
+        let error = frame(None, json!({"type": "error", "error": "no", "code": "rate_limited"}));
         let (mut refused, mut accepted) = (exchange(), exchange());
 
         accepted.take(&ack(None));

@@ -99,10 +99,7 @@ pub struct Failure {
 
 impl Failure {
     pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-        }
+        Self { exit, message: message.into() }
     }
 
     /// It did not work.
@@ -199,14 +196,9 @@ mod tests {
     /// OP-85
     #[test]
     fn an_error_keeps_its_exit_code_on_the_way_out() {
-        let running = StartError::Running {
-            pid: Some(7),
-            run: PathBuf::from("/r"),
-        };
-        let unusable = StartError::Unusable {
-            path: PathBuf::from("/r/lock"),
-            source: io::Error::other("no"),
-        };
+        let running = StartError::Running { pid: Some(7), run: PathBuf::from("/r") };
+        let unusable =
+            StartError::Unusable { path: PathBuf::from("/r/lock"), source: io::Error::other("no") };
         let newer = OpenError::Newer { found: 9, known: 1 };
 
         let failures = [
@@ -221,18 +213,9 @@ mod tests {
         let expected = [
             (6, "already running as process 7 in `/r`"),
             (1, "`/r/lock` cannot be used: no"),
-            (
-                3,
-                "the store has schema version 9, this program knows versions up to 1",
-            ),
-            (
-                6,
-                "there is a store already; `--force` replaces it and keeps it beside the new one",
-            ),
-            (
-                5,
-                "there is no good backup in `/b`, so the store stays as it is",
-            ),
+            (3, "the store has schema version 9, this program knows versions up to 1"),
+            (6, "there is a store already; `--force` replaces it and keeps it beside the new one"),
+            (5, "there is no good backup in `/b`, so the store stays as it is"),
         ];
         assert_eq!(shown, expected.map(|(code, text)| (code, text.to_owned())));
     }

@@ -28,9 +28,7 @@ pub(super) async fn list(
     context: &Context,
     team: Option<String>,
 ) -> Result<(), Failure> {
-    let answer = service
-        .search("/api/v1/grants", given([("team", team)]))
-        .await?;
+    let answer = service.search("/api/v1/grants", given([("team", team)])).await?;
     if context.screen.json {
         return context.screen.document(&answer);
     }
@@ -39,23 +37,16 @@ pub(super) async fn list(
 }
 
 pub(super) async fn revoke(service: &Service, context: &Context, id: &str) -> Result<(), Failure> {
-    let mut grants = service
-        .search("/api/v1/grants", [("limit", "200".to_owned())])
-        .await?;
+    let mut grants = service.search("/api/v1/grants", [("limit", "200".to_owned())]).await?;
     let rows = grants["data"].as_array_mut().map(std::mem::take);
-    let found = rows
-        .into_iter()
-        .flatten()
-        .find(|row| row["id"].as_str() == Some(id));
+    let found = rows.into_iter().flatten().find(|row| row["id"].as_str() == Some(id));
     let Some(found) = found else {
         let message = format!("there is no grant `{id}`; see `hivewright approvals grants`");
         return Err(Failure::new(Exit::NotFound, message));
     };
     let answer = serde_json::json!({ "data": [found] });
     confirm(context, &listed(&answer)?, "Take this back?")?;
-    service
-        .delete(&format!("/api/v1/grants/{}", safe(id)?), [])
-        .await?;
+    service.delete(&format!("/api/v1/grants/{}", safe(id)?), []).await?;
     if context.screen.json {
         return context.screen.document(&answer);
     }
@@ -66,9 +57,7 @@ pub(super) async fn revoke(service: &Service, context: &Context, id: &str) -> Re
 fn listed(answer: &Value) -> Result<String, Failure> {
     let rows: Vec<Row> = data(answer)?;
     let rows = rows.into_iter().map(|row| {
-        let left = row
-            .uses_left
-            .map_or("any".to_owned(), |left| left.to_string());
+        let left = row.uses_left.map_or("any".to_owned(), |left| left.to_string());
         [
             row.id,
             row.team,
@@ -79,10 +68,7 @@ fn listed(answer: &Value) -> Result<String, Failure> {
             row.arguments.to_string(),
         ]
     });
-    Ok(table(
-        ["ID", "TEAM", "TOOL", "LEFT", "UNTIL", "BY", "ARGUMENTS"],
-        rows,
-    ))
+    Ok(table(["ID", "TEAM", "TOOL", "LEFT", "UNTIL", "BY", "ARGUMENTS"], rows))
 }
 
 #[cfg(test)]

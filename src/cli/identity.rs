@@ -123,10 +123,7 @@ fn links(answer: &Value) -> Result<String, Failure> {
             row.linked_at.as_deref().map(moment).unwrap_or_default(),
         ]
     });
-    Ok(table(
-        ["ID", "SENDER", "TOKEN", "STATE", "BY", "SINCE"],
-        rows,
-    ))
+    Ok(table(["ID", "SENDER", "TOKEN", "STATE", "BY", "SINCE"], rows))
 }
 
 #[cfg(test)]

@@ -108,10 +108,8 @@ fn import(
             apart(theirs, ours)?;
         }
     }
-    let options = Options {
-        keep_wildcard: arguments.keep_wildcard,
-        with_logs: arguments.with_logs,
-    };
+    let options =
+        Options { keep_wildcard: arguments.keep_wildcard, with_logs: arguments.with_logs };
     let gauge = Gauge::new(context.screen, "import");
     let import = Import::read(source, options)?;
     let stopped = match arguments.dry_run && !stopped::has_store(context) {
@@ -159,9 +157,7 @@ fn import(
         stop,
         progress: &|done, total| gauge.set(done, total, "things"),
     };
-    let note = import
-        .apply(&plan, &site)
-        .map_err(|error| broken_off(&error, context))?;
+    let note = import.apply(&plan, &site).map_err(|error| broken_off(&error, context))?;
     Ok((plan, Some(note)))
 }
 
@@ -191,10 +187,9 @@ fn busy(mut failure: Failure) -> Failure {
 fn broken_off(error: &ApplyError, context: &Context) -> Failure {
     let again = "the same command goes on with what is left";
     match error {
-        ApplyError::Stopped => Failure::new(
-            Exit::Interrupted,
-            format!("stopped at a safe point; {again}"),
-        ),
+        ApplyError::Stopped => {
+            Failure::new(Exit::Interrupted, format!("stopped at a safe point; {again}"))
+        }
         error => {
             context.screen.remark(again);
             Failure::failed(chain(error))

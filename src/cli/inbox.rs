@@ -57,11 +57,7 @@ pub(super) enum Action {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    let action = arguments.action.unwrap_or(Action::List {
-        all: false,
-        kind: None,
-        limit: 50,
-    });
+    let action = arguments.action.unwrap_or(Action::List { all: false, kind: None, limit: 50 });
     match action {
         Action::List { all, kind, limit } => {
             let fields = [
@@ -69,9 +65,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 ("kind", kind),
                 ("limit", Some(limit.to_string())),
             ];
-            let fields = fields
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?)));
+            let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
             let answer = service.search("/api/v1/inbox", fields).await?;
             if screen.json {
                 return screen.document(&answer);

@@ -170,10 +170,7 @@ impl Line {
                 // After a crash our number may be of no use to the service. Everything that is
                 // kept is asked for, and what we have already changes nothing.
                 self.from_start = true;
-                Some(Taken {
-                    send: ask_back(channel, 0),
-                    ..Taken::default()
-                })
+                Some(Taken { send: ask_back(channel, 0), ..Taken::default() })
             }
             (
                 "bad_resume" | "cannot_resume" | "resume_too_late" | "not_authorized"
@@ -183,11 +180,7 @@ impl Line {
                 self.channel = Some(frame.channel_id.clone());
                 self.last_seq = frame.seq;
                 self.resuming = false;
-                Some(Taken {
-                    renewed: true,
-                    send: self.say_again(),
-                    ..Taken::default()
-                })
+                Some(Taken { renewed: true, send: self.say_again(), ..Taken::default() })
             }
             _ => None,
         }
@@ -232,11 +225,7 @@ mod tests {
     }
 
     fn words(id: &str) -> Words {
-        Words {
-            id: id.into(),
-            content: "hello".into(),
-            topic: None,
-        }
+        Words { id: id.into(), content: "hello".into(), topic: None }
     }
 
     fn said(id: &str) -> Value {
@@ -248,19 +237,10 @@ mod tests {
     }
 
     fn refusal(code: &str) -> Incoming {
-        frame(
-            "ws:2",
-            1,
-            json!({"type": "error", "error": "no", "code": code}),
-        )
+        frame("ws:2", 1, json!({"type": "error", "error": "no", "code": code}))
     }
 
-    const FRESH: Taken = Taken {
-        fresh: true,
-        back: false,
-        renewed: false,
-        send: Vec::new(),
-    };
+    const FRESH: Taken = Taken { fresh: true, back: false, renewed: false, send: Vec::new() };
 
     /// A line whose message `a` was confirmed, whose message `b` was not, and that has broken.
     fn broken() -> Line {
@@ -285,16 +265,9 @@ mod tests {
         let kept = line.take(&ack(7, "a"));
         let arrived = line.take(&topics);
 
-        let back = Taken {
-            back: true,
-            ..Taken::default()
-        };
+        let back = Taken { back: true, ..Taken::default() };
         assert_eq!(kept, back);
-        let expected = Taken {
-            fresh: true,
-            send: vec![said("b"), said("c")],
-            ..Taken::default()
-        };
+        let expected = Taken { fresh: true, send: vec![said("b"), said("c")], ..Taken::default() };
         assert_eq!(arrived, expected);
     }
 
@@ -341,15 +314,8 @@ mod tests {
 
         let taken = line.take(&refusal("cannot_resume"));
 
-        let expected = Taken {
-            renewed: true,
-            send: vec![said("b")],
-            ..Taken::default()
-        };
+        let expected = Taken { renewed: true, send: vec![said("b")], ..Taken::default() };
         assert_eq!(taken, expected);
-        assert_eq!(
-            line.opened(Some("ws:3".into())),
-            ask_back(&"ws:2".into(), 1)
-        );
+        assert_eq!(line.opened(Some("ws:3".into())), ask_back(&"ws:2".into(), 1));
     }
 }

@@ -75,18 +75,9 @@ impl Link {
         let socket = connect(context, &mut line).await?;
         let (order_sender, orders) = mpsc::unbounded_channel();
         let (event_sender, events) = mpsc::unbounded_channel();
-        let worker = Worker {
-            context: context.clone(),
-            line,
-            orders,
-            events: event_sender,
-        };
+        let worker = Worker { context: context.clone(), line, orders, events: event_sender };
         let task = tokio::spawn(worker.run(socket)).abort_handle();
-        Ok(Self {
-            orders: order_sender,
-            events,
-            task,
-        })
+        Ok(Self { orders: order_sender, events, task })
     }
 
     /// Says something. It is said again after a break, unless it is known to have arrived.
@@ -211,10 +202,7 @@ pub(super) struct Patience {
 impl Patience {
     /// It was lost just now.
     pub(super) fn new() -> Self {
-        Self {
-            end: Instant::now() + ABSENCE,
-            pause: FIRST_PAUSE,
-        }
+        Self { end: Instant::now() + ABSENCE, pause: FIRST_PAUSE }
     }
 
     /// Waits until the next try. The failure is back if there is to be none.
@@ -249,10 +237,7 @@ async fn connect(context: &Context, line: &mut Line) -> Result<Socket, Failure> 
         Ok(()) => Ok(socket),
         Err(_) => Err(Failure::new(
             Exit::NotReachable,
-            format!(
-                "the service at {} closed the connection at once",
-                service.url()
-            ),
+            format!("the service at {} closed the connection at once", service.url()),
         )),
     }
 }
@@ -275,9 +260,9 @@ fn closed(frame: Option<CloseFrame>) -> Ended {
             Exit::NotAllowed,
             "the service ended the connection: this sender is kept out; an operator sees why with `hivewright trust audit`",
         )),
-        Some(1009) => Ended::ForGood(Failure::failed(
-            "the message is too large: 1 MiB is the most",
-        )),
+        Some(1009) => {
+            Ended::ForGood(Failure::failed("the message is too large: 1 MiB is the most"))
+        }
         _ => Ended::Broken,
     }
 }

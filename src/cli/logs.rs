@@ -106,10 +106,7 @@ async fn kept(
 
 async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let fields = [
-        ("types", Some("log".to_owned())),
-        ("team", arguments.team.clone()),
-    ];
+    let fields = [("types", Some("log".to_owned())), ("team", arguments.team.clone())];
     let mut follower = Follower::open(context, given(fields)).await?;
     let mut shown = Shown::default();
     // When to look once more at what is kept, and from which moment on.
@@ -218,11 +215,7 @@ impl Shown {
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
-        self.recent.push_back(Line {
-            row: row.clone(),
-            told: kept.is_none(),
-            kept,
-        });
+        self.recent.push_back(Line { row: row.clone(), told: kept.is_none(), kept });
         let at = row["at"].as_str().map(str::to_owned);
         self.newest = self.newest.take().max(at);
         true
@@ -262,10 +255,7 @@ fn line(row: &Value, screen: Screen) -> String {
         .collect();
     let fields = printable(&fields).replace('\n', " ");
     let message = text("message").replace('\n', " ");
-    format!(
-        "{at}  {level}  {message}{}",
-        screen.paint(Tone::Faint, &fields)
-    )
+    format!("{at}  {level}  {message}{}", screen.paint(Tone::Faint, &fields))
 }
 
 #[cfg(test)]
@@ -282,23 +272,13 @@ mod tests {
     }
 
     fn arguments() -> Arguments {
-        Arguments {
-            level: None,
-            team: None,
-            since: None,
-            query: None,
-            limit: 50,
-            follow: true,
-        }
+        Arguments { level: None, team: None, since: None, query: None, limit: 50, follow: true }
     }
 
     #[test]
     fn a_line_shows_when_how_bad_what_and_about_whom() {
         assert_eq!(
-            line(
-                &row("2026-11-14T23:46:40.123Z", "two\nlines"),
-                Screen::PLAIN
-            ),
+            line(&row("2026-11-14T23:46:40.123Z", "two\nlines"), Screen::PLAIN),
             "2026-11-14 23:46:40  warn   two lines left=3 team=ops"
         );
     }

@@ -183,14 +183,10 @@ impl Context {
 }
 
 fn way(flags: &Flags) -> String {
-    [
-        ("--home", &flags.home),
-        ("--data-dir", &flags.data_dir),
-        ("--run-dir", &flags.run_dir),
-    ]
-    .into_iter()
-    .filter_map(|(name, path)| Some(format!(" {name} {}", path.as_ref()?.display())))
-    .collect()
+    [("--home", &flags.home), ("--data-dir", &flags.data_dir), ("--run-dir", &flags.run_dir)]
+        .into_iter()
+        .filter_map(|(name, path)| Some(format!(" {name} {}", path.as_ref()?.display())))
+        .collect()
 }
 
 /// Does what the arguments say, and tells what the process ends with.
@@ -207,12 +203,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    let Everywhere {
-        json,
-        quiet,
-        no_color,
-        ..
-    } = cli.everywhere;
+    let Everywhere { json, quiet, no_color, .. } = cli.everywhere;
     let screen = Screen::new(json, quiet, no_color);
     let ended = Context::new(cli.everywhere, screen)
         .and_then(|context| dispatch(cli.command, context))

@@ -144,12 +144,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             }
             screen.remark(&format!("removed {id}"));
         }
-        Action::Explain {
-            team,
-            tool,
-            args,
-            principal,
-        } => {
+        Action::Explain { team, tool, args, principal } => {
             let args: Value = serde_json::from_str(&args).map_err(|error| {
                 Failure::new(Exit::Usage, format!("the arguments are not JSON: {error}"))
             })?;
@@ -197,19 +192,7 @@ fn listed(answer: &Value) -> Result<String, Failure> {
             row.note,
         ]
     });
-    Ok(table(
-        [
-            "ID",
-            "FROM",
-            "EFFECT",
-            "RESOURCE",
-            "TEAM",
-            "PRINCIPAL",
-            "EXPIRES",
-            "NOTE",
-        ],
-        rows,
-    ))
+    Ok(table(["ID", "FROM", "EFFECT", "RESOURCE", "TEAM", "PRINCIPAL", "EXPIRES", "NOTE"], rows))
 }
 
 fn explained(answer: &Value) -> String {
@@ -264,9 +247,6 @@ mod tests {
             "decision": "require_approval", "reason": "default", "class": "trust", "why": "so",
         });
         assert_eq!(explained(&by_rule), "deny: rule r1");
-        assert_eq!(
-            explained(&by_class),
-            "require_approval: the default of class trust (so)"
-        );
+        assert_eq!(explained(&by_class), "require_approval: the default of class trust (so)");
     }
 }

@@ -109,8 +109,7 @@ impl Gauge {
             self.screen.say(&progress.to_string());
         } else {
             let what = self.what;
-            self.screen
-                .remark(&format!("{what}: {done} of {total} {unit}"));
+            self.screen.remark(&format!("{what}: {done} of {total} {unit}"));
         }
     }
 }
@@ -155,10 +154,7 @@ mod tests {
     fn the_bar_shows_done_total_rate_and_time_left() {
         for (template, parts) in [
             (COUNTED, ["{pos}", "{len}", "{per_sec}", "{eta}"]),
-            (
-                BYTES,
-                ["{bytes}", "{total_bytes}", "{bytes_per_sec}", "{eta}"],
-            ),
+            (BYTES, ["{bytes}", "{total_bytes}", "{bytes_per_sec}", "{eta}"]),
         ] {
             assert!(ProgressStyle::with_template(template).is_ok());
             assert!(parts.iter().all(|part| template.contains(part)));

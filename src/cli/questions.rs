@@ -68,9 +68,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     match arguments.action {
         Action::List { status, team } => {
             let fields = [("status", Some(status)), ("team", team)];
-            let fields = fields
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?)));
+            let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
             let answer = service.search("/api/v1/questions", fields).await?;
             if screen.json {
                 return screen.document(&answer);
@@ -89,9 +87,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 (true, None) => read_secret()?,
                 (false, text) => Zeroizing::new(text.unwrap_or_default()),
             };
-            let answer = service
-                .post(&path, &json!({"selected": selected, "text": *text}))
-                .await?;
+            let answer = service.post(&path, &json!({"selected": selected, "text": *text})).await?;
             if screen.json {
                 return screen.document(&answer);
             }
@@ -174,10 +170,7 @@ fn listed(answer: &Value) -> Result<String, Failure> {
             format!("{}{options}", row.question.replace('\n', " ")),
         ]
     });
-    Ok(table(
-        ["ID", "STATUS", "TEAM", "KIND", "UNTIL", "QUESTION"],
-        rows,
-    ))
+    Ok(table(["ID", "STATUS", "TEAM", "KIND", "UNTIL", "QUESTION"], rows))
 }
 
 #[cfg(test)]

@@ -112,21 +112,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 /// What was not recovered, for a person.
 fn tell_lost(lost: &Lost, since: &str) -> Vec<String> {
     let until = lost.until.as_deref().unwrap_or("the end");
-    let mut lines = vec![format!(
-        "not recovered: what was stored after {since}, until {until}"
-    )];
+    let mut lines = vec![format!("not recovered: what was stored after {since}, until {until}")];
     if let Some(reason) = &lost.unread {
-        lines.push(format!(
-            "  the store that was set aside cannot be read: {reason}"
-        ));
+        lines.push(format!("  the store that was set aside cannot be read: {reason}"));
     }
     if let Some(commits) = lost.commits {
         lines.push(format!("  {commits} commits cannot be read there either"));
     }
-    let kinds = lost
-        .records
-        .iter()
-        .map(|(kind, count)| format!("{count} {kind}"));
+    let kinds = lost.records.iter().map(|(kind, count)| format!("{count} {kind}"));
     let kinds: Vec<String> = kinds.collect();
     if let Some(list) = &lost.list {
         lines.push(format!(

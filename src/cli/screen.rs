@@ -157,13 +157,8 @@ pub(super) fn printable(text: &str) -> String {
 #[cfg(test)]
 impl Screen {
     /// As in a pipe.
-    pub(super) const PLAIN: Self = Self {
-        json: false,
-        quiet: false,
-        colour: false,
-        live: false,
-        bar: false,
-    };
+    pub(super) const PLAIN: Self =
+        Self { json: false, quiet: false, colour: false, live: false, bar: false };
 }
 
 #[cfg(test)]
@@ -173,10 +168,7 @@ mod tests {
     /// OP-84
     #[test]
     fn colours_are_only_for_those_who_want_them() {
-        let colourful = Screen {
-            colour: true,
-            ..Screen::PLAIN
-        };
+        let colourful = Screen { colour: true, ..Screen::PLAIN };
 
         assert_eq!(Screen::PLAIN.paint(Tone::Bad, "error"), "error");
         assert_eq!(colourful.paint(Tone::Bad, "error"), "\x1b[31merror\x1b[0m");
@@ -184,10 +176,7 @@ mod tests {
 
     #[test]
     fn an_answer_cannot_take_over_a_terminal() {
-        let live = Screen {
-            live: true,
-            ..Screen::PLAIN
-        };
+        let live = Screen { live: true, ..Screen::PLAIN };
         let text = "a\x1b]0;title\x07b\r\u{9b}2J\n\tc";
 
         assert_eq!(live.harmless(text), "a]0;titleb2J\n\tc");

@@ -44,12 +44,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let Arguments {
-        text,
-        team,
-        topic,
-        wait,
-    } = arguments;
+    let Arguments { text, team, topic, wait } = arguments;
     let content = words(text).await?;
     // The task that the message became, for whoever stops waiting.
     let task = RefCell::new(None);
@@ -61,11 +56,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             }
             Some(team) => errand::run(&team, &content, &task, context).await,
             None => {
-                let words = Words {
-                    id: message_id()?,
-                    content,
-                    topic,
-                };
+                let words = Words { id: message_id()?, content, topic };
                 answer(words, &task, context).await
             }
         }
@@ -85,10 +76,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 }
 
 fn too_late(seconds: u64, task: Option<&str>, context: &Context) -> Failure {
-    let message = format!(
-        "no answer within {seconds} s, or not all of it; {}",
-        goes_on(task, context)
-    );
+    let message =
+        format!("no answer within {seconds} s, or not all of it; {}", goes_on(task, context));
     Failure::new(Exit::TimedOut, message)
 }
 
@@ -163,10 +152,7 @@ async fn answer(
             Heard::Progress(progress) => used_tools |= progress.kind == ProgressKind::ToolCall,
             Heard::Answer(response) => {
                 used_tools |= response.joined_task_id.is_some();
-                let task = response
-                    .joined_task_id
-                    .as_ref()
-                    .or(response.task_id.as_ref());
+                let task = response.joined_task_id.as_ref().or(response.task_id.as_ref());
                 task.into_iter().for_each(|task| delegated.below(task));
             }
             Heard::Error(error) => error.task_id.iter().for_each(|task| delegated.below(task)),

@@ -42,24 +42,14 @@ pub(super) fn run(arguments: Arguments, context: Context) -> Result<(), Failure>
 /// Says how each part stands, and how to reach the service. The link logs in once, so it is shown to a
 /// person only.
 fn announce(service: &Service) {
-    let Service {
-        url,
-        parts,
-        notices,
-        ..
-    } = service;
+    let Service { url, parts, notices, .. } = service;
     if std::io::stdout().is_terminal() {
         let lines = lines(url, parts, notices, &service.login_link());
         // Whoever started the service may have closed its output.
         let _ = writeln!(std::io::stdout(), "{}", lines.join("\n"));
         return;
     }
-    for Part {
-        name,
-        is_faulty,
-        standing,
-    } in parts
-    {
+    for Part { name, is_faulty, standing } in parts {
         match is_faulty {
             true => tracing::warn!(part = name, "{standing}"),
             false => tracing::info!(part = name, "{standing}"),
@@ -85,9 +75,7 @@ fn lines(url: &str, parts: &[Part], notices: &[String], link: &str) -> Vec<Strin
             more => format!("Notice: {first} (and {more} more: see `hivewright doctor`)"),
         });
     }
-    lines.push(format!(
-        "Open the chat, once and within two minutes: {link}"
-    ));
+    lines.push(format!("Open the chat, once and within two minutes: {link}"));
     lines
 }
 
@@ -111,15 +99,7 @@ mod tests {
     /// OP-74
     #[test]
     fn ten_lines_say_how_everything_stands() {
-        let names = [
-            "store",
-            "sandbox",
-            "vault",
-            "channels",
-            "providers",
-            "scheduler",
-            "teams",
-        ];
+        let names = ["store", "sandbox", "vault", "channels", "providers", "scheduler", "teams"];
         let parts = names.map(|name| Part {
             name,
             is_faulty: name == "vault",
@@ -133,10 +113,7 @@ mod tests {
         assert_eq!(full.len(), 10);
         assert_eq!(full[1], "  store      store stands");
         assert_eq!(full[3], "! vault      vault stands");
-        assert_eq!(
-            full[8],
-            "Notice: fault 1 (and 7 more: see `hivewright doctor`)"
-        );
+        assert_eq!(full[8], "Notice: fault 1 (and 7 more: see `hivewright doctor`)");
         assert!(full[9].ends_with("http://here/#code=1"));
         assert!(full.iter().all(|line| !line.contains('\n')));
         assert_eq!(calm.len(), 9);

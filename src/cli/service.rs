@@ -125,14 +125,7 @@ impl Service {
         let token = read_token(context)?;
         let client = client(&base, socket.as_ref())
             .map_err(|error| Failure::system("the HTTP client cannot be set up", chain(&error)))?;
-        Ok(Self {
-            client,
-            url,
-            base,
-            token,
-            _socket: socket.map(Arc::new),
-            remedy,
-        })
+        Ok(Self { client, url, base, token, _socket: socket.map(Arc::new), remedy })
     }
 
     /// The service of the home, if one runs there or was named. Otherwise the caller may work on
@@ -199,8 +192,7 @@ impl Service {
     }
 
     pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(self.request(Method::PATCH, path)?.json(body))
-            .await
+        self.ask(self.request(Method::PATCH, path)?.json(body)).await
     }
 
     /// Has something removed, with what there is to say about it.
@@ -293,9 +285,7 @@ impl Service {
 
     /// Says who asks, and that it is a command.
     fn signed(&self, request: RequestBuilder) -> RequestBuilder {
-        request
-            .header("X-Client", "cli")
-            .bearer_auth(self.token.expose())
+        request.header("X-Client", "cli").bearer_auth(self.token.expose())
     }
 
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {
@@ -339,10 +329,7 @@ impl Service {
         let seconds = PATIENCE.as_secs();
         Failure::new(
             Exit::TimedOut,
-            format!(
-                "the service at {} did not answer within {seconds} s",
-                self.url
-            ),
+            format!("the service at {} did not answer within {seconds} s", self.url),
         )
     }
 }
@@ -372,9 +359,7 @@ fn base(text: &str) -> Result<Url, Failure> {
     match url.scheme() {
         "https" => Ok(url),
         "http" if is_private_url(text) => Ok(url),
-        "http" => Err(usage(
-            "would carry the token in the clear; use an https:// address",
-        )),
+        "http" => Err(usage("would carry the token in the clear; use an https:// address")),
         _ => Err(usage("is not an http:// or https:// address")),
     }
 }
@@ -493,21 +478,13 @@ mod tests {
                 7,
                 "the service answered 503 Service Unavailable; try again in a moment, or `x` starts it",
             ),
-            (
-                500,
-                b"",
-                1,
-                "the service answered 500 Internal Server Error",
-            ),
+            (500, b"", 1, "the service answered 500 Internal Server Error"),
         ];
 
         for (status, text, exit, message) in table {
             let status = StatusCode::from_u16(status).unwrap();
             let failure = refused(status, text, "`x` starts it");
-            assert_eq!(
-                (failure.exit.code(), failure.message.as_str()),
-                (exit, message)
-            );
+            assert_eq!((failure.exit.code(), failure.message.as_str()), (exit, message));
         }
     }
 
@@ -515,12 +492,7 @@ mod tests {
     fn a_token_stays_off_foreign_networks_in_the_clear() {
         assert!(base("http://127.0.0.1:8080").is_ok());
         assert!(base("https://hive.example.org").is_ok());
-        for text in [
-            "http://hive.example.org",
-            "http://8.8.8.8",
-            "ftp://localhost",
-            "8080",
-        ] {
+        for text in ["http://hive.example.org", "http://8.8.8.8", "ftp://localhost", "8080"] {
             assert_eq!(base(text).unwrap_err().exit, Exit::Usage, "{text}");
         }
     }

@@ -58,10 +58,7 @@ async fn watch(context: &Context) -> Result<(), Failure> {
         }
         let answer = follower.read(async |service| service.get("/api/v1/snapshot").await);
         let overview = answer.await?["data"]["overview"].take();
-        if before
-            .as_ref()
-            .is_some_and(|before| *before == timeless(&overview))
-        {
+        if before.as_ref().is_some_and(|before| *before == timeless(&overview)) {
             continue;
         }
         let first = before.replace(timeless(&overview)).is_none();
@@ -144,15 +141,10 @@ impl Overview {
             false => screen.paint(Tone::Good, "running"),
             true => screen.paint(Tone::Doubtful, "stopping"),
         };
-        rows.push((
-            "service",
-            format!("{state}, version {}, up {uptime}, {url}", self.version),
-        ));
-        for (name, counts) in [
-            ("teams", &self.teams),
-            ("tasks", &self.tasks),
-            ("triggers", &self.triggers),
-        ] {
+        rows.push(("service", format!("{state}, version {}, up {uptime}, {url}", self.version)));
+        for (name, counts) in
+            [("teams", &self.teams), ("tasks", &self.tasks), ("triggers", &self.triggers)]
+        {
             if !counts.is_empty() {
                 rows.push((name, counted(counts)));
             }
@@ -223,11 +215,7 @@ fn counted(counts: &Counts) -> String {
         .iter()
         .filter(|(name, count)| *name != "total" && count.is_number())
         .map(|(name, count)| format!("{count} {name}"));
-    total
-        .into_iter()
-        .chain(others)
-        .collect::<Vec<_>>()
-        .join(", ")
+    total.into_iter().chain(others).collect::<Vec<_>>().join(", ")
 }
 
 /// A span of time with its two largest parts.
@@ -263,9 +251,7 @@ mod tests {
             "approvals_open": 1, "inbox_unread": 4, "spend_today_usd": 0.126, "drain": false, "extra": true,
         }});
 
-        let text = Overview::read(&answer)
-            .unwrap()
-            .render("http://127.0.0.1:8080/", Screen::PLAIN);
+        let text = Overview::read(&answer).unwrap().render("http://127.0.0.1:8080/", Screen::PLAIN);
 
         let expected = "\
 service          running, version 0.1.0, up 1 d 2 h, http://127.0.0.1:8080/
@@ -287,10 +273,7 @@ spent today      0.13 USD
             .unwrap()
             .render("http://h/", Screen::PLAIN);
 
-        assert_eq!(
-            text,
-            "service          running, version 0.1.0, up 59 s, http://h/\n"
-        );
+        assert_eq!(text, "service          running, version 0.1.0, up 59 s, http://h/\n");
         assert!(Overview::read(&json!({"ok": true})).is_err());
     }
 }

@@ -32,11 +32,7 @@ impl Stopped {
         };
         let home = backup_home(&context.home, &config);
         let storage = open::open(&home, durability, progress)?;
-        Ok(Self {
-            storage,
-            home,
-            _lock: lock,
-        })
+        Ok(Self { storage, home, _lock: lock })
     }
 }
 

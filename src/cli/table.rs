@@ -37,9 +37,8 @@ fn lined_up<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> Stri
     }
     let aligned = lines.iter().map(|line| {
         let cells = line.iter().zip(widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{:<width$}", excerpt::line(cell, width)))
-            .collect();
+        let cells: Vec<_> =
+            cells.map(|(cell, width)| format!("{:<width$}", excerpt::line(cell, width))).collect();
         format!("{}\n", cells.join(GAP).trim_end())
     });
     aligned.collect()
@@ -74,10 +73,7 @@ mod tests {
     fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [["1", "ä", "x\x1b[2J"], ["22", "", "y"]].map(|row| row.map(str::to_owned));
 
-        assert_eq!(
-            table(["ID", "N", "LAST"], rows),
-            "ID  N  LAST\n1   ä  x[2J\n22     y\n"
-        );
+        assert_eq!(table(["ID", "N", "LAST"], rows), "ID  N  LAST\n1   ä  x[2J\n22     y\n");
     }
 
     /// OP-84: a list fits the terminal it is shown on.
@@ -99,10 +95,7 @@ mod tests {
         assert_eq!(lined_up(&lines, Some(200)), lined_up(&lines, None));
         // Too narrow for anything: the id is whole, the rest is as short as it may be.
         let least = lined_up(&lines, Some(10));
-        assert!(
-            least.contains("task-61c8864680b583eb  resea…  find …"),
-            "{least}"
-        );
+        assert!(least.contains("task-61c8864680b583eb  resea…  find …"), "{least}");
     }
 
     #[test]

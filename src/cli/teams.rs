@@ -128,11 +128,7 @@ pub(super) enum Action {
         /// The team
         name: String,
         /// Paths, as `untrusted` lists them
-        #[arg(
-            required_unless_present = "all",
-            conflicts_with = "all",
-            value_name = "PATH"
-        )]
+        #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "PATH")]
         paths: Vec<String>,
         /// All that are listed
         #[arg(long)]
@@ -159,20 +155,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let service = Service::find(context)?;
     let screen = context.screen;
     let (answer, shown) = match arguments.action {
-        Action::List {
-            state,
-            parent,
-            query,
-        } => {
+        Action::List { state, parent, query } => {
             let fields = [
                 ("state", state),
                 ("parent", parent),
                 ("q", query),
                 ("limit", Some("200".to_owned())),
             ];
-            let fields = fields
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?)));
+            let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
             let answer = service.search("/api/v1/teams", fields).await?;
             let shown = Shown::Text(list(&answer)?);
             (answer, shown)
@@ -188,15 +178,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             draw(&data::<Node>(&answer)?, "", "", &mut text);
             (answer, Shown::Text(text))
         }
-        Action::Create {
-            name,
-            scope,
-            description,
-            parent,
-            context,
-            tools,
-            profile,
-        } => {
+        Action::Create { name, scope, description, parent, context, tools, profile } => {
             let init_context = match context {
                 Some(file) => Some(std::fs::read_to_string(&file).map_err(|error| {
                     Failure::system(format!("`{}` cannot be read", file.display()), error)
@@ -257,9 +239,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             (answer, Shown::Remark(line))
         }
         Action::Bootstrap { name } => {
-            let answer = service
-                .post(&path(&name, "/bootstrap")?, &json!({}))
-                .await?;
+            let answer = service.post(&path(&name, "/bootstrap")?, &json!({})).await?;
             let line = match answer["data"]["task_id"].as_str() {
                 Some(task) => format!("team {name} sets itself up again, as {task}"),
                 None => format!("team {name} is ready; there is nothing to set up"),
@@ -308,9 +288,7 @@ struct Label {
 
 async fn untrusted(service: &Service, name: &str) -> Result<Value, Failure> {
     let fields = [("limit", "200".to_owned())];
-    service
-        .search(&path(name, "/untrusted-files")?, fields)
-        .await
+    service.search(&path(name, "/untrusted-files")?, fields).await
 }
 
 fn labels(answer: &Value) -> Result<String, Failure> {
@@ -399,9 +377,7 @@ fn list(answer: &Value) -> Result<String, Failure> {
             first_line(&row.description),
         ]
     });
-    let heading = [
-        "NAME", "PARENT", "STATE", "PHASE", "RUNNING", "QUEUED", "MODEL", "FOR",
-    ];
+    let heading = ["NAME", "PARENT", "STATE", "PHASE", "RUNNING", "QUEUED", "MODEL", "FOR"];
     Ok(table(heading, rows))
 }
 
@@ -432,12 +408,7 @@ fn draw(node: &Node, before: &str, below: &str, text: &mut String) {
             true => ("└── ", "    "),
             false => ("├── ", "│   "),
         };
-        draw(
-            child,
-            &format!("{below}{before}"),
-            &format!("{below}{further}"),
-            text,
-        );
+        draw(child, &format!("{below}{before}"), &format!("{below}{further}"), text);
     }
 }
 
@@ -505,10 +476,7 @@ fn one(answer: &Value) -> Result<String, Failure> {
         ("teams", or_none(teams.join(", "))),
         ("scope", or_none(scope.join(", "))),
         ("model", or_none(row.model.unwrap_or_default())),
-        (
-            "today",
-            format!("{} tokens, {:.4} USD", usage_today.tokens, usage_today.usd),
-        ),
+        ("today", format!("{} tokens, {:.4} USD", usage_today.tokens, usage_today.usd)),
         ("budget", or_none(caps.join(", "))),
         ("made", format!("{since} by {created_by}")),
     ];
@@ -529,9 +497,7 @@ fn one(answer: &Value) -> Result<String, Failure> {
             ),
         ));
     }
-    let lines = lines
-        .iter()
-        .map(|(name, value)| printable(&format!("{name:<8} {value}\n")));
+    let lines = lines.iter().map(|(name, value)| printable(&format!("{name:<8} {value}\n")));
     Ok(lines.collect())
 }
 
@@ -584,10 +550,7 @@ main (active)
 
     #[test]
     fn a_name_that_leads_elsewhere_is_none() {
-        assert_eq!(
-            path("far-scouts", "/pause").unwrap(),
-            "/api/v1/teams/far-scouts/pause"
-        );
+        assert_eq!(path("far-scouts", "/pause").unwrap(), "/api/v1/teams/far-scouts/pause");
         for name in ["", "../tokens", "a/b", "a?b", "a b"] {
             assert_eq!(path(name, "").unwrap_err().exit, Exit::Usage, "{name}");
         }

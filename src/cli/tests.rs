@@ -21,27 +21,20 @@ fn the_definition_of_the_command_line_is_sound() {
 #[test]
 fn without_a_command_the_service_is_meant() {
     assert!(parse("hivewright").unwrap().command.is_none());
-    let Some(Command::Serve(arguments)) = parse("hivewright serve --bind ::1 --port 0 --open")
-        .unwrap()
-        .command
+    let Some(Command::Serve(arguments)) =
+        parse("hivewright serve --bind ::1 --port 0 --open").unwrap().command
     else {
         panic!("not `serve`");
     };
 
-    let expected = serve::Arguments {
-        bind: Some("::1".parse().unwrap()),
-        port: Some(0),
-        open: true,
-    };
+    let expected =
+        serve::Arguments { bind: Some("::1".parse().unwrap()), port: Some(0), open: true };
     assert_eq!(arguments, expected);
 }
 
 #[test]
 fn what_every_command_understands_may_stand_on_both_sides_of_it() {
-    for line in [
-        "hivewright --home /h --json status",
-        "hivewright status --home /h --json",
-    ] {
+    for line in ["hivewright --home /h --json status", "hivewright status --home /h --json"] {
         let everywhere = parse(line).unwrap().everywhere;
         assert_eq!(everywhere.home, Some("/h".into()));
         assert!(everywhere.json && !everywhere.quiet);
@@ -71,16 +64,10 @@ fn the_help_of_each_command_has_an_example() {
         let after = after.unwrap_or_default();
         assert!(after.contains("Example"), "`{name}` has no example");
         assert!(
-            after.contains(&format!(
-                "hivewright{}",
-                name.trim_start_matches("hivewright")
-            )),
+            after.contains(&format!("hivewright{}", name.trim_start_matches("hivewright"))),
             "the example of `{name}` shows something else"
         );
-        for inner in command
-            .get_subcommands()
-            .filter(|inner| inner.get_name() != "help")
-        {
+        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
             check(inner, &format!("{name} {}", inner.get_name()));
         }
     }
@@ -101,18 +88,9 @@ fn what_commands_take_stands_in_the_table_of_bounds() {
                 Some(long) => format!("--{long}"),
                 None => "FILE".to_owned(),
             };
-            let whose = if argument.is_global_set() {
-                "every command"
-            } else {
-                top
-            };
-            let row = table
-                .lines()
-                .find(|row| row.contains(whose) && row.contains(&name));
-            assert!(
-                row.is_some(),
-                "`{whose}` takes `{name}`: not in docs/security.md"
-            );
+            let whose = if argument.is_global_set() { "every command" } else { top };
+            let row = table.lines().find(|row| row.contains(whose) && row.contains(&name));
+            assert!(row.is_some(), "`{whose}` takes `{name}`: not in docs/security.md");
             *seen += 1;
         }
         for inner in command.get_subcommands() {
@@ -138,10 +116,7 @@ fn a_restore_has_one_source() {
     for (line, kind) in [
         ("hivewright restore", ErrorKind::MissingRequiredArgument),
         ("hivewright restore a --newest", ErrorKind::ArgumentConflict),
-        (
-            "hivewright restore --newest --force",
-            ErrorKind::ArgumentConflict,
-        ),
+        ("hivewright restore --newest --force", ErrorKind::ArgumentConflict),
     ] {
         assert_eq!(parse(line).unwrap_err().kind(), kind, "{line}");
     }
@@ -152,11 +127,7 @@ fn a_restore_has_one_source() {
 /// OP-86
 #[test]
 fn a_suggested_command_leads_to_the_same_home() {
-    let flags = Flags {
-        home: Some("/h".into()),
-        data_dir: None,
-        run_dir: Some("/r".into()),
-    };
+    let flags = Flags { home: Some("/h".into()), data_dir: None, run_dir: Some("/r".into()) };
 
     assert_eq!(way(&flags), " --home /h --run-dir /r");
     assert_eq!(way(&Flags::default()), "");

@@ -94,10 +94,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 Some(service) => ask(&revoke, &service, context).await?,
                 None => work_on_store(&revoke, context).await?,
             };
-            Err(Failure::system(
-                "the token could not be shown, and was revoked",
-                fault,
-            ))
+            Err(Failure::system("the token could not be shown, and was revoked", fault))
         }
         _ => Ok(()),
     }
@@ -112,12 +109,7 @@ async fn work_on_store(action: &Action, context: &Context) -> Result<Value, Fail
 /// Lets the service do it.
 async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Value, Failure> {
     match action {
-        Action::Create {
-            name,
-            scopes,
-            teams,
-            expires,
-        } => {
+        Action::Create { name, scopes, teams, expires } => {
             let mut wish = json!({"name": name, "scopes": scopes, "expires": expires});
             if !teams.is_empty() {
                 wish["teams"] = json!(teams);
@@ -150,12 +142,7 @@ fn stopped(action: &Action, context: &Context) -> Result<Value, Failure> {
     let storage = &Stopped::open(context, &|_| {})?.storage;
     let now = WallClock.now();
     Ok(match action {
-        Action::Create {
-            name,
-            scopes,
-            teams,
-            expires,
-        } => {
+        Action::Create { name, scopes, teams, expires } => {
             let wish = NewToken {
                 name: name.clone(),
                 scopes: named(scopes)?,
@@ -192,10 +179,7 @@ fn named(names: &[String]) -> Result<Scopes, Failure> {
         Scope::named(name).ok_or_else(|| {
             let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
             let known = known.join(", ");
-            Failure::new(
-                Exit::Usage,
-                format!("unknown scope `{name}`; there are: {known}"),
-            )
+            Failure::new(Exit::Usage, format!("unknown scope `{name}`; there are: {known}"))
         })
     };
     names.iter().map(scope).collect()

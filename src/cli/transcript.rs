@@ -110,9 +110,9 @@ pub(super) fn plain(heard: &Heard<'_>) -> Vec<Print> {
 
 /// An error frame in one line.
 pub(super) fn complaint(error: &ErrorBody) -> String {
-    let wait = error.retry_after_ms.map_or(String::new(), |pause| {
-        format!("; try again in {} s", pause.div_ceil(1000))
-    });
+    let wait = error
+        .retry_after_ms
+        .map_or(String::new(), |pause| format!("; try again in {} s", pause.div_ceil(1000)));
     format!("{} ({}){wait}", error.error, error.code)
 }
 
@@ -126,11 +126,7 @@ fn remark(progress: &Progress) -> String {
             }
         }
         ProgressKind::ToolResult => {
-            let outcome = if progress.ok == Some(false) {
-                "failed"
-            } else {
-                "ok"
-            };
+            let outcome = if progress.ok == Some(false) { "failed" } else { "ok" };
             line.push_str(&match progress.duration_ms {
                 Some(duration) => format!(" ({outcome}, {duration} ms)"),
                 None => format!(" ({outcome})"),
@@ -194,10 +190,8 @@ mod tests {
     /// What a terminal shows of these pieces and the answer.
     fn shown(pieces: &[Progress], answer: &Response) -> Vec<Print> {
         let mut transcript = Transcript::default();
-        let mut prints: Vec<_> = pieces
-            .iter()
-            .flat_map(|piece| transcript.live(&Heard::Progress(piece)))
-            .collect();
+        let mut prints: Vec<_> =
+            pieces.iter().flat_map(|piece| transcript.live(&Heard::Progress(piece))).collect();
         prints.extend(transcript.live(&Heard::Answer(answer)));
         prints
     }
@@ -212,41 +206,20 @@ mod tests {
         let other = shown(&pieces, &response("Bye", "done"));
 
         assert_eq!(whole, [text("Hel"), text("lo"), Print::EndLine]);
-        assert_eq!(
-            longer,
-            [text("Hel"), text("lo"), text(" there"), Print::EndLine]
-        );
-        let both = [
-            text("Hel"),
-            text("lo"),
-            Print::EndLine,
-            text("Bye"),
-            Print::EndLine,
-        ];
+        assert_eq!(longer, [text("Hel"), text("lo"), text(" there"), Print::EndLine]);
+        let both = [text("Hel"), text("lo"), Print::EndLine, text("Bye"), Print::EndLine];
         assert_eq!(other, both);
     }
 
     /// CH-159
     #[test]
     fn after_a_break_only_what_was_missed_is_printed() {
-        let whole = |text: &str| Progress {
-            snapshot: true,
-            ..delta(text)
-        };
-        let pieces = [
-            delta("Hello wor"),
-            whole("Hello world, how"),
-            delta(" are you"),
-        ];
+        let whole = |text: &str| Progress { snapshot: true, ..delta(text) };
+        let pieces = [delta("Hello wor"), whole("Hello world, how"), delta(" are you")];
 
         let prints = shown(&pieces, &response("Hello world, how are you", "done"));
 
-        let expected = [
-            text("Hello wor"),
-            text("ld, how"),
-            text(" are you"),
-            Print::EndLine,
-        ];
+        let expected = [text("Hello wor"), text("ld, how"), text(" are you"), Print::EndLine];
         assert_eq!(prints, expected);
     }
 
@@ -262,18 +235,8 @@ mod tests {
             duration_ms: Some(12),
             ..Progress::new(ProgressKind::ToolResult, "Used bash")
         };
-        let reset = Progress {
-            reset: true,
-            ..Progress::new(ProgressKind::Note, "Trying again")
-        };
-        let pieces = [
-            delta("Let me see."),
-            call,
-            result,
-            delta("Sor"),
-            reset,
-            delta("Sorry"),
-        ];
+        let reset = Progress { reset: true, ..Progress::new(ProgressKind::Note, "Trying again") };
+        let pieces = [delta("Let me see."), call, result, delta("Sor"), reset, delta("Sorry")];
 
         let prints = shown(&pieces, &response("Sorry", "cancelled"));
 
@@ -303,10 +266,7 @@ mod tests {
         let answer = response("Hello", "done");
 
         assert_eq!(plain(&Heard::Progress(&delta("Hel"))), []);
-        assert_eq!(
-            plain(&Heard::Answer(&answer)),
-            [text("Hello"), Print::EndLine]
-        );
+        assert_eq!(plain(&Heard::Answer(&answer)), [text("Hello"), Print::EndLine]);
         assert_eq!(
             plain(&Heard::Error(&error)),
             [

@@ -83,13 +83,13 @@ pub(super) struct Sender {
 /// Reads `<type>:<sender>`.
 pub(super) fn sender(text: &str) -> Result<Sender, String> {
     match text.split_once(':') {
-        Some((channel_type, id)) if !channel_type.is_empty() && !id.is_empty() => Ok(Sender {
-            channel_type: channel_type.to_owned(),
-            id: id.to_owned(),
-        }),
-        _ => Err(
-            "expected a channel type and a sender, such as `discord:80351110224678912`".to_owned(),
-        ),
+        Some((channel_type, id)) if !channel_type.is_empty() && !id.is_empty() => {
+            Ok(Sender { channel_type: channel_type.to_owned(), id: id.to_owned() })
+        }
+        _ => {
+            Err("expected a channel type and a sender, such as `discord:80351110224678912`"
+                .to_owned())
+        }
     }
 }
 
@@ -122,11 +122,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             }
             screen.write(&grants(&answer)?);
         }
-        Action::Add {
-            sender,
-            channel,
-            level,
-        } => {
+        Action::Add { sender, channel, level } => {
             let level = match level {
                 Level::Trusted => "trusted",
                 Level::Denied => "denied",
@@ -142,9 +138,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 return screen.document(&answer);
             }
             let Sender { channel_type, id } = sender;
-            screen.remark(&format!(
-                "{channel_type}:{id} is {level} from the next message on"
-            ));
+            screen.remark(&format!("{channel_type}:{id} is {level} from the next message on"));
         }
         Action::Revoke { which, channel } => {
             let id = find(&service, &which, channel.as_deref()).await?;
@@ -155,12 +149,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             }
             screen.remark(&format!("revoked {id}"));
         }
-        Action::Audit {
-            since,
-            decision,
-            sender,
-            limit,
-        } => {
+        Action::Audit { since, decision, sender, limit } => {
             let decision = decision.map(|decision| match decision {
                 Decision::Allowed => "allowed".to_owned(),
                 Decision::Denied => "denied".to_owned(),
@@ -171,9 +160,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 ("sender", sender),
                 ("limit", Some(limit.to_string())),
             ];
-            let fields = query
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?)));
+            let fields = query.into_iter().filter_map(|(name, value)| Some((name, value?)));
             let answer = service.search("/api/v1/trust/audit", fields).await?;
             if screen.json {
                 return screen.document(&answer);
@@ -189,16 +176,10 @@ async fn find(service: &Service, which: &str, channel: Option<&str>) -> Result<S
     let Ok(sender) = sender(which) else {
         return Ok(which.to_owned());
     };
-    let fields = [
-        ("channel_type", sender.channel_type.clone()),
-        ("limit", "200".to_owned()),
-    ];
+    let fields = [("channel_type", sender.channel_type.clone()), ("limit", "200".to_owned())];
     let mut offset = 0;
     loop {
-        let page = fields
-            .clone()
-            .into_iter()
-            .chain([("offset", offset.to_string())]);
+        let page = fields.clone().into_iter().chain([("offset", offset.to_string())]);
         let answer = service.search("/api/v1/trust", page).await?;
         let rows: Vec<Grant> = data(&answer)?;
         let bare = channel.map(|channel| channel.strip_prefix("discord:").unwrap_or(channel));
@@ -253,10 +234,7 @@ fn grants(answer: &Value) -> Result<String, Failure> {
             row.granted_at.as_deref().map(moment).unwrap_or_default(),
         ]
     });
-    Ok(table(
-        ["ID", "SENDER", "CHANNEL", "LEVEL", "BY", "SINCE"],
-        rows,
-    ))
+    Ok(table(["ID", "SENDER", "CHANNEL", "LEVEL", "BY", "SINCE"], rows))
 }
 
 fn decisions(answer: &Value) -> Result<String, Failure> {
@@ -267,19 +245,11 @@ fn decisions(answer: &Value) -> Result<String, Failure> {
             row.time.as_deref().map(moment).unwrap_or_default(),
             row.decision,
             row.reason,
-            format!(
-                "{}:{}{}",
-                row.channel_type,
-                row.sender,
-                claim.unwrap_or_default()
-            ),
+            format!("{}:{}{}", row.channel_type, row.sender, claim.unwrap_or_default()),
             row.channel_id,
         ]
     });
-    Ok(table(
-        ["TIME", "DECISION", "REASON", "SENDER", "CHANNEL"],
-        rows,
-    ))
+    Ok(table(["TIME", "DECISION", "REASON", "SENDER", "CHANNEL"], rows))
 }
 
 #[cfg(test)]
@@ -292,10 +262,7 @@ mod tests {
     fn a_sender_is_named_with_its_type() {
         let found = sender("ws:a:b").unwrap();
 
-        assert_eq!(
-            (found.channel_type.as_str(), found.id.as_str()),
-            ("ws", "a:b")
-        );
+        assert_eq!((found.channel_type.as_str(), found.id.as_str()), ("ws", "a:b"));
         for text in ["", "ws", "ws:", ":a"] {
             assert!(sender(text).is_err(), "{text}");
         }

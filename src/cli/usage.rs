@@ -142,20 +142,11 @@ fn budgets(answer: &Value) -> Result<String, Failure> {
             format!("{:.4}", row.spent.usd),
             money(row.caps.usd_per_day),
             row.spent.tokens.to_string(),
-            row.caps
-                .tokens_per_day
-                .map_or("-".to_owned(), |cap| cap.to_string()),
+            row.caps.tokens_per_day.map_or("-".to_owned(), |cap| cap.to_string()),
             money(row.caps.usd_per_task),
         ]
     });
-    let heading = [
-        "TEAM",
-        "USD TODAY",
-        "OF",
-        "TOKENS TODAY",
-        "OF",
-        "USD A TASK",
-    ];
+    let heading = ["TEAM", "USD TODAY", "OF", "TOKENS TODAY", "OF", "USD A TASK"];
     Ok(table(heading, rows))
 }
 

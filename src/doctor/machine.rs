@@ -35,10 +35,7 @@ pub fn modes(home: &Home) -> Vec<Finding> {
     }
     let open: Vec<_> = closed.iter().filter_map(|path| opened(path)).collect();
     match open.is_empty() {
-        true => vec![Finding::ok(
-            "modes",
-            "secrets and store are closed to others",
-        )],
+        true => vec![Finding::ok("modes", "secrets and store are closed to others")],
         false => open,
     }
 }
@@ -114,11 +111,7 @@ fn scratch() -> io::Result<PathBuf> {
 }
 
 fn layer(id: &'static str, report: LayerReport) -> Finding {
-    let LayerReport {
-        layer,
-        holds,
-        detail,
-    } = report;
+    let LayerReport { layer, holds, detail } = report;
     let message = format!("{layer}: {detail}");
     match (holds, layer) {
         (true, _) => Finding::ok(id, message),

@@ -38,29 +38,16 @@ pub struct Finding {
 impl Finding {
     /// All is well.
     pub fn ok(id: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            id,
-            state: State::Ok,
-            message: message.into(),
-            fix: None,
-        }
+        Self { id, state: State::Ok, message: message.into(), fix: None }
     }
 
     /// Something should be looked at.
     pub fn warn(id: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            id,
-            state: State::Warn,
-            message: message.into(),
-            fix: Some(fix.into()),
-        }
+        Self { id, state: State::Warn, message: message.into(), fix: Some(fix.into()) }
     }
 
     /// Something does not work.
     pub fn error(id: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self {
-            state: State::Error,
-            ..Self::warn(id, message, fix)
-        }
+        Self { state: State::Error, ..Self::warn(id, message, fix) }
     }
 }

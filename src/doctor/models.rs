@@ -92,10 +92,7 @@ async fn ask_all(providers: Providers, progress: &(dyn Fn(u64, u64) + Sync)) -> 
 async fn ask(engines: &Engines, profile: Profile) -> Finding {
     let name = profile.name.clone();
     let profiles = HashMap::from([(name.clone(), Arc::new(profile))]);
-    let choice = ModelChoice {
-        profile: name.clone(),
-        model: None,
-    };
+    let choice = ModelChoice { profile: name.clone(), model: None };
     let question = Question {
         system: "Answer with one word.",
         text: "Say: ready",
@@ -128,10 +125,8 @@ mod tests {
         let mut local = Profile::new("local", Provider::OpenAi);
         local.api_url = Some("http://localhost:11434/v1".into());
         local.api_key = None::<Secret>;
-        let nameless = Providers {
-            profiles: [("local".to_owned(), local)].into(),
-            ..Providers::default()
-        };
+        let nameless =
+            Providers { profiles: [("local".to_owned(), local)].into(), ..Providers::default() };
 
         let found = [
             check(Some(demo), false, &|_, _| {}).await,
@@ -147,10 +142,7 @@ mod tests {
             )],
             vec![Finding::ok(ID, "`default` is openai gpt-5.5, key present")],
             vec![
-                Finding::ok(
-                    ID,
-                    "`local` is openai gpt-5.5 at http://localhost:11434/v1, no key",
-                ),
+                Finding::ok(ID, "`local` is openai gpt-5.5 at http://localhost:11434/v1, no key"),
                 Finding::error(
                     ID,
                     "there is no usable profile `default`, which the main team uses",

@@ -33,16 +33,10 @@ pub fn check(home: &Home, environment: &Environment) -> Settings {
     }));
     let config = load::load_config(home, environment);
     let config = config.ok().map(|(config, _)| config);
-    if config
-        .as_ref()
-        .is_none_or(|config| config.timezone.is_none())
+    if config.as_ref().is_none_or(|config| config.timezone.is_none())
         && let Some(fault) = Zone::of_machine(environment).1
     {
-        findings.push(Finding::warn(
-            ID,
-            fault,
-            "give a name such as `Europe/Berlin`",
-        ));
+        findings.push(Finding::warn(ID, fault, "give a name such as `Europe/Berlin`"));
     }
     if let Some(config) = &config
         && let Err(exposed) = config.server.check_exposure()
@@ -51,29 +45,18 @@ pub fn check(home: &Home, environment: &Environment) -> Settings {
         findings.push(Finding::error(ID, exposed.to_string(), fix));
     }
     if findings.is_empty() {
-        let files = [
-            home.config_file(),
-            home.providers_file(),
-            home.channels_file(),
-        ];
+        let files = [home.config_file(), home.providers_file(), home.channels_file()];
         let there = files.iter().filter(|file| file.exists()).count();
         findings.push(match there {
             0 => Finding::warn(
                 ID,
-                format!(
-                    "no settings in {}; defaults are used",
-                    home.data().display()
-                ),
+                format!("no settings in {}; defaults are used", home.data().display()),
                 "`hivewright init` writes examples",
             ),
             _ => Finding::ok(ID, format!("no fault in {}", home.data().display())),
         });
     }
-    Settings {
-        findings,
-        config,
-        providers: read_providers(home, environment).0.ok(),
-    }
+    Settings { findings, config, providers: read_providers(home, environment).0.ok() }
 }
 
 fn error(problem: &Problem) -> Finding {

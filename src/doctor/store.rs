@@ -36,11 +36,7 @@ pub fn read_all(storage: &dyn Storage, read: &dyn Fn(u64)) -> Result<Vec<Finding
         0 => Finding::ok(ID, format!("all {records} records are readable")),
         _ => {
             let message = format!("{damaged} faults in {records} records");
-            Finding::error(
-                ID,
-                message,
-                "keep a copy of the store before you change anything",
-            )
+            Finding::error(ID, message, "keep a copy of the store before you change anything")
         }
     };
     findings.insert(0, summary);

@@ -69,12 +69,7 @@ pub struct Engines {
 impl Engines {
     /// Engines over this client, see [`crate::providers::client::build`].
     pub fn new(http: reqwest::Client, retry: RetryPolicy) -> Self {
-        Self {
-            http,
-            retry: Arc::new(retry),
-            states: DashMap::new(),
-            vault: Vault::absent(),
-        }
+        Self { http, retry: Arc::new(retry), states: DashMap::new(), vault: Vault::absent() }
     }
 
     /// The same, for teams whose secrets are in this vault.
@@ -98,8 +93,7 @@ impl Engines {
         choice: &ModelChoice,
         question: Question<'_>,
     ) -> Result<String, EngineFailure> {
-        self.ask_and_pay(profiles, choice, question, Arc::new(|_| {}))
-            .await
+        self.ask_and_pay(profiles, choice, question, Arc::new(|_| {})).await
     }
 
     /// The same, telling what each try has cost.
@@ -141,11 +135,7 @@ impl Engines {
                 );
                 EngineFailure::new(Code::Stalled, message)
             })??;
-        pay(Paid {
-            profile: reply.profile,
-            model: reply.model,
-            usage: reply.usage,
-        });
+        pay(Paid { profile: reply.profile, model: reply.model, usage: reply.usage });
         let words = reply.blocks.into_iter().filter_map(|block| match block {
             Block::Text { text } => Some(text),
             _ => None,
@@ -162,10 +152,7 @@ impl Engines {
         let chain = chain(profiles, &choice.profile).ok_or_else(|| {
             let mut known: Vec<String> = profiles.keys().cloned().collect();
             known.sort();
-            UnknownProfile {
-                name: choice.profile.clone(),
-                known,
-            }
+            UnknownProfile { name: choice.profile.clone(), known }
         })?;
         let keys = chain.iter().filter_map(|profile| profile.api_key.as_ref());
         let keys = keys.map(|key| Mask::hidden(key.expose()));
@@ -183,12 +170,7 @@ impl Engines {
                 profile: Arc::clone(profile),
             })
             .collect();
-        Ok(NativeEngine::new(
-            self.http.clone(),
-            Arc::clone(&self.retry),
-            links,
-            scrubbers,
-        ))
+        Ok(NativeEngine::new(self.http.clone(), Arc::clone(&self.retry), links, scrubbers))
     }
 
     fn state(&self, profile: &Profile) -> Arc<ProfileState> {
@@ -243,10 +225,7 @@ mod tests {
     }
 
     fn choice(profile: &str) -> ModelChoice {
-        ModelChoice {
-            profile: profile.into(),
-            model: None,
-        }
+        ModelChoice { profile: profile.into(), model: None }
     }
 
     fn engines() -> Engines {
@@ -256,18 +235,11 @@ mod tests {
     /// SE-109
     #[test]
     fn fallbacks_are_tried_in_order_and_each_once() {
-        let profiles = profiles(&[
-            ("a", &["b", "gone", "d"]),
-            ("b", &["c", "a"]),
-            ("c", &[]),
-            ("d", &["b"]),
-        ]);
+        let profiles =
+            profiles(&[("a", &["b", "gone", "d"]), ("b", &["c", "a"]), ("c", &[]), ("d", &["b"])]);
 
-        let names: Vec<String> = chain(&profiles, "a")
-            .unwrap()
-            .iter()
-            .map(|profile| profile.name.clone())
-            .collect();
+        let names: Vec<String> =
+            chain(&profiles, "a").unwrap().iter().map(|profile| profile.name.clone()).collect();
 
         assert_eq!(names, ["a", "b", "c", "d"]);
     }
@@ -275,10 +247,8 @@ mod tests {
     /// SE-112
     #[test]
     fn an_unknown_profile_is_answered_with_those_there_are() {
-        let error = engines()
-            .native(&profiles(&[("b", &[]), ("a", &[])]), &choice("x"))
-            .err()
-            .unwrap();
+        let error =
+            engines().native(&profiles(&[("b", &[]), ("a", &[])]), &choice("x")).err().unwrap();
 
         assert_eq!(error.to_string(), "unknown profile `x`; there are: a, b");
     }
@@ -321,10 +291,7 @@ mod tests {
 
         assert_eq!(
             answer,
-            Err(EngineFailure::new(
-                Code::Stalled,
-                "profile `default` did not answer within 5 s"
-            ))
+            Err(EngineFailure::new(Code::Stalled, "profile `default` did not answer within 5 s"))
         );
     }
 
@@ -365,10 +332,7 @@ mod tests {
     fn a_profile_keeps_its_state_until_its_limits_change() {
         let engines = engines();
         let profile = Profile::new("a", Provider::Offline);
-        let wider = Profile {
-            max_concurrency: 7,
-            ..profile.clone()
-        };
+        let wider = Profile { max_concurrency: 7, ..profile.clone() };
 
         let first = engines.state(&profile);
 

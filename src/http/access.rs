@@ -109,11 +109,7 @@ impl Access {
     /// Who is asking, if they may do this.
     pub fn require(&self, request: &HttpRequest, scope: Scope) -> Result<Principal, ApiError> {
         let principal = self.principal(request)?;
-        if principal.may(scope) {
-            Ok(principal)
-        } else {
-            Err(ApiError::forbidden(scope))
-        }
+        if principal.may(scope) { Ok(principal) } else { Err(ApiError::forbidden(scope)) }
     }
 
     /// Everything that is asked of a request before it becomes a WebSocket.
@@ -126,17 +122,12 @@ impl Access {
         if let Some(Credential::Cookie(_)) = credential(request.headers())
             && !has_origin
         {
-            return Err(ApiError::origin(
-                "a connection of a browser session needs an `Origin`",
-            ));
+            return Err(ApiError::origin("a connection of a browser session needs an `Origin`"));
         }
         let principal = self.require(request, Scope::Chat)?;
         // Connections talk to the main team.
         let is_main = |name: &String| name == MAIN;
-        if !principal
-            .teams()
-            .is_none_or(|teams| teams.iter().any(is_main))
-        {
+        if !principal.teams().is_none_or(|teams| teams.iter().any(is_main)) {
             return Err(ApiError::other_team());
         }
         let Some(claimed) = claimed_sender(request.headers())? else {
@@ -194,9 +185,8 @@ fn credential(headers: &HeaderMap) -> Option<Credential<'_>> {
 
 /// Only the operator's own token makes a command line of a client, however it calls itself.
 pub(super) fn is_command_line(principal: &Principal, headers: &HeaderMap) -> bool {
-    let names_itself = headers
-        .get(CLIENT)
-        .is_some_and(|client| client.as_bytes().eq_ignore_ascii_case(b"cli"));
+    let names_itself =
+        headers.get(CLIENT).is_some_and(|client| client.as_bytes().eq_ignore_ascii_case(b"cli"));
     names_itself && principal.is_operator() && principal.has_token()
 }
 
@@ -249,9 +239,7 @@ fn decoded_once(text: &str) -> String {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
     for piece in pieces {
-        let code = piece
-            .get(..2)
-            .filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let code = piece.get(..2).filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);

@@ -383,13 +383,7 @@ async fn decide(
     id: web::Path<String>,
     Json(verdict): Json<Verdict>,
 ) -> Result<Data<Row>, ApiError> {
-    let decided = say(
-        &state,
-        &caller,
-        via(&caller.principal, &request),
-        id.into_inner(),
-        verdict,
-    );
+    let decided = say(&state, &caller, via(&caller.principal, &request), id.into_inner(), verdict);
     decided.await.map(Data)
 }
 
@@ -412,12 +406,7 @@ async fn decide_several(
         };
         let decided = say(&state, &caller, via, item.id.clone(), verdict).await;
         let (status, approval, error) = batch::told(decided);
-        answers.push(Decided {
-            id: item.id,
-            status,
-            approval,
-            error,
-        });
+        answers.push(Decided { id: item.id, status, approval, error });
     }
     Ok(Data(AllDecided { items: answers }))
 }
@@ -459,10 +448,7 @@ async fn say(
         by: Decider::new(caller.principal.id().clone()),
         via: via.to_owned(),
     };
-    let decide = Decide {
-        word,
-        channel: None,
-    };
+    let decide = Decide { word, channel: None };
     let decided = state.spine.approvals.send(decide).timeout(PATIENCE).await;
     match ask(decided)? {
         Ok(approval) => Ok(Row::new(approval, state.access.auth.now())),
@@ -497,10 +483,7 @@ fn via(principal: &Principal, request: &HttpRequest) -> &'static str {
 /// Who was first, and when.
 fn told(approval: &Approval) -> String {
     let who = approval.resolved_by.as_deref().unwrap_or("nobody");
-    let when = approval
-        .resolved_at
-        .and_then(json::date)
-        .unwrap_or_default();
+    let when = approval.resolved_at.and_then(json::date).unwrap_or_default();
     format!("it was {} by {who} at {when}", approval.status.as_str())
 }
 

@@ -159,12 +159,7 @@ fn caller<R: Right>(request: &HttpRequest) -> Result<Caller<R>, ApiError> {
     within_limits(state, request, &principal)?;
     let target = Target::default();
     request.extensions_mut().insert(target.clone());
-    Ok(Caller {
-        principal,
-        query: query(request)?,
-        target,
-        right: PhantomData,
-    })
+    Ok(Caller { principal, query: query(request)?, target, right: PhantomData })
 }
 
 /// Reads the query by the description of the operation.
@@ -204,10 +199,7 @@ impl<T: DeserializeOwned + ToSchema + 'static> FromRequest for Json<T> {
     type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let (request, payload) = (
-            request.clone(),
-            web::Payload::from_request(request, payload),
-        );
+        let (request, payload) = (request.clone(), web::Payload::from_request(request, payload));
         Box::pin(async move {
             let payload = payload.await.map_err(ApiError::internal)?;
             json::read(&request, payload).await.map(Self)

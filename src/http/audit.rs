@@ -124,17 +124,13 @@ async fn list(
 ) -> Result<Clean<Rows<Row>>, ApiError> {
     caller.all_teams()?;
     let query = &caller.query;
-    let (actor, action) = (
-        query.text("actor").map(str::to_owned),
-        query.text("action").map(str::to_owned),
-    );
+    let (actor, action) =
+        (query.text("actor").map(str::to_owned), query.text("action").map(str::to_owned));
     let word = query.text("q").map(str::to_lowercase);
     let now = state.access.auth.now();
     let (since, until) = (query.moment("since", now), query.moment("until", now));
-    let (team, tool) = (
-        query.text("team").map(str::to_owned),
-        query.text("tool").map(str::to_owned),
-    );
+    let (team, tool) =
+        (query.text("team").map(str::to_owned), query.text("tool").map(str::to_owned));
     let decision = query.word("decision", &Decision::ALL);
     let page = query.page()?;
     let found = state.spine.store.read(move |storage| {
@@ -147,14 +143,7 @@ async fn list(
                 rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
             };
             let holds = |word: &String| {
-                let Audit {
-                    action,
-                    target,
-                    from,
-                    outcome,
-                    actor,
-                    ..
-                } = &audit;
+                let Audit { action, target, from, outcome, actor, .. } = &audit;
                 let mut parts = [actor.as_str(), action, target, from, outcome].into_iter();
                 parts.any(|part| part.to_lowercase().contains(word))
             };
@@ -162,16 +151,10 @@ async fn list(
                 audit.call.as_ref().is_some_and(|call| wanted(call))
             };
             let is_wanted = until.is_none_or(|end| audit.at <= end)
-                && team
-                    .as_ref()
-                    .is_none_or(|name| of_call(&|call| call.team.as_str() == name))
-                && tool
-                    .as_ref()
-                    .is_none_or(|name| of_call(&|call| call.tool == *name))
+                && team.as_ref().is_none_or(|name| of_call(&|call| call.team.as_str() == name))
+                && tool.as_ref().is_none_or(|name| of_call(&|call| call.tool == *name))
                 && decision.is_none_or(|wanted| of_call(&|call| call.decision == wanted))
-                && actor
-                    .as_ref()
-                    .is_none_or(|name| audit.actor.as_str() == name)
+                && actor.as_ref().is_none_or(|name| audit.actor.as_str() == name)
                 && action.as_ref().is_none_or(of_kind)
                 && word.as_ref().is_none_or(holds);
             is_wanted.then(|| Row::from(audit))

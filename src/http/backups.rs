@@ -67,11 +67,7 @@ pub(super) fn resources() -> Vec<Resource> {
 #[schema(as = NewBackup)]
 struct Wish {
     /// 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit; not `hivewright-…`.
-    #[schema(
-        min_length = 1,
-        max_length = 64,
-        pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$"
-    )]
+    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     name: Option<String>,
 }
 

@@ -32,10 +32,7 @@ impl From<&ApiError> for Fault {
 pub(super) fn check<T>(items: &[T]) -> Result<(), ApiError> {
     match items.len() {
         1..=MOST => Ok(()),
-        _ => Err(ApiError::invalid_field(
-            "items",
-            format!("expected 1 to {MOST} items"),
-        )),
+        _ => Err(ApiError::invalid_field("items", format!("expected 1 to {MOST} items"))),
     }
 }
 

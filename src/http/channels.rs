@@ -81,10 +81,7 @@ async fn reconnect(
         return Err(ApiError::conflict(way_out));
     }
     let ended = state.spine.channel.send(Reconnect).timeout(PATIENCE);
-    Ok(Data(Ended {
-        kind: row.kind,
-        connections: ask(ended.await)?,
-    }))
+    Ok(Data(Ended { kind: row.kind, connections: ask(ended.await)? }))
 }
 
 async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Channel>, ApiError> {

@@ -172,14 +172,9 @@ async fn validate(
 ) -> Result<Clean<Data<Tried>>, ApiError> {
     caller.all_teams()?;
     let file = file(&draft.file)?;
-    let found = looking(&state, move |files| {
-        load::validate(&files.home, &file, &draft.content)
-    });
+    let found = looking(&state, move |files| load::validate(&files.home, &file, &draft.content));
     let problems = found.await?.err().unwrap_or_default();
-    let tried = Tried {
-        valid: problems.0.is_empty(),
-        problems: faults(problems),
-    };
+    let tried = Tried { valid: problems.0.is_empty(), problems: faults(problems) };
     Ok(Clean::new(&state.secrets, Data(tried)))
 }
 
@@ -192,10 +187,7 @@ async fn reload(
     caller.all_teams()?;
     let outcome = (state.files.reload)().await;
     outcome.map_err(|problems| refused(&state.secrets, problems))?;
-    Ok(Data(Reloaded {
-        reloaded: vec!["config", "providers", "channels"],
-        problems: Vec::new(),
-    }))
+    Ok(Data(Reloaded { reloaded: vec!["config", "providers", "channels"], problems: Vec::new() }))
 }
 
 /// All that is wrong, in words and by place. What is wrong may be quoted, so it is cleaned.

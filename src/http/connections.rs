@@ -40,9 +40,7 @@ impl Connections {
     /// is somebody else's, as the kernel knows them.
     pub fn check_user(&self, stream: &UnixStream, data: &mut Extensions) {
         let peer = stream.peer_cred().ok().map(|peer| peer.uid());
-        data.insert(Local {
-            is_foreign: !is_user(peer, rustix::process::geteuid().as_raw()),
-        });
+        data.insert(Local { is_foreign: !is_user(peer, rustix::process::geteuid().as_raw()) });
     }
 
     /// For the server's `on_connect`: counts a connection as long as the data lives that belongs
@@ -54,11 +52,7 @@ impl Connections {
     fn admit(&self, peer: IpAddr) -> Counted {
         let mut count = self.0.entry(peer).or_insert(0);
         *count += 1;
-        Counted {
-            peer,
-            place: *count,
-            connections: self.clone(),
-        }
+        Counted { peer, place: *count, connections: self.clone() }
     }
 }
 
@@ -86,10 +80,7 @@ pub fn is_local(request: &HttpRequest) -> bool {
 
 /// Refuses a request on a connection that is one too many. Proxies speak for many.
 pub(super) fn check(request: &HttpRequest, gate: &Gate) -> Result<(), ApiError> {
-    if request
-        .conn_data::<Local>()
-        .is_some_and(|local| local.is_foreign)
-    {
+    if request.conn_data::<Local>().is_some_and(|local| local.is_foreign) {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "forbidden",
@@ -97,9 +88,9 @@ pub(super) fn check(request: &HttpRequest, gate: &Gate) -> Result<(), ApiError> 
         ));
     }
     match request.conn_data::<Counted>() {
-        Some(counted) if counted.is_too_many() && !gate.is_proxy(counted.peer) => Err(
-            ApiError::rate_limited("this address has too many connections open"),
-        ),
+        Some(counted) if counted.is_too_many() && !gate.is_proxy(counted.peer) => {
+            Err(ApiError::rate_limited("this address has too many connections open"))
+        }
         _ => Ok(()),
     }
 }

@@ -87,11 +87,7 @@ async fn examined(
     let looked = tokio::task::spawn_blocking(move || {
         let (home, environment) = (&files.files.home, &files.files.environment);
         let found = settings::check(home, environment);
-        let of_machine = [
-            machine::modes(home),
-            machine::disk(home),
-            machine::clock(home),
-        ];
+        let of_machine = [machine::modes(home), machine::disk(home), machine::clock(home)];
         (found, of_machine.concat())
     });
     let (settings, of_machine) = looked.await.map_err(ApiError::internal)?;
@@ -118,10 +114,7 @@ fn service(state: &State) -> Finding {
         true => Finding::warn(id, "is about to stop", "start it again if it should run"),
         false => {
             let minutes = state.started.elapsed().as_secs() / 60;
-            Finding::ok(
-                id,
-                format!("runs since {minutes} minutes, version {}", super::VERSION),
-            )
+            Finding::ok(id, format!("runs since {minutes} minutes, version {}", super::VERSION))
         }
     }
 }

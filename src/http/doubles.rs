@@ -44,11 +44,7 @@ impl Memory {
     pub(crate) fn text(&self) -> String {
         let map = self.rows.lock().unwrap();
         let rows = map.iter().map(|(key, value)| {
-            format!(
-                "{} {}\n",
-                String::from_utf8_lossy(key),
-                String::from_utf8_lossy(value)
-            )
+            format!("{} {}\n", String::from_utf8_lossy(key), String::from_utf8_lossy(value))
         });
         rows.collect()
     }
@@ -87,9 +83,7 @@ impl Storage for Memory {
         let rows: Vec<_> = {
             let map = self.rows.lock().unwrap();
             let range = map.range(start.to_vec()..end.to_vec());
-            range
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect()
+            range.map(|(key, value)| (key.clone(), value.clone())).collect()
         };
         let mut show = |(key, value): &(Vec<u8>, Vec<u8>)| {
             self.shown.fetch_add(1, Ordering::Relaxed);

@@ -76,9 +76,7 @@ pub(super) async fn pass<B: MessageBody>(
 /// Lets a request in; or answers a browser that only asks whether it would be.
 fn admit(state: &State, request: &HttpRequest) -> Result<Option<HttpResponse>, ApiError> {
     let headers = request.headers();
-    let lengths = headers
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let lengths = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
     if headers.len() > MOST_HEADERS || lengths.sum::<usize>() > LONGEST_HEADER {
         return Err(ApiError::header_too_large());
     }
@@ -98,10 +96,7 @@ fn admit(state: &State, request: &HttpRequest) -> Result<Option<HttpResponse>, A
         && state.access.gate.guest(request).is_some();
     Ok(is_question.then(|| {
         HttpResponse::NoContent()
-            .insert_header((
-                header::ACCESS_CONTROL_ALLOW_METHODS,
-                "GET, POST, PUT, PATCH, DELETE",
-            ))
+            .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE"))
             .insert_header((
                 header::ACCESS_CONTROL_ALLOW_HEADERS,
                 "authorization, content-type, idempotency-key, x-csrf-token",
@@ -112,12 +107,7 @@ fn admit(state: &State, request: &HttpRequest) -> Result<Option<HttpResponse>, A
 }
 
 fn declared_length(headers: &HeaderMap) -> Option<u64> {
-    headers
-        .get(header::CONTENT_LENGTH)?
-        .to_str()
-        .ok()?
-        .parse()
-        .ok()
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Gives a refusal its body.
@@ -155,11 +145,7 @@ fn foreign(status: StatusCode, error: &Error) -> ApiError {
 }
 
 fn dress<B>(state: &State, response: &mut ServiceResponse<B>, id: &RequestId) {
-    let guest = state
-        .access
-        .gate
-        .guest(response.request())
-        .map(str::to_owned);
+    let guest = state.access.gate.guest(response.request()).map(str::to_owned);
     let is_data = !response.headers().contains_key(header::CACHE_CONTROL);
     let headers = response.headers_mut();
     let mut set = |name: HeaderName, value: &str| {
@@ -178,10 +164,7 @@ fn dress<B>(state: &State, response: &mut ServiceResponse<B>, id: &RequestId) {
     }
     if let Some(origin) = guest {
         set(header::ACCESS_CONTROL_ALLOW_ORIGIN, &origin);
-        set(
-            header::ACCESS_CONTROL_EXPOSE_HEADERS,
-            "x-request-id, x-channel-id",
-        );
+        set(header::ACCESS_CONTROL_EXPOSE_HEADERS, "x-request-id, x-channel-id");
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
     }
 }

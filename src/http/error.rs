@@ -58,10 +58,7 @@ impl ApiError {
 
     /// A field makes no sense.
     pub fn invalid_field(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            field: Some(field.into().into_boxed_str()),
-            ..Self::invalid(message)
-        }
+        Self { field: Some(field.into().into_boxed_str()), ..Self::invalid(message) }
     }
 
     /// A field is well formed and does not fit what it is for.
@@ -86,10 +83,7 @@ impl ApiError {
 
     /// The same, about a field.
     pub fn about(self, field: impl Into<String>) -> Self {
-        Self {
-            field: Some(field.into().into_boxed_str()),
-            ..self
-        }
+        Self { field: Some(field.into().into_boxed_str()), ..self }
     }
 
     /// A credential stands in the address, where logs and histories keep it.
@@ -120,11 +114,7 @@ impl ApiError {
 
     /// The credential does not allow it.
     pub fn forbidden(missing: Scope) -> Self {
-        Self::new(
-            StatusCode::FORBIDDEN,
-            "forbidden",
-            format!("this needs scope `{missing}`"),
-        )
+        Self::new(StatusCode::FORBIDDEN, "forbidden", format!("this needs scope `{missing}`"))
     }
 
     /// The credential is for some teams, and this is about others.
@@ -178,11 +168,7 @@ impl ApiError {
 
     /// The body took too long to come.
     pub fn too_slow() -> Self {
-        Self::new(
-            StatusCode::REQUEST_TIMEOUT,
-            "timeout",
-            "the body did not arrive in time",
-        )
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")
     }
 
     /// It is in the way of something else.
@@ -236,11 +222,7 @@ impl ApiError {
 
     /// The service is about to stop.
     pub fn draining() -> Self {
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "draining",
-            "the service is shutting down",
-        )
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the service is shutting down")
     }
 
     /// Our own fault. The cause goes to the log.
@@ -257,10 +239,7 @@ impl ApiError {
 
     /// The same, of what may have been done before it was cut off.
     pub fn unsure(self) -> Self {
-        Self {
-            unsure: true,
-            ..self
-        }
+        Self { unsure: true, ..self }
     }
 
     /// Whoever was refused so may ask again: nothing was done.
@@ -272,10 +251,7 @@ impl ApiError {
     pub(super) fn after_the_act(self) -> Self {
         let message = "this was done, but could not be written into the audit; do not ask for it again. \
                        What is shown only once is lost: end it and make another";
-        Self {
-            message: message.into(),
-            ..self
-        }
+        Self { message: message.into(), ..self }
     }
 
     /// What is behind an error of our own.
@@ -312,10 +288,7 @@ impl ApiError {
     }
 
     fn details(&self) -> Option<Details<'_>> {
-        let details = Details {
-            hint: self.hint.as_deref(),
-            problems: &self.problems,
-        };
+        let details = Details { hint: self.hint.as_deref(), problems: &self.problems };
         (details.hint.is_some() || !details.problems.is_empty()).then_some(details)
     }
 
@@ -329,10 +302,7 @@ impl ApiError {
 
     /// The same, with what to do instead.
     pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into().into_boxed_str()),
-            ..self
-        }
+        Self { hint: Some(hint.into().into_boxed_str()), ..self }
     }
 }
 

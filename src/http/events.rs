@@ -149,10 +149,7 @@ impl Listener {
     }
 
     fn gap(&self, gap: &Gap) -> String {
-        let place = Mark {
-            boot: self.boot,
-            seq: gap.to,
-        };
+        let place = Mark { boot: self.boot, seq: gap.to };
         format!("id: {place}\nevent: gap\ndata: {}\n\n", gap.data())
     }
 }
@@ -176,10 +173,7 @@ struct Wire<'a> {
 
 pub(super) fn event(boot: u64, told: &Told, secrets: &Secrets) -> String {
     let event = &told.event;
-    let place = Mark {
-        boot,
-        seq: told.seq,
-    };
+    let place = Mark { boot, seq: told.seq };
     let wire = Wire {
         seq: told.seq,
         team_seq: told.team_seq,
@@ -192,10 +186,7 @@ pub(super) fn event(boot: u64, told: &Told, secrets: &Secrets) -> String {
     // JSON has no line breaks of its own.
     let data = serde_json::to_string(&wire).unwrap_or_default();
     let data = secrets.scrub_known(&data);
-    format!(
-        "id: {place}\nevent: {}\ndata: {data}\n\n",
-        event.kind.as_str()
-    )
+    format!("id: {place}\nevent: {}\ndata: {data}\n\n", event.kind.as_str())
 }
 
 /// Where a client that comes back left off.

@@ -119,13 +119,8 @@ async fn revoke(
 ) -> Result<Done, ApiError> {
     let unknown = || ApiError::not_found("there is no such grant");
     let mut known = standing(&state, &caller).into_iter();
-    let (grant, _) = known
-        .find(|(grant, _)| grant.id == *id)
-        .ok_or_else(unknown)?;
-    let revoke = Revoke {
-        grant: grant.id,
-        by: caller.principal.id().clone(),
-    };
+    let (grant, _) = known.find(|(grant, _)| grant.id == *id).ok_or_else(unknown)?;
+    let revoke = Revoke { grant: grant.id, by: caller.principal.id().clone() };
     let revoked = state.spine.approvals.send(revoke).timeout(PATIENCE).await;
     match ask(revoked)?.map_err(ApiError::internal)? {
         true => Ok(Done),

@@ -102,9 +102,7 @@ struct HealthChannels {
 
 async fn show_alive() -> Result<Content, ApiError> {
     let mut response = HttpResponse::Ok();
-    Ok(Content(
-        response.content_type(ContentType::plaintext()).body("ok"),
-    ))
+    Ok(Content(response.content_type(ContentType::plaintext()).body("ok")))
 }
 
 async fn show_ready(
@@ -164,15 +162,9 @@ async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> 
         running.sum::<usize>()
     });
     Ok(Bare(Health {
-        storage: HealthStorage {
-            ok: state.spine.store.is_usable(),
-        },
+        storage: HealthStorage { ok: state.spine.store.is_usable() },
         sessions: HealthSessions { active: running },
-        triggers: HealthTriggers {
-            registered: triggers.ok().map(|counts| counts.total),
-        },
-        channels: HealthChannels {
-            connected: channel.ok(),
-        },
+        triggers: HealthTriggers { registered: triggers.ok().map(|counts| counts.total) },
+        channels: HealthChannels { connected: channel.ok() },
     }))
 }

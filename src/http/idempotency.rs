@@ -163,18 +163,11 @@ async fn begin<'a>(
     let keyed = Keyed {
         repeats: &state.repeats,
         name: name.clone(),
-        row: Row {
-            at: now,
-            digest: (!is_secret).then(|| digest(request, body)),
-            answer: None,
-        },
+        row: Row { at: now, digest: (!is_secret).then(|| digest(request, body)), answer: None },
     };
     let known = {
         let name = name.clone();
-        let found = state
-            .spine
-            .store
-            .read(move |storage| find(storage, &name, now));
+        let found = state.spine.store.read(move |storage| find(storage, &name, now));
         found.await.map_err(ApiError::internal)?
     };
     if let Some(known) = known {
@@ -193,9 +186,7 @@ async fn begin<'a>(
 
 /// Nothing was done, so that a repeat may do it. Whoever only ran out of patience does not know.
 fn is_refused<B>(response: &HttpResponse<B>) -> bool {
-    let refusal = response
-        .error()
-        .and_then(|error| error.as_error::<ApiError>());
+    let refusal = response.error().and_then(|error| error.as_error::<ApiError>());
     match refusal {
         Some(refusal) => refusal.changed_nothing(),
         None => response.status().is_client_error(),
@@ -229,10 +220,7 @@ async fn end(
         content_type: kind.and_then(|kind| kind.to_str().ok()).map(str::to_owned),
         body: keyed.row.digest.is_some().then(|| STANDARD.encode(&bytes)),
     });
-    let stored = state
-        .spine
-        .store
-        .commit(Writes::new().edge(&place, &keyed.row));
+    let stored = state.spine.store.commit(Writes::new().edge(&place, &keyed.row));
     stored.await.map_err(ApiError::internal)?;
     Ok(response.set_body(bytes.boxed()))
 }
@@ -270,10 +258,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// Keys of different tokens have nothing to do with each other.
 fn name(principal: &Principal, key: &str) -> String {
-    let of = Sha256::new()
-        .chain_update(principal.grant().as_str())
-        .chain_update([0])
-        .chain_update(key);
+    let of =
+        Sha256::new().chain_update(principal.grant().as_str()).chain_update([0]).chain_update(key);
     hex(&of.finalize())
 }
 

@@ -120,10 +120,7 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<R
             members.insert(name.to_owned(), Vec::new());
             Ok(Some(name.to_owned()))
         })?;
-        let shown: Vec<Name> = members
-            .keys()
-            .filter_map(|name| Name::parse(name))
-            .collect();
+        let shown: Vec<Name> = members.keys().filter_map(|name| Name::parse(name)).collect();
         reads::each_notice(storage, &mut |notice| {
             if let Some(name) = shown.iter().find(|name| name.holds(&notice))
                 && wanted(&notice)
@@ -137,11 +134,7 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<R
             notices.sort_by_key(|notice| notice.at);
             gather(notices).pop().map(Row::from)
         });
-        Ok(Rows {
-            data: data.collect(),
-            total: places.total,
-            next_cursor: places.next_cursor,
-        })
+        Ok(Rows { data: data.collect(), total: places.total, next_cursor: places.next_cursor })
     });
     rows.await.map_err(ApiError::internal)
 }
@@ -229,10 +222,7 @@ async fn mark(state: &State, ids: Vec<NoticeId>) -> Result<(), ApiError> {
         let mut writes = Writes::new();
         for id in &ids {
             if let Some(notice) = reads::notice(storage, id)?.filter(|notice| !notice.read) {
-                writes = writes.notice(&Notice {
-                    read: true,
-                    ..notice
-                });
+                writes = writes.notice(&Notice { read: true, ..notice });
             }
         }
         Ok(writes)

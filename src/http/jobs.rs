@@ -143,12 +143,7 @@ pub enum Stopping {
 impl Jobs {
     /// None yet.
     pub fn new(clock: Arc<dyn Clock>, live: Publisher) -> Self {
-        Self {
-            clock,
-            live,
-            list: Arc::default(),
-            stops: Arc::default(),
-        }
+        Self { clock, live, list: Arc::default(), stops: Arc::default() }
     }
 
     /// Starts blocking work on a thread of its own; none if one of its kind is at work already.
@@ -182,18 +177,12 @@ impl Jobs {
             }
             id
         };
-        let at_work = Work {
-            jobs: self.clone(),
-            id: id.clone(),
-            stop: CancellationToken::new(),
-        };
+        let at_work = Work { jobs: self.clone(), id: id.clone(), stop: CancellationToken::new() };
         self.stops().insert(id.clone(), at_work.stop.clone());
         tokio::task::spawn_blocking(move || {
             // A panic must not leave it running for ever.
-            let mut ending = Ending {
-                work: &at_work,
-                outcome: Err("the job failed unexpectedly".to_owned()),
-            };
+            let mut ending =
+                Ending { work: &at_work, outcome: Err("the job failed unexpectedly".to_owned()) };
             ending.outcome = work(&at_work);
         });
         Some(id)
@@ -298,8 +287,7 @@ async fn show(
 ) -> Result<Data<Job>, ApiError> {
     caller.all_teams()?;
     let job = state.jobs.get(&id);
-    job.map(Data)
-        .ok_or_else(|| ApiError::not_found("there is no such job"))
+    job.map(Data).ok_or_else(|| ApiError::not_found("there is no such job"))
 }
 
 async fn cancel(
@@ -312,10 +300,8 @@ async fn cancel(
     match state.jobs.cancel(&id) {
         None => Err(ApiError::not_found("there is no such job")),
         Some(Stopping::Heard(job)) => Ok(Accepted(job)),
-        Some(Stopping::Over) => Err(ApiError::new(
-            StatusCode::CONFLICT,
-            "final",
-            "the job has ended already",
-        )),
+        Some(Stopping::Over) => {
+            Err(ApiError::new(StatusCode::CONFLICT, "final", "the job has ended already"))
+        }
     }
 }

@@ -45,9 +45,7 @@ pub(super) async fn read<T: DeserializeOwned + ToSchema>(
 
 /// The whole body, if it comes in time and is not too long.
 pub(super) async fn bytes(payload: web::Payload) -> Result<Vec<u8>, ApiError> {
-    tokio::time::timeout(SLOWEST_BODY, collect(payload))
-        .await
-        .map_err(|_| ApiError::too_slow())?
+    tokio::time::timeout(SLOWEST_BODY, collect(payload)).await.map_err(|_| ApiError::too_slow())?
 }
 
 fn is_json(request: &HttpRequest) -> bool {
@@ -56,14 +54,11 @@ fn is_json(request: &HttpRequest) -> bool {
         return false;
     };
     let mut parts = text.split(';').map(str::trim);
-    let is_json = parts
-        .next()
-        .is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
+    let is_json = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"));
     is_json
         && parts.all(|part| {
-            let charset = part
-                .split_once('=')
-                .filter(|(name, _)| name.eq_ignore_ascii_case("charset"));
+            let charset =
+                part.split_once('=').filter(|(name, _)| name.eq_ignore_ascii_case("charset"));
             charset.is_none_or(|(_, set)| set.trim_matches('"').eq_ignore_ascii_case("utf-8"))
         })
 }
@@ -154,10 +149,7 @@ pub(super) fn date(at: Timestamp) -> Option<String> {
     let format =
         format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
     let nanos = i128::from(at.0).checked_mul(1_000_000)?;
-    OffsetDateTime::from_unix_timestamp_nanos(nanos)
-        .ok()?
-        .format(format)
-        .ok()
+    OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?.format(format).ok()
 }
 
 #[cfg(test)]
@@ -166,10 +158,7 @@ mod tests {
 
     #[test]
     fn a_date_is_in_utc() {
-        assert_eq!(
-            date(Timestamp(1_700_000_000_123)).as_deref(),
-            Some("2023-11-14T22:13:20.123Z")
-        );
+        assert_eq!(date(Timestamp(1_700_000_000_123)).as_deref(), Some("2023-11-14T22:13:20.123Z"));
         assert_eq!(date(Timestamp(u64::MAX)), None);
     }
 
@@ -180,9 +169,6 @@ mod tests {
 
         assert_eq!(found, "expected a sequence");
         assert_eq!(without_values("hwt_x"), "not a usable value");
-        assert_eq!(
-            without_values("missing field `name`"),
-            "missing field `name`"
-        );
+        assert_eq!(without_values("missing field `name`"), "missing field `name`");
     }
 }

@@ -13,10 +13,7 @@ use hivewright_actors::{
 
 use super::{auth::rows::CredentialId, error::ApiError};
 
-const RATE: Rate = Rate {
-    per_minute: 3_000,
-    burst: 3_000,
-};
+const RATE: Rate = Rate { per_minute: 3_000, burst: 3_000 };
 /// Requests of one token that are answered at the same time.
 const AT_ONCE: usize = 64;
 /// Streams of one token that are open at the same time, beside its requests.
@@ -37,11 +34,7 @@ struct Usage {
 
 impl Usage {
     fn new(now: Timestamp) -> Self {
-        Self {
-            bucket: Bucket::new(RATE, now),
-            running: Arc::default(),
-            streams: Arc::default(),
-        }
+        Self { bucket: Bucket::new(RATE, now), running: Arc::default(), streams: Arc::default() }
     }
 
     fn is_idle(&self, now: Timestamp) -> bool {
@@ -93,9 +86,7 @@ impl Limits {
         let usage = usage.or_insert_with(|| Usage::new(now));
         let stream = Running(usage.streams.clone());
         if usage.streams.fetch_add(1, Ordering::AcqRel) >= STREAMS {
-            return Err(ApiError::rate_limited(
-                "64 streams of this token are open; close one",
-            ));
+            return Err(ApiError::rate_limited("64 streams of this token are open; close one"));
         }
         Ok(stream)
     }
@@ -133,9 +124,8 @@ mod tests {
     #[test]
     fn a_token_has_64_requests_at_once() {
         let limits = Limits::default();
-        let mut held: Vec<Running> = (0..64)
-            .map(|_| limits.admit(&token("a"), NOW).unwrap())
-            .collect();
+        let mut held: Vec<Running> =
+            (0..64).map(|_| limits.admit(&token("a"), NOW).unwrap()).collect();
 
         assert!(limits.admit(&token("a"), NOW).is_err());
         assert!(limits.admit(&token("a"), NOW).is_err());

@@ -65,11 +65,7 @@ pub(super) fn page_by_id<T: Serialize>(
         })
         .collect();
     let goes_on = start + data.len() < total;
-    Ok(Rows {
-        data,
-        total,
-        next_cursor: last.filter(|_| goes_on).map(|place| page.cursor(place)),
-    })
+    Ok(Rows { data, total, next_cursor: last.filter(|_| goes_on).map(|place| page.cursor(place)) })
 }
 
 /// Nothing before something, numbers by size, texts by their characters.
@@ -149,9 +145,7 @@ pub(super) fn scan<T>(
     Ok(Rows {
         data,
         total,
-        next_cursor: last
-            .filter(|_| goes_on)
-            .map(|place| page.cursor(json!(place))),
+        next_cursor: last.filter(|_| goes_on).map(|place| page.cursor(json!(place))),
     })
 }
 
@@ -228,11 +222,7 @@ impl Gathering {
     /// The same of rows that are sorted by something else.
     pub(super) fn see_by(&mut self, value: Value, id: &str) {
         self.total += 1;
-        let place = Place {
-            falling: self.falling,
-            value,
-            id: id.to_owned(),
-        };
+        let place = Place { falling: self.falling, value, id: id.to_owned() };
         if self.after.as_ref().is_some_and(|after| place <= *after) {
             return;
         }
@@ -288,16 +278,7 @@ mod tests {
     use crate::http::query::Sort;
 
     fn page(limit: usize, offset: usize, after: Option<Value>, falling: bool) -> Page {
-        Page {
-            list: String::new(),
-            limit,
-            offset,
-            sort: Sort {
-                field: "at",
-                falling,
-            },
-            after,
-        }
+        Page { list: String::new(), limit, offset, sort: Sort { field: "at", falling }, after }
     }
 
     /// The ids of a page over 100,000 rows that come in no order, and the place that its cursor names.

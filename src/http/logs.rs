@@ -18,13 +18,8 @@ use super::{
 use crate::logging::{keeper, tap::Line};
 
 /// From the worst to the least.
-const LEVELS: [(&str, usize); 5] = [
-    ("error", 0),
-    ("warn", 1),
-    ("info", 2),
-    ("debug", 3),
-    ("trace", 4),
-];
+const LEVELS: [(&str, usize); 5] =
+    [("error", 0), ("warn", 1), ("info", 2), ("debug", 3), ("trace", 4)];
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![

@@ -189,11 +189,7 @@ struct Current {
 
 impl Remarked {
     fn of(remark: &Remark) -> Self {
-        Self {
-            at: json::date(remark.at),
-            by: remark.by.clone(),
-            note: remark.note.clone(),
-        }
+        Self { at: json::date(remark.at), by: remark.by.clone(), note: remark.note.clone() }
     }
 }
 
@@ -230,10 +226,7 @@ impl Row {
     }
 
     fn whole(entry: &Entry) -> Self {
-        Self {
-            content: Some(entry.content.clone()),
-            ..Self::of(entry)
-        }
+        Self { content: Some(entry.content.clone()), ..Self::of(entry) }
     }
 }
 
@@ -440,10 +433,7 @@ async fn create(
     caller.names(format!("{} {}", row.id, wish.team));
     Ok(match saved.unchanged {
         false => Either::Left(Created(row)),
-        true => Either::Right(Data(Row {
-            unchanged: Some(true),
-            ..row
-        })),
+        true => Either::Right(Data(Row { unchanged: Some(true), ..row })),
     })
 }
 
@@ -459,16 +449,9 @@ async fn show(
     let active = chain.iter().find(|entry| entry.active);
     let current = active
         .filter(|_| entry.is_proposal())
-        .map(|active| Current {
-            id: active.id.clone(),
-            content: active.content.clone(),
-        });
+        .map(|active| Current { id: active.id.clone(), content: active.content.clone() });
     let injections = state.memory.injections(&entry.team).await?;
-    Ok(Data(Row {
-        current,
-        injection: Some(injections.of(entry)),
-        ..Row::whole(entry)
-    }))
+    Ok(Data(Row { current, injection: Some(injections.of(entry)), ..Row::whole(entry) }))
 }
 
 async fn edit(
@@ -525,9 +508,7 @@ async fn versions(
 ) -> Result<Rows<Row>, ApiError> {
     let chain = chain_of(&state, &caller, &id.into_inner().into()).await?;
     let page = caller.query.page()?;
-    listing::page(chain.iter().map(Row::whole), &page, |row| {
-        row.id.to_string()
-    })
+    listing::page(chain.iter().map(Row::whole), &page, |row| row.id.to_string())
 }
 
 async fn bring_back(
@@ -559,25 +540,11 @@ async fn decide_several(
     batch::check(&items)?;
     let mut answers = Vec::with_capacity(items.len());
     for item in items {
-        let Item {
-            id,
-            decision,
-            content,
-            note,
-        } = item;
-        let decided = Decided {
-            decision,
-            content,
-            note,
-        };
+        let Item { id, decision, content, note } = item;
+        let decided = Decided { decision, content, note };
         let reviewed = review(&state, &caller, web::Path::from(id.clone()), decided).await;
         let (status, memory, error) = batch::told(reviewed);
-        answers.push(Reviewed {
-            id,
-            status,
-            memory,
-            error,
-        });
+        answers.push(Reviewed { id, status, memory, error });
     }
     Ok(Data(AllReviewed { items: answers }))
 }
@@ -588,11 +555,7 @@ async fn review(
     id: web::Path<String>,
     decided: Decided,
 ) -> Result<Row, ApiError> {
-    let Decided {
-        decision,
-        content,
-        note,
-    } = decided;
+    let Decided { decision, content, note } = decided;
     let id = reached(state, caller, id).await?;
     let by = operator(&caller.principal);
     let memory = &state.memory;

@@ -162,11 +162,7 @@ impl Row {
             Some(Placement::Waiting(reason)) => Some(reason.as_str()),
             _ => None,
         };
-        Self {
-            placement: placement.map(Placement::as_str),
-            wait_reason,
-            ..self
-        }
+        Self { placement: placement.map(Placement::as_str), wait_reason, ..self }
     }
 }
 
@@ -272,11 +268,7 @@ async fn send(
         let row = Row {
             state: "done".to_owned(),
             placement: None,
-            reply: reply.map(|text| Reply {
-                text,
-                status: "done".to_owned(),
-                code: None,
-            }),
+            reply: reply.map(|text| Reply { text, status: "done".to_owned(), code: None }),
             ..Row::new(message, Some(channel), None)
         };
         return Ok(Either::Left(Clean::new(&state.secrets, Data(row))));
@@ -332,14 +324,8 @@ struct Fate {
 
 impl Fate {
     fn new(state: &web::Data<State>) -> Self {
-        let filter = Filter {
-            kinds: vec![Told::TaskChanged],
-            ..Filter::default()
-        };
-        Self {
-            watch: state.spine.live.watch(None, filter),
-            state: state.clone(),
-        }
+        let filter = Filter { kinds: vec![Told::TaskChanged], ..Filter::default() };
+        Self { watch: state.spine.live.watch(None, filter), state: state.clone() }
     }
 
     /// The task once it is stored, or once it has ended if that is waited for.
@@ -394,11 +380,7 @@ impl Fate {
 
     async fn find(&self, id: &TaskId) -> Result<Option<Task>, ApiError> {
         let id = id.clone();
-        let found = self
-            .state
-            .spine
-            .store
-            .read(move |storage| reads::task(storage, &id));
+        let found = self.state.spine.store.read(move |storage| reads::task(storage, &id));
         found.await.map_err(ApiError::internal)
     }
 }
@@ -452,9 +434,8 @@ async fn show(
         let team = task.as_ref().map_or(MAIN, |task| task.lane.team.as_str());
         caller.reaches(team)
     };
-    let task = found
-        .filter(is_reached)
-        .ok_or_else(|| ApiError::not_found("there is no such message"))?;
+    let task =
+        found.filter(is_reached).ok_or_else(|| ApiError::not_found("there is no such message"))?;
     let placement = match &task {
         Some(task) if task.outcome.is_none() => placement(&state, &task.id).await?,
         _ => None,

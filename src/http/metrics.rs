@@ -59,10 +59,7 @@ type Labels = Vec<(&'static str, String)>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![at("/metrics").get(
-        Operation::new("Shows figures in the text form of Prometheus."),
-        show,
-    )]
+    vec![at("/metrics").get(Operation::new("Shows figures in the text form of Prometheus."), show)]
 }
 
 /// What the actors count themselves, asked when someone looks.
@@ -138,21 +135,13 @@ impl Metrics {
 
     /// The labels of something that a team did.
     fn labels(&self, team: &TeamName, more: &[(&'static str, &str)]) -> Labels {
-        let more = more
-            .iter()
-            .map(|(name, value)| (*name, (*value).to_owned()));
+        let more = more.iter().map(|(name, value)| (*name, (*value).to_owned()));
         let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
         if !teams.contains_key(team) && teams.len() >= MOST_TEAMS {
-            return [("team", OTHER.to_owned())]
-                .into_iter()
-                .chain(more)
-                .collect();
+            return [("team", OTHER.to_owned())].into_iter().chain(more).collect();
         }
         let own = teams.entry(team.clone()).or_default();
-        let labels: Labels = [("team", team.to_string())]
-            .into_iter()
-            .chain(more)
-            .collect();
+        let labels: Labels = [("team", team.to_string())].into_iter().chain(more).collect();
         if !own.contains(&labels) {
             own.insert(labels.clone());
         }
@@ -190,11 +179,7 @@ impl Metrics {
             true => self.label(team),
             false => OTHER.to_owned(),
         };
-        let Counts {
-            teams,
-            ended,
-            waited,
-        } = &snapshot.counts;
+        let Counts { teams, ended, waited } = &snapshot.counts;
         let tasks = Family::<Labels, Counter>::default();
         for (team, kind, ending, count) in ended {
             let labels = vec![
@@ -205,10 +190,8 @@ impl Metrics {
             tasks.get_or_create(&labels).inc_by(*count);
         }
         registry.register("tasks", "Tasks that ended", tasks);
-        let (queued, running) = (
-            Family::<Labels, Gauge>::default(),
-            Family::<Labels, Gauge>::default(),
-        );
+        let (queued, running) =
+            (Family::<Labels, Gauge>::default(), Family::<Labels, Gauge>::default());
         for (team, waiting, at_work) in teams {
             let labels = vec![("team", label(team))];
             queued.get_or_create(&labels).inc_by(signed(*waiting));
@@ -226,16 +209,8 @@ impl Metrics {
             let labels = vec![("team", label(team))];
             restarts.get_or_create(&labels).inc_by(*count);
         }
-        registry.register(
-            "actor_restarts",
-            "Teams that died and were started again",
-            restarts,
-        );
-        registry.register(
-            "ws_connections",
-            "Open WebSockets",
-            gauge(snapshot.connections),
-        );
+        registry.register("actor_restarts", "Teams that died and were started again", restarts);
+        registry.register("ws_connections", "Open WebSockets", gauge(snapshot.connections));
         registry.register(
             "approvals_open",
             "Approvals that wait for a person",
@@ -248,15 +223,9 @@ impl Metrics {
         );
         let errors = Family::<Labels, Counter>::default();
         for (source, count) in self.errors.counts() {
-            errors
-                .get_or_create(&vec![("source", source)])
-                .inc_by(count);
+            errors.get_or_create(&vec![("source", source)]).inc_by(count);
         }
-        registry.register(
-            "errors",
-            "Errors in the log, by part of the program",
-            errors,
-        );
+        registry.register("errors", "Errors in the log, by part of the program", errors);
         registry
     }
 }
@@ -268,9 +237,7 @@ impl Meter for Metrics {
 
     fn turn_ended(&self, team: &TeamName, sdk: &str, _: Ending, took: Duration) {
         let labels = self.labels(team, &[("sdk", sdk)]);
-        self.turns
-            .get_or_create(&labels)
-            .observe(took.as_secs_f64());
+        self.turns.get_or_create(&labels).observe(took.as_secs_f64());
     }
 
     fn model_called(&self, team: &TeamName, profile: &str, usage: &Usage) {
@@ -286,11 +253,7 @@ impl Meter for Metrics {
     }
 
     fn tool_called(&self, tool: &str, succeeded: bool) {
-        let tool = if self.tools.contains(tool) {
-            tool
-        } else {
-            OTHER
-        };
+        let tool = if self.tools.contains(tool) { tool } else { OTHER };
         let outcome = if succeeded { "ok" } else { "error" };
         let labels = vec![("tool", tool.to_owned()), ("outcome", outcome.to_owned())];
         self.calls.get_or_create(&labels).inc();
@@ -331,14 +294,12 @@ impl EncodeMetric for Waits {
             let buckets = bounds.zip(waited.within);
             let buckets: Vec<_> = buckets.chain([(f64::INFINITY, longer)]).collect();
             let labels: Labels = vec![("team", team.clone())];
-            encoder
-                .encode_family(&labels)?
-                .encode_histogram::<NoLabelSet>(
-                    waited.sum.as_secs_f64(),
-                    waited.count,
-                    &buckets,
-                    None,
-                )?;
+            encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                waited.sum.as_secs_f64(),
+                waited.count,
+                &buckets,
+                None,
+            )?;
         }
         Ok(())
     }
@@ -385,9 +346,6 @@ async fn show(state: web::Data<State>, _: Caller<Right>) -> Result<Content, ApiE
         approvals: approvals.map_err(ApiError::internal)?,
     };
     let is_there = |team: &TeamName| state.service.team(team.as_str()).is_some();
-    let text = state
-        .metrics
-        .text(&snapshot, is_there)
-        .map_err(ApiError::internal)?;
+    let text = state.metrics.text(&snapshot, is_there).map_err(ApiError::internal)?;
     Ok(Content(HttpResponse::Ok().content_type(TEXT).body(text)))
 }

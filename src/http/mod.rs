@@ -240,9 +240,7 @@ pub fn configure(
     others: impl Fn(&mut web::ServiceConfig) + Clone,
 ) -> impl Fn(&mut web::ServiceConfig) + Clone {
     move |app| {
-        let all = web::scope("")
-            .wrap(middleware::from_fn(edge::pass))
-            .configure(others.clone());
+        let all = web::scope("").wrap(middleware::from_fn(edge::pass)).configure(others.clone());
         let all = table()
             .into_iter()
             .fold(all, |all, resource| resource.register(all))

@@ -59,10 +59,8 @@ never stands in a URL.
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/openapi.json").get(
-            Operation::new("Describes all routes, in OpenAPI 3.1."),
-            show,
-        ),
+        at("/api/v1/openapi.json")
+            .get(Operation::new("Describes all routes, in OpenAPI 3.1."), show),
         at("/api/v1/docs").get(Operation::new("Describes all routes, as a page."), read),
     ]
 }
@@ -76,10 +74,7 @@ struct Fixed {
 
 impl Fixed {
     fn new(plain: String) -> Self {
-        Self {
-            packed: ui::pack(plain.as_bytes()),
-            plain,
-        }
+        Self { packed: ui::pack(plain.as_bytes()), plain }
     }
 
     /// In the form that a client can read.
@@ -156,9 +151,7 @@ pub(super) fn document(table: Vec<Resource>) -> (OpenApi, Vec<String>) {
     let mut components = Components::new();
     for status in statuses {
         let response = refused(status, &refusal_schema);
-        components
-            .responses
-            .insert(name_of(status), response.into());
+        components.responses.insert(name_of(status), response.into());
     }
     components.schemas = schemas;
     components.add_security_scheme(
@@ -173,20 +166,15 @@ pub(super) fn document(table: Vec<Resource>) -> (OpenApi, Vec<String>) {
     let cookie = "The session of a browser. Changes need `X-CSRF-Token` too.";
     components.add_security_scheme(
         "session",
-        SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(
-            COOKIE, cookie,
-        ))),
+        SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(COOKIE, cookie))),
     );
     let info = InfoBuilder::new()
         .title("Hivewright")
         .version(super::VERSION)
         .description(Some(ABOUT))
         .build();
-    let document = OpenApiBuilder::new()
-        .info(info)
-        .paths(paths)
-        .components(Some(components))
-        .build();
+    let document =
+        OpenApiBuilder::new().info(info).paths(paths).components(Some(components)).build();
     (document, clashes)
 }
 
@@ -247,9 +235,7 @@ fn refused(status: u16, schema: &RefOr<Schema>) -> Response {
         _ => "Something went wrong here; the log has it under the request id.",
     };
     let content = ContentBuilder::new().schema(Some(schema.clone())).build();
-    let mut response = ResponseBuilder::new()
-        .description(about)
-        .content(JSON, content);
+    let mut response = ResponseBuilder::new().description(about).content(JSON, content);
     if status == 401 {
         response = response.header("WWW-Authenticate", text_header());
     }
@@ -282,20 +268,13 @@ fn describe(
         built = built.parameter(idempotency_key());
     }
     if let Some(schema) = draft.body {
-        let example = operation
-            .example
-            .and_then(|text| serde_json::from_str(text).ok());
-        let content = ContentBuilder::new()
-            .schema(Some(schema))
-            .example(example)
-            .build();
+        let example = operation.example.and_then(|text| serde_json::from_str(text).ok());
+        let content = ContentBuilder::new().schema(Some(schema)).example(example).build();
         let required = match draft.needs_body {
             true => Required::True,
             false => Required::False,
         };
-        let body = RequestBodyBuilder::new()
-            .content(JSON, content)
-            .required(Some(required));
+        let body = RequestBodyBuilder::new().content(JSON, content).required(Some(required));
         built = built.request_body(Some(body.build()));
     }
     let scopes: Vec<&str> = match draft.needs {
@@ -322,9 +301,8 @@ fn describe(
             503 => "Not now.",
             _ => "The answer.",
         };
-        let mut response = ResponseBuilder::new()
-            .description(about)
-            .header("X-Request-Id", text_header());
+        let mut response =
+            ResponseBuilder::new().description(about).header("X-Request-Id", text_header());
         if let Some((kind, schema)) = content {
             let content = ContentBuilder::new().schema(Some(schema)).build();
             response = response.content(kind, content);
@@ -364,10 +342,7 @@ fn in_path(path: &str) -> impl Iterator<Item = Parameter> {
         name.strip_suffix('}')
     });
     names.map(|name| {
-        let text = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .min_length(Some(1))
-            .build();
+        let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).build();
         ParameterBuilder::new()
             .name(name)
             .parameter_in(ParameterIn::Path)
@@ -388,23 +363,18 @@ fn field(field: &Field) -> Parameter {
         Form::Moment => ObjectBuilder::new()
             .schema_type(Type::String)
             .examples([json!("2026-01-31T12:00:00Z"), json!("24h")])
-            .pattern(Some(
-                r"^([0-9]{1,15}|[0-9]{1,6}(ms|s|m|h|d)|[0-9]{4}-[0-9]{2}-[0-9]{2}T.*)$",
-            )),
+            .pattern(Some(r"^([0-9]{1,15}|[0-9]{1,6}(ms|s|m|h|d)|[0-9]{4}-[0-9]{2}-[0-9]{2}T.*)$")),
         Form::Flag => ObjectBuilder::new().schema_type(Type::Boolean),
         Form::Number(low, high) => whole(*low, *high),
-        Form::Word(words) => ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(words())),
+        Form::Word(words) => {
+            ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words()))
+        }
     };
     query(field.name, field.about, object)
 }
 
 fn whole(low: u64, high: u64) -> ObjectBuilder {
-    ObjectBuilder::new()
-        .schema_type(Type::Integer)
-        .minimum(Some(low))
-        .maximum(Some(high))
+    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(low)).maximum(Some(high))
 }
 
 fn query(name: &str, about: &str, schema: ObjectBuilder) -> Parameter {
@@ -420,10 +390,8 @@ fn query(name: &str, about: &str, schema: ObjectBuilder) -> Parameter {
 fn of_pages(paging: Paging) -> Vec<Parameter> {
     let names = paging.names();
     let usual = names.first().map(|name| json!(name));
-    let sort = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .enum_values(Some(names))
-        .default(usual);
+    let sort =
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).default(usual);
     let mut all: Vec<Parameter> = OF_PAGES.iter().map(field).collect();
     all.push(query(SORT, "By which field; `-` falls.", sort));
     all
@@ -439,9 +407,7 @@ fn idempotency_key() -> Parameter {
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
-        .description(Some(
-            "A repeat under the same key within 24 hours returns the first answer.",
-        ))
+        .description(Some("A repeat under the same key within 24 hours returns the first answer."))
         .schema(Some(schema.build()))
         .build()
 }

@@ -85,19 +85,11 @@ pub(super) enum Form {
 
 impl Field {
     pub(super) const fn text(name: &'static str, about: &'static str) -> Self {
-        Self {
-            name,
-            about,
-            form: Form::Text,
-        }
+        Self { name, about, form: Form::Text }
     }
 
     pub(super) const fn moment(name: &'static str, about: &'static str) -> Self {
-        Self {
-            name,
-            about,
-            form: Form::Moment,
-        }
+        Self { name, about, form: Form::Moment }
     }
 
     pub(super) const fn number(
@@ -106,19 +98,11 @@ impl Field {
         high: u64,
         about: &'static str,
     ) -> Self {
-        Self {
-            name,
-            about,
-            form: Form::Number(low, high),
-        }
+        Self { name, about, form: Form::Number(low, high) }
     }
 
     pub(super) const fn flag(name: &'static str, about: &'static str) -> Self {
-        Self {
-            name,
-            about,
-            form: Form::Flag,
-        }
+        Self { name, about, form: Form::Flag }
     }
 
     pub(super) const fn word(
@@ -126,11 +110,7 @@ impl Field {
         words: fn() -> Vec<&'static str>,
         about: &'static str,
     ) -> Self {
-        Self {
-            name,
-            about,
-            form: Form::Word(words),
-        }
+        Self { name, about, form: Form::Word(words) }
     }
 }
 
@@ -152,10 +132,7 @@ impl Operation {
 
     /// What the summary leaves out.
     pub(super) fn description(self, description: &'static str) -> Self {
-        Self {
-            description,
-            ..self
-        }
+        Self { description, ..self }
     }
 
     /// These fields may stand in the query, and no others.
@@ -165,10 +142,7 @@ impl Operation {
 
     /// It lists rows, sorted by one of these fields, the usual one first.
     pub(super) fn pages(self, sorts: &'static [&'static str]) -> Self {
-        Self {
-            paging: Some(Paging { sorts }),
-            ..self
-        }
+        Self { paging: Some(Paging { sorts }), ..self }
     }
 
     /// It may refuse with these statuses too.
@@ -178,26 +152,17 @@ impl Operation {
 
     /// A body that it takes, as JSON.
     pub(super) fn example(self, example: &'static str) -> Self {
-        Self {
-            example: Some(example),
-            ..self
-        }
+        Self { example: Some(example), ..self }
     }
 
     /// A secret may be in its body or answer, so that neither is stored.
     pub(super) fn secret(self) -> Self {
-        Self {
-            secret: true,
-            ..self
-        }
+        Self { secret: true, ..self }
     }
 
     /// It writes its own line in the audit when it succeeds.
     pub(super) fn recorded(self) -> Self {
-        Self {
-            recorded: true,
-            ..self
-        }
+        Self { recorded: true, ..self }
     }
 
     pub(super) fn typed(self, typed: fn(&mut Draft)) -> Self {

@@ -46,9 +46,7 @@ impl Names {
     fn of(server: &Server) -> Self {
         let named = || server.public_url.iter().chain(&server.allowed_origins);
         Self {
-            hosts: named()
-                .map(|origin| origin.host().to_ascii_lowercase())
-                .collect(),
+            hosts: named().map(|origin| origin.host().to_ascii_lowercase()).collect(),
             origins: named().map(Origin::text).collect(),
             guests: server.allowed_origins.iter().map(Origin::text).collect(),
         }
@@ -96,9 +94,7 @@ impl Gate {
             return Err(ApiError::origin("that `Origin` is not allowed"));
         }
         if is_cross_site(request) && !is_allowed && !is_visit(request) {
-            return Err(ApiError::origin(
-                "requests from pages of another site are not allowed",
-            ));
+            return Err(ApiError::origin("requests from pages of another site are not allowed"));
         }
         Ok(())
     }
@@ -106,11 +102,7 @@ impl Gate {
     /// The origin of another page that was named on purpose.
     pub fn guest<'a>(&self, request: &'a HttpRequest) -> Option<&'a str> {
         let origin = text(request, &header::ORIGIN)?;
-        self.names()
-            .guests
-            .iter()
-            .any(|guest| guest == origin)
-            .then_some(origin)
+        self.names().guests.iter().any(|guest| guest == origin).then_some(origin)
     }
 
     /// Who is at the other end. A trusted proxy says for whom it speaks.
@@ -233,9 +225,7 @@ fn name_of(host: &str) -> &str {
 }
 
 fn is_loopback(name: &str) -> bool {
-    let bare = name
-        .strip_prefix('[')
-        .and_then(|name| name.strip_suffix(']'));
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     let address: Result<IpAddr, _> = match bare {
         Some(bare) => bare.parse().map(IpAddr::V6),
         None => name.parse().map(IpAddr::V4),
@@ -269,9 +259,8 @@ mod tests {
     }
 
     fn at(path: &str, method: Method, peer: &str, headers: &[(&str, &str)]) -> HttpRequest {
-        let mut request = TestRequest::with_uri(path)
-            .method(method)
-            .peer_addr(peer.parse().unwrap());
+        let mut request =
+            TestRequest::with_uri(path).method(method).peer_addr(peer.parse().unwrap());
         for (name, value) in headers {
             request = request.append_header((*name, *value));
         }
@@ -291,14 +280,9 @@ mod tests {
         let local = gate(Server::default());
         let host = |gate: &Gate, host| status(gate, &request(Method::GET, &[("Host", host)]));
 
-        for good in [
-            "localhost",
-            "LOCALHOST:8080",
-            "127.0.0.1:8080",
-            "127.9.9.9",
-            "[::1]:8080",
-            "[::1]",
-        ] {
+        for good in
+            ["localhost", "LOCALHOST:8080", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080", "[::1]"]
+        {
             assert_eq!(host(&local, good), 200, "{good}");
         }
         for bad in [
@@ -320,12 +304,8 @@ mod tests {
         assert_eq!(status(&local, &request(Method::GET, &[])), 421);
         let twice = [("Host", "localhost"), ("Host", "example.org")];
         assert_eq!(status(&local, &request(Method::GET, &twice)), 421);
-        let absolute = at(
-            "http://example.org/",
-            Method::GET,
-            "127.0.0.1:9",
-            &[("Host", "localhost")],
-        );
+        let absolute =
+            at("http://example.org/", Method::GET, "127.0.0.1:9", &[("Host", "localhost")]);
         assert_eq!(status(&local, &absolute), 421);
     }
 
@@ -379,22 +359,9 @@ mod tests {
         assert_eq!(from("/", "navigate", "iframe", None), 403);
         assert_eq!(from("/healthz", "no-cors", "image", None), 403);
         assert_eq!(from("/api/v1/overview", "navigate", "document", None), 403);
+        assert_eq!(from("/api/v1/overview", "cors", "empty", Some("https://evil.example")), 403);
         assert_eq!(
-            from(
-                "/api/v1/overview",
-                "cors",
-                "empty",
-                Some("https://evil.example")
-            ),
-            403
-        );
-        assert_eq!(
-            from(
-                "/api/v1/overview",
-                "cors",
-                "empty",
-                Some("https://tools.example.net:8443")
-            ),
+            from("/api/v1/overview", "cors", "empty", Some("https://tools.example.net:8443")),
             200
         );
     }

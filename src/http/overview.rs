@@ -27,10 +27,10 @@ use super::{
 };
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![at("/api/v1/overview").get(
-        Operation::new("Shows the state of the service at a glance."),
-        show,
-    )]
+    vec![
+        at("/api/v1/overview")
+            .get(Operation::new("Shows the state of the service at a glance."), show),
+    ]
 }
 
 /// The state of the service at a glance.
@@ -166,11 +166,8 @@ pub(super) async fn gathered(
 }
 
 async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<Teams, ApiError> {
-    let mut teams = Teams {
-        total: tree.len(),
-        alive: state.spine.directory.len(),
-        ..Teams::default()
-    };
+    let mut teams =
+        Teams { total: tree.len(), alive: state.spine.directory.len(), ..Teams::default() };
     let mut active = Vec::new();
     for team in tree.iter() {
         match team.state {
@@ -196,11 +193,7 @@ async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<Teams, ApiError>
 async fn triggers(state: &State) -> Result<Triggers, ApiError> {
     let counts = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
     let counts = ask(counts.await)?;
-    Ok(Triggers {
-        total: counts.total,
-        active: counts.active,
-        disabled: counts.disabled,
-    })
+    Ok(Triggers { total: counts.total, active: counts.active, disabled: counts.disabled })
 }
 
 /// The open tasks of the store as rows want them.

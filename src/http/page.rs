@@ -17,9 +17,7 @@ use super::{
 pub(super) fn resources() -> Vec<Resource> {
     vec![
         at("/").get(Operation::new("Shows the web page."), serve),
-        at("/ui/{file}")
-            .get(Operation::new("Serves a file of the web page."), serve)
-            .deep(),
+        at("/ui/{file}").get(Operation::new("Serves a file of the web page."), serve).deep(),
     ]
 }
 
@@ -56,9 +54,7 @@ async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
     }
     response.content_type(asset.content_type());
     Ok(Content(match packed {
-        true => response
-            .insert_header((header::CONTENT_ENCODING, "gzip"))
-            .body(asset.packed()),
+        true => response.insert_header((header::CONTENT_ENCODING, "gzip")).body(asset.packed()),
         false => response.body(asset.bytes()),
     }))
 }
@@ -77,6 +73,5 @@ pub(super) fn takes_gzip(request: &HttpRequest) -> bool {
 /// A proxy that compresses makes a tag weak, and a browser repeats it so.
 fn names(known: &HeaderValue, etag: &str) -> bool {
     let tags = known.to_str().unwrap_or_default().split(',');
-    tags.map(|tag| tag.trim().trim_start_matches("W/"))
-        .any(|tag| tag == etag || tag == "*")
+    tags.map(|tag| tag.trim().trim_start_matches("W/")).any(|tag| tag == etag || tag == "*")
 }

@@ -14,22 +14,12 @@ pub(super) fn render(document: &Value) -> String {
          <title>Hivewright API</title>\
          <link rel=\"stylesheet\" href=\"/ui/docs.css\"></head><body><main>",
     );
-    let (title, version) = (
-        text(&document["info"]["title"]),
-        text(&document["info"]["version"]),
-    );
+    let (title, version) = (text(&document["info"]["title"]), text(&document["info"]["version"]));
     put(&mut page, &format!("<h1>{title} API {version}</h1>"));
-    for paragraph in document["info"]["description"]
-        .as_str()
-        .unwrap_or_default()
-        .split("\n\n")
-    {
+    for paragraph in document["info"]["description"].as_str().unwrap_or_default().split("\n\n") {
         put(&mut page, &format!("<p>{}</p>", prose(paragraph)));
     }
-    put(
-        &mut page,
-        "<p><a href=\"/api/v1/openapi.json\">The same in OpenAPI 3.1</a></p>",
-    );
+    put(&mut page, "<p><a href=\"/api/v1/openapi.json\">The same in OpenAPI 3.1</a></p>");
     let empty = Map::new();
     let paths = document["paths"].as_object().unwrap_or(&empty);
     put(&mut page, "<nav><ul>");
@@ -56,10 +46,7 @@ pub(super) fn render(document: &Value) -> String {
     let schemas = document["components"]["schemas"].as_object();
     for (name, schema) in schemas.unwrap_or(&empty) {
         let name = escape(name);
-        put(
-            &mut page,
-            &format!("<section id=\"type-{name}\"><h3>{name}</h3>"),
-        );
+        put(&mut page, &format!("<section id=\"type-{name}\"><h3>{name}</h3>"));
         if let Some(about) = schema["description"].as_str() {
             put(&mut page, &format!("<p>{}</p>", prose(about)));
         }
@@ -86,10 +73,7 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
     if let Some(about) = operation["description"].as_str() {
         put(page, &format!("<p>{}</p>", prose(about)));
     }
-    let needs = match (
-        operation["x-scope"].as_str(),
-        operation["security"].as_array(),
-    ) {
+    let needs = match (operation["x-scope"].as_str(), operation["security"].as_array()) {
         (Some(scope), _) => format!("Needs scope <code>{}</code>.", escape(scope)),
         (None, Some(schemes)) if !schemes.is_empty() => "Needs a login.".to_owned(),
         _ => "Open to all.".to_owned(),
@@ -113,10 +97,7 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
     }
     let body = &operation["requestBody"]["content"]["application/json"];
     if !body.is_null() {
-        put(
-            page,
-            &format!("<h3>Body</h3><p>{}</p>", form(&body["schema"])),
-        );
+        put(page, &format!("<h3>Body</h3><p>{}</p>", form(&body["schema"])));
         if let Ok(example) = serde_json::to_string_pretty(&body["example"])
             && !body["example"].is_null()
         {
@@ -130,10 +111,7 @@ fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
             continue;
         }
         let content = response["content"].as_object().unwrap_or(&empty);
-        let shown: Vec<String> = content
-            .values()
-            .map(|content| form(&content["schema"]))
-            .collect();
+        let shown: Vec<String> = content.values().map(|content| form(&content["schema"])).collect();
         let status = escape(status);
         let shown = shown.join(", ");
         put(page, &format!("<li><code>{status}</code> {shown}</li>"));
@@ -161,11 +139,7 @@ fn fields(page: &mut String, schema: &Value) {
     };
     put(page, "<table><tbody>");
     for (name, field) in properties {
-        let needed = if is_required(name) {
-            ""
-        } else {
-            "may be left out"
-        };
+        let needed = if is_required(name) { "" } else { "may be left out" };
         let about = prose(field["description"].as_str().unwrap_or_default());
         let (name, form) = (escape(name), form(field));
         put(
@@ -185,10 +159,8 @@ fn form(schema: &Value) -> String {
         return format!("<a href=\"#type-{name}\">{name}</a>");
     }
     if let Some(words) = schema["enum"].as_array() {
-        let words: Vec<String> = words
-            .iter()
-            .map(|word| format!("<code>{}</code>", text(word)))
-            .collect();
+        let words: Vec<String> =
+            words.iter().map(|word| format!("<code>{}</code>", text(word))).collect();
         return words.join(" ");
     }
     for (key, between) in [("oneOf", " or "), ("anyOf", " or "), ("allOf", " and ")] {
@@ -283,10 +255,7 @@ mod tests {
             }}},
         }));
 
-        assert!(
-            !page.contains("<script") && !page.contains("<img"),
-            "{page}"
-        );
+        assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
         assert!(page.contains("a <code>b&lt;c</code> <strong>d</strong>"));
         assert!(page.contains("GET /x"));
     }

@@ -56,9 +56,7 @@ pub(super) fn resources() -> Vec<Resource> {
             explain,
         ),
         at("/api/v1/policies/{id}").delete(
-            Operation::new("Removes a rule that was added here.")
-                .refuses(&[409])
-                .recorded(),
+            Operation::new("Removes a rule that was added here.").refuses(&[409]).recorded(),
             remove,
         ),
     ]
@@ -170,9 +168,7 @@ async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Row
         rules.list()
     });
     let rules = rules.await.map_err(ApiError::internal)?;
-    let rows = rules
-        .into_iter()
-        .map(|(rule, source)| Row::new(rule, source));
+    let rows = rules.into_iter().map(|(rule, source)| Row::new(rule, source));
     listing::page(rows, &caller.query.page()?, |row| row.id.clone())
 }
 
@@ -240,11 +236,7 @@ async fn explain(
 fn subject(principal: Option<&str>) -> Result<Subject, ApiError> {
     let who = Who::parse(principal.unwrap_or("any"))
         .map_err(|reason| ApiError::invalid_field("principal", reason))?;
-    let mut subject = Subject {
-        role: Role::User,
-        user: None,
-        untrusted: false,
-    };
+    let mut subject = Subject { role: Role::User, user: None, untrusted: false };
     match who {
         Who::Any => {}
         Who::Role(role) => subject.role = role,

@@ -19,16 +19,8 @@ pub(super) const SORT: &str = "sort";
 /// What every list takes beside it. A cursor goes on where no offset reaches.
 pub(super) static OF_PAGES: [Field; 3] = [
     Field::number("limit", 1, 200, "The most rows; 50 if it is not given."),
-    Field::number(
-        "offset",
-        0,
-        10_000,
-        "How many rows to leave out before them.",
-    ),
-    Field::text(
-        "cursor",
-        "The `next_cursor` of the rows before, instead of `offset`.",
-    ),
+    Field::number("offset", 0, 10_000, "How many rows to leave out before them."),
+    Field::text("cursor", "The `next_cursor` of the rows before, instead of `offset`."),
 ];
 
 /// The fields of a query.
@@ -67,14 +59,8 @@ impl Sort {
     /// As a description names it: `-` falls.
     fn of(text: &'static str) -> Self {
         match text.strip_prefix('-') {
-            Some(field) => Self {
-                field,
-                falling: true,
-            },
-            None => Self {
-                field: text,
-                falling: false,
-            },
+            Some(field) => Self { field, falling: true },
+            None => Self { field: text, falling: false },
         }
     }
 }
@@ -84,10 +70,7 @@ impl Paging {
     pub(super) fn names(self) -> Vec<String> {
         let both = self.sorts.iter().flat_map(|text| {
             let sort = Sort::of(text);
-            let turned = Sort {
-                falling: !sort.falling,
-                ..sort
-            };
+            let turned = Sort { falling: !sort.falling, ..sort };
             [sort.name(), turned.name()]
         });
         both.collect()
@@ -97,10 +80,7 @@ impl Paging {
         let field = name.strip_prefix('-').unwrap_or(name);
         let mut sorts = self.sorts.iter().map(|text| Sort::of(text));
         match sorts.find(|sort| sort.field == field) {
-            Some(sort) => Ok(Sort {
-                falling: name.starts_with('-'),
-                ..sort
-            }),
+            Some(sort) => Ok(Sort { falling: name.starts_with('-'), ..sort }),
             None => {
                 let known = self.names().join("`, `");
                 let reason = format!("expected one of `{known}`");
@@ -170,17 +150,10 @@ impl Query {
             if let Some(field) = field {
                 check(name, value, &field.form)?;
             } else if value.is_empty() {
-                return Err(ApiError::invalid_field(
-                    SORT,
-                    "expected the name of a field",
-                ));
+                return Err(ApiError::invalid_field(SORT, "expected the name of a field"));
             }
         }
-        Ok(Self {
-            fields,
-            paging: operation.paging,
-            list: format!("{:016x}", digest(path)),
-        })
+        Ok(Self { fields, paging: operation.paging, list: format!("{:016x}", digest(path)) })
     }
 
     /// The text of a field.
@@ -235,9 +208,7 @@ impl Query {
             limit: number("limit", USUAL).map_err(ApiError::internal)?,
             offset: number("offset", 0).map_err(ApiError::internal)?,
             sort,
-            after: cursor
-                .map(|cursor| place(cursor, &self.list, sort))
-                .transpose()?,
+            after: cursor.map(|cursor| place(cursor, &self.list, sort)).transpose()?,
             list: self.list.clone(),
         })
     }
@@ -329,17 +300,8 @@ mod tests {
 
         assert_eq!(bounds(""), (50, 0));
         assert_eq!(bounds("limit=200&offset=10000"), (200, 10_000));
-        for text in [
-            "limit=0",
-            "limit=201",
-            "limit=-1",
-            "limit=x",
-            "offset=10001",
-        ] {
-            assert!(
-                refusal(page(text)).contains("expected a whole number"),
-                "{text}"
-            );
+        for text in ["limit=0", "limit=201", "limit=-1", "limit=x", "offset=10001"] {
+            assert!(refusal(page(text)).contains("expected a whole number"), "{text}");
         }
     }
 
@@ -356,10 +318,7 @@ mod tests {
         let cursor = page("").unwrap().cursor(json!([5, "x"]));
 
         let after = |text: String| page(&text).map(|page| page.after);
-        assert_eq!(
-            after(format!("cursor={cursor}")).unwrap(),
-            Some(json!([5, "x"]))
-        );
+        assert_eq!(after(format!("cursor={cursor}")).unwrap(), Some(json!([5, "x"])));
         assert!(refusal(after(format!("cursor={cursor}&sort=name"))).contains("sorted otherwise"));
         assert!(refusal(after(format!("cursor={cursor}&offset=1"))).contains("either"));
         assert!(refusal(after("cursor=x".to_owned())).contains("next_cursor"));
@@ -398,10 +357,7 @@ mod tests {
 
         assert_eq!(moment("2h"), Some(NOW - Duration::from_secs(7_200)));
         assert_eq!(moment("1699999999000"), Some(Timestamp(1_699_999_999_000)));
-        assert_eq!(
-            moment("2023-11-14T22:13:20Z"),
-            Some(Timestamp(1_700_000_000_000))
-        );
+        assert_eq!(moment("2023-11-14T22:13:20Z"), Some(Timestamp(1_700_000_000_000)));
         assert_eq!(query("").unwrap().moment("since", NOW), None);
         assert!(refusal(query("since=yesterday")).contains("a date such as"));
     }

@@ -221,14 +221,8 @@ fn refused(refusal: NotAnswered) -> ApiError {
         NotAnswered::NotFound => ApiError::not_found(message),
         NotAnswered::AlreadyAnswered(question) => {
             let who = question.by.as_deref().unwrap_or("nobody");
-            let when = question
-                .answered_at
-                .and_then(json::date)
-                .unwrap_or_default();
-            conflict(
-                "already_answered",
-                format!("it was answered by {who} at {when}"),
-            )
+            let when = question.answered_at.and_then(json::date).unwrap_or_default();
+            conflict("already_answered", format!("it was answered by {who} at {when}"))
         }
         NotAnswered::Expired => conflict("expired", message),
         NotAnswered::Cancelled | NotAnswered::Busy | NotAnswered::Vault(_) => {

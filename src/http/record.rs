@@ -25,10 +25,7 @@ use super::{State, access, error::ApiError, origin::is_change, routes};
 /// The most characters of a name that a line holds.
 const LONGEST_TARGET: usize = 256;
 /// Whoever has not logged in makes no more lines than this, nor does a principal whose reads are denied.
-const AT_MOST: Rate = Rate {
-    per_minute: 30,
-    burst: 30,
-};
+const AT_MOST: Rate = Rate { per_minute: 30, burst: 30 };
 
 /// Keeps strangers, and those who only look, from filling the store.
 #[derive(Debug, Default)]
@@ -86,12 +83,7 @@ pub(super) async fn write(
     if operation.recorded && status.is_success() {
         return Ok(());
     }
-    let logged_in = || {
-        request
-            .extensions()
-            .get::<ActsAs>()
-            .map(|who| who.0.clone())
-    };
+    let logged_in = || request.extensions().get::<ActsAs>().map(|who| who.0.clone());
     let who = who.or_else(logged_in);
     let now = state.access.auth.now();
     if (who.is_none() || is_read) && !state.strangers.admit(who.as_ref(), now) {
@@ -158,9 +150,8 @@ fn action(method: &Method, route: &str) -> String {
 /// A token of ours stood in a URL, where others may have seen it: the operator should know.
 pub(super) async fn exposed(state: &State, query: &str) {
     let values = query.split('&').map(|field| field.rsplit('=').next());
-    let holder = values
-        .flatten()
-        .find_map(|value| state.access.auth.token(&access::decoded(value)));
+    let holder =
+        values.flatten().find_map(|value| state.access.auth.token(&access::decoded(value)));
     let Some(holder) = holder else { return };
     let now = state.access.auth.now();
     let (Ok(bits), true) = (getrandom::u64(), state.strangers.admit(None, now)) else {
@@ -182,12 +173,7 @@ pub(super) async fn exposed(state: &State, query: &str) {
         at: now,
         read: false,
     };
-    if let Err(error) = state
-        .spine
-        .store
-        .commit(Writes::new().notice(&notice))
-        .await
-    {
+    if let Err(error) = state.spine.store.commit(Writes::new().notice(&notice)).await {
         tracing::error!(%error, "a notice was not stored");
     }
 }

@@ -72,10 +72,7 @@ pub(super) struct Clean<R> {
 
 impl<R> Clean<R> {
     pub(super) fn new(secrets: &Secrets, reply: R) -> Self {
-        Self {
-            reply,
-            secrets: secrets.clone(),
-        }
+        Self { reply, secrets: secrets.clone() }
     }
 }
 
@@ -117,9 +114,7 @@ fn json(status: StatusCode, body: impl Serialize) -> HttpResponse {
 }
 
 fn enveloped<T: ToSchema>(draft: &mut Draft, status: StatusCode) {
-    let schema = ObjectBuilder::new()
-        .property("data", draft.schema::<T>())
-        .required("data");
+    let schema = ObjectBuilder::new().property("data", draft.schema::<T>()).required("data");
     let schema: RefOr<Schema> = Schema::Object(schema.build()).into();
     draft.answers.push((status.as_u16(), Some((JSON, schema))));
 }
@@ -140,12 +135,10 @@ impl<T: Serialize + ToSchema + 'static> Reply for Maybe<T> {
     }
 
     fn describe(draft: &mut Draft) {
-        let either = AnyOfBuilder::new()
-            .item(draft.schema::<T>())
-            .item(Object::with_type(Type::Null));
-        let schema = ObjectBuilder::new()
-            .property("data", Schema::AnyOf(either.build()))
-            .required("data");
+        let either =
+            AnyOfBuilder::new().item(draft.schema::<T>()).item(Object::with_type(Type::Null));
+        let schema =
+            ObjectBuilder::new().property("data", Schema::AnyOf(either.build())).required("data");
         let schema: RefOr<Schema> = Schema::Object(schema.build()).into();
         draft.answers.push((200, Some((JSON, schema))));
     }

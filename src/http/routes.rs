@@ -32,12 +32,7 @@ struct Here(Vec<(Method, Operation)>);
 
 /// What is registered and described under a path.
 pub(super) fn at(path: &'static str) -> Resource {
-    Resource {
-        path,
-        operations: Vec::new(),
-        routes: Vec::new(),
-        deep: false,
-    }
+    Resource { path, operations: Vec::new(), routes: Vec::new(), deep: false }
 }
 
 impl Resource {

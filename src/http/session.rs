@@ -118,19 +118,9 @@ async fn log_in(
     Json(login): Json<Login>,
 ) -> Result<Dressed<Data<Answer>>, ApiError> {
     let auth = &state.access.auth;
-    let LoggedIn {
-        principal,
-        cookie,
-        csrf,
-    } = match login {
-        Login {
-            token: Some(token),
-            code: None,
-        } => auth.log_in(token.trim()).await?,
-        Login {
-            token: None,
-            code: Some(code),
-        } => auth.log_in_by_link(&code).await?,
+    let LoggedIn { principal, cookie, csrf } = match login {
+        Login { token: Some(token), code: None } => auth.log_in(token.trim()).await?,
+        Login { token: None, code: Some(code) } => auth.log_in_by_link(&code).await?,
         _ => return Err(ApiError::invalid("give either `token` or `code`")),
     };
     record::acts_as(&request, principal.id());
@@ -153,10 +143,7 @@ async fn log_out(
     }
     state.access.auth.log_out(&caller.principal).await?;
     let cookie = cookie_of(&state, &request, "", Some(0))?;
-    Ok(Dressed {
-        reply: Done,
-        headers: vec![(header::SET_COOKIE, cookie)],
-    })
+    Ok(Dressed { reply: Done, headers: vec![(header::SET_COOKIE, cookie)] })
 }
 
 async fn make_link(
@@ -165,10 +152,7 @@ async fn make_link(
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<Created<Link>, ApiError> {
     let code = state.access.auth.link(&caller.principal)?;
-    Ok(Created(Link {
-        code: code.expose().to_owned(),
-        expires_in_s: LINK_VALID.as_secs(),
-    }))
+    Ok(Created(Link { code: code.expose().to_owned(), expires_in_s: LINK_VALID.as_secs() }))
 }
 
 /// Without an age the browser keeps it until it closes; how long it is good is decided here.

@@ -282,9 +282,7 @@ fn wish(query: &Query) -> Wish {
         layout: query.word("layout", &LAYOUTS).unwrap_or(Layout::Ordered),
         after: query.number("after"),
         before: query.number("before"),
-        limit: limit
-            .and_then(|limit| usize::try_from(limit).ok())
-            .unwrap_or(USUAL),
+        limit: limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(USUAL),
     }
 }
 
@@ -344,10 +342,7 @@ fn of_key(team: &TeamKey, key: &str) -> Result<(Lane, u32), ApiError> {
             return Err(ApiError::invalid_field("session_key", reason));
         }
     };
-    let lane = Lane {
-        team: team.name.clone(),
-        topic,
-    };
+    let lane = Lane { team: team.name.clone(), topic };
     Ok((lane, team.generation))
 }
 
@@ -413,10 +408,8 @@ async fn hand_out(
 ) -> Result<Lines, ApiError> {
     let (lane, generation) = reached(&caller, &id)?;
     let of = lane.clone();
-    let session = state
-        .spine
-        .store
-        .read(move |storage| sessions::session(storage, &of, generation));
+    let session =
+        state.spine.store.read(move |storage| sessions::session(storage, &of, generation));
     let session = session.await.map_err(ApiError::internal)?;
     session.ok_or_else(|| missing(&id))?;
     let file: String = format!("{}-{}.jsonl", lane.team, id.replace([':', '~'], "-"));
@@ -431,10 +424,7 @@ async fn hand_out(
     };
     let answer = HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, LINES))
-        .insert_header((
-            header::CONTENT_DISPOSITION,
-            format!("attachment; filename=\"{file}\""),
-        ))
+        .insert_header((header::CONTENT_DISPOSITION, format!("attachment; filename=\"{file}\"")))
         .streaming(chunks(export));
     Ok(Lines(answer))
 }
@@ -489,10 +479,7 @@ async fn compact(
     let of = lane.clone();
     let store = &state.spine.store;
     let session = store.read(move |storage| sessions::session(storage, &of, generation));
-    session
-        .await
-        .map_err(ApiError::internal)?
-        .ok_or_else(|| missing(&id))?;
+    session.await.map_err(ApiError::internal)?.ok_or_else(|| missing(&id))?;
     let team = parts.view.now().key(lane.team.as_str());
     if team.is_none_or(|team| team.generation != generation) {
         return Err(ApiError::conflict("the team of this session is gone"));
@@ -503,25 +490,12 @@ async fn compact(
         generation,
         kind: Kind::Compact,
         cause: Some(Cause::Operator { name: by.clone() }),
-        ..Task::new(
-            task_id.clone(),
-            lane,
-            "/compact".to_owned(),
-            by,
-            parts.clock.now(),
-        )
+        ..Task::new(task_id.clone(), lane, "/compact".to_owned(), by, parts.clock.now())
     };
-    let submitted = parts.work.submit(Submit {
-        task,
-        writes: Writes::new(),
-        overlap: None,
-        giver: None,
-    });
+    let submitted =
+        parts.work.submit(Submit { task, writes: Writes::new(), overlap: None, giver: None });
     match submitted.await {
-        Ok(_) => Ok(Accepted(Work {
-            task_id,
-            session_id: id.into_inner(),
-        })),
+        Ok(_) => Ok(Accepted(Work { task_id, session_id: id.into_inner() })),
         Err(refusal) => Err(refused(&refusal.into())),
     }
 }

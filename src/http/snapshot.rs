@@ -159,22 +159,14 @@ async fn take(state: &web::Data<State>) -> Result<Snapshot, ApiError> {
     let overview = overview::gathered(state, &stored).await?;
     let open = overview::open_tasks(&stored, state);
     let now = state.access.auth.now();
-    let Stored {
-        tree,
-        approvals,
-        questions,
-        ..
-    } = stored;
+    let Stored { tree, approvals, questions, .. } = stored;
     Ok(Snapshot {
         boot: mark.boot,
         seq: mark.seq,
         inbox_unread: overview.inbox_unread,
         overview,
         org: teams::tree_of(state, tree, open).await?,
-        running: running
-            .into_iter()
-            .map(|turn| Running::new(mark.boot, turn))
-            .collect(),
+        running: running.into_iter().map(|turn| Running::new(mark.boot, turn)).collect(),
         approvals: approvals
             .into_iter()
             .map(|approval| approvals::Row::new(approval, now))

@@ -51,16 +51,8 @@ const SHOWN: usize = 10_000;
 pub(crate) mod giving;
 mod stats;
 
-const STATES: [&str; 8] = [
-    "accepted",
-    "running",
-    "waiting",
-    "done",
-    "failed",
-    "cancelled",
-    "expired",
-    "dead",
-];
+const STATES: [&str; 8] =
+    ["accepted", "running", "waiting", "done", "failed", "cancelled", "expired", "dead"];
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -227,13 +219,8 @@ struct Retried {
 /// another team is open.
 fn waits_for(task: &Task, tree: &Tree, asks: bool) -> Option<WaitReason> {
     match task {
-        Task {
-            outcome: Some(_), ..
-        } => None,
-        Task {
-            parked: Some(parked),
-            ..
-        } => Some(parked.reason),
+        Task { outcome: Some(_), .. } => None,
+        Task { parked: Some(parked), .. } => Some(parked.reason),
         Task { lease: Some(_), .. } => asks.then_some(WaitReason::Query),
         Task { lane, .. } => {
             let team = tree.get(lane.team.as_str())?;
@@ -252,10 +239,9 @@ impl Row {
         let state = task.state();
         let line = task.lineage.as_ref();
         let outcome = task.outcome.as_ref().map(|outcome| {
-            let error = outcome.code.map(|code| Fault {
-                code: code.as_str(),
-                message: outcome.message.clone(),
-            });
+            let error = outcome
+                .code
+                .map(|code| Fault { code: code.as_str(), message: outcome.message.clone() });
             let took = outcome.finished_at.since(task.created_at);
             Outcome {
                 result: cut(&outcome.text, SHOWN),
@@ -346,47 +332,28 @@ impl Wanted {
 
     fn holds(&self, task: &Task) -> bool {
         let named = |value: Value, wanted: &Option<String>| {
-            wanted
-                .as_ref()
-                .is_none_or(|wanted| value == wanted.as_str())
+            wanted.as_ref().is_none_or(|wanted| value == wanted.as_str())
         };
-        let topic = task
-            .source
-            .as_ref()
-            .and_then(|source| source.topic.as_ref());
+        let topic = task.source.as_ref().and_then(|source| source.topic.as_ref());
         let topic = topic.map(|topic| topic.id.as_str());
         let text = |task: &Task| {
             let said = task.outcome.as_ref().map_or("", |outcome| &outcome.text);
             format!("{}\n{}\n{said}", task.id, task.body).to_lowercase()
         };
         self.is_team(&task.lane.team)
-            && self
-                .state
-                .as_ref()
-                .is_none_or(|state| task.state() == state)
+            && self.state.as_ref().is_none_or(|state| task.state() == state)
             && named(json!(task.kind), &self.kind)
             && named(json!(task.priority), &self.priority)
-            && self
-                .topic
-                .as_ref()
-                .is_none_or(|wanted| topic == Some(wanted))
-            && self
-                .root
-                .as_ref()
-                .is_none_or(|root| task.root().as_str() == root)
+            && self.topic.as_ref().is_none_or(|wanted| topic == Some(wanted))
+            && self.root.as_ref().is_none_or(|root| task.root().as_str() == root)
             && task.created_at >= self.since
             && self.until.is_none_or(|until| task.created_at <= until)
-            && self
-                .words
-                .as_ref()
-                .is_none_or(|words| text(task).contains(words.as_str()))
+            && self.words.as_ref().is_none_or(|words| text(task).contains(words.as_str()))
     }
 
     fn wants_ended(&self) -> bool {
         let open = ["accepted", "running", "waiting"];
-        self.state
-            .as_ref()
-            .is_none_or(|state| !open.contains(&state.as_str()))
+        self.state.as_ref().is_none_or(|state| !open.contains(&state.as_str()))
     }
 }
 
@@ -446,12 +413,7 @@ async fn show(
 ) -> Result<Clean<Data<Whole>>, ApiError> {
     let parts = parts(&state)?;
     let task = find(&caller, parts, &id).await?;
-    let Below {
-        mut children,
-        more_children,
-        asks,
-        tree,
-    } = below(&state, &task, &caller).await?;
+    let Below { mut children, more_children, asks, tree } = below(&state, &task, &caller).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
     let shown = Whole {
         session_id: task.lane.session_id(task.generation),
@@ -539,10 +501,7 @@ async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Belo
     for outcome in ended.iter().filter_map(|task| task.outcome.as_ref()) {
         usage += outcome.usage;
     }
-    let tree = TaskTree {
-        ended: ended.len(),
-        usage,
-    };
+    let tree = TaskTree { ended: ended.len(), usage };
     let asks = open.iter().any(|task| task.awaited_by() == Some(&id));
     let is_child = |task: &Task| {
         let line = task.lineage.as_ref();
@@ -558,12 +517,7 @@ async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Belo
     let mut children: Vec<Child> = made.map(child).collect();
     let more_children = children.len() > CHILDREN;
     children.truncate(CHILDREN);
-    Ok(Below {
-        children,
-        more_children,
-        asks,
-        tree,
-    })
+    Ok(Below { children, more_children, asks, tree })
 }
 
 fn is_final(task: &Task, what: &str) -> ApiError {
@@ -626,11 +580,7 @@ async fn end(
     };
     let in_time = tokio::time::timeout(PATIENCE, ended).await.is_ok();
     let task = find(&caller, parts, task.id.as_str()).await?;
-    let cancelled = Cancelled {
-        state: task.state(),
-        id: task.id,
-        cancelled: going,
-    };
+    let cancelled = Cancelled { state: task.state(), id: task.id, cancelled: going };
     Ok(match in_time {
         true => Either::Left(Data(cancelled)),
         false => Either::Right(Accepted(cancelled)),
@@ -655,16 +605,8 @@ fn again(task: &Task, id: TaskId, generation: u32, operator: &str, now: Timestam
         options: task.options.clone(),
         lineage: Some(task.lineage_below()),
         label: task.label,
-        cause: Some(Cause::Operator {
-            name: operator.to_owned(),
-        }),
-        ..Task::new(
-            id,
-            task.lane.clone(),
-            task.body.clone(),
-            task.from.clone(),
-            now,
-        )
+        cause: Some(Cause::Operator { name: operator.to_owned() }),
+        ..Task::new(id, task.lane.clone(), task.body.clone(), task.from.clone(), now)
     }
 }
 
@@ -718,9 +660,5 @@ async fn try_again(
             Err(refusal) => return Err(refused(&refusal.into())),
         }
     }
-    Ok(Created(Retried {
-        id: new_id,
-        retry_of: task.id,
-        state: "accepted",
-    }))
+    Ok(Created(Retried { id: new_id, retry_of: task.id, state: "accepted" }))
 }

@@ -195,10 +195,8 @@ impl Sight<'_> {
         let team = tree.get(team)?;
         let spent = (parts.spent)(&team.name);
         let error = self.errors.get(&team.key().to_string()).cloned();
-        let error = error.map(|error| TeamError {
-            message: self.secrets.scrub_known(&error.message),
-            ..error
-        });
+        let error = error
+            .map(|error| TeamError { message: self.secrets.scrub_known(&error.message), ..error });
         Some(Row {
             last_error: error.map(Into::into),
             ..Row::of(team, tree, self.open, &parts.live, spent)
@@ -254,9 +252,7 @@ async fn show(
     let missing = ApiError::not_found(format!("there is no team `{name}`"));
     let equip = state.equipment.clone();
     let shown = looking(&state, move |sight| {
-        let Sight {
-            tree, open, parts, ..
-        } = sight;
+        let Sight { tree, open, parts, .. } = sight;
         let team = tree.get(&name)?;
         let row = sight.row(&name)?;
         Some(Shown {

@@ -94,9 +94,7 @@ impl Row {
     fn described(&self) -> String {
         let scopes: Vec<_> = self.scopes.iter().map(Scope::as_str).collect();
         let teams = self.teams.as_ref().map(|teams| teams.join(","));
-        let teams = teams
-            .map(|teams| format!(" for {teams}"))
-            .unwrap_or_default();
+        let teams = teams.map(|teams| format!(" for {teams}")).unwrap_or_default();
         format!("{} {} {}{teams}", self.id, self.name, scopes.join(","))
     }
 }
@@ -156,12 +154,7 @@ async fn create(
         ApiError::invalid_field("expires", "expected a duration such as 90d, or `never`")
     })?;
     caller.names(&wish.name);
-    let wish = NewToken {
-        name: wish.name,
-        scopes: wish.scopes,
-        teams: wish.teams,
-        expires_in,
-    };
+    let wish = NewToken { name: wish.name, scopes: wish.scopes, teams: wish.teams, expires_in };
     let minted = state.access.auth.mint(wish, &caller.principal).await?;
     let mut row = Row::from(minted.row);
     caller.names(row.described());

@@ -34,11 +34,8 @@ use super::{
 };
 use crate::vocabulary;
 
-const STATES: [(&str, TopicState); 3] = [
-    ("active", TopicState::Active),
-    ("idle", TopicState::Idle),
-    ("done", TopicState::Done),
-];
+const STATES: [(&str, TopicState); 3] =
+    [("active", TopicState::Active), ("idle", TopicState::Idle), ("done", TopicState::Done)];
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -63,14 +60,12 @@ pub(super) fn resources() -> Vec<Resource> {
             Operation::new("Shows the turn under way in a topic; null if there is none."),
             running,
         ),
-        at("/api/v1/topics/{id}")
-            .get(Operation::new("Shows a topic."), show)
-            .patch(
-                Operation::new("Renames a topic, closes it, or opens it again.")
-                    .refuses(&[409])
-                    .example(r#"{"name": "billing", "state": "done"}"#),
-                change,
-            ),
+        at("/api/v1/topics/{id}").get(Operation::new("Shows a topic."), show).patch(
+            Operation::new("Renames a topic, closes it, or opens it again.")
+                .refuses(&[409])
+                .example(r#"{"name": "billing", "state": "done"}"#),
+            change,
+        ),
     ]
 }
 
@@ -135,10 +130,7 @@ impl Standing {
 
     fn shown(&self, channel: ChannelId, channel_type: ChannelType, row: Row) -> Topic {
         let (queued, running) = self.work.get(&row.id).copied().unwrap_or_default();
-        let lane = Lane {
-            team: MAIN.into(),
-            topic: Some(row.id.clone()),
-        };
+        let lane = Lane { team: MAIN.into(), topic: Some(row.id.clone()) };
         Topic {
             state: self.state(&row),
             channel_type: channel_type.to_string(),
@@ -186,10 +178,7 @@ async fn part(
     let rows = state.spine.store.read(move |storage| {
         let name = |channel: &ChannelId, row: &Row| format!("{channel}\0{}", row.id);
         let mut gathering = Gathering::new(&page);
-        let mut types = ChannelTypes {
-            storage,
-            last: None,
-        };
+        let mut types = ChannelTypes { storage, last: None };
         reads::topics(storage, &mut |channel, row| {
             let of = (&channel, &types.of(&channel));
             if wanted(of, &row, standing.state(&row)) {
@@ -213,11 +202,7 @@ async fn part(
             }
         })?;
         let data = places.data.iter().filter_map(|id| found.remove(id)?);
-        Ok(Rows {
-            data: data.collect(),
-            total: places.total,
-            next_cursor: places.next_cursor,
-        })
+        Ok(Rows { data: data.collect(), total: places.total, next_cursor: places.next_cursor })
     });
     rows.await.map_err(ApiError::internal)
 }
@@ -232,16 +217,11 @@ pub(super) async fn newest(
         list: String::new(),
         limit: most,
         offset: 0,
-        sort: Sort {
-            field: "last_activity",
-            falling: true,
-        },
+        sort: Sort { field: "last_activity", falling: true },
         after: None,
     };
     let standing = Standing::new(state, open);
-    let rows = part(state, standing, page, |_, _, state| {
-        state != TopicState::Done
-    });
+    let rows = part(state, standing, page, |_, _, state| state != TopicState::Done);
     let rows = rows.await?;
     Ok(rows.data)
 }
@@ -282,10 +262,7 @@ async fn known(state: &web::Data<State>, id: &str) -> Result<Topic, ApiError> {
     let (standing, wanted) = (Standing::new(state, &open), TopicId::from(id));
     let found = state.spine.store.read(move |storage| {
         let mut found = None;
-        let mut types = ChannelTypes {
-            storage,
-            last: None,
-        };
+        let mut types = ChannelTypes { storage, last: None };
         reads::topics(storage, &mut |channel, row| {
             if row.id == wanted {
                 let channel_type = types.of(&channel);

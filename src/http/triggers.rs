@@ -212,12 +212,7 @@ struct Cursors {
 
 impl From<DeskError> for ApiError {
     fn from(error: DeskError) -> Self {
-        let DeskError {
-            code,
-            field,
-            message,
-            ..
-        } = error;
+        let DeskError { code, field, message, .. } = error;
         let status = match code {
             "not_found" => StatusCode::NOT_FOUND,
             "name_taken" | "name_reserved" | "limit_triggers" | "not_approved" => {
@@ -280,9 +275,7 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<S
         let is = |(wanted, found): (&Option<String>, Option<&str>)| {
             wanted.is_none() || wanted.as_deref() == found
         };
-        teams
-            .as_ref()
-            .is_none_or(|teams| teams.iter().any(|name| name == team))
+        teams.as_ref().is_none_or(|teams| teams.iter().any(|name| name == team))
             && wanted.iter().zip(found).all(is)
             && word.as_ref().is_none_or(holds)
     };
@@ -355,10 +348,7 @@ async fn change(
     Json(Form(form)): Json<Form>,
 ) -> Result<Data<Shown>, ApiError> {
     let (desk, _) = stand(&state, &caller, &path).await?;
-    if let Some(fixed) = ["team", "enable"]
-        .into_iter()
-        .find(|name| form.contains_key(*name))
-    {
+    if let Some(fixed) = ["team", "enable"].into_iter().find(|name| form.contains_key(*name)) {
         let reason = match fixed {
             "team" => "cannot change; create another trigger",
             _ => "use `/enable` and `/disable`",
@@ -419,10 +409,7 @@ async fn run(
         Some(Ok(key)) => key.to_owned(),
         _ => format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
     };
-    if start
-        .max_steps
-        .is_some_and(|steps| !(1..=500).contains(&steps))
-    {
+    if start.max_steps.is_some_and(|steps| !(1..=500).contains(&steps)) {
         return Err(ApiError::invalid_field("max_steps", "is not 1-500"));
     }
     let overlap = match start.overlap_policy.as_deref() {
@@ -442,9 +429,7 @@ async fn run(
         max_steps: start.max_steps,
         overlap,
         sample: start.sample,
-        principal: task::Cause::Operator {
-            name: caller.principal.id().to_string(),
-        },
+        principal: task::Cause::Operator { name: caller.principal.id().to_string() },
         source: None,
         turn: None,
     });
@@ -454,9 +439,9 @@ async fn run(
             shown.duplicate_of = answer.first.map(|first| first.to_string());
             Ok(Accepted(shown))
         }
-        ByHand::NeedsConfirmation(task) => Err(ApiError::conflict(format!(
-            "its task {task} is unfinished; give `overlap_policy`"
-        ))),
+        ByHand::NeedsConfirmation(task) => {
+            Err(ApiError::conflict(format!("its task {task} is unfinished; give `overlap_policy`")))
+        }
     }
 }
 
@@ -517,10 +502,7 @@ async fn set_cursors(
     Json(Cursors { cursors }): Json<Cursors>,
 ) -> Result<Data<Shown>, ApiError> {
     let (desk, _) = stand(&state, &caller, &path).await?;
-    let set = desk.set_cursors(SetCursors {
-        which: id(&path),
-        cursors,
-    });
+    let set = desk.set_cursors(SetCursors { which: id(&path), cursors });
     Ok(Data(show::trigger(&set.await?)))
 }
 

@@ -173,9 +173,7 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<R
     let rows = answered(grants)?
         .into_iter()
         .filter(|grant| {
-            channel_type
-                .as_ref()
-                .is_none_or(|wanted| grant.grantee.channel_type == *wanted)
+            channel_type.as_ref().is_none_or(|wanted| grant.grantee.channel_type == *wanted)
                 && level.is_none_or(|wanted| grant.level == wanted)
         })
         .map(Row::from);
@@ -231,9 +229,7 @@ async fn show_audit(
     let page = query.page()?;
     let decisions = [("allowed", true), ("denied", false)];
     let filter = AuditFilter {
-        since: query
-            .moment("since", state.access.auth.now())
-            .unwrap_or_default(),
+        since: query.moment("since", state.access.auth.now()).unwrap_or_default(),
         allowed: query.word("decision", &decisions),
         sender: query.text("sender").map(str::to_owned),
     };
@@ -251,11 +247,7 @@ async fn show_audit(
             }
         })?;
         let data = places.data.iter().filter_map(|id| shown.remove(id)?);
-        Ok(Rows {
-            data: data.collect(),
-            total: places.total,
-            next_cursor: places.next_cursor,
-        })
+        Ok(Rows { data: data.collect(), total: places.total, next_cursor: places.next_cursor })
     });
     rows.await.map_err(ApiError::internal)
 }

@@ -120,17 +120,14 @@ async fn accept(
 ) -> Result<Clean<Data<Accepted>>, ApiError> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
-    let accepted = state
-        .taint
-        .accept(&name.as_str().into(), &ids, caller.principal.id())
-        .await
-        .map_err(|error| match error {
-            TaintError::Unknown(_) => ApiError::conflict(error.to_string()),
-            error => ApiError::internal(error),
-        })?;
+    let accepted =
+        state.taint.accept(&name.as_str().into(), &ids, caller.principal.id()).await.map_err(
+            |error| match error {
+                TaintError::Unknown(_) => ApiError::conflict(error.to_string()),
+                error => ApiError::internal(error),
+            },
+        )?;
     let rows = accepted.iter().map(|label| Row::new(label, &folder).path);
-    let accepted = Accepted {
-        accepted: rows.collect(),
-    };
+    let accepted = Accepted { accepted: rows.collect() };
     Ok(Clean::new(&state.secrets, Data(accepted)))
 }

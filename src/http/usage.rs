@@ -187,10 +187,7 @@ fn of_tasks(
 }
 
 fn date(number: u32) -> String {
-    let day = Day {
-        number,
-        ends_at: Timestamp::default(),
-    };
+    let day = Day { number, ends_at: Timestamp::default() };
     day.date()
 }
 

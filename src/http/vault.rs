@@ -406,10 +406,7 @@ async fn rotate(
 ) -> Result<Data<Rotated>, ApiError> {
     caller.all_teams()?;
     let actor = operator(&caller.principal);
-    let mut rotated = Rotated {
-        data_keys: None,
-        forgotten: None,
-    };
+    let mut rotated = Rotated { data_keys: None, forgotten: None };
     match forget_old {
         true => rotated.forgotten = Some(state.vault.forget_old_master(&actor).await?),
         false => rotated.data_keys = Some(state.vault.rotate_master(&actor).await?.data_keys),
@@ -418,10 +415,7 @@ async fn rotate(
 }
 
 pub(super) fn operator(principal: &Principal) -> Actor {
-    Actor::Operator {
-        name: principal.id().to_string(),
-        token: principal.credential().to_string(),
-    }
+    Actor::Operator { name: principal.id().to_string(), token: principal.credential().to_string() }
 }
 
 /// The scope of `system` or `team:<name>`, if the caller reaches it.
@@ -442,8 +436,7 @@ async fn scope<R>(
     let service = state.service.clone();
     let team = web::block(move || service.team(&name)).await;
     let team: Option<TeamKey> = team.map_err(ApiError::internal)?;
-    team.map(Scope::Team)
-        .ok_or_else(|| ApiError::not_found("there is no such team"))
+    team.map(Scope::Team).ok_or_else(|| ApiError::not_found("there is no such team"))
 }
 
 impl From<VaultError> for ApiError {

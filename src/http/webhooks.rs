@@ -93,10 +93,7 @@ async fn receive(
 ) -> Result<Either<BareAccepted<Started>, Bare<Ignored>>, ApiError> {
     let desk = state.desk.parts()?;
     let (team, name) = path.into_inner();
-    let find = FindHook {
-        team: team.into(),
-        name,
-    };
+    let find = FindHook { team: team.into(), name };
     let found = desk.scheduler.send(find).timeout(PATIENCE).await;
     // Whether it is unknown or off is nobody's business.
     let hook = found
@@ -143,19 +140,14 @@ async fn receive(
             ..Ignored::default()
         })));
     }
-    let ignored = Ignored {
-        ignored: Some(true),
-        ..Ignored::default()
-    };
+    let ignored = Ignored { ignored: Some(true), ..Ignored::default() };
     Ok(match run.decision {
         Decision::Enqueued | Decision::Replaced => Either::Left(BareAccepted(Started {
             run_id: run.id.to_string(),
             task_id: run.task_id.map(|task| task.to_string()),
         })),
         Decision::RateLimited => {
-            return Err(ApiError::rate_limited(
-                "the team gets too many tasks from triggers",
-            ));
+            return Err(ApiError::rate_limited("the team gets too many tasks from triggers"));
         }
         Decision::NotActive => return Err(ApiError::not_found("there is no such webhook")),
         Decision::Filtered => Either::Right(Bare(ignored)),
@@ -170,10 +162,7 @@ async fn receive(
 impl Callers {
     fn admit(&self, hook: &Hook, now: Timestamp) -> Result<(), ApiError> {
         let most = hook.webhook.rate;
-        let rate = Rate {
-            per_minute: most,
-            burst: most,
-        };
+        let rate = Rate { per_minute: most, burst: most };
         let fresh = || (most, Bucket::new(rate, now));
         let mut caller = self.0.entry(hook.id.clone()).or_insert_with(fresh);
         if caller.0 != most {
@@ -243,19 +232,9 @@ impl Proof {
                     .strip_prefix("sha256=")
                     .and_then(|digits| signature::decode(digits, Encoding::Hex))
                     .ok_or_else(|| malformed(name))?;
-                Ok(Self {
-                    id: None,
-                    timestamp: None,
-                    signatures: vec![signature],
-                })
+                Ok(Self { id: None, timestamp: None, signatures: vec![signature] })
             }
-            Scheme::Custom {
-                header,
-                prefix,
-                encoding,
-                timestamp_header,
-                ..
-            } => {
+            Scheme::Custom { header, prefix, encoding, timestamp_header, .. } => {
                 let coded = needed(header)?;
                 let coded = match prefix {
                     Some(prefix) => coded.strip_prefix(prefix.as_str()),
@@ -304,10 +283,7 @@ impl Proof {
         );
         let signed: Vec<&[u8]> = match &webhook.scheme {
             Scheme::Standard => vec![id, b".", timestamp, b".", body],
-            Scheme::Custom {
-                signed: Signed::TimestampBody,
-                ..
-            } => vec![timestamp, b".", body],
+            Scheme::Custom { signed: Signed::TimestampBody, .. } => vec![timestamp, b".", body],
             Scheme::Github | Scheme::Custom { .. } => vec![body],
         };
         let former = webhook
@@ -357,10 +333,7 @@ fn content_type(request: &HttpRequest, webhook: &Webhook) -> Result<String, ApiE
         false => Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            format!(
-                "this webhook takes `{}`",
-                webhook.content_types.join("`, `")
-            ),
+            format!("this webhook takes `{}`", webhook.content_types.join("`, `")),
         )),
     }
 }
@@ -403,10 +376,7 @@ fn filter(
     json_size::check(body).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
     let document: Value = serde_json::from_slice(body)
         .map_err(|_| ApiError::invalid("the body is not valid JSON"))?;
-    let fails = webhook
-        .filter
-        .iter()
-        .find(|condition| !holds(desk, condition, &document));
+    let fails = webhook.filter.iter().find(|condition| !holds(desk, condition, &document));
     Ok(fails.map(|condition| format!("the filter on `{}` does not hold", condition.pointer)))
 }
 

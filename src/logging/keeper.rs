@@ -146,9 +146,7 @@ mod tests {
             seen.push(line.at.0);
             ControlFlow::Continue(())
         };
-        storage
-            .scan(&start, &end, Order::Falling, &mut see)
-            .unwrap();
+        storage.scan(&start, &end, Order::Falling, &mut see).unwrap();
         let gone = old(&*storage, Timestamp(1_000)).unwrap();
 
         assert_eq!(seen, [20_000_000_000, 1_000, 999]);

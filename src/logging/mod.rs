@@ -116,10 +116,7 @@ pub fn start(level: &str, secrets: Secrets) -> (Tap, Level) {
     let tap = Tap::default();
     let (filter, handle) = reload::Layer::new(filter(level));
     let lines = fmt::layer().with_writer(Lines(secrets.clone()));
-    let taking = Taking {
-        tap: tap.clone(),
-        secrets,
-    };
+    let taking = Taking { tap: tap.clone(), secrets };
     let registry = tracing_subscriber::registry().with(filter).with(taking);
     let started = if io::stderr().is_terminal() {
         registry.with(lines.with_target(false).compact()).try_init()
@@ -152,10 +149,7 @@ impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line;
 
     fn make_writer(&'a self) -> Line {
-        Line {
-            secrets: self.0.clone(),
-            bytes: Vec::new(),
-        }
+        Line { secrets: self.0.clone(), bytes: Vec::new() }
     }
 }
 

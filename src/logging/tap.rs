@@ -73,10 +73,7 @@ impl Errors {
     /// One for each part that logged any.
     pub fn counts(&self) -> Vec<(String, u64)> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts
-            .iter()
-            .map(|(part, count)| (part.clone(), *count))
-            .collect()
+        counts.iter().map(|(part, count)| (part.clone(), *count)).collect()
     }
 
     fn add(&self, target: &str) {
@@ -115,11 +112,7 @@ impl Tap {
     pub fn open(&self, live: Publisher) -> Lines {
         let (sender, lines) = mpsc::channel(WAITING);
         let left_out = Arc::new(AtomicU64::new(0));
-        let sink = Sink {
-            live,
-            lines: sender,
-            left_out: left_out.clone(),
-        };
+        let sink = Sink { live, lines: sender, left_out: left_out.clone() };
         // One that is open already stays so: its lines go where they went.
         let _open = self.sink.set(sink);
         Lines { lines, left_out }
@@ -141,11 +134,8 @@ impl<S: Subscriber> Layer<S> for Taking {
         let Some(sink) = self.tap.sink.get() else {
             return;
         };
-        let mut words = Words {
-            secrets: &self.secrets,
-            message: String::new(),
-            fields: Map::new(),
-        };
+        let mut words =
+            Words { secrets: &self.secrets, message: String::new(), fields: Map::new() };
         event.record(&mut words);
         let line = Line {
             at: WallClock.now(),
@@ -256,10 +246,7 @@ mod tests {
         });
 
         let line = lines.lines.try_recv().unwrap();
-        assert_eq!(
-            (line.level.as_str(), line.field("team")),
-            ("warn", Some("ops"))
-        );
+        assert_eq!((line.level.as_str(), line.field("team")), ("warn", Some("ops")));
         assert!(!line.message.contains("hunter2"), "{}", line.message);
         assert_eq!(line.fields["count"], json!(3));
         assert_eq!(lines.left_out.load(Ordering::Relaxed), 5);

@@ -109,10 +109,7 @@ impl Memory {
         by: Actor,
     ) -> Result<Entry, MemoryError> {
         check_reason("note", note.as_deref())?;
-        self.act_on(id, by, move |chain, act, id| {
-            chain.deactivate(id, act, note.as_deref())
-        })
-        .await
+        self.act_on(id, by, move |chain, act, id| chain.deactivate(id, act, note.as_deref())).await
     }
 
     /// Changes the active version: a new one, unless only its end is another.
@@ -122,16 +119,14 @@ impl Memory {
         if let Some(content) = &edit.content {
             self.refuse_secret(&place.team, content)?;
         }
-        self.act_on(id, by, move |chain, act, id| chain.edit(id, edit, act))
-            .await
+        self.act_on(id, by, move |chain, act, id| chain.edit(id, edit, act)).await
     }
 
     /// Makes a new version with the content of an old one.
     pub async fn rollback(&self, id: &MemoryId, by: Actor) -> Result<Entry, MemoryError> {
         let old = self.get(id).await?;
         self.refuse_secret(&old.team, &old.content)?;
-        self.act_on(id, by, move |chain, act, id| chain.rollback(id, act))
-            .await
+        self.act_on(id, by, move |chain, act, id| chain.rollback(id, act)).await
     }
 
     /// Says whether a pending version can be believed.
@@ -143,10 +138,7 @@ impl Memory {
         by: Actor,
     ) -> Result<Entry, MemoryError> {
         check_reason("note", note.as_deref())?;
-        self.act_on(id, by, move |chain, act, id| {
-            chain.review(id, verdict, note, act)
-        })
-        .await
+        self.act_on(id, by, move |chain, act, id| chain.review(id, verdict, note, act)).await
     }
 
     /// Approves a pending version in other words.
@@ -161,16 +153,12 @@ impl Memory {
         check_reason("note", note.as_deref())?;
         let place = self.place(id).await?;
         self.refuse_secret(&place.team, &content)?;
-        self.act_on(id, by, move |chain, act, id| {
-            chain.correct(id, content, note, act)
-        })
-        .await
+        self.act_on(id, by, move |chain, act, id| chain.correct(id, content, note, act)).await
     }
 
     /// Puts the active version before others in prompts, or no longer.
     pub async fn pin(&self, id: &MemoryId, pinned: bool, by: Actor) -> Result<Entry, MemoryError> {
-        self.act_on(id, by, move |chain, act, id| chain.pin(id, pinned, act))
-            .await
+        self.act_on(id, by, move |chain, act, id| chain.pin(id, pinned, act)).await
     }
 
     /// Forgets a team that is shut down: the keys of all its rows, for the commit that removes them.
@@ -182,10 +170,7 @@ impl Memory {
         shelf.book = None;
         *slot.told() = None;
         let team = team.clone();
-        let read = self
-            .store()
-            .await
-            .read(move |storage| rows::keys(storage, &team));
+        let read = self.store().await.read(move |storage| rows::keys(storage, &team));
         Ok(read.await?)
     }
 
@@ -200,10 +185,7 @@ impl Memory {
     /// Where a version is found.
     pub(super) async fn place(&self, id: &MemoryId) -> Result<rows::Place, MemoryError> {
         let wanted = id.clone();
-        let read = self
-            .store()
-            .await
-            .read(move |storage| rows::place(storage, &wanted));
+        let read = self.store().await.read(move |storage| rows::place(storage, &wanted));
         read.await?.ok_or_else(|| MemoryError::Unknown(id.clone()))
     }
 
@@ -248,22 +230,14 @@ impl Memory {
                 Some(task) => this.lessons(&team, task).await?,
                 None => 0,
             };
-            let act = Act {
-                now: this.now(),
-                by,
-                id: this.0.ids.memory(),
-                room,
-                lessons,
-            };
+            let act = Act { now: this.now(), by, id: this.0.ids.memory(), room, lessons };
             let (answer, change) = decide(&chain, act, &mut shelf.rate)?;
             if let (Some(change), Some(book)) = (change, &mut shelf.book) {
                 this.commit(&slot, book, &change).await?;
             }
             Ok(answer)
         });
-        acting
-            .await
-            .unwrap_or_else(|error| Err(MemoryError::Store(error.to_string())))
+        acting.await.unwrap_or_else(|error| Err(MemoryError::Store(error.to_string())))
     }
 
     /// How many lessons were saved in a task. Only cycles ask, so their few rows are counted each time.
@@ -285,10 +259,7 @@ impl Memory {
             return Ok(Chain::default());
         }
         let (team, key) = (team.clone(), key.clone());
-        let read = self
-            .store()
-            .await
-            .read(move |storage| rows::chain(storage, &team, &key));
+        let read = self.store().await.read(move |storage| rows::chain(storage, &team, &key));
         Ok(read.await?)
     }
 
@@ -330,13 +301,7 @@ impl Memory {
     }
 
     fn by_system(&self, now: Timestamp) -> Act {
-        Act {
-            now,
-            by: Actor::System,
-            id: self.0.ids.memory(),
-            room: true,
-            lessons: 0,
-        }
+        Act { now, by: Actor::System, id: self.0.ids.memory(), room: true, lessons: 0 }
     }
 }
 
@@ -355,10 +320,7 @@ struct UnderWay {
 impl UnderWay {
     fn new(slot: Arc<Slot>, key: Key) -> Self {
         let raced = {
-            let mut all = slot
-                .under_way
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut all = slot.under_way.lock().unwrap_or_else(PoisonError::into_inner);
             let others = all.entry(key.clone()).or_default();
             *others += 1;
             *others > 1
@@ -369,11 +331,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut all = self
-            .slot
-            .under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.slot.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(others) = all.get_mut(&self.key) {
             *others -= 1;
             if *others == 0 {

@@ -94,9 +94,7 @@ impl Book {
     /// What may go into a prompt.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
         let cards = self.active();
-        cards
-            .filter_map(|(_, card)| card.candidate.clone())
-            .collect()
+        cards.filter_map(|(_, card)| card.candidate.clone()).collect()
     }
 
     /// The keys whose active version is over.

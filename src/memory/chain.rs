@@ -229,15 +229,8 @@ impl Chain {
             ended
         };
         let entry = delete(active);
-        let put = [entry.clone()]
-            .into_iter()
-            .chain(self.proposal().map(delete))
-            .collect();
-        Deletion::Done(Box::new(Change {
-            entry,
-            put,
-            removed: Vec::new(),
-        }))
+        let put = [entry.clone()].into_iter().chain(self.proposal().map(delete)).collect();
+        Deletion::Done(Box::new(Change { entry, put, removed: Vec::new() }))
     }
 
     /// Ends one version that is active or proposed.
@@ -269,9 +262,7 @@ impl Chain {
         entry.content = content.unwrap_or_else(|| active.content.clone());
         entry.kind = kind.unwrap_or(active.kind);
         entry.expires_at = expires_at;
-        let reason = edit
-            .reason
-            .unwrap_or_else(|| "edited by operator".to_owned());
+        let reason = edit.reason.unwrap_or_else(|| "edited by operator".to_owned());
         entry.supersede_reason = Some(reason);
         self.replace(entry, act)
     }
@@ -280,9 +271,7 @@ impl Chain {
     pub(super) fn rollback(&self, id: &MemoryId, act: &Act) -> Result<Change, MemoryError> {
         let target = self.get(id)?;
         if target.active {
-            return Err(MemoryError::State(format!(
-                "`{id}` is the active version already"
-            )));
+            return Err(MemoryError::State(format!("`{id}` is the active version already")));
         }
         let active = self.active();
         let mut entry = self.new_version(act, active, &target.key, &target.team);
@@ -440,16 +429,10 @@ impl Chain {
     }
 
     fn add(&self, entry: Entry, former: Option<&Entry>, act: &Act) -> Change {
-        let mut put: Vec<_> = former
-            .map(|former| end(former, act, "superseded"))
-            .into_iter()
-            .collect();
+        let mut put: Vec<_> =
+            former.map(|former| end(former, act, "superseded")).into_iter().collect();
         put.push(entry.clone());
-        Change {
-            removed: self.surplus(&entry, former),
-            entry,
-            put,
-        }
+        Change { removed: self.surplus(&entry, former), entry, put }
     }
 
     /// The oldest versions beyond the most there may be. What counts, waits or was brought back stays.
@@ -458,9 +441,7 @@ impl Chain {
         let surplus = (self.0.len() + usize::from(is_new)).saturating_sub(MOST_VERSIONS);
         let brought_back = |id: &MemoryId| {
             let versions = self.0.iter().chain([new]);
-            versions
-                .filter_map(|entry| entry.rollback_to.as_ref())
-                .any(|target| target == id)
+            versions.filter_map(|entry| entry.rollback_to.as_ref()).any(|target| target == id)
         };
         let may_go = |entry: &&Entry| {
             let is_former = former.is_some_and(|former| former.id == entry.id);
@@ -470,12 +451,7 @@ impl Chain {
                 && !entry.is_proposal()
                 && !brought_back(&entry.id)
         };
-        self.0
-            .iter()
-            .filter(may_go)
-            .take(surplus)
-            .cloned()
-            .collect()
+        self.0.iter().filter(may_go).take(surplus).cloned().collect()
     }
 }
 
@@ -492,38 +468,22 @@ pub(super) enum Deletion {
 
 impl Change {
     fn of(entry: Entry) -> Self {
-        Self {
-            put: vec![entry.clone()],
-            entry,
-            removed: Vec::new(),
-        }
+        Self { put: vec![entry.clone()], entry, removed: Vec::new() }
     }
 }
 
 impl Act {
     fn remark(&self, note: Option<String>) -> Remark {
-        Remark {
-            at: self.now,
-            by: self.by.clone(),
-            note,
-        }
+        Remark { at: self.now, by: self.by.clone(), note }
     }
 }
 
 fn touch(entry: &Entry, act: &Act) -> Entry {
-    Entry {
-        updated_at: act.now,
-        updated_by: act.by.clone(),
-        ..entry.clone()
-    }
+    Entry { updated_at: act.now, updated_by: act.by.clone(), ..entry.clone() }
 }
 
 fn end(entry: &Entry, act: &Act, note: &str) -> Entry {
-    Entry {
-        active: false,
-        ended: Some(act.remark(Some(note.to_owned()))),
-        ..touch(entry, act)
-    }
+    Entry { active: false, ended: Some(act.remark(Some(note.to_owned()))), ..touch(entry, act) }
 }
 
 #[cfg(test)]

@@ -92,12 +92,7 @@ impl Bench {
         let fail = Box::new(|error: &StorageError| panic!("{error}"));
         let store = Store::start(&Arbiter::current(), disk.clone(), fail, Box::new(|_, _| {}));
         let memory = started(&store, &clock, 1);
-        Self {
-            disk,
-            clock,
-            store,
-            memory,
-        }
+        Self { disk, clock, store, memory }
     }
 
     /// As another process would find it.

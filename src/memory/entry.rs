@@ -154,12 +154,7 @@ pub enum Review {
 
 impl Review {
     /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::NotNeeded,
-        Self::Pending,
-        Self::Approved,
-        Self::Rejected,
-    ];
+    pub const ALL: [Self; 4] = [Self::NotNeeded, Self::Pending, Self::Approved, Self::Rejected];
 
     /// As rows and answers name it.
     pub fn as_str(self) -> &'static str {
@@ -246,12 +241,7 @@ mod tests {
     /// MV-01
     #[test]
     fn a_key_has_few_kinds_of_characters() {
-        for good in [
-            "a",
-            "scout:last_seen",
-            "Project/Notes-1.2",
-            &"k".repeat(128),
-        ] {
+        for good in ["a", "scout:last_seen", "Project/Notes-1.2", &"k".repeat(128)] {
             assert_eq!(Key::parse(good).unwrap().as_str(), good);
         }
         for bad in ["", "a b", "a|b", "ä", "a\n", &"k".repeat(129)] {

@@ -116,10 +116,7 @@ struct Room {
 }
 
 impl Room {
-    const ALL: Self = Self {
-        entries: MOST_ENTRIES,
-        characters: MOST_CHARACTERS,
-    };
+    const ALL: Self = Self { entries: MOST_ENTRIES, characters: MOST_CHARACTERS };
 
     fn without(self, other: Self) -> Self {
         Self {
@@ -149,29 +146,17 @@ pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
             let Some(characters) = fitting(candidate, free) else {
                 break;
             };
-            let taken = Room {
-                entries: 1,
-                characters: cost(candidate, characters),
-            };
+            let taken = Room { entries: 1, characters: cost(candidate, characters) };
             (room, free) = (room.without(taken), free.without(taken));
-            chosen.push(Chosen {
-                candidate: candidate.clone(),
-                characters,
-            });
+            chosen.push(Chosen { candidate: candidate.clone(), characters });
         }
     }
-    Choice {
-        left_out: total - chosen.len(),
-        chosen,
-    }
+    Choice { left_out: total - chosen.len(), chosen }
 }
 
 /// What the types before must leave for this one: its share, or less if that is all it needs.
 fn guaranteed(of_kind: &[Candidate]) -> Room {
-    let needed = of_kind
-        .iter()
-        .map(|one| cost(one, one.characters.min(LONGEST)))
-        .sum();
+    let needed = of_kind.iter().map(|one| cost(one, one.characters.min(LONGEST))).sum();
     Room {
         entries: of_kind.len().min(MOST_ENTRIES / SHARE),
         characters: Ord::min(needed, MOST_CHARACTERS / SHARE),
@@ -216,12 +201,8 @@ fn mark(key: &Key) -> String {
 /// A content as it is shown: what goes on in a new line is set in, so that no line of it can pass
 /// for another entry.
 pub(super) fn set_in(content: &str) -> String {
-    let breaks = |c: char| {
-        matches!(
-            c,
-            '\n' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-        )
-    };
+    let breaks =
+        |c: char| matches!(c, '\n' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let content = content.trim().replace("\r\n", "\n").replace('\r', "\n");
     content.split(breaks).collect::<Vec<_>>().join("\n    ")
 }
@@ -233,21 +214,13 @@ pub(super) fn lay_out<'a>(
 ) -> String {
     let mut text = String::new();
     for (kind, heading) in SHOWN {
-        let mut of_kind = choice
-            .chosen
-            .iter()
-            .filter(|one| one.candidate.kind == kind)
-            .peekable();
+        let mut of_kind = choice.chosen.iter().filter(|one| one.candidate.kind == kind).peekable();
         if of_kind.peek().is_none() {
             continue;
         }
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n{heading}:");
-        for Chosen {
-            candidate,
-            characters,
-        } in of_kind
-        {
+        for Chosen { candidate, characters } in of_kind {
             let key = &candidate.key;
             let whole = set_in(content(&candidate.id).unwrap_or_default());
             let shown = beginning(&whole, *characters);

@@ -110,14 +110,8 @@ mod tests {
     fn each_type_is_known_by_its_name_and_its_aliases() {
         let table = [
             (Kind::Identity, vec!["identity", "core", "self"]),
-            (
-                Kind::Lesson,
-                vec!["lesson", "warning", "insight", "learning"],
-            ),
-            (
-                Kind::Decision,
-                vec!["decision", "commitment", "choice", "note"],
-            ),
+            (Kind::Lesson, vec!["lesson", "warning", "insight", "learning"]),
+            (Kind::Decision, vec!["decision", "commitment", "choice", "note"]),
             (Kind::Context, vec!["context", "active", "background", ""]),
             (Kind::Reference, vec!["reference", "pointer", "link"]),
             (Kind::Historical, vec!["historical", "archive", "past"]),

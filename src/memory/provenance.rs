@@ -131,14 +131,7 @@ impl Provenance {
             Some((tool, _)) => (Origin::Tool, Some(tool)),
             None => (self.origin, self.source),
         };
-        Self {
-            origin,
-            source,
-            event_seq: Some(trail.seq),
-            tools,
-            urls,
-            ..self
-        }
+        Self { origin, source, event_seq: Some(trail.seq), tools, urls, ..self }
     }
 
     fn of(origin: Origin, source: Option<String>) -> Self {
@@ -162,9 +155,9 @@ impl Provenance {
 fn source(caller: &Caller) -> (Origin, Option<String>) {
     match caller.kind {
         Kind::Chat => match &caller.cause {
-            Cause::Sender {
-                channel_type, id, ..
-            } => (Origin::User, Some(format!("{channel_type}:{id}"))),
+            Cause::Sender { channel_type, id, .. } => {
+                (Origin::User, Some(format!("{channel_type}:{id}")))
+            }
             Cause::Operator { name } => (Origin::Operator, Some(name.clone())),
             Cause::System => (Origin::System, None),
         },
@@ -195,10 +188,7 @@ mod tests {
     use super::*;
 
     fn task(team: &str, topic: Option<&str>) -> Task {
-        let lane = Lane {
-            team: team.into(),
-            topic: topic.map(Into::into),
-        };
+        let lane = Lane { team: team.into(), topic: topic.map(Into::into) };
         let (words, from) = ("remember".to_owned(), "anna".to_owned());
         Task::new("task-1".into(), lane, words, from, Timestamp(0))
     }
@@ -240,10 +230,7 @@ mod tests {
 
         let found = Provenance::in_turn(&Caller::of(&below), "k", Label::Trusted);
 
-        assert_eq!(
-            (found.origin, found.source.as_deref()),
-            (Origin::Team, Some("main"))
-        );
+        assert_eq!((found.origin, found.source.as_deref()), (Origin::Team, Some("main")));
         assert_eq!(found.session_id.as_deref(), Some("ops~2:main"));
     }
 
@@ -253,17 +240,11 @@ mod tests {
         for (webhook, origin) in [(true, Origin::Webhook), (false, Origin::System)] {
             let mut task = task("ops", None);
             task.kind = Kind::Trigger;
-            task.firing = Some(Firing {
-                run: "run-1".into(),
-                webhook,
-            });
+            task.firing = Some(Firing { run: "run-1".into(), webhook });
 
             let found = Provenance::in_turn(&Caller::of(&task), "k", Label::Untrusted);
 
-            assert_eq!(
-                (found.origin, found.source.as_deref()),
-                (origin, Some("run-1"))
-            );
+            assert_eq!((found.origin, found.source.as_deref()), (origin, Some("run-1")));
         }
     }
 
@@ -286,10 +267,7 @@ mod tests {
             let found = Provenance::in_turn(&Caller::of(&task), "k", Label::Untrusted);
             let found = found.after(trail);
 
-            assert_eq!(
-                (found.origin, found.source.as_deref()),
-                (expected.0, Some(expected.1))
-            );
+            assert_eq!((found.origin, found.source.as_deref()), (expected.0, Some(expected.1)));
         }
     }
 

@@ -190,11 +190,7 @@ impl Memory {
             Ok(lay_out(&choice, |id| contents.get(id).map(String::as_str)))
         });
         let text: Arc<str> = laid_out.await?.into();
-        *slot.told() = Some(Told {
-            text: text.clone(),
-            until,
-            redactions,
-        });
+        *slot.told() = Some(Told { text: text.clone(), until, redactions });
         Ok(text)
     }
 
@@ -258,11 +254,7 @@ impl Memory {
         let read = self.store().await.read(move |storage| {
             let words = Some(query.words.as_str());
             let of_kind = |entry: &Entry| query.kind.is_none_or(|kind| kind == entry.kind);
-            let sieve = Sieve {
-                words,
-                most: query.most,
-                order,
-            };
+            let sieve = Sieve { words, most: query.most, order };
             let (hits, _) = sift(storage, &team, sieve, |_| true, of_kind, |_| true)?;
             let hits = hits.into_iter().map(|hit| (team.clone(), hit));
             shown(storage, hits, words)
@@ -297,11 +289,7 @@ impl Memory {
             .map(|(key, card)| (key.clone(), card.version))
             .collect();
         let total = matching.len();
-        let part: Vec<_> = matching
-            .into_iter()
-            .skip(listing.offset)
-            .take(listing.limit)
-            .collect();
+        let part: Vec<_> = matching.into_iter().skip(listing.offset).take(listing.limit).collect();
         let team = team.clone();
         let read = self.store().await.read(move |storage| {
             let mut rows = Vec::new();
@@ -310,10 +298,7 @@ impl Memory {
             }
             Ok(rows)
         });
-        Ok(Page {
-            rows: read.await?,
-            total,
-        })
+        Ok(Page { rows: read.await?, total })
     }
 
     /// One version.
@@ -329,10 +314,7 @@ impl Memory {
         let slot = self.slot(&team);
         let shelf = &mut *slot.shelf.lock().await;
         self.filled(&team, &slot, shelf).await?;
-        let read = self
-            .store()
-            .await
-            .read(move |storage| rows::chain(storage, &team, &key));
+        let read = self.store().await.read(move |storage| rows::chain(storage, &team, &key));
         let mut versions = read.await?.0;
         versions.reverse();
         Ok(versions)
@@ -348,10 +330,7 @@ impl Memory {
         for team in self.store().await.read(rows::teams).await? {
             let is = |name: &String| team.name.as_str() == name;
             if browse.team.as_ref().is_some_and(|name| *name != team.name)
-                || !browse
-                    .teams
-                    .as_ref()
-                    .is_none_or(|teams| teams.iter().any(is))
+                || !browse.teams.as_ref().is_none_or(|teams| teams.iter().any(is))
             {
                 continue;
             }
@@ -365,11 +344,8 @@ impl Memory {
                 let among = |entry: &Entry| browse.active != Some(true) || is_found(entry);
                 let wanted = |entry: &Entry| browse.wants(entry);
                 let beyond = |entry: &Entry| browse.is_beyond(entry);
-                let sieve = Sieve {
-                    words: browse.words.as_deref(),
-                    most,
-                    order: browse.sort.within(),
-                };
+                let sieve =
+                    Sieve { words: browse.words.as_deref(), most, order: browse.sort.within() };
                 sift(storage, &owner, sieve, among, wanted, beyond)
             });
             let (hits, wanted) = read.await?;
@@ -379,14 +355,9 @@ impl Memory {
             }
         }
         let page: Vec<_> = best.sorted().into_iter().skip(offset).collect();
-        let read = self
-            .store()
-            .await
-            .read(move |storage| shown(storage, page, browse.words.as_deref()));
-        Ok(Page {
-            rows: read.await?,
-            total,
-        })
+        let read =
+            self.store().await.read(move |storage| shown(storage, page, browse.words.as_deref()));
+        Ok(Page { rows: read.await?, total })
     }
 }
 
@@ -415,11 +386,7 @@ fn shown(
             Some(words) => snippet(&entry.content, &hit.chunk, words, SNIPPET),
             None => excerpt::line(&entry.content, SNIPPET),
         };
-        found.push(Found {
-            entry,
-            score: hit.score,
-            snippet,
-        });
+        found.push(Found { entry, score: hit.score, snippet });
     }
     Ok(found)
 }

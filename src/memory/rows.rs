@@ -24,13 +24,7 @@ use super::{
 pub(crate) const TEXTS: &[Texts] = &[Texts {
     kind: "edge\0memory",
     owner: Owner::At("/team/name"),
-    fields: &[
-        "content",
-        "supersede_reason",
-        "sources",
-        "reviewed/note",
-        "ended/note",
-    ],
+    fields: &["content", "supersede_reason", "sources", "reviewed/note", "ended/note"],
     names: &[],
 }];
 
@@ -74,10 +68,7 @@ pub(crate) fn told_by(key: &[u8], value: &[u8]) -> Option<TaskId> {
 
 /// A version as it is, for a storage that no store is running on.
 pub(crate) fn put(entry: &Entry) -> Writes {
-    let place = Place {
-        team: entry.team.clone(),
-        key: entry.key.clone(),
-    };
+    let place = Place { team: entry.team.clone(), key: entry.key.clone() };
     Writes::new()
         .edge(&entry_key(&entry.team, &entry.key, entry.version), entry)
         .edge(&place_key(&entry.id), &place)
@@ -185,10 +176,7 @@ pub(super) fn teams(storage: &dyn Storage) -> Result<BTreeSet<TeamKey>, StorageE
         start.extend_from_slice(name.as_bytes());
         start.push(b'/' + 1);
         let team = name.rsplit_once('~').and_then(|(name, generation)| {
-            Some(TeamKey {
-                name: name.into(),
-                generation: generation.parse().ok()?,
-            })
+            Some(TeamKey { name: name.into(), generation: generation.parse().ok()? })
         });
         teams.extend(team);
     }

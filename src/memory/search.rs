@@ -191,10 +191,7 @@ pub(super) struct Count {
 
 impl Count {
     pub(super) fn new(query: &str) -> Self {
-        Self {
-            words: digests(query),
-            counted: Index::default(),
-        }
+        Self { words: digests(query), counted: Index::default() }
     }
 
     pub(super) fn add(&mut self, entry: &Entry) {
@@ -253,10 +250,8 @@ pub(super) fn order(a: &Hit, b: &Hit) -> Ordering {
 
 fn cut(entry: &Entry) -> Vec<Chunk> {
     let all = words(&entry.content);
-    let mut named: Vec<(u64, u32)> = words(entry.key.as_str())
-        .iter()
-        .map(|word| (digest(&word.text), KEY_WEIGHT))
-        .collect();
+    let mut named: Vec<(u64, u32)> =
+        words(entry.key.as_str()).iter().map(|word| (digest(&word.text), KEY_WEIGHT)).collect();
     named.push((digest(entry.kind.as_str()), 1));
     let mut pieces = Vec::new();
     for range in chunks(&all) {
@@ -273,11 +268,7 @@ fn cut(entry: &Entry) -> Vec<Chunk> {
             }
             same
         });
-        pieces.push(Chunk {
-            at: bytes(piece),
-            length,
-            words: weighed.into_boxed_slice(),
-        });
+        pieces.push(Chunk { at: bytes(piece), length, words: weighed.into_boxed_slice() });
     }
     pieces
 }

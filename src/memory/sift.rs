@@ -24,11 +24,7 @@ pub(super) struct Best<T> {
 impl<T> Best<T> {
     /// At most so many, by this order.
     pub(super) fn new(most: usize, order: fn(&T, &T) -> Ordering) -> Self {
-        Self {
-            most,
-            order,
-            kept: Vec::new(),
-        }
+        Self { most, order, kept: Vec::new() }
     }
 
     pub(super) fn push(&mut self, one: T) {

@@ -96,9 +96,7 @@ pub(super) fn chunks(words: &[Word]) -> Vec<Range<usize>> {
             return chunks;
         }
         // A border so early that the next chunk would begin no later helps nobody.
-        let border = (start + REPEATED + 1..=full)
-            .rev()
-            .find(|at| words[*at].begins_paragraph);
+        let border = (start + REPEATED + 1..=full).rev().find(|at| words[*at].begins_paragraph);
         let end = border.unwrap_or(full);
         chunks.push(start..end);
         start = end - REPEATED;
@@ -121,18 +119,9 @@ mod tests {
         let table: [(&str, &[&str]); 8] = [
             ("", &[]),
             (" -- ?! \n", &[]),
-            (
-                "The DEPLOY, the deploy",
-                &["the", "deploy", "the", "deploy"],
-            ),
-            (
-                "Don’t stop; it's 'quoted'",
-                &["don't", "stop", "it's", "quoted"],
-            ),
-            (
-                "scout:last_seen/api-v2.1",
-                &["scout", "last", "seen", "api", "v2", "1"],
-            ),
+            ("The DEPLOY, the deploy", &["the", "deploy", "the", "deploy"]),
+            ("Don’t stop; it's 'quoted'", &["don't", "stop", "it's", "quoted"]),
+            ("scout:last_seen/api-v2.1", &["scout", "last", "seen", "api", "v2", "1"]),
             ("Straße ÉCOLE e\u{301}t", &["straße", "école", "e\u{301}t"]),
             ("東京へ go", &["東", "京", "へ", "go"]),
             ("AND (x OR \"y*\")~2", &["and", "x", "or", "y", "2"]),

@@ -195,11 +195,7 @@ impl Prompts {
     pub fn rules(&self, team: &TeamName, ancestors: &[TeamName]) -> Vec<Item> {
         let this = &self.0;
         let tiers = this.tiers(team, ancestors);
-        let reader = Reader {
-            team,
-            subagent: false,
-            inner: false,
-        };
+        let reader = Reader { team, subagent: false, inner: false };
         let general = [(PROGRAM, &this.system), (OPERATOR, &tiers.organisation)];
         let lineage = tiers.lineage.iter();
         let lineage = lineage.map(|(giver, tier)| (giver.as_str(), tier));
@@ -269,9 +265,7 @@ impl Inner {
         Tiers {
             organisation: self.files.read(self.home.data(), "rules", Links::Followed),
             lineage: lineage.collect(),
-            own: self
-                .files
-                .read(&self.home.team(team.as_str()), "team-rules", Links::Refused),
+            own: self.files.read(&self.home.team(team.as_str()), "team-rules", Links::Refused),
         }
     }
 
@@ -282,14 +276,7 @@ impl Inner {
         workspace: &Path,
         tiers: Tiers,
     ) -> Result<Arc<Told>, ComposeError> {
-        let Request {
-            team,
-            description,
-            builtins,
-            notes,
-            cast,
-            ..
-        } = request;
+        let Request { team, description, builtins, notes, cast, .. } = request;
         let known = self.told.get(team).map(|known| known.clone());
         if let Some(known) = known
             && known.tiers == tiers
@@ -300,11 +287,8 @@ impl Inner {
         {
             return Ok(known);
         }
-        let reader = Reader {
-            team,
-            subagent: cast.role.subagent.is_some(),
-            inner: cast.role.inner,
-        };
+        let reader =
+            Reader { team, subagent: cast.role.subagent.is_some(), inner: cast.role.inner };
         let general = [&self.system, &tiers.organisation];
         let shared = self.share(parts::shared(general));
         let text = parts::join([
@@ -338,17 +322,10 @@ impl Inner {
 
 /// Part 7: who the turn is run as, and what it has loaded or can load.
 fn skills(cast: &Cast) -> Result<String, ComposeError> {
-    cast.role
-        .text(&cast.library, cast.loads)
-        .map_err(|source| ComposeError::Skill {
-            skill: cast
-                .role
-                .active
-                .as_ref()
-                .map(|skill| skill.name().to_owned())
-                .unwrap_or_default(),
-            source,
-        })
+    cast.role.text(&cast.library, cast.loads).map_err(|source| ComposeError::Skill {
+        skill: cast.role.active.as_ref().map(|skill| skill.name().to_owned()).unwrap_or_default(),
+        source,
+    })
 }
 
 /// The first 16 hex digits of the SHA-256 of shared and team part.
@@ -358,8 +335,5 @@ fn hash(shared: &str, team: &str) -> String {
     hasher.update([0]);
     hasher.update(team.as_bytes());
     let digest = hasher.finalize();
-    digest[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -76,11 +76,7 @@ impl<T> Clone for Found<T> {
 
 impl<T> Default for Found<T> {
     fn default() -> Self {
-        Self {
-            texts: Vec::new(),
-            warnings: Vec::new(),
-            suspects: Vec::new(),
-        }
+        Self { texts: Vec::new(), warnings: Vec::new(), suspects: Vec::new() }
     }
 }
 
@@ -155,10 +151,7 @@ pub(super) struct Files<T> {
 impl<T> Files<T> {
     /// Leaves out what untrusted turns wrote.
     pub(super) fn new(taint: Taint) -> Self {
-        Self {
-            kept: DashMap::new(),
-            taint,
-        }
+        Self { kept: DashMap::new(), taint }
     }
 }
 
@@ -236,9 +229,7 @@ struct Folder<'a> {
     taint: &'a Taint,
 }
 
-const FOLDER: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl<'a> Folder<'a> {
     fn open(parent: &Path, name: &str, links: Links, taint: &'a Taint) -> Result<Self, Errno> {
@@ -307,10 +298,7 @@ impl<'a> Folder<'a> {
                 _ => match self.read_file(&name, limits.file) {
                     Ok((stamp, source)) => {
                         let file = self.path.join(&name).display().to_string();
-                        let place = Place {
-                            name: &name,
-                            file: &file,
-                        };
+                        let place = Place { name: &name, file: &file };
                         (stamp, T::parse(&place, &source).map(Arc::new))
                     }
                     Err(error) => {
@@ -443,12 +431,7 @@ mod tests {
     struct Words(String);
 
     impl Text for Words {
-        const LIMITS: Limits = Limits {
-            file: 100,
-            total: 1_000,
-            files: 10,
-            all: "the texts",
-        };
+        const LIMITS: Limits = Limits { file: 100, total: 1_000, files: 10, all: "the texts" };
         const INSIDE: Option<&'static str> = Some("TEXT.md");
 
         fn parse(_: &Place<'_>, source: &str) -> Result<Self, String> {
@@ -473,12 +456,7 @@ mod tests {
             let words = found.texts.iter().map(|text| text.0.clone());
             words.chain(found.warnings).collect::<Vec<_>>()
         };
-        let is_whole = || {
-            files
-                .kept
-                .get(&folder)
-                .is_some_and(|kept| kept.whole.is_some())
-        };
+        let is_whole = || files.kept.get(&folder).is_some_and(|kept| kept.whole.is_some());
 
         assert!(read().is_empty());
         fs::create_dir_all(folder.join("deep")).unwrap();

@@ -183,9 +183,7 @@ impl Library {
         library.shelve(&shelf.shipped, &Giver::Program);
         let left_out = seen.own.warnings.iter().chain(&seen.operator.warnings);
         library.warnings.extend(left_out.cloned());
-        library
-            .warnings
-            .extend(seen.subagents.warnings.iter().cloned());
+        library.warnings.extend(seen.subagents.warnings.iter().cloned());
         let suspects = seen.own.suspects.iter().chain(&seen.subagents.suspects);
         library.suspects.extend(suspects.cloned());
         for subagent in &seen.subagents.texts {
@@ -211,10 +209,7 @@ impl Library {
                 continue;
             }
             self.skills.entry(skill.name.clone()).or_insert_with(|| {
-                Arc::new(KnownSkill {
-                    skill: skill.clone(),
-                    giver: giver.clone(),
-                })
+                Arc::new(KnownSkill { skill: skill.clone(), giver: giver.clone() })
             });
         }
     }
@@ -235,16 +230,12 @@ impl Library {
             .cloned()
             .partition(|skill| self.skills.contains_key(skill) && !is_cycle(skill));
         for skill in &unknown {
-            self.warnings.push(format!(
-                "{file}: skills: there is no skill `{skill}`; it is left out"
-            ));
+            self.warnings
+                .push(format!("{file}: skills: there is no skill `{skill}`; it is left out"));
         }
         let subagent = match unknown.is_empty() {
             true => subagent.clone(),
-            false => Arc::new(Subagent {
-                skills: known,
-                ..(**subagent).clone()
-            }),
+            false => Arc::new(Subagent { skills: known, ..(**subagent).clone() }),
         };
         self.subagents.insert(name.clone(), subagent);
     }
@@ -271,13 +262,8 @@ impl Library {
 
     /// The skills that no subagent lists: for everybody.
     pub(super) fn unowned(&self) -> Vec<Arc<KnownSkill>> {
-        let owned: BTreeSet<_> = self
-            .subagents()
-            .flat_map(|subagent| &subagent.skills)
-            .collect();
-        let free = self
-            .catalogue()
-            .filter(|skill| !owned.contains(&skill.skill.name));
+        let owned: BTreeSet<_> = self.subagents().flat_map(|subagent| &subagent.skills).collect();
+        let free = self.catalogue().filter(|skill| !owned.contains(&skill.skill.name));
         free.cloned().collect()
     }
 

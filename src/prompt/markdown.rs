@@ -41,9 +41,7 @@ impl<'a> Outline<'a> {
         for line in text.split_inclusive('\n') {
             let (start, trimmed) = (at, line.trim());
             at += line.len();
-            let mark = ["```", "~~~"]
-                .into_iter()
-                .find(|mark| trimmed.starts_with(mark));
+            let mark = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
             match (fence, mark) {
                 (None, Some(mark)) => fence = Some(mark),
                 (Some(opened), Some(mark)) if opened == mark => fence = None,
@@ -89,9 +87,7 @@ pub(super) fn first_paragraph(text: &str) -> String {
 pub(super) fn bullets(text: &str) -> Vec<String> {
     let items = text.lines().filter_map(|line| {
         let line = line.trim_start();
-        ["- ", "* ", "+ "]
-            .iter()
-            .find_map(|mark| line.strip_prefix(mark))
+        ["- ", "* ", "+ "].iter().find_map(|mark| line.strip_prefix(mark))
     });
     items
         .filter_map(|item| item.split_whitespace().next())

@@ -89,10 +89,8 @@ pub(super) fn role(
 ) -> String {
     let for_role = |audience: Audience| audience != Audience::All && audience.concerns(reader);
     let concerns = |audience: Audience| audience.concerns(reader);
-    let mut parts = vec![headed(
-        "Rules for your role",
-        &join(general.map(|tier| tier.joined(for_role))),
-    )];
+    let mut parts =
+        vec![headed("Rules for your role", &join(general.map(|tier| tier.joined(for_role))))];
     for (team, tier) in lineage {
         let heading = match team == reader.team {
             true => "Rules for your team and those below it".to_owned(),
@@ -133,13 +131,7 @@ pub(super) fn conversation(lines: &[Line], withheld: usize) -> String {
     let summary = lines.first().filter(is_summary);
     let lines = &lines[usize::from(summary.is_some())..];
     let lines = &lines[lines.len().saturating_sub(MAX_LINES)..];
-    for Line {
-        at,
-        speaker,
-        text: said,
-        ..
-    } in summary.into_iter().chain(lines)
-    {
+    for Line { at, speaker, text: said, .. } in summary.into_iter().chain(lines) {
         let _ = write!(text, "\n> [{}] ", moment(*at));
         let _ = match speaker {
             Speaker::Summary => write!(text, "(a summary of what was said before) "),
@@ -190,10 +182,7 @@ fn moment(at: Timestamp) -> String {
 }
 
 fn is_line_break(character: char) -> bool {
-    matches!(
-        character,
-        '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-    )
+    matches!(character, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
 fn one_line(text: &str) -> String {

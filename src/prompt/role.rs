@@ -54,25 +54,16 @@ impl Role {
         skill: Option<&str>,
         inner: bool,
     ) -> Result<Self, UnknownRole> {
-        let mut role = Self {
-            subagent: None,
-            active: None,
-            loadable: Vec::new(),
-            inner,
-        };
+        let mut role = Self { subagent: None, active: None, loadable: Vec::new(), inner };
         if let Some(name) = subagent {
             let subagent = library.subagent(name).ok_or_else(|| UnknownRole {
                 what: "subagent",
                 name: name.to_owned(),
-                known: library
-                    .subagents()
-                    .map(|known| known.name.clone())
-                    .collect(),
+                known: library.subagents().map(|known| known.name.clone()).collect(),
             })?;
             let skills = subagent.skills.iter();
-            let mut skills: Vec<_> = skills
-                .filter_map(|skill| library.skill(skill).cloned())
-                .collect();
+            let mut skills: Vec<_> =
+                skills.filter_map(|skill| library.skill(skill).cloned()).collect();
             match skills.len() {
                 1 => role.active = skills.pop(),
                 _ => role.loadable = skills,
@@ -82,10 +73,7 @@ impl Role {
             let skill = library.skill(name).ok_or_else(|| UnknownRole {
                 what: "skill",
                 name: name.to_owned(),
-                known: library
-                    .catalogue()
-                    .map(|known| known.name().to_owned())
-                    .collect(),
+                known: library.catalogue().map(|known| known.name().to_owned()).collect(),
             })?;
             role.active = Some(skill.clone());
         } else {

@@ -64,12 +64,8 @@ impl Rule {
 }
 
 impl Text for Rule {
-    const LIMITS: Limits = Limits {
-        file: 64 * 1024,
-        total: 256 * 1024,
-        files: 256,
-        all: "the rules of this level",
-    };
+    const LIMITS: Limits =
+        Limits { file: 64 * 1024, total: 256 * 1024, files: 256, all: "the rules of this level" };
 
     /// Reads a file: front matter, if there is any, then the text.
     fn parse(place: &Place<'_>, source: &str) -> Result<Self, String> {
@@ -86,11 +82,9 @@ impl Text for Rule {
             })
         });
         match document.finish(audience) {
-            Ok((audience, _)) => Ok(Self {
-                name: place.name.to_owned(),
-                audience,
-                text: text.trim().to_owned(),
-            }),
+            Ok((audience, _)) => {
+                Ok(Self { name: place.name.to_owned(), audience, text: text.trim().to_owned() })
+            }
             Err(problems) => Err(format!("{problems}; the rule is left out")),
         }
     }
@@ -120,19 +114,10 @@ pub(super) fn system() -> Tier {
             "20-instructions-and-data.md",
             include_str!("../../config/rules/20-instructions-and-data.md"),
         ),
-        (
-            "30-secrets.md",
-            include_str!("../../config/rules/30-secrets.md"),
-        ),
-        (
-            "40-files.md",
-            include_str!("../../config/rules/40-files.md"),
-        ),
+        ("30-secrets.md", include_str!("../../config/rules/30-secrets.md")),
+        ("40-files.md", include_str!("../../config/rules/40-files.md")),
         ("50-main.md", include_str!("../../config/rules/50-main.md")),
-        (
-            "60-teams.md",
-            include_str!("../../config/rules/60-teams.md"),
-        ),
+        ("60-teams.md", include_str!("../../config/rules/60-teams.md")),
     ];
     let mut tier = Tier::default();
     for (name, source) in files {
@@ -152,63 +137,32 @@ mod tests {
     use super::*;
 
     fn parse(source: &str) -> Result<Rule, String> {
-        let place = Place {
-            name: "a.md",
-            file: "a.md",
-        };
+        let place = Place { name: "a.md", file: "a.md" };
         Rule::parse(&place, source)
     }
 
     fn rule(audience: Audience, text: &str) -> Result<Rule, String> {
-        Ok(Rule {
-            name: "a.md".to_owned(),
-            audience,
-            text: text.into(),
-        })
+        Ok(Rule { name: "a.md".to_owned(), audience, text: text.into() })
     }
 
     /// SE-67
     #[test]
     fn front_matter_names_the_audience() {
         assert_eq!(parse("Be kind.\n"), rule(Audience::All, "Be kind."));
-        assert_eq!(
-            parse("---\naudience: all\n---\nA"),
-            rule(Audience::All, "A")
-        );
-        assert_eq!(
-            parse("---\r\naudience: main\r\n---\r\nA"),
-            rule(Audience::Main, "A")
-        );
-        assert_eq!(
-            parse("---\naudience: teams\n---\n"),
-            rule(Audience::Teams, "")
-        );
-        assert_eq!(
-            parse("---\naudience: subagents\n---\nA"),
-            rule(Audience::Subagents, "A")
-        );
-        assert_eq!(
-            parse("---\n---\nA\n---\nB"),
-            rule(Audience::All, "A\n---\nB")
-        );
-        assert_eq!(
-            parse("---\nnever closed"),
-            rule(Audience::All, "---\nnever closed")
-        );
+        assert_eq!(parse("---\naudience: all\n---\nA"), rule(Audience::All, "A"));
+        assert_eq!(parse("---\r\naudience: main\r\n---\r\nA"), rule(Audience::Main, "A"));
+        assert_eq!(parse("---\naudience: teams\n---\n"), rule(Audience::Teams, ""));
+        assert_eq!(parse("---\naudience: subagents\n---\nA"), rule(Audience::Subagents, "A"));
+        assert_eq!(parse("---\n---\nA\n---\nB"), rule(Audience::All, "A\n---\nB"));
+        assert_eq!(parse("---\nnever closed"), rule(Audience::All, "---\nnever closed"));
     }
 
     /// A rule whose audience cannot be read is for nobody, rather than for all.
     #[test]
     fn wrong_front_matter_leaves_the_rule_out() {
         for (source, reason) in [
-            (
-                "---\naudience: everyone\n---\nA",
-                "a.md:2:11: audience: expected one of all, main",
-            ),
-            (
-                "---\naudiense: main\n---\nA",
-                "a.md:2:1: audiense: unknown key (did you mean",
-            ),
+            ("---\naudience: everyone\n---\nA", "a.md:2:11: audience: expected one of all, main"),
+            ("---\naudiense: main\n---\nA", "a.md:2:1: audiense: unknown key (did you mean"),
             ("---\naudience: [\n---\nA", "a.md:2:11: audience: syntax"),
         ] {
             let warning = parse(source).unwrap_err();

@@ -158,9 +158,7 @@ fn simple(place: &Place<'_>, source: &str) -> Result<Skill, String> {
 
 fn required_tools(metadata: &Field<'_>) -> Option<Vec<String>> {
     let members = metadata.members()?;
-    let (_, tools) = members
-        .into_iter()
-        .find(|(key, _)| *key == "required-tools")?;
+    let (_, tools) = members.into_iter().find(|(key, _)| *key == "required-tools")?;
     let names = tools.text()?;
     Some(names.split_whitespace().map(str::to_owned).collect())
 }
@@ -185,9 +183,7 @@ fn check_name(name: &str) -> Result<(), String> {
 pub(super) fn is_slug(name: &str, longest: usize) -> bool {
     let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     name.len() <= longest
-        && name
-            .split('-')
-            .all(|word| !word.is_empty() && word.bytes().all(letter))
+        && name.split('-').all(|word| !word.is_empty() && word.bytes().all(letter))
 }
 
 fn left_out(place: &Place<'_>, field: &str, reason: &str) -> String {
@@ -212,22 +208,10 @@ fn digest(text: &str) -> [u8; 8] {
 
 /// The skills that ship with the program, with their text.
 pub(super) const SHIPPED: &[(&str, &str)] = &[
-    (
-        "learning-cycle/SKILL.md",
-        include_str!("../../config/skills/learning-cycle/SKILL.md"),
-    ),
-    (
-        "reflection-cycle/SKILL.md",
-        include_str!("../../config/skills/reflection-cycle/SKILL.md"),
-    ),
-    (
-        "write-skill/SKILL.md",
-        include_str!("../../config/skills/write-skill/SKILL.md"),
-    ),
-    (
-        "write-subagent/SKILL.md",
-        include_str!("../../config/skills/write-subagent/SKILL.md"),
-    ),
+    ("learning-cycle/SKILL.md", include_str!("../../config/skills/learning-cycle/SKILL.md")),
+    ("reflection-cycle/SKILL.md", include_str!("../../config/skills/reflection-cycle/SKILL.md")),
+    ("write-skill/SKILL.md", include_str!("../../config/skills/write-skill/SKILL.md")),
+    ("write-subagent/SKILL.md", include_str!("../../config/skills/write-subagent/SKILL.md")),
 ];
 
 #[cfg(test)]
@@ -243,13 +227,7 @@ mod tests {
     /// What is told of a skill: name, description, required tools, warnings.
     fn told(name: &str, source: &str) -> (String, String, Vec<String>, Vec<String>) {
         let skill = parse(name, source).unwrap();
-        let Skill {
-            name,
-            description,
-            required,
-            warnings,
-            ..
-        } = skill;
+        let Skill { name, description, required, warnings, .. } = skill;
         (name, description, required, warnings)
     }
 
@@ -267,10 +245,7 @@ mod tests {
         assert_eq!(skill.required, ["deploy", "check", "roll_back"]);
         assert_eq!(skill.warnings, [] as [String; 0]);
         assert!(skill.has_folder());
-        assert_eq!(
-            body(source),
-            "# Deploy\n\n## Required Tools\n- `check` — looks\n- roll_back"
-        );
+        assert_eq!(body(source), "# Deploy\n\n## Required Tools\n- `check` — looks\n- roll_back");
     }
 
     /// SE-71, SE-72
@@ -304,11 +279,7 @@ mod tests {
     fn a_wrong_field_leaves_the_skill_out_and_is_named() {
         let long = "x".repeat(MAX_DESCRIPTION + 1);
         let table = [
-            (
-                "a/SKILL.md",
-                "Just text.".to_owned(),
-                "a/SKILL.md: name: a skill begins",
-            ),
+            ("a/SKILL.md", "Just text.".to_owned(), "a/SKILL.md: name: a skill begins"),
             (
                 "a/SKILL.md",
                 "---\ndescription: A\n---\n".to_owned(),
@@ -349,21 +320,9 @@ mod tests {
                 "---\nname: a\ndescription: A\nmetadata: none\n---\n".to_owned(),
                 "a/SKILL.md:4:11: metadata: expected a map",
             ),
-            (
-                "a/SKILL.md",
-                "---\nname: [\n---\n".to_owned(),
-                "a/SKILL.md:2:7: name: syntax",
-            ),
-            (
-                "a.md",
-                "Just text.".to_owned(),
-                "a.md: name: the first heading must be `# Skill: a`",
-            ),
-            (
-                "A b.md",
-                "# Skill: A b".to_owned(),
-                "A b.md: name: `A b` is no name",
-            ),
+            ("a/SKILL.md", "---\nname: [\n---\n".to_owned(), "a/SKILL.md:2:7: name: syntax"),
+            ("a.md", "Just text.".to_owned(), "a.md: name: the first heading must be `# Skill: a`"),
+            ("A b.md", "# Skill: A b".to_owned(), "A b.md: name: `A b` is no name"),
             (
                 "a.md",
                 format!("# Skill: a\n{}", "x".repeat(MAX_BODY)),
@@ -383,10 +342,7 @@ mod tests {
     fn an_unknown_key_is_a_warning() {
         let source = "---\nname: a\ndescription: A\nversion: 2\n---\nText";
 
-        assert_eq!(
-            told("a/SKILL.md", source).3,
-            ["a/SKILL.md:4:1: version: unknown key"]
-        );
+        assert_eq!(told("a/SKILL.md", source).3, ["a/SKILL.md:4:1: version: unknown key"]);
     }
 
     #[test]

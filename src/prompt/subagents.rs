@@ -38,12 +38,8 @@ pub struct Subagent {
 }
 
 impl Text for Subagent {
-    const LIMITS: Limits = Limits {
-        file: 64 * 1024,
-        total: 256 * 1024,
-        files: 64,
-        all: "the subagents of a team",
-    };
+    const LIMITS: Limits =
+        Limits { file: 64 * 1024, total: 256 * 1024, files: 64, all: "the subagents of a team" };
 
     fn parse(place: &Place<'_>, source: &str) -> Result<Self, String> {
         let (front, text) = split_front_matter(without_mark(source));
@@ -175,10 +171,7 @@ mod tests {
         assert_eq!(scout.name, "scout");
         assert_eq!(
             scout.warnings,
-            [
-                "scout.md: `## Role` is missing",
-                "scout.md: `## Boundaries` is missing"
-            ]
+            ["scout.md: `## Role` is missing", "scout.md: `## Boundaries` is missing"]
         );
     }
 
@@ -187,22 +180,10 @@ mod tests {
     fn a_wrong_name_or_field_leaves_the_subagent_out() {
         let long = "x".repeat(41);
         let table = [
-            (
-                "a.md",
-                "# Agent: The Scout".to_owned(),
-                "a.md: name: `The Scout` is no name",
-            ),
+            ("a.md", "# Agent: The Scout".to_owned(), "a.md: name: `The Scout` is no name"),
             ("a.md", format!("# Agent: {long}"), "a.md: name: `xxx"),
-            (
-                "a.md",
-                "---\nmax_steps: 0\n---\n".to_owned(),
-                "a.md:2:12: max_steps: 0 is not",
-            ),
-            (
-                "a.md",
-                "---\nskills: look\n---\n".to_owned(),
-                "a.md:2:9: skills: expected a list",
-            ),
+            ("a.md", "---\nmax_steps: 0\n---\n".to_owned(), "a.md:2:12: max_steps: 0 is not"),
+            ("a.md", "---\nskills: look\n---\n".to_owned(), "a.md:2:9: skills: expected a list"),
         ];
 
         for (name, source, expected) in table {

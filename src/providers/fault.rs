@@ -37,13 +37,7 @@ pub(crate) enum Remedy {
 
 impl Fault {
     pub(crate) fn new(code: Code, remedy: Remedy, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            remedy,
-            usage: Usage::default(),
-            answered: false,
-        }
+        Self { code, message: message.into(), remedy, usage: Usage::default(), answered: false }
     }
 
     /// The connection failed or broke.
@@ -59,11 +53,7 @@ impl Fault {
     /// More came than is taken.
     pub(crate) fn too_large(what: &str, limit: usize) -> Self {
         let limit = limit / (1024 * 1024);
-        Self::new(
-            Code::ProviderError,
-            Remedy::None,
-            format!("{what} is larger than {limit} MiB"),
-        )
+        Self::new(Code::ProviderError, Remedy::None, format!("{what} is larger than {limit} MiB"))
     }
 
     /// The model declined.
@@ -78,31 +68,18 @@ impl Fault {
     /// The answer broke off since it no longer fits beside the conversation.
     pub(crate) fn window_exceeded() -> Self {
         let message = format!("{TOO_LONG}: its window was full in the middle of the answer");
-        Self {
-            answered: true,
-            ..Self::new(Code::ContextOverflow, Remedy::None, message)
-        }
+        Self { answered: true, ..Self::new(Code::ContextOverflow, Remedy::None, message) }
     }
 
     /// A response with an error status, or an error event that means the same.
     pub(crate) fn status(status: u16, said: &str, retry_after: Option<Duration>) -> Self {
         let retry = Remedy::Retry(retry_after);
         let (code, remedy, cause) = match status {
-            401 | 403 => (
-                Code::ProviderAuth,
-                Remedy::Fallback,
-                "the provider does not take the key",
-            ),
-            408 => (
-                Code::Network,
-                retry,
-                "the provider waited too long for the request",
-            ),
-            429 => (
-                Code::RateLimited,
-                retry,
-                "the provider wants fewer requests",
-            ),
+            401 | 403 => {
+                (Code::ProviderAuth, Remedy::Fallback, "the provider does not take the key")
+            }
+            408 => (Code::Network, retry, "the provider waited too long for the request"),
+            429 => (Code::RateLimited, retry, "the provider wants fewer requests"),
             // Some servers say so with a status of their own problems.
             _ if status == 413 || is_overflow(said) => {
                 (Code::ContextOverflow, Remedy::None, TOO_LONG)
@@ -115,16 +92,8 @@ impl Fault {
                 refused_field(said).map_or(Remedy::None, Remedy::LeaveOut),
                 "the provider rejects the request",
             ),
-            500..=599 => (
-                Code::Overloaded,
-                Remedy::Fallback,
-                "the provider has a problem",
-            ),
-            _ => (
-                Code::ProviderError,
-                Remedy::None,
-                "the provider rejects the request",
-            ),
+            500..=599 => (Code::Overloaded, Remedy::Fallback, "the provider has a problem"),
+            _ => (Code::ProviderError, Remedy::None, "the provider rejects the request"),
         };
         let message = match said.trim() {
             "" => format!("{cause} ({status})"),

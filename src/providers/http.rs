@@ -29,10 +29,8 @@ pub(super) async fn exchange(
     reader: &mut dyn Reader,
     listener: &mut Listener<'_>,
 ) -> Result<Answer, Fault> {
-    let limits = Limits {
-        pause: ask.profile.response_timeout,
-        end: Instant::now() + REQUEST_TIMEOUT,
-    };
+    let limits =
+        Limits { pause: ask.profile.response_timeout, end: Instant::now() + REQUEST_TIMEOUT };
     let response = send(http, outgoing, &limits).await?;
     let mut said = false;
     let mut listen = |event| {
@@ -71,10 +69,7 @@ impl Limits {
             Err(_) => Err(Fault::new(
                 Code::Stalled,
                 Remedy::Retry(None),
-                format!(
-                    "the answer took longer than {} s",
-                    REQUEST_TIMEOUT.as_secs()
-                ),
+                format!("the answer took longer than {} s", REQUEST_TIMEOUT.as_secs()),
             )),
         }
     }
@@ -93,10 +88,7 @@ async fn send(
         Fault::new(
             Code::ProviderError,
             Remedy::None,
-            format!(
-                "the request cannot be made, check address and key: {}",
-                because(&error)
-            ),
+            format!("the request cannot be made, check address and key: {}", because(&error)),
         )
     })?;
     limits.hold(http.execute(request)).await?.map_err(|error| {
@@ -171,9 +163,8 @@ async fn rejection(mut response: Response, limits: &Limits) -> Fault {
 /// The pause that the server asks for. Dates are not read: neither vendor sends them.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms")
-        .map(|millis| millis / 1000.0)
-        .or_else(|| number("retry-after"))?;
+    let seconds =
+        number("retry-after-ms").map(|millis| millis / 1000.0).or_else(|| number("retry-after"))?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
@@ -237,14 +228,8 @@ mod tests {
     #[test]
     fn an_error_body_is_reduced_to_its_words() {
         let cases: [(&[u8], &str); 4] = [
-            (
-                br#"{"type":"error","error":{"type":"x","message":"no"}}"#,
-                "no",
-            ),
-            (
-                br#"{"error":{"message":"no","code":"bad_thing"}}"#,
-                "no (bad_thing)",
-            ),
+            (br#"{"type":"error","error":{"type":"x","message":"no"}}"#, "no"),
+            (br#"{"error":{"message":"no","code":"bad_thing"}}"#, "no (bad_thing)"),
             (br#"{"error":"plain"}"#, "plain"),
             (b"<html>\n  gateway\n</html>", "<html> gateway </html>"),
         ];

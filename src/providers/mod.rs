@@ -157,10 +157,7 @@ fn arguments(text: String) -> Args {
     }
     match serde_json::from_str(&text) {
         Ok(value) => Args::Json(value),
-        Err(error) => Args::Unreadable {
-            reason: error.to_string(),
-            unreadable: text,
-        },
+        Err(error) => Args::Unreadable { reason: error.to_string(), unreadable: text },
     }
 }
 
@@ -196,18 +193,10 @@ mod tests {
     /// SE-98
     #[test]
     fn an_address_works_with_and_without_its_version() {
-        for base in [
-            "https://host",
-            "https://host/",
-            "https://host/v1",
-            "https://host/v1/",
-        ] {
+        for base in ["https://host", "https://host/", "https://host/v1", "https://host/v1/"] {
             assert_eq!(endpoint(base, "messages"), "https://host/v1/messages");
         }
-        assert_eq!(
-            endpoint("https://host/api/v4", "x"),
-            "https://host/api/v4/x"
-        );
+        assert_eq!(endpoint("https://host/api/v4", "x"), "https://host/api/v4/x");
     }
 
     /// SE-86

@@ -97,11 +97,7 @@ mod tests {
     use super::*;
 
     fn event(name: &str, data: &str) -> Event {
-        Event {
-            name: name.into(),
-            data: data.into(),
-            ..Event::default()
-        }
+        Event { name: name.into(), data: data.into(), ..Event::default() }
     }
 
     fn read(pieces: &[&[u8]]) -> Vec<Event> {
@@ -117,10 +113,7 @@ mod tests {
         let events =
             read(&[b"\xef\xbb\xbf: hello\n\nid: 7\nretry: 5\nevent: a\ndata: 1\n\nevent: b\n\n"]);
 
-        let numbered = Event {
-            id: "7".into(),
-            ..event("a", "1")
-        };
+        let numbered = Event { id: "7".into(), ..event("a", "1") };
         assert_eq!(events, [numbered]);
     }
 
@@ -133,10 +126,7 @@ mod tests {
 
     #[test]
     fn the_last_event_needs_no_empty_line() {
-        assert_eq!(
-            read(&[b"data: 1\n\ndata: 2"]),
-            [event("", "1"), event("", "2")]
-        );
+        assert_eq!(read(&[b"data: 1\n\ndata: 2"]), [event("", "1"), event("", "2")]);
     }
 
     proptest! {

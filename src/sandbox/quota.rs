@@ -118,16 +118,8 @@ impl Quota {
     /// Measures a workspace. Blocks.
     fn measure(&self, workspace: &Workspace) -> u64 {
         let at = Instant::now();
-        let used = workspace
-            .roots()
-            .next()
-            .map_or(0, |(_, root, _)| used(root));
-        let measured = Measured {
-            used,
-            at,
-            took: at.elapsed(),
-            outdated: false,
-        };
+        let used = workspace.roots().next().map_or(0, |(_, root, _)| used(root));
+        let measured = Measured { used, at, took: at.elapsed(), outdated: false };
         self.known().insert(workspace.path().to_owned(), measured);
         used
     }
@@ -188,10 +180,7 @@ impl Watch {
         } else {
             None
         };
-        Look {
-            excess,
-            pause: FIRST_LOOK.max(began.elapsed() * SHARE),
-        }
+        Look { excess, pause: FIRST_LOOK.max(began.elapsed() * SHARE) }
     }
 }
 
@@ -265,10 +254,7 @@ mod tests {
     }
 
     fn of(workspace: u64) -> Quota {
-        Quota::new(Disk {
-            workspace,
-            free_space: 0,
-        })
+        Quota::new(Disk { workspace, free_space: 0 })
     }
 
     /// SC-115
@@ -283,20 +269,14 @@ mod tests {
         fs::remove_file(folder.path().join("large")).unwrap();
         let again = quota.admit(&workspace, "b", MIB);
 
-        assert_eq!(
-            [small, large, again],
-            [Ok(()), Err(Excess::Quota(2 * MIB)), Ok(())]
-        );
+        assert_eq!([small, large, again], [Ok(()), Err(Excess::Quota(2 * MIB)), Ok(())]);
     }
 
     /// SC-115: also where the quota would allow it.
     #[test]
     fn no_tool_takes_the_last_of_the_disk() {
         let folder = tempfile::tempdir().unwrap();
-        let quota = Quota::new(Disk {
-            workspace: u64::MAX / 2,
-            free_space: u64::MAX / 2,
-        });
+        let quota = Quota::new(Disk { workspace: u64::MAX / 2, free_space: u64::MAX / 2 });
 
         let refused = quota.admit(&workspace(folder.path()), "a", 1);
 
@@ -310,10 +290,7 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::write(path("one"), vec![1; MIB as usize]).unwrap();
         fs::hard_link(path("one"), path("other")).unwrap();
-        fs::File::create(path("sparse"))
-            .unwrap()
-            .set_len(1 << 30)
-            .unwrap();
+        fs::File::create(path("sparse")).unwrap().set_len(1 << 30).unwrap();
         fs::write(elsewhere.path().join("far"), vec![1; 8 << 20]).unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), path("link")).unwrap();
         fs::create_dir(path("folder")).unwrap();

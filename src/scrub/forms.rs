@@ -191,10 +191,7 @@ fn agree_percent(value: &[u8], text: &[u8]) -> Agreement {
                 let found = text[length + 1..].iter().take(2);
                 let is_open = found.len() < 2;
                 let expected = digits(*byte, true);
-                if !found
-                    .zip(expected)
-                    .all(|(found, digit)| found.to_ascii_uppercase() == digit)
-                {
+                if !found.zip(expected).all(|(found, digit)| found.to_ascii_uppercase() == digit) {
                     return Agreement::None;
                 }
                 if is_open {
@@ -227,9 +224,7 @@ pub(super) fn past_break(text: &[u8], at: usize) -> Option<usize> {
 pub(super) fn breaks(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let bytes = text.as_bytes();
     // One character is looked for much faster than two.
-    let plain = text
-        .match_indices('\n')
-        .map(|(at, _)| (at..at + 1, BREAKS[1]));
+    let plain = text.match_indices('\n').map(|(at, _)| (at..at + 1, BREAKS[1]));
     let escaped = text.match_indices('\\');
     let escaped = escaped.filter(move |(at, _)| bytes.get(at + 1) == Some(&b'n'));
     let escaped = escaped.map(|(at, _)| (at..at + 2, BREAKS[3]));
@@ -252,11 +247,7 @@ pub(super) fn is_encoded(byte: &u8) -> bool {
 }
 
 fn digits(byte: u8, upper: bool) -> [u8; 2] {
-    let alphabet = if upper {
-        b"0123456789ABCDEF"
-    } else {
-        b"0123456789abcdef"
-    };
+    let alphabet = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
     [byte >> 4, byte & 0x0f].map(|half| alphabet[usize::from(half)])
 }
 
@@ -272,11 +263,9 @@ fn json(value: &[u8], ascii: bool) -> impl Iterator<Item = u8> + '_ {
             '\u{8}' => "\\b".to_owned(),
             '\u{c}' => "\\f".to_owned(),
             control if control < ' ' => format!("\\u{:04x}", u32::from(control)),
-            wide if ascii && !wide.is_ascii() => wide
-                .encode_utf16(&mut [0; 2])
-                .iter()
-                .map(|unit| format!("\\u{unit:04x}"))
-                .collect(),
+            wide if ascii && !wide.is_ascii() => {
+                wide.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+            }
             other => other.to_string(),
         };
         escaped.into_bytes()
@@ -311,11 +300,7 @@ fn ending(value: &[u8], url: bool, shift: usize, text: &[u8], length: usize) -> 
     }
     let after = length + 1;
     let padding = 3 - bytes % 3;
-    let padded = text[after..]
-        .iter()
-        .take(padding)
-        .take_while(|byte| **byte == b'=')
-        .count();
+    let padded = text[after..].iter().take(padding).take_while(|byte| **byte == b'=').count();
     match text.get(after + padded) {
         _ if padded == padding => Agreement::Whole(after + padding),
         None => Agreement::Open(Some(after)),
@@ -340,20 +325,11 @@ mod tests {
     fn a_value_is_known_in_every_form() {
         let value = "kéy/+ \"9\n".as_bytes();
 
-        let forms = [
-            Form::Raw,
-            Form::Json,
-            Form::JsonAscii,
-            Form::Hex { upper: true },
-        ]
-        .map(|form| written(form, value));
+        let forms = [Form::Raw, Form::Json, Form::JsonAscii, Form::Hex { upper: true }]
+            .map(|form| written(form, value));
 
-        let expected = [
-            "kéy/+ \"9\n",
-            "kéy/+ \\\"9\\n",
-            "k\\u00e9y/+ \\\"9\\n",
-            "6BC3A9792F2B2022390A",
-        ];
+        let expected =
+            ["kéy/+ \"9\n", "kéy/+ \\\"9\\n", "k\\u00e9y/+ \\\"9\\n", "6BC3A9792F2B2022390A"];
         assert_eq!(forms, expected);
     }
 

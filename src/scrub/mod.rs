@@ -58,20 +58,12 @@ impl Mask {
 
     /// The same, for a value that others hold too.
     pub fn hide(value: Arc<Zeroizing<Vec<u8>>>) -> Self {
-        Self {
-            value,
-            key: None,
-            mark: HIDDEN.clone(),
-        }
+        Self { value, key: None, mark: HIDDEN.clone() }
     }
 
     /// A value of the vault, whose place is taken by its reference.
     pub fn reference(value: Arc<Zeroizing<Vec<u8>>>, key: &str) -> Self {
-        Self {
-            value,
-            key: Some(key.into()),
-            mark: format!("${{vault:{key}}}").into(),
-        }
+        Self { value, key: Some(key.into()), mark: format!("${{vault:{key}}}").into() }
     }
 
     /// The parts of a value that give it away: a name made of the words of a text holds them without
@@ -86,10 +78,7 @@ impl Mask {
         };
         let words = words.filter(tells).take(MOST_WORDS).map(|word| {
             let cut: String = word.chars().take(LONGEST_NAME).collect();
-            Self {
-                value: Arc::new(Zeroizing::new(cut.into_bytes())),
-                ..self.clone()
-            }
+            Self { value: Arc::new(Zeroizing::new(cut.into_bytes())), ..self.clone() }
         });
         words.collect()
     }
@@ -135,12 +124,7 @@ struct Found {
 impl Scrubber {
     /// A scrubber of these values, replaced by [`REDACTED`].
     pub fn new<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> Self {
-        Self::with(
-            values
-                .into_iter()
-                .map(|value| Mask::hidden(value.as_ref()))
-                .collect(),
-        )
+        Self::with(values.into_iter().map(|value| Mask::hidden(value.as_ref())).collect())
     }
 
     /// A scrubber of these values. Of equal ones the first counts.
@@ -172,12 +156,7 @@ impl Scrubber {
                     .ok()
             })
             .flatten();
-        Self(Arc::new(Known {
-            masks,
-            heads,
-            search,
-            longest,
-        }))
+        Self(Arc::new(Known { masks, heads, search, longest }))
     }
 
     /// The text without secrets.
@@ -221,9 +200,7 @@ impl Scrubber {
     /// The key of a value of the vault that the text has in it.
     pub fn key_in(&self, text: &str) -> Option<&str> {
         let found = self.0.find(text);
-        found
-            .filter_map(|found| self.0.masks[found.mask].key.as_deref())
-            .next()
+        found.filter_map(|found| self.0.masks[found.mask].key.as_deref()).next()
     }
 
     /// A scrubber for text that arrives in pieces.
@@ -249,9 +226,7 @@ impl Scrubber {
         known: Vec<Found>,
         shapes: Vec<Range<usize>>,
     ) -> Cow<'t, str> {
-        let known = known
-            .into_iter()
-            .map(|found| (found.at, &*self.0.masks[found.mask].mark));
+        let known = known.into_iter().map(|found| (found.at, &*self.0.masks[found.mask].mark));
         let mut secrets: Vec<(Range<usize>, &str)> = known.collect();
         secrets.extend(shapes.into_iter().map(|shape| (shape, REDACTED)));
         if secrets.is_empty() {
@@ -313,10 +288,7 @@ impl Known {
             });
             // Of equal length, the first value given counts.
             let longest = whole.max_by_key(|(length, mask)| (*length, std::cmp::Reverse(*mask)));
-            longest.map(|(length, mask)| Found {
-                at: at..at + length,
-                mask,
-            })
+            longest.map(|(length, mask)| Found { at: at..at + length, mask })
         })
     }
 
@@ -408,18 +380,13 @@ fn heads(mut forms: Vec<(Vec<u8>, usize, Form)>) -> Vec<Head> {
     for (bytes, mask, form) in forms {
         match heads.last_mut().filter(|head| head.bytes == bytes) {
             Some(head) => head.forms.push((mask, form)),
-            None => heads.push(Head {
-                bytes,
-                forms: vec![(mask, form)],
-            }),
+            None => heads.push(Head { bytes, forms: vec![(mask, form)] }),
         }
     }
     // Only the longest head at a place is found, so it answers for the shorter ones.
     let is_short = |head: &&Head| head.bytes.len() < HEAD;
     let short = heads.iter().filter(is_short);
-    let short: Vec<_> = short
-        .map(|head| (head.bytes.clone(), head.forms.clone()))
-        .collect();
+    let short: Vec<_> = short.map(|head| (head.bytes.clone(), head.forms.clone())).collect();
     for head in &mut heads {
         for (bytes, forms) in &short {
             if head.bytes.len() > bytes.len() && head.bytes.starts_with(bytes) {

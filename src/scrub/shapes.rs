@@ -13,9 +13,7 @@ pub(super) struct Shape {
     pub(super) secret: Range<usize>,
 }
 
-const STARTS: [&str; 8] = [
-    "sk-", "ghp_", "akia", PEM, "bearer ", "token=", "api_key", "api-key",
-];
+const STARTS: [&str; 8] = ["sk-", "ghp_", "akia", PEM, "bearer ", "token=", "api_key", "api-key"];
 const APIKEY: &str = "apikey";
 const PEM: &str = "-----begin ";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
@@ -33,17 +31,11 @@ static START: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
 pub(super) fn find(before: Option<char>, text: &str) -> Vec<Shape> {
     let mut found: Vec<Shape> = Vec::new();
     for start in starts(text) {
-        if found
-            .last()
-            .is_some_and(|last| start.start < last.whole.end)
-        {
+        if found.last().is_some_and(|last| start.start < last.whole.end) {
             continue;
         }
         if let Reading::Secret(secret) = read(before, text, &start) {
-            found.push(Shape {
-                whole: start.start..secret.end,
-                secret,
-            });
+            found.push(Shape { whole: start.start..secret.end, secret });
         }
     }
     found
@@ -85,9 +77,7 @@ enum Reading {
 }
 
 fn starts(text: &str) -> impl Iterator<Item = Range<usize>> {
-    START
-        .iter()
-        .flat_map(move |start| start.find_iter(text).map(|found| found.range()))
+    START.iter().flat_map(move |start| start.find_iter(text).map(|found| found.range()))
 }
 
 fn read(before: Option<char>, text: &str, start: &Range<usize>) -> Reading {
@@ -97,18 +87,16 @@ fn read(before: Option<char>, text: &str, start: &Range<usize>) -> Reading {
     let rest = start.end;
     match word.to_ascii_lowercase().as_str() {
         // `task-force` has it too.
-        "sk-" if word == "sk-" && !inside_word => long_run(text, start, 16, |c| {
-            c.is_ascii_alphanumeric() || "-_".contains(c)
-        }),
+        "sk-" if word == "sk-" && !inside_word => {
+            long_run(text, start, 16, |c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        }
         "ghp_" if !inside_word => long_run(text, start, 16, |c| c.is_ascii_alphanumeric()),
-        "akia" if word == "AKIA" && !inside_word => long_run(text, start, 12, |c| {
-            c.is_ascii_uppercase() || c.is_ascii_digit()
-        }),
+        "akia" if word == "AKIA" && !inside_word => {
+            long_run(text, start, 12, |c| c.is_ascii_uppercase() || c.is_ascii_digit())
+        }
         PEM => pem(text, start),
         "bearer " => {
-            let end = run(text, rest, |c| {
-                c.is_ascii_alphanumeric() || "-._~+/=".contains(c)
-            });
+            let end = run(text, rest, |c| c.is_ascii_alphanumeric() || "-._~+/=".contains(c));
             let token = &text[rest..end];
             // `Bearer authentication` is prose.
             let credential = token.len() >= 20
@@ -136,9 +124,7 @@ fn read(before: Option<char>, text: &str, start: &Range<usize>) -> Reading {
 /// What follows an equals sign or a colon.
 fn value(text: &str, from: usize) -> Reading {
     let from = run(text, from, |c| "\"'".contains(c));
-    let end = run(text, from, |c| {
-        !c.is_whitespace() && !"\"'`&,;<>()".contains(c)
-    });
+    let end = run(text, from, |c| !c.is_whitespace() && !"\"'`&,;<>()".contains(c));
     let value = &text[from..end];
     // References to the vault are what a person or a model is meant to see.
     if value.starts_with("${") || value.starts_with(REDACTED) {
@@ -189,9 +175,7 @@ fn long_run(
 }
 
 fn run(text: &str, from: usize, accept: impl Fn(char) -> bool) -> usize {
-    text[from..]
-        .find(|c| !accept(c))
-        .map_or(text.len(), |length| from + length)
+    text[from..].find(|c| !accept(c)).map_or(text.len(), |length| from + length)
 }
 
 #[cfg(test)]
@@ -203,24 +187,12 @@ mod tests {
     fn well_known_shapes_are_replaced() {
         let nothing = Scrubber::new([""; 0]);
         let cases = [
-            (
-                concat!("key sk-", "proj_abcdefghij-0123456789!"),
-                "key [REDACTED]!",
-            ),
+            (concat!("key sk-", "proj_abcdefghij-0123456789!"), "key [REDACTED]!"),
             ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "[REDACTED]"),
             ("id=AKIAIOSFODNN7EXAMPLE ok", "id=[REDACTED] ok"),
-            (
-                "Authorization: Bearer abc.def-123456",
-                "Authorization: Bearer [REDACTED]",
-            ),
-            (
-                "https://x/?token=abc&b=1",
-                "https://x/?token=[REDACTED]&b=1",
-            ),
-            (
-                r#"{"api_key": "abc", "n": 1}"#,
-                r#"{"api_key": "[REDACTED]", "n": 1}"#,
-            ),
+            ("Authorization: Bearer abc.def-123456", "Authorization: Bearer [REDACTED]"),
+            ("https://x/?token=abc&b=1", "https://x/?token=[REDACTED]&b=1"),
+            (r#"{"api_key": "abc", "n": 1}"#, r#"{"api_key": "[REDACTED]", "n": 1}"#),
             ("API-KEY=abc def", "API-KEY=[REDACTED] def"),
             ("apikey: abc", "apikey: [REDACTED]"),
             (

@@ -16,11 +16,7 @@ pub struct StreamScrubber {
 
 impl StreamScrubber {
     pub(super) fn new(scrubber: Scrubber) -> Self {
-        Self {
-            scrubber,
-            held: String::new(),
-            before: None,
-        }
+        Self { scrubber, held: String::new(), before: None }
     }
 
     /// Takes the next piece and gives what can be let out.

@@ -55,10 +55,7 @@ fn a_value_of_the_vault_becomes_its_reference_and_any_other_a_mark() {
         "a ${vault:GITHUB} b [REDACTED] token=${vault:GITHUB} ${vault:SAME}"
     );
     assert_eq!(scrubber.key_in("a provider-key b"), None);
-    assert_eq!(
-        scrubber.key_in("provider-key, first-of-values"),
-        Some("GITHUB")
-    );
+    assert_eq!(scrubber.key_in("provider-key, first-of-values"), Some("GITHUB"));
 }
 
 /// MV-49
@@ -88,10 +85,7 @@ fn the_text_around_a_value_stays_as_it_is() {
     let quoted = serde_json::json!({ "password": value, "n": 1 }).to_string();
     let basic = format!("Basic {}", STANDARD.encode(format!("user:{value}")));
 
-    assert_eq!(
-        scrubber.scrub(&quoted),
-        r#"{"n":1,"password":"${vault:KEY}"}"#
-    );
+    assert_eq!(scrubber.scrub(&quoted), r#"{"n":1,"password":"${vault:KEY}"}"#);
     assert_eq!(scrubber.scrub(&basic), "Basic dXNlcjp${vault:KEY}");
     for before in ["", "x", "xy"] {
         let text = STANDARD.encode(format!("{before}{value}"));

@@ -135,10 +135,7 @@ mod tests {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
     fn every(every: Option<Duration>, dir: &Path) -> config::Backup {
-        config::Backup {
-            every,
-            dir: Some(dir.to_owned()),
-        }
+        config::Backup { every, dir: Some(dir.to_owned()) }
     }
 
     /// The backup that is made next, taken away. With the time that passed until it was there.
@@ -157,10 +154,7 @@ mod tests {
     #[actix::test]
     async fn backups_are_made_in_time_where_the_settings_say() {
         let place = tempfile::tempdir().unwrap();
-        let flags = Flags {
-            home: Some(place.path().to_owned()),
-            ..Flags::default()
-        };
+        let flags = Flags { home: Some(place.path().to_owned()), ..Flags::default() };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
         let layout = layout(&home, &config::Backup::default());
@@ -179,10 +173,7 @@ mod tests {
 
         backups.set(&every(None, &two));
         tokio::time::sleep(3 * DAY).await;
-        assert_eq!(
-            storage::backup::list(&two).unwrap(),
-            Vec::<std::path::PathBuf>::new()
-        );
+        assert_eq!(storage::backup::list(&two).unwrap(), Vec::<std::path::PathBuf>::new());
 
         backups.set(&every(Some(DAY), &two));
         next(&two).await;

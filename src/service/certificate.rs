@@ -26,9 +26,7 @@ pub(super) struct Certificate {
 
 impl fmt::Debug for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificate")
-            .field("files", &self.files)
-            .finish_non_exhaustive()
+        f.debug_struct("Certificate").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
@@ -47,11 +45,7 @@ impl Certificate {
         let provider = Arc::new(ring::default_provider());
         let now = read(files, &provider)
             .map_err(|Unfit { path, reason }| ServiceError::Certificate { path, reason })?;
-        Ok(Arc::new(Self {
-            files: files.clone(),
-            provider,
-            now: RwLock::new(Arc::new(now)),
-        }))
+        Ok(Arc::new(Self { files: files.clone(), provider, now: RwLock::new(Arc::new(now)) }))
     }
 
     /// Reads the files again: connections from now on get what they say. If that cannot be used, those
@@ -80,10 +74,7 @@ impl ResolvesServerCert for Certificate {
 }
 
 fn read(files: &Tls, provider: &CryptoProvider) -> Result<CertifiedKey, Unfit> {
-    let unfit = |path: &Path, reason: String| Unfit {
-        path: path.to_owned(),
-        reason,
-    };
+    let unfit = |path: &Path, reason: String| Unfit { path: path.to_owned(), reason };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert)
         .and_then(Iterator::collect)
         .map_err(|error| unfit(&files.cert, error.to_string()))?;

@@ -52,14 +52,8 @@ impl Cures {
         live: Live,
         queue: Addr<Queue>,
     ) -> Self {
-        let watch = Watch {
-            briefing,
-            live,
-            queue,
-            unprepared: Vec::new(),
-            login: false,
-            providers: None,
-        };
+        let watch =
+            Watch { briefing, live, queue, unprepared: Vec::new(), login: false, providers: None };
         Self(actix::spawn(watch.run(told)))
     }
 }
@@ -96,11 +90,7 @@ impl Watch {
         match hindrance {
             Hindrance::Login => self.login = true,
             Hindrance::Brief(assignment, until) => {
-                match self
-                    .unprepared
-                    .iter_mut()
-                    .find(|(known, _)| is_same(known, &assignment))
-                {
+                match self.unprepared.iter_mut().find(|(known, _)| is_same(known, &assignment)) {
                     Some((_, last)) => *last = until.max(*last),
                     None => self.unprepared.push((*assignment, until)),
                 }
@@ -119,8 +109,7 @@ impl Watch {
             }
         }
         for team in cured {
-            self.unprepared
-                .retain(|(assignment, _)| assignment.lane.team != team);
+            self.unprepared.retain(|(assignment, _)| assignment.lane.team != team);
             tracing::info!(%team, "settings were put right; what waited for them goes on");
             self.unpark(WaitReason::Config, Some(team));
         }

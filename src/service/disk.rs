@@ -53,13 +53,11 @@ impl DiskWatch {
             }
         };
         measure();
-        std::thread::Builder::new()
-            .name("disk".to_owned())
-            .spawn(move || {
-                while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
-                    measure();
-                }
-            })?;
+        std::thread::Builder::new().name("disk".to_owned()).spawn(move || {
+            while ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                measure();
+            }
+        })?;
         Ok(Self { floor, _ends: ends })
     }
 

@@ -53,8 +53,5 @@ impl ServiceError {
 }
 
 pub(super) fn machine(what: &'static str, reason: impl ToString) -> ServiceError {
-    ServiceError::Machine {
-        what,
-        reason: reason.to_string(),
-    }
+    ServiceError::Machine { what, reason: reason.to_string() }
 }

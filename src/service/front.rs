@@ -56,9 +56,8 @@ impl Front {
             let auth = auth.clone();
             move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
         });
-        let login_code = auth
-            .operator_link()
-            .map_err(|error| machine("a login code cannot be made", error))?;
+        let login_code =
+            auth.operator_link().map_err(|error| machine("a login code cannot be made", error))?;
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
@@ -113,10 +112,6 @@ impl Front {
             connections: AtomicU64::new(0),
             secrets: Arc::new(Scrubbers::new(ground.vault.clone(), [])),
         };
-        Ok(Self {
-            state,
-            door,
-            login_code: login_code.expose().to_owned(),
-        })
+        Ok(Self { state, door, login_code: login_code.expose().to_owned() })
     }
 }

@@ -192,9 +192,7 @@ async fn open_store(
         let boot = boot::next(&storage).map_err(unreadable)?;
         Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
     });
-    opened
-        .await
-        .map_err(|error| machine("the store cannot be opened", error))?
+    opened.await.map_err(|error| machine("the store cannot be opened", error))?
 }
 
 /// Keeps keys out of the log, and tells whether only the demo answers.
@@ -228,10 +226,7 @@ mod tests {
     #[test]
     fn a_kernel_that_cannot_keep_paths_beneath_a_folder_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let flags = Flags {
-            home: Some(folder.path().to_owned()),
-            ..Flags::default()
-        };
+        let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
 

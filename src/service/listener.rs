@@ -55,8 +55,7 @@ impl Listener {
         let refused = |error| machine("the listener cannot be taken over", error);
         let door = web::Data::new(door);
         let routes = http::configure(state, move |app| {
-            app.app_data(door.clone())
-                .route("/ws", web::get().to(connect));
+            app.app_data(door.clone()).route("/ws", web::get().to(connect));
         });
         let connections = Connections::default();
         let http = HttpServer::new(move || App::new().configure(routes.clone()))
@@ -223,9 +222,7 @@ mod tests {
         actix::spawn(server);
         let client = || {
             let mut client = std::net::TcpStream::connect(address).unwrap();
-            client
-                .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                .unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
             client
         };
         let mut next = async || {

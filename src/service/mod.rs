@@ -128,10 +128,7 @@ impl Service {
         let (ground, recovered) = Ground::lay(&options).await?;
         let workshop = Workshop::open(&ground, options, &recovered)?;
         let config = &ground.config;
-        let limits = Limits {
-            running: config.runtime.max_running_turns,
-            ..Limits::default()
-        };
+        let limits = Limits { running: config.runtime.max_running_turns, ..Limits::default() };
         let open_tasks = recovered.tasks.len();
         let (on_hindrance, hindrances) = cures::hear();
         let spine = Spine::start(
@@ -242,10 +239,7 @@ impl Service {
     /// Serves until the first signal, then stops; a second one ends the process at once, which is as
     /// safe as a crash.
     pub async fn until_told_to_stop(self) {
-        let signals = (
-            signal(SignalKind::terminate()),
-            signal(SignalKind::interrupt()),
-        );
+        let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
         let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
             tracing::error!("signals cannot be heard; stopping");
             return self.stop().await;
@@ -257,10 +251,7 @@ impl Service {
             }
         };
         let signal = told().await;
-        tracing::info!(
-            signal,
-            "stopping: running turns go on to their next commit point"
-        );
+        tracing::info!(signal, "stopping: running turns go on to their next commit point");
         tokio::select! {
             () = self.stop() => {}
             signal = told() => {
@@ -315,11 +306,7 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
     if let Some(origin) = &server.public_url {
         return origin.text();
     }
-    let scheme = if server.tls.is_some() {
-        "https"
-    } else {
-        "http"
-    };
+    let scheme = if server.tls.is_some() { "https" } else { "http" };
     format!("{scheme}://{address}")
 }
 
@@ -341,15 +328,10 @@ fn forget_replaced(layout: storage::Home) {
 fn regular_backups(ground: &Ground, workshop: &Workshop, spine: &Spine) -> RegularBackups {
     let (told, names) = (spine.store.clone(), workshop.ids.clone());
     let settings = ground.config.backup.clone();
-    RegularBackups::start(
-        ground.storage.clone(),
-        ground.home.clone(),
-        settings,
-        move |why| {
-            let text = format!("The regular backup failed and is tried again: {why}");
-            notify(&told, &names, NoticeKind::Report, text, Writes::new());
-        },
-    )
+    RegularBackups::start(ground.storage.clone(), ground.home.clone(), settings, move |why| {
+        let text = format!("The regular backup failed and is tried again: {why}");
+        notify(&told, &names, NoticeKind::Report, text, Writes::new());
+    })
 }
 
 /// Closes the door to new work before the disk is full, and tells the operator.

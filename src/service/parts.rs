@@ -79,25 +79,17 @@ fn store(bytes: u64, durability: Durability) -> String {
         Durability::Power => "a power cut",
         Durability::Process => "a killed process, not a power cut",
     };
-    format!(
-        "{}; what is accepted survives {against}",
-        units::about(bytes)
-    )
+    format!("{}; what is accepted survives {against}", units::about(bytes))
 }
 
 fn sandbox(sandbox: &Sandbox) -> Result<String, String> {
     match sandbox.missing() {
-        Some((layer, seen)) => Err(format!(
-            "`bash` is refused: {layer} is missing ({seen}); {}",
-            layer.cure()
-        )),
+        Some((layer, seen)) => {
+            Err(format!("`bash` is refused: {layer} is missing ({seen}); {}", layer.cure()))
+        }
         None => {
             let layers = sandbox.layers();
-            let namespaces = if layers.namespaces {
-                ", namespaces"
-            } else {
-                ""
-            };
+            let namespaces = if layers.namespaces { ", namespaces" } else { "" };
             Ok(format!("Landlock {}, seccomp{namespaces}", layers.landlock))
         }
     }
@@ -113,9 +105,7 @@ fn vault(vault: &Vault) -> Result<String, String> {
 
 fn channels(channels: &Channels, fault: Option<&Problems>) -> Result<String, String> {
     match fault {
-        Some(fault) => Err(format!(
-            "only the operator's command line is let in: {fault}"
-        )),
+        Some(fault) => Err(format!("only the operator's command line is let in: {fault}")),
         None if channels.ws == WebSocket::Off => Ok("WebSocket off".to_owned()),
         None => Ok("WebSocket on".to_owned()),
     }

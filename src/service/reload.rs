@@ -105,18 +105,12 @@ impl Channels {
     /// What is wrong with their file, and with any of the files.
     fn set_faults(&self, own: Option<String>, any: Option<String>) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = own;
-        let mut settings = self
-            .settings_fault
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut settings = self.settings_fault.lock().unwrap_or_else(PoisonError::into_inner);
         *settings = any;
     }
 
     fn set(&self, settings: &channels::Channels) {
-        *self
-            .websocket
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = settings.ws;
+        *self.websocket.lock().unwrap_or_else(PoisonError::into_inner) = settings.ws;
         let idle_after = millis(settings.topics.idle_after);
         self.idle_after.store(idle_after, Ordering::Relaxed);
     }
@@ -192,11 +186,7 @@ impl Reload {
         let address = Arc::new(OnceLock::new());
         let tls = running.config.server.tls.as_ref();
         let mut watch = Watch {
-            ear: Ear::at(
-                files(&running.home, tls)
-                    .iter()
-                    .filter_map(|file| file.parent()),
-            ),
+            ear: Ear::at(files(&running.home, tls).iter().filter_map(|file| file.parent())),
             secrets,
             dials: running.dials,
             address: address.clone(),
@@ -251,11 +241,7 @@ impl Reload {
 type Stamps = Vec<Option<Stamp>>;
 
 fn files(home: &Home, tls: Option<&Tls>) -> Vec<PathBuf> {
-    let mut files = vec![
-        home.config_file(),
-        home.providers_file(),
-        home.channels_file(),
-    ];
+    let mut files = vec![home.config_file(), home.providers_file(), home.channels_file()];
     if let Some(Tls { cert, key }) = tls {
         files.extend([cert.clone(), key.clone()]);
     }
@@ -383,9 +369,7 @@ impl Watch {
                 self.channels.set_faults(None, disabled);
                 self.apply(&set.config);
                 let told = json!({ "file": FILES.join(", ") });
-                self.spine
-                    .live
-                    .publish(Event::new(Kind::ConfigReloaded, told));
+                self.spine.live.publish(Event::new(Kind::ConfigReloaded, told));
                 tracing::info!("the settings were read again and count from now on");
                 Ok(())
             }
@@ -412,9 +396,7 @@ impl Watch {
             self.spine.scheduler.do_send(SetZone { timezone });
         }
         self.spine.approvals.do_send(SetTtl(config.approvals.ttl));
-        self.spine.queue.do_send(Allow {
-            running: config.runtime.max_running_turns,
-        });
+        self.spine.queue.do_send(Allow { running: config.runtime.max_running_turns });
         self.dials.log.set(config.log.level.as_str());
         self.dials.gate.rename(&config.server);
         self.dials.sandbox.set_memory(config.sandbox.memory);
@@ -443,10 +425,8 @@ impl Watch {
             return;
         }
         self.public_url.clone_from(&config.server.public_url);
-        let server = config::Server {
-            public_url: self.public_url.clone(),
-            ..self.started.server.clone()
-        };
+        let server =
+            config::Server { public_url: self.public_url.clone(), ..self.started.server.clone() };
         let (file, url) = (address_file(&self.home), public_url(&server, address));
         tokio::task::spawn_blocking(move || {
             if let Err(error) = write_address(&file, &url) {

@@ -79,9 +79,7 @@ impl Starting {
         let phase = Phase::default();
         let told = web::Data::new(phase.clone());
         let http = HttpServer::new(move || {
-            App::new()
-                .app_data(told.clone())
-                .default_service(web::to(answer))
+            App::new().app_data(told.clone()).default_service(web::to(answer))
         })
         .workers(1)
         // Whoever comes again meets the service.
@@ -97,12 +95,7 @@ impl Starting {
         let server = http.map_err(failed)?.run();
         let handle = server.handle();
         actix::spawn(server);
-        Ok(Self {
-            address,
-            phase,
-            listener,
-            server: handle,
-        })
+        Ok(Self { address, phase, listener, server: handle })
     }
 
     /// The socket, for the service.
@@ -122,9 +115,7 @@ async fn answer(request: HttpRequest, phase: web::Data<Phase>) -> HttpResponse {
     let mut unavailable = HttpResponse::ServiceUnavailable();
     unavailable.insert_header((header::RETRY_AFTER, RETRY_AFTER_S));
     match request.path() {
-        "/healthz" => HttpResponse::Ok()
-            .content_type("text/plain; charset=utf-8")
-            .body("starting"),
+        "/healthz" => HttpResponse::Ok().content_type("text/plain; charset=utf-8").body("starting"),
         "/readyz" => unavailable.json(json!({ "ready": false, "starting": doing })),
         _ => unavailable.json(json!({ "error": {
             "code": "starting",

@@ -118,10 +118,7 @@ async fn sweep(vault: Vault) {
 /// What is in memory stays there when the process dies.
 fn no_core_dumps() {
     use rustix::process::{Resource, Rlimit, setrlimit};
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
         tracing::warn!(%error, "a crash may leave an image of the memory on the disk");
     }

@@ -190,8 +190,7 @@ impl Workshop {
         self.memory.connect(spine.store.clone());
         self.changes.connect(spine.store.clone());
         self.last_caps.connect(spine.store.clone());
-        self.taint
-            .connect(spine.store.clone(), Arc::new(WallClock), self.ids.clone());
+        self.taint.connect(spine.store.clone(), Arc::new(WallClock), self.ids.clone());
         self.rules.connect(spine.store.clone(), self.ids.clone());
         vault::attach(vault, &spine.store, &self.ids);
         // What a crash cut off.
@@ -228,9 +227,7 @@ impl Workshop {
         self.office.open(office::Parts {
             org: spine.org.clone(),
             view: self.view.clone(),
-            work: Arc::new(Actors {
-                queue: spine.queue.clone(),
-            }),
+            work: Arc::new(Actors { queue: spine.queue.clone() }),
             store: spine.store.clone(),
             channel: spine.channel.clone(),
             clock: Arc::new(WallClock),

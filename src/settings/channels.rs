@@ -30,11 +30,7 @@ pub struct Channels {
 impl Channels {
     /// What holds while the file is wrong: only the operator's command line gets in.
     pub fn closed() -> Self {
-        Self {
-            ws: WebSocket::Off,
-            trust: Policy::Unusable,
-            ..Self::default()
-        }
+        Self { ws: WebSocket::Off, trust: Policy::Unusable, ..Self::default() }
     }
 }
 
@@ -77,12 +73,7 @@ pub struct Rates {
 
 impl Default for Rates {
     fn default() -> Self {
-        Self {
-            ws: Rate {
-                per_minute: 3000,
-                burst: 1000,
-            },
-        }
+        Self { ws: Rate { per_minute: 3000, burst: 1000 } }
     }
 }
 
@@ -120,10 +111,8 @@ pub enum TopicModel {
     Never,
 }
 
-const TOPIC_MODELS: [(&str, TopicModel); 2] = [
-    ("ambiguous", TopicModel::Ambiguous),
-    ("never", TopicModel::Never),
-];
+const TOPIC_MODELS: [(&str, TopicModel); 2] =
+    [("ambiguous", TopicModel::Ambiguous), ("never", TopicModel::Never)];
 
 impl Shown for TopicModel {
     fn shown(&self) -> Json {
@@ -189,20 +178,14 @@ pub(crate) fn read(text: &str, document: Document) -> Result<Read, Problems> {
     if !distrust.0.is_empty() {
         channels.trust = Policy::Unusable;
     }
-    Ok(Read {
-        channels,
-        distrust,
-        warnings,
-    })
+    Ok(Read { channels, distrust, warnings })
 }
 
 fn read_root(root: &mut Section<'_>, document: &Document) -> Channels {
     Channels {
-        ws: root.section("ws", |ws| {
-            match ws.setting("enabled", false, |field| field.boolean()) {
-                true => WebSocket::On,
-                false => WebSocket::Off,
-            }
+        ws: root.section("ws", |ws| match ws.setting("enabled", false, |field| field.boolean()) {
+            true => WebSocket::On,
+            false => WebSocket::Off,
         }),
         limits: root.section("limits", |limits| Limits {
             rate: limits.section("rate", |rate| Rates {
@@ -212,9 +195,8 @@ fn read_root(root: &mut Section<'_>, document: &Document) -> Channels {
         topics: root.section("topics", |topics| {
             let default = Topics::default();
             let mut found = Topics {
-                max_active: topics.setting("max_active", default.max_active, |field| {
-                    field.integer(1..=1_000)
-                }),
+                max_active: topics
+                    .setting("max_active", default.max_active, |field| field.integer(1..=1_000)),
                 idle_after: topics.setting("idle_after", default.idle_after, |field| {
                     field.duration(SHORTEST..=LONGEST_IDLE)
                 }),
@@ -235,9 +217,8 @@ fn read_root(root: &mut Section<'_>, document: &Document) -> Channels {
 
 fn read_rate(section: &mut Section<'_>, default: Rate) -> Rate {
     Rate {
-        per_minute: section.setting("per_minute", default.per_minute, |field| {
-            field.integer(0..=1_000_000)
-        }),
+        per_minute: section
+            .setting("per_minute", default.per_minute, |field| field.integer(0..=1_000_000)),
         burst: section.setting("burst", default.burst, |field| field.integer(1..=1_000_000)),
     }
 }

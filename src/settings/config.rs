@@ -76,9 +76,7 @@ pub struct Approvals {
 
 impl Default for Approvals {
     fn default() -> Self {
-        Self {
-            ttl: Duration::from_secs(24 * 60 * 60),
-        }
+        Self { ttl: Duration::from_secs(24 * 60 * 60) }
     }
 }
 
@@ -200,10 +198,8 @@ pub enum Durability {
     Process,
 }
 
-const DURABILITIES: [(&str, Durability); 2] = [
-    ("power", Durability::Power),
-    ("process", Durability::Process),
-];
+const DURABILITIES: [(&str, Durability); 2] =
+    [("power", Durability::Power), ("process", Durability::Process)];
 
 impl Shown for Durability {
     fn shown(&self) -> Json {
@@ -220,9 +216,7 @@ pub struct Runtime {
 
 impl Default for Runtime {
     fn default() -> Self {
-        Self {
-            max_running_turns: 256,
-        }
+        Self { max_running_turns: 256 }
     }
 }
 
@@ -254,25 +248,13 @@ impl Shown for Sdk {
 }
 
 /// The tools of a team that was given no others.
-const SPAWNED: [&str; 8] = [
-    "@files",
-    "@shell",
-    "@org",
-    "@triggers",
-    "@memory",
-    "@vault",
-    "@skills",
-    "@subagents",
-];
+const SPAWNED: [&str; 8] =
+    ["@files", "@shell", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
 
 impl Default for Defaults {
     fn default() -> Self {
         let tools = SPAWNED.map(ToOwned::to_owned).to_vec();
-        Self {
-            sdk: Sdk::Native,
-            allowed_tools: tools.clone(),
-            grantable_tools: tools,
-        }
+        Self { sdk: Sdk::Native, allowed_tools: tools.clone(), grantable_tools: tools }
     }
 }
 
@@ -318,10 +300,7 @@ pub struct Disk {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self {
-            workspace: 2 << 30,
-            free_space: 256 << 20,
-        }
+        Self { workspace: 2 << 30, free_space: 256 << 20 }
     }
 }
 
@@ -340,10 +319,7 @@ pub struct Backup {
 
 impl Default for Backup {
     fn default() -> Self {
-        Self {
-            every: Some(Duration::from_secs(24 * 60 * 60)),
-            dir: None,
-        }
+        Self { every: Some(Duration::from_secs(24 * 60 * 60)), dir: None }
     }
 }
 
@@ -375,28 +351,20 @@ pub(super) fn defaults(text: &str, folder: &Path) -> Vec<(String, Json)> {
 }
 
 /// Sections that other versions have.
-const MISSING: [&str; 5] = [
-    "sessions",
-    "browser",
-    "skill_repository",
-    "engines",
-    "plugins",
-];
+const MISSING: [&str; 5] = ["sessions", "browser", "skill_repository", "engines", "plugins"];
 const NOT_HERE: &str = "this version does not have what it sets; leave it out";
 
 fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
     let (limits, disk) = root.section("limits", |limits| {
         let (count, space) = (Limits::default(), Disk::default());
         let count = Limits {
-            children: limits.setting("max_children", count.children, |field| {
-                field.integer(1..=100)
-            }),
+            children: limits
+                .setting("max_children", count.children, |field| field.integer(1..=100)),
             teams: limits.setting("max_teams", count.teams, |field| field.integer(1..=10_000)),
         };
         let mut size = |name, default, least: u64| {
-            let sized = limits.setting(name, Size(default), |field| {
-                field.size(least..=1024 << 30).map(Size)
-            });
+            let sized = limits
+                .setting(name, Size(default), |field| field.size(least..=1024 << 30).map(Size));
             sized.0
         };
         let space = Disk {
@@ -412,10 +380,7 @@ fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
         }),
         server: root.section("server", |server| read_server(server, folder)),
         store: root.section("store", |store| {
-            store.retired(
-                "jetstream",
-                "this version keeps its data in sled; leave it out",
-            );
+            store.retired("jetstream", "this version keeps its data in sled; leave it out");
             store.maybe("backend", |field| {
                 field.parse(|text| match text {
                     "sled" => Ok(()),
@@ -479,10 +444,7 @@ fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
                     _ => field.duration(APART).map(Some),
                 }
             });
-            Backup {
-                every,
-                dir: path(backup, "dir", folder),
-            }
+            Backup { every, dir: path(backup, "dir", folder) }
         }),
     }
 }
@@ -495,10 +457,7 @@ impl Config {
             ("server.bind", one.bind != two.bind),
             ("server.port", one.port != two.port),
             ("server.tls", one.tls != two.tls),
-            (
-                "server.trusted_proxies",
-                one.trusted_proxies != two.trusted_proxies,
-            ),
+            ("server.trusted_proxies", one.trusted_proxies != two.trusted_proxies),
             ("store.durability", self.store != other.store),
         ];
         let differ = fields.into_iter().filter(|(_, differs)| *differs);
@@ -541,12 +500,10 @@ fn read_server(server: &mut Section<'_>, folder: &Path) -> Server {
         port: server.setting("port", default.port, |field| field.integer(0..=65_535)),
         public_url: server.maybe("public_url", |field| field.parse(str::parse)),
         tls: server.section("tls", |tls| read_tls(tls, folder)),
-        trusted_proxies: server.get("trusted_proxies", Vec::new(), |field| {
-            field.list(|item| item.parse(str::parse))
-        }),
-        allowed_origins: server.get("allowed_origins", Vec::new(), |field| {
-            field.list(|item| item.parse(str::parse))
-        }),
+        trusted_proxies: server
+            .get("trusted_proxies", Vec::new(), |field| field.list(|item| item.parse(str::parse))),
+        allowed_origins: server
+            .get("allowed_origins", Vec::new(), |field| field.list(|item| item.parse(str::parse))),
     }
 }
 
@@ -555,10 +512,7 @@ fn read_tls(tls: &mut Section<'_>, folder: &Path) -> Option<Tls> {
         tls.reject("`cert` and `key` belong together; give both or none");
     }
     let (cert, key) = (path(tls, "cert", folder), path(tls, "key", folder));
-    Some(Tls {
-        cert: cert?,
-        key: key?,
-    })
+    Some(Tls { cert: cert?, key: key? })
 }
 
 fn path(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Option<PathBuf> {

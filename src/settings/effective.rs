@@ -56,22 +56,15 @@ pub fn fields(home: &Home, environment: &Environment) -> Vec<Field> {
         let read = yaml::read_file(path, &path.display().to_string());
         read.ok().flatten()
     };
-    let [config, providers, channels] = [
-        text(&home.config_file()),
-        text(&home.providers_file()),
-        text(&home.channels_file()),
-    ];
+    let [config, providers, channels] =
+        [text(&home.config_file()), text(&home.providers_file()), text(&home.channels_file())];
     let mut of_config = config::defaults(config.as_deref().unwrap_or_default(), home.data());
     let zone = Zone::of_machine(environment).0;
     of_config.push(("timezone".to_owned(), json!(zone.name())));
     let files = [
         ("config", config, of_config),
         ("providers", providers, Vec::new()),
-        (
-            "channels",
-            channels.clone(),
-            channels::defaults(channels.as_deref()),
-        ),
+        ("channels", channels.clone(), channels::defaults(channels.as_deref())),
     ];
     let each = files.into_iter();
     let found = each.map(|(file, text, defaults)| overlaid(file, defaults, text.as_deref()));
@@ -89,17 +82,10 @@ fn overlaid(file: &'static str, defaults: Vec<(String, Json)>, text: Option<&str
     };
     let mut fields: Vec<Field> = defaults
         .into_iter()
-        .map(|(path, value)| Field {
-            file,
-            path,
-            value,
-            source: Source::Default,
-            line: None,
-        })
+        .map(|(path, value)| Field { file, path, value, source: Source::Default, line: None })
         .collect();
     fields.retain(|field| {
-        !own.iter()
-            .any(|own| is_below(&own.path, &field.path) || is_below(&field.path, &own.path))
+        !own.iter().any(|own| is_below(&own.path, &field.path) || is_below(&field.path, &own.path))
     });
     fields.extend(own);
     fields.sort_by(|one, other| one.path.cmp(&other.path));
@@ -160,11 +146,8 @@ mod tests {
     use crate::settings::tests::place;
 
     fn found(text: &str) -> Vec<(String, Json, Source)> {
-        let defaults = [
-            ("server.port", json!(8080)),
-            ("server.bind", json!("here")),
-            ("list", json!([])),
-        ];
+        let defaults =
+            [("server.port", json!(8080)), ("server.bind", json!("here")), ("list", json!([]))];
         let defaults = defaults.map(|(path, value)| (path.to_owned(), value));
         let fields = overlaid("config", defaults.to_vec(), Some(text));
         let row = |field: Field| (field.path, field.value, field.source);
@@ -202,9 +185,7 @@ mod tests {
         let value = |path: &str| {
             let fields = fields(&place.home, &Environment::fixed([("TZ", "Asia/Tokyo")]));
             let mut found = fields.into_iter().filter(|field| field.path == path);
-            let field = found
-                .next()
-                .unwrap_or_else(|| panic!("{path} is not shown"));
+            let field = found.next().unwrap_or_else(|| panic!("{path} is not shown"));
             assert_eq!(field.source, Source::Default);
             field.value
         };
@@ -214,10 +195,7 @@ mod tests {
         assert_eq!(value("ws.enabled"), json!(false));
         assert_eq!(value("topics.model"), json!("ambiguous"));
         assert_eq!(value("limits.rate.ws.burst"), json!(1000));
-        place.write(
-            &place.home.config_file(),
-            "defaults: {allowed_tools: ['@files']}\n",
-        );
+        place.write(&place.home.config_file(), "defaults: {allowed_tools: ['@files']}\n");
         assert_eq!(value("defaults.grantable_tools"), json!(["@files"]));
         assert_eq!(value("backup.every"), json!("1d"));
         assert_eq!(value("sandbox.memory"), json!("1GiB"));

@@ -21,11 +21,7 @@ pub(crate) struct Field<'a> {
 impl<'a> Field<'a> {
     /// The value at the end of this way.
     pub(super) fn new(document: &'a Document, path: String, node: &'a Node) -> Self {
-        Self {
-            document,
-            path,
-            node,
-        }
+        Self { document, path, node }
     }
 
     /// Reports the value as wrong.
@@ -92,8 +88,7 @@ impl<'a> Field<'a> {
 
     /// Text that must not be shown, and whether it stands in the file itself.
     pub(crate) fn secret(&self) -> Option<(Secret, bool)> {
-        self.expand()
-            .map(|(text, literal)| (Secret::new(text), literal))
+        self.expand().map(|(text, literal)| (Secret::new(text), literal))
     }
 
     fn expand(&self) -> Option<(String, bool)> {
@@ -117,8 +112,7 @@ impl<'a> Field<'a> {
             }
             Err(ReferenceError::Malformed(reason)) => self.reject(reason),
             Err(ReferenceError::Unresolved(reason)) => {
-                self.document
-                    .report_unresolved(self.node.at, &self.path, reason);
+                self.document.report_unresolved(self.node.at, &self.path, reason);
                 None
             }
         }
@@ -165,11 +159,7 @@ impl<'a> Field<'a> {
     pub(crate) fn integer<T: TryFrom<u64>>(&self, range: RangeInclusive<u64>) -> Option<T> {
         let (low, high) = (range.start(), range.end());
         let expected = format!("a whole number from {low} to {high}");
-        let Value::Scalar {
-            text,
-            quoted: false,
-        } = &self.node.value
-        else {
+        let Value::Scalar { text, quoted: false } = &self.node.value else {
             return self.expected(&expected);
         };
         match text.parse::<i128>() {
@@ -185,10 +175,7 @@ impl<'a> Field<'a> {
     /// A number that is not negative.
     pub(crate) fn amount(&self) -> Option<f64> {
         match &self.node.value {
-            Value::Scalar {
-                text,
-                quoted: false,
-            } => text.parse().ok(),
+            Value::Scalar { text, quoted: false } => text.parse().ok(),
             _ => None,
         }
         .filter(|number: &f64| number.is_finite() && *number >= 0.0)
@@ -198,10 +185,7 @@ impl<'a> Field<'a> {
     /// `true` or `false`.
     pub(crate) fn boolean(&self) -> Option<bool> {
         match &self.node.value {
-            Value::Scalar {
-                text,
-                quoted: false,
-            } => match &**text {
+            Value::Scalar { text, quoted: false } => match &**text {
                 "true" | "True" | "TRUE" => Some(true),
                 "false" | "False" | "FALSE" => Some(false),
                 _ => None,
@@ -220,10 +204,7 @@ impl<'a> Field<'a> {
 
     /// A size in bytes, in a range.
     pub(crate) fn size(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let (low, high) = (
-            units::show_size(*range.start()),
-            units::show_size(*range.end()),
-        );
+        let (low, high) = (units::show_size(*range.start()), units::show_size(*range.end()));
         self.measure("a size such as 64MiB", units::size, range, low, high)
     }
 

@@ -27,22 +27,12 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// Of what is known of a file.
     pub(crate) fn of(found: &Metadata) -> Self {
-        Self::new(
-            (found.mtime(), found.mtime_nsec()),
-            found.size(),
-            found.ino(),
-            found.nlink(),
-        )
+        Self::new((found.mtime(), found.mtime_nsec()), found.size(), found.ino(), found.nlink())
     }
 
     /// Of a file's time in seconds and nanoseconds, its size, its inode and how many names it has.
     pub(crate) fn new(modified: (i64, i64), size: u64, inode: u64, links: u64) -> Self {
-        Self {
-            modified,
-            size,
-            inode,
-            links,
-        }
+        Self { modified, size, inode, links }
     }
 
     /// The file at this path; none if it cannot be seen.
@@ -52,9 +42,7 @@ impl Stamp {
 
     /// Any later change shows.
     pub(crate) fn is_settled(self) -> bool {
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let modified = Duration::from_secs(u64::try_from(self.modified.0).unwrap_or_default());
         modified + SETTLES_AFTER < now
     }
@@ -70,9 +58,7 @@ struct Kept<T> {
 
 impl<T> Kept<T> {
     fn is_current(&self) -> bool {
-        self.stamps
-            .iter()
-            .all(|(path, stamp)| Stamp::at(path) == *stamp)
+        self.stamps.iter().all(|(path, stamp)| Stamp::at(path) == *stamp)
     }
 }
 
@@ -113,16 +99,9 @@ impl<T: Clone> FileCache<T> {
             let stamp = Stamp::at(&other);
             (other, stamp)
         }));
-        if stamps
-            .iter()
-            .all(|(_, stamp)| stamp.is_none_or(Stamp::is_settled))
-        {
+        if stamps.iter().all(|(_, stamp)| stamp.is_none_or(Stamp::is_settled)) {
             let value = value.clone();
-            let kept = Arc::new(Kept {
-                value,
-                version,
-                stamps,
-            });
+            let kept = Arc::new(Kept { value, version, stamps });
             self.0.insert(path.to_owned(), kept);
         } else {
             self.0.remove(path);

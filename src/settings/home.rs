@@ -152,26 +152,18 @@ impl Home {
     fn check_nesting(&self) -> Result<(), StartError> {
         let (data, run) = (resolve(&self.data), resolve(&self.run));
         if data.starts_with(&run) || run.starts_with(&data) {
-            return Err(StartError::Nested {
-                data: self.data.clone(),
-                run: self.run.clone(),
-            });
+            return Err(StartError::Nested { data: self.data.clone(), run: self.run.clone() });
         }
         Ok(())
     }
 
     fn check_secrets(&self) -> Result<(), StartError> {
         let folder = self.secrets();
-        let unusable = |source| StartError::Unusable {
-            path: folder.clone(),
-            source,
-        };
+        let unusable = |source| StartError::Unusable { path: folder.clone(), source };
         for entry in fs::read_dir(&folder).map_err(unusable)? {
             let path = entry.map_err(unusable)?.path();
-            let found = fs::metadata(&path).map_err(|source| StartError::Unusable {
-                path: path.clone(),
-                source,
-            })?;
+            let found = fs::metadata(&path)
+                .map_err(|source| StartError::Unusable { path: path.clone(), source })?;
             if found.permissions().mode() & 0o077 != 0 {
                 let wanted = if found.is_dir() { "700" } else { "600" };
                 return Err(StartError::OpenSecret { path, wanted });
@@ -183,10 +175,7 @@ impl Home {
     /// Takes the run dir for this process.
     pub fn lock(&self) -> Result<Lock, StartError> {
         let path = self.run.join("lock");
-        let unusable = |source: io::Error| StartError::Unusable {
-            path: path.clone(),
-            source,
-        };
+        let unusable = |source: io::Error| StartError::Unusable { path: path.clone(), source };
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -245,10 +234,7 @@ pub(crate) fn create_private(path: &Path) -> Result<(), StartError> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(|source| StartError::Unusable {
-            path: path.to_owned(),
-            source,
-        })
+        .map_err(|source| StartError::Unusable { path: path.to_owned(), source })
 }
 
 /// The real path, as far as it exists.

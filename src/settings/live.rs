@@ -87,20 +87,12 @@ impl Live {
 
     /// From now on a service runs with these, and goes on with them while something is wrong. Blocks.
     pub fn hold(&self, config: Arc<Config>, topic_profile: Option<String>) {
-        self.set_held(Held {
-            config,
-            providers: self.providers_file(),
-            topic_profile,
-        });
+        self.set_held(Held { config, providers: self.providers_file(), topic_profile });
     }
 
     /// The whole set, if nothing is wrong with it; then it counts. Blocks.
     pub fn set_now(&self) -> Result<Set, Problems> {
-        let files = (
-            self.config_file(),
-            self.providers_file(),
-            self.channels_file(),
-        );
+        let files = (self.config_file(), self.providers_file(), self.channels_file());
         let (config, providers, channels) = match files {
             (Ok(config), Ok(providers), Ok(channels)) => (config, providers, channels),
             (config, providers, channels) => {
@@ -109,21 +101,14 @@ impl Live {
                 return Err(Problems(found.flat_map(|found| found.0.clone()).collect()));
             }
         };
-        if self
-            .held()
-            .is_some_and(|held| !held.is_of(&config, &providers, &channels))
-        {
+        if self.held().is_some_and(|held| !held.is_of(&config, &providers, &channels)) {
             self.set_held(Held {
                 config: config.clone(),
                 providers: Ok(providers.clone()),
                 topic_profile: channels.topics.profile.clone(),
             });
         }
-        Ok(Set {
-            config,
-            providers,
-            channels,
-        })
+        Ok(Set { config, providers, channels })
     }
 
     /// What a service that runs goes by; none if none does. Does not look at files.
@@ -195,10 +180,7 @@ impl Live {
 
     fn channels_file(&self) -> Read<Channels> {
         let inner = &self.0;
-        let (path, version) = (
-            inner.home.channels_file(),
-            inner.environment.vault_version(),
-        );
+        let (path, version) = (inner.home.channels_file(), inner.environment.vault_version());
         inner.channels.get_with(&path, version, || {
             let found = reread_channels(&inner.home, &inner.environment);
             (found.map(Arc::new).map_err(Arc::new), Vec::new())
@@ -216,10 +198,7 @@ impl Live {
 
     fn providers_file(&self) -> Read<Providers> {
         let inner = &self.0;
-        let (path, version) = (
-            inner.home.providers_file(),
-            inner.environment.vault_version(),
-        );
+        let (path, version) = (inner.home.providers_file(), inner.environment.vault_version());
         inner.providers.get_with(&path, version, || {
             let (found, files) = read_providers(&inner.home, &inner.environment);
             (found.map(Arc::new).map_err(Arc::new), files)
@@ -264,7 +243,5 @@ async fn off_thread<T: Send + Sync + 'static>(
     read: impl FnOnce() -> Read<T> + Send + 'static,
 ) -> Read<T> {
     let stopped = || Arc::new(Problems(vec![whole(path, "reading it was cut off")]));
-    spawn_blocking(read)
-        .await
-        .unwrap_or_else(|_| Err(stopped()))
+    spawn_blocking(read).await.unwrap_or_else(|_| Err(stopped()))
 }

@@ -48,12 +48,7 @@ pub fn load(home: &Home, environment: &Environment) -> Result<Settings, StartErr
     let (config, mut warnings) = load_config(home, environment)?;
     let (channels, distrust, more) = load_channels(home, environment);
     warnings.extend(more);
-    Ok(Settings {
-        config,
-        channels,
-        distrust,
-        warnings,
-    })
+    Ok(Settings { config, channels, distrust, warnings })
 }
 
 /// Reads `config.yaml`: how the service runs, and what works and should not stay. May block.
@@ -73,16 +68,8 @@ pub fn load_channels(
     environment: &Environment,
 ) -> (ChannelsState, Problems, Vec<Problem>) {
     match read_channels(home, environment) {
-        Ok(read) => (
-            ChannelsState::Open(read.channels),
-            read.distrust,
-            read.warnings,
-        ),
-        Err(problems) => (
-            ChannelsState::Closed(problems),
-            Problems::default(),
-            Vec::new(),
-        ),
+        Ok(read) => (ChannelsState::Open(read.channels), read.distrust, read.warnings),
+        Err(problems) => (ChannelsState::Closed(problems), Problems::default(), Vec::new()),
     }
 }
 
@@ -105,18 +92,13 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
     take(read_config(home, environment).map(|(_, warnings)| warnings));
     take(whole_channels(home, environment).and_then(Read::in_use));
     let providers = read_providers(home, environment).0;
-    take(
-        providers
-            .as_ref()
-            .map_err(Clone::clone)
-            .and_then(|providers| {
-                let disabled: Vec<_> = providers.disabled.values().cloned().collect();
-                match disabled.is_empty() {
-                    true => Ok(providers.warnings.clone()),
-                    false => Err(Problems(disabled)),
-                }
-            }),
-    );
+    take(providers.as_ref().map_err(Clone::clone).and_then(|providers| {
+        let disabled: Vec<_> = providers.disabled.values().cloned().collect();
+        match disabled.is_empty() {
+            true => Ok(providers.warnings.clone()),
+            false => Err(Problems(disabled)),
+        }
+    }));
     for name in team_names(home) {
         let read = read_team_with(home, &name, providers.as_ref().ok());
         take(read.map(|(_, warnings)| warnings));
@@ -277,9 +259,7 @@ pub(crate) fn read_team_with(
     }
     // Whoever has the other name can change it, and a command may have it.
     if fs::symlink_metadata(&path).is_ok_and(|found| found.nlink() > 1) {
-        return Err(missing(
-            "has more than one hard link; copy it, and put the copy in its place",
-        ));
+        return Err(missing("has more than one hard link; copy it, and put the copy in its place"));
     }
     match open(&path)? {
         Some((text, file)) => team::read(&text, Document::plain(&file), name, home, providers),

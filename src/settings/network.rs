@@ -133,9 +133,7 @@ fn is_private(url: &Url) -> bool {
         }
         Err(_) => {
             !host.contains('.')
-                || [".localhost", ".local", ".internal"]
-                    .iter()
-                    .any(|end| host.ends_with(end))
+                || [".localhost", ".local", ".internal"].iter().any(|end| host.ends_with(end))
         }
     }
 }
@@ -148,11 +146,7 @@ mod tests {
 
     #[test]
     fn an_origin_is_scheme_host_and_port() {
-        let good = [
-            "https://Example.org",
-            "http://10.0.0.1:8080/",
-            "https://a.b:443",
-        ];
+        let good = ["https://Example.org", "http://10.0.0.1:8080/", "https://a.b:443"];
         let bad = [
             "example.org",
             "ftp://a.b",
@@ -190,14 +184,9 @@ mod tests {
         assert!(!contains("0.0.0.0/0", "::1"));
         assert!(contains("fd00::/8", "fd12::1"));
         assert!(contains("::/0", "2001:db8::1"));
-        for text in [
-            "10.0.0.0/33",
-            "10.0.0/8",
-            "::/129",
-            "here",
-            "10.0.0.0/-1",
-            "::ffff:1.2.3.4/96",
-        ] {
+        for text in
+            ["10.0.0.0/33", "10.0.0/8", "::/129", "here", "10.0.0.0/-1", "::ffff:1.2.3.4/96"]
+        {
             assert!(text.parse::<Network>().is_err(), "{text}");
         }
     }

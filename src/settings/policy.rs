@@ -37,9 +37,8 @@ fn read_draft(rule: &mut Section<'_>) -> Draft {
         resource: rule.get("resource", String::new(), text),
         mode: rule.maybe("mode", text),
         principal: rule.maybe("principal", text),
-        when: rule.get("when", Vec::new(), |field| {
-            field.list(|item| Some(item.section(read_condition)))
-        }),
+        when: rule
+            .get("when", Vec::new(), |field| field.list(|item| Some(item.section(read_condition)))),
         effect: rule.get("effect", String::new(), text),
         quorum: rule.maybe("quorum", |field| field.integer(1..=5)),
         risk: rule.maybe("risk", text),

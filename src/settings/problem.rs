@@ -19,16 +19,8 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = if self.path.is_empty() {
-            "(file)"
-        } else {
-            &self.path
-        };
-        write!(
-            f,
-            "{}:{}:{}: {path}: {}",
-            self.file, self.line, self.column, self.reason
-        )
+        let path = if self.path.is_empty() { "(file)" } else { &self.path };
+        write!(f, "{}:{}:{}: {path}: {}", self.file, self.line, self.column, self.reason)
     }
 }
 

@@ -153,13 +153,10 @@ pub enum ModelError {
 impl Providers {
     /// What there is without a file: a key from the environment, or the demo.
     pub fn from_environment(environment: &Environment) -> Self {
-        let keys = [
-            ("ANTHROPIC_API_KEY", Provider::Anthropic),
-            ("OPENAI_API_KEY", Provider::OpenAi),
-        ];
-        let found = keys
-            .into_iter()
-            .find_map(|(name, provider)| Some((environment.get(name)?, provider)));
+        let keys =
+            [("ANTHROPIC_API_KEY", Provider::Anthropic), ("OPENAI_API_KEY", Provider::OpenAi)];
+        let found =
+            keys.into_iter().find_map(|(name, provider)| Some((environment.get(name)?, provider)));
         let profile = match found {
             Some((key, provider)) => Profile {
                 api_key: Some(Secret::new(key)),
@@ -181,10 +178,7 @@ impl Providers {
             return Ok(profile);
         }
         Err(match self.disabled.get(name) {
-            Some(problem) => ModelError::Disabled {
-                name: name_owned(),
-                problem: problem.clone(),
-            },
+            Some(problem) => ModelError::Disabled { name: name_owned(), problem: problem.clone() },
             None => ModelError::Unknown {
                 name: name_owned(),
                 known: self.names().collect::<Vec<_>>().join(", "),
@@ -223,10 +217,7 @@ impl Providers {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.profiles
-            .keys()
-            .chain(self.disabled.keys())
-            .map(|name| &**name)
+        self.profiles.keys().chain(self.disabled.keys()).map(|name| &**name)
     }
 }
 
@@ -236,9 +227,8 @@ pub(crate) fn read(
     document: Document,
     environment: &Environment,
 ) -> (Result<Providers, Problems>, Vec<PathBuf>) {
-    let found = document.read(text, |root| {
-        root.maybe("profiles", |field| Some(read_profiles(&field, &document)))
-    });
+    let found = document
+        .read(text, |root| root.maybe("profiles", |field| Some(read_profiles(&field, &document))));
     let files = document.referenced();
     let found = document.finish(found).map(|(found, warnings)| Providers {
         warnings,
@@ -292,12 +282,10 @@ fn read_profile(name: &str, section: &mut Section<'_>) -> Profile {
     if !has_key && !keyless {
         section.reject(format!("profile {name}: missing api_key"));
     }
-    let context_window = section.get("context_window", default.context_window, |field| {
-        field.integer(1_000..=100_000_000)
-    });
-    let max_output_tokens = section.get("max_output_tokens", default.max_output_tokens, |field| {
-        field.integer(1..=10_000_000)
-    });
+    let context_window = section
+        .get("context_window", default.context_window, |field| field.integer(1_000..=100_000_000));
+    let max_output_tokens = section
+        .get("max_output_tokens", default.max_output_tokens, |field| field.integer(1..=10_000_000));
     if max_output_tokens >= context_window {
         section.reject("`max_output_tokens` must be less than `context_window`");
     }
@@ -315,12 +303,9 @@ fn read_profile(name: &str, section: &mut Section<'_>) -> Profile {
         response_timeout: section.get("response_timeout", default.response_timeout, |field| {
             field.duration(SHORTEST..=Duration::from_secs(600))
         }),
-        fallbacks: section.get("fallbacks", Vec::new(), |field| {
-            field.list(|item| item.text())
-        }),
-        max_concurrency: section.get("max_concurrency", default.max_concurrency, |field| {
-            field.integer(1..=10_000)
-        }),
+        fallbacks: section.get("fallbacks", Vec::new(), |field| field.list(|item| item.text())),
+        max_concurrency: section
+            .get("max_concurrency", default.max_concurrency, |field| field.integer(1..=10_000)),
         requests_per_minute: section
             .maybe("requests_per_minute", |field| field.integer(1..=1_000_000)),
         pricing: section.maybe("pricing", |field| field.section(read_pricing)),
@@ -369,9 +354,7 @@ fn check_fallbacks(name: &str, field: &Field<'_>, providers: &Providers) {
     };
     for fallback in fallbacks(name) {
         if providers.names().all(|known| known != fallback) {
-            field.reject::<()>(format!(
-                "`fallbacks` names the unknown profile `{fallback}`"
-            ));
+            field.reject::<()>(format!("`fallbacks` names the unknown profile `{fallback}`"));
         }
     }
     // Depth first; each profile is entered once, so the walk ends.

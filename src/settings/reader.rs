@@ -27,10 +27,7 @@ pub(crate) struct Document {
 impl Document {
     /// A file whose text may refer to variables and files.
     pub(crate) fn with_references(name: &str, references: References) -> Self {
-        Self {
-            references: Some(references),
-            ..Self::plain(name)
-        }
+        Self { references: Some(references), ..Self::plain(name) }
     }
 
     /// A file whose text stands for itself.
@@ -89,10 +86,7 @@ impl Document {
 
     /// The files that references led to.
     pub(crate) fn referenced(&self) -> Vec<PathBuf> {
-        self.references
-            .as_ref()
-            .map(References::files)
-            .unwrap_or_default()
+        self.references.as_ref().map(References::files).unwrap_or_default()
     }
 
     /// Ends the reading: what was found if nothing is wrong, with warnings.
@@ -228,8 +222,7 @@ impl<'a> Section<'a> {
         self.retired.push(key);
         if let Some(entry) = self.entries.iter().find(|entry| entry.key == key) {
             let path = join(&self.path, key);
-            self.document
-                .report(entry.at, &path, format!("unknown key: {reason}"));
+            self.document.report(entry.at, &path, format!("unknown key: {reason}"));
         }
     }
 
@@ -273,9 +266,5 @@ pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Opti
 
 /// The way to a key.
 pub(super) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{path}.{key}")
-    }
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

@@ -34,37 +34,24 @@ pub struct Environment {
 impl Environment {
     /// The variables of this process.
     pub fn system() -> Self {
-        Self {
-            variables: Arc::new(|name| std::env::var(name).ok()),
-            vault: None,
-        }
+        Self { variables: Arc::new(|name| std::env::var(name).ok()), vault: None }
     }
 
     /// The same with a vault.
     pub fn with_vault(self, vault: impl SystemVault) -> Self {
-        Self {
-            vault: Some(Arc::new(vault)),
-            ..self
-        }
+        Self { vault: Some(Arc::new(vault)), ..self }
     }
 
     /// The same for a file that is read before the vault is opened.
     pub(crate) fn without_vault(&self) -> Self {
-        Self {
-            vault: None,
-            ..self.clone()
-        }
+        Self { vault: None, ..self.clone() }
     }
 
     /// These variables and no others.
     pub fn fixed<const N: usize>(variables: [(&str, &str); N]) -> Self {
-        let variables: BTreeMap<String, String> = variables
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into();
-        Self {
-            variables: Arc::new(move |name| variables.get(name).cloned()),
-            vault: None,
-        }
+        let variables: BTreeMap<String, String> =
+            variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        Self { variables: Arc::new(move |name| variables.get(name).cloned()), vault: None }
     }
 
     /// A variable that is set and not empty.
@@ -157,10 +144,7 @@ impl References {
 
     /// For a text that somebody sent: nothing that it refers to is looked up.
     pub(crate) fn unfollowed() -> Self {
-        Self {
-            followed: false,
-            ..Self::new(&Environment::fixed([]), Path::new(""))
-        }
+        Self { followed: false, ..Self::new(&Environment::fixed([]), Path::new("")) }
     }
 
     /// References are looked up, not only checked for their form.
@@ -171,9 +155,7 @@ impl References {
     /// The text with references in place of the values that they stand for.
     pub(crate) fn hide_values(&self, text: String) -> String {
         let values = self.values.borrow();
-        values.iter().fold(text, |text, (value, reference)| {
-            text.replace(value.as_str(), reference)
-        })
+        values.iter().fold(text, |text, (value, reference)| text.replace(value.as_str(), reference))
     }
 
     /// The files read or looked for so far.
@@ -183,12 +165,8 @@ impl References {
 
     /// Replaces each reference; `$${` becomes `${`.
     pub(crate) fn expand(&self, text: &str) -> Result<Expanded, ReferenceError> {
-        let mut expanded = Expanded {
-            text: String::new(),
-            literal: true,
-            unknown: false,
-            warnings: Vec::new(),
-        };
+        let mut expanded =
+            Expanded { text: String::new(), literal: true, unknown: false, warnings: Vec::new() };
         let mut rest = text;
         while let Some(start) = rest.find("${") {
             let before = &rest[..start];
@@ -296,13 +274,7 @@ mod tests {
     /// OR-20: what a model says is never taken for a reference.
     #[test]
     fn text_that_was_escaped_refers_to_nothing() {
-        for text in [
-            "${env:HOME}",
-            "a ${file:x} $${vault:y}",
-            "$",
-            "${",
-            "$$${env:Z}",
-        ] {
+        for text in ["${env:HOME}", "a ${file:x} $${vault:y}", "$", "${", "$$${env:Z}"] {
             assert_eq!(unescaped(&escaped(text)).as_deref(), Some(text));
         }
         assert_eq!(unescaped("${env:HOME}"), None);
@@ -311,19 +283,11 @@ mod tests {
     }
 
     fn references(folder: &Path) -> References {
-        References::new(
-            &Environment::fixed([("KEY", "sesame"), ("EMPTY", "")]),
-            folder,
-        )
+        References::new(&Environment::fixed([("KEY", "sesame"), ("EMPTY", "")]), folder)
     }
 
     fn expanded(text: &str) -> Expanded {
-        Expanded {
-            text: text.into(),
-            literal: false,
-            unknown: false,
-            warnings: Vec::new(),
-        }
+        Expanded { text: text.into(), literal: false, unknown: false, warnings: Vec::new() }
     }
 
     /// OR-20
@@ -335,20 +299,11 @@ mod tests {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         let references = references(folder.path());
 
-        assert_eq!(
-            references.expand("a ${env:KEY}.").unwrap(),
-            expanded("a sesame.")
-        );
-        assert_eq!(
-            references.expand("${file:key}").unwrap(),
-            expanded("open\n")
-        );
+        assert_eq!(references.expand("a ${env:KEY}.").unwrap(), expanded("a sesame."));
+        assert_eq!(references.expand("${file:key}").unwrap(), expanded("open\n"));
         assert_eq!(
             references.expand("$${env:KEY} $5").unwrap(),
-            Expanded {
-                literal: true,
-                ..expanded("${env:KEY} $5")
-            }
+            Expanded { literal: true, ..expanded("${env:KEY} $5") }
         );
         assert_eq!(references.files(), [key]);
     }
@@ -372,10 +327,7 @@ mod tests {
         let environment = Environment::fixed([]).with_vault(Fixed);
         let references = References::new(&environment, Path::new("/nonexistent"));
 
-        assert_eq!(
-            references.expand("${vault:OPENAI}").unwrap(),
-            expanded("sesame")
-        );
+        assert_eq!(references.expand("${vault:OPENAI}").unwrap(), expanded("sesame"));
         assert_eq!(
             references.expand("${vault:OTHER}").unwrap_err(),
             ReferenceError::Unresolved("vault key `OTHER`: not found".into())
@@ -394,11 +346,7 @@ mod tests {
 
         assert_eq!(found.text, "open");
         assert_eq!(found.warnings.len(), 1);
-        assert!(
-            found.warnings[0].contains("chmod 600"),
-            "{:?}",
-            found.warnings
-        );
+        assert!(found.warnings[0].contains("chmod 600"), "{:?}", found.warnings);
     }
 
     /// OR-21
@@ -415,19 +363,10 @@ mod tests {
             fault("${env:EMPTY}"),
             ReferenceError::Unresolved("variable `EMPTY` is not set".into())
         );
-        assert!(matches!(
-            fault("${file:key}"),
-            ReferenceError::Unresolved(_)
-        ));
-        assert!(matches!(
-            fault("${vault:KEY}"),
-            ReferenceError::Unresolved(_)
-        ));
+        assert!(matches!(fault("${file:key}"), ReferenceError::Unresolved(_)));
+        assert!(matches!(fault("${vault:KEY}"), ReferenceError::Unresolved(_)));
         for text in ["${env:KEY", "${KEY}", "${env:}", "${vault:}"] {
-            assert!(
-                matches!(fault(text), ReferenceError::Malformed(_)),
-                "{text}"
-            );
+            assert!(matches!(fault(text), ReferenceError::Malformed(_)), "{text}");
         }
     }
 }

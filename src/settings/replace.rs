@@ -15,10 +15,7 @@ pub fn text(path: &Path) -> io::Result<String> {
         return Err(io::Error::other("is not a regular file"));
     }
     let mut options = OpenOptions::new();
-    let file = options
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)?;
+    let file = options.read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
     let mut text = String::new();
     file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
@@ -48,11 +45,7 @@ pub fn replace(path: &Path, beside: &Path, text: &str) -> io::Result<()> {
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }

@@ -92,9 +92,6 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<bool, StartError> {
     match written {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-        Err(source) => Err(StartError::Unusable {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(StartError::Unusable { path: path.to_owned(), source }),
     }
 }

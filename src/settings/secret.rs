@@ -32,10 +32,7 @@ mod tests {
     fn a_secret_does_not_show_itself() {
         let secret = Secret::new("hunter2".into());
 
-        assert_eq!(
-            format!("{secret:?} {:#?}", Some(&secret)),
-            "[secret] Some(\n    [secret],\n)"
-        );
+        assert_eq!(format!("{secret:?} {:#?}", Some(&secret)), "[secret] Some(\n    [secret],\n)");
         assert_eq!(secret.expose(), "hunter2");
     }
 }

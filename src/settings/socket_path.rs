@@ -27,17 +27,11 @@ impl SocketPath {
     pub fn of(home: &Home) -> io::Result<Self> {
         let path = home.run().join(NAME);
         if path.as_os_str().len() <= LONGEST {
-            return Ok(Self {
-                path,
-                _folder: None,
-            });
+            return Ok(Self { path, _folder: None });
         }
         let folder = File::open(home.run())?;
         let path = format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd());
-        Ok(Self {
-            path: path.into(),
-            _folder: Some(folder),
-        })
+        Ok(Self { path: path.into(), _folder: Some(folder) })
     }
 
     /// The same, if there is one.
@@ -64,10 +58,7 @@ mod tests {
     #[test]
     fn a_home_with_a_long_path_has_a_socket_too() {
         let folder = tempfile::tempdir().unwrap();
-        let flags = Flags {
-            home: Some(folder.path().join("h".repeat(200))),
-            ..Flags::default()
-        };
+        let flags = Flags { home: Some(folder.path().join("h".repeat(200))), ..Flags::default() };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
 

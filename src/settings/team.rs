@@ -98,19 +98,10 @@ const RETIRED: [(&str, &str); 6] = [
         "credentials",
         "secrets don't belong in this file; `hivewright vault set` takes them, and the key of a model goes into `config/providers.yaml`",
     ),
-    (
-        "parent",
-        "the service keeps the tree of teams; leave it out",
-    ),
-    (
-        "engine",
-        "`provider_profile` and `model` choose what answers",
-    ),
+    ("parent", "the service keeps the tree of teams; leave it out"),
+    ("engine", "`provider_profile` and `model` choose what answers"),
     ("maxTurns", "use `max_steps`"),
-    (
-        "scope",
-        "a team is given its scope when it is created; `description` says what it is for",
-    ),
+    ("scope", "a team is given its scope when it is created; `description` says what it is for"),
     ("log_level", "use `log.level` in `config/config.yaml`"),
 ];
 
@@ -167,9 +158,8 @@ fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {
                 _ => Err("has more than 500 characters"),
             })
         }),
-        provider_profile: root.get("provider_profile", default.provider_profile, |field| {
-            field.text()
-        }),
+        provider_profile: root
+            .get("provider_profile", default.provider_profile, |field| field.text()),
         model: root.maybe("model", read_model),
         queue_mode: root.get("queue_mode", default.queue_mode, |field| {
             field.choice(&[
@@ -179,18 +169,14 @@ fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {
             ])
         }),
         max_steps: read_max_steps(root).unwrap_or(default.max_steps),
-        turn_timeout: root.maybe("turn_timeout", |field| {
-            field.duration(SHORTEST..=LONGEST_TURN)
-        }),
+        turn_timeout: root.maybe("turn_timeout", |field| field.duration(SHORTEST..=LONGEST_TURN)),
         allowed_tools: root.get("allowed_tools", Vec::new(), read_tools),
-        allowed_dirs: root.get("allowed_dirs", Vec::new(), |field| {
-            field.list(|item| read_dir(&item, home))
-        }),
+        allowed_dirs: root
+            .get("allowed_dirs", Vec::new(), |field| field.list(|item| read_dir(&item, home))),
         budgets: root.section("budgets", |budgets| Caps {
             usd_per_day: budgets.maybe("usd_per_day", read_cap),
-            tokens_per_day: budgets.maybe("tokens_per_day", |field| {
-                field.integer(1..=1_000_000_000_000)
-            }),
+            tokens_per_day: budgets
+                .maybe("tokens_per_day", |field| field.integer(1..=1_000_000_000_000)),
             usd_per_task: budgets.maybe("usd_per_task", read_cap),
         }),
         learning: root.get("learning", default.learning, |field| field.boolean()),
@@ -247,9 +233,8 @@ fn read_model(field: Field<'_>) -> Option<String> {
 
 fn read_dir(field: &Field<'_>, home: &Home) -> Option<AllowedDir> {
     field.section(|section| {
-        let path = section.maybe("path", |field| {
-            field.parse(|text| check_dir(Path::new(text), home))
-        });
+        let path =
+            section.maybe("path", |field| field.parse(|text| check_dir(Path::new(text), home)));
         let mode = section.get("mode", DirMode::ReadOnly, |field| {
             field.choice(&[("ro", DirMode::ReadOnly), ("rw", DirMode::ReadWrite)])
         });
@@ -269,9 +254,7 @@ fn check_dir(path: &Path, home: &Home) -> Result<PathBuf, String> {
     for (what, own) in [("data", home.data()), ("run", home.run())] {
         let own = resolve(own);
         if real.starts_with(&own) || own.starts_with(&real) {
-            return Err(format!(
-                "overlaps the {what} dir, which no team may be given"
-            ));
+            return Err(format!("overlaps the {what} dir, which no team may be given"));
         }
     }
     Ok(real)

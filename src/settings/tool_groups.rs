@@ -35,27 +35,9 @@ const GROUPS: &[(&str, &[&str])] = &[
             "update_trigger",
         ],
     ),
-    (
-        "@trust",
-        &[
-            "add_trusted_sender",
-            "list_trusted_senders",
-            "revoke_sender_trust",
-        ],
-    ),
-    (
-        "@memory",
-        &[
-            "memory_delete",
-            "memory_list",
-            "memory_save",
-            "memory_search",
-        ],
-    ),
-    (
-        "@vault",
-        &["vault_delete", "vault_get", "vault_list", "vault_set"],
-    ),
+    ("@trust", &["add_trusted_sender", "list_trusted_senders", "revoke_sender_trust"]),
+    ("@memory", &["memory_delete", "memory_list", "memory_save", "memory_search"]),
+    ("@vault", &["vault_delete", "vault_get", "vault_list", "vault_set"]),
     ("@skills", &["search_skill_repository", "use_skill"]),
     ("@subagents", &["agent.*"]),
 ];
@@ -65,14 +47,7 @@ const FUTURE: &[(&str, &[&str])] = &[
     ("@web", &["web_fetch"]),
     ("@browser", &["browser_*"]),
     ("@topics", &["close_topic", "list_topics", "rename_topic"]),
-    (
-        "@plugins",
-        &[
-            "deprecate_plugin_tool",
-            "register_plugin_tool",
-            "remove_plugin_tool",
-        ],
-    ),
+    ("@plugins", &["deprecate_plugin_tool", "register_plugin_tool", "remove_plugin_tool"]),
     ("@mcp", &["mcp.*"]),
 ];
 
@@ -106,10 +81,7 @@ pub(crate) fn unknown(group: &str) -> String {
         Some(meant) => format!("unknown tool group `{group}` (did you mean `{meant}`?)"),
         None => {
             let known: Vec<_> = known().collect();
-            format!(
-                "unknown tool group `{group}`; known groups are `{}`",
-                known.join("`, `")
-            )
+            format!("unknown tool group `{group}`; known groups are `{}`", known.join("`, `"))
         }
     }
 }

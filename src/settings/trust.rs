@@ -51,9 +51,7 @@ fn of_type((name, field): (&str, Field<'_>)) -> Option<(ChannelType, TypeTrust)>
         sender_allowlist: senders(section, "sender_allowlist"),
         sender_denylist: senders(section, "sender_denylist"),
         channel_overrides: section
-            .maybe("channel_overrides", |field| {
-                overrides(&channel_type, &field)
-            })
+            .maybe("channel_overrides", |field| overrides(&channel_type, &field))
             .unwrap_or_default(),
     });
     Some((channel_type, of_type))

@@ -19,12 +19,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
 /// Writes a duration in the largest unit that holds it whole.
 pub(crate) fn show_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
-    for (unit, length) in [
-        ("d", 86_400_000),
-        ("h", 3_600_000),
-        ("m", 60_000),
-        ("s", 1_000),
-    ] {
+    for (unit, length) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
         if millis > 0 && millis.is_multiple_of(length) {
             return format!("{}{unit}", millis / length);
         }
@@ -84,17 +79,7 @@ mod tests {
     #[test]
     fn durations_have_a_whole_number_and_a_unit() {
         let read = ["250ms", "10s", "30m", "6h", "2d", "0s"].map(duration);
-        let bad = [
-            "",
-            "5",
-            "s",
-            "1.5h",
-            "-1s",
-            "5 m",
-            "5M",
-            "5w",
-            "99999999999999999d",
-        ];
+        let bad = ["", "5", "s", "1.5h", "-1s", "5 m", "5M", "5w", "99999999999999999d"];
 
         assert_eq!(
             read,
@@ -108,16 +93,7 @@ mod tests {
     #[test]
     fn sizes_have_a_whole_number_and_a_unit() {
         let read = ["7B", "2KiB", "3MiB", "1GiB"].map(size);
-        let bad = [
-            "",
-            "1",
-            "1KB",
-            "1MB",
-            "1G",
-            "1.5GiB",
-            "-1B",
-            "99999999999GiB",
-        ];
+        let bad = ["", "1", "1KB", "1MB", "1G", "1.5GiB", "-1B", "99999999999GiB"];
 
         assert_eq!(read, [7, 2048, 3 << 20, 1 << 30].map(Some));
         assert_eq!(bad.map(size), [None; 8]);

@@ -49,11 +49,7 @@ pub(crate) struct Entry {
 impl Node {
     /// An empty document.
     pub(crate) fn null() -> Self {
-        Self {
-            at: Position::START,
-            value: Value::Null,
-            size: 1,
-        }
+        Self { at: Position::START, value: Value::Null, size: 1 }
     }
 }
 
@@ -77,10 +73,8 @@ pub(crate) fn read_file(path: &Path, name: &str) -> Result<Option<String>, Probl
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let good = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
         let last = good.rsplit('\n').next().unwrap_or_default();
-        let at = Position {
-            line: good.matches('\n').count() + 1,
-            column: last.chars().count() + 1,
-        };
+        let at =
+            Position { line: good.matches('\n').count() + 1, column: last.chars().count() + 1 };
         at.problem(name, "", "is not UTF-8")
     })
 }
@@ -115,10 +109,7 @@ impl Stop {
     fn problem(self, name: &str, path: &str) -> Problem {
         match self {
             Self::Syntax(error) => {
-                let at = Position {
-                    line: error.marker().line(),
-                    column: error.marker().col() + 1,
-                };
+                let at = Position { line: error.marker().line(), column: error.marker().col() + 1 };
                 at.problem(name, path, format!("syntax: {}", error.info()))
             }
             Self::Other(at, reason) => at.problem(name, path, reason),
@@ -188,11 +179,7 @@ impl<'text> Builder<'text, '_> {
             _ => 0,
         };
         self.count(1, at)?;
-        let node = Node {
-            at,
-            value,
-            size: inner + 1,
-        };
+        let node = Node { at, value, size: inner + 1 };
         if anchor != 0 {
             self.anchors.insert(anchor, node.clone());
         }
@@ -204,10 +191,7 @@ impl<'text> Builder<'text, '_> {
             return Err(Stop::Other(at, "an alias inside of what it stands for"));
         };
         self.count(size, at)?;
-        self.anchors
-            .get(&anchor)
-            .cloned()
-            .ok_or(Stop::Other(at, "unknown alias"))
+        self.anchors.get(&anchor).cloned().ok_or(Stop::Other(at, "unknown alias"))
     }
 
     /// A few lines of aliases can stand for billions of nodes: those used count, not those written.
@@ -249,11 +233,7 @@ impl<'text> Builder<'text, '_> {
                 self.node(value)?;
                 continue;
             };
-            self.path.push(if self.path.is_empty() {
-                key.clone()
-            } else {
-                format!(".{key}")
-            });
+            self.path.push(if self.path.is_empty() { key.clone() } else { format!(".{key}") });
             let first = entries.iter().find(|entry| entry.key == key);
             let first = first.map(|entry| entry.at.line);
             if let Some(line) = first {
@@ -275,8 +255,5 @@ impl<'text> Builder<'text, '_> {
 }
 
 fn start(span: &Span) -> Position {
-    Position {
-        line: span.start.line(),
-        column: span.start.col() + 1,
-    }
+    Position { line: span.start.line(), column: span.start.col() + 1 }
 }

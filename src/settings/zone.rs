@@ -11,9 +11,7 @@ pub struct Zone(TimeZone);
 impl Zone {
     /// The zone of a name. An unknown name is answered with the nearest ones.
     pub fn parse(name: &str) -> Result<Self, String> {
-        TimeZone::get(name)
-            .map(Self)
-            .map_err(|_| format!("unknown time zone{}", nearest(name)))
+        TimeZone::get(name).map(Self).map_err(|_| format!("unknown time zone{}", nearest(name)))
     }
 
     /// The zone that this machine is told to be in, else UTC; and what is wrong with what it is told.
@@ -72,10 +70,7 @@ mod tests {
     fn an_unknown_zone_is_answered_with_the_nearest_names() {
         let refused = Zone::parse("Europe/Berlim");
 
-        assert_eq!(
-            refused,
-            Err("unknown time zone; did you mean Europe/Berlin?".to_owned())
-        );
+        assert_eq!(refused, Err("unknown time zone; did you mean Europe/Berlin?".to_owned()));
     }
 
     /// OR-12 timezone

@@ -79,10 +79,7 @@ impl<Out: Write> Writer<Out> {
     pub(super) fn new(out: Out) -> io::Result<Self> {
         let mut encoder = zstd::Encoder::new(out, LEVEL)?;
         encoder.include_checksum(true)?;
-        Ok(Self {
-            tar: tar::Builder::new(encoder),
-            parts: Vec::new(),
-        })
+        Ok(Self { tar: tar::Builder::new(encoder), parts: Vec::new() })
     }
 
     /// Adds what a walk found.
@@ -122,8 +119,7 @@ impl<Out: Write> Writer<Out> {
             parts: self.parts,
         })?;
         let mut header = header(EntryType::Regular, manifest.len() as u64, 0o600, 0);
-        self.tar
-            .append_data(&mut header, MANIFEST, manifest.as_slice())?;
+        self.tar.append_data(&mut header, MANIFEST, manifest.as_slice())?;
         self.tar.into_inner()?.finish()
     }
 
@@ -159,13 +155,7 @@ pub(super) fn read(
 ) -> Result<Manifest, ArchiveError> {
     let file = File::open(file)?;
     let total = file.metadata()?.len();
-    let counted = Counted {
-        inner: file,
-        done: 0,
-        total,
-        progress,
-        is_stopped,
-    };
+    let counted = Counted { inner: file, done: 0, total, progress, is_stopped };
     let decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 20, counted))?;
     let mut tar = tar::Archive::new(decoder);
     let mut parts = Vec::new();
@@ -204,14 +194,7 @@ pub(super) fn read(
                 let changed = entry.header().mtime()?;
                 let mut summed = Summed::new(&mut entry);
                 let content = &mut summed;
-                show(
-                    &path,
-                    Member::File {
-                        mode,
-                        changed,
-                        content,
-                    },
-                )?;
+                show(&path, Member::File { mode, changed, content })?;
                 io::copy(&mut summed, &mut io::sink())?;
                 parts.push(part(&path, size, summed.sum));
             }
@@ -262,10 +245,7 @@ fn check_path(path: &Path, links: &BTreeSet<PathBuf>) -> Result<(), ArchiveError
 }
 
 fn refused(path: &Path, reason: &'static str) -> ArchiveError {
-    ArchiveError::Refused {
-        path: path.display().to_string(),
-        reason,
-    }
+    ArchiveError::Refused { path: path.display().to_string(), reason }
 }
 
 fn part(path: &Path, bytes: u64, sum: Sha256) -> Part {
@@ -297,10 +277,7 @@ struct Summed<Inner> {
 
 impl<Inner> Summed<Inner> {
     fn new(inner: Inner) -> Self {
-        Self {
-            inner,
-            sum: Sha256::new(),
-        }
+        Self { inner, sum: Sha256::new() }
     }
 }
 
@@ -328,11 +305,7 @@ impl Read for Counted<'_> {
         }
         let length = self.inner.read(buffer)?;
         self.done += length as u64;
-        (self.progress)(Progress {
-            done: self.done,
-            total: self.total,
-            unit: Unit::Bytes,
-        });
+        (self.progress)(Progress { done: self.done, total: self.total, unit: Unit::Bytes });
         Ok(length)
     }
 }

@@ -90,10 +90,7 @@ pub fn create_unless(
     is_stopped: IsStopped<'_>,
 ) -> Result<PathBuf, BackupError> {
     if file.is_none_or(|file| file.starts_with(&home.backups)) {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&home.backups)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&home.backups)?;
     }
     if let Some(file) = file {
         place(storage, home, file, progress, is_stopped)?;
@@ -238,10 +235,7 @@ fn write(
 ) -> Result<(), BackupError> {
     // A member's length stands before it, so the records are written down before they are packed.
     let records = Partial::new(&partial.path)?;
-    let mut out = Stoppable {
-        inner: BufWriter::new(&records.file),
-        is_stopped,
-    };
+    let mut out = Stoppable { inner: BufWriter::new(&records.file), is_stopped };
     let created = swap::moment()?;
     let count = storage.export(&mut out, progress)?;
     out.flush()?;
@@ -326,11 +320,7 @@ impl Partial {
     fn new(file: &Path) -> io::Result<Self> {
         let bits = getrandom::u64().map_err(io::Error::other)?;
         let path = swap::beside(file, &format!("{PARTIAL}-{bits:016x}"));
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         Ok(Self { path, file })
     }
 }

@@ -90,9 +90,7 @@ impl Builder {
         self.batch.insert(commit_key(), commit);
         self.apply()?;
         self.database.flush()?;
-        let Self {
-            folder, database, ..
-        } = self;
+        let Self { folder, database, .. } = self;
         drop(database);
         let mark = Mark::open(&folder, Durability::Power)?;
         mark.note(1)?;
@@ -112,11 +110,7 @@ impl Builder {
 pub(super) fn settle(store: &Path) -> io::Result<()> {
     for entry in fs::read_dir(store)? {
         let entry = entry?;
-        let mode = if entry.file_type()?.is_dir() {
-            0o700
-        } else {
-            0o600
-        };
+        let mode = if entry.file_type()?.is_dir() { 0o700 } else { 0o600 };
         fs::set_permissions(entry.path(), Permissions::from_mode(mode))?;
         File::open(entry.path())?.sync_all()?;
     }

@@ -52,10 +52,7 @@ impl Database {
             .flush_every_ms(Some(TIDY_MILLIS))
             .mode(::sled::Mode::HighThroughput)
             .open()?;
-        Ok(Self {
-            database,
-            _closing: Closing(store.to_path_buf()),
-        })
+        Ok(Self { database, _closing: Closing(store.to_path_buf()) })
     }
 }
 
@@ -99,8 +96,5 @@ fn lock_within(store: &Path, timeout: Duration) -> io::Result<Option<File>> {
 }
 
 fn in_use() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::WouldBlock,
-        "the database is in use by another process",
-    )
+    io::Error::new(io::ErrorKind::WouldBlock, "the database is in use by another process")
 }

@@ -48,11 +48,7 @@ pub(super) fn open<'a>(key: &[u8], value: &'a [u8]) -> Result<Opened<'a>, Storag
         2 => Form::Parts,
         _ => return Err(damaged(key, "unknown form")),
     };
-    Ok(Opened {
-        form,
-        schema: u16::from_be_bytes([described[1], described[2]]),
-        payload,
-    })
+    Ok(Opened { form, schema: u16::from_be_bytes([described[1], described[2]]), payload })
 }
 
 /// The payload of an envelope that may be damaged.
@@ -61,17 +57,11 @@ pub(super) fn content(value: &[u8]) -> &[u8] {
 }
 
 pub(super) fn damaged(key: &[u8], reason: &str) -> StorageError {
-    StorageError::Damaged {
-        key: key.escape_ascii().to_string(),
-        reason: reason.to_owned(),
-    }
+    StorageError::Damaged { key: key.escape_ascii().to_string(), reason: reason.to_owned() }
 }
 
 fn checksum(described: &[u8], key: &[u8], payload: &[u8]) -> u32 {
-    crc32c::crc32c_append(
-        crc32c::crc32c_append(crc32c::crc32c(described), key),
-        payload,
-    )
+    crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(described), key), payload)
 }
 
 #[cfg(test)]
@@ -86,11 +76,7 @@ mod tests {
 
         assert_eq!(
             open(b"task/1", &value).unwrap(),
-            Opened {
-                form: Form::Whole,
-                schema: 7,
-                payload: b"payload"
-            }
+            Opened { form: Form::Whole, schema: 7, payload: b"payload" }
         );
     }
 

@@ -92,10 +92,7 @@ fn step(
         }
         FileType::Symlink => {
             let target = readlinkat(folder, name, Vec::new())?;
-            visit(
-                path,
-                Found::Link(OsStr::from_bytes(target.as_bytes()).into()),
-            )
+            visit(path, Found::Link(OsStr::from_bytes(target.as_bytes()).into()))
         }
         // Sockets, pipes and devices are of the moment.
         _ => Ok(()),

@@ -32,11 +32,7 @@ impl Mark {
             .truncate(false)
             .mode(0o600)
             .open(store.join(NAME))?;
-        Ok(Self {
-            file,
-            durability,
-            boot: boot(),
-        })
+        Ok(Self { file, durability, boot: boot() })
     }
 
     /// Notes a commit that is durable. The note itself needs no sync: an older one says less, never

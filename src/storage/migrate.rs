@@ -44,10 +44,7 @@ pub struct Schema<'a> {
 impl Schema<'static> {
     /// What this program reads and writes. Any change of a record's form that the program before could not
     /// read is a new version: with its step here, and with fixtures in `tests/fixtures/stores/`.
-    pub const CURRENT: Self = Self {
-        version: 2,
-        steps: &[tokens_apart],
-    };
+    pub const CURRENT: Self = Self { version: 2, steps: &[tokens_apart] };
 }
 
 /// Version 2: tokens have a kind of their own. They shared `grant` with approvals that were given in advance.
@@ -71,10 +68,7 @@ pub(super) fn migrate(
     schema: &Schema<'_>,
     progress: OnProgress<'_>,
 ) -> Result<(), OpenError> {
-    let disk = |error| OpenError::Disk {
-        path: home.store.clone(),
-        error,
-    };
+    let disk = |error| OpenError::Disk { path: home.store.clone(), error };
     let old = SledStorage::attach(&home.store, durability).map_err(disk)?;
     backup::create(&old, home, progress)?;
     let built = rebuild(&old, &home.store, schema, progress).map_err(disk)?;
@@ -110,8 +104,7 @@ pub(super) fn rebuild(
             Err(_) => ControlFlow::Break(()),
         }
     };
-    old.scan(b"", RESERVED, Order::Rising, &mut visit)
-        .map_err(io::Error::other)?;
+    old.scan(b"", RESERVED, Order::Rising, &mut visit).map_err(io::Error::other)?;
     result?;
     builder.finish()
 }
@@ -131,9 +124,7 @@ fn put_upgraded(builder: &mut Builder, steps: &[Step], key: &[u8], value: &[u8])
     let first = Some((key.to_vec(), value.to_vec()));
     let upgraded = steps
         .iter()
-        .try_fold(first, |record, step| {
-            record.map(|(key, value)| step(&key, &value))
-        })
+        .try_fold(first, |record, step| record.map(|(key, value)| step(&key, &value)))
         .flatten();
     upgraded.map_or(Ok(()), |(key, value)| builder.put(&key, &value))
 }
@@ -148,10 +139,7 @@ pub fn forget_replaced(home: &Home) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        if !name
-            .as_encoded_bytes()
-            .starts_with(prefix.as_encoded_bytes())
-        {
+        if !name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
             continue;
         }
         match fs::metadata(entry.path().join(STARTED)) {

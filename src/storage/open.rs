@@ -167,10 +167,7 @@ pub(super) fn open_as(
         tracing::error!(record, "record is damaged and stays unread");
     }
     if examined.schema > schema.version {
-        return Err(OpenError::Newer {
-            found: examined.schema,
-            known: schema.version,
-        });
+        return Err(OpenError::Newer { found: examined.schema, known: schema.version });
     }
     if examined.schema < schema.version {
         migrate::migrate(home, durability, schema, progress)?;
@@ -232,30 +229,21 @@ fn create(store: &Path, schema: u16) -> io::Result<()> {
 /// Finds out, without touching it, whether a store is fit to use.
 pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
     let disk = |error| OpenError::of_disk(store, error);
-    let unusable = |reason: String| OpenError::Unusable {
-        path: store.to_path_buf(),
-        reason,
-    };
+    let unusable = |reason: String| OpenError::Unusable { path: store.to_path_buf(), reason };
     let found = fs::metadata(store).map_err(disk)?;
     if found.permissions().mode() & 0o077 != 0 {
-        return Err(OpenError::Exposed {
-            path: store.to_path_buf(),
-        });
+        return Err(OpenError::Exposed { path: store.to_path_buf() });
     }
     check_parameters(store).map_err(unusable)?;
     let lock = database::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
     let Some(lock) = lock else {
-        return Err(OpenError::InUse {
-            path: store.to_path_buf(),
-        });
+        return Err(OpenError::InUse { path: store.to_path_buf() });
     };
     let copy = swap::beside(store, "check");
     let copied = copy_files(store, &copy);
     drop(lock);
     let examined = copied.map_err(disk).and_then(|()| {
-        guarded(|| inspect(&copy, mark::expected(store)))
-            .flatten()
-            .map_err(unusable)
+        guarded(|| inspect(&copy, mark::expected(store))).flatten().map_err(unusable)
     });
     // A copy without room for what sled writes when it opens it looks damaged.
     let room = try_to_write(&copy, OPENING).map_err(disk);

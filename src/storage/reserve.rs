@@ -96,9 +96,7 @@ mod tests {
 
     fn batch(records: usize, size: usize) -> Batch {
         let change = |number: usize| (number.to_be_bytes().to_vec(), Some(vec![0; size]));
-        Batch {
-            changes: (0..records).map(change).collect(),
-        }
+        Batch { changes: (0..records).map(change).collect() }
     }
 
     /// SC-115

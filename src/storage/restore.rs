@@ -82,12 +82,7 @@ pub fn restore_unless(
     is_stopped: IsStopped<'_>,
 ) -> Result<Restored, RestoreError> {
     let _lock = lock(&home.store)?;
-    if !force
-        && home
-            .store
-            .read_dir()
-            .is_ok_and(|mut entries| entries.next().is_some())
-    {
+    if !force && home.store.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(RestoreError::NotEmpty);
     }
     archive::verify_unless(file, progress, is_stopped)?;
@@ -140,21 +135,15 @@ fn rebuild(
     is_stopped: IsStopped<'_>,
 ) -> Result<Restored, RestoreError> {
     let mut building = Building::new(home, folders)?;
-    let read = archive::read(file, progress, is_stopped, &mut |path, member| {
-        building.add(path, member)
-    });
+    let read =
+        archive::read(file, progress, is_stopped, &mut |path, member| building.add(path, member));
     let manifest = match read {
         Ok(_) if is_stopped() => Err(ArchiveError::from(super::stopped())),
         read => read,
     };
     let manifest = manifest.inspect_err(|_| building.abandon())?;
     let kept = building.put_into_use(kept_as)?;
-    Ok(Restored {
-        from: file.to_path_buf(),
-        manifest,
-        kept,
-        lost: None,
-    })
+    Ok(Restored { from: file.to_path_buf(), manifest, kept, lost: None })
 }
 
 /// Folders that are being built beside those in use.
@@ -170,15 +159,8 @@ impl<'a> Building<'a> {
         for (_, path) in folders {
             build::remove(&beside(path))?;
         }
-        let folders = folders
-            .iter()
-            .map(|(name, path)| (*name, (path.as_path(), false)))
-            .collect();
-        Ok(Self {
-            home,
-            folders,
-            store: None,
-        })
+        let folders = folders.iter().map(|(name, path)| (*name, (path.as_path(), false))).collect();
+        Ok(Self { home, folders, store: None })
     }
 
     fn add(&mut self, path: &Path, member: Member<'_>) -> io::Result<()> {
@@ -263,16 +245,9 @@ fn place(path: &Path, member: Member<'_>) -> io::Result<()> {
     match member {
         Member::Folder => fs::DirBuilder::new().mode(0o700).create(path),
         Member::Link(target) => symlink(target, path),
-        Member::File {
-            mode,
-            changed,
-            content,
-        } => {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path)?;
+        Member::File { mode, changed, content } => {
+            let mut file =
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
             io::copy(content, &mut file)?;
             file.set_permissions(Permissions::from_mode(mode))?;
             file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(changed))

@@ -87,13 +87,7 @@ impl SledStorage {
             mark,
             durability,
             schema,
-            writing: Mutex::new(Writing {
-                commits,
-                split,
-                failed: false,
-                reserve,
-                export: None,
-            }),
+            writing: Mutex::new(Writing { commits, split, failed: false, reserve, export: None }),
             damage: DamageReports::default(),
         })
     }
@@ -315,9 +309,7 @@ impl Storage for SledStorage {
         let sealed = read(key)?;
         // The parts are there where the record itself says nothing any more.
         let parts = (0..).map_while(|index| read(&parts::part_key(key, index)));
-        let parts: Vec<u8> = parts
-            .flat_map(|part| envelope::content(&part).to_vec())
-            .collect();
+        let parts: Vec<u8> = parts.flat_map(|part| envelope::content(&part).to_vec()).collect();
         match parts.is_empty() {
             true => Some(envelope::content(&sealed).to_vec()),
             false => Some(parts),
@@ -365,9 +357,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
 fn check_size(key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
     let name = key.escape_ascii();
     if key.is_empty() || key.len() > LONGEST_KEY {
-        Err(format!(
-            "key `{name}` is empty or above {LONGEST_KEY} bytes"
-        ))
+        Err(format!("key `{name}` is empty or above {LONGEST_KEY} bytes"))
     } else if key >= RESERVED {
         Err(format!("key `{name}` is reserved"))
     } else if value.is_some_and(|value| value.len() > LARGEST) {

@@ -15,16 +15,12 @@ const MOMENT: &[FormatItem<'_>] =
 
 /// The present moment, as names of kept things hold it.
 pub(crate) fn moment() -> io::Result<String> {
-    OffsetDateTime::now_utc()
-        .format(MOMENT)
-        .map_err(io::Error::other)
+    OffsetDateTime::now_utc().format(MOMENT).map_err(io::Error::other)
 }
 
 /// The path beside `folder` whose name has `suffix` after it.
 pub(super) fn beside(folder: &Path, suffix: &str) -> PathBuf {
-    let mut name = folder
-        .file_name()
-        .map_or_else(OsString::new, OsString::from);
+    let mut name = folder.file_name().map_or_else(OsString::new, OsString::from);
     name.push(".");
     name.push(suffix);
     folder.with_file_name(name)

@@ -52,10 +52,7 @@ impl Damaged {
 
     /// Whether the label of this place, or of a folder above it, cannot be read.
     pub(super) fn holds(&self, place: &Path) -> bool {
-        !self.paths.is_empty()
-            && place
-                .ancestors()
-                .any(|path| self.paths.contains(&hash(path)))
+        !self.paths.is_empty() && place.ancestors().any(|path| self.paths.contains(&hash(path)))
     }
 
     /// Whether a command that sees these paths may read such a file.
@@ -144,9 +141,7 @@ impl State {
             team: (&*team).into(),
             path: path.to_string_lossy().into_owned(),
             extent,
-            seen: (extent == Extent::File)
-                .then(|| Seen::path(path).ok())
-                .flatten(),
+            seen: (extent == Extent::File).then(|| Seen::path(path).ok()).flatten(),
             task: UNKNOWN.into(),
             tool: UNKNOWN.to_owned(),
             at: Timestamp::default(),
@@ -157,10 +152,8 @@ impl State {
 
     /// What is to be stored in place of the damaged rows, with a word to the operator.
     pub(super) fn repairs(&mut self, at: Timestamp, ids: &Ids) -> Option<Writes> {
-        let (anew, windows) = (
-            std::mem::take(&mut self.damaged.anew),
-            std::mem::take(&mut self.damaged.windows),
-        );
+        let (anew, windows) =
+            (std::mem::take(&mut self.damaged.anew), std::mem::take(&mut self.damaged.windows));
         if anew.is_empty() && windows.is_empty() {
             return None;
         }
@@ -197,8 +190,5 @@ pub(super) fn dropped(path: &str) -> Writes {
 
 fn folders(teams: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(teams).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .filter(|path| path.is_dir())
-        .collect()
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }

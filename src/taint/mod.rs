@@ -246,10 +246,7 @@ impl Taint {
             state.windows.insert(window.id.clone(), window);
         }
         state.distrust(damaged_labels, damaged_windows, teams);
-        Ok(Self(Arc::new(Inner {
-            state: Mutex::new(state),
-            ..Inner::default()
-        })))
+        Ok(Self(Arc::new(Inner { state: Mutex::new(state), ..Inner::default() })))
     }
 
     /// From now on labels are stored. What a kill left open is looked through.
@@ -266,10 +263,7 @@ impl Taint {
         }
         let left: Vec<_> = self.state().windows.values().cloned().collect();
         for row in left {
-            let window = Window {
-                taint: self.clone(),
-                row: Some(row),
-            };
+            let window = Window { taint: self.clone(), row: Some(row) };
             actix::spawn(async move {
                 if let Err(error) = window.label_changes().await {
                     tracing::error!(%error, "files that an untrusted turn changed stay in doubt");
@@ -318,10 +312,7 @@ impl Taint {
     pub fn list(&self, team: &TeamName) -> Vec<UntrustedFile> {
         let state = self.state();
         let labels = state.labels.values();
-        labels
-            .filter(|label| label.team == *team)
-            .cloned()
-            .collect()
+        labels.filter(|label| label.team == *team).cloned().collect()
     }
 
     /// Begins to watch what an untrusted turn changes at or below these real paths. Durable when it returns.
@@ -337,20 +328,10 @@ impl Taint {
         sure: bool,
     ) -> Result<Window, TaintError> {
         let bits = getrandom::u64().map_err(|error| TaintError::Store(error.to_string()))?;
-        let row = WindowRow {
-            id: format!("{bits:016x}"),
-            worker,
-            roots,
-            since,
-            sure,
-        };
+        let row = WindowRow { id: format!("{bits:016x}"), worker, roots, since, sure };
         self.state().windows.insert(row.id.clone(), row.clone());
-        let window = Window {
-            taint: self.clone(),
-            row: Some(row.clone()),
-        };
-        self.commit(Writes::new().edge(&key(WINDOW, &row.id), &row))
-            .await?;
+        let window = Window { taint: self.clone(), row: Some(row.clone()) };
+        self.commit(Writes::new().edge(&key(WINDOW, &row.id), &row)).await?;
         Ok(window)
     }
 
@@ -509,10 +490,8 @@ impl Taint {
         let mut state = self.state();
         for label in astray {
             if let Some(path) = label.seen.and_then(|seen| met.get(&seen.id)) {
-                let moved = UntrustedFile {
-                    path: path.to_string_lossy().into_owned(),
-                    ..label.clone()
-                };
+                let moved =
+                    UntrustedFile { path: path.to_string_lossy().into_owned(), ..label.clone() };
                 writes = writes.edge(&moved.key(), &moved);
                 state.insert(moved);
             }
@@ -553,9 +532,7 @@ impl Window {
         let Some(row) = self.row.clone() else {
             return Ok(());
         };
-        let labels = files
-            .into_iter()
-            .map(|(path, seen)| (path, seen, Extent::File));
+        let labels = files.into_iter().map(|(path, seen)| (path, seen, Extent::File));
         let taint = self.taint.clone();
         let writes = taint.write_labels(&row, labels.collect(), Writes::new());
         self.row = None;
@@ -590,10 +567,7 @@ impl Drop for Window {
         let Some(row) = self.row.take() else { return };
         // Without a runtime the process ends: the window is found open at the next start.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let window = Self {
-                taint: self.taint.clone(),
-                row: Some(row),
-            };
+            let window = Self { taint: self.taint.clone(), row: Some(row) };
             runtime.spawn(async move {
                 // Whatever was cut off has been killed by then; until then all that changes is in doubt.
                 tokio::time::sleep(crate::sandbox::process::SETTLED).await;
@@ -728,9 +702,7 @@ fn gathered(root: &Path, changed: Vec<Label>, whole: bool) -> Vec<Label> {
         }
     }
     let labels = labels.into_iter();
-    labels
-        .map(|(path, (seen, extent))| (path, seen, extent))
-        .collect()
+    labels.map(|(path, (seen, extent))| (path, seen, extent)).collect()
 }
 
 impl Belongings for Taint {

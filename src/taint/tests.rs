@@ -10,11 +10,7 @@ use super::*;
 use crate::{http::doubles::Memory, machine::Randomness};
 
 fn worker() -> Worker {
-    Worker {
-        team: "team".into(),
-        task: "task-1".into(),
-        tool: "bash".to_owned(),
-    }
+    Worker { team: "team".into(), task: "task-1".into(), tool: "bash".to_owned() }
 }
 
 fn row(root: &Path) -> WindowRow {
@@ -50,12 +46,7 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
     let storage = Memory::default();
     let window = row(&root);
     storage
-        .commit(
-            &Writes::new()
-                .edge(&key(WINDOW, &window.id), &window)
-                .batch()
-                .unwrap(),
-        )
+        .commit(&Writes::new().edge(&key(WINDOW, &window.id), &window).batch().unwrap())
         .unwrap();
     fs::write(root.join("new.md"), "planted").unwrap();
 
@@ -73,10 +64,8 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
 /// A store with the label of one file and a window, of which these rows cannot be read.
 fn damaged_store(label_of: &Path, kinds: &[&'static str]) -> Memory {
     let storage = Memory::default();
-    for (kind, name) in [
-        (FILE, label_of.to_string_lossy().into_owned()),
-        (WINDOW, "w1".to_owned()),
-    ] {
+    for (kind, name) in [(FILE, label_of.to_string_lossy().into_owned()), (WINDOW, "w1".to_owned())]
+    {
         if kinds.contains(&kind) {
             let change = (key(kind, &name).bytes(), Some(b"{\"team\": \"te".to_vec()));
             let changes = vec![change];
@@ -90,10 +79,7 @@ fn damaged_store(label_of: &Path, kinds: &[&'static str]) -> Memory {
 #[tokio::test]
 async fn a_file_with_a_damaged_label_is_untrusted() {
     let (_dir, root) = folder();
-    let (planted, ours) = (
-        root.join("team/notes/planted.md"),
-        root.join("team/ours.md"),
-    );
+    let (planted, ours) = (root.join("team/notes/planted.md"), root.join("team/ours.md"));
     fs::create_dir_all(root.join("team/notes")).unwrap();
     for path in [&planted, &ours] {
         fs::write(path, "x").unwrap();
@@ -111,10 +97,7 @@ async fn a_file_with_a_damaged_label_is_untrusted() {
 
     assert_eq!(found, (true, false));
     assert_eq!(listed.len(), 1);
-    assert_eq!(
-        (Path::new(&listed[0].path), listed[0].extent),
-        (&*planted, Extent::File)
-    );
+    assert_eq!((Path::new(&listed[0].path), listed[0].extent), (&*planted, Extent::File));
     assert_eq!(unfound, (true, false));
     assert!(may_have_read);
     assert!(!holds(&unsearched, &planted));
@@ -131,9 +114,7 @@ fn the_operator_is_told_of_a_damaged_label() {
     let storage = damaged_store(&planted, &[FILE, WINDOW]);
     let taint = Taint::open(&storage, &root).unwrap();
 
-    let repairs = taint
-        .state()
-        .repairs(Timestamp(7), &Ids::new(Arc::new(Randomness)));
+    let repairs = taint.state().repairs(Timestamp(7), &Ids::new(Arc::new(Randomness)));
     storage.commit(&repairs.unwrap().batch().unwrap()).unwrap();
     let later = Taint::open(&storage, &root.join("none")).unwrap();
 
@@ -141,9 +122,7 @@ fn the_operator_is_told_of_a_damaged_label() {
     assert!(storage.text().contains(&told), "{}", storage.text());
     assert!(later.state().damaged.is_empty());
     let labels = later.list(&"team".into());
-    let labels = labels
-        .iter()
-        .map(|label| (Path::new(&label.path), label.at));
+    let labels = labels.iter().map(|label| (Path::new(&label.path), label.at));
     let expected = [root.join("team"), planted];
     let expected = expected.iter().map(|path| (path.as_path(), Timestamp(7)));
     assert!(labels.eq(expected));

@@ -52,9 +52,7 @@ impl Taint {
             watch.look();
             watch
         });
-        watch = begun
-            .await
-            .map_err(|error| TaintError::Store(error.to_string()))?;
+        watch = begun.await.map_err(|error| TaintError::Store(error.to_string()))?;
         if watch.blind || !watch.files.is_empty() {
             let (worker, roots) = (watch.worker.clone(), watch.roots.clone());
             let window = self.begin_at(worker, roots, watch.since, false);
@@ -116,9 +114,7 @@ impl Watch {
             let touched = self.was_read();
             (self, touched)
         });
-        let (this, touched) = looked
-            .await
-            .map_err(|error| TaintError::Store(error.to_string()))?;
+        let (this, touched) = looked.await.map_err(|error| TaintError::Store(error.to_string()))?;
         if touched {
             let window = match window {
                 Some(window) => window,
@@ -157,13 +153,11 @@ impl Watch {
                 return true;
             }
         }
-        self.files
-            .iter()
-            .any(|(path, before)| match Seen::path(path) {
-                Ok(now) => now.read != before.read || now.changed != before.changed,
-                // It was moved, and perhaps read: who moves it may read it.
-                Err(_) => true,
-            })
+        self.files.iter().any(|(path, before)| match Seen::path(path) {
+            Ok(now) => now.read != before.read || now.changed != before.changed,
+            // It was moved, and perhaps read: who moves it may read it.
+            Err(_) => true,
+        })
     }
 }
 
@@ -179,14 +173,8 @@ fn set_back(path: &Path) -> std::io::Result<Seen> {
     }
     let file = reader(path)?;
     let times = Timestamps {
-        last_access: Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        },
-        last_modification: Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
-        },
+        last_access: Timespec { tv_sec: 0, tv_nsec: 0 },
+        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
     };
     futimens(&file, &times)?;
     Ok(Seen::of(&file)?)

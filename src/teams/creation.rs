@@ -84,11 +84,7 @@ impl Wish {
         if let Err(error) = ToolFilter::parse(tools) {
             return Some(("allowed_tools", error.to_string()));
         }
-        let Caps {
-            usd_per_day,
-            tokens_per_day,
-            usd_per_task,
-        } = self.budgets.unwrap_or_default();
+        let Caps { usd_per_day, tokens_per_day, usd_per_task } = self.budgets.unwrap_or_default();
         let money = |cap: Option<f64>| cap.is_none_or(|cap| cap.is_finite() && cap > 0.0);
         if !money(usd_per_day) || !money(usd_per_task) || tokens_per_day == Some(0) {
             return Some(("budgets", "a cap is a number above 0".to_owned()));
@@ -140,17 +136,11 @@ impl Wish {
         let name = names::check_name(&self.name)?;
         let file = self.file(&config);
         Ok(org::Spawn {
-            parent: self
-                .parent
-                .unwrap_or_else(|| hivewright_actors::ids::MAIN.to_owned())
-                .into(),
+            parent: self.parent.unwrap_or_else(|| hivewright_actors::ids::MAIN.to_owned()).into(),
             by: By::Operator(operator.to_owned()),
             scope: self.scope_accepts,
             limits: config.limits,
-            plan: FolderPlan {
-                config: file.text(&name),
-                context: self.init_context,
-            },
+            plan: FolderPlan { config: file.text(&name), context: self.init_context },
             bootstrap: bootstrap(&name, operator, task, now),
             giver: None,
             writes: Writes::new(),
@@ -162,17 +152,12 @@ impl Wish {
 
 /// The first work of a team, given by an operator.
 pub fn bootstrap(team: &TeamName, operator: &str, task: TaskId, now: Timestamp) -> Task {
-    let lane = Lane {
-        team: team.clone(),
-        topic: None,
-    };
+    let lane = Lane { team: team.clone(), topic: None };
     Task {
         kind: Kind::Bootstrap,
         priority: Priority::Critical,
         on_result: OnResult::Silent,
-        cause: Some(Cause::Operator {
-            name: operator.to_owned(),
-        }),
+        cause: Some(Cause::Operator { name: operator.to_owned() }),
         ..Task::new(task, lane, BOOTSTRAP.to_owned(), operator.to_owned(), now)
     }
 }

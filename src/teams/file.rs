@@ -30,11 +30,7 @@ impl TeamFile {
             text += &format!("provider_profile: {}\n", quoted(profile));
         }
         text += &format!("allowed_tools: [{}]\n", tools.join(", "));
-        let Caps {
-            usd_per_day,
-            tokens_per_day,
-            usd_per_task,
-        } = self.budgets;
+        let Caps { usd_per_day, tokens_per_day, usd_per_task } = self.budgets;
         let caps: Vec<String> = [
             usd_per_day.map(|cap| format!("  usd_per_day: {cap}\n")),
             tokens_per_day.map(|cap| format!("  tokens_per_day: {cap}\n")),
@@ -76,15 +72,8 @@ fn quoted(text: &str) -> String {
 pub fn redescribed(text: &str, description: &str) -> String {
     let line = format!("description: {}\n", quoted(description));
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let Some(start) = lines
-        .iter()
-        .position(|line| line.starts_with("description:"))
-    else {
-        let gap = if text.is_empty() || text.ends_with('\n') {
-            ""
-        } else {
-            "\n"
-        };
+    let Some(start) = lines.iter().position(|line| line.starts_with("description:")) else {
+        let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         return format!("{text}{gap}{line}");
     };
     // A value that goes on over several lines is indented, with empty lines in between.

@@ -145,10 +145,7 @@ impl TeamFolders {
         write_new(&new, &text).map_err(|error| FolderError::Disk(error.to_string()))?;
         let moved = fs::rename(&new, &path).and_then(|()| File::open(&path)?.sync_all());
         moved.map_err(|error| disk("write", &path, &error))?;
-        let expected = Team {
-            description: description.to_owned(),
-            ..before
-        };
+        let expected = Team { description: description.to_owned(), ..before };
         if read_team(&self.home, team.as_str()).as_ref() == Ok(&expected) {
             return Ok(());
         }
@@ -178,11 +175,9 @@ impl TeamFolders {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> BoxFuture<'static, T> {
         let this = self.clone();
-        Box::pin(async move {
-            tokio::task::spawn_blocking(move || work(&this))
-                .await
-                .unwrap_or(lost)
-        })
+        Box::pin(
+            async move { tokio::task::spawn_blocking(move || work(&this)).await.unwrap_or(lost) },
+        )
     }
 }
 
@@ -191,10 +186,8 @@ fn fill(new: &Path, plan: &FolderPlan) -> Result<(), FolderError> {
     let refused = |error: crate::settings::error::StartError| FolderError::Disk(error.to_string());
     create_private(new).map_err(refused)?;
     furnish(new).map_err(refused)?;
-    let mut files = vec![
-        (new.join("config.yaml"), plan.config.as_str()),
-        (new.join(UNFINISHED), ""),
-    ];
+    let mut files =
+        vec![(new.join("config.yaml"), plan.config.as_str()), (new.join(UNFINISHED), "")];
     if let Some(context) = &plan.context {
         files.push((new.join(CONTEXT), context));
     }
@@ -297,9 +290,7 @@ impl Folders for TeamFolders {
         team: TeamName,
         description: String,
     ) -> BoxFuture<'static, Result<(), FolderError>> {
-        self.off(Err(lost()), move |folders| {
-            folders.describe_now(&team, &description)
-        })
+        self.off(Err(lost()), move |folders| folders.describe_now(&team, &description))
     }
 
     fn is_furnished(&self, team: TeamName) -> BoxFuture<'static, bool> {
@@ -332,9 +323,8 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -351,14 +341,7 @@ mod tests {
         let folder = place.home.team("scouts");
         assert_eq!(
             names(&folder),
-            [
-                "config.yaml",
-                "org-rules",
-                "plugins",
-                "skills",
-                "subagents",
-                "team-rules"
-            ]
+            ["config.yaml", "org-rules", "plugins", "skills", "subagents", "team-rules"]
         );
         assert_eq!(names(&place.home.teams()), ["scouts"]);
         let context = fs::read_to_string(folder.join(CONTEXT)).unwrap();
@@ -453,10 +436,7 @@ mod tests {
     #[actix_web::test]
     async fn a_rule_or_a_subagent_is_furniture() {
         let (place, folders) = set_up();
-        let bare = FolderPlan {
-            context: None,
-            ..plan()
-        };
+        let bare = FolderPlan { context: None, ..plan() };
         folders.make(TeamKey::first("scouts"), bare).await.unwrap();
         let furnished = || folders.is_furnished("scouts".into());
         assert!(!furnished().await);

@@ -164,12 +164,8 @@ impl Row {
             Some(chosen.ok()?.model)
         });
         let own = || open.iter().filter(|task| task.team == team.name);
-        let running = own()
-            .filter(|task| task.state == OpenState::Running)
-            .count();
-        let waiting = own()
-            .filter(|task| matches!(task.state, OpenState::Parked(_)))
-            .count();
+        let running = own().filter(|task| task.state == OpenState::Running).count();
+        let waiting = own().filter(|task| matches!(task.state, OpenState::Parked(_))).count();
         let state = match team.state {
             TeamState::Active if file.is_err() => TeamState::Degraded,
             state => state,
@@ -214,11 +210,7 @@ impl Row {
             budget: live.team_now(&team.name).ok().map(|file| file.budgets),
             created_by: team.created_by.clone(),
             bootstrap_task_id: team.bootstrap_task.clone(),
-            tasks: open
-                .iter()
-                .filter(|task| task.team == team.name)
-                .map(Work::from)
-                .collect(),
+            tasks: open.iter().filter(|task| task.team == team.name).map(Work::from).collect(),
             row: self,
         }
     }

@@ -107,18 +107,13 @@ impl Tool for Agent {
     const DESCRIPTION: &'static str = "";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits {
-        timeout: LONGEST,
-        longest: LONGEST,
-    };
+    const LIMITS: Limits = Limits { timeout: LONGEST, longest: LONGEST };
     const WHOLE_TURN: bool = true;
     const CLASS: &'static str = "agent";
     type Args = Args;
 
     fn description(&self, _: &Sandbox) -> String {
-        let Subagent {
-            name, description, ..
-        } = &*self.subagent;
+        let Subagent { name, description, .. } = &*self.subagent;
         let description = match description.as_str() {
             "" => String::new(),
             text => format!(" {text}"),
@@ -130,9 +125,9 @@ impl Tool for Agent {
         match args.task.chars().count() {
             _ if args.task.trim().is_empty() => Err("`task`: is empty".to_owned()),
             1..=LONGEST_TASK => Ok(()),
-            length => Err(format!(
-                "`task`: {length} characters; at most {LONGEST_TASK} are allowed"
-            )),
+            length => {
+                Err(format!("`task`: {length} characters; at most {LONGEST_TASK} are allowed"))
+            }
         }
     }
 

@@ -123,14 +123,8 @@ impl Tool for AskOperator {
             return Err(format!("`options`: at most {MOST_OPTIONS}"));
         }
         let long = |option: &String| option.chars().count() > LONGEST_OPTION;
-        if args
-            .options
-            .iter()
-            .any(|option| option.trim().is_empty() || long(option))
-        {
-            return Err(format!(
-                "`options`: each has 1 to {LONGEST_OPTION} characters"
-            ));
+        if args.options.iter().any(|option| option.trim().is_empty() || long(option)) {
+            return Err(format!("`options`: each has 1 to {LONGEST_OPTION} characters"));
         }
         let mut options = args.options.clone();
         options.sort();
@@ -145,7 +139,7 @@ impl Tool for AskOperator {
             (Kind::Secret, Some(key)) if is_key(key) => {}
             (Kind::Secret, _) => {
                 return Err(
-                    "`key`: a secret needs a key of the vault, such as `API_KEY`".to_owned(),
+                    "`key`: a secret needs a key of the vault, such as `API_KEY`".to_owned()
                 );
             }
             (Kind::Text, Some(_)) => {
@@ -239,10 +233,7 @@ mod tests {
             (json!({"question": "q", "ttl": "31d"}), "`ttl`"),
             (json!({"question": "q", "ttl": "soon"}), "`ttl`"),
             (json!({"question": "q", "kind": "secret"}), "`key`"),
-            (
-                json!({"question": "q", "kind": "secret", "key": "no key"}),
-                "`key`",
-            ),
+            (json!({"question": "q", "kind": "secret", "key": "no key"}), "`key`"),
             (json!({"question": "q", "key": "KEY"}), "`key`"),
             (
                 json!({"question": "q", "kind": "secret", "key": "KEY", "options": ["a"]}),
@@ -257,9 +248,6 @@ mod tests {
             wrong(json!({"question": "q", "options": ["a", "b"], "multi": true, "ttl": "30d"})),
             Ok(())
         );
-        assert_eq!(
-            wrong(json!({"question": "q", "kind": "secret", "key": "API_KEY"})),
-            Ok(())
-        );
+        assert_eq!(wrong(json!({"question": "q", "kind": "secret", "key": "API_KEY"})), Ok(()));
     }
 }

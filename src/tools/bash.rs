@@ -45,10 +45,7 @@ impl Tool for Bash {
         read-only. Answers with exit code, output and messages.";
     const EFFECT: Effect = Effect::Irreversible;
     const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits {
-        timeout: Duration::from_secs(120),
-        longest: LONGEST,
-    };
+    const LIMITS: Limits = Limits { timeout: Duration::from_secs(120), longest: LONGEST };
     const EXPANDS: &'static [&'static str] = &["env"];
     const REFUSES_SECRETS: bool = true;
     const CLASS: &'static str = "exec";
@@ -70,15 +67,9 @@ impl Tool for Bash {
     }
 
     fn accept(args: &Args) -> Result<(), String> {
-        let Args {
-            command,
-            timeout,
-            env,
-        } = args;
+        let Args { command, timeout, env } = args;
         if command.len() > LONGEST_COMMAND {
-            return Err(format!(
-                "`command`: at most {LONGEST_COMMAND} bytes are allowed"
-            ));
+            return Err(format!("`command`: at most {LONGEST_COMMAND} bytes are allowed"));
         }
         if command.contains('\0') {
             return Err("`command`: holds a NUL byte".to_owned());
@@ -89,8 +80,7 @@ impl Tool for Bash {
         if timeout.is_some_and(|timeout| !(1..=MOST_MILLISECONDS).contains(&timeout)) {
             return Err(format!("`timeout`: must be 1 to {MOST_MILLISECONDS}"));
         }
-        env.iter()
-            .try_for_each(|(name, value)| variable(name, value))
+        env.iter().try_for_each(|(name, value)| variable(name, value))
     }
 
     fn timeout(args: &Args) -> Option<Duration> {
@@ -191,16 +181,8 @@ mod tests {
     use super::*;
 
     fn finished(ended: Option<Ended>, stdout: &str, stderr: &str) -> Finished {
-        let captured = |text: &str| Captured {
-            bytes: text.into(),
-            dropped: 0,
-        };
-        Finished {
-            ended,
-            stdout: captured(stdout),
-            stderr: captured(stderr),
-            excess: None,
-        }
+        let captured = |text: &str| Captured { bytes: text.into(), dropped: 0 };
+        Finished { ended, stdout: captured(stdout), stderr: captured(stderr), excess: None }
     }
 
     /// TO-63
@@ -224,22 +206,10 @@ mod tests {
     /// TO-67
     #[test]
     fn variables_that_steer_programs_are_refused() {
-        let names = [
-            "LD_PRELOAD",
-            "BASH_ENV",
-            "https_proxy",
-            "PATH",
-            "HOME",
-            "1A",
-            "A B",
-            "",
-            "FOO",
-        ];
+        let names =
+            ["LD_PRELOAD", "BASH_ENV", "https_proxy", "PATH", "HOME", "1A", "A B", "", "FOO"];
 
-        let refused: Vec<_> = names
-            .iter()
-            .filter(|name| variable(name, "x").is_err())
-            .collect();
+        let refused: Vec<_> = names.iter().filter(|name| variable(name, "x").is_err()).collect();
 
         assert_eq!(refused, names[..8].iter().collect::<Vec<_>>());
     }

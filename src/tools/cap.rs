@@ -15,11 +15,8 @@ pub(super) fn cap(text: String) -> (String, bool) {
     let head = text.floor_char_boundary(room / 4 * 3);
     let tail = text.ceil_char_boundary(text.len() - room / 4);
     let missing = tail - head;
-    let cut = format!(
-        "{}\n[… {missing} bytes are missing here …]\n{}",
-        &text[..head],
-        &text[tail..]
-    );
+    let cut =
+        format!("{}\n[… {missing} bytes are missing here …]\n{}", &text[..head], &text[tail..]);
     (cut, true)
 }
 
@@ -37,10 +34,7 @@ mod tests {
         let head = "h".repeat(49_104);
         let tail = "t".repeat(16_368);
         assert!(truncated);
-        assert_eq!(
-            cut,
-            format!("{head}\n[… 134528 bytes are missing here …]\n{tail}")
-        );
+        assert_eq!(cut, format!("{head}\n[… 134528 bytes are missing here …]\n{tail}"));
     }
 
     #[test]

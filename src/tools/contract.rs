@@ -48,10 +48,7 @@ pub struct Limits {
 impl Limits {
     /// The same for every call.
     pub const fn fixed(timeout: Duration) -> Self {
-        Self {
-            timeout,
-            longest: timeout,
-        }
+        Self { timeout, longest: timeout }
     }
 }
 
@@ -152,10 +149,7 @@ pub struct Redaction {
 impl Redaction {
     /// Nothing of what stood there can be used.
     pub fn of(args: Value) -> Self {
-        Self {
-            args,
-            values: BTreeMap::new(),
-        }
+        Self { args, values: BTreeMap::new() }
     }
 }
 
@@ -234,11 +228,7 @@ impl ToolContext {
 
 /// What the secrets of a call are kept under until it has its result.
 pub(super) fn origin(caller: &Caller, call: &CallId) -> Origin {
-    Origin {
-        team: caller.team.clone(),
-        task: caller.task.clone(),
-        call: call.clone(),
-    }
+    Origin { team: caller.team.clone(), task: caller.task.clone(), call: call.clone() }
 }
 
 /// Why a call failed.
@@ -256,11 +246,7 @@ pub struct ToolError {
 impl ToolError {
     /// A failure of this kind.
     pub fn new(fault: ToolFault, message: impl Into<String>) -> Self {
-        Self {
-            fault,
-            message: message.into(),
-            rule: None,
-        }
+        Self { fault, message: message.into(), rule: None }
     }
 
     /// The tool could not do it.

@@ -82,8 +82,7 @@ impl Tool for Edit {
             }
             Err(error) => (Err(error), 0),
         };
-        cx.after_change(Self::NAME, window, &written, Scope::Part)
-            .await?;
+        cx.after_change(Self::NAME, window, &written, Scope::Part).await?;
         let class = written?.class;
         tracing::debug!(team = %cx.team, %path, %class, "file edited");
         Ok(format!("Replaced {count} occurrence(s) in {path}"))
@@ -129,10 +128,7 @@ fn replace(text: &str, args: &Args, rerun: bool) -> Result<Edited, ToolError> {
                 "`old_string` occurs {count} times in {path}; give more of its surroundings or set `replace_all`"
             ),
         )),
-        count => Ok(Edited::Replaced {
-            text: text.replace(&*old, &new),
-            count,
-        }),
+        count => Ok(Edited::Replaced { text: text.replace(&*old, &new), count }),
     }
 }
 
@@ -201,20 +197,14 @@ mod tests {
     /// TO-59
     #[test]
     fn a_rerun_before_it_took_effect_does_it() {
-        assert_eq!(
-            replace("a", &args("a", "ab"), true).unwrap(),
-            replaced("ab", 1)
-        );
+        assert_eq!(replace("a", &args("a", "ab"), true).unwrap(), replaced("ab", 1));
     }
 
     /// TO-59: a new text that stands elsewhere, too, proves nothing.
     #[test]
     fn a_rerun_that_cannot_tell_whether_it_took_effect_says_so() {
         let unclear = replace("let b;\nlet b;\n", &args("let a;", "let b;"), true).unwrap_err();
-        let all = Args {
-            replace_all: true,
-            ..args("let a;", "let b;")
-        };
+        let all = Args { replace_all: true, ..args("let a;", "let b;") };
         let all = replace("let b;\nlet b;\n", &all, true).unwrap();
         let open = replace("let a;\nlet b;\n", &args("let a;", "let b;"), true).unwrap();
 

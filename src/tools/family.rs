@@ -29,11 +29,7 @@ const FAMILIES: &[&[&str]] = &[
         "test_trigger",
         "update_trigger",
     ],
-    &[
-        "add_trusted_sender",
-        "list_trusted_senders",
-        "revoke_sender_trust",
-    ],
+    &["add_trusted_sender", "list_trusted_senders", "revoke_sender_trust"],
     &["close_topic", "list_topics", "rename_topic"],
     &["memory_"],
     &["vault_"],
@@ -42,11 +38,7 @@ const FAMILIES: &[&[&str]] = &[
     &["search_skill_repository"],
     &["use_skill"],
     &["agent."],
-    &[
-        "deprecate_plugin_tool",
-        "register_plugin_tool",
-        "remove_plugin_tool",
-    ],
+    &["deprecate_plugin_tool", "register_plugin_tool", "remove_plugin_tool"],
 ];
 
 /// The place of a tool's family: the same set of tools is always told in the same order.

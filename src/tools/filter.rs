@@ -53,9 +53,7 @@ impl ToolFilter {
                 continue;
             }
             let Some(members) = tool_groups::members(pattern) else {
-                return Err(FilterError::UnknownGroup {
-                    name: pattern.to_owned(),
-                });
+                return Err(FilterError::UnknownGroup { name: pattern.to_owned() });
             };
             list.extend(members.iter().map(|member| (*member).to_owned()));
         }
@@ -150,20 +148,10 @@ mod tests {
 
     fn allowed(patterns: &[&str], keys: &[&'static str]) -> Vec<&'static str> {
         let filter = ToolFilter::parse(patterns).unwrap();
-        keys.iter()
-            .copied()
-            .filter(|key| filter.allows(key))
-            .collect()
+        keys.iter().copied().filter(|key| filter.allows(key)).collect()
     }
 
-    const KEYS: &[&str] = &[
-        "bash",
-        "read",
-        "write",
-        "web_fetch",
-        "team.deploy",
-        "mcp.git.log",
-    ];
+    const KEYS: &[&str] = &["bash", "read", "write", "web_fetch", "team.deploy", "mcp.git.log"];
 
     /// SE-51
     #[test]
@@ -180,10 +168,7 @@ mod tests {
         ];
 
         for (patterns, expected) in table {
-            assert_eq!(
-                (patterns, allowed(patterns, KEYS)),
-                (patterns, expected.to_vec())
-            );
+            assert_eq!((patterns, allowed(patterns, KEYS)), (patterns, expected.to_vec()));
         }
     }
 
@@ -218,10 +203,7 @@ mod tests {
         ];
 
         for (patterns, expected) in table {
-            assert_eq!(
-                (patterns, allowed(patterns, KEYS)),
-                (patterns, expected.to_vec())
-            );
+            assert_eq!((patterns, allowed(patterns, KEYS)), (patterns, expected.to_vec()));
         }
     }
 

@@ -94,10 +94,7 @@ fn find(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
 ///
 /// A pattern that climbs is refused; whether the folder is the team's is for the boundary to say.
 fn split(pattern: &str) -> Result<(Option<String>, String), ToolError> {
-    if Path::new(pattern)
-        .components()
-        .any(|part| part == Component::ParentDir)
-    {
+    if Path::new(pattern).components().any(|part| part == Component::ParentDir) {
         let message = format!("Access denied: {pattern} is outside the workspace");
         return Err(ToolError::new(ToolFault::OutsideWorkspace, message));
     }
@@ -105,9 +102,7 @@ fn split(pattern: &str) -> Result<(Option<String>, String), ToolError> {
         let relative = pattern.strip_prefix("./").unwrap_or(pattern);
         return Ok((None, relative.to_owned()));
     }
-    let plain = pattern
-        .find(['*', '?', '[', '{', '\\'])
-        .unwrap_or(pattern.len());
+    let plain = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
     let end = pattern[..plain].rfind('/').unwrap_or(0);
     let base = &pattern[..end.max(1)];
     Ok((Some(base.to_owned()), pattern[end + 1..].to_owned()))
@@ -126,10 +121,7 @@ impl Names {
             .filter(|part| part.starts_with('.') || part.starts_with("{."))
             .map(compile)
             .collect::<Result<_, _>>()?;
-        Ok(Self {
-            matcher: compile(pattern)?,
-            hidden,
-        })
+        Ok(Self { matcher: compile(pattern)?, hidden })
     }
 
     /// Whether a name on the way is one to look at: a hidden one only if the pattern names it.
@@ -141,7 +133,5 @@ impl Names {
 
 fn compile(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    Ok(glob
-        .map_err(|error| ToolError::invalid(format!("`pattern`: {error}")))?
-        .compile_matcher())
+    Ok(glob.map_err(|error| ToolError::invalid(format!("`pattern`: {error}")))?.compile_matcher())
 }

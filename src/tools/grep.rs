@@ -174,11 +174,7 @@ impl Wanted {
 
     fn includes(&self, path: &Path) -> bool {
         let named = self.names.as_ref().is_none_or(|names| {
-            let path = if self.by_name {
-                path.file_name().map_or(path, Path::new)
-            } else {
-                path
-            };
+            let path = if self.by_name { path.file_name().map_or(path, Path::new) } else { path };
             names.matcher.is_match(path)
         });
         let typed = self.types.as_ref();
@@ -199,8 +195,7 @@ impl Hunt {
     /// Searches a file. Says whether the answer tells something of it.
     fn file(&mut self, path: &Path, file: &File, size: u64) -> bool {
         if size > LARGEST {
-            self.skipped
-                .push(format!("{} (over 10 MiB)", path.display()));
+            self.skipped.push(format!("{} (over 10 MiB)", path.display()));
             return true;
         }
         let mut page = Page {

@@ -79,10 +79,7 @@ pub struct Made {
 impl Made {
     /// A tool by its canonical key. [`Tool::NAME`] does not count.
     pub fn new<T: Tool>(key: impl Into<String>, tool: T) -> Self {
-        Self {
-            key: key.into(),
-            tool: Arc::new(tool),
-        }
+        Self { key: key.into(), tool: Arc::new(tool) }
     }
 }
 
@@ -153,10 +150,7 @@ impl Toolbox {
                     .iter()
                     .map(|(key, standing, tool)| (*key, spec(key, *standing, &***tool, &grant)));
                 let tools = visible.iter().map(|(key, _, tool)| {
-                    let made = Made {
-                        key: (*key).to_owned(),
-                        tool: Arc::clone(tool),
-                    };
+                    let made = Made { key: (*key).to_owned(), tool: Arc::clone(tool) };
                     (wire_name(key), made)
                 });
                 Arc::new(Set {
@@ -277,11 +271,7 @@ impl<T: Tool> Hosted for T {
         for key in ["$schema", "title", "description"] {
             schema.remove(key);
         }
-        ToolSpec {
-            name,
-            description: self.description(sandbox),
-            schema: schema.to_value(),
-        }
+        ToolSpec { name, description: self.description(sandbox), schema: schema.to_value() }
     }
 
     fn secrets(&self) -> SecretUse {
@@ -519,14 +509,13 @@ type Admitted = (Arc<dyn Hosted>, Value, Checked);
 impl Assembled {
     /// A tool that there is, and that the team cannot see.
     fn find_hidden(&self, name: &str) -> Option<Made> {
-        let mut all = self.all.iter().map(|(key, tool)| Made {
-            key: (*key).to_owned(),
-            tool: Arc::clone(tool),
-        });
+        let mut all = self
+            .all
+            .iter()
+            .map(|(key, tool)| Made { key: (*key).to_owned(), tool: Arc::clone(tool) });
         let mut own = self.hidden.iter();
         let named = |made: &Made| wire_name(&made.key) == name;
-        all.find(named)
-            .or_else(|| own.find(|made| named(made)).cloned())
+        all.find(named).or_else(|| own.find(|made| named(made)).cloned())
     }
 
     /// The team has no such tool. If a rule hides it, that is written down.
@@ -539,10 +528,7 @@ impl Assembled {
             let rule = policy.forbidding(team, &made.key, made.tool.class(), rules.time());
             rule.map(str::to_owned)
         });
-        ToolError {
-            rule,
-            ..not_available()
-        }
+        ToolError { rule, ..not_available() }
     }
 
     /// Why the team cannot see a tool: that holds whatever it is called with.
@@ -582,9 +568,7 @@ impl Assembled {
         let args = match &call.args {
             Args::Json(args) => args.clone(),
             Args::Unreadable { reason, .. } => {
-                return Err(ToolError::invalid(format!(
-                    "arguments are not JSON: {reason}"
-                )));
+                return Err(ToolError::invalid(format!("arguments are not JSON: {reason}")));
             }
         };
         secrets::refuse(&tool.secrets(), &args, &self.grant)?;
@@ -602,10 +586,9 @@ impl Assembled {
     ) -> Result<Checked, ToolReply> {
         let redaction = redaction(tool, call);
         // What is said of a call, in a refusal too, is said of it without its secrets.
-        let clean = redaction.as_ref().map(|redaction| ToolCall {
-            args: Args::Json(redaction.args.clone()),
-            ..call.clone()
-        });
+        let clean = redaction
+            .as_ref()
+            .map(|redaction| ToolCall { args: Args::Json(redaction.args.clone()), ..call.clone() });
         let admitted = self.admit(tool, clean.as_ref().unwrap_or(call));
         let checked = admitted.and_then(|(hosted, args, checked)| {
             let (mut verdict, rule) = self.judge(tool, &args, caller, label)?;
@@ -653,9 +636,7 @@ impl Assembled {
     /// Stands for the form of a tool, as the model is told of it.
     fn form(&self, name: &str) -> String {
         let spec = self.specs.iter().find(|spec| spec.name == name);
-        spec.map_or_else(String::new, |spec| {
-            sha256(spec.schema.to_string().as_bytes())
-        })
+        spec.map_or_else(String::new, |spec| sha256(spec.schema.to_string().as_bytes()))
     }
 
     /// Whether somebody has decided on such a call in advance, and what must be durable before it
@@ -761,9 +742,7 @@ impl Assembled {
                         Ok(args) => {
                             let call = hosted.call(args, context).in_current_span();
                             let task = tokio::spawn(call);
-                            Running::new(task, cancel)
-                                .finish(checked.limit, &cx.cancel)
-                                .await
+                            Running::new(task, cancel).finish(checked.limit, &cx.cancel).await
                         }
                         Err(error) => Err(error),
                     };
@@ -813,13 +792,7 @@ fn reply(result: Result<String, ToolError>, grant: &Grant) -> ToolReply {
     };
     let scrubber = grant.secrets.of(&grant.team);
     let (content, truncated) = cap::cap(scrubber.scrub(&text).into_owned());
-    ToolReply {
-        content,
-        fault,
-        truncated,
-        taints: false,
-        rule,
-    }
+    ToolReply { content, fault, truncated, taints: false, rule }
 }
 
 /// A tool at work on a task of its own, so that a panic ends the call and nothing else.

@@ -64,9 +64,8 @@ impl Sight {
     pub(super) fn judge(&self, args: &Value, subject: &Subject, grant: &Grant) -> Judgement {
         let settle = subject.untrusted || grant.rules.now().is_about_files();
         let reaches = self.reaches.iter();
-        let touches: Vec<Touch> = reaches
-            .flat_map(|reach| reach.touches(&grant.workspace, settle))
-            .collect();
+        let touches: Vec<Touch> =
+            reaches.flat_map(|reach| reach.touches(&grant.workspace, settle)).collect();
         self.judge_touches(&touches, args, subject, grant)
     }
 
@@ -87,19 +86,13 @@ impl Sight {
             touches,
             uses_secret: holds(args, BEGIN),
             subject,
-            caution: self
-                .secrets_at_risk(args, subject, grant)
-                .or_else(|| self.caution.clone()),
+            caution: self.secrets_at_risk(args, subject, grant).or_else(|| self.caution.clone()),
             now: grant.rules.time(),
         };
         Judgement {
             decision: policy.decide(&request),
             class: self.class,
-            fitting: policy
-                .fitting(&request)
-                .into_iter()
-                .map(|rule| rule.id.clone())
-                .collect(),
+            fitting: policy.fitting(&request).into_iter().map(|rule| rule.id.clone()).collect(),
         }
     }
 
@@ -141,9 +134,8 @@ impl Sight {
         let path = self.reaches.iter().find_map(Reach::path)?;
         // The link may be gone again by now: whatever asks must ask by its name alone.
         let reaches = self.reaches.iter();
-        let touches: Vec<Touch> = reaches
-            .flat_map(|reach| reach.touches(&grant.workspace, false))
-            .collect();
+        let touches: Vec<Touch> =
+            reaches.flat_map(|reach| reach.touches(&grant.workspace, false)).collect();
         let by_name = self.judge_touches(&touches, args, subject, grant).decision;
         match by_name {
             Decision::Ask(..) => None,
@@ -214,24 +206,14 @@ impl Opening {
     /// None if the call opens no files.
     pub(super) fn of(sight: Sight, args: &Value, subject: Subject, grant: &Grant) -> Option<Self> {
         sight.reaches.iter().find_map(Reach::path)?;
-        Some(Self {
-            sight,
-            args: args.clone(),
-            subject,
-            grant: grant.clone(),
-        })
+        Some(Self { sight, args: args.clone(), subject, grant: grant.clone() })
     }
 
     /// Whether the call may use this place, which it holds open.
     ///
     /// What asks a person was asked about the path in the arguments: any other place is refused.
     pub(super) fn admit(&self, place: &Path) -> Result<(), WorkspaceError> {
-        let Self {
-            sight,
-            args,
-            subject,
-            grant,
-        } = self;
+        let Self { sight, args, subject, grant } = self;
         if !subject.untrusted && !grant.rules.now().is_about_files() {
             return Ok(());
         }
@@ -265,9 +247,7 @@ impl Opening {
 
 impl fmt::Debug for Opening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opening")
-            .field("key", &self.sight.key)
-            .finish_non_exhaustive()
+        f.debug_struct("Opening").field("key", &self.sight.key).finish_non_exhaustive()
     }
 }
 
@@ -322,10 +302,7 @@ fn denied(key: &str, by: &By) -> ToolError {
         By::Default | By::ToolList => "denied".to_owned(),
     };
     let message = format!("{key}: {why}; do not try another way, go on without it");
-    ToolError {
-        rule: rule_id(by),
-        ..ToolError::new(ToolFault::Denied, message)
-    }
+    ToolError { rule: rule_id(by), ..ToolError::new(ToolFault::Denied, message) }
 }
 
 fn rule_id(by: &By) -> Option<String> {

@@ -44,10 +44,7 @@ struct Pool {
 
 impl Default for Pool {
     fn default() -> Self {
-        Self {
-            daily: Arc::new(Semaphore::new(DAILY)),
-            org: Arc::new(Semaphore::new(ORG)),
-        }
+        Self { daily: Arc::new(Semaphore::new(DAILY)), org: Arc::new(Semaphore::new(ORG)) }
     }
 }
 
@@ -132,10 +129,7 @@ mod tests {
         let refused = enter(&pools, "news", "org.query_team").await.unwrap_err();
         let second = enter(&pools, "news", "trigger.create_trigger").await;
 
-        assert!(
-            refused.message.contains("\"retry_after_ms\":5000"),
-            "{refused}"
-        );
+        assert!(refused.message.contains("\"retry_after_ms\":5000"), "{refused}");
         assert!(second.is_err());
         assert_eq!(pools.busy(&"news".into()), Busy { daily: 5, org: 1 });
         assert_eq!(pools.busy(&"other".into()), Busy::default());

@@ -47,12 +47,7 @@ pub struct ProposeChange {
 impl ProposeChange {
     /// For a turn of a team that proposed this before.
     pub fn new(changes: Changes, workspace: Arc<Workspace>, earlier: Earlier) -> Self {
-        Self {
-            changes,
-            workspace,
-            earlier,
-            proposed: Mutex::new(None),
-        }
+        Self { changes, workspace, earlier, proposed: Mutex::new(None) }
     }
 
     /// The file as it is and as it would be.
@@ -65,10 +60,7 @@ impl ProposeChange {
             }
             0 => Err(answer::refuse(
                 "not_found",
-                format!(
-                    "`old_string` does not stand in {}; read it again",
-                    args.file_path
-                ),
+                format!("`old_string` does not stand in {}; read it again", args.file_path),
             )),
             count => Err(answer::refuse(
                 "conflict",
@@ -123,9 +115,7 @@ impl Tool for ProposeChange {
             0 => return Err("`reason`: is empty".to_owned()),
             1..=LONGEST_REASON => {}
             _ => {
-                return Err(format!(
-                    "`reason`: at most {LONGEST_REASON} characters are allowed"
-                ));
+                return Err(format!("`reason`: at most {LONGEST_REASON} characters are allowed"));
             }
         }
         if args.old_string.is_empty() {
@@ -229,9 +219,7 @@ fn plain(path: &str) -> &str {
 fn is_own_text(path: &str) -> bool {
     let mut parts = Path::new(plain(path)).components();
     let first = parts.next().and_then(|part| part.as_os_str().to_str());
-    let straight = parts
-        .clone()
-        .all(|part| matches!(part, Component::Normal(_)));
+    let straight = parts.clone().all(|part| matches!(part, Component::Normal(_)));
     let in_folder = first.is_some_and(|first| FOLDERS.contains(&first));
     in_folder && straight && parts.next().is_some() && path.ends_with(".md")
 }
@@ -261,9 +249,7 @@ fn difference(file: &str, before: &str, after: &str) -> String {
     old[from..head].iter().for_each(|text| line(' ', text));
     old[head..old_end].iter().for_each(|text| line('-', text));
     new[head..new_end].iter().for_each(|text| line('+', text));
-    old[old_end..old_end + behind]
-        .iter()
-        .for_each(|text| line(' ', text));
+    old[old_end..old_end + behind].iter().for_each(|text| line(' ', text));
     shown
 }
 
@@ -292,11 +278,7 @@ mod tests {
     /// TR-67: a skill or a rule, and nothing else.
     #[test]
     fn it_is_about_skills_and_rules_only() {
-        for good in [
-            "skills/look.md",
-            "./team-rules/a.md",
-            "skills/look/SKILL.md",
-        ] {
+        for good in ["skills/look.md", "./team-rules/a.md", "skills/look/SKILL.md"] {
             assert!(is_own_text(good), "{good}");
         }
         for bad in [

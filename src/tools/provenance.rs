@@ -39,11 +39,7 @@ pub(super) enum Supervision {
 
 impl ToolContext {
     fn worker(&self, tool: &str) -> Worker {
-        Worker {
-            team: self.team.clone(),
-            task: self.caller.task.clone(),
-            tool: tool.to_owned(),
-        }
+        Worker { team: self.team.clone(), task: self.caller.task.clone(), tool: tool.to_owned() }
     }
 
     /// The answer holds something of this open file. Said after it was read.
@@ -101,9 +97,7 @@ impl ToolContext {
                 self.taint.trust(&written.path);
             }
             let worker = self.worker(tool);
-            self.taint
-                .audit_governed(&worker, inside, written.class)
-                .await?;
+            self.taint.audit_governed(&worker, inside, written.class).await?;
         }
         match window {
             // A person agreed to it, or a rule of the operator does.

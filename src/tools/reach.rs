@@ -35,9 +35,7 @@ impl Reach {
         if settle {
             places.extend(real(&named).filter(|real| *real != named));
         }
-        let touches = places
-            .iter()
-            .filter_map(|place| self.touch_at(place, workspace));
+        let touches = places.iter().filter_map(|place| self.touch_at(place, workspace));
         touches.collect()
     }
 
@@ -76,9 +74,7 @@ impl Reach {
 /// The path from the workspace, by its name or by where it really is.
 fn inside(place: &Path, workspace: &Workspace) -> Option<String> {
     let roots = [workspace.path(), workspace.real_path()];
-    let rest = roots
-        .iter()
-        .find_map(|root| place.strip_prefix(root).ok())?;
+    let rest = roots.iter().find_map(|root| place.strip_prefix(root).ok())?;
     Some(rest.to_string_lossy().into_owned())
 }
 
@@ -126,10 +122,7 @@ mod tests {
         assert_eq!(named, [Some("notes/new.md".to_owned())]);
         assert_eq!(
             settled,
-            [
-                Some("notes/new.md".to_owned()),
-                Some("team-rules/new.md".to_owned())
-            ]
+            [Some("notes/new.md".to_owned()), Some("team-rules/new.md".to_owned())]
         );
     }
 

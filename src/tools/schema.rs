@@ -47,10 +47,7 @@ impl fmt::Display for Misfit {
 
 /// All that does not fit, beginning with what is known, as one text.
 pub(super) fn misfits(schema: &Value, args: &Value, first: Misfit) -> String {
-    let mut walk = Walk {
-        root: schema,
-        found: vec![first],
-    };
+    let mut walk = Walk { root: schema, found: vec![first] };
     walk.check(schema, args, "");
     let left = walk.found.len().saturating_sub(MOST);
     let told = walk.found.iter().take(MOST).map(ToString::to_string);
@@ -125,18 +122,13 @@ impl<'a> Walk<'a> {
                 "" => name.clone(),
                 path => format!("{path}.{name}"),
             };
-            match (
-                known.and_then(|known| known.get(name)),
-                schema.get("additionalProperties"),
-            ) {
+            match (known.and_then(|known| known.get(name)), schema.get("additionalProperties")) {
                 (Some(schema), _) => self.check(schema, value, &path),
                 (None, Some(Value::Bool(false))) => {
                     let names = known.unwrap_or(&none).keys();
                     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-                    let reason = format!(
-                        "unknown field `{name}`, expected one of {}",
-                        names.join(", ")
-                    );
+                    let reason =
+                        format!("unknown field `{name}`, expected one of {}", names.join(", "));
                     self.complain(&path, with_hint(reason));
                 }
                 (None, Some(schema)) => self.check(schema, value, &path),

@@ -86,10 +86,7 @@ pub(super) fn lacking(of: &SecretUse, args: &Value, grant: &Grant) -> Option<Str
         return None;
     }
     let locked = grant.secrets.vault().locked()?;
-    Some(format!(
-        "`{}` needs a secret, and the vault is locked: {locked}",
-        of.tool
-    ))
+    Some(format!("`{}` needs a secret, and the vault is locked: {locked}", of.tool))
 }
 
 /// A reference stands somewhere in a value.
@@ -137,10 +134,7 @@ fn permits(patterns: &[String], tool: &str) -> bool {
 
 /// Who calls, for the audit.
 pub(super) fn actor(caller: &Caller) -> Actor {
-    Actor::Team {
-        team: caller.team.clone(),
-        task: caller.task.clone(),
-    }
+    Actor::Team { team: caller.team.clone(), task: caller.task.clone() }
 }
 
 #[cfg(test)]

@@ -83,11 +83,7 @@ impl Bench {
                 scratch: dir.path().join("scratch"),
                 private: Vec::new(),
             },
-            Layers {
-                landlock: 6,
-                seccomp: true,
-                namespaces: true,
-            },
+            Layers { landlock: 6, seccomp: true, namespaces: true },
         );
         let tools = toolbox.for_team(Grant {
             team: "team".into(),
@@ -120,34 +116,18 @@ impl Bench {
     }
 
     async fn rerun(&self, name: &str, args: Value) -> ToolReply {
-        let cx = CallContext {
-            rerun: true,
-            ..context()
-        };
+        let cx = CallContext { rerun: true, ..context() };
         self.tools.run(call(name, args), cx).await
     }
 }
 
 fn call(name: &str, args: Value) -> ToolCall {
-    ToolCall {
-        id: "call".into(),
-        name: name.to_owned(),
-        args: CallArgs::Json(args),
-    }
+    ToolCall { id: "call".into(), name: name.to_owned(), args: CallArgs::Json(args) }
 }
 
 fn caller() -> Caller {
-    let lane = Lane {
-        team: "team".into(),
-        topic: None,
-    };
-    let task = Task::new(
-        "task-1".into(),
-        lane,
-        String::new(),
-        String::new(),
-        Timestamp(0),
-    );
+    let lane = Lane { team: "team".into(), topic: None };
+    let task = Task::new("task-1".into(), lane, String::new(), String::new(), Timestamp(0));
     Caller::of(&task)
 }
 
@@ -166,13 +146,7 @@ fn context() -> CallContext {
 }
 
 fn ok(content: impl Into<String>) -> ToolReply {
-    ToolReply {
-        content: content.into(),
-        fault: None,
-        truncated: false,
-        taints: false,
-        rule: None,
-    }
+    ToolReply { content: content.into(), fault: None, truncated: false, taints: false, rule: None }
 }
 
 /// A tool that does as it is told, to see what the host makes of it.
@@ -230,9 +204,7 @@ impl Tool for Puppet {
 
 fn stage() -> (Bench, Arc<AtomicBool>) {
     let dropped = Arc::new(AtomicBool::new(false));
-    let puppet = Puppet {
-        dropped: Arc::clone(&dropped),
-    };
+    let puppet = Puppet { dropped: Arc::clone(&dropped) };
     (Bench::with(super::all().with(puppet), &["*"]), dropped)
 }
 
@@ -250,26 +222,15 @@ fn the_six_tools_declare_themselves() {
     let names: Vec<_> = specs.iter().map(|spec| spec.name.as_str()).collect();
     assert_eq!(names, ["bash", "edit", "glob", "grep", "read", "write"]);
     for spec in specs.iter() {
-        assert!(
-            (1..=1024).contains(&spec.description.chars().count()),
-            "{}",
-            spec.name
-        );
+        assert!((1..=1024).contains(&spec.description.chars().count()), "{}", spec.name);
         assert_eq!(spec.schema["type"], "object", "{}", spec.name);
         assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
         for (property, schema) in spec.schema["properties"].as_object().unwrap() {
-            assert!(
-                schema["description"].is_string(),
-                "{}.{property}",
-                spec.name
-            );
+            assert!(schema["description"].is_string(), "{}.{property}", spec.name);
         }
     }
     let again = Bench::new().tools.specs();
-    assert_eq!(
-        serde_json::to_string(&*specs).unwrap(),
-        serde_json::to_string(&*again).unwrap()
-    );
+    assert_eq!(serde_json::to_string(&*specs).unwrap(), serde_json::to_string(&*again).unwrap());
 }
 
 /// TO-04, TO-07, TO-08, TO-16
@@ -284,10 +245,7 @@ fn a_check_tells_effect_exclusiveness_and_limit() {
     let found = [
         check("read", json!({ "file_path": "a" })),
         check("write", json!({ "file_path": "a", "content": "" })),
-        check(
-            "edit",
-            json!({ "file_path": "a", "old_string": "a", "new_string": "b" }),
-        ),
+        check("edit", json!({ "file_path": "a", "old_string": "a", "new_string": "b" })),
         check("glob", json!({ "pattern": "*" })),
         check("grep", json!({ "pattern": "x" })),
         check("bash", json!({ "command": "true" })),
@@ -337,31 +295,19 @@ async fn arguments_that_do_not_fit_are_refused_with_place_and_reason() {
             json!({ "file_path": "a", "mode": 1 }),
             "`mode`: unknown field `mode`, expected one of `file_path`, `offset`, `limit`",
         ),
-        (
-            "read",
-            json!({ "file_path": "a", "offset": 0 }),
-            "`offset`: lines are counted from 1",
-        ),
+        ("read", json!({ "file_path": "a", "offset": 0 }), "`offset`: lines are counted from 1"),
         (
             "bash",
             json!({ "command": "x", "env": { "A": 1 } }),
             "`env.A`: invalid type: integer `1`, expected a string",
         ),
-        (
-            "bash",
-            json!({ "command": "x", "timeout": 600_001 }),
-            "`timeout`: must be 1 to 600000",
-        ),
+        ("bash", json!({ "command": "x", "timeout": 600_001 }), "`timeout`: must be 1 to 600000"),
         (
             "bash",
             json!({ "command": "x", "env": { "LD_PRELOAD": "y" } }),
             "`env`: `LD_PRELOAD` cannot be set",
         ),
-        (
-            "grep",
-            json!({ "pattern": "x", "context": 11 }),
-            "`context`: must be 0 to 10",
-        ),
+        ("grep", json!({ "pattern": "x", "context": 11 }), "`context`: must be 0 to 10"),
         (
             "edit",
             json!({ "file_path": "a", "old_string": "x", "new_string": "x" }),
@@ -370,10 +316,8 @@ async fn arguments_that_do_not_fit_are_refused_with_place_and_reason() {
     ];
 
     for (name, args, reason) in cases {
-        let expected = ToolReply::failed(
-            ToolFault::InvalidArguments,
-            format!("invalid arguments: {reason}"),
-        );
+        let expected =
+            ToolReply::failed(ToolFault::InvalidArguments, format!("invalid arguments: {reason}"));
         assert_eq!(bench.call(name, args.clone()).await, expected);
         assert_eq!(bench.look(&call(name, args)), Err(expected));
     }
@@ -385,18 +329,9 @@ async fn every_argument_that_does_not_fit_is_told() {
     let bench = Bench::new();
 
     let replies = [
-        bench
-            .call("read", json!({ "offset": "two", "limit": -1, "mode": 1 }))
-            .await,
-        bench
-            .call(
-                "edit",
-                json!({ "file_path": 7, "old_string": null, "new_strin": "b" }),
-            )
-            .await,
-        bench
-            .call("bash", json!({ "env": { "A": 1, "B": "x", "C": [] } }))
-            .await,
+        bench.call("read", json!({ "offset": "two", "limit": -1, "mode": 1 })).await,
+        bench.call("edit", json!({ "file_path": 7, "old_string": null, "new_strin": "b" })).await,
+        bench.call("bash", json!({ "env": { "A": 1, "B": "x", "C": [] } })).await,
     ];
 
     let told = replies.map(|reply| {
@@ -447,9 +382,7 @@ async fn unreadable_and_oversized_arguments_are_refused() {
 
     let replies = [
         bench.tools.run(unreadable, context()).await,
-        bench
-            .call("read", json!({ "file_path": "x".repeat(2 << 20) }))
-            .await,
+        bench.call("read", json!({ "file_path": "x".repeat(2 << 20) })).await,
     ];
 
     let refused = |text: &str| ToolReply::failed(ToolFault::InvalidArguments, text);
@@ -497,10 +430,7 @@ async fn a_timeout_hands_in_what_there_is() {
     let hung = act(&bench, json!("hang")).await;
 
     let timeout = |text| ToolReply::failed(ToolFault::Timeout, text);
-    assert_eq!(
-        stopped,
-        timeout("Timed out after 50 ms and was stopped.\nhalf")
-    );
+    assert_eq!(stopped, timeout("Timed out after 50 ms and was stopped.\nhalf"));
     assert_eq!(hung, timeout("Timed out after 50 ms and was stopped."));
     tokio::task::yield_now().await;
     assert!(dropped.load(Ordering::SeqCst));
@@ -513,18 +443,10 @@ async fn a_cancel_stops_the_tool() {
     let cx = context();
     cx.cancel.cancel();
 
-    let reply = bench
-        .tools
-        .run(
-            call("stage__puppet", json!({ "act": { "stop_with": "half" } })),
-            cx,
-        )
-        .await;
+    let reply =
+        bench.tools.run(call("stage__puppet", json!({ "act": { "stop_with": "half" } })), cx).await;
 
-    assert_eq!(
-        reply,
-        ToolReply::failed(ToolFault::Cancelled, "Cancelled.\nhalf")
-    );
+    assert_eq!(reply, ToolReply::failed(ToolFault::Cancelled, "Cancelled.\nhalf"));
 }
 
 /// TO-16: dropping the call is the hard stop.
@@ -532,9 +454,7 @@ async fn a_cancel_stops_the_tool() {
 async fn a_dropped_call_ends_its_tool() {
     let (bench, dropped) = stage();
 
-    let mut running = bench
-        .tools
-        .run(call("stage__puppet", json!({ "act": "hang" })), context());
+    let mut running = bench.tools.run(call("stage__puppet", json!({ "act": "hang" })), context());
     tokio::select! {
         biased;
         reply = &mut running => panic!("{reply:?}"),
@@ -556,27 +476,16 @@ async fn read_shows_numbered_lines() {
     bench.put("long", "x\n".repeat(2001));
 
     let whole = bench.call("read", json!({ "file_path": "a" })).await;
-    let part = bench
-        .call("read", json!({ "file_path": "a", "offset": 2, "limit": 1 }))
-        .await;
+    let part = bench.call("read", json!({ "file_path": "a", "offset": 2, "limit": 1 })).await;
     let empty = bench.call("read", json!({ "file_path": "empty" })).await;
     let wide = bench.call("read", json!({ "file_path": "wide" })).await;
     let long = bench.call("read", json!({ "file_path": "long" })).await;
 
     assert_eq!(whole, ok("     1│one\n     2│two\n     3│three\n"));
-    assert_eq!(
-        part,
-        ok("     2│two\n[1 more lines; continue with `offset` 3]\n")
-    );
+    assert_eq!(part, ok("     2│two\n[1 more lines; continue with `offset` 3]\n"));
     assert_eq!(empty, ok("The file is empty."));
-    assert_eq!(
-        wide,
-        ok(format!("     1│{}… [line cut]\n", "é".repeat(2000)))
-    );
-    assert!(
-        long.content
-            .ends_with("  2000│x\n[1 more lines; continue with `offset` 2001]\n")
-    );
+    assert_eq!(wide, ok(format!("     1│{}… [line cut]\n", "é".repeat(2000))));
+    assert!(long.content.ends_with("  2000│x\n[1 more lines; continue with `offset` 2001]\n"));
 }
 
 /// TO-57
@@ -590,9 +499,7 @@ async fn read_refuses_what_it_cannot_show() {
     huge.set_len((50 << 20) + 1).unwrap();
 
     let read = async |path: &str, offset: usize| {
-        bench
-            .call("read", json!({ "file_path": path, "offset": offset }))
-            .await
+        bench.call("read", json!({ "file_path": path, "offset": offset })).await
     };
 
     let failed = |fault, text: &str| ToolReply::failed(fault, text);
@@ -614,21 +521,12 @@ async fn read_refuses_what_it_cannot_show() {
     );
     assert_eq!(
         read("short", 3).await,
-        failed(
-            ToolFault::InvalidArguments,
-            "`offset` 3 is past the end: the file has 2 lines"
-        )
+        failed(ToolFault::InvalidArguments, "`offset` 3 is past the end: the file has 2 lines")
     );
-    assert_eq!(
-        read("gone", 1).await,
-        failed(ToolFault::NotFound, "gone does not exist")
-    );
+    assert_eq!(read("gone", 1).await, failed(ToolFault::NotFound, "gone does not exist"));
     assert_eq!(
         read("../scratch", 1).await,
-        failed(
-            ToolFault::OutsideWorkspace,
-            "Access denied: ../scratch is outside the workspace"
-        )
+        failed(ToolFault::OutsideWorkspace, "Access denied: ../scratch is outside the workspace")
     );
 }
 
@@ -637,24 +535,12 @@ async fn read_refuses_what_it_cannot_show() {
 async fn write_replaces_whole_files_and_counts_bytes() {
     let bench = Bench::new();
 
-    let first = bench
-        .call("write", json!({ "file_path": "new/a", "content": "éé" }))
-        .await;
-    let second = bench
-        .call("write", json!({ "file_path": "new/a", "content": "b" }))
-        .await;
+    let first = bench.call("write", json!({ "file_path": "new/a", "content": "éé" })).await;
+    let second = bench.call("write", json!({ "file_path": "new/a", "content": "b" })).await;
     let large = bench
-        .call(
-            "write",
-            json!({ "file_path": "a", "content": "x".repeat((1 << 20) + 1) }),
-        )
+        .call("write", json!({ "file_path": "a", "content": "x".repeat((1 << 20) + 1) }))
         .await;
-    let governed = bench
-        .call(
-            "write",
-            json!({ "file_path": "config.yaml", "content": "x" }),
-        )
-        .await;
+    let governed = bench.call("write", json!({ "file_path": "config.yaml", "content": "x" })).await;
 
     assert_eq!(first, ok("Wrote 4 bytes to new/a"));
     assert_eq!(second, ok("Wrote 1 bytes to new/a"));
@@ -687,45 +573,27 @@ async fn edit_replaces_one_passage_or_all() {
     assert_eq!(many, ToolReply::failed(ToolFault::Conflict, message));
     assert_eq!(one, ok("Replaced 1 occurrence(s) in a"));
     assert_eq!(all, ok("Replaced 2 occurrence(s) in a"));
-    assert_eq!(
-        none,
-        ToolReply::failed(ToolFault::NotFound, "`old_string` was not found in a")
-    );
+    assert_eq!(none, ToolReply::failed(ToolFault::NotFound, "`old_string` was not found in a"));
     assert_eq!(again, ok("Already replaced in a"));
-    assert_eq!(
-        fs::read_to_string(bench.path("a")).unwrap(),
-        "green green grey"
-    );
+    assert_eq!(fs::read_to_string(bench.path("a")).unwrap(), "green green grey");
 }
 
 /// TO-60
 #[tokio::test]
 async fn glob_lists_files_newest_first() {
     let bench = Bench::new();
-    for (age, path) in [
-        "new.rs",
-        "src/old.rs",
-        "src/deep/mid.rs",
-        "other.txt",
-        ".env",
-        ".git/x.rs",
-    ]
-    .iter()
-    .enumerate()
+    for (age, path) in ["new.rs", "src/old.rs", "src/deep/mid.rs", "other.txt", ".env", ".git/x.rs"]
+        .iter()
+        .enumerate()
     {
         bench.put(path, "");
         let time = std::time::SystemTime::now() - Duration::from_secs(60 * age as u64);
-        fs::File::open(bench.path(path))
-            .unwrap()
-            .set_modified(time)
-            .unwrap();
+        fs::File::open(bench.path(path)).unwrap().set_modified(time).unwrap();
     }
     fs::create_dir(bench.path("folder.rs")).unwrap();
     let listed = |paths: &[&str]| {
-        let lines: String = paths
-            .iter()
-            .map(|path| format!("{}\n", bench.path(path).display()))
-            .collect();
+        let lines: String =
+            paths.iter().map(|path| format!("{}\n", bench.path(path).display())).collect();
         ok(lines)
     };
     let glob = async |args: Value| bench.call("glob", args).await;
@@ -734,32 +602,13 @@ async fn glob_lists_files_newest_first() {
         glob(json!({ "pattern": "**/*.rs" })).await,
         listed(&["new.rs", "src/old.rs", "src/deep/mid.rs"])
     );
-    assert_eq!(
-        glob(json!({ "pattern": "*.rs" })).await,
-        listed(&["new.rs"])
-    );
-    assert_eq!(
-        glob(json!({ "pattern": "*.rs", "path": "src" })).await,
-        listed(&["src/old.rs"])
-    );
-    assert_eq!(
-        glob(json!({ "pattern": "*" })).await,
-        listed(&["new.rs", "other.txt"])
-    );
+    assert_eq!(glob(json!({ "pattern": "*.rs" })).await, listed(&["new.rs"]));
+    assert_eq!(glob(json!({ "pattern": "*.rs", "path": "src" })).await, listed(&["src/old.rs"]));
+    assert_eq!(glob(json!({ "pattern": "*" })).await, listed(&["new.rs", "other.txt"]));
     assert_eq!(glob(json!({ "pattern": ".*" })).await, listed(&[".env"]));
-    assert_eq!(
-        glob(json!({ "pattern": bench.path("*.txt") })).await,
-        listed(&["other.txt"])
-    );
-    assert_eq!(
-        glob(json!({ "pattern": "*.zig" })).await,
-        ok("No files matched the pattern.")
-    );
-    for (pattern, named) in [
-        ("../*", "../*"),
-        ("src/../../*", "src/../../*"),
-        ("/etc/*", "/etc"),
-    ] {
+    assert_eq!(glob(json!({ "pattern": bench.path("*.txt") })).await, listed(&["other.txt"]));
+    assert_eq!(glob(json!({ "pattern": "*.zig" })).await, ok("No files matched the pattern."));
+    for (pattern, named) in [("../*", "../*"), ("src/../../*", "src/../../*"), ("/etc/*", "/etc")] {
         let text = format!("Access denied: {named} is outside the workspace");
         assert_eq!(
             glob(json!({ "pattern": pattern })).await,
@@ -797,10 +646,7 @@ async fn grep_shows_matching_lines() {
         grep(json!({ "pattern": r"fn \w+" })).await,
         ok(format!("{a}:1:fn one() {{}}\n{a}:3:fn two() {{}}"))
     );
-    assert_eq!(
-        grep(json!({ "pattern": "-flag" })).await,
-        ok(format!("{a}:2:-flag"))
-    );
+    assert_eq!(grep(json!({ "pattern": "-flag" })).await, ok(format!("{a}:2:-flag")));
     assert_eq!(
         grep(json!({ "pattern": "ONE", "ignore_case": true, "type": "py" })).await,
         ok(format!("{b}:1:def ONE(): pass"))
@@ -811,18 +657,10 @@ async fn grep_shows_matching_lines() {
     );
     assert_eq!(
         grep(json!({ "pattern": "flag", "context": 1 })).await,
-        ok(format!(
-            "{a}-1-fn one() {{}}\n{a}:2:-flag\n{a}-3-fn two() {{}}"
-        ))
+        ok(format!("{a}-1-fn one() {{}}\n{a}:2:-flag\n{a}-3-fn two() {{}}"))
     );
-    assert_eq!(
-        grep(json!({ "pattern": "one", "path": ".hidden" })).await,
-        ok(".hidden:1:one")
-    );
-    assert_eq!(
-        grep(json!({ "pattern": "three" })).await,
-        ok("No matches found.")
-    );
+    assert_eq!(grep(json!({ "pattern": "one", "path": ".hidden" })).await, ok(".hidden:1:one"));
+    assert_eq!(grep(json!({ "pattern": "three" })).await, ok("No matches found."));
 }
 
 /// TO-61
@@ -850,20 +688,11 @@ async fn grep_bounds_its_matches_and_names_what_it_passed_over() {
         bench.put(&format!("many/{number:02}"), "x\n".repeat(300));
     }
     bench.put("odd/binary", b"x\n\0\n");
-    fs::File::create(bench.path("odd/large"))
-        .unwrap()
-        .set_len((10 << 20) + 1)
-        .unwrap();
+    fs::File::create(bench.path("odd/large")).unwrap().set_len((10 << 20) + 1).unwrap();
 
-    let one = bench
-        .call("grep", json!({ "pattern": "x", "path": "many/00" }))
-        .await;
-    let all = bench
-        .call("grep", json!({ "pattern": "x", "path": "many" }))
-        .await;
-    let odd = bench
-        .call("grep", json!({ "pattern": "x", "path": "odd" }))
-        .await;
+    let one = bench.call("grep", json!({ "pattern": "x", "path": "many/00" })).await;
+    let all = bench.call("grep", json!({ "pattern": "x", "path": "many" })).await;
+    let odd = bench.call("grep", json!({ "pattern": "x", "path": "odd" })).await;
 
     assert_eq!(one.content.matches("many/00:").count(), 200);
     assert!(one.content.ends_with("[more matches in many/00]"));

@@ -31,11 +31,7 @@ pub struct UseSkill {
 impl UseSkill {
     /// For a turn that may load these.
     pub fn new(library: Arc<Library>, loadable: Vec<Arc<KnownSkill>>) -> Self {
-        Self {
-            library,
-            loadable,
-            active: Arc::default(),
-        }
+        Self { library, loadable, active: Arc::default() }
     }
 
     fn load(&self, name: &str) -> Result<String, ToolError> {
@@ -44,25 +40,14 @@ impl UseSkill {
             let message = format!("there is no skill `{name}` to load; there are {known}");
             return Err(answer::refuse("not_found", message));
         };
-        let first = self
-            .active
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(name.to_owned());
+        let first =
+            self.active.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
         if !first {
-            return Ok(answer::ok(
-                json!({ "skill_name": name, "note": "already active" }),
-            ));
+            return Ok(answer::ok(json!({ "skill_name": name, "note": "already active" })));
         }
         let body = self.library.body(skill).map_err(|error| {
-            self.active
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(name);
-            answer::refuse(
-                "tool_failed",
-                format!("the skill `{name}` cannot be read: {error}"),
-            )
+            self.active.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+            answer::refuse("tool_failed", format!("the skill `{name}` cannot be read: {error}"))
         })?;
         let mut fields = json!({ "skill_name": name, "body": &*body, "tools": [] });
         if let Some(folder) = skill.folder() {

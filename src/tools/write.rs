@@ -45,9 +45,7 @@ impl Tool for Write {
     fn accept(args: &Args) -> Result<(), String> {
         match args.content.len() {
             0..=LARGEST => Ok(()),
-            size => Err(format!(
-                "`content`: {size} bytes; at most {LARGEST} are allowed"
-            )),
+            size => Err(format!("`content`: {size} bytes; at most {LARGEST} are allowed")),
         }
     }
 
@@ -59,15 +57,12 @@ impl Tool for Write {
         let window = cx.before_change(Self::NAME, &file_path).await?;
         let (path, size) = (file_path.clone(), content.len());
         let written = cx.blocking(move |cx| {
-            cx.sandbox
-                .quota()
-                .admit(&cx.workspace, &path, content.len() as u64)?;
+            cx.sandbox.quota().admit(&cx.workspace, &path, content.len() as u64)?;
             let admit = |place: &Path| cx.admit(place);
             Ok(cx.workspace.write(&path, content.as_bytes(), &admit)?)
         });
         let written = written.await;
-        cx.after_change(Self::NAME, window, &written, Scope::Whole)
-            .await?;
+        cx.after_change(Self::NAME, window, &written, Scope::Whole).await?;
         let class = written?.class;
         tracing::debug!(team = %cx.team, path = %file_path, %class, "file written");
         Ok(format!("Wrote {size} bytes to {file_path}"))

@@ -42,9 +42,7 @@ mod tests {
             task_id: None,
             role,
             timestamp: 7,
-            content: vec![Block::Text {
-                text: "a\nb".to_owned(),
-            }],
+            content: vec![Block::Text { text: "a\nb".to_owned() }],
             from: None,
             meta: None,
             answers: None,
@@ -59,10 +57,7 @@ mod tests {
             "main",
             "main:t-1",
             &Message {
-                meta: Some(Meta {
-                    model: Some("m".to_owned()),
-                    ..Meta::default()
-                }),
+                meta: Some(Meta { model: Some("m".to_owned()), ..Meta::default() }),
                 ..message(Role::Assistant)
             },
         );

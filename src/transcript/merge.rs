@@ -33,13 +33,7 @@ struct Turn {
 impl Merge {
     /// Takes in the next event.
     pub fn push(&mut self, event: HistoryEvent) {
-        let HistoryEvent {
-            seq,
-            turn: id,
-            timestamp,
-            fact,
-            redacted: _,
-        } = event;
+        let HistoryEvent { seq, turn: id, timestamp, fact, redacted: _ } = event;
         let turn = self.turns.entry(id.clone()).or_default();
         let neighbours = std::mem::replace(&mut turn.neighbours, false);
         let blank = |role, turn: &Turn| Message {
@@ -55,23 +49,12 @@ impl Merge {
             answers: None,
         };
         match fact {
-            Fact::TurnStart {
-                task_ids,
-                provider,
-                model,
-                ..
-            } => {
+            Fact::TurnStart { task_ids, provider, model, .. } => {
                 turn.task = task_ids.into_iter().next();
                 turn.provider = Some(provider);
                 turn.model = Some(model);
             }
-            Fact::User {
-                text,
-                from,
-                origin,
-                task_id,
-                ..
-            } => {
+            Fact::User { text, from, origin, task_id, .. } => {
                 self.done.extend(turn.open.take());
                 let role = match origin {
                     Origin::System => Role::System,
@@ -106,21 +89,9 @@ impl Merge {
                 // The journal has what a step cost before its calls.
                 let message = turn.calling(blank);
                 message.seq = seq;
-                message.content.push(Block::ToolCall {
-                    id,
-                    name,
-                    arguments: args,
-                });
+                message.content.push(Block::ToolCall { id, name, arguments: args });
             }
-            Fact::ToolResult {
-                id,
-                name,
-                content,
-                fault,
-                duration_ms,
-                truncated,
-                ..
-            } => {
+            Fact::ToolResult { id, name, content, fault, duration_ms, truncated, .. } => {
                 self.done.extend(turn.open.take());
                 self.done.push(Message {
                     content: vec![Block::Text { text: content }],
@@ -134,12 +105,7 @@ impl Merge {
                     ..blank(Role::ToolResult, turn)
                 });
             }
-            Fact::Meta(Remark::Usage {
-                model,
-                usage,
-                stop_reason,
-                ..
-            }) => {
+            Fact::Meta(Remark::Usage { model, usage, stop_reason, .. }) => {
                 let provider = turn.provider.clone();
                 if let Some(message) = &mut turn.open {
                     message.seq = seq;
@@ -224,10 +190,7 @@ impl Turn {
                     model: self.model.clone(),
                     ..Meta::default()
                 };
-                Message {
-                    meta: Some(meta),
-                    ..blank(Role::Assistant, self)
-                }
+                Message { meta: Some(meta), ..blank(Role::Assistant, self) }
             }
         };
         self.open.insert(message)
@@ -326,10 +289,7 @@ fn added(first: Option<Meta>, second: Option<Meta>) -> Option<Meta> {
         }),
         (one, other) => one.or(other),
     };
-    Some(Meta {
-        usage,
-        ..second.clone()
-    })
+    Some(Meta { usage, ..second.clone() })
 }
 
 /// Only what people and the model said to each other, as one text each.
@@ -337,10 +297,8 @@ pub fn simple(messages: Vec<Message>) -> Vec<Message> {
     let spoken = messages.into_iter().filter_map(|message| {
         let text = message.text();
         let speaks = matches!(message.role, Role::User | Role::Assistant);
-        (speaks && !text.is_empty()).then(|| Message {
-            content: vec![Block::Text { text }],
-            ..message
-        })
+        (speaks && !text.is_empty())
+            .then(|| Message { content: vec![Block::Text { text }], ..message })
     });
     spoken.collect()
 }
@@ -383,18 +341,11 @@ mod tests {
     }
 
     fn text(text: &str) -> Fact {
-        Fact::AssistantText {
-            text: text.to_owned(),
-            step: 1,
-        }
+        Fact::AssistantText { text: text.to_owned(), step: 1 }
     }
 
     fn thinking(text: &str) -> Fact {
-        Fact::AssistantThinking {
-            text: text.to_owned(),
-            step: 1,
-            block: None,
-        }
+        Fact::AssistantThinking { text: text.to_owned(), step: 1, block: None }
     }
 
     fn usage(input: u64) -> Fact {
@@ -402,11 +353,7 @@ mod tests {
             step: 1,
             profile: "p".to_owned(),
             model: "m".to_owned(),
-            usage: Usage {
-                input,
-                output: 1,
-                ..Usage::default()
-            },
+            usage: Usage { input, output: 1, ..Usage::default() },
             stop_reason: "end".to_owned(),
         })
     }
@@ -534,14 +481,8 @@ mod tests {
     /// EN-44: text and thinking never mix, and what stands between parts them.
     #[test]
     fn only_neighbours_of_one_kind_are_joined() {
-        let messages = merge(vec![
-            text("a"),
-            text("b"),
-            thinking("c"),
-            text("d"),
-            call("x"),
-            text("e"),
-        ]);
+        let messages =
+            merge(vec![text("a"), text("b"), thinking("c"), text("d"), call("x"), text("e")]);
 
         assert_eq!(shape(&messages), ["Assistant: ab | (c) | d | x() | e"]);
     }

@@ -86,26 +86,19 @@ fn forward(
     let mut messages: Vec<Message> = Vec::new();
     let (mut seen, mut count, mut is_full) = (after, 0, false);
     let range = (after, before);
-    sessions::journal(
-        storage,
-        lane,
-        generation,
-        range,
-        Order::Rising,
-        &mut |events| {
-            count += events.len();
-            for event in events {
-                seen = event.seq;
-                merge.push(event);
-            }
-            messages.extend(view(merge.take(), wish.view));
-            is_full = messages.len() >= wish.limit || count >= MOST_EVENTS;
-            match is_full {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        },
-    )?;
+    sessions::journal(storage, lane, generation, range, Order::Rising, &mut |events| {
+        count += events.len();
+        for event in events {
+            seen = event.seq;
+            merge.push(event);
+        }
+        messages.extend(view(merge.take(), wish.view));
+        is_full = messages.len() >= wish.limit || count >= MOST_EVENTS;
+        match is_full {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
     if !is_full || messages.is_empty() {
         messages.extend(view(merge.finish(), wish.view));
     }
@@ -132,29 +125,17 @@ fn backward(
     let mut pieces: Vec<Vec<HistoryEvent>> = Vec::new();
     let (mut count, mut said, mut broke_off) = (0, 0, false);
     let range = (0, before);
-    sessions::journal(
-        storage,
-        lane,
-        generation,
-        range,
-        Order::Falling,
-        &mut |events| {
-            count += events.len();
-            said += events
-                .iter()
-                .filter(|event| counts(event, wish.view))
-                .count();
-            let begins = events
-                .iter()
-                .any(|event| matches!(event.fact, Fact::TurnStart { .. }));
-            pieces.push(events);
-            broke_off = (said >= wish.limit && begins) || count >= MOST_EVENTS;
-            match broke_off {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            }
-        },
-    )?;
+    sessions::journal(storage, lane, generation, range, Order::Falling, &mut |events| {
+        count += events.len();
+        said += events.iter().filter(|event| counts(event, wish.view)).count();
+        let begins = events.iter().any(|event| matches!(event.fact, Fact::TurnStart { .. }));
+        pieces.push(events);
+        broke_off = (said >= wish.limit && begins) || count >= MOST_EVENTS;
+        match broke_off {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
     let mut merge = Merge::default();
     let events = pieces.into_iter().rev().flatten();
     let (mut first, mut last) = (None, 0);

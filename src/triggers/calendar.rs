@@ -47,16 +47,10 @@ impl Calendar for Zones {
             })
             .collect();
         near.sort();
-        let names: Vec<String> = near
-            .into_iter()
-            .take(3)
-            .map(|(_, name)| format!("`{name}`"))
-            .collect();
+        let names: Vec<String> =
+            near.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
         let shown = excerpt::line(zone, 64);
-        Err(format!(
-            "there is no time zone `{shown}`; the nearest are {}",
-            names.join(", ")
-        ))
+        Err(format!("there is no time zone `{shown}`; the nearest are {}", names.join(", ")))
     }
 
     fn next(&self, text: &str, zone: &str, after: Timestamp) -> Option<Timestamp> {
@@ -113,10 +107,7 @@ impl Calendar for Zones {
         let hour = i8::try_from(minute / 60).ok()?;
         let time = Time::new(hour, i8::try_from(minute % 60).ok()?, 0, 0).ok()?;
         (0..3).find_map(|days| {
-            let date = start
-                .date()
-                .checked_add(jiff::Span::new().days(days))
-                .ok()?;
+            let date = start.date().checked_add(jiff::Span::new().days(days)).ok()?;
             let at = resolve(date.to_datetime(time), start.time_zone())?;
             (at > after).then_some(at)
         })
@@ -131,12 +122,7 @@ impl Calendar for Zones {
 }
 
 fn parse(text: &str) -> Option<Cron> {
-    CronParser::builder()
-        .seconds(Seconds::Optional)
-        .year(Year::Disallowed)
-        .build()
-        .parse(text)
-        .ok()
+    CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build().parse(text).ok()
 }
 
 fn find(zone: &str) -> Option<TimeZone> {

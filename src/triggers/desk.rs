@@ -126,12 +126,7 @@ pub struct DeskError {
 
 impl DeskError {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            field: None,
-            message: message.into(),
-            details: None,
-        }
+        Self { code, field: None, message: message.into(), details: None }
     }
 }
 
@@ -240,10 +235,7 @@ impl Parts {
         let definition = self.writer(author).definition(form)?;
         self.check(&team, &definition, enable).await?;
         self.check_channel(author, &definition).await?;
-        let which = Which::Named {
-            team: team.clone(),
-            name: definition.name.clone(),
-        };
+        let which = Which::Named { team: team.clone(), name: definition.name.clone() };
         if rerun
             && let Some(made) = self.find(which).await?
             && made.trigger.definition == definition
@@ -251,13 +243,7 @@ impl Parts {
         {
             return Ok(made.trigger);
         }
-        self.ask(Create {
-            team,
-            definition,
-            enable,
-            by: author.name(),
-        })
-        .await
+        self.ask(Create { team, definition, enable, by: author.name() }).await
     }
 
     /// Changes a trigger: the fields of the form take the place of its own.
@@ -269,8 +255,7 @@ impl Parts {
     ) -> Result<Trigger, DeskError> {
         let present = self.known(which.clone()).await?.trigger;
         let definition = self.writer(author).changed(&present, &form)?;
-        self.check(&present.team, &definition, present.is_active())
-            .await?;
+        self.check(&present.team, &definition, present.is_active()).await?;
         // One that went away since is no reason to refuse another change.
         if definition.notify_channel != present.definition.notify_channel {
             self.check_channel(author, &definition).await?;
@@ -348,11 +333,9 @@ impl Parts {
         before: Option<Timestamp>,
         most: usize,
     ) -> Result<Vec<Run>, DeskError> {
-        let read = self
-            .store
-            .read(move |storage| records::runs(storage, &team, &trigger, before, most));
-        read.await
-            .map_err(|error| DeskError::new("internal", error.to_string()))
+        let read =
+            self.store.read(move |storage| records::runs(storage, &team, &trigger, before, most));
+        read.await.map_err(|error| DeskError::new("internal", error.to_string()))
     }
 
     /// The next times of a trigger, as people of its zone read them.
@@ -419,16 +402,11 @@ impl Parts {
         let Some(channel) = definition.notify_channel.clone() else {
             return Ok(());
         };
-        if author
-            .source()
-            .is_some_and(|source| source.channel == channel)
-        {
+        if author.source().is_some_and(|source| source.channel == channel) {
             return Ok(());
         }
         let id = channel.clone();
-        let known = self
-            .store
-            .read(move |storage| reads::channel_row(storage, &id));
+        let known = self.store.read(move |storage| reads::channel_row(storage, &id));
         match known.await {
             Ok(Some(_)) => Ok(()),
             Ok(None) => {

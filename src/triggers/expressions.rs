@@ -45,9 +45,7 @@ fn compile(body: &str, flags: &str) -> Result<Regex, String> {
             's' => builder.dot_matches_new_line(true),
             'x' => builder.ignore_whitespace(true),
             other => {
-                return Err(format!(
-                    "there is no flag `{other}`; there are i, m, s and x"
-                ));
+                return Err(format!("there is no flag `{other}`; there are i, m, s and x"));
             }
         };
     }
@@ -133,10 +131,7 @@ mod tests {
         let found = expression.find("hello\nORDER 77\nbye").unwrap();
 
         assert_eq!(found, [("number".to_owned(), "77".to_owned())]);
-        assert_eq!(
-            refusal(keyword("/a/g")),
-            "there is no flag `g`; there are i, m, s and x"
-        );
+        assert_eq!(refusal(keyword("/a/g")), "there is no flag `g`; there are i, m, s and x");
         assert!(keyword("/etc/hosts").is_err());
     }
 
@@ -149,10 +144,7 @@ mod tests {
         let broken = refusal(message("a(", ""));
 
         assert!(around.starts_with("has look-around at byte 1,"), "{around}");
-        assert!(
-            back.starts_with("has a back-reference at byte 3,"),
-            "{back}"
-        );
+        assert!(back.starts_with("has a back-reference at byte 3,"), "{back}");
         assert!(size.contains("1 MiB"), "{size}");
         assert!(broken.contains("unclosed group at byte 1"), "{broken}");
     }

@@ -6,9 +6,8 @@ use hivewright_actors::excerpt;
 /// Two occurrences are at least this many seconds apart.
 const SHORTEST_DISTANCE: u32 = 10;
 
-const MONTHS: [&str; 12] = [
-    "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
-];
+const MONTHS: [&str; 12] =
+    ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
 /// A field of a pattern.
@@ -29,12 +28,7 @@ const FIELDS: [Field; 6] = [
 ];
 
 const fn field(name: &'static str, least: u32, most: u32, names: &'static [&'static str]) -> Field {
-    Field {
-        name,
-        least,
-        most,
-        names,
-    }
+    Field { name, least, most, names }
 }
 
 /// Why a pattern cannot be used: `field 2 "25" is not 0-23`.
@@ -62,12 +56,7 @@ pub(super) fn check(pattern: &str) -> Result<(), String> {
 }
 
 fn check_field(field: &Field, part: &str) -> Result<(), String> {
-    let Field {
-        name,
-        least,
-        most,
-        names,
-    } = field;
+    let Field { name, least, most, names } = field;
     let upper = part.to_ascii_uppercase();
     for item in upper.split(',') {
         // What follows `/` or `#` counts something else.
@@ -84,9 +73,7 @@ fn check_field(field: &Field, part: &str) -> Result<(), String> {
                         None => format!("is not {least}-{most}"),
                     });
                 }
-            } else if digits
-                .parse::<u32>()
-                .map_or(true, |number| number < *least || number > *most)
+            } else if digits.parse::<u32>().map_or(true, |number| number < *least || number > *most)
             {
                 return Err(format!("is not {least}-{most}"));
             }
@@ -138,9 +125,7 @@ fn check_distance(seconds: &str, minutes: &str) -> Result<(), String> {
         _ => false,
     };
     if seconds.windows(2).any(close) || over_the_minute {
-        return Err(format!(
-            "field 1 has occurrences less than {SHORTEST_DISTANCE} s apart"
-        ));
+        return Err(format!("field 1 has occurrences less than {SHORTEST_DISTANCE} s apart"));
     }
     Ok(())
 }
@@ -148,9 +133,6 @@ fn check_distance(seconds: &str, minutes: &str) -> Result<(), String> {
 /// Its hour is `*` or a step: it keeps its rhythm when clocks change.
 pub(super) fn follows_real_time(pattern: &str) -> bool {
     let parts: Vec<&str> = pattern.split_whitespace().collect();
-    let hour = parts
-        .len()
-        .checked_sub(4)
-        .and_then(|place| parts.get(place));
+    let hour = parts.len().checked_sub(4).and_then(|place| parts.get(place));
     hour.is_some_and(|hour| *hour == "*" || hour.contains('/'))
 }

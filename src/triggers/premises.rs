@@ -48,12 +48,7 @@ struct Inner {
 impl Outlook {
     /// Looks into the folders of this home.
     pub fn new(home: Home, prompts: Prompts, view: OrgView) -> Self {
-        Self(Arc::new(Inner {
-            home,
-            prompts,
-            view,
-            store: OnceLock::new(),
-        }))
+        Self(Arc::new(Inner { home, prompts, view, store: OnceLock::new() }))
     }
 
     /// From now on there are records to look at.
@@ -94,10 +89,7 @@ impl Outlook {
                 list => list,
             }
         );
-        Findings {
-            order: Some(order),
-            ..Findings::default()
-        }
+        Findings { order: Some(order), ..Findings::default() }
     }
 
     async fn has_mail(&self, team: &TeamKey) -> bool {
@@ -194,28 +186,20 @@ impl Outlook {
             [] => "it has none".to_owned(),
             known => format!("there are {}", known.join(", ")),
         };
-        let reason = format!(
-            "team `{}` has no subagent `{subagent}`; {listed}",
-            team.name
-        );
+        let reason = format!("team `{}` has no subagent `{subagent}`; {listed}", team.name);
         Some(Problem::new("subagent", reason))
     }
 }
 
 fn lane(team: &TeamKey) -> Lane {
-    Lane {
-        team: team.name.clone(),
-        topic: None,
-    }
+    Lane { team: team.name.clone(), topic: None }
 }
 
 /// The list of a team; empty if there is none.
 fn read_list(folder: &Path, taint: &Taint) -> io::Result<String> {
     // A team could have put a link there, to have us read what it cannot.
     let mut options = std::fs::OpenOptions::new();
-    let options = options
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    let options = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     let file = match options.open(folder.join(HEARTBEAT_FILE)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
@@ -223,9 +207,7 @@ fn read_list(folder: &Path, taint: &Taint) -> io::Result<String> {
     };
     let found = file.metadata()?;
     if !found.is_file() || found.nlink() > 1 {
-        return Err(io::Error::other(
-            "has more than one hard link, or is no regular file",
-        ));
+        return Err(io::Error::other("has more than one hard link, or is no regular file"));
     }
     let mut bytes = Vec::new();
     (&file).take(LONGEST_LIST).read_to_end(&mut bytes)?;
@@ -255,10 +237,7 @@ impl Premises for Outlook {
             if let Some(subagent) = &trigger.definition.subagent
                 && let Some(problem) = this.subagent(&trigger.team, subagent).await
             {
-                return Findings {
-                    problem: Some(problem),
-                    ..Findings::default()
-                };
+                return Findings { problem: Some(problem), ..Findings::default() };
             }
             match trigger.system {
                 None => Findings::default(),

@@ -61,14 +61,8 @@ pub fn preview(
     config: &Map<String, Value>,
     sample: Option<&str>,
 ) -> Result<Preview, DeskError> {
-    let preview = Preview {
-        r#type: kind.to_owned(),
-        ..Preview::default()
-    };
-    let valid = |preview| Preview {
-        valid: Some(true),
-        ..preview
-    };
+    let preview = Preview { r#type: kind.to_owned(), ..Preview::default() };
+    let valid = |preview| Preview { valid: Some(true), ..preview };
     let definition = form::sketch(&parts.writer(author), kind, config)?;
     let zone = parts.zone.name();
     let check = Check {
@@ -85,14 +79,8 @@ pub fn preview(
         Config::Webhook(_) => return Ok(valid(preview)),
         Config::Schedule(_) | Config::Window(_) => {
             let times = times(parts, &definition, Some(parts.now()), SHOWN);
-            let times = times.into_iter().map(|(at, local)| DueTime {
-                at: show::date(at),
-                local,
-            });
-            return Ok(Preview {
-                due: Some(times.collect()),
-                ..preview
-            });
+            let times = times.into_iter().map(|(at, local)| DueTime { at: show::date(at), local });
+            return Ok(Preview { due: Some(times.collect()), ..preview });
         }
     };
     let Some(sample) = sample else {
@@ -103,16 +91,9 @@ pub fn preview(
         .read(language, &listen.pattern, listen.flags.as_deref())
         .map_err(|reason| Problem::new("config.pattern", reason))?;
     let found = matcher.find(sample);
-    let captures = found
-        .iter()
-        .flatten()
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect();
-    Ok(Preview {
-        matches: Some(found.is_some()),
-        captures: Some(captures),
-        ..preview
-    })
+    let captures =
+        found.iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect();
+    Ok(Preview { matches: Some(found.is_some()), captures: Some(captures), ..preview })
 }
 
 /// The next times of a definition: of a window, when it opens.
@@ -144,10 +125,7 @@ pub(crate) fn times(
                 // A watched window that is open at this moment began before it.
                 let next = match (&window.span, opening) {
                     (Span::Watch(_), Some((opens, closes))) if opens <= after => {
-                        let view = View {
-                            now: closes,
-                            ..view
-                        };
+                        let view = View { now: closes, ..view };
                         window::opening(view, closes)
                     }
                     (_, opening) => opening,

@@ -153,9 +153,8 @@ struct ShownNotice {
 
 /// A moment as answers show it.
 pub fn date(at: Timestamp) -> Option<String> {
-    let at = i64::try_from(at.0)
-        .ok()
-        .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    let at =
+        i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
     at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string())
 }
 
@@ -244,10 +243,7 @@ pub fn trigger(trigger: &Trigger) -> Shown {
 
 /// A trigger with its newest run.
 pub fn listed(listed: &Listed) -> Shown {
-    Shown {
-        last_run: Some(listed.last_run.as_ref().map(run)),
-        ..trigger(&listed.trigger)
-    }
+    Shown { last_run: Some(listed.last_run.as_ref().map(run)), ..trigger(&listed.trigger) }
 }
 
 /// A row of the history.
@@ -265,10 +261,7 @@ pub fn run(run: &Run) -> ShownRun {
             inbox: Some(true),
             ..ShownNotice::default()
         },
-        Notified::Later => ShownNotice {
-            held: Some(true),
-            ..ShownNotice::default()
-        },
+        Notified::Later => ShownNotice { held: Some(true), ..ShownNotice::default() },
     };
     ShownRun {
         id: run.id.to_string(),
@@ -309,12 +302,7 @@ pub fn config(config: &Config) -> Value {
             }
         }
         Config::Keyword(listen) | Config::Message(listen) => {
-            let Listen {
-                pattern,
-                flags,
-                channels,
-                senders,
-            } = listen;
+            let Listen { pattern, flags, channels, senders } = listen;
             set("pattern", pattern.as_str().into());
             if let Some(flags) = flags {
                 set("flags", flags.as_str().into());
@@ -369,13 +357,7 @@ fn webhook(webhook: &Webhook, set: &mut impl FnMut(&str, Value)) {
     let scheme = match &webhook.scheme {
         Scheme::Standard => "standard".into(),
         Scheme::Github => "github".into(),
-        Scheme::Custom {
-            header,
-            prefix,
-            encoding,
-            timestamp_header,
-            signed,
-        } => {
+        Scheme::Custom { header, prefix, encoding, timestamp_header, signed } => {
             let mut custom = json!({
                 "header": header,
                 "encoding": match encoding { Encoding::Hex => "hex", Encoding::Base64 => "base64" },
@@ -399,15 +381,12 @@ fn webhook(webhook: &Webhook, set: &mut impl FnMut(&str, Value)) {
     set("max_body", show_size(webhook.max_body).into());
     set("content_types", json!(webhook.content_types));
     if !webhook.filter.is_empty() {
-        let conditions = webhook
-            .filter
-            .iter()
-            .map(|condition| match &condition.test {
-                Test::Equals(value) => json!({ "pointer": condition.pointer, "equals": value }),
-                Test::Matches(pattern) => {
-                    json!({ "pointer": condition.pointer, "matches": pattern })
-                }
-            });
+        let conditions = webhook.filter.iter().map(|condition| match &condition.test {
+            Test::Equals(value) => json!({ "pointer": condition.pointer, "equals": value }),
+            Test::Matches(pattern) => {
+                json!({ "pointer": condition.pointer, "matches": pattern })
+            }
+        });
         set("filter", conditions.collect());
     }
     if !webhook.pass_headers.is_empty() {

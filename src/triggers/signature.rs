@@ -105,10 +105,7 @@ mod tests {
             "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b"
         );
         assert_eq!(
-            mac(
-                &[0xaa; 131],
-                b"Test Using Larger Than Block-Size Key - Hash Key First"
-            ),
+            mac(&[0xaa; 131], b"Test Using Larger Than Block-Size Key - Hash Key First"),
             "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"
         );
         assert_eq!(
@@ -145,10 +142,7 @@ mod tests {
             ],
         );
 
-        assert_eq!(
-            STANDARD.encode(signed),
-            "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-        );
+        assert_eq!(STANDARD.encode(signed), "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
         assert_eq!(&**standard_key(b"plain"), b"plain");
     }
 

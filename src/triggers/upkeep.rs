@@ -131,28 +131,19 @@ impl Keeper {
             let before = self.caps.insert(team.clone(), caps);
             // More may be allowed than before: whoever waits for money tries again.
             if before.is_some_and(|before| before != caps) {
-                self.queue.do_send(UnparkAll {
-                    reason: WaitReason::Budget,
-                    team: None,
-                });
+                self.queue.do_send(UnparkAll { reason: WaitReason::Budget, team: None });
             }
             let learning = match file.learning && team.name.as_str() != MAIN {
                 true => Some(self.subagents(&team).await),
                 false => None,
             };
-            let wanted = Wanted {
-                heartbeat: file.heartbeat,
-                learning,
-            };
+            let wanted = Wanted { heartbeat: file.heartbeat, learning };
             let known = self.kept.get(&team);
             // Nothing was wanted and nothing is: the usual case costs no message after the first.
             if known == Some(&wanted) {
                 continue;
             }
-            let maintain = Maintain {
-                team: team.clone(),
-                wanted: wanted.clone(),
-            };
+            let maintain = Maintain { team: team.clone(), wanted: wanted.clone() };
             if let Ok(Ok(())) = self.scheduler.send(maintain).await {
                 self.kept.insert(team, wanted);
             }

@@ -53,10 +53,7 @@ impl Origin {
     }
 
     fn actor(&self) -> Actor {
-        Actor::Team {
-            team: self.team.clone(),
-            task: self.task.clone(),
-        }
+        Actor::Team { team: self.team.clone(), task: self.task.clone() }
     }
 
     /// What the entries of the call begin with. Models wrote the rest, so it is not used as it is.
@@ -98,8 +95,7 @@ impl Aside {
             }
         }
         // The values are known already.
-        plan.effects
-            .retain(|effect| matches!(effect, Effect::DataKey(..)));
+        plan.effects.retain(|effect| matches!(effect, Effect::DataKey(..)));
         Ok(vault.pending(turn, plan))
     }
 }
@@ -144,11 +140,7 @@ impl Vault {
         if changed {
             self.tell();
         }
-        Ok(Aside(Arc::new(Held {
-            vault: self.clone(),
-            of: of.clone(),
-            values: taken,
-        })))
+        Ok(Aside(Arc::new(Held { vault: self.clone(), of: of.clone(), values: taken })))
     }
 
     /// Makes the credentials of a call secrets of a team that is being made.
@@ -181,9 +173,8 @@ impl Vault {
     ) -> Result<Pending, VaultError> {
         let turn: Turn = self.turn().await;
         let values = values.iter();
-        let values: Vec<_> = values
-            .map(|(key, value)| (key.clone(), Plain::new(value.as_str())))
-            .collect();
+        let values: Vec<_> =
+            values.map(|(key, value)| (key.clone(), Plain::new(value.as_str()))).collect();
         let plan = self.plan_given(&values, team, actor)?;
         Ok(self.pending(turn, plan))
     }
@@ -222,10 +213,7 @@ impl Vault {
         let item = state.find(&of.scope(), &of.key_of(key));
         match item.map(|item| &item.content) {
             Some(Content::Secret(value)) => Ok(value.clone()),
-            _ => Err(VaultError::NotFound {
-                key: key.to_owned(),
-                near: Vec::new(),
-            }),
+            _ => Err(VaultError::NotFound { key: key.to_owned(), near: Vec::new() }),
         }
     }
 

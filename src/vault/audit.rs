@@ -209,20 +209,14 @@ impl Wanted {
         let prefix = EdgeKey::prefix(AUDIT);
         let end = after_prefix(&prefix);
         match self.since {
-            Some(since) => (
-                EdgeKey::new(AUDIT, format!("{:016x}", since.0)).bytes(),
-                end,
-            ),
+            Some(since) => (EdgeKey::new(AUDIT, format!("{:016x}", since.0)).bytes(), end),
             None => (prefix, end),
         }
     }
 
     /// The row is wanted.
     pub fn takes(&self, row: &AuditRow) -> bool {
-        let scope = self
-            .scope
-            .as_ref()
-            .is_none_or(|scope| *scope == row.shown_scope());
+        let scope = self.scope.as_ref().is_none_or(|scope| *scope == row.shown_scope());
         let key = self.key.is_none() || self.key == row.key;
         let action = self.action.is_none_or(|action| action == row.action);
         scope && key && action

@@ -96,19 +96,12 @@ pub struct Put {
 impl Put {
     /// A value that models may see.
     pub fn public(value: impl Into<Vec<u8>>) -> Self {
-        Self {
-            value: Some(Plain::new(value)),
-            secret: Some(false),
-            ..Self::default()
-        }
+        Self { value: Some(Plain::new(value)), secret: Some(false), ..Self::default() }
     }
 
     /// A value that models may not see.
     pub fn secret(value: impl Into<Vec<u8>>) -> Self {
-        Self {
-            secret: Some(true),
-            ..Self::public(value)
-        }
+        Self { secret: Some(true), ..Self::public(value) }
     }
 }
 
@@ -247,10 +240,7 @@ pub(super) fn merge(
     entry.version += u64::from(put.value.is_some());
     entry.updated_by = by.to_owned();
     entry.updated_at = now;
-    let length = put
-        .value
-        .as_ref()
-        .map_or(length, |value| value.bytes().len());
+    let length = put.value.as_ref().map_or(length, |value| value.bytes().len());
     if entry.secret && length < SHORTEST_SECRET {
         return Err(Limit::TooShort(length));
     }
@@ -265,10 +255,7 @@ pub(super) fn near<'a>(key: &str, keys: impl Iterator<Item = &'a String>) -> Vec
         .filter(|(distance, other)| *distance <= (other.len() / 3).max(2))
         .collect();
     near.sort();
-    near.into_iter()
-        .take(3)
-        .map(|(_, key)| key.clone())
-        .collect()
+    near.into_iter().take(3).map(|(_, key)| key.clone()).collect()
 }
 
 #[cfg(test)]
@@ -277,19 +264,14 @@ mod tests {
 
     fn codes(wishes: &[(&str, Put)]) -> Vec<Option<&'static str>> {
         let checked = wishes.iter().map(|(key, put)| check(key, put));
-        checked
-            .map(|limit| limit.err().map(|limit| limit.code()))
-            .collect()
+        checked.map(|limit| limit.err().map(|limit| limit.code())).collect()
     }
 
     /// MV-35, MV-80
     #[test]
     fn keys_values_and_notes_have_limits() {
         let long = "k".repeat(LONGEST_KEY + 1);
-        let noted = |length| Put {
-            note: Some("ü".repeat(length)),
-            ..Put::default()
-        };
+        let noted = |length| Put { note: Some("ü".repeat(length)), ..Put::default() };
         let hosts = |hosts: &[&str]| Put {
             hosts: Some(hosts.iter().map(|host| (*host).to_owned()).collect()),
             ..Put::default()
@@ -343,10 +325,7 @@ mod tests {
         assert_eq!(merged(&Put::secret("7 bytes"), 0), Err(Limit::TooShort(7)));
         assert!(merged(&Put::secret("8 bytes."), 0).is_ok());
         assert!(merged(&Put::public("7"), 0).is_ok());
-        let raised = Put {
-            secret: Some(true),
-            ..Put::default()
-        };
+        let raised = Put { secret: Some(true), ..Put::default() };
         assert_eq!(merged(&raised, 3), Err(Limit::TooShort(3)));
     }
 

@@ -56,8 +56,7 @@ impl Vault {
             return replace(of.places, args, &|_| None).map(|()| false);
         }
         let row = |key: Option<&str>| {
-            self.row(of.scope, key, Action::Expand, of.actor)
-                .with_tool(of.tool)
+            self.row(of.scope, key, Action::Expand, of.actor).with_tool(of.tool)
         };
         self.or_record(found, row(None)).await?;
         let turn = self.turn().await;
@@ -91,9 +90,7 @@ impl Vault {
             let item = state.get(of.scope, key)?;
             let approved = of.approved.and_then(|versions| versions.get(key));
             if approved.is_some_and(|version| *version != item.entry.version) {
-                return Err(VaultError::Changed {
-                    key: key.to_owned(),
-                });
+                return Err(VaultError::Changed { key: key.to_owned() });
             }
             if !(of.permits)(&item.entry.tools) {
                 return Err(VaultError::ToolDenied {
@@ -112,9 +109,7 @@ impl Vault {
         };
         match value {
             Some(value) if value.text().is_some() => Ok(value),
-            Some(_) => Err(VaultError::NotText {
-                key: key.to_owned(),
-            }),
+            Some(_) => Err(VaultError::NotText { key: key.to_owned() }),
             None => Err(plan::corrupt(of.scope, key)),
         }
     }
@@ -193,12 +188,10 @@ fn replace_leaves<'v>(
             *text = expanded;
             Ok(())
         }
-        Value::Array(items) => items
-            .iter_mut()
-            .try_for_each(|item| replace_leaves(item, value)),
-        Value::Object(fields) => fields
-            .values_mut()
-            .try_for_each(|field| replace_leaves(field, value)),
+        Value::Array(items) => items.iter_mut().try_for_each(|item| replace_leaves(item, value)),
+        Value::Object(fields) => {
+            fields.values_mut().try_for_each(|field| replace_leaves(field, value))
+        }
         _ => Ok(()),
     }
 }
@@ -266,10 +259,7 @@ mod tests {
 
         let taken = |text| pieces(text).unwrap();
 
-        assert_eq!(
-            taken("a ${vault:K.1} b"),
-            [Text("a "), Reference("K.1"), Text(" b")]
-        );
+        assert_eq!(taken("a ${vault:K.1} b"), [Text("a "), Reference("K.1"), Text(" b")]);
         assert_eq!(
             taken("$${vault:K} ${HOME} $5"),
             [Text(""), Text("${"), Text("vault:K} ${"), Text("HOME} $5")]
@@ -285,9 +275,6 @@ mod tests {
 
         wipe(&mut args);
 
-        assert_eq!(
-            args,
-            serde_json::json!({ "env": { "A": "" }, "list": [""] })
-        );
+        assert_eq!(args, serde_json::json!({ "env": { "A": "" }, "list": [""] }));
     }
 }

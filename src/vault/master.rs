@@ -61,9 +61,7 @@ pub struct Locked {
 
 impl Locked {
     pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-        }
+        Self { reason: reason.into() }
     }
 }
 
@@ -85,10 +83,7 @@ impl KeyFiles {
 
     /// No place at all.
     pub(super) fn none() -> Self {
-        Self {
-            folder: PathBuf::new(),
-            credential: None,
-        }
+        Self { folder: PathBuf::new(), credential: None }
     }
 
     /// The path of a place.
@@ -124,10 +119,7 @@ impl KeyFiles {
 
     /// Reads the keys that are there. Blocks.
     pub fn read(self) -> MasterKeys {
-        MasterKeys {
-            candidates: self.candidates(),
-            files: self,
-        }
+        MasterKeys { candidates: self.candidates(), files: self }
     }
 
     /// The keys that are there, best first; a file that holds none is an error. Blocks.
@@ -160,10 +152,8 @@ impl KeyFiles {
             return Ok(());
         }
         if is_file(&Place::Old) {
-            let moment = moment().map_err(|source| VaultError::File {
-                path: self.folder.clone(),
-                source,
-            })?;
+            let moment = moment()
+                .map_err(|source| VaultError::File { path: self.folder.clone(), source })?;
             let older = self.folder.join(format!("{OLDER}{moment}"));
             self.rename(&Place::Old, &Place::Older(older))?;
         }
@@ -223,13 +213,7 @@ impl KeyFiles {
         // A crash leaves a part beside, never half a key under the name of a whole one.
         let part = path.with_extension("key.part");
         let written = remove_if_there(&part)
-            .and_then(|()| {
-                OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(&part)
-            })
+            .and_then(|()| OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part))
             .and_then(|mut file| {
                 writeln!(file, "{}", *text)?;
                 file.sync_all()
@@ -256,10 +240,7 @@ impl KeyFiles {
     fn sync(&self, path: &Path) -> Result<(), VaultError> {
         File::open(&self.folder)
             .and_then(|folder| folder.sync_all())
-            .map_err(|source| VaultError::File {
-                path: path.to_owned(),
-                source,
-            })
+            .map_err(|source| VaultError::File { path: path.to_owned(), source })
     }
 }
 
@@ -276,9 +257,7 @@ fn read(path: &Path) -> Option<Result<Key, Locked>> {
     match fs::read(path) {
         Ok(bytes) => {
             let bytes = Zeroizing::new(bytes);
-            let key = std::str::from_utf8(&bytes)
-                .ok()
-                .and_then(|text| parse(text.trim()));
+            let key = std::str::from_utf8(&bytes).ok().and_then(|text| parse(text.trim()));
             Some(key.ok_or_else(|| {
                 locked(&"holds no key: expected 64 hexadecimal digits, or base64 of 32 bytes")
             }))
@@ -322,9 +301,7 @@ mod tests {
 
     fn found(files: &KeyFiles) -> Vec<(Place, Option<[u8; 32]>)> {
         let candidates = files.candidates().into_iter();
-        candidates
-            .map(|(place, key)| (place, key.ok().map(|key| *key.bytes())))
-            .collect()
+        candidates.map(|(place, key)| (place, key.ok().map(|key| *key.bytes()))).collect()
     }
 
     /// MV-56
@@ -357,10 +334,7 @@ mod tests {
         fs::write(credentials.join(CREDENTIAL), STANDARD.encode([1; 32])).unwrap();
         fs::write(folder.path().join("master.key"), "0A".repeat(32) + "\n").unwrap();
 
-        let expected = [
-            (Place::Credential, Some([1; 32])),
-            (Place::Current, Some([10; 32])),
-        ];
+        let expected = [(Place::Credential, Some([1; 32])), (Place::Current, Some([10; 32]))];
         assert_eq!(found(&files), expected);
     }
 

@@ -214,9 +214,7 @@ impl Vault {
     pub fn version_of(&self, scope: &Scope, key: &str) -> Option<u64> {
         let state = self.state();
         let mut entries = state.entries(scope).map(|item| &item.entry);
-        entries
-            .find(|entry| entry.key == key)
-            .map(|entry| entry.version)
+        entries.find(|entry| entry.key == key).map(|entry| entry.version)
     }
 
     /// Sets an entry. A team can make no secrets, and change none.

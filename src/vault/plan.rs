@@ -51,10 +51,7 @@ impl Plan {
         value: Plain,
     ) -> Result<(), VaultError> {
         let binding = Binding::value(scope, &entry.key, entry.version);
-        let row = Row {
-            sealed: data_key.seal(&binding, value.bytes())?,
-            entry,
-        };
+        let row = Row { sealed: data_key.seal(&binding, value.bytes())?, entry };
         self.change.entry(scope, &row.entry.key, &row);
         let item = Item {
             content: match row.entry.secret {
@@ -145,10 +142,7 @@ pub(super) fn delete(
 }
 
 pub(super) fn corrupt(scope: &Scope, key: &str) -> VaultError {
-    VaultError::Corrupt {
-        scope: scope.clone(),
-        key: key.to_owned(),
-    }
+    VaultError::Corrupt { scope: scope.clone(), key: key.to_owned() }
 }
 
 fn is_secret(scope: &Scope, key: &str, actor: &Actor) -> VaultError {
@@ -161,8 +155,5 @@ fn is_secret(scope: &Scope, key: &str, actor: &Actor) -> VaultError {
             "it cannot become public: delete it with `hivewright vault delete {key} {flag}` and set it anew"
         ),
     };
-    VaultError::IsSecret {
-        key: key.to_owned(),
-        way_out,
-    }
+    VaultError::IsSecret { key: key.to_owned(), way_out }
 }

@@ -85,9 +85,7 @@ impl Vault {
     ) -> Result<T, VaultError> {
         let row = match scope {
             Some(scope) => self.row(scope, None, Action::List, actor),
-            None => self
-                .row(&Scope::System, None, Action::List, actor)
-                .everywhere(),
+            None => self.row(&Scope::System, None, Action::List, actor).everywhere(),
         };
         let unlocked = self.state().unlocked().map(drop);
         self.or_record(unlocked, row.clone()).await?;
@@ -126,9 +124,7 @@ impl Vault {
 
     /// The newest audit rows of a kind.
     pub async fn audit(&self, wanted: Wanted) -> Result<Vec<AuditRow>, VaultError> {
-        let rows = self
-            .store()?
-            .read(move |storage| audit::read(storage, &wanted));
+        let rows = self.store()?.read(move |storage| audit::read(storage, &wanted));
         Ok(rows.await?)
     }
 
@@ -149,19 +145,13 @@ impl Vault {
             match item.content {
                 Content::Corrupt => return Err(corrupt(scope, key)),
                 Content::Secret(_) => {
-                    return Ok(Seen {
-                        entry: item.entry.clone(),
-                        value: None,
-                    });
+                    return Ok(Seen { entry: item.entry.clone(), value: None });
                 }
                 Content::Public => item.entry.clone(),
             }
         };
         match self.stored_value(scope, key).await? {
-            Some(value) => Ok(Seen {
-                entry,
-                value: Some(value),
-            }),
+            Some(value) => Ok(Seen { entry, value: Some(value) }),
             None => Err(corrupt(scope, key)),
         }
     }
@@ -174,9 +164,7 @@ impl Vault {
     ) -> Result<Option<Plain>, VaultError> {
         let (of, name) = (scope.clone(), key.to_owned());
         let data_key = self.state().data_key(scope);
-        let read = self
-            .store()?
-            .read(move |storage| rows::read_entry(storage, &of, &name));
+        let read = self.store()?.read(move |storage| rows::read_entry(storage, &of, &name));
         let Some(mut row) = read.await? else {
             return Ok(None);
         };

@@ -105,12 +105,7 @@ impl Lineages {
         let mut masks = self.masks(team, &tree);
         let texts = Scrubber::with(masks.clone());
         masks.extend(masks.clone().iter().flat_map(Mask::words));
-        let kept = Kept {
-            version,
-            tree,
-            texts,
-            names: Scrubber::with(masks),
-        };
+        let kept = Kept { version, tree, texts, names: Scrubber::with(masks) };
         self.teams.insert(team.clone(), kept.clone());
         kept
     }
@@ -121,15 +116,10 @@ impl Lineages {
         line.extend(tree.ancestors(team.as_str()));
         match team.as_str() {
             // All teams are below it, also one that is just being made.
-            MAIN => line.extend(
-                self.vault
-                    .scopes()
-                    .into_iter()
-                    .filter_map(|scope| match scope {
-                        Scope::Team(team) => Some(team.name),
-                        Scope::System | Scope::Aside(_) => None,
-                    }),
-            ),
+            MAIN => line.extend(self.vault.scopes().into_iter().filter_map(|scope| match scope {
+                Scope::Team(team) => Some(team.name),
+                Scope::System | Scope::Aside(_) => None,
+            })),
             name => {
                 line.push(MAIN.into());
                 let below = tree.subtree(name).into_iter().skip(1);

@@ -96,12 +96,7 @@ impl Rotation {
         }
         change.audit(audit::name(row.at), row);
         change.check(&check_row(&key)?);
-        Ok(Self {
-            files: files.clone(),
-            key,
-            change,
-            data_keys,
-        })
+        Ok(Self { files: files.clone(), key, change, data_keys })
     }
 
     /// Does a step.
@@ -116,9 +111,7 @@ impl Rotation {
         if step == Step::Commit {
             return sink.commit(std::mem::take(&mut self.change)).await;
         }
-        tokio::task::spawn_blocking(work)
-            .await
-            .unwrap_or(Err(VaultError::NotReady))
+        tokio::task::spawn_blocking(work).await.unwrap_or(Err(VaultError::NotReady))
     }
 }
 
@@ -141,13 +134,8 @@ impl Vault {
         }
         self.apply(vec![Effect::MasterInUse]);
         drop(turn);
-        tracing::info!(
-            data_keys = rotation.data_keys,
-            "the master key was replaced"
-        );
-        Ok(Rotated {
-            data_keys: rotation.data_keys,
-        })
+        tracing::info!(data_keys = rotation.data_keys, "the master key was replaced");
+        Ok(Rotated { data_keys: rotation.data_keys })
     }
 
     /// Ends a rotation whose files could not be put in place: the key in use is only in the file that
@@ -192,9 +180,7 @@ pub async fn rotate_at_rest(
         progress(done, Step::ALL.len() as u64);
         rotation.perform(step, &AtRest(storage)).await?;
     }
-    Ok(Rotated {
-        data_keys: rotation.data_keys,
-    })
+    Ok(Rotated { data_keys: rotation.data_keys })
 }
 
 /// Removes the replaced keys of a storage that no store is running on; false if there is none.

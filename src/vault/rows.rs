@@ -274,10 +274,7 @@ pub(super) fn last_used(
 /// What a record says of its entry; of one that cannot be read, that it is there.
 fn entry_of(key: &str, row: Option<Row>) -> Entry {
     match row {
-        Some(row) => Entry {
-            key: key.to_owned(),
-            ..row.entry
-        },
+        Some(row) => Entry { key: key.to_owned(), ..row.entry },
         None => Entry::damaged(key),
     }
 }

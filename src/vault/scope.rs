@@ -35,10 +35,7 @@ impl Scope {
         }
         let aside = tag.strip_prefix(ASIDE);
         let (name, generation) = aside.unwrap_or(tag).rsplit_once('~')?;
-        let team = TeamKey {
-            name: name.into(),
-            generation: generation.parse().ok()?,
-        };
+        let team = TeamKey { name: name.into(), generation: generation.parse().ok()? };
         Some(match aside {
             Some(_) => Self::Aside(team),
             None => Self::Team(team),
@@ -73,14 +70,8 @@ mod tests {
     fn a_tag_leads_back_to_its_scope() {
         let scopes = [
             Scope::System,
-            Scope::Aside(TeamKey {
-                name: "main".into(),
-                generation: 1,
-            }),
-            Scope::Team(TeamKey {
-                name: "system".into(),
-                generation: 12,
-            }),
+            Scope::Aside(TeamKey { name: "main".into(), generation: 1 }),
+            Scope::Team(TeamKey { name: "system".into(), generation: 12 }),
         ];
 
         for scope in scopes {

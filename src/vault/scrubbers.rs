@@ -62,10 +62,7 @@ impl Scrubbers {
             true => self.common(),
             false => self.build(own),
         };
-        let kept = Kept {
-            version,
-            scrubber: scrubber.clone(),
-        };
+        let kept = Kept { version, scrubber: scrubber.clone() };
         self.teams.insert(team.clone(), kept);
         scrubber
     }
@@ -110,10 +107,7 @@ impl Scrubbers {
             return kept.scrubber.clone();
         }
         let scrubber = build();
-        *place = Some(Kept {
-            version,
-            scrubber: scrubber.clone(),
-        });
+        *place = Some(Kept { version, scrubber: scrubber.clone() });
         scrubber
     }
 }

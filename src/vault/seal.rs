@@ -111,10 +111,7 @@ impl Key {
     pub(super) fn seal(&self, binding: &Binding, plain: &[u8]) -> Result<Sealed, VaultError> {
         let mut nonce = [0; NONCE];
         getrandom::fill(&mut nonce).map_err(|_| VaultError::Randomness)?;
-        let payload = Payload {
-            msg: plain,
-            aad: &binding.0,
-        };
+        let payload = Payload { msg: plain, aad: &binding.0 };
         let sealed = self
             .cipher()
             .encrypt(&XNonce::from(nonce), payload)
@@ -128,10 +125,7 @@ impl Key {
     pub(super) fn open(&self, binding: &Binding, sealed: &Sealed) -> Option<Plain> {
         let bytes = STANDARD.decode(&sealed.0).ok()?;
         let (nonce, sealed) = bytes.split_first_chunk::<NONCE>()?;
-        let payload = Payload {
-            msg: sealed,
-            aad: &binding.0,
-        };
+        let payload = Payload { msg: sealed, aad: &binding.0 };
         let opened = self.cipher().decrypt(&XNonce::from(*nonce), payload).ok()?;
         Some(Plain::new(opened))
     }
@@ -156,10 +150,7 @@ mod tests {
     use super::*;
 
     fn team(name: &str, generation: u32) -> Scope {
-        Scope::Team(TeamKey {
-            name: name.into(),
-            generation,
-        })
+        Scope::Team(TeamKey { name: name.into(), generation })
     }
 
     /// MV-54, MV-60
@@ -169,10 +160,7 @@ mod tests {
         let place = Binding::value(&team("ops", 1), "TOKEN", 3);
         let sealed = key.seal(&place, b"hunter22").unwrap();
 
-        assert_eq!(
-            key.open(&place, &sealed).as_ref().map(Plain::bytes),
-            Some(&b"hunter22"[..])
-        );
+        assert_eq!(key.open(&place, &sealed).as_ref().map(Plain::bytes), Some(&b"hunter22"[..]));
         let others = [
             Binding::value(&team("ops", 2), "TOKEN", 3),
             Binding::value(&team("op", 1), "TOKEN", 3),
@@ -220,9 +208,6 @@ mod tests {
     fn neither_values_nor_keys_show_themselves() {
         let key = Key::of(&[7; 32]).unwrap();
 
-        assert_eq!(
-            format!("{key:?} {:?}", Plain::new("hunter22")),
-            "[key] [8 bytes]"
-        );
+        assert_eq!(format!("{key:?} {:?}", Plain::new("hunter22")), "[key] [8 bytes]");
     }
 }

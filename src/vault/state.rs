@@ -103,12 +103,7 @@ impl State {
     /// A data key may have been wrapped by the key before, if it was made while that was replaced.
     /// Those are told, to be wrapped anew.
     pub(super) fn new(
-        Unlocked {
-            master,
-            place,
-            others,
-            ..
-        }: Unlocked,
+        Unlocked { master, place, others, .. }: Unlocked,
         stored: Stored,
     ) -> (Self, Vec<Scope>) {
         let mut left_behind = Vec::new();
@@ -147,21 +142,13 @@ impl State {
             let held = scopes.entry(scope).or_default();
             held.entries.insert(key.clone(), damaged(key));
         }
-        let state = Self {
-            master,
-            place,
-            scopes,
-        };
+        let state = Self { master, place, scopes };
         (state, left_behind)
     }
 
     /// A vault that cannot be used.
     pub(super) fn locked(locked: Locked) -> Self {
-        Self {
-            master: Err(locked),
-            place: Place::Current,
-            scopes: BTreeMap::new(),
-        }
+        Self { master: Err(locked), place: Place::Current, scopes: BTreeMap::new() }
     }
 
     /// The same vault with nothing but a scope in it.
@@ -226,19 +213,17 @@ impl State {
 
     /// A scope has values that must be recognised.
     pub(super) fn has_secrets(&self, scope: &Scope) -> bool {
-        self.entries(scope)
-            .any(|item| matches!(item.content, Content::Secret(_)))
+        self.entries(scope).any(|item| matches!(item.content, Content::Secret(_)))
     }
 
     /// What must be recognised of a scope, and what stands in its place.
     pub(super) fn masks(&self, scope: &Scope) -> impl Iterator<Item = Mask> {
         let has_no_name = !matches!(scope, Scope::Team(_));
-        self.entries(scope)
-            .filter_map(move |item| match &item.content {
-                Content::Secret(value) if has_no_name => Some(Mask::hide(value.shared())),
-                Content::Secret(value) => Some(Mask::reference(value.shared(), &item.entry.key)),
-                _ => None,
-            })
+        self.entries(scope).filter_map(move |item| match &item.content {
+            Content::Secret(value) if has_no_name => Some(Mask::hide(value.shared())),
+            Content::Secret(value) => Some(Mask::reference(value.shared(), &item.entry.key)),
+            _ => None,
+        })
     }
 
     pub(super) fn apply(&mut self, effect: Effect) {
@@ -283,18 +268,12 @@ fn item(scope: &Scope, data_key: Option<&Key>, row: Row) -> Item {
         Some(value) if row.entry.secret => Content::Secret(value),
         Some(_) => Content::Public,
     };
-    Item {
-        entry: row.entry,
-        content,
-    }
+    Item { entry: row.entry, content }
 }
 
 /// Nothing is known of it but that it was there.
 fn damaged(key: String) -> Item {
-    Item {
-        entry: Entry::damaged(&key),
-        content: Content::Corrupt,
-    }
+    Item { entry: Entry::damaged(&key), content: Content::Corrupt }
 }
 
 /// The value of a stored entry; none if it was changed or moved.

@@ -87,12 +87,7 @@ impl Vault {
     }
 
     pub(super) fn pending(&self, turn: Turn, plan: Plan) -> Pending {
-        Pending {
-            vault: self.clone(),
-            writes: plan.change.writes(),
-            effects: plan.effects,
-            turn,
-        }
+        Pending { vault: self.clone(), writes: plan.change.writes(), effects: plan.effects, turn }
     }
 }
 

@@ -27,9 +27,7 @@ pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, Vaul
     let files = keys.files.clone();
     let mut unlocked = look(keys, stored);
     if is_fresh(stored)
-        && files
-            .path(&Place::Current)
-            .is_some_and(|path| !path.exists())
+        && files.path(&Place::Current).is_some_and(|path| !path.exists())
         && unlocked.place == Place::Current
     {
         unlocked.master = Ok(files.create()?);
@@ -59,19 +57,16 @@ pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, Vaul
 
 /// Finds the key, and changes nothing. Blocks.
 pub(super) fn look(keys: MasterKeys, stored: &Stored) -> Unlocked {
-    let MasterKeys {
-        files,
-        mut candidates,
-    } = keys;
+    let MasterKeys { files, mut candidates } = keys;
     let fitting = match is_fresh(stored) {
         // Every key fits, so the first counts, and what is left of rotations doesn't.
         true => {
             candidates.retain(|(place, _)| matches!(place, Place::Credential | Place::Current));
             (!candidates.is_empty()).then_some(0)
         }
-        false => candidates
-            .iter()
-            .position(|(_, key)| key.as_ref().is_ok_and(|key| fits(key, stored))),
+        false => {
+            candidates.iter().position(|(_, key)| key.as_ref().is_ok_and(|key| fits(key, stored)))
+        }
     };
     let Some(fitting) = fitting else {
         return Unlocked {
@@ -83,12 +78,7 @@ pub(super) fn look(keys: MasterKeys, stored: &Stored) -> Unlocked {
     };
     let (place, master) = candidates.swap_remove(fitting);
     let others = candidates.into_iter().filter_map(|(_, key)| key.ok());
-    Unlocked {
-        master,
-        place,
-        others: others.collect(),
-        check: None,
-    }
+    Unlocked { master, place, others: others.collect(), check: None }
 }
 
 /// Nothing was ever sealed.
@@ -120,9 +110,9 @@ fn missing(files: &KeyFiles, candidates: &[(Place, Result<Key, Locked>)]) -> Loc
         (true, _) => Locked::new(format!(
             "there is no master key in {places}; put the key file back that this store was made with"
         )),
-        (false, Some(broken)) => Locked::new(format!(
-            "{broken}; put the key file back that this store was made with"
-        )),
+        (false, Some(broken)) => {
+            Locked::new(format!("{broken}; put the key file back that this store was made with"))
+        }
         (false, None) => Locked::new(format!(
             "the master key in {places} does not fit this store{}; put the key file back that it was made with",
             match candidates

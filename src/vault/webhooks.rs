@@ -29,9 +29,7 @@ impl SecretSource for Vault {
 
     fn used(&self, team: &TeamKey, key: &str) {
         let scope = Scope::Team(team.clone());
-        let row = self
-            .row(&scope, Some(key), Action::Expand, &Actor::System)
-            .with_tool("webhook");
+        let row = self.row(&scope, Some(key), Action::Expand, &Actor::System).with_tool("webhook");
         let vault = self.clone();
         tokio::spawn(async move {
             if let Err(error) = vault.record([row]).await {

@@ -37,9 +37,7 @@ fn write(path: &str) -> String {
 async fn waiting(service: &Service) -> Value {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let (_, list) = service
-            .api("GET", "/api/v1/approvals?status=pending", None)
-            .await;
+        let (_, list) = service.api("GET", "/api/v1/approvals?status=pending", None).await;
         match list["data"].as_array().map(Vec::as_slice) {
             Some([one]) => return one.clone(),
             _ => assert!(Instant::now() < deadline, "nothing waits: {list}"),
@@ -75,9 +73,7 @@ async fn a_call_is_decided_in_the_chat() {
     client.say("m3", &write("b.txt")).await;
     let second = waiting(&service).await;
     let other = second["short_id"].as_str().unwrap();
-    client
-        .say("m4", &format!("/deny {other} not in this folder"))
-        .await;
+    client.say("m4", &format!("/deny {other} not in this folder")).await;
     client.end_of("m4").await;
     let denied = client.end_of("m3").await;
 
@@ -85,21 +81,12 @@ async fn a_call_is_decided_in_the_chat() {
     assert_eq!(card["ref_id"], held["id"]);
     let content = card["content"].as_str().unwrap();
     let digest = &held["digest"].as_str().unwrap()[..8];
-    for part in [
-        "write",
-        "a.txt",
-        &name,
-        digest,
-        "files are seen by everyone",
-    ] {
+    for part in ["write", "a.txt", &name, digest, "files are seen by everyone"] {
         assert!(content.contains(part), "{part}: {content}");
     }
     assert!(!before);
     assert_eq!(answer["content"], "Approved: write.");
-    assert!(
-        end["content"].as_str().unwrap().starts_with("Wrote"),
-        "{end}"
-    );
+    assert!(end["content"].as_str().unwrap().starts_with("Wrote"), "{end}");
     assert!(is_written(&service, "a.txt"));
     assert_eq!(denied["content"], "denied by operator: not in this folder");
     assert!(!is_written(&service, "b.txt"));
@@ -118,36 +105,22 @@ async fn a_call_is_decided_on_the_command_line() {
     let shown = service.run(&["approvals", "show", name], "").await;
     let unasked = service.run(&["approvals", "approve", name], "").await;
     let status = service.run(&["status"], "").await;
-    let approved = service
-        .run(&["approvals", "approve", name, "--yes", "--json"], "")
-        .await;
+    let approved = service.run(&["approvals", "approve", name, "--yes", "--json"], "").await;
     let end = client.end_of("m1").await;
-    let late = service
-        .run(&["approvals", "deny", name, "too late"], "")
-        .await;
+    let late = service.run(&["approvals", "deny", name, "too late"], "").await;
     let unknown = service.run(&["approvals", "show", "zzzzzz"], "").await;
 
     assert!(listed.stdout.contains(name), "{listed:?}");
-    assert!(
-        shown.stdout.contains(held["digest"].as_str().unwrap()),
-        "{shown:?}"
-    );
+    assert!(shown.stdout.contains(held["digest"].as_str().unwrap()), "{shown:?}");
     assert!(shown.stdout.contains("a.txt"), "{shown:?}");
     assert_eq!(unasked.code, Some(2), "{unasked:?}");
     assert!(status.stdout.contains("1 approvals"), "{status:?}");
     assert_eq!(approved.code, Some(0), "{approved:?}");
     let answer: Value = serde_json::from_str(&approved.stdout).unwrap();
     assert_eq!(answer["data"]["resolved_via"], "cli");
-    assert!(
-        end["content"].as_str().unwrap().starts_with("Wrote"),
-        "{end}"
-    );
+    assert!(end["content"].as_str().unwrap().starts_with("Wrote"), "{end}");
     // The operator said yes before, and cannot say no now.
-    assert_eq!(
-        (late.code, unknown.code),
-        (Some(6), Some(5)),
-        "{late:?} {unknown:?}"
-    );
+    assert_eq!((late.code, unknown.code), (Some(6), Some(5)), "{late:?} {unknown:?}");
 }
 
 /// PL-75, PL-76, OP-36
@@ -165,16 +138,10 @@ async fn a_call_is_decided_over_rest() {
     let end = client.end_of("m1").await;
     let (late, conflict) = decide(&service, &held, "approve", "").await;
 
-    assert_eq!(
-        (mismatch, &refusal["error"]["code"]),
-        (409, &json!("digest_mismatch"))
-    );
+    assert_eq!((mismatch, &refusal["error"]["code"]), (409, &json!("digest_mismatch")));
     assert_eq!((denied, &row["data"]["status"]), (200, &json!("denied")));
     assert_eq!(end["content"], "denied by operator: no");
-    assert_eq!(
-        (late, &conflict["error"]["code"]),
-        (409, &json!("already_resolved"))
-    );
+    assert_eq!((late, &conflict["error"]["code"]), (409, &json!("already_resolved")));
     assert!(!is_written(&service, "a.txt"));
 }
 
@@ -197,15 +164,9 @@ async fn what_waits_survives_a_kill() {
     client.resume(&channel, seq).await;
     let end = client.end_of("m1").await;
 
-    assert_eq!(
-        (&again["id"], &again["digest"]),
-        (&held["id"], &held["digest"])
-    );
+    assert_eq!((&again["id"], &again["digest"]), (&held["id"], &held["digest"]));
     assert_eq!(status, 200);
-    assert!(
-        end["content"].as_str().unwrap().starts_with("Wrote"),
-        "{end}"
-    );
+    assert!(end["content"].as_str().unwrap().starts_with("Wrote"), "{end}");
     assert!(is_written(&service, "a.txt"));
     let path = format!("/api/v1/approvals/{}", held["id"].as_str().unwrap());
     let (_, row) = service.api("GET", &path, None).await;
@@ -223,24 +184,13 @@ async fn two_deciders_race_and_one_wins() {
         let file = format!("{round}.txt");
         client.say(&format!("m{round}"), &write(&file)).await;
         let held = waiting(&service).await;
-        let path = format!(
-            "{}/api/v1/approvals/{}",
-            service.url(),
-            held["id"].as_str().unwrap()
-        );
+        let path = format!("{}/api/v1/approvals/{}", service.url(), held["id"].as_str().unwrap());
         let post = |token: String, decision: &str| {
             let word = json!({"decision": decision, "digest": held["digest"], "note": "raced"});
-            crate::service::http()
-                .post(&path)
-                .bearer_auth(token)
-                .json(&word)
-                .send()
+            crate::service::http().post(&path).bearer_auth(token).json(&word).send()
         };
         let (yes, no) = join(post(service.token(), "approve"), post(bob.clone(), "deny")).await;
-        let (yes, no) = (
-            yes.unwrap().status().as_u16(),
-            no.unwrap().status().as_u16(),
-        );
+        let (yes, no) = (yes.unwrap().status().as_u16(), no.unwrap().status().as_u16());
         client.end_of(&format!("m{round}")).await;
 
         let mut both = [yes, no];
@@ -262,18 +212,9 @@ async fn whoever_may_not_decide_decides_nothing() {
 
     client.say("m2", &format!("/approve {name}")).await;
     let in_chat = client.end_of("m2").await;
-    let path = format!(
-        "{}/api/v1/approvals/{}",
-        service.url(),
-        held["id"].as_str().unwrap()
-    );
+    let path = format!("{}/api/v1/approvals/{}", service.url(), held["id"].as_str().unwrap());
     let word = json!({"decision": "approve", "digest": held["digest"]});
-    let over_rest = crate::service::http()
-        .post(path)
-        .bearer_auth(&ann)
-        .json(&word)
-        .send()
-        .await;
+    let over_rest = crate::service::http().post(path).bearer_auth(&ann).json(&word).send().await;
 
     assert_eq!(in_chat["content"], "Not authorized.");
     assert_eq!(over_rest.unwrap().status().as_u16(), 403);
@@ -287,84 +228,40 @@ async fn rules_of_settings_and_command_line_count_at_once() {
     let service = home().started().await;
     let mut client = service.connect().await;
 
-    let hidden = client
-        .ask("#call bash {\"command\": \"ls\"}\n#reply {result}")
-        .await;
+    let hidden = client.ask("#call bash {\"command\": \"ls\"}\n#reply {result}").await;
     let added = service
-        .run(
-            &[
-                "policy",
-                "add",
-                "deny",
-                "file:secret",
-                "--id",
-                "closed",
-                "--note",
-                "why",
-            ],
-            "",
-        )
+        .run(&["policy", "add", "deny", "file:secret", "--id", "closed", "--note", "why"], "")
         .await;
-    let denied = client
-        .ask("#call read {\"file_path\": \"secret/a\"}\n#reply {result}")
-        .await;
+    let denied = client.ask("#call read {\"file_path\": \"secret/a\"}\n#reply {result}").await;
     let listed = service.run(&["policy", "list"], "").await;
     let explained = service
-        .run(
-            &[
-                "policy",
-                "explain",
-                "main",
-                "read",
-                "{\"file_path\": \"secret/a\"}",
-            ],
-            "",
-        )
+        .run(&["policy", "explain", "main", "read", "{\"file_path\": \"secret/a\"}"], "")
         .await;
     let asks = service
         .run(
-            &[
-                "policy",
-                "explain",
-                "main",
-                "write",
-                "{\"file_path\": \"a\", \"content\": \"\"}",
-            ],
+            &["policy", "explain", "main", "write", "{\"file_path\": \"a\", \"content\": \"\"}"],
             "",
         )
         .await;
-    let wrong = service
-        .run(&["policy", "add", "perhaps", "tool:bash"], "")
-        .await;
+    let wrong = service.run(&["policy", "add", "perhaps", "tool:bash"], "").await;
     let settled = service.run(&["policy", "rm", "no-shell"], "").await;
     let removed = service.run(&["policy", "rm", "closed"], "").await;
-    let open = client
-        .ask("#call read {\"file_path\": \"secret/a\"}\n#reply {result}")
-        .await;
+    let open = client.ask("#call read {\"file_path\": \"secret/a\"}\n#reply {result}").await;
 
     assert_eq!(hidden["content"], "tool not available to this team");
     assert_eq!(added.code, Some(0), "{added:?}");
     let content = denied["content"].as_str().unwrap();
-    assert!(
-        content.contains("denied by the operator's rule `closed`"),
-        "{content}"
-    );
+    assert!(content.contains("denied by the operator's rule `closed`"), "{content}");
     for part in ["ask-write", "no-shell", "settings", "closed", "stored"] {
         assert!(listed.stdout.contains(part), "{part}: {listed:?}");
     }
     assert_eq!(explained.stdout.trim(), "deny: rule closed");
-    assert!(
-        asks.stdout.starts_with("require_approval: rule ask-write"),
-        "{asks:?}"
-    );
+    assert!(asks.stdout.starts_with("require_approval: rule ask-write"), "{asks:?}");
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
     assert!(wrong.stderr.contains("expected one of allow"), "{wrong:?}");
     assert_eq!(settled.code, Some(6), "{settled:?}");
     assert_eq!(removed.code, Some(0), "{removed:?}");
-    assert!(
-        open["content"].as_str().unwrap().contains("does not exist"),
-        "{open}"
-    );
+    assert!(open["content"].as_str().unwrap().contains("does not exist"), "{open}");
 }
 
 /// PL-88, OP-116
@@ -380,33 +277,18 @@ async fn an_answer_comes_back_to_the_team_that_asked() {
     let asked = client.end_of("m1").await;
     let id = card["ref_id"].as_str().unwrap().to_owned();
     let listed = service.run(&["questions", "list"], "").await;
-    let wrong = service
-        .run(&["questions", "answer", &id, "--select", "green"], "")
-        .await;
-    client
-        .say("m2", &format!("/answer {id} the blue one"))
-        .await;
+    let wrong = service.run(&["questions", "answer", &id, "--select", "green"], "").await;
+    client.say("m2", &format!("/answer {id} the blue one")).await;
     let answered = client.end_of("m2").await;
     let told = client.until(|frame| frame["kind"] == "task").await;
-    let late = service
-        .run(&["questions", "answer", &id, "--text", "red"], "")
-        .await;
+    let late = service.run(&["questions", "answer", &id, "--text", "red"], "").await;
 
     let asked: Value = serde_json::from_str(asked["content"].as_str().unwrap()).unwrap();
-    assert_eq!(
-        (&asked["success"], &asked["question_id"]),
-        (&json!(true), &json!(id))
-    );
-    assert!(
-        listed.stdout.contains("Which colour? [red | blue]"),
-        "{listed:?}"
-    );
+    assert_eq!((&asked["success"], &asked["question_id"]), (&json!(true), &json!(id)));
+    assert!(listed.stdout.contains("Which colour? [red | blue]"), "{listed:?}");
     assert!(wrong.stderr.contains("`green` is no option"), "{wrong:?}");
     assert_eq!(answered["content"], "Answered; main goes on with it.");
-    assert!(
-        told["content"].as_str().unwrap().contains("the blue one"),
-        "{told}"
-    );
+    assert!(told["content"].as_str().unwrap().contains("the blue one"), "{told}");
     assert_eq!(late.code, Some(6), "{late:?}");
 }
 
@@ -422,41 +304,18 @@ async fn a_secret_answer_is_seen_nowhere_but_in_the_vault() {
     client.end_of("m1").await;
     let id = card["ref_id"].as_str().unwrap().to_owned();
 
-    client
-        .say("m2", &format!("/answer {id} canary-in-the-chat"))
-        .await;
+    client.say("m2", &format!("/answer {id} canary-in-the-chat")).await;
     let in_chat = client.end_of("m2").await;
-    let on_line = service
-        .run(&["questions", "answer", &id, "--text", "x"], "")
-        .await;
-    let given = service
-        .run(&["questions", "answer", &id], "canary-4f1c9d7e\n")
-        .await;
+    let on_line = service.run(&["questions", "answer", &id, "--text", "x"], "").await;
+    let given = service.run(&["questions", "answer", &id], "canary-4f1c9d7e\n").await;
     let told = client.until(|frame| frame["kind"] == "task").await;
     let (_, questions) = service.api("GET", "/api/v1/questions", None).await;
 
-    assert!(
-        in_chat["content"]
-            .as_str()
-            .unwrap()
-            .contains("asks for a secret"),
-        "{in_chat}"
-    );
+    assert!(in_chat["content"].as_str().unwrap().contains("asks for a secret"), "{in_chat}");
     assert_eq!(on_line.code, Some(2), "{on_line:?}");
     assert_eq!(given.code, Some(0), "{given:?}");
-    assert!(
-        told["content"]
-            .as_str()
-            .unwrap()
-            .contains("${vault:API_KEY}"),
-        "{told}"
-    );
-    for text in [
-        told.to_string(),
-        questions.to_string(),
-        service.log(),
-        given.stdout,
-    ] {
+    assert!(told["content"].as_str().unwrap().contains("${vault:API_KEY}"), "{told}");
+    for text in [told.to_string(), questions.to_string(), service.log(), given.stdout] {
         assert!(!text.contains("canary-4f1c9d7e"), "{text}");
     }
     assert_eq!(questions["data"][0]["status"], "answered");
@@ -505,9 +364,7 @@ async fn credentials_wait_as_long_as_their_call_does() {
     let mut client = service.connect().await;
     client.say("m1", &spawn("scouts", "short")).await;
     let refused = client.end_of("m1").await;
-    client
-        .say("m2", &spawn("scouts", "canary-value-of-m2"))
-        .await;
+    client.say("m2", &spawn("scouts", "canary-value-of-m2")).await;
     let held = waiting(&service).await;
     service.kill();
     service.launch().await;
@@ -516,18 +373,14 @@ async fn credentials_wait_as_long_as_their_call_does() {
     let (approved, _) = decide(&service, &held, "approve", "").await;
     let deadline = Instant::now() + PATIENCE;
     let entry = loop {
-        let entry = service
-            .run(&["vault", "show", "TOKEN", "--team", "scouts"], "")
-            .await;
+        let entry = service.run(&["vault", "show", "TOKEN", "--team", "scouts"], "").await;
         if entry.code == Some(0) {
             break entry;
         }
         assert!(Instant::now() < deadline, "{entry:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    client
-        .say("m3", &spawn("smiths", "canary-value-of-m3"))
-        .await;
+    client.say("m3", &spawn("smiths", "canary-value-of-m3")).await;
     let held = waiting(&service).await;
     let kept = aside(&service).await;
     decide(&service, &held, "deny", "not now").await;

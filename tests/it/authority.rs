@@ -21,17 +21,13 @@ async fn a_backup_replaces_no_file() {
     let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
 
     let over_rest = json!({"file": text(&key)});
-    let (path, answer) = service
-        .api("POST", "/api/v1/backups", Some(over_rest))
-        .await;
+    let (path, answer) = service.api("POST", "/api/v1/backups", Some(over_rest)).await;
     let up = json!({"name": "../../data/secrets/master.key"});
     let (up, _) = service.api("POST", "/api/v1/backups", Some(up)).await;
     let taken = service.run(&["backup", &text(&mine)], "").await;
     let made = service.run(&["backup", &text(&elsewhere)], "").await;
     let named = json!({"name": "kept"});
-    let (first, _) = service
-        .api("POST", "/api/v1/backups", Some(named.clone()))
-        .await;
+    let (first, _) = service.api("POST", "/api/v1/backups", Some(named.clone())).await;
     service.wait_for_job().await;
     let kept = fs::read(service.path("run/backups/kept.tar.zst")).unwrap();
     let (again, _) = service.api("POST", "/api/v1/backups", Some(named)).await;
@@ -47,11 +43,7 @@ async fn a_backup_replaces_no_file() {
         assert_ne!(refused.code, Some(0), "{refused:?}");
         assert!(refused.stderr.contains("is there already"), "{refused:?}");
     }
-    assert_eq!(
-        (made.code, made_stopped.code),
-        (Some(0), Some(0)),
-        "{made:?}"
-    );
+    assert_eq!((made.code, made_stopped.code), (Some(0), Some(0)), "{made:?}");
     assert!(elsewhere.exists() && other.exists());
     assert_eq!((first, again), (202, 202));
     assert_eq!(failed["state"], "failed", "{failed}");
@@ -61,13 +53,9 @@ async fn a_backup_replaces_no_file() {
     assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
     assert_eq!(fs::read_to_string(&leftover).unwrap(), "mine too");
     let names = fs::read_dir(service.path("run/backups")).unwrap();
-    let names: Vec<_> = names
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    assert!(
-        names.iter().all(|name| !name.contains("moving")),
-        "{names:?}"
-    );
+    let names: Vec<_> =
+        names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert!(names.iter().all(|name| !name.contains("moving")), "{names:?}");
 }
 
 impl Service {
@@ -90,19 +78,14 @@ impl Service {
 #[actix::test]
 async fn an_admin_token_reads_no_file_of_the_machine() {
     let service = Service::start().await;
-    let made = service
-        .run(&["token", "create", "admin", "--scope", "admin"], "")
-        .await;
+    let made = service.run(&["token", "create", "admin", "--scope", "admin"], "").await;
     let admin = made.stdout.trim().to_owned();
     let secret = service.path("data/secrets/operator-token");
     let told = fs::read_to_string(&secret).unwrap().trim().to_owned();
     for (file, text) in [
         ("config", "timezone: @"),
         ("config", "server: {bind: @}"),
-        (
-            "providers",
-            "profiles: {default: {api_key: k, fallbacks: [@]}}",
-        ),
+        ("providers", "profiles: {default: {api_key: k, fallbacks: [@]}}"),
         ("channels", "trust: {default_policy: @}"),
     ] {
         let reference = format!("\"${{file:{}}}\"", secret.display());
@@ -127,9 +110,7 @@ async fn an_admin_token_reads_no_file_of_the_machine() {
 #[actix::test]
 async fn a_second_start_logs_no_error() {
     let mut service = Service::start().await;
-    let made = service
-        .run(&["token", "create", "ci", "--scope", "read"], "")
-        .await;
+    let made = service.run(&["token", "create", "ci", "--scope", "read"], "").await;
     assert_eq!(made.code, Some(0), "{made:?}");
 
     service.kill();
@@ -150,26 +131,19 @@ async fn explaining_a_denied_tool_answers_the_decision_and_its_rule() {
             "data/config/config.yaml",
             "policy: [{id: no-shell, resource: \"tool:bash\", effect: deny}]\n",
         )
-        .with_file(
-            "run/teams/main/config.yaml",
-            "allowed_tools: [\"@files\", \"@shell\"]\n",
-        )
+        .with_file("run/teams/main/config.yaml", "allowed_tools: [\"@files\", \"@shell\"]\n")
         .started()
         .await;
     let explain = async |tool: &str, args: Value| {
         let body = json!({"team": "main", "tool": tool, "args": args});
-        service
-            .api("POST", "/api/v1/policies/explain", Some(body))
-            .await
+        service.api("POST", "/api/v1/policies/explain", Some(body)).await
     };
 
     let (status, denied) = explain("bash", json!({"command": "ls"})).await;
     let (bare_status, bare) = explain("bash", json!({})).await;
     let (left_out_status, left_out) = explain("list_teams", json!({})).await;
     let (unknown, answer) = explain("teleport", json!({})).await;
-    let said = service
-        .run(&["policy", "explain", "main", "bash"], "")
-        .await;
+    let said = service.run(&["policy", "explain", "main", "bash"], "").await;
 
     assert_eq!(
         (status, bare_status, left_out_status),
@@ -203,14 +177,9 @@ async fn a_lone_operator_decides_a_high_risk_call_by_its_short_id() {
     };
     let pending = async |client: &mut crate::service::Client, id: &str, words: &str| {
         client.say(id, words).await;
-        let frame = client
-            .until(|frame| frame["kind"] == "approval" && frame["status"] == "pending")
-            .await;
-        let (_, command) = frame["content"]
-            .as_str()
-            .unwrap()
-            .split_once("/approve ")
-            .unwrap();
+        let frame =
+            client.until(|frame| frame["kind"] == "approval" && frame["status"] == "pending").await;
+        let (_, command) = frame["content"].as_str().unwrap().split_once("/approve ").unwrap();
         let short = command.split(' ').next().unwrap().to_owned();
         (short, frame["ref_id"].as_str().unwrap().to_owned())
     };
@@ -218,46 +187,27 @@ async fn a_lone_operator_decides_a_high_risk_call_by_its_short_id() {
     // In the chat.
     let (short, id) = pending(&mut client, "m1", &write("a.md")).await;
     client.say("m2", &format!("/approve {short}")).await;
-    let asked = client
-        .until(|frame| frame["message_id"] == "m2" && frame["type"] == "response")
-        .await;
+    let asked =
+        client.until(|frame| frame["message_id"] == "m2" && frame["type"] == "response").await;
     client.say("m3", &format!("/approve {short} alone")).await;
-    client
-        .until(|frame| frame["message_id"] == "m1" && frame["type"] == "response")
-        .await;
-    let (_, in_chat) = service
-        .api("GET", &format!("/api/v1/approvals/{id}"), None)
-        .await;
+    client.until(|frame| frame["message_id"] == "m1" && frame["type"] == "response").await;
+    let (_, in_chat) = service.api("GET", &format!("/api/v1/approvals/{id}"), None).await;
 
     // On the command line.
     let (short, _) = pending(&mut client, "m4", &write("b.md")).await;
     let named = format!("short id `{short}`");
-    let refused = service
-        .run(&["--yes", "approvals", "approve", &short], "")
-        .await;
-    let decided = service
-        .run(
-            &["--yes", "approvals", "approve", &short, "--confirm", &short],
-            "",
-        )
-        .await;
-    client
-        .until(|frame| frame["message_id"] == "m4" && frame["type"] == "response")
-        .await;
+    let refused = service.run(&["--yes", "approvals", "approve", &short], "").await;
+    let decided =
+        service.run(&["--yes", "approvals", "approve", &short, "--confirm", &short], "").await;
+    client.until(|frame| frame["message_id"] == "m4" && frame["type"] == "response").await;
 
     // Once somebody else could, they must.
-    let made = service
-        .run(&["token", "create", "bob", "--scope", "approve"], "")
-        .await;
+    let made = service.run(&["token", "create", "bob", "--scope", "approve"], "").await;
     assert_eq!(made.code, Some(0), "{made:?}");
     let (short, id) = pending(&mut client, "m5", &write("c.md")).await;
-    let (_, row) = service
-        .api("GET", &format!("/api/v1/approvals/{id}"), None)
-        .await;
+    let (_, row) = service.api("GET", &format!("/api/v1/approvals/{id}"), None).await;
     let word = json!({"decision": "approve", "digest": row["data"]["digest"], "confirm": short});
-    let (not_alone, _) = service
-        .api("POST", &format!("/api/v1/approvals/{id}"), Some(word))
-        .await;
+    let (not_alone, _) = service.api("POST", &format!("/api/v1/approvals/{id}"), Some(word)).await;
 
     let asked = asked["content"].as_str().unwrap();
     assert!(asked.contains("nobody else could decide"), "{asked}");
@@ -267,9 +217,7 @@ async fn a_lone_operator_decides_a_high_risk_call_by_its_short_id() {
     assert!(refused.stderr.contains(&named), "{refused:?}");
     assert!(decided.stderr.contains("approved, alone"), "{decided:?}");
     assert_eq!(not_alone, 403);
-    let (_, lines) = service
-        .api("GET", "/api/v1/audit?action=approval", None)
-        .await;
+    let (_, lines) = service.api("GET", "/api/v1/audit?action=approval", None).await;
     assert!(lines.to_string().contains("approved alone"), "{lines}");
 }
 
@@ -335,25 +283,10 @@ async fn the_audit_tells_of_calls_and_refusals() {
     let end = client.ask(say).await;
     assert_eq!(end["content"], "Tried.", "{end}");
 
-    let (_, rows) = service
-        .api("GET", "/api/v1/audit?team=main&action=tool", None)
-        .await;
-    let (_, denied) = service
-        .api("GET", "/api/v1/audit?decision=deny", None)
-        .await;
+    let (_, rows) = service.api("GET", "/api/v1/audit?team=main&action=tool", None).await;
+    let (_, denied) = service.api("GET", "/api/v1/audit?decision=deny", None).await;
     let shown = service
-        .run(
-            &[
-                "audit",
-                "--team",
-                "main",
-                "--tool",
-                "write",
-                "--decision",
-                "deny",
-            ],
-            "",
-        )
+        .run(&["audit", "--team", "main", "--tool", "write", "--decision", "deny"], "")
         .await;
 
     let rows = rows["data"].as_array().unwrap();
@@ -362,12 +295,7 @@ async fn the_audit_tells_of_calls_and_refusals() {
         .map(|row| {
             let call = &row["call"];
             let text = |field: &str| call[field].as_str().unwrap_or_default().to_owned();
-            (
-                text("tool"),
-                text("decision"),
-                text("rule"),
-                call["ok"].as_bool().unwrap(),
-            )
+            (text("tool"), text("decision"), text("rule"), call["ok"].as_bool().unwrap())
         })
         .collect();
     told.sort();

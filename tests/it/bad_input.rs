@@ -25,9 +25,7 @@ async fn error(socket: &mut RawSocket) -> Value {
 
 /// The connection itself is of use.
 async fn still_answers(socket: &mut RawSocket) {
-    socket
-        .text(r#"{"content": "/help", "message_id": "probe"}"#)
-        .await;
+    socket.text(r#"{"content": "/help", "message_id": "probe"}"#).await;
     match socket.heard().await {
         Heard::Frame(frame) => assert_eq!(
             [&frame["type"], &frame["message_id"]],
@@ -43,11 +41,8 @@ async fn a_bad_frame_is_answered_and_the_connection_stays() {
     let service = Service::start().await;
     let mut bystander = service.connect().await;
     let deep = format!("{}{}", "[".repeat(50_000), "]".repeat(50_000));
-    let deep_field = format!(
-        r#"{{"content": "x", "extra": {}1{}}}"#,
-        "[".repeat(64),
-        "]".repeat(64)
-    );
+    let deep_field =
+        format!(r#"{{"content": "x", "extra": {}1{}}}"#, "[".repeat(64), "]".repeat(64));
     let long_id = json!({ "content": "x", "message_id": "i".repeat(129) }).to_string();
     let cases: &[(&str, &[&str])] = &[
         (
@@ -125,10 +120,7 @@ async fn a_bad_frame_is_answered_and_the_connection_stays() {
                 r#"{"type": "cancel", "topic_id": {}}"#,
             ],
         ),
-        (
-            "unknown_topic",
-            &[r#"{"type": "cancel", "topic_id": "t-0123456789abcdef"}"#],
-        ),
+        ("unknown_topic", &[r#"{"type": "cancel", "topic_id": "t-0123456789abcdef"}"#]),
         (
             "bad_resume",
             &[
@@ -147,11 +139,7 @@ async fn a_bad_frame_is_answered_and_the_connection_stays() {
             socket.text(text).await;
             let refusal = error(&mut socket).await;
             assert_eq!(refusal["code"], *code, "{shown}: {refusal}");
-            assert!(
-                refusal["error"]
-                    .as_str()
-                    .is_some_and(|text| !text.is_empty())
-            );
+            assert!(refusal["error"].as_str().is_some_and(|text| !text.is_empty()));
         }
         still_answers(&mut socket).await;
         is_well(&mut bystander).await;
@@ -192,15 +180,9 @@ async fn an_unusual_frame_that_is_right_is_heard() {
     let service = Service::start().await;
     let mut socket = RawSocket::open(&service).await;
 
-    socket
-        .frame(TEXT, br##"{"content": "x", "future": {"a": [1]}, "##)
-        .await;
-    socket
-        .frame(CONTINUATION, br##""message_id": "m", "content": "#reply "##)
-        .await;
-    socket
-        .frame(LAST | CONTINUATION, "Joined \u{1f41d}.\"}".as_bytes())
-        .await;
+    socket.frame(TEXT, br##"{"content": "x", "future": {"a": [1]}, "##).await;
+    socket.frame(CONTINUATION, br##""message_id": "m", "content": "#reply "##).await;
+    socket.frame(LAST | CONTINUATION, "Joined \u{1f41d}.\"}".as_bytes()).await;
     let end = loop {
         match socket.heard().await {
             Heard::Frame(frame) if frame["type"] == "response" => break frame,
@@ -209,10 +191,7 @@ async fn an_unusual_frame_that_is_right_is_heard() {
         }
     };
 
-    assert_eq!(
-        [&end["content"], &end["message_id"]],
-        [&json!("Joined \u{1f41d}."), &json!("m")]
-    );
+    assert_eq!([&end["content"], &end["message_id"]], [&json!("Joined \u{1f41d}."), &json!("m")]);
 }
 
 /// CH-66, CH-37
@@ -222,13 +201,7 @@ async fn a_frame_that_is_too_large_is_refused_and_the_connection_closed() {
     let mut bystander = service.connect().await;
     let ten = vec![b'x'; 10 * MEBIBYTE];
 
-    for case in [
-        "declared",
-        "declared absurdly",
-        "sent",
-        "fragmented",
-        "one byte",
-    ] {
+    for case in ["declared", "declared absurdly", "sent", "fragmented", "one byte"] {
         let mut socket = RawSocket::open(&service).await;
         match case {
             "declared" => socket.declare(10 * MEBIBYTE as u64).await,
@@ -243,11 +216,7 @@ async fn a_frame_that_is_too_large_is_refused_and_the_connection_closed() {
                 }
             }
         }
-        assert_eq!(
-            error(&mut socket).await["code"],
-            "frame_too_large",
-            "{case}"
-        );
+        assert_eq!(error(&mut socket).await["code"], "frame_too_large", "{case}");
         assert_eq!(socket.heard().await, Heard::Close(1009), "{case}");
         is_well(&mut bystander).await;
     }
@@ -282,11 +251,7 @@ async fn what_breaks_the_protocol_is_closed_with_its_code() {
     for (case, code) in cases {
         let mut socket = RawSocket::open(&service).await;
         match case {
-            "invalid UTF-8" => {
-                socket
-                    .frame(LAST | TEXT, b"{\"content\": \"\xff\xfe\"}")
-                    .await
-            }
+            "invalid UTF-8" => socket.frame(LAST | TEXT, b"{\"content\": \"\xff\xfe\"}").await,
             "invalid UTF-8 in fragments" => {
                 socket.frame(TEXT, b"{\"content\": \"\xff").await;
                 socket.frame(LAST | CONTINUATION, b"\"}").await;

@@ -70,9 +70,7 @@ const FORGED: [(&str, &str); 4] = [
 
 /// What is wrong with the head of a request.
 const HEADS: &[(&str, Spoil)] = &[
-    ("garbage", |raw| {
-        raw.line = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc".to_vec()
-    }),
+    ("garbage", |raw| raw.line = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc".to_vec()),
     ("nothing", |raw| raw.line.clear()),
     ("no version", |raw| raw.line(" HTTP/1.1", "")),
     ("another version", |raw| raw.line("HTTP/1.1", "HTTP/9.9")),
@@ -80,30 +78,18 @@ const HEADS: &[(&str, Spoil)] = &[
         let line = String::from_utf8(raw.line.clone()).unwrap();
         raw.line = format!("BREW{}", &line[line.find(' ').unwrap()..]).into_bytes();
     }),
-    ("a tunnel", |raw| {
-        raw.line = b"CONNECT 127.0.0.1:80 HTTP/1.1".to_vec()
-    }),
+    ("a tunnel", |raw| raw.line = b"CONNECT 127.0.0.1:80 HTTP/1.1".to_vec()),
     ("a trace", |raw| {
         let line = String::from_utf8(raw.line.clone()).unwrap();
         raw.line = format!("TRACE{}", &line[line.find(' ').unwrap()..]).into_bytes();
     }),
     ("NUL in the path", |raw| raw.target(b"/api/v1/\0tasks")),
     ("bytes in the path", |raw| raw.target(b"/api/v1/\xff\xfe")),
-    ("half an escape in the path", |raw| {
-        raw.target(b"/api/v1/%zz%")
-    }),
-    ("a path upwards", |raw| {
-        raw.target(b"/ui/../../../../etc/passwd")
-    }),
-    ("an escaped path upwards", |raw| {
-        raw.target(b"/ui/%2e%2e%2f%2e%2e%2fetc%2fpasswd")
-    }),
-    ("a path that is too long", |raw| {
-        raw.target(format!("/{}", "x".repeat(20_000)).as_bytes())
-    }),
-    ("no host", |raw| {
-        raw.headers.retain(|header| !header.starts_with(b"Host"))
-    }),
+    ("half an escape in the path", |raw| raw.target(b"/api/v1/%zz%")),
+    ("a path upwards", |raw| raw.target(b"/ui/../../../../etc/passwd")),
+    ("an escaped path upwards", |raw| raw.target(b"/ui/%2e%2e%2f%2e%2e%2fetc%2fpasswd")),
+    ("a path that is too long", |raw| raw.target(format!("/{}", "x".repeat(20_000)).as_bytes())),
+    ("no host", |raw| raw.headers.retain(|header| !header.starts_with(b"Host"))),
     ("another host", |raw| {
         raw.headers.retain(|header| !header.starts_with(b"Host"));
         raw.header(b"Host: evil.example");
@@ -118,15 +104,10 @@ const HEADS: &[(&str, Spoil)] = &[
     }),
     ("a name with a space", |raw| raw.header(b"X Y: z")),
     ("NUL in a header", |raw| raw.header(b"X-Y: a\0b")),
-    ("no credential", |raw| {
-        raw.headers
-            .retain(|header| !header.starts_with(b"Authorization"))
-    }),
+    ("no credential", |raw| raw.headers.retain(|header| !header.starts_with(b"Authorization"))),
     ("a negative length", |raw| raw.length = Some("-1")),
     ("a length in words", |raw| raw.length = Some("1e3")),
-    ("a length beyond numbers", |raw| {
-        raw.length = Some("99999999999999999999999999")
-    }),
+    ("a length beyond numbers", |raw| raw.length = Some("99999999999999999999999999")),
     ("two lengths", |raw| raw.header(b"Content-Length: 1")),
     ("length and chunks", |raw| {
         raw.header(b"Transfer-Encoding: chunked");
@@ -151,20 +132,12 @@ const BODIES: &[(&str, Spoil)] = &[
     ("half of it", |raw| {
         raw.length = Some("5000");
     }),
-    ("no UTF-8", |raw| {
-        raw.body = b"{\"content\": \"\xff\xfe\"}".to_vec()
-    }),
+    ("no UTF-8", |raw| raw.body = b"{\"content\": \"\xff\xfe\"}".to_vec()),
     ("a list", |raw| raw.body = b"[]".to_vec()),
     ("null", |raw| raw.body = b"null".to_vec()),
-    ("half a letter", |raw| {
-        raw.body = br#"{"content": "\ud800", "task": "\ud800"}"#.to_vec()
-    }),
-    ("a number without end", |raw| {
-        raw.body = b"{\"content\": 1e999999}".to_vec()
-    }),
-    ("far too deep", |raw| {
-        raw.body = [b"[".repeat(50_000), b"]".repeat(50_000)].concat()
-    }),
+    ("half a letter", |raw| raw.body = br#"{"content": "\ud800", "task": "\ud800"}"#.to_vec()),
+    ("a number without end", |raw| raw.body = b"{\"content\": 1e999999}".to_vec()),
+    ("far too deep", |raw| raw.body = [b"[".repeat(50_000), b"]".repeat(50_000)].concat()),
     ("too deep", |raw| {
         raw.body = format!("{{\"content\": {}{}}}", "[".repeat(70), "]".repeat(70)).into_bytes();
     }),
@@ -174,12 +147,9 @@ const BODIES: &[(&str, Spoil)] = &[
     ("too large", |raw| {
         raw.body = format!("{{\"content\": \"{}\"}}", "x".repeat(1 << 20)).into_bytes()
     }),
-    ("said to be too large", |raw| {
-        raw.length = Some("10000000000")
-    }),
+    ("said to be too large", |raw| raw.length = Some("10000000000")),
     ("another type", |raw| {
-        raw.headers
-            .retain(|header| !header.starts_with(b"Content-Type"));
+        raw.headers.retain(|header| !header.starts_with(b"Content-Type"));
         raw.header(b"Content-Type: text/plain");
     }),
     ("types that don't fit", |raw| {
@@ -194,16 +164,8 @@ const BODIES: &[(&str, Spoil)] = &[
 /// Where something comes in: a body that would be right, and whether one is read at all.
 const ENTRIES: &[(&str, &str, &str)] = &[
     ("POST", "/api/v1/messages", r#"{"content": "hello"}"#),
-    (
-        "POST",
-        "/api/v1/tasks",
-        r#"{"team": "main", "task": "hello"}"#,
-    ),
-    (
-        "POST",
-        "/api/v1/memories",
-        r#"{"team": "main", "key": "k", "content": "hello"}"#,
-    ),
+    ("POST", "/api/v1/tasks", r#"{"team": "main", "task": "hello"}"#),
+    ("POST", "/api/v1/memories", r#"{"team": "main", "key": "k", "content": "hello"}"#),
     ("POST", "/hooks/main/ci", r#"{"content": "hello"}"#),
     ("POST", "/api/v1/session", r#"{"code": "nonsense"}"#),
     ("GET", "/ws", ""),
@@ -237,9 +199,7 @@ async fn status(host: &str, bytes: &[u8]) -> Option<u16> {
 async fn no_bad_request_is_let_in_or_hurts() {
     let service = Service::start().await;
     let secret = json!({"value": "a-webhook-key-of-enough-bytes", "secret": true});
-    let (made, answer) = service
-        .api("PUT", "/api/v1/vault/team:main/HOOK", Some(secret))
-        .await;
+    let (made, answer) = service.api("PUT", "/api/v1/vault/team:main/HOOK", Some(secret)).await;
     assert_eq!(made, 201, "{answer}");
     let hook = json!({
         "team": "main", "name": "ci", "type": "webhook",
@@ -313,11 +273,7 @@ async fn nobody_writes_history_or_speaks_for_others() {
         }
         let (status, answer) = service.api(method, path, Some(good)).await;
         // A login has a code that nobody knows.
-        let expected = if path.ends_with("/session") {
-            401..=401
-        } else {
-            200..=202
-        };
+        let expected = if path.ends_with("/session") { 401..=401 } else { 200..=202 };
         assert!(expected.contains(&status), "{path}: {status} {answer}");
     }
 }

@@ -112,19 +112,10 @@ async fn attack(world: &World) -> Vec<String> {
     fs::write(world.path("store/canary"), OF_STORE).unwrap();
     fs::write(world.path("teams/beta/canary"), OF_TEAM).unwrap();
     let ears = Ears::open(&outside);
-    let mut victim = Victim(
-        Command::new("sleep")
-            .arg("600")
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    let mut victim = Victim(Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap());
     let places = [
         ("{store}", world.path("store/canary").display().to_string()),
-        (
-            "{beta}",
-            world.path("teams/beta/canary").display().to_string(),
-        ),
+        ("{beta}", world.path("teams/beta/canary").display().to_string()),
         ("{out}", outside.display().to_string()),
         ("{port}", ears.port().to_string()),
         ("{pid}", std::process::id().to_string()),

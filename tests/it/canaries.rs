@@ -55,13 +55,7 @@ pub(crate) fn forms(secret: &str) -> Vec<Vec<u8>> {
 
 /// What encoders leave as it is, beside letters and digits: those of RFC 3986, of JavaScript, of
 /// paths, of forms, and of whole addresses.
-const LEFT: [&str; 5] = [
-    "-._~",
-    "-._~!'()*",
-    "-._~!$&'()*+,;=:@",
-    "-._*",
-    "-._~!$&'()*+,;=:@/",
-];
+const LEFT: [&str; 5] = ["-._~", "-._~!'()*", "-._~!$&'()*+,;=:@", "-._*", "-._~!$&'()*+,;=:@/"];
 
 /// A text as encoders of URLs and forms write it.
 fn percents(text: &str) -> Vec<String> {
@@ -193,10 +187,7 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
         .started()
         .await;
     let kept = [
-        (
-            &["vault", "set", "DB", "--team", "main", "--tool", "bash"][..],
-            OF_TEAM,
-        ),
+        (&["vault", "set", "DB", "--team", "main", "--tool", "bash"][..], OF_TEAM),
         (&["vault", "set", "OTHER_KEY", "--system"], OF_SERVICE),
     ];
     for (arguments, secret) in kept {
@@ -210,10 +201,7 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
                printf %s \"xx$PW\" | base64; printf %s \"$PW\" | base64 -w 64; printf %s \"$PW\" | od -An -tx1 | tr -d ' \\n'; \
                printf %s ${#PW} > length";
     model.say([
-        Reply::call(
-            "bash",
-            json!({ "command": say, "env": { "PW": "${vault:DB}" } }),
-        ),
+        Reply::call("bash", json!({ "command": say, "env": { "PW": "${vault:DB}" } })),
         Reply::call("vault_get", json!({ "key": "DB" })),
         Reply::call("memory_save", json!({ "key": "pw", "content": OF_TEAM })),
         Reply::call("write", json!({ "file_path": "pw", "content": OF_TEAM })),
@@ -272,10 +260,7 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
     let backup = service.path("backup.tar.zst");
     let made = service.run(&["backup", backup.to_str().unwrap()], "").await;
 
-    assert!(
-        answer["content"].as_str().unwrap().contains("${vault:DB}"),
-        "{answer}"
-    );
+    assert!(answer["content"].as_str().unwrap().contains("${vault:DB}"), "{answer}");
     assert_eq!(spawned["type"], "response", "{spawned}");
     assert_eq!(contained(shown.as_bytes()), None, "{shown}");
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -283,18 +268,12 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
     leaks(service.home(), &mut found);
     assert_eq!(found, Vec::<String>::new());
     for request in model.requests() {
-        assert_eq!(
-            contained(&request.bytes),
-            None,
-            "a secret went into a prompt"
-        );
+        assert_eq!(contained(&request.bytes), None, "a secret went into a prompt");
     }
     // The tool was really given the value, and the team really has its own.
     let length = fs::read_to_string(service.path("run/teams/main/length")).unwrap();
     assert_eq!(length, OF_TEAM.len().to_string());
-    let entry = service
-        .run(&["vault", "show", "FORGE_TOKEN", "--team", "forge"], "")
-        .await;
+    let entry = service.run(&["vault", "show", "FORGE_TOKEN", "--team", "forge"], "").await;
     assert_eq!(entry.code, Some(0), "{entry:?}");
     let context = service.path("run/teams/forge/team-rules/team-context.md");
     let context = fs::read_to_string(context).unwrap();
@@ -335,10 +314,7 @@ async fn what_was_said_before_it_became_a_secret_is_nowhere_any_more() {
     model.say([
         Reply::call("memory_save", json!({ "key": "pw", "content": SAID_FIRST })),
         Reply::call("vault_set", json!({ "key": "PW", "value": SAID_FIRST })),
-        Reply::call(
-            "bash",
-            json!({ "command": format!("printf %s '{SAID_FIRST}' | base64 -w0") }),
-        ),
+        Reply::call("bash", json!({ "command": format!("printf %s '{SAID_FIRST}' | base64 -w0") })),
         Reply::text(&format!("I know {SAID_FIRST}, or {}.", percent(SAID_FIRST))),
     ]);
     let said = client.ask(&format!("the password is {SAID_FIRST}")).await;
@@ -366,12 +342,7 @@ async fn what_was_said_before_it_became_a_secret_is_nowhere_any_more() {
     let before = model.requests().len();
     let answer = safely(&mut client, "what is the password?").await;
     let mut shown = String::new();
-    for path in [
-        "/api/v1/tasks",
-        "/api/v1/memories",
-        "/api/v1/inbox",
-        "/api/v1/vault",
-    ] {
+    for path in ["/api/v1/tasks", "/api/v1/memories", "/api/v1/inbox", "/api/v1/vault"] {
         let (_, body) = service.api("GET", path, None).await;
         shown.push_str(&body.to_string());
     }

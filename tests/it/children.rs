@@ -88,24 +88,13 @@ fn below(parent: u32) -> Vec<u32> {
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let parent_of = |number: &u32| -> Option<u32> {
         let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
-        stat.rsplit_once(')')?
-            .1
-            .split_whitespace()
-            .nth(1)?
-            .parse()
-            .ok()
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
     };
-    let all: Vec<_> = numbers
-        .filter_map(|number| Some((number, parent_of(&number)?)))
-        .collect();
+    let all: Vec<_> = numbers.filter_map(|number| Some((number, parent_of(&number)?))).collect();
     let mut found = vec![parent];
     let mut place = 0;
     while let Some(of) = found.get(place).copied() {
-        found.extend(
-            all.iter()
-                .filter(|(_, above)| *above == of)
-                .map(|(number, _)| *number),
-        );
+        found.extend(all.iter().filter(|(_, above)| *above == of).map(|(number, _)| *number));
         place += 1;
     }
     found
@@ -128,10 +117,7 @@ async fn no_child_inherits_a_secret() {
         .with_file("run/teams/main/config.yaml", team)
         .started()
         .await;
-    for (key, value, tools) in [
-        ("KEPT", OF_VAULT, json!([])),
-        ("GIVEN", GIVEN, json!(["bash"])),
-    ] {
+    for (key, value, tools) in [("KEPT", OF_VAULT, json!([])), ("GIVEN", GIVEN, json!(["bash"]))] {
         let entry = json!({"value": value, "secret": true, "tools": tools});
         let path = format!("/api/v1/vault/team:main/{key}");
         let (status, answer) = service.api("PUT", &path, Some(entry)).await;
@@ -141,16 +127,11 @@ async fn no_child_inherits_a_secret() {
     let mut client = service.connect().await;
     let mut environments = Vec::new();
 
-    for (number, env) in [json!({}), json!({ "PW": "${vault:GIVEN}" })]
-        .into_iter()
-        .enumerate()
-    {
+    for (number, env) in [json!({}), json!({ "PW": "${vault:GIVEN}" })].into_iter().enumerate() {
         let command = format!("sleep {seconds} & wait");
         let args = json!({ "command": command, "env": env, "timeout": 600_000 });
         let id = format!("m-{number}");
-        client
-            .say(&id, &format!("#call bash {args}\n#reply done"))
-            .await;
+        client.say(&id, &format!("#call bash {args}\n#reply done")).await;
         until_there_are(1, &seconds).await;
         let children = below(service.pid()).split_off(1);
         assert!(children.len() >= 2, "{children:?}");
@@ -160,18 +141,13 @@ async fn no_child_inherits_a_secret() {
             all.extend(read("environ"));
             all.extend(read("cmdline"));
             let limits = String::from_utf8(read("limits")).unwrap();
-            if let Some(core) = limits
-                .lines()
-                .find(|line| line.starts_with("Max core file size"))
-            {
+            if let Some(core) = limits.lines().find(|line| line.starts_with("Max core file size")) {
                 let words: Vec<_> = core.split_whitespace().collect();
                 assert_eq!(words[4..6], ["0", "0"], "{core}");
             }
         }
         environments.push(String::from_utf8_lossy(&all).into_owned());
-        let (status, _) = service
-            .api("POST", "/api/v1/pause", Some(json!({ "now": true })))
-            .await;
+        let (status, _) = service.api("POST", "/api/v1/pause", Some(json!({ "now": true }))).await;
         assert!(status < 300);
         until_there_are(0, &seconds).await;
         service.api("POST", "/api/v1/resume", Some(json!({}))).await;
@@ -183,9 +159,6 @@ async fn no_child_inherits_a_secret() {
     assert_eq!(held(&environments[1]), [false, false, true]);
     assert!(!environments[0].contains("HW_CANARY"));
     let own = fs::read_to_string(format!("/proc/{}/limits", service.pid())).unwrap();
-    let core = own
-        .lines()
-        .find(|line| line.starts_with("Max core file size"))
-        .unwrap();
+    let core = own.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(core.split_whitespace().nth(4), Some("0"), "{core}");
 }

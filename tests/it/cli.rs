@@ -129,17 +129,11 @@ fn init_writes_the_first_files_and_never_overwrites() {
         "data/config/channels.yaml",
         "run/teams/main/config.yaml",
     ];
-    let expected: String = written
-        .iter()
-        .map(|file| format!("wrote {}\n", user.path(file).display()))
-        .collect();
+    let expected: String =
+        written.iter().map(|file| format!("wrote {}\n", user.path(file).display())).collect();
     assert_eq!(first.out, expected);
     assert!(first.err.contains("OPENAI_API_KEY"), "{}", first.err);
-    assert!(
-        second.out.starts_with("nothing to write:"),
-        "{}",
-        second.out
-    );
+    assert!(second.out.starts_with("nothing to write:"), "{}", second.out);
     assert!(second.err.contains("stays as it is"), "{}", second.err);
     assert_eq!(fs::read_to_string(&providers).unwrap(), "# mine\n");
 }
@@ -160,10 +154,7 @@ fn what_init_wrote_can_be_read_by_programs_and_by_the_doctor() {
         findings.iter().find(|finding| finding["id"] == id).cloned()
     };
     assert_eq!(found("settings").unwrap()["state"], "ok");
-    assert_eq!(
-        found("models").unwrap()["message"],
-        "`default` is offline demo, needs no key"
-    );
+    assert_eq!(found("models").unwrap()["message"], "`default` is offline demo, needs no key");
     for id in ["service", "modes", "store", "sandbox", "disk", "clock"] {
         assert!(found(id).is_some(), "{id} is missing in {checked}");
     }
@@ -193,13 +184,7 @@ fn the_doctor_names_file_line_key_and_suggestion_of_every_fault() {
         assert!(fault.starts_with("error"), "{fault}");
         assert!(words.iter().any(|word| fault.contains(word)), "{fault}");
     }
-    assert!(
-        found
-            .out
-            .contains(&format!("chmod 600 {}", secret.display())),
-        "{}",
-        found.out
-    );
+    assert!(found.out.contains(&format!("chmod 600 {}", secret.display())), "{}", found.out);
     assert!(!found.out.contains('\x1b'), "colours in a pipe");
 }
 
@@ -220,10 +205,7 @@ fn without_a_service_the_way_to_start_it_is_named() {
         err: format!("hivewright: the service is not running; `{command}` starts it\n"),
     };
     assert_eq!(status, expected("hivewright serve"));
-    assert_eq!(
-        send,
-        expected(&format!("hivewright --home {elsewhere} serve"))
-    );
+    assert_eq!(send, expected(&format!("hivewright --home {elsewhere} serve")));
     let error: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!(error["error"]["code"], "not_reachable");
 }
@@ -269,10 +251,7 @@ fn a_stopped_home_is_restored_only_from_what_is_there() {
     let missing = user.run(&["restore", "nowhere.tar.zst"]);
     let newest = user.run(&["restore", "--newest"]);
 
-    assert_eq!(
-        (backup.code, missing.code, newest.code),
-        (Some(5), Some(5), Some(5))
-    );
+    assert_eq!((backup.code, missing.code, newest.code), (Some(5), Some(5), Some(5)));
     assert!(missing.err.contains("`nowhere.tar.zst`"), "{}", missing.err);
 }
 
@@ -281,15 +260,7 @@ fn a_stopped_home_is_restored_only_from_what_is_there() {
 fn tokens_are_made_and_ended_while_the_service_is_stopped() {
     let user = User::new();
 
-    let made = user.run(&[
-        "token",
-        "create",
-        "ci",
-        "--scope",
-        "chat,read",
-        "--expires",
-        "never",
-    ]);
+    let made = user.run(&["token", "create", "ci", "--scope", "chat,read", "--expires", "never"]);
     let again = user.run(&["token", "create", "ci", "--scope", "chat"]);
     let unknown = user.run(&["token", "create", "x", "--scope", "chatt"]);
     let listed = user.run(&["token", "list"]);
@@ -300,24 +271,16 @@ fn tokens_are_made_and_ended_while_the_service_is_stopped() {
 
     let token = made.out.trim_end();
     assert!(token.starts_with("hwt_") && token.len() == 47, "{made:?}");
-    let codes = [
-        &made, &again, &unknown, &listed, &rotated, &revoked, &gone, &link,
-    ]
-    .map(|e| e.code);
+    let codes =
+        [&made, &again, &unknown, &listed, &rotated, &revoked, &gone, &link].map(|e| e.code);
     assert_eq!(codes, [0, 6, 2, 0, 0, 0, 5, 7].map(Some));
     let row = listed.out.lines().nth(1).unwrap();
-    assert!(
-        row.contains("ci") && row.contains("read,chat") && row.contains("never"),
-        "{row}"
-    );
+    assert!(row.contains("ci") && row.contains("read,chat") && row.contains("never"), "{row}");
     let operator = fs::read_to_string(user.path("data/secrets/operator-token")).unwrap();
     let others = [again, unknown, listed, rotated, revoked, gone, link];
     for other in others {
         let said = format!("{}{}", other.out, other.err);
-        assert!(
-            !said.contains(token) && !said.contains(operator.trim()),
-            "{said}"
-        );
+        assert!(!said.contains(token) && !said.contains(operator.trim()), "{said}");
     }
 }
 
@@ -366,12 +329,8 @@ fn nobody_works_on_a_store_that_is_in_use() {
     user.run(&["token", "list"]);
     let _lock = user.lock();
 
-    let codes = [
-        &["token", "list"][..],
-        &["backup"],
-        &["restore", "--newest"],
-    ]
-    .map(|arguments| user.run(arguments).code);
+    let codes = [&["token", "list"][..], &["backup"], &["restore", "--newest"]]
+        .map(|arguments| user.run(arguments).code);
 
     assert_eq!(codes, [Some(6); 3]);
 }

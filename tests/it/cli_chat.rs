@@ -51,11 +51,7 @@ impl Stage {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let notice = json!({"pid": 1, "url": url}).to_string();
         fs::write(run.join("service.json"), notice).unwrap();
-        Self {
-            home,
-            listener,
-            _lock: lock(&run),
-        }
+        Self { home, listener, _lock: lock(&run) }
     }
 
     /// Runs the program with this input, while the test goes on.
@@ -91,30 +87,17 @@ impl Stage {
 
     /// The next connection, whose channel gets this name.
     async fn connection(&self, channel: &'static str) -> Scene {
-        let (stream, _) = timeout(PATIENCE, self.listener.accept())
-            .await
-            .unwrap()
-            .unwrap();
-        #[expect(
-            clippy::result_large_err,
-            reason = "the signature is that of the library"
-        )]
+        let (stream, _) = timeout(PATIENCE, self.listener.accept()).await.unwrap().unwrap();
+        #[expect(clippy::result_large_err, reason = "the signature is that of the library")]
         let greet = move |request: &Request, mut response: Response| {
             assert_eq!(request.uri().path(), "/ws");
-            assert_eq!(
-                request.headers()["authorization"],
-                format!("Bearer {TOKEN}")
-            );
+            assert_eq!(request.headers()["authorization"], format!("Bearer {TOKEN}"));
             let headers = response.headers_mut();
             headers.insert("x-channel-id", channel.parse().unwrap());
             Ok::<_, ErrorResponse>(response)
         };
         let socket = accept_hdr_async(stream, greet).await.unwrap();
-        Scene {
-            socket,
-            channel,
-            seq: 0,
-        }
+        Scene { socket, channel, seq: 0 }
     }
 }
 
@@ -155,10 +138,7 @@ impl Scene {
         let frame = self.hear().await;
         let id = frame["message_id"].clone();
         assert!(id.as_str().is_some_and(|id| id.starts_with("cli-")));
-        assert_eq!(
-            frame,
-            json!({"type": "message", "content": content, "message_id": id})
-        );
+        assert_eq!(frame, json!({"type": "message", "content": content, "message_id": id}));
         id
     }
 
@@ -209,15 +189,11 @@ async fn send_prints_the_answer_and_keeps_the_rest_beside() {
             "preview": "{\"command\":\"ls\"}", "tool": "bash", "message_id": id,
         }))
         .await;
-    scene
-        .tell(json!({"type": "something_new", "content": "?", "message_id": id}))
-        .await;
+    scene.tell(json!({"type": "something_new", "content": "?", "message_id": id})).await;
     scene.answer(&json!("cli-other"), "for someone else").await;
     scene.answer(&id, "Hi!").await;
     // Something may have come of the tool: nothing has.
-    stage
-        .respond("/api/v1/tasks/task-1", json!({"data": task("task-1")}))
-        .await;
+    stage.respond("/api/v1/tasks/task-1", json!({"data": task("task-1")})).await;
     let below = json!({"data": [task("task-1")], "total": 1});
     stage.respond("/api/v1/tasks?root=task-1", below).await;
 
@@ -290,9 +266,7 @@ async fn a_broken_connection_goes_on_where_it_was() {
     assert_eq!(second.hear().await, resume);
     assert_eq!(second.hear().await, json!({"type": "topic_list_request"}));
     second.channel = "ws:1";
-    second
-        .tell(json!({"type": "topic_list", "topics": []}))
-        .await;
+    second.tell(json!({"type": "topic_list", "topics": []})).await;
     assert_eq!(second.hear_words("hello").await, id);
     second.acknowledge(&id).await;
     drop(second);
@@ -304,11 +278,7 @@ async fn a_broken_connection_goes_on_where_it_was() {
     (third.channel, third.seq) = ("ws:1", 2);
     third.answer(&id, "Hi again!").await;
 
-    let expected = Ended {
-        code: Some(0),
-        out: "Hi again!\n".into(),
-        err: String::new(),
-    };
+    let expected = Ended { code: Some(0), out: "Hi again!\n".into(), err: String::new() };
     assert_eq!(running.end().await, expected);
 }
 
@@ -414,10 +384,7 @@ async fn the_second_interrupt_stops_the_turn_and_the_third_leaves() {
     drop(stderr);
     let ended = running.end().await;
 
-    assert_eq!(
-        cancel,
-        json!({"type": "cancel", "topic_id": "t-0000000000000001"})
-    );
+    assert_eq!(cancel, json!({"type": "cancel", "topic_id": "t-0000000000000001"}));
     assert_eq!(ended.code, Some(130));
 }
 

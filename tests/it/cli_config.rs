@@ -42,16 +42,12 @@ async fn config_check_of_good_files_ends_well() {
 #[actix::test]
 async fn a_team_is_not_shut_down_without_a_yes() {
     let service = Service::start().await;
-    let made = service
-        .run(&["teams", "create", "ops", "--scope", "works"], "")
-        .await;
+    let made = service.run(&["teams", "create", "ops", "--scope", "works"], "").await;
     assert_eq!(made.code, Some(0), "{made:?}");
 
     let refused = service.run(&["teams", "shutdown", "ops"], "yes\n").await;
     let (still, _) = service.api("GET", "/api/v1/teams/ops", None).await;
-    let done = service
-        .run(&["teams", "shutdown", "ops", "--yes"], "")
-        .await;
+    let done = service.run(&["teams", "shutdown", "ops", "--yes"], "").await;
     let (gone, _) = service.api("GET", "/api/v1/teams/ops", None).await;
 
     assert_eq!(refused.code, Some(2), "{refused:?}");

@@ -39,10 +39,7 @@ impl Command {
 
     async fn write(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().unwrap();
-        stdin
-            .write_all(format!("{line}\n").as_bytes())
-            .await
-            .unwrap();
+        stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
     fn signal(&self) {
@@ -61,9 +58,7 @@ impl Command {
             }
             panic!("it ended without saying: {words}");
         };
-        tokio::time::timeout(PATIENCE, found)
-            .await
-            .expect("words in time")
+        tokio::time::timeout(PATIENCE, found).await.expect("words in time")
     }
 
     /// The next line of the result.
@@ -82,9 +77,7 @@ impl Command {
             }
             (self.child.wait().await.unwrap().code(), rest)
         };
-        tokio::time::timeout(PATIENCE, end)
-            .await
-            .expect("an end in time")
+        tokio::time::timeout(PATIENCE, end).await.expect("an end in time")
     }
 }
 
@@ -104,12 +97,8 @@ async fn with_research() -> Service {
 async fn send_prints_the_result_of_the_work_that_was_delegated() {
     let service = with_research().await;
 
-    let plain = service
-        .run(&["send", &delegate("#wait 700\n#reply Found it.")], "")
-        .await;
-    let as_json = service
-        .run(&["send", "--json", &delegate("#reply Found more.")], "")
-        .await;
+    let plain = service.run(&["send", &delegate("#wait 700\n#reply Found it.")], "").await;
+    let as_json = service.run(&["send", "--json", &delegate("#reply Found more.")], "").await;
 
     let lines: Vec<&str> = plain.stdout.lines().collect();
     assert_eq!(
@@ -117,11 +106,8 @@ async fn send_prints_the_result_of_the_work_that_was_delegated() {
         (Some(0), &["Given away.", "[research] Found it."][..]),
         "{plain:?}"
     );
-    let frames: Vec<Value> = as_json
-        .stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let frames: Vec<Value> =
+        as_json.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told = frames.iter().find(|frame| frame["type"] == "notification");
     assert_eq!(told.unwrap()["content"], "[research] Found more.");
     assert_eq!(as_json.code, Some(0), "{as_json:?}");
@@ -134,27 +120,13 @@ async fn send_ends_as_the_work_does() {
 
     let mut command = Command::start(&service, &["send", &delegate("#wait 30000")]);
     let answer = command.says().await;
-    let (_, open) = service
-        .api("GET", "/api/v1/tasks?team=research&state=running", None)
-        .await;
-    let path = format!(
-        "/api/v1/tasks/{}/cancel",
-        open["data"][0]["id"].as_str().unwrap()
-    );
+    let (_, open) = service.api("GET", "/api/v1/tasks?team=research&state=running", None).await;
+    let path = format!("/api/v1/tasks/{}/cancel", open["data"][0]["id"].as_str().unwrap());
     service.api("POST", &path, Some(json!({}))).await;
     let cancelled = command.complains("[research]").await;
     let (code, _) = command.end().await;
-    let waited = service
-        .run(
-            &[
-                "send",
-                "--wait",
-                "2",
-                &delegate("#wait 30000\n#reply Late."),
-            ],
-            "",
-        )
-        .await;
+    let waited =
+        service.run(&["send", "--wait", "2", &delegate("#wait 30000\n#reply Late.")], "").await;
 
     assert_eq!(answer, "Given away.");
     assert_eq!(code, Some(1), "{cancelled}");
@@ -166,10 +138,8 @@ async fn send_ends_as_the_work_does() {
 #[actix::test]
 async fn send_waits_for_delegated_work_over_a_crash() {
     let mut service = with_research().await;
-    let mut command = Command::start(
-        &service,
-        &["send", &delegate("#wait 2000\n#reply Found it.")],
-    );
+    let mut command =
+        Command::start(&service, &["send", &delegate("#wait 2000\n#reply Found it.")]);
     let first = command.says().await;
 
     service.kill();
@@ -205,9 +175,7 @@ fn write() -> String {
 /// The name of what waits, out of the command that was shown.
 fn name_in(line: &str, verb: &str) -> String {
     let (_, rest) = line.split_once(verb).unwrap();
-    rest.chars()
-        .take_while(|letter| letter.is_ascii_lowercase())
-        .collect()
+    rest.chars().take_while(|letter| letter.is_ascii_lowercase()).collect()
 }
 
 /// OP-78, PL-79: also with `--quiet`, since nothing goes on without it.
@@ -219,9 +187,7 @@ async fn send_shows_what_waits_for_a_decision_and_how_to_decide() {
     let what = command.complains("wants to use write").await;
     let how = command.complains("approvals approve").await;
     let name = name_in(&how, "approvals approve ");
-    let decided = service
-        .run(&["approvals", "approve", &name, "--yes"], "")
-        .await;
+    let decided = service.run(&["approvals", "approve", &name, "--yes"], "").await;
     let (code, said) = command.end().await;
 
     assert!(what.contains("[main]"), "{what}");

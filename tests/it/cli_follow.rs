@@ -27,11 +27,7 @@ impl Following {
             .spawn()
             .expect("the command starts");
         let stdout = child.stdout.take().expect("an output");
-        Self {
-            child,
-            lines: BufReader::new(stdout).lines(),
-            recent: Vec::new(),
-        }
+        Self { child, lines: BufReader::new(stdout).lines(), recent: Vec::new() }
     }
 
     /// The next line.
@@ -117,14 +113,8 @@ async fn a_task_is_followed_to_its_end() {
     let unknown = service.run(&["tasks", "watch", "task-1"], "").await;
 
     assert_eq!((cancelled.code, resumed.code), (Some(0), Some(0)));
-    assert!(
-        first.contains(&good) && first.contains("  accepted (paused)  "),
-        "{first}"
-    );
-    assert!(
-        rest.iter().any(|line| line.contains("  done  ")),
-        "{rest:?}"
-    );
+    assert!(first.contains(&good) && first.contains("  accepted (paused)  "), "{first}");
+    assert!(rest.iter().any(|line| line.contains("  done  ")), "{rest:?}");
     assert_eq!(rest.last().map(String::as_str), Some("all found"));
     assert_eq!(code, Some(0));
     assert_eq!(
@@ -134,11 +124,7 @@ async fn a_task_is_followed_to_its_end() {
     let last = json_of(last.last().expect("an end"));
     assert_eq!((&last["state"], bad_code), (&json!("cancelled"), Some(1)));
     // One that has ended is shown, and that is that.
-    assert_eq!(
-        (again.code, again.stdout.lines().count()),
-        (Some(0), 2),
-        "{again:?}"
-    );
+    assert_eq!((again.code, again.stdout.lines().count()), (Some(0), 2), "{again:?}");
     assert_eq!(unknown.code, Some(5), "{unknown:?}");
 }
 
@@ -148,9 +134,7 @@ async fn tasks_are_followed_over_a_restart() {
     let mut service = resting().await;
     let mut watch = Following::start(&service, &["tasks", "watch", "--team", "ops", "--json"]);
     let first = give(&service, "#reply one").await;
-    watch
-        .until(|line| json_of(line)["id"] == first.as_str())
-        .await;
+    watch.until(|line| json_of(line)["id"] == first.as_str()).await;
 
     service.kill();
     service.launch().await;
@@ -179,23 +163,17 @@ async fn the_overview_is_shown_again_when_something_changes() {
     let mut service = Service::start().await;
     let mut text = Following::start(&service, &["status", "--watch"]);
     let mut lines = Following::start(&service, &["status", "--watch", "--json"]);
-    text.until(|line| line.starts_with("teams            1 total"))
-        .await;
+    text.until(|line| line.starts_with("teams            1 total")).await;
     let first = json_of(&lines.line().await);
 
     let made = ["teams", "create", "ops", "--scope", "work"];
     assert_eq!(service.run(&made, "").await.code, Some(0));
-    text.until(|line| line.starts_with("teams            2 total"))
-        .await;
+    text.until(|line| line.starts_with("teams            2 total")).await;
     // Both have seen it: what was never shown is not shown as gone.
-    lines
-        .until(|line| json_of(line)["data"]["teams"]["total"] == 2)
-        .await;
+    lines.until(|line| json_of(line)["data"]["teams"]["total"] == 2).await;
     service.kill();
     service.launch().await;
-    let gone = service
-        .run(&["teams", "shutdown", "ops", "--yes"], "")
-        .await;
+    let gone = service.run(&["teams", "shutdown", "ops", "--yes"], "").await;
     assert_eq!(gone.code, Some(0), "{gone:?}");
     let last = lines
         .until(|line| {
@@ -264,10 +242,7 @@ async fn a_session_is_followed_word_for_word() {
         let line = json_of(&lines.line().await);
         let words = line["content"][0]["text"].as_str().map(str::to_owned);
         told.push((line["role"].clone(), words.unwrap_or_default()));
-        if told
-            .last()
-            .is_some_and(|(_, words)| words == "third answer")
-        {
+        if told.last().is_some_and(|(_, words)| words == "third answer") {
             break;
         }
     }
@@ -287,9 +262,7 @@ async fn a_stream_ends_with_its_reader() {
     let mut watch = Following::start(&service, &["tasks", "watch"]);
     give(&service, "#reply one").await;
     watch.line().await;
-    let Following {
-        mut child, lines, ..
-    } = watch;
+    let Following { mut child, lines, .. } = watch;
 
     drop(lines);
     give(&service, "#reply two").await;

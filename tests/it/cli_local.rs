@@ -51,11 +51,7 @@ async fn all_is_reached(service: &Service, shown: &str) {
 
     assert_eq!(status.code, Some(0), "{status:?}");
     assert!(status.stdout.contains(shown), "{status:?}");
-    assert_eq!(
-        (sent.code, sent.stdout.as_str()),
-        (Some(0), "Hello there.\n"),
-        "{sent:?}"
-    );
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "Hello there.\n"), "{sent:?}");
     assert!(link.stdout.starts_with(shown), "{link:?}");
     assert!(doctor.stdout.contains("runs and is ready"), "{doctor:?}");
     assert!(!doctor.stdout.contains("stop it"), "{doctor:?}");
@@ -85,29 +81,14 @@ async fn commands_reach_a_service_behind_a_proxy() {
 #[actix::test]
 async fn a_token_with_fewer_rights_chats_through_the_socket() {
     let service = Service::start().await;
-    let made = service
-        .run(&["token", "create", "guest", "--scope", "chat"], "")
-        .await;
+    let made = service.run(&["token", "create", "guest", "--scope", "chat"], "").await;
     service.write("guest-token", &made.stdout);
     let file = service.path("guest-token");
 
-    let sent = service
-        .run(
-            &[
-                "send",
-                "#reply Hello.",
-                "--token-file",
-                file.to_str().unwrap(),
-            ],
-            "",
-        )
-        .await;
+    let sent =
+        service.run(&["send", "#reply Hello.", "--token-file", file.to_str().unwrap()], "").await;
 
-    assert_eq!(
-        (sent.code, sent.stdout.as_str()),
-        (Some(0), "Hello.\n"),
-        "{sent:?}"
-    );
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "Hello.\n"), "{sent:?}");
 }
 
 /// OP-17, OP-77

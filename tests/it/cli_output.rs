@@ -10,11 +10,7 @@ use crate::service::Service;
 fn on_a_full_disk(service: &Service, arguments: &[&str]) -> (Option<i32>, String) {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut command = service.command(arguments);
-    let output = command
-        .stdout(full)
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
+    let output = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     (output.status.code(), said)
 }
@@ -23,8 +19,7 @@ async fn tokens(service: &Service) -> Vec<String> {
     let listed = service.run(&["token", "list", "--json"], "").await;
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     let rows = listed["data"].as_array().unwrap().iter();
-    rows.map(|row| row["name"].as_str().unwrap().to_owned())
-        .collect()
+    rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// OP-84, OP-85
@@ -69,9 +64,6 @@ async fn a_token_that_cannot_be_shown_is_revoked() {
         assert!(said.contains("was revoked"), "{said}");
     }
     for names in [names, later] {
-        assert!(
-            !names.iter().any(|name| name == "lost" || name == "gone"),
-            "{names:?}"
-        );
+        assert!(!names.iter().any(|name| name == "lost" || name == "gone"), "{names:?}");
     }
 }

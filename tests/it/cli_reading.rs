@@ -18,16 +18,12 @@ async fn history_is_listed_shown_and_exported() {
     assert_eq!(service.run(&["send", words], "").await.code, Some(0));
 
     let list = service.run(&["history", "list"], "").await;
-    let rows = service
-        .run(&["history", "list", "--team", "main", "--json"], "")
-        .await;
+    let rows = service.run(&["history", "list", "--team", "main", "--json"], "").await;
     let rows = json_of(&rows.stdout);
     let id = rows["data"][0]["id"].as_str().expect("a session");
     let shown = service.run(&["history", "show"], "").await;
     let full = service.run(&["history", "show", id, "--full"], "").await;
-    let cut = service
-        .run(&["history", "show", id, "--limit", "1"], "")
-        .await;
+    let cut = service.run(&["history", "show", id, "--limit", "1"], "").await;
     let document = service.run(&["history", "show", id, "--json"], "").await;
     let export = service.run(&["history", "export"], "").await;
     let unknown = service.run(&["history", "show", "nobody"], "").await;
@@ -38,10 +34,7 @@ async fn history_is_listed_shown_and_exported() {
     assert_eq!(rows["total"], 1);
     assert!(shown.stdout.contains("\n  it is here\n"), "{shown:?}");
     assert!(!shown.stdout.contains("→ bash"), "{shown:?}");
-    assert!(
-        full.stdout.contains("→ bash {\"command\":\"echo found\"}"),
-        "{full:?}"
-    );
+    assert!(full.stdout.contains("→ bash {\"command\":\"echo found\"}"), "{full:?}");
     assert!(full.stdout.contains("  found\n"), "{full:?}");
     assert!(cut.stderr.contains("`--before "), "{cut:?}");
     assert_eq!(json_of(&document.stdout)["session"]["id"], id);
@@ -55,18 +48,13 @@ async fn history_is_listed_shown_and_exported() {
 #[actix::test]
 async fn usage_is_shown_by_team_model_and_day_and_against_budgets() {
     let service = Service::prepare()
-        .with_file(
-            "run/teams/main/config.yaml",
-            "budgets: {tokens_per_day: 50000}\n",
-        )
+        .with_file("run/teams/main/config.yaml", "budgets: {tokens_per_day: 50000}\n")
         .started()
         .await;
     assert_eq!(service.run(&["send", "#reply yes"], "").await.code, Some(0));
 
     let teams = service.run(&["usage"], "").await;
-    let days = service
-        .run(&["usage", "--by", "day", "--from", "7d", "--json"], "")
-        .await;
+    let days = service.run(&["usage", "--by", "day", "--from", "7d", "--json"], "").await;
     let models = service.run(&["usage", "--by", "model"], "").await;
     let budgets = service.run(&["usage", "--budgets"], "").await;
     let document = service.run(&["usage", "--budgets", "--json"], "").await;
@@ -78,10 +66,7 @@ async fn usage_is_shown_by_team_model_and_day_and_against_budgets() {
     assert_eq!(json_of(&days.stdout)["total"], 1, "{days:?}");
     assert!(models.stdout.starts_with("MODEL"), "{models:?}");
     assert!(budgets.stdout.contains("  50000  "), "{budgets:?}");
-    assert_eq!(
-        json_of(&document.stdout)["data"][0]["caps"]["tokens_per_day"],
-        50_000
-    );
+    assert_eq!(json_of(&document.stdout)["data"][0]["caps"]["tokens_per_day"], 50_000);
     assert_eq!((mistyped.code, no_day.code), (Some(2), Some(1)));
     assert!(mistyped.stderr.contains("'model'"), "{mistyped:?}");
     assert!(no_day.stderr.contains("2026-01-31"), "{no_day:?}");
@@ -98,15 +83,9 @@ async fn the_audit_says_who_did_what() {
     let token = token.to_str().expect("UTF-8");
 
     let all = service.run(&["audit", "--since", "1h"], "").await;
-    let made = service
-        .run(&["audit", "--action", "tokens", "--json"], "")
-        .await;
-    let none = service
-        .run(&["audit", "--actor", "nobody-here", "--json"], "")
-        .await;
-    let refused = service
-        .run(&["audit", "--token-file", token, "--json"], "")
-        .await;
+    let made = service.run(&["audit", "--action", "tokens", "--json"], "").await;
+    let none = service.run(&["audit", "--actor", "nobody-here", "--json"], "").await;
+    let refused = service.run(&["audit", "--token-file", token, "--json"], "").await;
 
     assert!(all.stdout.starts_with("AT "), "{all:?}");
     assert!(all.stdout.contains("operator  tokens.create"), "{all:?}");
@@ -132,9 +111,7 @@ async fn the_log_is_shown_oldest_first() {
 
     let shown = service.run(&["logs"], "").await;
     let document = service.run(&["logs", "--limit", "2", "--json"], "").await;
-    let worst = service
-        .run(&["logs", "--level", "error", "--json"], "")
-        .await;
+    let worst = service.run(&["logs", "--level", "error", "--json"], "").await;
     let mistyped = service.run(&["logs", "--level", "wran"], "").await;
 
     let moments: Vec<&str> = shown.stdout.lines().map(|line| &line[..19]).collect();
@@ -154,34 +131,14 @@ async fn work_and_words_reach_any_team() {
     let made = ["teams", "create", "ops", "--scope", "work"];
     assert_eq!(service.run(&made, "").await.code, Some(0));
 
-    let create = [
-        "tasks",
-        "create",
-        "ops",
-        "-",
-        "--watch",
-        "--deadline",
-        "30m",
-    ];
+    let create = ["tasks", "create", "ops", "-", "--watch", "--deadline", "30m"];
     let watched = service.run(&create, "#reply from the input").await;
-    let create = [
-        "tasks",
-        "create",
-        "ops",
-        "#reply x",
-        "--priority",
-        "high",
-        "--json",
-    ];
+    let create = ["tasks", "create", "ops", "#reply x", "--priority", "high", "--json"];
     let document = service.run(&create, "").await;
-    let to_main = service
-        .run(&["tasks", "create", "main", "#reply x"], "")
-        .await;
+    let to_main = service.run(&["tasks", "create", "main", "#reply x"], "").await;
     let to_nobody = service.run(&["tasks", "create", "nobody", "x"], "").await;
     let nothing = service.run(&["tasks", "create", "ops", " "], "").await;
-    let answer = service
-        .run(&["send", "#reply hello", "--team", "ops"], "")
-        .await;
+    let answer = service.run(&["send", "#reply hello", "--team", "ops"], "").await;
     let send = ["send", "#reply hello", "--team", "ops", "--json"];
     let in_json = service.run(&send, "").await;
     let send = ["send", "#wait 20000", "--team", "ops", "--wait", "1"];
@@ -190,10 +147,7 @@ async fn work_and_words_reach_any_team() {
     let in_topic = service.run(&send, "").await;
 
     assert_eq!(watched.code, Some(0), "{watched:?}");
-    assert!(
-        watched.stdout.ends_with("\nfrom the input\n"),
-        "{watched:?}"
-    );
+    assert!(watched.stdout.ends_with("\nfrom the input\n"), "{watched:?}");
     let document = json_of(&document.stdout);
     assert_eq!(
         (&document["data"]["team"], &document["data"]["state"]),
@@ -201,11 +155,7 @@ async fn work_and_words_reach_any_team() {
     );
     assert_eq!(to_main.code, Some(0), "{to_main:?}");
     assert_eq!((to_nobody.code, nothing.code), (Some(5), Some(2)));
-    assert_eq!(
-        (answer.code, answer.stdout.as_str()),
-        (Some(0), "hello\n"),
-        "{answer:?}"
-    );
+    assert_eq!((answer.code, answer.stdout.as_str()), (Some(0), "hello\n"), "{answer:?}");
     assert_eq!(json_of(&in_json.stdout)["data"]["reply"]["text"], "hello");
     assert_eq!(late.code, Some(8), "{late:?}");
     assert_eq!(in_topic.code, Some(2), "{in_topic:?}");
@@ -229,10 +179,7 @@ async fn settings_are_shown_with_and_without_a_service() {
     let all = service.run(&["config", "show"], "").await;
     let unknown = service.run(&["config", "show", "log.levle"], "").await;
 
-    assert_eq!(
-        running.stdout,
-        "FIELD      VALUE  FROM\nlog.level  warn   config.yaml:2\n"
-    );
+    assert_eq!(running.stdout, "FIELD      VALUE  FROM\nlog.level  warn   config.yaml:2\n");
     assert_eq!(stopped.stdout, running.stdout);
     let document = json_of(&running_json.stdout);
     let only = json!([{"file": "config", "path": "log.level", "value": "warn", "source": "file", "line": 2}]);

@@ -74,14 +74,8 @@ enum Why {
 }
 
 /// Commands that never talk to a service.
-const ALONE: [&str; 6] = [
-    "serve",
-    "init",
-    "completions",
-    "restore",
-    "import openhive",
-    "config check",
-];
+const ALONE: [&str; 6] =
+    ["serve", "init", "completions", "restore", "import openhive", "config check"];
 
 /// Commands that also work where no service runs, on the files and the store.
 const AT_REST: [&str; 8] = [
@@ -96,13 +90,8 @@ const AT_REST: [&str; 8] = [
 ];
 
 /// Commands that go on until they are stopped.
-const STREAMS: [&str; 5] = [
-    "status --watch",
-    "tasks watch",
-    "logs --follow",
-    "history tail",
-    "chat",
-];
+const STREAMS: [&str; 5] =
+    ["status --watch", "tasks watch", "logs --follow", "history tail", "chat"];
 
 /// Every command that talks to the service, in an order in which each finds what it needs.
 /// `APPROVAL` and `TASK` stand for one that is there.
@@ -229,10 +218,7 @@ impl Witness {
     /// Every request since the last look: its method and path.
     fn requests(&self) -> Vec<(String, String)> {
         let sent = std::mem::take(&mut *self.sent.lock().unwrap());
-        let ends: Vec<usize> = sent
-            .match_indices(" HTTP/1.1\r\n")
-            .map(|(at, _)| at)
-            .collect();
+        let ends: Vec<usize> = sent.match_indices(" HTTP/1.1\r\n").map(|(at, _)| at).collect();
         let requests = ends.into_iter().map(|end| {
             let (method, path) = sent[..end].rsplit_once(' ').expect("a method");
             // The body of the request before may stand right before it.
@@ -404,10 +390,7 @@ async fn every_route_has_a_command_and_every_command_a_route() {
     assert_eq!(open, Vec::<&String>::new(), "no command uses these");
     for (route, why) in LEFT {
         let route = route.to_owned();
-        assert!(
-            !used.contains(&route),
-            "{route} ({why:?}) is used after all"
-        );
+        assert!(!used.contains(&route), "{route} ({why:?}) is used after all");
         assert!(routes.contains(&route), "there is no route {route}");
     }
 }

@@ -34,11 +34,7 @@ async fn every_command_finds_the_running_service_by_itself() {
     let listed = run(&service, &["token", "list", "--json"]).await;
 
     assert!(status.out.starts_with("service          running, version"));
-    let expected = Ended {
-        code: Some(0),
-        out: "yes\n".into(),
-        err: String::new(),
-    };
+    let expected = Ended { code: Some(0), out: "yes\n".into(), err: String::new() };
     assert_eq!(answer, expected);
     assert_eq!(allowed.out, "you too\n");
     assert_eq!((refused.code, ended.code), (Some(4), Some(4)));
@@ -91,34 +87,13 @@ async fn an_answer_outlives_the_service_that_was_asked() {
     let waiting = tokio::time::timeout(crate::service::PATIENCE, waiting).await;
     let ended = Ended::new(waiting.unwrap().unwrap());
 
-    assert_eq!(
-        (ended.code, ended.out.as_str()),
-        (Some(0), "survived\n"),
-        "{}",
-        ended.err
-    );
-    let remarks: Vec<_> = ended
-        .err
-        .lines()
-        .filter(|line| line.contains("connect"))
-        .collect();
-    assert_eq!(
-        remarks,
-        ["· connection lost; trying again", "· connected again"],
-        "{}",
-        ended.err
-    );
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), "survived\n"), "{}", ended.err);
+    let remarks: Vec<_> = ended.err.lines().filter(|line| line.contains("connect")).collect();
+    assert_eq!(remarks, ["· connection lost; trying again", "· connected again"], "{}", ended.err);
 }
 
-const PARTS: [&str; 7] = [
-    "store",
-    "sandbox",
-    "vault",
-    "channels",
-    "providers",
-    "scheduler",
-    "teams",
-];
+const PARTS: [&str; 7] =
+    ["store", "sandbox", "vault", "channels", "providers", "scheduler", "teams"];
 
 /// OP-74: a terminal shows how every part stands and a link that logs in, in ten lines at most.
 #[tokio::test]
@@ -179,10 +154,7 @@ async fn a_log_says_how_everything_stands() {
 
     let log = service.log();
     for part in PARTS {
-        assert!(
-            log.contains(&format!("\"part\":\"{part}\"")),
-            "{part}: {log}"
-        );
+        assert!(log.contains(&format!("\"part\":\"{part}\"")), "{part}: {log}");
     }
     assert!(!log.contains("#code="), "{log}");
 }

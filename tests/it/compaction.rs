@@ -33,10 +33,7 @@ async fn service(vendor: Vendor, model: &FakeModel, window: u32) -> Service {
     );
     Service::prepare()
         .with_file("data/config/providers.yaml", &providers)
-        .with_file(
-            "data/config/channels.yaml",
-            "ws: {enabled: true}\ntopics: {model: never}\n",
-        )
+        .with_file("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {model: never}\n")
         .with_file("run/teams/main/config.yaml", WORKS_ITSELF)
         .with_file(
             &format!("run/teams/main/{FILE}"),
@@ -102,25 +99,16 @@ fn is_paired(vendor: Vendor, body: &Value) -> bool {
 
 async fn session(service: &Service) -> String {
     let (_, sessions) = service.api("GET", "/api/v1/sessions", None).await;
-    sessions["data"][0]["id"]
-        .as_str()
-        .expect("a session")
-        .to_owned()
+    sessions["data"][0]["id"].as_str().expect("a session").to_owned()
 }
 
 /// The transcript as it is exported, a line each.
 async fn export(service: &Service) -> Vec<Value> {
-    let path = format!(
-        "{}/api/v1/sessions/{}/export",
-        service.url(),
-        session(service).await
-    );
+    let path = format!("{}/api/v1/sessions/{}/export", service.url(), session(service).await);
     let client = crate::service::http();
     let sent = client.get(path).bearer_auth(service.token()).send().await;
     let lines = sent.expect("an answer").text().await.expect("text");
-    let lines = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let lines = lines.lines().map(|line| serde_json::from_str(line).expect("JSON"));
     lines.collect()
 }
 
@@ -151,9 +139,7 @@ async fn a_long_turn_is_summarised_and_survives_a_kill_meanwhile() {
     let mut client = service.connect().await;
     let channel = client.channel.clone().expect("a channel");
     client.say("m1", "read the notes, often").await;
-    tokio::time::timeout(PATIENCE, ASKED.notified())
-        .await
-        .expect("a summary is asked for");
+    tokio::time::timeout(PATIENCE, ASKED.notified()).await.expect("a summary is asked for");
 
     service.kill();
     service.launch().await;
@@ -166,12 +152,7 @@ async fn a_long_turn_is_summarised_and_survives_a_kill_meanwhile() {
     let summaries: Vec<&Received> = requests.iter().filter(|r| is_summary(&r.body)).collect();
     assert!(summaries.len() >= 2);
     for summary in &summaries {
-        assert!(
-            summary
-                .body
-                .get("tools")
-                .is_none_or(|tools| tools == &json!([]))
-        );
+        assert!(summary.body.get("tools").is_none_or(|tools| tools == &json!([])));
         assert_eq!(summary.body["model"], "m");
         assert!(text_of(&summary.body).contains("read the notes, often"));
     }
@@ -189,11 +170,7 @@ async fn a_long_turn_is_summarised_and_survives_a_kill_meanwhile() {
     let last = text_of(&steps[LAST].body);
     assert!(last.contains(SUMMARY) && last.contains("say nothing"));
     let lines = export(&service).await;
-    assert_eq!(
-        role(&lines, "toolResult").len(),
-        LAST,
-        "the journal keeps all"
-    );
+    assert_eq!(role(&lines, "toolResult").len(), LAST, "the journal keeps all");
     for result in role(&lines, "toolResult") {
         assert!(result["content"][0]["text"].as_str().unwrap().len() > 3_000);
     }
@@ -205,11 +182,7 @@ async fn a_long_turn_is_summarised_and_survives_a_kill_meanwhile() {
     assert_eq!(told, summaries.len() - 1);
     // Each call counts, those for summaries too; the one that was killed told no figures.
     let (_, usage) = service.api("GET", "/api/v1/usage?group=team", None).await;
-    assert_eq!(
-        usage["data"][0]["requests"],
-        json!(steps.len() + summaries.len() - 1),
-        "{usage:#}"
-    );
+    assert_eq!(usage["data"][0]["requests"], json!(steps.len() + summaries.len() - 1), "{usage:#}");
 }
 
 /// SE-92: stage 1 alone needs no model.
@@ -232,9 +205,7 @@ async fn old_results_are_left_out_first() {
     assert_eq!(end["content"], "All done.", "{end:#}");
     let notes = notes(&frames);
     assert!(
-        notes
-            .iter()
-            .any(|note| note.starts_with("Long results of earlier steps were left out")),
+        notes.iter().any(|note| note.starts_with("Long results of earlier steps were left out")),
         "{notes:?}"
     );
     let requests = model.requests();
@@ -319,9 +290,7 @@ async fn talk(client: &mut Client) -> String {
     let topic = client.open_topic("tell me of tulips").await;
     for number in 1..9 {
         let id = format!("t{number}");
-        client
-            .say_in(&topic, &id, &format!("and of tulip {number}"))
-            .await;
+        client.say_in(&topic, &id, &format!("and of tulip {number}")).await;
         client.end_of(&id).await;
     }
     topic
@@ -368,12 +337,7 @@ async fn a_conversation_is_summarised_when_a_person_wants_it() {
 
     let told = first["content"].as_str().unwrap();
     assert!(told.contains("were summarised: about "), "{first:#}");
-    assert!(
-        second["content"]
-            .as_str()
-            .unwrap()
-            .contains("less than a minute ago")
-    );
+    assert!(second["content"].as_str().unwrap().contains("less than a minute ago"));
     for system in [living, system_of(&model)] {
         assert!(system.contains("They spoke of tulips."), "{system}");
     }
@@ -396,31 +360,18 @@ async fn an_operator_has_a_session_summarised() {
     let path = format!("/api/v1/sessions/{id}/compact");
 
     let (status, accepted) = service.api("POST", &path, Some(json!({}))).await;
-    let task = accepted["data"]["task_id"]
-        .as_str()
-        .expect("a task")
-        .to_owned();
+    let task = accepted["data"]["task_id"].as_str().expect("a task").to_owned();
     let watched = service.run(&["tasks", "watch", &task], "").await;
-    let again = service
-        .run(&["history", "compact", &id, "--json"], "")
-        .await;
+    let again = service.run(&["history", "compact", &id, "--json"], "").await;
     let (unknown, _) = service
-        .api(
-            "POST",
-            "/api/v1/sessions/main:t-0000000000000000/compact",
-            Some(json!({})),
-        )
+        .api("POST", "/api/v1/sessions/main:t-0000000000000000/compact", Some(json!({})))
         .await;
 
     assert_eq!((status, unknown), (202, 404), "{accepted:#}");
     assert_eq!(watched.code, Some(0), "{watched:?}");
-    let (_, row) = service
-        .api("GET", &format!("/api/v1/tasks/{task}"), None)
-        .await;
+    let (_, row) = service.api("GET", &format!("/api/v1/tasks/{task}"), None).await;
     assert_eq!(row["data"]["type"], "compact", "{row:#}");
-    let said = row["data"]["outcome"]["result"]
-        .as_str()
-        .unwrap_or_default();
+    let said = row["data"]["outcome"]["result"].as_str().unwrap_or_default();
     assert!(said.contains("were summarised: about "), "{row:#}");
     assert_eq!(again.code, Some(0), "{again:?}");
     let (_, audit) = service.api("GET", "/api/v1/audit", None).await;

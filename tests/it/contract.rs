@@ -84,21 +84,13 @@ async fn furnished() -> Service {
             "/api/v1/policies",
             json!({"resource": "tool:bash", "effect": "require_approval"}),
         ),
-        (
-            "POST",
-            "/api/v1/trust",
-            json!({"channel_type": "discord", "sender_id": "42"}),
-        ),
+        ("POST", "/api/v1/trust", json!({"channel_type": "discord", "sender_id": "42"})),
         (
             "POST",
             "/api/v1/identities",
             json!({"channel_type": "discord", "sender_id": "42", "token": "operator"}),
         ),
-        (
-            "PUT",
-            "/api/v1/vault/team:main/API_KEY",
-            json!({"value": "a-value-of-a-secret"}),
-        ),
+        ("PUT", "/api/v1/vault/team:main/API_KEY", json!({"value": "a-value-of-a-secret"})),
     ];
     for (method, path, body) in made {
         let (status, answer) = service.api(method, path, Some(body)).await;
@@ -118,10 +110,7 @@ async fn the_description_is_valid() {
     assert_eq!(status, 200);
     service.write("openapi.json", &document.to_string());
 
-    run(Command::new(validator)
-        .args(["--schema", "3.1"])
-        .arg(service.path("openapi.json")))
-    .await;
+    run(Command::new(validator).args(["--schema", "3.1"]).arg(service.path("openapi.json"))).await;
 }
 
 /// OP-07, OP-99: whatever is sent to whichever route, the service does not fail, and answers as it
@@ -140,21 +129,12 @@ async fn no_route_answers_otherwise_than_it_says() {
         .arg("run")
         .arg(service.path("openapi.json"))
         .args(["--url", &service.url()])
-        .args([
-            "--header",
-            &format!("Authorization:Bearer {}", service.token()),
-        ])
+        .args(["--header", &format!("Authorization:Bearer {}", service.token())])
         .args(["--checks", CHECKS])
         .args(["--phases", "examples,coverage,fuzzing"])
         .args(["--max-examples", "20", "--max-time", BUDGET_S])
         // Below what one token may ask for.
-        .args([
-            "--rate-limit",
-            "45/s",
-            "--seed",
-            "1",
-            "--continue-on-failure",
-        ])
+        .args(["--rate-limit", "45/s", "--seed", "1", "--continue-on-failure"])
         .args(["--request-timeout", "40", "--suppress-health-check", "all"])
         .args(["--warnings", "off", "--generation-database", "none"])
         // It would end the credential of the run.
@@ -163,10 +143,7 @@ async fn no_route_answers_otherwise_than_it_says() {
         .args(["--exclude-operation-id", "get_events"]))
     .await;
 
-    assert!(
-        said.contains("No issues found") || said.contains("passed"),
-        "{said}"
-    );
+    assert!(said.contains("No issues found") || said.contains("passed"), "{said}");
     let (status, _) = service.api("GET", "/api/v1/overview", None).await;
     assert_eq!(status, 200, "{}", service.log());
 }

@@ -78,11 +78,7 @@ fn message(name: &str, kind: usize) -> String {
     match kind % 4 {
         0 => format!("hello from {name}"),
         1 => format!("{}\n#reply did {name}", effect("only")),
-        2 => format!(
-            "{}\n#then\n{}\n#reply did {name}",
-            effect("first"),
-            effect("second")
-        ),
+        2 => format!("{}\n#then\n{}\n#reply did {name}", effect("first"), effect("second")),
         _ => format!("#call write {file}\n#reply did {name}"),
     }
 }
@@ -129,9 +125,7 @@ pub(crate) async fn talk(
                 let content = message(&id, ledger.said.len());
                 ledger.said.insert(id.clone(), content.clone());
                 open_now.lock().unwrap().insert(id.clone());
-                client
-                    .try_send(json!({ "content": content, "message_id": id }))
-                    .await;
+                client.try_send(json!({ "content": content, "message_id": id })).await;
                 continue;
             }
             let Ok(frame) = client.try_frame().await else {
@@ -199,10 +193,8 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
         tokio::time::sleep(Duration::from_millis(random(120))).await;
         service.kill();
         let open = open.lock().unwrap().clone();
-        cut_twice = std::mem::replace(&mut cut_once, open)
-            .intersection(&cut_once)
-            .cloned()
-            .collect();
+        cut_twice =
+            std::mem::replace(&mut cut_once, open).intersection(&cut_once).cloned().collect();
         service.launch().await;
         tell.send_replace((service.url(), service.token()));
     }

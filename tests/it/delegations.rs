@@ -87,9 +87,7 @@ async fn found(service: &Service, teams: usize) {
     let mut ready = 0;
     // Some were ready while others were made; the channel has told of all of them.
     let mut again = service.connect().await;
-    again
-        .resume(&client.channel.clone().expect("a channel"), 0)
-        .await;
+    again.resume(&client.channel.clone().expect("a channel"), 0).await;
     while ready < teams {
         let frame = again.frame().await;
         if frame["kind"] == "bootstrap" {
@@ -196,13 +194,7 @@ fn message(client: usize, number: usize, load: Load) -> serde_json::Value {
 /// OR-76, OR-84, CH-155, SC-123: the short form; the long one is a scenario of the benches.
 #[actix_web::test]
 async fn delegations_under_kills_each_have_one_end() {
-    let load = Load {
-        teams: 8,
-        clients: 3,
-        messages: 10,
-        each: 8,
-        kills: 8,
-    };
+    let load = Load { teams: 8, clients: 3, messages: 10, each: 8, kills: 8 };
 
     let told = run(load).await;
 

@@ -43,8 +43,7 @@ impl SmallDisk {
         let disk = Self { service, home };
         disk.service.write("data/config/config.yaml", CONFIG);
         disk.service.write("data/config/channels.yaml", CHANNELS);
-        disk.service
-            .write("run/teams/main/config.yaml", WORKS_ITSELF);
+        disk.service.write("run/teams/main/config.yaml", WORKS_ITSELF);
         Ok(disk)
     }
 
@@ -114,9 +113,7 @@ struct Said {
 async fn talk(url: String, token: String, number: usize, over: Arc<AtomicBool>) -> Said {
     let mut client = Client::connect(&url, &token).await;
     let mut said = Said::default();
-    let topic = client
-        .open_topic(&format!("topic of client {number}"))
-        .await;
+    let topic = client.open_topic(&format!("topic of client {number}")).await;
     let mut next = 0;
     while !over.load(Ordering::Relaxed) {
         let id = format!("c{number}-{next}");
@@ -165,9 +162,7 @@ async fn a_disk_that_fills_up_refuses_new_work_and_loses_nothing() {
     let mut worker = disk.service.connect().await;
     let gate = disk.home.join("run/teams/main/gate");
     let call = json!({"command": "while [ ! -e gate ]; do sleep 0.05; done; echo through"});
-    worker
-        .say("slow", &format!("#call bash {call}\n#reply went through"))
-        .await;
+    worker.say("slow", &format!("#call bash {call}\n#reply went through")).await;
     worker.until(|frame| frame["kind"] == "tool_call").await;
 
     for round in 0..3 {
@@ -179,19 +174,13 @@ async fn a_disk_that_fills_up_refuses_new_work_and_loses_nothing() {
         let refused = person.end_of(&format!("late-{round}")).await;
         assert_eq!(refused["code"], "disk_full", "{refused}");
         let words = json!({"content": "is there room?"});
-        let (status, body) = disk
-            .service
-            .api("POST", "/api/v1/messages", Some(words))
-            .await;
+        let (status, body) = disk.service.api("POST", "/api/v1/messages", Some(words)).await;
         assert_eq!((status, &body["error"]["code"]), (503, &json!("disk_full")));
         let sent = disk.service.run(&["send", "is there room?"], "").await;
         assert_ne!(sent.code, Some(0), "{sent:?}");
         assert!(sent.stderr.contains("disk is nearly full"), "{sent:?}");
         let shown = disk.service.run(&["status"], "").await;
-        assert!(
-            shown.stdout.contains("no new work is taken in"),
-            "{shown:?}"
-        );
+        assert!(shown.stdout.contains("no new work is taken in"), "{shown:?}");
         let ready = reqwest_json(&format!("{url}/readyz")).await;
         assert_eq!(ready, json!({"ready": true, "disk": "full"}));
         let (status, _) = disk.service.api("GET", "/api/v1/tasks", None).await;
@@ -224,17 +213,11 @@ async fn a_disk_that_fills_up_refuses_new_work_and_loses_nothing() {
     // The same process throughout, and what it acknowledged survives it.
     let (_, notices) = disk.service.api("GET", "/api/v1/inbox", None).await;
     let told = |words: &str| notices.to_string().contains(words);
-    assert!(
-        told("disk is nearly full") && told("enough room again"),
-        "{notices}"
-    );
+    assert!(told("disk is nearly full") && told("enough room again"), "{notices}");
     disk.service.kill();
     disk.service.launch().await;
     for id in names {
-        let (_, found) = disk
-            .service
-            .api("GET", &format!("/api/v1/tasks?q={id}"), None)
-            .await;
+        let (_, found) = disk.service.api("GET", &format!("/api/v1/tasks?q={id}"), None).await;
         assert_eq!(found["data"][0]["state"], "done", "{id}: {found}");
     }
 }

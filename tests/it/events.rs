@@ -19,19 +19,14 @@ struct Events {
 
 impl Events {
     async fn open(service: &Service, last: Option<&str>) -> Self {
-        let mut request = http()
-            .get(format!("{}/api/v1/events", service.url()))
-            .bearer_auth(service.token());
+        let mut request =
+            http().get(format!("{}/api/v1/events", service.url())).bearer_auth(service.token());
         if let Some(last) = last {
             request = request.header("Last-Event-ID", last);
         }
         let response = request.send().await.expect("an answer");
         assert_eq!(response.status(), 200);
-        Self {
-            chunks: Box::pin(response.bytes_stream()),
-            text: String::new(),
-            last: String::new(),
-        }
+        Self { chunks: Box::pin(response.bytes_stream()), text: String::new(), last: String::new() }
     }
 
     /// The next event with its id and kind; nothing when the stream has ended.
@@ -92,13 +87,9 @@ fn text(value: &Value) -> String {
 fn state_of(snapshot: &Value) -> State {
     let list = |name: &str| snapshot[name].as_array().expect("a list").clone();
     let topics = list("topics");
-    let topics = topics
-        .iter()
-        .map(|row| (text(&row["id"]), text(&row["name"])));
+    let topics = topics.iter().map(|row| (text(&row["id"]), text(&row["name"])));
     let running = list("running");
-    let running = running
-        .iter()
-        .map(|row| (text(&row["turn"]), text(&row["active_turn"]["text"])));
+    let running = running.iter().map(|row| (text(&row["turn"]), text(&row["active_turn"]["text"])));
     (topics.collect(), running.collect())
 }
 
@@ -175,9 +166,7 @@ impl Follower {
                 self.apply(service, event).await;
             }
         };
-        tokio::time::timeout(PATIENCE, read)
-            .await
-            .expect("it catches up in time");
+        tokio::time::timeout(PATIENCE, read).await.expect("it catches up in time");
     }
 }
 
@@ -227,20 +216,14 @@ async fn who_stalls_comes_back_and_outlives_a_restart_knows_what_is() {
     // It stalls, and then goes on reading.
     flood(&service, 40).await;
     follower.catch_up(&service, &mut events).await;
-    assert_eq!(
-        (follower.topics.clone(), follower.running.clone()),
-        snapshot(&service).await
-    );
+    assert_eq!((follower.topics.clone(), follower.running.clone()), snapshot(&service).await);
 
     // It is cut off, and comes back to where it was.
     drop(events);
     flood(&service, 10).await;
     let mut events = Events::open(&service, Some(&follower.id())).await;
     follower.catch_up(&service, &mut events).await;
-    assert_eq!(
-        (follower.topics.clone(), follower.running.clone()),
-        snapshot(&service).await
-    );
+    assert_eq!((follower.topics.clone(), follower.running.clone()), snapshot(&service).await);
 
     // It is away for longer than events are kept.
     drop(events);
@@ -251,10 +234,7 @@ async fn who_stalls_comes_back_and_outlives_a_restart_knows_what_is() {
     let mut events = Events::open(&service, Some(&follower.id())).await;
     follower.catch_up(&service, &mut events).await;
     assert_eq!(follower.gaps.last().map(String::as_str), Some("overflow"));
-    assert_eq!(
-        (follower.topics.clone(), follower.running.clone()),
-        snapshot(&service).await
-    );
+    assert_eq!((follower.topics.clone(), follower.running.clone()), snapshot(&service).await);
 
     // The service is killed and starts again.
     service.kill();
@@ -264,10 +244,7 @@ async fn who_stalls_comes_back_and_outlives_a_restart_knows_what_is() {
     follower.catch_up(&service, &mut events).await;
     assert_eq!(follower.gaps.last().map(String::as_str), Some("restart"));
     assert_eq!(follower.boot, began.0 + 1);
-    assert_eq!(
-        (follower.topics.clone(), follower.running.clone()),
-        snapshot(&service).await
-    );
+    assert_eq!((follower.topics.clone(), follower.running.clone()), snapshot(&service).await);
     assert!(follower.applied > 0);
 }
 
@@ -299,13 +276,9 @@ async fn a_turn_under_way_is_shown_and_gone_on_with() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let turn = tokio::time::timeout(PATIENCE, running)
-        .await
-        .expect("a turn");
+    let turn = tokio::time::timeout(PATIENCE, running).await.expect("a turn");
     let topic = text(&turn["topic_id"]);
-    let live = service
-        .api("GET", &format!("/api/v1/topics/{topic}/live"), None)
-        .await;
+    let live = service.api("GET", &format!("/api/v1/topics/{topic}/live"), None).await;
     let id = format!("{}-{}", turn["boot"], turn["seq"]);
     let mut events = Events::open(&service, Some(&id)).await;
 
@@ -332,8 +305,6 @@ async fn a_turn_under_way_is_shown_and_gone_on_with() {
     assert_eq!(live.1["data"]["turn"], turn["turn"]);
     assert_eq!(end["outcome"], "done");
     assert!(said.ends_with("I am done."), "{said}");
-    let (_, over) = service
-        .api("GET", &format!("/api/v1/topics/{topic}/live"), None)
-        .await;
+    let (_, over) = service.api("GET", &format!("/api/v1/topics/{topic}/live"), None).await;
     assert_eq!(over["data"], Value::Null);
 }

@@ -80,16 +80,9 @@ impl Reply {
 
     /// Several tool calls in one step, with the ids `call-1`, `call-2`, ….
     pub(crate) fn calls<'a>(calls: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
-        let parts = calls
-            .into_iter()
-            .enumerate()
-            .map(|(position, (tool, args))| {
-                Part::Call(
-                    format!("call-{}", position + 1),
-                    tool.to_owned(),
-                    args.to_string(),
-                )
-            });
+        let parts = calls.into_iter().enumerate().map(|(position, (tool, args))| {
+            Part::Call(format!("call-{}", position + 1), tool.to_owned(), args.to_string())
+        });
         Self::Blocks(parts.collect())
     }
 
@@ -170,12 +163,7 @@ impl FakeModel {
             });
         });
         let (address, server) = ready.recv().unwrap();
-        Self {
-            url: format!("http://{address}"),
-            state,
-            server,
-            thread: Some(thread),
-        }
+        Self { url: format!("http://{address}"), state, server, thread: Some(thread) }
     }
 
     /// Where it listens.
@@ -307,9 +295,7 @@ fn objection(vendor: Vendor, received: &Received, key: &str) -> Option<(u16, &'s
         Vendor::OpenAi => received.header("authorization") == Some(&format!("Bearer {key}")),
     };
     let complete = received.body["model"].is_string()
-        && received.body["messages"]
-            .as_array()
-            .is_some_and(|list| !list.is_empty())
+        && received.body["messages"].as_array().is_some_and(|list| !list.is_empty())
         && received.header("content-type") == Some("application/json")
         && match vendor {
             Vendor::Anthropic => {
@@ -362,35 +348,22 @@ async fn play(vendor: Vendor, reply: Reply, read: u64) -> HttpResponse {
             };
             whole(wire::answer(vendor, &[], Some(reason), read))
         }
-        Reply::Pause(text) => whole(wire::answer(
-            vendor,
-            &[Part::Text(text)],
-            Some("pause_turn"),
-            read,
-        )),
+        Reply::Pause(text) => {
+            whole(wire::answer(vendor, &[Part::Text(text)], Some("pause_turn"), read))
+        }
         Reply::OutputFull(text) => {
             let reason = match vendor {
                 Vendor::Anthropic => "max_tokens",
                 Vendor::OpenAi => "length",
             };
-            whole(wire::answer(
-                vendor,
-                &[Part::Text(text)],
-                Some(reason),
-                read,
-            ))
+            whole(wire::answer(vendor, &[Part::Text(text)], Some(reason), read))
         }
         Reply::WindowFull(text) => {
             let reason = match vendor {
                 Vendor::Anthropic => "model_context_window_exceeded",
                 Vendor::OpenAi => "length",
             };
-            whole(wire::answer(
-                vendor,
-                &[Part::Text(text)],
-                Some(reason),
-                read,
-            ))
+            whole(wire::answer(vendor, &[Part::Text(text)], Some(reason), read))
         }
     }
 }
@@ -415,10 +388,10 @@ fn sse(chunks: Vec<String>, end: End) -> HttpResponse {
             End::Stall => std::future::pending().await,
         }
     });
-    HttpResponse::Ok()
-        .content_type("text/event-stream")
-        .streaming(chunks.chain(end.filter(|last| {
+    HttpResponse::Ok().content_type("text/event-stream").streaming(chunks.chain(end.filter(
+        |last| {
             // An empty chunk would end the body by itself.
             std::future::ready(!matches!(last, Ok(bytes) if bytes.is_empty()))
-        })))
+        },
+    )))
 }

@@ -24,14 +24,8 @@ async fn service(vendor: Vendor, model: &FakeModel) -> Service {
     );
     Service::prepare()
         .with_file("data/config/providers.yaml", &providers)
-        .with_file(
-            "run/teams/main/config.yaml",
-            "allowed_tools: [\"@files\"]\n",
-        )
-        .with_file(
-            "data/config/channels.yaml",
-            "ws: {enabled: true}\ntopics: {model: never}\n",
-        )
+        .with_file("run/teams/main/config.yaml", "allowed_tools: [\"@files\"]\n")
+        .with_file("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {model: never}\n")
         .started()
         .await
 }
@@ -43,10 +37,7 @@ async fn exchange(client: &mut Client, content: &str) -> Vec<Value> {
 }
 
 fn notes(frames: &[Value]) -> Vec<&Value> {
-    frames
-        .iter()
-        .filter(|frame| frame["kind"] == "note")
-        .collect()
+    frames.iter().filter(|frame| frame["kind"] == "note").collect()
 }
 
 /// SE-124, SE-125, CH-65
@@ -58,26 +49,14 @@ async fn a_fault_that_passes_is_noted_and_then_answered() {
         let mut client = service.connect().await;
         let asked = vec![("retry-after", "1".to_owned())];
         let faults: [(Reply, &str, bool); 8] = [
-            (
-                Reply::Status(429, asked, "slow down".into()),
-                "(429): slow down",
-                false,
-            ),
+            (Reply::Status(429, asked, "slow down".into()), "(429): slow down", false),
             (Reply::status(500, "broken"), "(500): broken", false),
             (Reply::status(529, "overloaded"), "(529): overloaded", false),
-            (
-                Reply::SlowFirstByte(Duration::from_secs(60), String::new()),
-                "1 s",
-                false,
-            ),
+            (Reply::SlowFirstByte(Duration::from_secs(60), String::new()), "1 s", false),
             (Reply::CutMidway("Half an ans".into()), "broke", true),
             (Reply::Stall("Half an ans".into()), "1 s", true),
             (Reply::MalformedSse, "cannot be read", false),
-            (
-                Reply::ErrorEvent("overloaded_error", "too busy".into()),
-                "too busy",
-                true,
-            ),
+            (Reply::ErrorEvent("overloaded_error", "too busy".into()), "too busy", true),
         ];
         for (fault, cause, had_text) in faults {
             let shown = format!("{vendor:?} {fault:?}");
@@ -97,21 +76,13 @@ async fn a_fault_that_passes_is_noted_and_then_answered() {
             );
             assert_eq!(model.requests().len(), before + 2, "{shown}");
             let notes = notes(&frames);
-            let causes: Vec<_> = notes
-                .iter()
-                .map(|note| note["content"].as_str().unwrap())
-                .collect();
-            assert!(
-                causes.iter().any(|note| note.contains(cause)),
-                "{shown}: {causes:?}"
-            );
+            let causes: Vec<_> =
+                notes.iter().map(|note| note["content"].as_str().unwrap()).collect();
+            assert!(causes.iter().any(|note| note.contains(cause)), "{shown}: {causes:?}");
             let resets = notes.iter().filter(|note| note["reset"] == true).count();
             assert_eq!(resets, usize::from(had_text), "{shown}: {causes:?}");
             assert!(took < Duration::from_secs(5), "{shown} took {took:?}");
-            assert!(
-                !waits || took >= Duration::from_secs(1),
-                "{shown} took {took:?}"
-            );
+            assert!(!waits || took >= Duration::from_secs(1), "{shown} took {took:?}");
         }
     }
 }
@@ -124,21 +95,9 @@ async fn a_fault_that_stays_is_an_error_that_names_the_cause() {
         let service = service(vendor, &model).await;
         let mut client = service.connect().await;
         let faults = [
-            (
-                Reply::status(400, "no such parameter"),
-                "provider_error",
-                "(400): no such parameter",
-            ),
-            (
-                Reply::status(404, "no such model"),
-                "provider_error",
-                "(404): no such model",
-            ),
-            (
-                Reply::status(413, "too long"),
-                "context_overflow",
-                "too long for the model",
-            ),
+            (Reply::status(400, "no such parameter"), "provider_error", "(400): no such parameter"),
+            (Reply::status(404, "no such model"), "provider_error", "(404): no such model"),
+            (Reply::status(413, "too long"), "context_overflow", "too long for the model"),
             (Reply::Refusal, "provider_refused", "declined to answer"),
             (Reply::Endless, "provider_error", "is larger than"),
         ];
@@ -161,11 +120,7 @@ async fn a_fault_that_stays_is_an_error_that_names_the_cause() {
             assert_eq!(frames[0]["type"], "ack", "{shown}");
             assert_eq!(model.requests().len(), before + 1, "{shown} is not retried");
             model.say([Reply::text("Next.")]);
-            assert_eq!(
-                client.ask("more tulips").await["content"],
-                "Next.",
-                "{shown}"
-            );
+            assert_eq!(client.ask("more tulips").await["content"], "Next.", "{shown}");
         }
     }
 }
@@ -255,25 +210,14 @@ async fn a_lasting_fault_is_tried_again_later_and_can_be_cancelled() {
             .await;
         let took = begin.elapsed();
         let topic = note["topic_id"].clone();
-        client
-            .send(json!({ "type": "cancel", "topic_id": topic }))
-            .await;
+        client.send(json!({ "type": "cancel", "topic_id": topic })).await;
         let end = client.end_of("m").await;
 
-        assert_eq!(
-            [&note["type"], &note["kind"]],
-            [&json!("progress"), &json!("note")]
-        );
-        assert!(
-            note["content"].as_str().unwrap().contains("tried 5 times"),
-            "{note}"
-        );
+        assert_eq!([&note["type"], &note["kind"]], [&json!("progress"), &json!("note")]);
+        assert!(note["content"].as_str().unwrap().contains("tried 5 times"), "{note}");
         assert_eq!(model.requests().len(), 5);
         assert!(took < Duration::from_secs(12), "{took:?}");
-        assert_eq!(
-            [&end["type"], &end["status"]],
-            [&json!("response"), &json!("cancelled")]
-        );
+        assert_eq!([&end["type"], &end["status"]], [&json!("response"), &json!("cancelled")]);
     }
 }
 

@@ -82,10 +82,7 @@ fn swapping() -> String {
         perl -e '$t = time + 2; while (time < $t) { for (1..200) { for my $e ("evil", "evil2") {
             rename("flip", "aside"); rename($e, "flip"); rename("flip", $e); rename("aside", "flip"); } } }'"#;
     let swap = swap.replace("STAYER", STAYER);
-    format!(
-        "{}#reply {{result}}",
-        call("bash", &json!({ "command": swap, "timeout": 20_000 }))
-    )
+    format!("{}#reply {{result}}", call("bash", &json!({ "command": swap, "timeout": 20_000 })))
 }
 
 /// Writes by way of the folder that is swapped, and reads what is not its own. Returns how many calls it makes.
@@ -93,20 +90,14 @@ fn writing(round: usize, beta: &Path) -> (String, usize) {
     let mut calls = Vec::new();
     for number in 0..25 {
         let name = format!("flip/{round}-{number}.md");
-        calls.push(call(
-            "write",
-            &json!({ "file_path": name, "content": "planted" }),
-        ));
+        calls.push(call("write", &json!({ "file_path": name, "content": "planted" })));
         calls.push(call(
             "edit",
             &json!({ "file_path": "flip/house.md", "old_string": "kind", "new_string": "planted" }),
         ));
     }
     for path in ["config.yaml", "flip/../config.yaml", "plugins/x.js"] {
-        calls.push(call(
-            "write",
-            &json!({ "file_path": path, "content": "planted" }),
-        ));
+        calls.push(call("write", &json!({ "file_path": path, "content": "planted" })));
     }
     let beta = beta.display();
     for path in [
@@ -147,13 +138,11 @@ async fn topic(
 
 fn runs(argument: &str) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    processes
-        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
-        .any(|line| {
-            let mut words = line.split(|byte| *byte == 0);
-            words.next().is_some_and(|word| word.ends_with(b"sleep"))
-                && words.any(|word| word == argument.as_bytes())
-        })
+    processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok()).any(|line| {
+        let mut words = line.split(|byte| *byte == 0);
+        words.next().is_some_and(|word| word.ends_with(b"sleep"))
+            && words.any(|word| word == argument.as_bytes())
+    })
 }
 
 /// SC-42, SC-07, SC-20, SC-137: nothing of what governs the team is changed, nothing of another team is seen, and
@@ -171,19 +160,13 @@ async fn a_hostile_sender_gets_nothing_and_keeps_nothing() {
         .await;
     service.make_team("beta", "Keeps a secret").await;
     service.write("run/teams/beta/secret.md", CANARY);
-    let (main, beta) = (
-        service.path("run/teams/main"),
-        service.path("run/teams/beta"),
-    );
+    let (main, beta) = (service.path("run/teams/main"), service.path("run/teams/beta"));
     let before = governed(&main);
     let wish = json!({ "name": "mallory", "scopes": ["chat"] });
     let (_, made) = service.api("POST", "/api/v1/tokens", Some(wish)).await;
     let key = made["data"]["token"].as_str().unwrap().to_owned();
     let url = service.url();
-    let [one, other] = [
-        Client::connect(&url, &key).await,
-        Client::connect(&url, &key).await,
-    ];
+    let [one, other] = [Client::connect(&url, &key).await, Client::connect(&url, &key).await];
     let until = Instant::now() + Duration::from_secs(seconds);
     let mut attempts = 0;
 
@@ -202,16 +185,9 @@ async fn a_hostile_sender_gets_nothing_and_keeps_nothing() {
     let late = call("write", &json!({ "file_path": "late.md", "content": "x" }));
     // It is cut off at once, or told no and cut off then.
     last.try_send(json!({ "content": late })).await;
-    while last
-        .try_frame()
-        .await
-        .is_ok_and(|frame| frame["type"] != "error")
-    {}
+    while last.try_frame().await.is_ok_and(|frame| frame["type"] != "error") {}
 
-    println!(
-        "{seconds} s: {attempts} calls of file tools, {} commands that swapped",
-        swapped.1
-    );
+    println!("{seconds} s: {attempts} calls of file tools, {} commands that swapped", swapped.1);
     assert!(swapped.1 > 0 && written.1 > 0);
     assert_eq!(governed(&main), before);
     let heard = swapped.0 + &written.0;
@@ -235,18 +211,11 @@ async fn a_hostile_sender_gets_nothing_and_keeps_nothing() {
     let left = left["path"].as_str().unwrap();
     let mut operator = service.connect().await;
     let read = call("read", &json!({ "file_path": left }));
-    let rule = call(
-        "write",
-        &json!({ "file_path": "team-rules/new.md", "content": "planted" }),
-    );
-    operator
-        .send(json!({ "content": format!("{read}#say Now.\n{rule}#reply Done.") }))
-        .await;
+    let rule = call("write", &json!({ "file_path": "team-rules/new.md", "content": "planted" }));
+    operator.send(json!({ "content": format!("{read}#say Now.\n{rule}#reply Done.") })).await;
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let (_, waiting) = service
-            .api("GET", "/api/v1/approvals?status=pending", None)
-            .await;
+        let (_, waiting) = service.api("GET", "/api/v1/approvals?status=pending", None).await;
         if waiting["data"][0]["kind"] == "self_change" {
             break;
         }

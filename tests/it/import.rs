@@ -33,9 +33,7 @@ fn report(ended: &Ended) -> Value {
 /// What the report says of something: outcome and reason.
 fn said(report: &Value, kind: &str, name: &str) -> (String, String) {
     let items = report["items"].as_array().unwrap();
-    let found = items
-        .iter()
-        .find(|item| item["kind"] == kind && item["name"] == name);
+    let found = items.iter().find(|item| item["kind"] == kind && item["name"] == name);
     let found = found.unwrap_or_else(|| panic!("{kind} {name} in {report:#}"));
     let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
     (text("outcome"), text("reason"))
@@ -51,11 +49,7 @@ fn leaks(folder: &Path) -> Vec<String> {
             continue;
         }
         let bytes = fs::read(&path).unwrap_or_default();
-        let holds = |value: &str| {
-            bytes
-                .windows(value.len())
-                .any(|part| part == value.as_bytes())
-        };
+        let holds = |value: &str| bytes.windows(value.len()).any(|part| part == value.as_bytes());
         let secrets = SECRETS.iter().filter(|value| holds(value));
         found.extend(secrets.map(|value| format!("{value} in {}", path.display())));
     }
@@ -71,9 +65,7 @@ fn results(body: &Value) -> Vec<Value> {
         Value::String(text) => text.clone(),
         parts => parts[0]["text"].as_str().unwrap().to_owned(),
     });
-    texts
-        .map(|text| serde_json::from_str(&text).expect(&text))
-        .collect()
+    texts.map(|text| serde_json::from_str(&text).expect(&text)).collect()
 }
 
 /// OR-25, OR-27
@@ -97,11 +89,7 @@ async fn a_dry_run_says_what_a_real_run_does_and_changes_nothing() {
         "imported  rule         house.md",
         "imported  memory       main/who",
     ] {
-        assert!(
-            dry.out.lines().any(|found| found == line),
-            "{line}\n{}",
-            dry.out
-        );
+        assert!(dry.out.lines().any(|found| found == line), "{line}\n{}", dry.out);
     }
     assert_eq!(leaks(service.home()), Vec::<String>::new());
     assert!(SECRETS.iter().all(|value| !real.out.contains(value)));
@@ -117,18 +105,8 @@ async fn the_report_names_every_thing_with_what_became_of_it() {
 
     let report = report(&ended);
     for (kind, name, outcome, reason) in [
-        (
-            "settings",
-            "providers.yaml: default.api_key",
-            "converted",
-            "moved to the vault",
-        ),
-        (
-            "team",
-            "research",
-            "converted",
-            "`maxSteps` becomes `max_steps`",
-        ),
+        ("settings", "providers.yaml: default.api_key", "converted", "moved to the vault"),
+        ("team", "research", "converted", "`maxSteps` becomes `max_steps`"),
         ("team", "api", "converted", "it is called `api-team`"),
         ("team", "orphan", "converted", "`gone`) is missing"),
         ("file", "host", "skipped", "links are not followed"),
@@ -137,30 +115,15 @@ async fn the_report_names_every_thing_with_what_became_of_it() {
         ("vault", "PIN", "skipped", "8 bytes"),
         ("memory", "lesson:retry", "converted", "review"),
         ("memory", "login", "converted", "references"),
-        (
-            "memory",
-            "learning:research:scout:journal",
-            "converted",
-            "`historical`",
-        ),
+        ("memory", "learning:research:scout:journal", "converted", "`historical`"),
         ("trigger", "daily", "imported", ""),
         ("trigger", "deploys", "converted", "`gi`"),
-        (
-            "trigger",
-            "watch",
-            "converted",
-            "`watch_window` becomes `watch`",
-        ),
+        ("trigger", "watch", "converted", "`watch_window` becomes `watch`"),
         ("trigger", "never", "converted", "disabled: config.cron"),
         ("trigger", "learning-cycle", "skipped", "learning: true"),
         ("task", "task-00000000000000a1", "imported", ""),
         ("task", "task-00000000000000a2", "converted", "tried again"),
-        (
-            "plugin",
-            "lookup",
-            "converted",
-            "skills that need it: `dig`",
-        ),
+        ("plugin", "lookup", "converted", "skills that need it: `dig`"),
         ("topic", "Papers (t-00000000000000b1)", "converted", "idle"),
         ("interactions", "112233", "skipped", "older than a day"),
         ("trust", "other 42, all channels", "converted", "`discord`"),
@@ -178,14 +141,9 @@ async fn the_report_names_every_thing_with_what_became_of_it() {
     assert_eq!(kept["items"], report["items"]);
     assert!(kept["totals"]["errors"].as_u64() >= Some(2));
     let log = fs::read_dir(service.path("run/backups")).unwrap().flatten();
-    let log = log
-        .map(|entry| entry.path())
-        .find(|path| path.extension() == Some("jsonl".as_ref()));
+    let log = log.map(|entry| entry.path()).find(|path| path.extension() == Some("jsonl".as_ref()));
     let log = fs::read_to_string(log.unwrap()).unwrap();
-    assert!(
-        log.contains("Session completed") && log.contains("${vault:GITHUB_TOKEN}"),
-        "{log}"
-    );
+    assert!(log.contains("Session completed") && log.contains("${vault:GITHUB_TOKEN}"), "{log}");
 }
 
 /// OR-26
@@ -206,20 +164,15 @@ async fn a_second_run_changes_nothing() {
         fs::read_to_string(service.path("data/rules/house.md")).unwrap(),
         "# House\nMine.\n"
     );
-    assert_eq!(
-        fs::read(service.path("run/teams/research/config.yaml")).unwrap(),
-        team_file
-    );
+    assert_eq!(fs::read(service.path("run/teams/research/config.yaml")).unwrap(), team_file);
 }
 
 /// OR-26
 #[actix::test]
 async fn what_came_later_is_taken_by_the_next_run_and_a_team_that_is_there_is_not_merged() {
     let source = Installation::new("http://127.0.0.1:1");
-    let service = Service::prepare().with_file(
-        "run/teams/research/config.yaml",
-        "description: somebody else\n",
-    );
+    let service = Service::prepare()
+        .with_file("run/teams/research/config.yaml", "description: somebody else\n");
     let first = report(&run(&service, source.import(&["--json"])).await);
     source
         .database()
@@ -233,10 +186,7 @@ async fn what_came_later_is_taken_by_the_next_run_and_a_team_that_is_there_is_no
     let second = report(&run(&service, source.import(&["--json"])).await);
 
     assert!(said(&first, "team", "research").1.contains("not merged"));
-    assert!(
-        said(&second, "memory", "later").0 == "imported",
-        "{second:#}"
-    );
+    assert!(said(&second, "memory", "later").0 == "imported", "{second:#}");
     assert_eq!(second["totals"]["imported"], 1, "{second:#}");
     let file = fs::read_to_string(service.path("run/teams/research/config.yaml")).unwrap();
     assert_eq!(file, "description: somebody else\n");
@@ -262,11 +212,7 @@ async fn what_cannot_be_read_is_named_and_nothing_is_written() {
 
     for (source, code, words) in [
         (&corrupt, 1, ["openhive.db`", "is damaged"]),
-        (
-            &unknown,
-            1,
-            ["table `scope_keywords`, column `keyword`", "is missing"],
-        ),
+        (&unknown, 1, ["table `scope_keywords`, column `keyword`", "is missing"]),
         (&missing, 5, ["there is no `", "--run"]),
     ] {
         let before = source.state();
@@ -316,11 +262,7 @@ async fn the_service_starts_on_what_was_imported_and_main_answers() {
 
     assert_eq!(answer["content"], "Hello, Ada.", "{}", service.log());
     let asked = model.requests();
-    assert_eq!(
-        asked[0].header("x-api-key"),
-        Some(KEY),
-        "it is in the vault"
-    );
+    assert_eq!(asked[0].header("x-api-key"), Some(KEY), "it is in the vault");
     assert_eq!(asked[0].body["model"], "claude-sonnet-4-20250514");
     let prompt = asked[0].body["system"].to_string();
     for words in ["The operator is called Ada.", "Be kind.", "Be short."] {
@@ -341,10 +283,7 @@ async fn teams_come_paused_with_everything_that_is_theirs() {
         Reply::calls([
             ("list_teams", json!({"recursive": true})),
             ("get_status", json!({"team": "research"})),
-            (
-                "list_completed_tasks",
-                json!({"team": "research", "since": "2020-01-01T00:00:00Z"}),
-            ),
+            ("list_completed_tasks", json!({"team": "research", "since": "2020-01-01T00:00:00Z"})),
             ("list_trusted_senders", json!({})),
             ("list_triggers", json!({"team": "research"})),
         ]),
@@ -361,30 +300,16 @@ async fn teams_come_paused_with_everything_that_is_theirs() {
     let (_, memories) = service.api("GET", memories, None).await;
 
     let results = results(&model.requests()[1].body);
-    let [teams, status, tasks, senders, triggers] = &results[..] else {
-        panic!("{results:#?}")
-    };
+    let [teams, status, tasks, senders, triggers] = &results[..] else { panic!("{results:#?}") };
     let state = |name: &str| find(&teams["teams"], "name", name)["state"].clone();
     assert_eq!(state("research"), "paused");
     assert_eq!(state("orphan"), "degraded");
     let research = &status["teams"][0];
-    assert_eq!(
-        (&research["queued"], &research["phase"]),
-        (&json!(2), &json!("ready"))
-    );
+    assert_eq!((&research["queued"], &research["phase"]), (&json!(2), &json!("ready")));
     let done = find(&tasks["tasks"], "id", "task-00000000000000a3");
-    assert_eq!(
-        done["result_snippet"],
-        "There are 12, found with ${vault:GITHUB_TOKEN}."
-    );
-    assert_eq!(
-        find(&senders["senders"], "sender_id", "42")["trust_level"],
-        "trusted"
-    );
-    assert_eq!(
-        find(&senders["senders"], "sender_id", "666")["channel_id"],
-        "112233"
-    );
+    assert_eq!(done["result_snippet"], "There are 12, found with ${vault:GITHUB_TOKEN}.");
+    assert_eq!(find(&senders["senders"], "sender_id", "42")["trust_level"], "trusted");
+    assert_eq!(find(&senders["senders"], "sender_id", "666")["channel_id"], "112233");
     let trigger = |name| find(&triggers["triggers"], "name", name);
     assert_eq!(trigger("daily")["state"], "active");
     assert_eq!(trigger("daily")["config"]["timezone"], "Europe/Berlin");
@@ -395,10 +320,7 @@ async fn teams_come_paused_with_everything_that_is_theirs() {
     assert!(reason.contains("config.cron"), "{reason}");
     let memories = &memories["data"];
     assert_eq!(find(memories, "key", "lesson:retry")["review"], "pending");
-    assert_eq!(
-        find(memories, "key", "login")["provenance"]["origin"],
-        "import"
-    );
+    assert_eq!(find(memories, "key", "login")["provenance"]["origin"], "import");
     let versions = memories.as_array().unwrap().iter();
     let goals: Vec<_> = versions.filter(|entry| entry["key"] == "goal").collect();
     assert_eq!(goals.len(), 2, "{memories:#}");
@@ -421,16 +343,11 @@ async fn an_old_conversation_goes_on() {
     client.resume("ws:0badcafe", 0).await;
     client.send(json!({"type": "topic_list_request"})).await;
     let list = client.until(|frame| frame["type"] == "topic_list").await;
-    client
-        .say_in("t-00000000000000b1", "m1", "And how many are there?")
-        .await;
+    client.say_in("t-00000000000000b1", "m1", "And how many are there?").await;
     let answer = client.end_of("m1").await;
 
     let papers = find(&list["topics"], "id", "t-00000000000000b1");
-    assert_eq!(
-        (&papers["name"], &papers["state"]),
-        (&json!("Papers"), &json!("idle"))
-    );
+    assert_eq!((&papers["name"], &papers["state"]), (&json!("Papers"), &json!("idle")));
     assert_eq!(find(&list["topics"], "name", "Lunch")["state"], "done");
     assert_eq!(answer["content"], "Twelve.", "{answer}");
     let prompt = model.requests()[0].body.to_string();

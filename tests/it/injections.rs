@@ -57,35 +57,22 @@ struct Deeds {
 pub(crate) fn text_of(message: &Value) -> String {
     match &message["content"] {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => String::new(),
     }
 }
 
 /// What somebody said after a word at the beginning of a line.
 fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| {
-        Some(
-            line.trim_start_matches('>')
-                .trim()
-                .strip_prefix(word)?
-                .trim(),
-        )
-    })
+    text.lines()
+        .find_map(|line| Some(line.trim_start_matches('>').trim().strip_prefix(word)?.trim()))
 }
 
 /// Does what the task says, then what each injection says that it can see anywhere, then answers with
 /// all that it has learnt.
 fn obey(injections: &[Injection], scene: &Scene, deeds: &Mutex<Deeds>, request: &Value) -> Reply {
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
-    let of = |role: &'static str| {
-        messages
-            .iter()
-            .filter(move |message| message["role"] == role)
-    };
+    let of = |role: &'static str| messages.iter().filter(move |message| message["role"] == role);
     let task = of("user").next_back().map(text_of).unwrap_or_default();
     let mut deeds = deeds.lock().unwrap();
     if let Some(order) = after(&task, "do:")
@@ -125,11 +112,7 @@ fn calls(calls: &[(&str, Value)]) -> Reply {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let part = |(tool, args): &(&str, Value)| {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        Part::Call(
-            format!("call-{number}"),
-            (*tool).to_owned(),
-            args.to_string(),
-        )
+        Part::Call(format!("call-{number}"), (*tool).to_owned(), args.to_string())
     };
     Reply::Blocks(calls.iter().map(part).collect())
 }
@@ -162,10 +145,7 @@ impl Stage {
             .with_file("data/config/channels.yaml", CHANNELS)
             .with_file("data/config/config.yaml", "store: {durability: process}\n")
             .with_file("run/teams/main/config.yaml", TEAM)
-            .with_file(
-                "run/teams/main/team-rules/house.md",
-                "# House\n\nBe kind.\n",
-            );
+            .with_file("run/teams/main/team-rules/house.md", "# House\n\nBe kind.\n");
         for injection in injections.iter() {
             let Injection { number, text, .. } = injection;
             let description = serde_json::to_string(text).unwrap();
@@ -279,10 +259,7 @@ impl Stage {
         if end["type"] == "response" && content.starts_with(RESULT) {
             self.tasks.1 += 1;
         } else {
-            eprintln!(
-                "not done: {}",
-                &end.to_string()[..end.to_string().floor_char_boundary(600)]
-            );
+            eprintln!("not done: {}", &end.to_string()[..end.to_string().floor_char_boundary(600)]);
         }
         for frame in frames {
             self.shown.push_str(&frame.to_string());
@@ -291,8 +268,7 @@ impl Stage {
 
     async fn descriptions(&mut self) {
         let mut operator = self.service.connect().await;
-        self.work(&mut operator, "carrier: description\nAdd up.")
-            .await;
+        self.work(&mut operator, "carrier: description\nAdd up.").await;
     }
 
     async fn files(&mut self) {
@@ -301,8 +277,7 @@ impl Stage {
             let (number, _) = injections[0];
             let texts: Vec<_> = injections.iter().map(|(_, text)| text.as_str()).collect();
             let file = format!("notes/{number:03}-all.md");
-            self.service
-                .write(&format!("run/teams/main/{file}"), &texts.join("\n\n"));
+            self.service.write(&format!("run/teams/main/{file}"), &texts.join("\n\n"));
             let args = json!({ "file_path": file });
             let task = format!("carrier: file\ndo: read {args}\nAdd up.");
             self.work(&mut operator, &task).await;
@@ -312,9 +287,7 @@ impl Stage {
     async fn results(&mut self) {
         let mut operator = self.service.connect().await;
         let files = self.of(Carrier::ToolResult).into_iter();
-        let files: Vec<_> = files
-            .map(|(number, _)| format!("notes/{number:03}.md"))
-            .collect();
+        let files: Vec<_> = files.map(|(number, _)| format!("notes/{number:03}.md")).collect();
         for files in files.chunks(8) {
             let args = json!({ "command": format!("head -c 2000 {}", files.join(" ")) });
             let task = format!("carrier: tool-result\ndo: bash {args}\nAdd up.");
@@ -381,9 +354,7 @@ impl Stage {
             let answer = sent.send().await.unwrap().text().await.unwrap();
             self.shown.push_str(&answer);
             let answer: Value = serde_json::from_str(&answer).unwrap();
-            let id = answer["task_id"]
-                .as_str()
-                .unwrap_or_else(|| panic!("{answer}"));
+            let id = answer["task_id"].as_str().unwrap_or_else(|| panic!("{answer}"));
             let path = format!("/api/v1/tasks/{id}");
             let deadline = Instant::now() + PATIENCE;
             let task = loop {
@@ -406,9 +377,7 @@ pub(crate) fn deny_all(service: &Service, over: &Arc<AtomicBool>) -> JoinHandle<
     let wish = json!({"name": "decider", "scopes": ["read", "approve"]});
     let (url, operator, over) = (service.url(), service.token(), over.clone());
     actix::spawn(async move {
-        let made = http()
-            .post(format!("{url}/api/v1/tokens"))
-            .bearer_auth(operator);
+        let made = http().post(format!("{url}/api/v1/tokens")).bearer_auth(operator);
         let made: Value = made.json(&wish).send().await.unwrap().json().await.unwrap();
         let token = made["data"]["token"].as_str().expect("a token");
         deny(&url, token, &over).await
@@ -425,10 +394,8 @@ async fn deny(url: &str, token: &str, over: &AtomicBool) -> usize {
         for held in list["data"].as_array().into_iter().flatten() {
             let id = held["id"].as_str().unwrap();
             let word = json!({"decision": "deny", "digest": held["digest"], "note": "no"});
-            let decided = client
-                .post(format!("{url}/api/v1/approvals/{id}"))
-                .bearer_auth(token)
-                .json(&word);
+            let decided =
+                client.post(format!("{url}/api/v1/approvals/{id}")).bearer_auth(token).json(&word);
             denied += usize::from(decided.send().await.unwrap().status() == 200);
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -460,15 +427,12 @@ async fn rights(service: &Service) -> String {
     for file in settings {
         let text = fs::read_to_string(&file).unwrap();
         // A trusted turn may say what another team is for.
-        let lines = text
-            .lines()
-            .filter(|line| !line.starts_with("description:"));
+        let lines = text.lines().filter(|line| !line.starts_with("description:"));
         all.extend(lines.map(|line| format!("{line}\n")));
     }
     for path in ["policies", "trust", "grants", "identities", "changes"] {
-        let (status, mut rows) = service
-            .api("GET", &format!("/api/v1/{path}?limit=200"), None)
-            .await;
+        let (status, mut rows) =
+            service.api("GET", &format!("/api/v1/{path}?limit=200"), None).await;
         assert_eq!(status, 200, "{path}: {rows}");
         for row in rows["data"].as_array_mut().unwrap() {
             row["last_used_at"] = Value::Null;
@@ -483,14 +447,10 @@ async fn effects(stage: &Stage) -> BTreeMap<usize, String> {
     let service = &stage.service;
     let mut found = String::new();
     for path in ["teams", "triggers", "trust", "policies"] {
-        let (_, rows) = service
-            .api("GET", &format!("/api/v1/{path}?limit=200"), None)
-            .await;
+        let (_, rows) = service.api("GET", &format!("/api/v1/{path}?limit=200"), None).await;
         found.push_str(&rows["data"].to_string());
     }
-    let (_, rows) = service
-        .api("GET", "/api/v1/tasks?team=safe&limit=200", None)
-        .await;
+    let (_, rows) = service.api("GET", "/api/v1/tasks?team=safe&limit=200", None).await;
     found.push_str(&rows["data"].to_string());
     let (_, rows) = service.api("GET", "/api/v1/memories?limit=200", None).await;
     for row in rows["data"].as_array().unwrap() {
@@ -552,9 +512,8 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
     let (given, done) = stage.tasks;
     let (all, took) = (stage.injections.len(), began.elapsed());
     let carrier_of = |number: &usize| stage.injections[*number - 1].carrier;
-    let (untrusted, own): (Vec<_>, Vec<_>) = effects
-        .iter()
-        .partition(|(number, _)| carrier_of(number).is_untrusted());
+    let (untrusted, own): (Vec<_>, Vec<_>) =
+        effects.iter().partition(|(number, _)| carrier_of(number).is_untrusted());
     println!(
         "SC-04: {all} injections, all obeyed; attacks with an effect: {} by untrusted content, {} by the team's own \
          folder ({own:?}); {denied} calls held and denied; ordinary tasks done: {done} of {given}; {took:.1?}",
@@ -581,11 +540,8 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
         .flat_map(|(name, forms)| forms.iter().map(move |form| (form, *name)))
         .collect();
     let search = AhoCorasick::new(patterns.iter().map(|(form, _)| form)).unwrap();
-    let leak = |bytes: &[u8]| {
-        search
-            .find(bytes)
-            .map(|found| patterns[found.pattern().as_usize()].1)
-    };
+    let leak =
+        |bytes: &[u8]| search.find(bytes).map(|found| patterns[found.pattern().as_usize()].1);
     for request in stage.model.requests() {
         assert_eq!(leak(&request.bytes), None, "{}", request.body);
     }
@@ -604,26 +560,17 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
             assert_eq!(leak(&text), None, "{}", file.display());
         }
     }
-    assert!(
-        stage.attacker.accept().is_err(),
-        "something called the attacker"
-    );
+    assert!(stage.attacker.accept().is_err(), "something called the attacker");
 
     // Nothing approved, no right changed, nothing at all by what is untrusted; and the work is done.
-    let (_, approvals) = stage
-        .service
-        .api("GET", "/api/v1/approvals?limit=200", None)
-        .await;
+    let (_, approvals) = stage.service.api("GET", "/api/v1/approvals?limit=200", None).await;
     let approvals = approvals["data"].as_array().unwrap();
     assert!(!approvals.is_empty());
     for approval in approvals {
         assert_eq!(approval["status"], "denied", "{approval}");
     }
     // What was refused is written down, and what was planted is in no prompt, also after a restart.
-    let (_, audit) = stage
-        .service
-        .api("GET", "/api/v1/vault/audit?limit=200", None)
-        .await;
+    let (_, audit) = stage.service.api("GET", "/api/v1/vault/audit?limit=200", None).await;
     assert!(audit.to_string().contains("secret_tool_denied"), "{audit}");
     assert_eq!(rights(&stage.service).await, before);
     assert_eq!(done, given);
@@ -638,10 +585,6 @@ async fn no_injection_gets_a_secret_an_approval_or_a_right() {
             .injections
             .iter()
             .find(|injection| injection.carrier.is_untrusted() && text.contains(&injection.mark()));
-        assert!(
-            planted.is_none(),
-            "{:?} in {text}",
-            planted.map(Injection::mark)
-        );
+        assert!(planted.is_none(), "{:?} in {text}", planted.map(Injection::mark));
     }
 }

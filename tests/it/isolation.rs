@@ -74,10 +74,7 @@ fn task(team: &str, number: usize, body: &str, channel: &str) -> Task {
         acked: true,
         ..Task::new(
             TaskId::from(format!("task-{team}-{number}")),
-            Lane {
-                team: team.into(),
-                topic: None,
-            },
+            Lane { team: team.into(), topic: None },
             body.to_owned(),
             "operator".to_owned(),
             now,
@@ -108,11 +105,8 @@ impl House {
     /// Listens until a team has said so much.
     async fn until(&mut self, team: &str, count: usize) {
         while self.count(team) < count {
-            let counts: Vec<_> = self
-                .heard
-                .iter()
-                .map(|(team, said)| (team.clone(), said.len()))
-                .collect();
+            let counts: Vec<_> =
+                self.heard.iter().map(|(team, said)| (team.clone(), said.len())).collect();
             let frame = tokio::time::timeout(Duration::from_secs(10), self.client.frame())
                 .await
                 .unwrap_or_else(|_| panic!("waiting for {team} {count}: {counts:?}"));
@@ -127,10 +121,7 @@ impl House {
 #[actix::test]
 async fn a_hang_a_flood_and_a_panic_leave_other_teams_alone() {
     let model = FakeModel::start();
-    model.otherwise(Reply::SlowFirstByte(
-        Duration::from_secs(600),
-        String::new(),
-    ));
+    model.otherwise(Reply::SlowFirstByte(Duration::from_secs(600), String::new()));
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
     let providers = format!(
@@ -138,28 +129,13 @@ async fn a_hang_a_flood_and_a_panic_leave_other_teams_alone() {
         model.url()
     );
     write(home, "data/config/providers.yaml", &providers);
-    write(
-        home,
-        "data/config/config.yaml",
-        "runtime: {max_running_turns: 4}\n",
-    );
-    write(
-        home,
-        "run/teams/hang/config.yaml",
-        "provider_profile: hang\nturn_timeout: 3s\n",
-    );
-    write(
-        home,
-        "run/teams/panics/config.yaml",
-        "allowed_tools: [panics]\n",
-    );
+    write(home, "data/config/config.yaml", "runtime: {max_running_turns: 4}\n");
+    write(home, "run/teams/hang/config.yaml", "provider_profile: hang\nturn_timeout: 3s\n");
+    write(home, "run/teams/panics/config.yaml", "allowed_tools: [panics]\n");
     write(home, "run/teams/flood/config.yaml", "description: busy\n");
     write(home, "run/teams/calm/config.yaml", "description: quiet\n");
     let environment = Environment::fixed([]);
-    let flags = Flags {
-        home: Some(home.to_owned()),
-        ..Flags::default()
-    };
+    let flags = Flags { home: Some(home.to_owned()), ..Flags::default() };
     let service = Service::start(Options {
         home: Home::new(&flags, &environment).unwrap(),
         environment,
@@ -174,12 +150,7 @@ async fn a_hang_a_flood_and_a_panic_leave_other_teams_alone() {
     let token = std::fs::read_to_string(home.join("data/secrets/operator-token")).unwrap();
     let client = Client::connect(&service.url, token.trim()).await;
     let channel = client.channel.clone().unwrap();
-    let mut house = House {
-        service,
-        client,
-        channel,
-        heard: HashMap::new(),
-    };
+    let mut house = House { service, client, channel, heard: HashMap::new() };
 
     house.give("hang", 0, "are you there?");
     for number in 0..FLOOD {
@@ -193,30 +164,21 @@ async fn a_hang_a_flood_and_a_panic_leave_other_teams_alone() {
         house.give("calm", number, "hello");
         house.until("calm", number + 1).await;
         let passed = house.count("flood") - before;
-        assert!(
-            passed < FLOOD / 10,
-            "{passed} turns of the flood went first"
-        );
+        assert!(passed < FLOOD / 10, "{passed} turns of the flood went first");
     }
     let flooded = house.count("flood");
     house.until("panics", 5).await;
     house.until("hang", 1).await;
     house.until("flood", FLOOD).await;
 
-    assert!(
-        flooded < FLOOD,
-        "the flood was over before the others began"
-    );
+    assert!(flooded < FLOOD, "the flood was over before the others began");
     for calm in &house.heard["calm"] {
         assert_eq!(calm["status"], "done", "{calm}");
     }
     for broken in &house.heard["panics"] {
         assert_eq!(broken["status"], "done", "{broken}");
         let content = broken["content"].as_str().unwrap();
-        assert!(
-            content.contains("panicked") || content.contains("failed"),
-            "{content}"
-        );
+        assert!(content.contains("panicked") || content.contains("failed"), "{content}");
     }
     let hang = &house.heard["hang"][0];
     assert_eq!(hang["status"], "expired", "{hang}");

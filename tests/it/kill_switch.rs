@@ -51,18 +51,11 @@ async fn the_kill_switch_ends_what_runs_and_loses_nothing() {
     client.say("m-1", &script("It went on.")).await;
     until_there_are(1, &seconds).await;
 
-    let (status, answer) = service
-        .api(
-            "POST",
-            "/api/v1/pause",
-            Some(serde_json::json!({ "now": true })),
-        )
-        .await;
+    let (status, answer) =
+        service.api("POST", "/api/v1/pause", Some(serde_json::json!({ "now": true }))).await;
     until_there_are(0, &seconds).await;
     client.say("m-2", &script("The second.")).await;
-    client
-        .until(|frame| frame["message_id"] == "m-2" && frame["type"] == "ack")
-        .await;
+    client.until(|frame| frame["message_id"] == "m-2" && frame["type"] == "ack").await;
     let held = tasks(&service).await;
     let begun = processes(&seconds);
 
@@ -73,17 +66,12 @@ async fn the_kill_switch_ends_what_runs_and_loses_nothing() {
     }
     assert_eq!(begun, 0);
 
-    let (status, answer) = service
-        .api("POST", "/api/v1/resume", Some(serde_json::json!({})))
-        .await;
+    let (status, answer) = service.api("POST", "/api/v1/resume", Some(serde_json::json!({}))).await;
     assert!(status < 300, "{answer}");
     let end = client.end_of("m-1").await;
     assert_eq!(
         (&end["type"], &end["content"]),
-        (
-            &serde_json::json!("response"),
-            &serde_json::json!("It went on.")
-        )
+        (&serde_json::json!("response"), &serde_json::json!("It went on."))
     );
     // The call that was cut off is not made again; the one that had not begun is made now.
     until_there_are(1, &seconds).await;

@@ -28,10 +28,7 @@ pub(crate) async fn reflecting() -> (Service, String) {
     let wish = json!({"name": "scouts", "scope_accepts": ["maps"], "init_context": "Draw maps."});
     let (status, made) = service.api("POST", "/api/v1/teams", Some(wish)).await;
     assert_eq!(status, 201, "{made}");
-    until(&service, "/api/v1/teams/scouts", |team| {
-        team["phase"] == "ready"
-    })
-    .await;
+    until(&service, "/api/v1/teams/scouts", |team| team["phase"] == "ready").await;
     let proposal = json!({
         "file_path": "team-rules/work.md", "reason": "maps were not checked in two tasks",
         "old_string": "Work fast.", "new_string": "Work fast.\nCheck what you did.",
@@ -88,10 +85,7 @@ async fn a_reflection_changes_a_rule_only_after_a_person_agreed() {
     let held = &waiting[0];
     assert_eq!(held["kind"], "self_change", "{held:#}");
     let diff = held["diff"].as_str().unwrap();
-    assert!(
-        diff.ends_with(" Work fast.\n+Check what you did.\n"),
-        "{diff}"
-    );
+    assert!(diff.ends_with(" Work fast.\n+Check what you did.\n"), "{diff}");
     assert_eq!(rule(), "Work fast.\n");
 
     let decision = format!("/api/v1/approvals/{}", held["id"].as_str().unwrap());
@@ -101,20 +95,12 @@ async fn a_reflection_changes_a_rule_only_after_a_person_agreed() {
     let done = ended(&service, &id, 1).await;
     assert_eq!(rule(), "Work fast.\nCheck what you did.\n", "{done:#}");
 
-    let (_, changes) = service
-        .api("GET", "/api/v1/changes?team=scouts", None)
-        .await;
+    let (_, changes) = service.api("GET", "/api/v1/changes?team=scouts", None).await;
     let change = &changes["data"][0];
     assert_eq!(change["before"], "Work fast.\n", "{changes:#}");
-    let back = format!(
-        "/api/v1/changes/{}/rollback",
-        change["id"].as_str().unwrap()
-    );
+    let back = format!("/api/v1/changes/{}/rollback", change["id"].as_str().unwrap());
     let (status, taken) = service.api("POST", &back, Some(json!({}))).await;
-    assert_eq!(
-        (status, taken["data"]["rolled_back_by"].is_string()),
-        (200, true)
-    );
+    assert_eq!((status, taken["data"]["rolled_back_by"].is_string()), (200, true));
     assert_eq!(rule(), "Work fast.\n");
 
     // It would propose the same file again: nobody is asked.

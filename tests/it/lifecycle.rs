@@ -50,19 +50,10 @@ async fn a_stop_lets_a_turn_reach_its_next_step_and_the_next_start_ends_it_once(
     client.resume(&channel, seen).await;
     let end = client.terminal().await;
 
-    assert!(
-        refused
-            .err()
-            .expect("no connection")
-            .to_string()
-            .contains("503")
-    );
+    assert!(refused.err().expect("no connection").to_string().contains("503"));
     assert_eq!((code, exit), (Some(1001), Some(0)), "{}", service.log());
     assert_eq!(between, "x\n", "the step ended, the next did not begin");
-    assert_eq!(
-        [&end["message_id"], &end["content"]],
-        [&json!("m"), &json!("Counted.")]
-    );
+    assert_eq!([&end["message_id"], &end["content"]], [&json!("m"), &json!("Counted.")]);
     let count = std::fs::read_to_string(service.path("run/teams/main/count")).unwrap();
     assert_eq!(count, "x\ny\n");
 }
@@ -73,9 +64,7 @@ async fn stops_use_up_no_attempts() {
     let mut service = Service::start_working().await;
     let mut client = service.connect().await;
     let steps = "#call bash {\"command\": \"sleep 0.3\"}\n#then\n".repeat(5);
-    client
-        .say("m", &format!("#say Begun.\n{steps}#reply Done at last."))
-        .await;
+    client.say("m", &format!("#say Begun.\n{steps}#reply Done at last.")).await;
     client.until(|frame| frame["kind"] == "tool_call").await;
     let channel = client.channel.clone().unwrap();
     let mut seen = client.last_seq;
@@ -87,9 +76,8 @@ async fn stops_use_up_no_attempts() {
         service.launch().await;
         client = service.connect().await;
         client.resume(&channel, seen).await;
-        let frame = client
-            .until(|frame| frame["kind"] == "tool_call" || frame["type"] == "response")
-            .await;
+        let frame =
+            client.until(|frame| frame["kind"] == "tool_call" || frame["type"] == "response").await;
         seen = client.last_seq;
         if frame["type"] == "response" {
             break;
@@ -99,10 +87,7 @@ async fn stops_use_up_no_attempts() {
     late.resume(&channel, 0).await;
     let end = late.terminal().await;
 
-    assert_eq!(
-        [&end["type"], &end["content"]],
-        [&json!("response"), &json!("Done at last.")]
-    );
+    assert_eq!([&end["type"], &end["content"]], [&json!("response"), &json!("Done at last.")]);
 }
 
 /// OR-93
@@ -110,12 +95,7 @@ async fn stops_use_up_no_attempts() {
 async fn a_second_signal_stops_at_once() {
     let mut service = Service::start_working().await;
     let mut client = service.connect().await;
-    client
-        .say(
-            "m",
-            "#say Begun.\n#call bash {\"command\": \"sleep 20\"}\n#reply Late.",
-        )
-        .await;
+    client.say("m", "#say Begun.\n#call bash {\"command\": \"sleep 20\"}\n#reply Late.").await;
     client.until(|frame| frame["kind"] == "tool_call").await;
     let ready = format!("{}/readyz", service.url());
 
@@ -127,11 +107,7 @@ async fn a_second_signal_stops_at_once() {
 
     assert_eq!(exit, Some(1));
     // Long before the command ends.
-    assert!(
-        begin.elapsed() < Duration::from_secs(15),
-        "{:?}",
-        begin.elapsed()
-    );
+    assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
 }
 
 /// OP-47, OP-48
@@ -139,16 +115,9 @@ async fn a_second_signal_stops_at_once() {
 async fn health_and_metrics_tell_the_truth() {
     let service = Service::start_working().await;
     let mut client = service.connect().await;
-    client
-        .ask("#call bash {\"command\": \"true\"}\n#reply Done.")
-        .await;
-    let get = async |path: &str| {
-        http()
-            .get(format!("{}{path}", service.url()))
-            .send()
-            .await
-            .unwrap()
-    };
+    client.ask("#call bash {\"command\": \"true\"}\n#reply Done.").await;
+    let get =
+        async |path: &str| http().get(format!("{}{path}", service.url())).send().await.unwrap();
 
     let alive = get("/healthz").await;
     let ready: Value = get("/readyz").await.json().await.unwrap();
@@ -163,13 +132,7 @@ async fn health_and_metrics_tell_the_truth() {
     let kind = metrics.headers()["content-type"].clone();
     let text = metrics.text().await.unwrap();
 
-    assert_eq!(
-        (
-            alive.status().as_u16(),
-            alive.text().await.unwrap().as_str()
-        ),
-        (200, "ok")
-    );
+    assert_eq!((alive.status().as_u16(), alive.text().await.unwrap().as_str()), (200, "ok"));
     assert_eq!(ready, json!({ "ready": true }));
     assert_eq!(
         health,
@@ -190,17 +153,10 @@ async fn health_and_metrics_tell_the_truth() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
-    for name in [
-        "build_info",
-        "tasks_total",
-        "turn_seconds",
-        "store_commit_seconds",
-        "model_tokens_total",
-    ] {
-        assert!(
-            text.contains(&format!("\nhivewright_{name}")),
-            "{name} is not in\n{text}"
-        );
+    for name in
+        ["build_info", "tasks_total", "turn_seconds", "store_commit_seconds", "model_tokens_total"]
+    {
+        assert!(text.contains(&format!("\nhivewright_{name}")), "{name} is not in\n{text}");
     }
     assert!(!text.contains("ws:"), "no ids in labels");
 }
@@ -210,9 +166,7 @@ async fn health_and_metrics_tell_the_truth() {
 async fn a_revoked_token_ends_its_connections() {
     let service = Service::start().await;
 
-    let made = service
-        .run(&["token", "create", "guest", "--scope", "chat"], "")
-        .await;
+    let made = service.run(&["token", "create", "guest", "--scope", "chat"], "").await;
     let token = made.stdout.trim().to_owned();
     let mut guest = Client::connect(&service.url(), &token).await;
     let answered = guest.ask("#reply Welcome.").await;
@@ -224,15 +178,8 @@ async fn a_revoked_token_ends_its_connections() {
         .unwrap();
     let list = service.run(&["token", "list", "--json"], "").await;
     let listed: Value = serde_json::from_str(&list.stdout).unwrap();
-    let row = listed["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|row| row["name"] == "guest")
-        .unwrap();
-    let revoked = service
-        .run(&["token", "revoke", row["id"].as_str().unwrap()], "")
-        .await;
+    let row = listed["data"].as_array().unwrap().iter().find(|row| row["name"] == "guest").unwrap();
+    let revoked = service.run(&["token", "revoke", row["id"].as_str().unwrap()], "").await;
     let code = guest.closed().await;
 
     assert!(token.starts_with("hwt_"), "{made:?}");
@@ -243,13 +190,7 @@ async fn a_revoked_token_ends_its_connections() {
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     assert_eq!(code, Some(4401));
     let refused = Client::try_connect(&service.url(), &token).await;
-    assert!(
-        refused
-            .err()
-            .expect("no connection")
-            .to_string()
-            .contains("401")
-    );
+    assert!(refused.err().expect("no connection").to_string().contains("401"));
 }
 
 /// OP-10, CH-34
@@ -268,13 +209,7 @@ async fn a_rotated_operator_token_replaces_the_old_one() {
     assert_ne!(service.token(), old);
     assert!(!format!("{rotated:?}").contains(&service.token()));
     assert_eq!(code, Some(4401));
-    assert!(
-        refused
-            .err()
-            .expect("no connection")
-            .to_string()
-            .contains("401")
-    );
+    assert!(refused.err().expect("no connection").to_string().contains("401"));
     assert_eq!(answer["content"], "New.");
 }
 
@@ -305,9 +240,8 @@ async fn only_pages_and_names_of_our_own_are_served() {
     let host = url.strip_prefix("http://").unwrap();
     let port = host.rsplit_once(':').unwrap().1;
     let request = |method: Method, path: &str, headers: &[(&str, String)]| {
-        let mut request = http()
-            .request(method, format!("{url}{path}"))
-            .bearer_auth(service.token());
+        let mut request =
+            http().request(method, format!("{url}{path}")).bearer_auth(service.token());
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -369,16 +303,9 @@ async fn a_connection_is_made_only_for_those_who_may() {
     let url = service.url();
     let bearer = ("authorization", format!("Bearer {}", service.token()));
     let (_, reader) = service
-        .api(
-            "POST",
-            "/api/v1/tokens",
-            Some(json!({"name": "reader", "scopes": ["read"]})),
-        )
+        .api("POST", "/api/v1/tokens", Some(json!({"name": "reader", "scopes": ["read"]})))
         .await;
-    let reader = (
-        "authorization",
-        format!("Bearer {}", reader["data"]["token"].as_str().unwrap()),
-    );
+    let reader = ("authorization", format!("Bearer {}", reader["data"]["token"].as_str().unwrap()));
     let login = http()
         .post(format!("{url}/api/v1/session"))
         .json(&json!({ "token": service.token() }))
@@ -416,64 +343,27 @@ async fn a_connection_is_made_only_for_those_who_may() {
 async fn the_commands_talk_to_the_running_service() {
     let service = Service::start().await;
 
-    let sent = service
-        .run(&["send", "#reply Sent and answered."], "")
-        .await;
+    let sent = service.run(&["send", "#reply Sent and answered."], "").await;
     let piped = service.run(&["send", "-"], "#reply From a pipe.").await;
-    let late = service
-        .run(
-            &[
-                "send",
-                "#say Slowly.\n#wait 20000\n#reply Late.",
-                "--wait",
-                "1",
-            ],
-            "",
-        )
-        .await;
-    let chat = service
-        .run(&["chat"], "#reply First line.\n#reply Second line.\n")
-        .await;
+    let late =
+        service.run(&["send", "#say Slowly.\n#wait 20000\n#reply Late.", "--wait", "1"], "").await;
+    let chat = service.run(&["chat"], "#reply First line.\n#reply Second line.\n").await;
     let status = service.run(&["status"], "").await;
     let status_json = service.run(&["status", "--json"], "").await;
     let doctor = service.run(&["doctor"], "").await;
-    let nowhere = service
-        .run(&["--url", "http://127.0.0.1:9", "status"], "")
-        .await;
+    let nowhere = service.run(&["--url", "http://127.0.0.1:9", "status"], "").await;
 
-    assert_eq!(
-        (sent.code, sent.stdout.trim()),
-        (Some(0), "Sent and answered."),
-        "{sent:?}"
-    );
-    assert_eq!(
-        (piped.code, piped.stdout.trim()),
-        (Some(0), "From a pipe."),
-        "{piped:?}"
-    );
+    assert_eq!((sent.code, sent.stdout.trim()), (Some(0), "Sent and answered."), "{sent:?}");
+    assert_eq!((piped.code, piped.stdout.trim()), (Some(0), "From a pipe."), "{piped:?}");
     assert_eq!(late.code, Some(8), "{late:?}");
     assert_eq!(chat.code, Some(0), "{chat:?}");
     assert!(chat.stdout.contains("First line."), "{chat:?}");
     assert!(chat.stdout.contains("Second line."), "{chat:?}");
     assert_eq!(status.code, Some(0), "{status:?}");
-    assert!(
-        status
-            .stdout
-            .starts_with("service          running, version "),
-        "{}",
-        status.stdout
-    );
-    assert!(
-        status.stdout.contains("teams            1 total"),
-        "{}",
-        status.stdout
-    );
+    assert!(status.stdout.starts_with("service          running, version "), "{}", status.stdout);
+    assert!(status.stdout.contains("teams            1 total"), "{}", status.stdout);
     let overview: Value = serde_json::from_str(&status_json.stdout).unwrap();
     assert_eq!(overview["data"]["drain"], false);
-    assert!(
-        doctor.stdout.contains("runs and is ready at"),
-        "{}",
-        doctor.stdout
-    );
+    assert!(doctor.stdout.contains("runs and is ready at"), "{}", doctor.stdout);
     assert_eq!(nowhere.code, Some(7), "{nowhere:?}");
 }

@@ -18,10 +18,8 @@ async fn from_outside(service: &Service) -> Result<Client, String> {
 /// so.
 #[actix_web::test]
 async fn without_a_channels_file_the_websocket_is_open_to_this_machine_alone() {
-    let mut service = Service::prepare()
-        .with_file("data/config/config.yaml", PROXY)
-        .started()
-        .await;
+    let mut service =
+        Service::prepare().with_file("data/config/config.yaml", PROXY).started().await;
     // The first start wrote one.
     service.kill();
     let file = service.path("data/config/channels.yaml");

@@ -97,9 +97,7 @@ async fn the_service_connects_to_nobody_by_itself() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let told = fs::read_to_string(service.path("run/service.json")).unwrap();
     let told: Value = serde_json::from_str(&told).unwrap();
-    let ended = Command::new("kill")
-        .args(["-9", &told["pid"].to_string()])
-        .status();
+    let ended = Command::new("kill").args(["-9", &told["pid"].to_string()]).status();
     assert!(ended.unwrap().success());
     tracer.0.wait().unwrap();
 

@@ -49,12 +49,8 @@ async fn what_was_remembered_survives_a_kill_right_after_its_acknowledgement() {
 
     for round in 0..5 {
         let content = format!("the password is in safe {round}");
-        client
-            .say(&format!("m-{round}"), &save("safe", &content))
-            .await;
-        client
-            .until(|frame| frame["type"] == "response" || frame["type"] == "error")
-            .await;
+        client.say(&format!("m-{round}"), &save("safe", &content)).await;
+        client.until(|frame| frame["type"] == "response" || frame["type"] == "error").await;
         service.kill();
         service.launch().await;
         client = service.connect().await;
@@ -93,10 +89,7 @@ async fn a_save_that_is_cut_off_is_made_once() {
     let end = client.end_of("m-1").await;
 
     assert_eq!(end["type"], "response", "{end}");
-    let rows = service
-        .api("GET", "/api/v1/memories?limit=200", None)
-        .await
-        .1;
+    let rows = service.api("GET", "/api/v1/memories?limit=200", None).await.1;
     assert_eq!(rows["total"], 40, "each key has one version");
 }
 
@@ -110,13 +103,9 @@ async fn an_operator_corrects_what_a_team_remembers() {
     tool(&mut client, &save("host", "build-2")).await;
 
     let listed = service.run(&["memory", "list"], "").await;
-    let edited = service
-        .run(&["memory", "edit", "host", "--content", "-"], "build-3")
-        .await;
+    let edited = service.run(&["memory", "edit", "host", "--content", "-"], "build-3").await;
     let shown = service.run(&["memory", "show", "host"], "").await;
-    let chain = service
-        .run(&["memory", "show", "host", "--chain", "--json"], "")
-        .await;
+    let chain = service.run(&["memory", "show", "host", "--chain", "--json"], "").await;
     let restored = service.run(&["memory", "rollback", &first], "").await;
 
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
@@ -126,9 +115,7 @@ async fn an_operator_corrects_what_a_team_remembers() {
     assert!(shown.stdout.ends_with("\nbuild-3\n"), "{}", shown.stdout);
     let chain: Value = serde_json::from_str(&chain.stdout).expect("one document");
     let contents = chain["data"].as_array().expect("rows").iter();
-    let contents: Vec<_> = contents
-        .map(|row| row["content"].as_str().expect("text"))
-        .collect();
+    let contents: Vec<_> = contents.map(|row| row["content"].as_str().expect("text")).collect();
     assert_eq!(contents, ["build-3", "build-2", "build-1"]);
     assert_eq!(restored.code, Some(0), "{}", restored.stderr);
     let found = tool(&mut client, "#call memory_list {}\n#reply {result}").await;
@@ -137,21 +124,12 @@ async fn an_operator_corrects_what_a_team_remembers() {
 
     let pinned = service.run(&["memory", "pin", "host"], "").await;
     assert_eq!(pinned.stderr, "`host` is pinned\n");
-    let deleted = service
-        .run(&["memory", "delete", "host", "--note", "a b&c"], "")
-        .await;
+    let deleted = service.run(&["memory", "delete", "host", "--note", "a b&c"], "").await;
     assert_eq!(deleted.code, Some(0), "{}", deleted.stderr);
     let none = service.run(&["memory", "show", "host"], "").await;
     assert_eq!(none.code, Some(5));
-    assert!(
-        none.stderr.contains("no active entry `host`"),
-        "{}",
-        none.stderr
-    );
-    let old = service
-        .api("GET", "/api/v1/memories?key=host", None)
-        .await
-        .1;
+    assert!(none.stderr.contains("no active entry `host`"), "{}", none.stderr);
+    let old = service.api("GET", "/api/v1/memories?key=host", None).await.1;
     assert_eq!(old["data"][0]["ended"]["note"], "a b&c");
 }
 
@@ -164,35 +142,17 @@ async fn a_command_says_what_is_wrong_and_how_to_go_on() {
     let first = service.run(&set("one"), "").await;
     let again = service.run(&set("one"), "").await;
     let conflict = service.run(&set("two"), "").await;
-    let typed = service
-        .run(
-            &["memory", "set", "k2", "x", "--type", "mood", "--json"],
-            "",
-        )
-        .await;
+    let typed = service.run(&["memory", "set", "k2", "x", "--type", "mood", "--json"], "").await;
     let reason = ["memory", "set", "k", "two", "--reason", "newer", "--json"];
     let replaced = service.run(&reason, "").await;
 
-    assert!(
-        first.stderr.starts_with("saved `k` as mem-"),
-        "{}",
-        first.stderr
-    );
+    assert!(first.stderr.starts_with("saved `k` as mem-"), "{}", first.stderr);
     assert_eq!(again.stderr, "`k` says so already\n");
     assert_eq!(conflict.code, Some(6));
-    assert!(
-        conflict.stderr.contains("begins: one"),
-        "{}",
-        conflict.stderr
-    );
+    assert!(conflict.stderr.contains("begins: one"), "{}", conflict.stderr);
     assert_eq!(typed.code, Some(1));
     let typed: Value = serde_json::from_str(&typed.stdout).expect("one document");
-    assert!(
-        typed["error"]["message"]
-            .as_str()
-            .expect("words")
-            .contains("`identity`")
-    );
+    assert!(typed["error"]["message"].as_str().expect("words").contains("`identity`"));
     let replaced: Value = serde_json::from_str(&replaced.stdout).expect("one document");
     assert_eq!(replaced["data"]["supersede_reason"], "newer");
 }
@@ -209,10 +169,7 @@ async fn a_secret_of_the_service_is_not_remembered() {
     let (status, answer) = service.api("POST", "/api/v1/memories", Some(entry)).await;
 
     assert_eq!(set, 201);
-    assert_eq!(
-        (status, &answer["error"]["code"]),
-        (400, &json!("secret_not_allowed"))
-    );
+    assert_eq!((status, &answer["error"]["code"]), (400, &json!("secret_not_allowed")));
     let (_, list) = service.api("GET", "/api/v1/memories", None).await;
     assert_eq!(list["total"], 0, "{list}");
 }
@@ -257,10 +214,7 @@ async fn what_a_stranger_planted_is_in_no_prompt_until_it_is_approved() {
 
     model.say([
         Reply::calls([
-            (
-                "memory_save",
-                json!({"key": "tip", "content": "PLANTED tip"}),
-            ),
+            ("memory_save", json!({"key": "tip", "content": "PLANTED tip"})),
             (
                 "memory_save",
                 json!({"key": "rule", "content": "PLANTED rule", "supersede_reason": "x"}),
@@ -284,13 +238,9 @@ async fn what_a_stranger_planted_is_in_no_prompt_until_it_is_approved() {
     let change = "- ask before you pay\n+ PLANTED rule\n";
     assert!(shown.stdout.ends_with(change), "{}", shown.stdout);
     assert!(shown.stdout.contains("ws:stranger"), "{}", shown.stdout);
-    let approved = service
-        .run(&["memory", "review", "rule", "--approve"], "")
-        .await;
+    let approved = service.run(&["memory", "review", "rule", "--approve"], "").await;
     assert_eq!(approved.stderr, "`rule` is approved\n");
-    let rejected = service
-        .run(&["memory", "review", "tip", "--reject"], "")
-        .await;
+    let rejected = service.run(&["memory", "review", "tip", "--reject"], "").await;
     assert_eq!(rejected.stderr, "`tip` is rejected\n");
 
     let prompt = told(&service, &model).await;
@@ -337,9 +287,7 @@ async fn what_a_webhook_planted_names_its_run_and_leads_to_its_journal() {
     const HOOK: &str = "a-webhook-key-of-enough-bytes";
     let service = started().await;
     let secret = json!({"value": HOOK, "secret": true});
-    let (status, answer) = service
-        .api("PUT", "/api/v1/vault/team:main/HOOK", Some(secret))
-        .await;
+    let (status, answer) = service.api("PUT", "/api/v1/vault/team:main/HOOK", Some(secret)).await;
     assert!(status < 300, "{answer}");
     let form = json!({
         "team": "main", "name": "tips", "type": "webhook",
@@ -353,10 +301,7 @@ async fn what_a_webhook_planted_names_its_run_and_leads_to_its_journal() {
     let sent = http()
         .post(format!("{}/hooks/main/tips", service.url()))
         .header("content-type", "application/json")
-        .header(
-            "x-hub-signature-256",
-            format!("sha256={}", hmac(HOOK.as_bytes(), body.as_bytes())),
-        )
+        .header("x-hub-signature-256", format!("sha256={}", hmac(HOOK.as_bytes(), body.as_bytes())))
         .body(body);
     let taken = sent.send().await.expect("an answer");
     assert_eq!(taken.status().as_u16(), 202);

@@ -19,10 +19,8 @@ async fn token(service: &Service, name: &str, more: &[&str]) -> String {
 /// Says something to a team, in the name of somebody else if one is named.
 async fn say(service: &Service, token: &str, sender: Option<&str>, words: &str) -> (u16, Value) {
     let body = json!({"team": "ops", "content": words, "wait_s": 30});
-    let mut request = http()
-        .post(format!("{}/api/v1/messages", service.url()))
-        .bearer_auth(token)
-        .json(&body);
+    let mut request =
+        http().post(format!("{}/api/v1/messages", service.url())).bearer_auth(token).json(&body);
     if let Some(sender) = sender {
         request = request.header("X-Sender-Id", sender);
     }
@@ -34,10 +32,8 @@ async fn say(service: &Service, token: &str, sender: Option<&str>, words: &str) 
 /// OP-33, CH-40, CH-111: the trust gate decides on who really writes, and each decision is written down.
 #[actix_web::test]
 async fn a_message_to_any_team_passes_the_trust_gate() {
-    let service = Service::prepare()
-        .with_file("data/config/channels.yaml", CHANNELS)
-        .started()
-        .await;
+    let service =
+        Service::prepare().with_file("data/config/channels.yaml", CHANNELS).started().await;
     service.make_team("ops", "operations").await;
     let ann = token(&service, "ann", &[]).await;
     let carl = token(&service, "carl", &[]).await;
@@ -54,14 +50,9 @@ async fn a_message_to_any_team_passes_the_trust_gate() {
     let code = |answer: &(u16, Value)| (answer.0, answer.1["error"]["code"].clone());
     assert_eq!(code(&kept_out), (403, json!("not_authorized")));
     assert_eq!(code(&unnamed), (403, json!("sender_not_allowed")));
-    assert_eq!(
-        claimed.1["data"]["reply"]["text"], "For ann.",
-        "{claimed:?}"
-    );
+    assert_eq!(claimed.1["data"]["reply"]["text"], "For ann.", "{claimed:?}");
     assert_eq!(code(&denied), (403, json!("not_authorized")));
-    let (_, audit) = service
-        .api("GET", "/api/v1/trust/audit?limit=200", None)
-        .await;
+    let (_, audit) = service.api("GET", "/api/v1/trust/audit?limit=200", None).await;
     let rows = audit["data"].as_array().unwrap().iter().rev();
     let rows: Vec<[Value; 3]> = rows
         .map(|row| ["sender", "decision", "asserted_by"].map(|field| row[field].clone()))
@@ -85,8 +76,5 @@ async fn a_message_to_any_team_passes_the_trust_gate() {
         .await
         .expect("an answer");
     let shown: Value = shown.json().await.expect("JSON");
-    assert_eq!(
-        shown["data"]["task_id"], let_in.1["data"]["task_id"],
-        "{shown}"
-    );
+    assert_eq!(shown["data"]["task_id"], let_in.1["data"]["task_id"], "{shown}");
 }

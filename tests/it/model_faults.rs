@@ -60,12 +60,7 @@ fn profile(vendor: Vendor, url: &str) -> Profile {
         api_key: Some(Secret::new(KEY.to_owned())),
         model: "m".to_owned(),
         response_timeout: BOUND,
-        pricing: Some(Pricing {
-            input: 1.0,
-            output: 2.0,
-            cache_read: 0.0,
-            cache_write: 0.0,
-        }),
+        pricing: Some(Pricing { input: 1.0, output: 2.0, cache_read: 0.0, cache_write: 0.0 }),
         ..Profile::new("default", provider)
     }
 }
@@ -120,14 +115,12 @@ impl Outcome {
 
     /// SE-139: what calls without an answer have cost.
     fn lost(&self) -> Usage {
-        self.events
-            .iter()
-            .fold(Usage::default(), |mut lost, event| {
-                if let EngineEvent::Spent(paid) = event {
-                    lost += paid.usage;
-                }
-                lost
-            })
+        self.events.iter().fold(Usage::default(), |mut lost, event| {
+            if let EngineEvent::Spent(paid) = event {
+                lost += paid.usage;
+            }
+            lost
+        })
     }
 
     fn retries(&self) -> usize {
@@ -136,14 +129,9 @@ impl Outcome {
 }
 
 async fn run(engines: &Engines, profiles: Vec<Profile>, request: StepRequest) -> Outcome {
-    let choice = ModelChoice {
-        profile: profiles[0].name.clone(),
-        model: None,
-    };
-    let profiles: HashMap<String, Arc<Profile>> = profiles
-        .into_iter()
-        .map(|profile| (profile.name.clone(), Arc::new(profile)))
-        .collect();
+    let choice = ModelChoice { profile: profiles[0].name.clone(), model: None };
+    let profiles: HashMap<String, Arc<Profile>> =
+        profiles.into_iter().map(|profile| (profile.name.clone(), Arc::new(profile))).collect();
     let engine = engines.native(&profiles, &choice).unwrap();
     let events = Arc::new(Mutex::new(Vec::new()));
     let ear = Arc::clone(&events);
@@ -152,11 +140,7 @@ async fn run(engines: &Engines, profiles: Vec<Profile>, request: StepRequest) ->
     let result = tokio::time::timeout(BOUND, engine.run(request, sink))
         .await
         .expect("a step ends in bounded time");
-    Outcome {
-        result,
-        events: events.lock().unwrap().clone(),
-        took: begin.elapsed(),
-    }
+    Outcome { result, events: events.lock().unwrap().clone(), took: begin.elapsed() }
 }
 
 /// Runs a step against a script.
@@ -201,10 +185,7 @@ async fn a_good_answer_arrives_whole_and_in_pieces() {
             outcome.result,
             Ok(StepReply {
                 blocks: vec![
-                    Block::Thinking {
-                        text: "let me see".into(),
-                        block,
-                    },
+                    Block::Thinking { text: "let me see".into(), block },
                     text("Hello there"),
                     Block::Call(ToolCall {
                         id: "call-1".into(),
@@ -421,10 +402,7 @@ async fn a_stream_that_is_cut_starts_again_and_is_taken_back() {
         let (outcome, _) = play(vendor, [Reply::CutMidway("Hel".into()), hello()]).await;
 
         let said = outcome.said();
-        assert_eq!(
-            said[..2],
-            [&EngineEvent::Text("Hel".into()), &EngineEvent::Reset]
-        );
+        assert_eq!(said[..2], [&EngineEvent::Text("Hel".into()), &EngineEvent::Reset]);
         assert_eq!(outcome.retries(), 1);
         let lost = outcome.lost();
         let reply = outcome.result.unwrap();
@@ -434,10 +412,8 @@ async fn a_stream_that_is_cut_starts_again_and_is_taken_back() {
             Vendor::Anthropic => (22, 8),
             Vendor::OpenAi => (11, 7),
         };
-        let (all_input, all_output) = (
-            reply.usage.input + lost.input,
-            reply.usage.output + lost.output,
-        );
+        let (all_input, all_output) =
+            (reply.usage.input + lost.input, reply.usage.output + lost.output);
         assert_eq!((all_input, all_output), (input, output));
     }
 }
@@ -453,17 +429,9 @@ async fn streams_that_are_always_cut_end_as_a_network_failure() {
 
         // What the last try said stays.
         assert_eq!(outcome.count(|event| *event == EngineEvent::Reset), RETRIES);
-        assert_eq!(
-            outcome.said().last(),
-            Some(&&EngineEvent::Text("Hel".into()))
-        );
+        assert_eq!(outcome.said().last(), Some(&&EngineEvent::Text("Hel".into())));
         // SE-20, SE-129: an answer that breaks each time is not waited for without end.
-        assert!(
-            outcome
-                .result
-                .as_ref()
-                .is_err_and(|failure| failure.answered)
-        );
+        assert!(outcome.result.as_ref().is_err_and(|failure| failure.answered));
         let (code, message) = outcome.failure();
         assert_eq!(code, Code::Network);
         assert!(message.contains("the answer broke off"), "{message}");
@@ -485,10 +453,7 @@ async fn streams_that_stall_end_as_stalled() {
 
         assert_eq!(
             outcome.failure(),
-            (
-                Code::Stalled,
-                "profile `default`, tried 5 times: nothing came for 0.1 s".into()
-            )
+            (Code::Stalled, "profile `default`, tried 5 times: nothing came for 0.1 s".into())
         );
     }
 }
@@ -568,20 +533,16 @@ async fn an_answer_without_end_is_cut_off() {
     assert_eq!(requests.len(), 1);
     assert_eq!(
         outcome.failure(),
-        (
-            Code::ProviderError,
-            "profile `default`: the answer is larger than 64 MiB".into()
-        )
+        (Code::ProviderError, "profile `default`: the answer is larger than 64 MiB".into())
     );
 }
 
 /// SE-117
 #[actix::test]
 async fn an_error_inside_the_stream_counts_like_a_status() {
-    for (vendor, passing) in [
-        (Vendor::Anthropic, "overloaded_error"),
-        (Vendor::OpenAi, "server_error"),
-    ] {
+    for (vendor, passing) in
+        [(Vendor::Anthropic, "overloaded_error"), (Vendor::OpenAi, "server_error")]
+    {
         let (outcome, _) = play(vendor, [Reply::ErrorEvent(passing, "busy".into()), hello()]).await;
         assert_eq!(outcome.count(|event| *event == EngineEvent::Reset), 1);
         assert_eq!(outcome.blocks(), [text("Hello there")]);
@@ -601,10 +562,7 @@ async fn a_refusal_is_final() {
         assert_eq!(requests.len(), 1);
         assert_eq!(
             outcome.failure(),
-            (
-                Code::ProviderRefused,
-                "profile `default`: the model declined to answer".into()
-            )
+            (Code::ProviderRefused, "profile `default`: the model declined to answer".into())
         );
     }
 }
@@ -638,17 +596,12 @@ async fn an_answer_in_one_piece_is_taken_where_proxies_send_it() {
 /// SE-117: on one more try, and then for that profile.
 #[actix::test]
 async fn a_refused_optional_field_is_left_out_from_then_on() {
-    for (vendor, field) in [
-        (Vendor::Anthropic, "cache_control"),
-        (Vendor::OpenAi, "stream_options"),
-    ] {
+    for (vendor, field) in
+        [(Vendor::Anthropic, "cache_control"), (Vendor::OpenAi, "stream_options")]
+    {
         let model = FakeModel::start();
         let engines = engines();
-        model.say([
-            Reply::status(400, &format!("{field}: unknown field")),
-            hello(),
-            hello(),
-        ]);
+        model.say([Reply::status(400, &format!("{field}: unknown field")), hello(), hello()]);
 
         for _ in 0..2 {
             let profile = profile(vendor, model.url());
@@ -672,10 +625,7 @@ async fn a_fallback_takes_over_with_the_same_conversation() {
     first.otherwise(Reply::status(529, "busy"));
     second.say([hello()]);
     let profiles = vec![
-        Profile {
-            fallbacks: vec!["spare".into()],
-            ..profile(Vendor::Anthropic, first.url())
-        },
+        Profile { fallbacks: vec!["spare".into()], ..profile(Vendor::Anthropic, first.url()) },
         Profile {
             name: "spare".into(),
             model: "other".into(),
@@ -686,17 +636,10 @@ async fn a_fallback_takes_over_with_the_same_conversation() {
     let outcome = run(&engines(), profiles, request()).await;
 
     let notice = "profile `spare` takes over: profile `default`, tried 5 times: the provider has a problem (529): busy";
-    assert!(
-        outcome
-            .events
-            .contains(&EngineEvent::Fallback(notice.into()))
-    );
+    assert!(outcome.events.contains(&EngineEvent::Fallback(notice.into())));
     assert_eq!(second.requests()[0].body["messages"][1]["content"], "hello");
     let reply = outcome.result.unwrap();
-    assert_eq!(
-        (reply.profile, reply.model),
-        ("spare".into(), "other".into())
-    );
+    assert_eq!((reply.profile, reply.model), ("spare".into(), "other".into()));
 }
 
 /// SE-126, SE-127
@@ -707,14 +650,8 @@ async fn a_refused_key_falls_back_and_a_rejected_request_does_not() {
         first.otherwise(Reply::status(status, "no"));
         second.otherwise(hello());
         let profiles = vec![
-            Profile {
-                fallbacks: vec!["spare".into()],
-                ..profile(Vendor::Anthropic, first.url())
-            },
-            Profile {
-                name: "spare".into(),
-                ..profile(Vendor::Anthropic, second.url())
-            },
+            Profile { fallbacks: vec!["spare".into()], ..profile(Vendor::Anthropic, first.url()) },
+            Profile { name: "spare".into(), ..profile(Vendor::Anthropic, second.url()) },
         ];
 
         let outcome = run(&engines(), profiles, request()).await;
@@ -732,12 +669,7 @@ async fn a_server_that_is_not_there_is_a_network_failure() {
         let outcome = run(&engines(), vec![profile(vendor, &gone)], request()).await;
 
         assert_eq!(outcome.retries(), RETRIES);
-        assert!(
-            outcome
-                .result
-                .as_ref()
-                .is_err_and(|failure| !failure.answered)
-        );
+        assert!(outcome.result.as_ref().is_err_and(|failure| !failure.answered));
         let (code, message) = outcome.failure();
         assert_eq!(code, Code::Network);
         assert!(message.contains("no connection"), "{message}");

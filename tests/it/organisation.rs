@@ -34,14 +34,7 @@ impl Story {
     async fn begin(service: Service) -> Self {
         let client = service.connect().await;
         let channel = client.channel.clone().expect("a channel");
-        Self {
-            service,
-            client,
-            channel,
-            topic: None,
-            told: Vec::new(),
-            ends: Vec::new(),
-        }
+        Self { service, client, channel, topic: None, told: Vec::new(), ends: Vec::new() }
     }
 
     /// The process is killed and started again; the client comes back to its channel.
@@ -104,16 +97,10 @@ impl Story {
     /// Approves what a team asks for.
     async fn approve(&mut self, id: &str, tool: &str) {
         let card = self
-            .until_card(|frame| {
-                frame["content"]
-                    .as_str()
-                    .is_some_and(|text| text.contains(tool))
-            })
+            .until_card(|frame| frame["content"].as_str().is_some_and(|text| text.contains(tool)))
             .await;
-        let (_, approval) = self
-            .service
-            .api("GET", &format!("/api/v1/approvals/{card}"), None)
-            .await;
+        let (_, approval) =
+            self.service.api("GET", &format!("/api/v1/approvals/{card}"), None).await;
         let short = approval["data"]["short_id"].as_str().expect("a short id");
         let command = format!("/approve {short}");
         self.say(id, &command).await;
@@ -133,8 +120,7 @@ impl Story {
     async fn step(&mut self, number: usize) {
         match number {
             0 => {
-                self.say("m0", "create team research: finds things out")
-                    .await;
+                self.say("m0", "create team research: finds things out").await;
                 self.end_of("m0").await;
             }
             1 => {
@@ -255,11 +241,9 @@ fn actor(request: &Value) -> Reply {
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
     let text = |message: &Value| match &message["content"] {
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect::<Vec<_>>()
-            .join("\n"),
+        Value::Array(parts) => {
+            parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+        }
         _ => String::new(),
     };
     // What came last from whoever asked; behind it stand the calls of this turn, with their results.
@@ -282,10 +266,7 @@ fn actor(request: &Value) -> Reply {
     };
     let work = |team: &str, task: &str| json!({ "team": team, "task": task });
     if words("I need a research team") {
-        return step(
-            ("spawn_team", team("research")),
-            "Research is being set up.",
-        );
+        return step(("spawn_team", team("research")), "Research is being set up.");
     }
     if words("Research needs a reader") {
         let task = work("research", "Hire a reader.");

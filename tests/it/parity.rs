@@ -32,14 +32,8 @@ struct Twin {
     mark: &'static str,
 }
 
-const NORTH: Twin = Twin {
-    name: "north",
-    mark: "aurora-7731",
-};
-const SOUTH: Twin = Twin {
-    name: "south",
-    mark: "pampas-4410",
-};
+const NORTH: Twin = Twin { name: "north", mark: "aurora-7731" };
+const SOUTH: Twin = Twin { name: "south", mark: "pampas-4410" };
 const PAIRS: [(Twin, Twin); 2] = [(NORTH, SOUTH), (SOUTH, NORTH)];
 
 const CHANNELS: &str = "ws: {enabled: true}\ntopics: {model: never}\n";
@@ -52,19 +46,12 @@ policy:
 /// Calls what its task says, line by line, and then repeats the last line of the task.
 fn perform(request: &Value) -> Reply {
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
-    let asked = messages
-        .iter()
-        .rposition(|message| message["role"] == "user");
+    let asked = messages.iter().rposition(|message| message["role"] == "user");
     let asked = asked.unwrap_or_default();
     let task = messages.get(asked).map(text_of).unwrap_or_default();
-    let orders: Vec<_> = task
-        .lines()
-        .filter_map(|line| line.strip_prefix("do: "))
-        .collect();
+    let orders: Vec<_> = task.lines().filter_map(|line| line.strip_prefix("do: ")).collect();
     let called = messages[asked..].iter();
-    let called = called
-        .filter(|message| message["tool_calls"].is_array())
-        .count();
+    let called = called.filter(|message| message["tool_calls"].is_array()).count();
     match orders.get(called).and_then(|order| order.split_once(' ')) {
         Some((tool, args)) => Reply::call(tool, serde_json::from_str(args).unwrap()),
         None => Reply::text(task.lines().last().unwrap_or_default()),
@@ -243,9 +230,7 @@ impl Stage {
 
     async fn ask(&self, method: &str, path: &str, token: &str) -> (u16, String) {
         let url = format!("{}{path}", self.service.url());
-        let mut request = http()
-            .request(method.parse().unwrap(), url)
-            .bearer_auth(token);
+        let mut request = http().request(method.parse().unwrap(), url).bearer_auth(token);
         if method != "GET" {
             request = request.json(&json!({}));
         }
@@ -256,10 +241,7 @@ impl Stage {
 
     /// The first row of a list that a team has, by its id.
     async fn id_of(&self, list: &str, team: &str) -> String {
-        let (_, rows) = self
-            .service
-            .api("GET", &format!("/api/v1/{list}?limit=200"), None)
-            .await;
+        let (_, rows) = self.service.api("GET", &format!("/api/v1/{list}?limit=200"), None).await;
         let mut rows = rows["data"].as_array().into_iter().flatten();
         let row = rows.find(|row| row["team"] == team || row["team"]["name"] == team);
         let id = row.and_then(|row| row["id"].as_str()).unwrap_or("none");
@@ -270,22 +252,12 @@ impl Stage {
     async fn filled(&self, path: &str, team: &str) -> String {
         let mut filled = path.replace("{scope}", &format!("team:{team}"));
         filled = filled.replace("{key}", "OFFICE").replace("{name}", team);
-        filled = filled
-            .replace("{team}", team)
-            .replace("{type}", "ws")
-            .replace("{file}", "x");
+        filled = filled.replace("{team}", team).replace("{type}", "ws").replace("{file}", "x");
         if filled.contains("{id}") {
-            let list = path
-                .trim_start_matches("/api/v1/")
-                .split('/')
-                .next()
-                .unwrap();
+            let list = path.trim_start_matches("/api/v1/").split('/').next().unwrap();
             filled = filled.replace("{id}", &self.id_of(list, team).await);
         }
-        assert!(
-            !filled.contains('{'),
-            "`{path}` has a part that this test does not know"
-        );
+        assert!(!filled.contains('{'), "`{path}` has a part that this test does not know");
         filled
     }
 
@@ -333,14 +305,10 @@ async fn no_tool_tells(stage: &Stage) {
     let over = Arc::new(AtomicBool::new(false));
     let denier = deny_all(&stage.service, &over);
     for (own, other) in PAIRS {
-        stage
-            .work(own.name, &format!("{} shows what it has", own.mark))
-            .await;
+        stage.work(own.name, &format!("{} shows what it has", own.mark)).await;
         let seen = stage.told(&format!("{} shows", own.mark));
         let tools = seen[0]["tools"].as_array().unwrap().iter();
-        let names: Vec<_> = tools
-            .map(|tool| tool["function"]["name"].as_str().unwrap())
-            .collect();
+        let names: Vec<_> = tools.map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
         assert!(names.len() > 30, "{names:?}");
         let mut orders = Vec::new();
         for name in names.iter().filter(|name| **name != "ask_operator") {
@@ -352,24 +320,15 @@ async fn no_tool_tells(stage: &Stage) {
         assert!(names.contains(&"ask_operator"));
 
         let sweep = format!("sweep of {}", own.name);
-        stage
-            .work(own.name, &format!("{sweep}\n{}\nswept", orders.join("\n")))
-            .await;
+        stage.work(own.name, &format!("{sweep}\n{}\nswept", orders.join("\n"))).await;
 
         let requests = stage.told(&sweep);
         let last = requests.last().unwrap()["messages"].as_array().unwrap();
         let results = last.iter().filter(|message| message["role"] == "tool");
         assert!(results.count() >= orders.len(), "{last:?}");
-        assert!(
-            requests
-                .iter()
-                .any(|request| request.to_string().contains(own.mark))
-        );
+        assert!(requests.iter().any(|request| request.to_string().contains(own.mark)));
         for request in requests {
-            assert!(
-                !request.to_string().contains(other.mark),
-                "{own:?}: {request:#}"
-            );
+            assert!(!request.to_string().contains(other.mark), "{own:?}: {request:#}");
         }
     }
     over.store(true, Ordering::Relaxed);
@@ -389,10 +348,7 @@ async fn no_route_tells(stage: &Stage) -> Vec<String> {
                 // What names nothing of the other team cannot change anything of it.
                 if path.contains('{') && !path.starts_with("/hooks") {
                     let (status, text) = stage.ask(method, &theirs, &token).await;
-                    assert!(
-                        (400..500).contains(&status),
-                        "{method} {theirs}: {status} {text}"
-                    );
+                    assert!((400..500).contains(&status), "{method} {theirs}: {status} {text}");
                     assert!(!text.contains(other.mark), "{method} {theirs}: {text}");
                 }
                 continue;
@@ -430,21 +386,12 @@ async fn no_event_tells(stage: &Stage) {
         let all = http().get(&url).bearer_auth(&token).send().await.unwrap();
         let theirs = http().get(format!("{url}?team={}", other.name));
         let theirs = theirs.bearer_auth(&token).send().await.unwrap();
-        assert_eq!(
-            [all.status().as_u16(), theirs.status().as_u16()],
-            [403, 403]
-        );
-        let stream = http()
-            .get(format!("{url}?team={}", own.name))
-            .bearer_auth(&token);
+        assert_eq!([all.status().as_u16(), theirs.status().as_u16()], [403, 403]);
+        let stream = http().get(format!("{url}?team={}", own.name)).bearer_auth(&token);
         let mut stream = stream.send().await.unwrap().bytes_stream();
 
-        stage
-            .work(other.name, &format!("{} speaks", other.mark))
-            .await;
-        stage
-            .work(own.name, &format!("{} has spoken", own.mark))
-            .await;
+        stage.work(other.name, &format!("{} speaks", other.mark)).await;
+        stage.work(own.name, &format!("{} has spoken", own.mark)).await;
         let last = format!("{} has spoken", own.mark);
         let mut heard = String::new();
         let listening = async {
@@ -453,9 +400,7 @@ async fn no_event_tells(stage: &Stage) {
                 heard.push_str(&String::from_utf8_lossy(&chunk));
             }
         };
-        tokio::time::timeout(PATIENCE, listening)
-            .await
-            .expect("it is told");
+        tokio::time::timeout(PATIENCE, listening).await.expect("it is told");
 
         assert!(!heard.contains(other.mark), "{heard}");
     }
@@ -472,17 +417,12 @@ fn no_record_tells(service: &Service) -> Vec<String> {
             let key = printable(key);
             let value = String::from_utf8_lossy(value.unwrap()).into_owned();
             let whole = format!("{key} {value}");
-            let held: Vec<_> = [NORTH, SOUTH]
-                .into_iter()
-                .filter(|twin| whole.contains(twin.mark))
-                .collect();
+            let held: Vec<_> =
+                [NORTH, SOUTH].into_iter().filter(|twin| whole.contains(twin.mark)).collect();
             assert!(held.len() < 2, "{whole}");
             if let [twin] = held[..] {
                 let kind = key.split('/').next().unwrap_or_default().to_owned();
-                assert!(
-                    whole.contains(twin.name),
-                    "{whole} does not say whose it is"
-                );
+                assert!(whole.contains(twin.name), "{whole} does not say whose it is");
                 kinds.entry(kind).or_default().insert(twin.name);
             }
             ControlFlow::Continue(())
@@ -502,9 +442,7 @@ async fn nothing_of_a_team_is_seen_by_its_twin() {
         let edit = json!({ "file_path": "notes/office.md", "old_string": mark, "new_string": format!("{mark}!") });
         let question = json!({ "question": format!("{mark}?") });
         stage.give(name, &format!("do: edit {edit}\n{mark}")).await;
-        stage
-            .give(name, &format!("do: ask_operator {question}\n{mark}"))
-            .await;
+        stage.give(name, &format!("do: ask_operator {question}\n{mark}")).await;
     }
     let both = |rows: &Value| rows.as_array().is_some_and(|rows| rows.len() == 2);
     stage.until("/api/v1/approvals?status=pending", both).await;
@@ -521,13 +459,7 @@ async fn nothing_of_a_team_is_seen_by_its_twin() {
         kinds.len()
     );
     for path in TELLING {
-        assert!(
-            telling.iter().any(|told| told == path),
-            "{path} tells nothing"
-        );
+        assert!(telling.iter().any(|told| told == path), "{path} tells nothing");
     }
-    assert_eq!(
-        kinds,
-        ["apr", "audit", "done", "edge", "hist", "qst", "task"]
-    );
+    assert_eq!(kinds, ["apr", "audit", "done", "edge", "hist", "qst", "task"]);
 }

@@ -99,9 +99,7 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_power_is_cut() {
     let stop = Arc::new(AtomicBool::new(false));
     let open = Open::default();
     let talk = |number| crash::talk(number, address.clone(), stop.clone(), open.clone());
-    let clients: Vec<_> = (0..CLIENTS)
-        .map(|number| actix::spawn(talk(number)))
-        .collect();
+    let clients: Vec<_> = (0..CLIENTS).map(|number| actix::spawn(talk(number))).collect();
 
     for round in 1..=ROUNDS {
         tokio::time::sleep(Duration::from_millis(150 + 70 * round)).await;
@@ -155,10 +153,7 @@ async fn is_known_after_a_cut(durability: &str) -> bool {
 /// SC-101, SC-105: the disk above does forget, and the setting is what it depends on.
 #[actix::test]
 async fn only_with_the_sync_an_answer_outlives_a_power_cut() {
-    let known = [
-        is_known_after_a_cut("power").await,
-        is_known_after_a_cut("process").await,
-    ];
+    let known = [is_known_after_a_cut("power").await, is_known_after_a_cut("process").await];
 
     assert_eq!(known, [true, false]);
 }

@@ -47,18 +47,10 @@ async fn a_message_is_acknowledged_then_worked_on_then_answered() {
     let frames = client.exchange().await;
 
     let mut kinds: Vec<String> = frames.iter().map(kind).collect();
-    assert_eq!(
-        kinds[1], "progress text_delta",
-        "the words of the ack follow it"
-    );
+    assert_eq!(kinds[1], "progress text_delta", "the words of the ack follow it");
     assert_eq!(frames[1]["content"], "I look into it.");
     kinds.retain(|kind| kind != "progress text_delta");
-    let order = [
-        "ack",
-        "progress tool_call",
-        "progress tool_result",
-        "response",
-    ];
+    let order = ["ack", "progress tool_call", "progress tool_result", "response"];
     assert_eq!(kinds, order, "{frames:#?}");
     let [ack, call, result, response] =
         order.map(|wanted| frames.iter().find(|frame| kind(frame) == wanted).unwrap());
@@ -70,28 +62,15 @@ async fn a_message_is_acknowledged_then_worked_on_then_answered() {
         [&ack["content"], &ack["generated"], &ack["position"]],
         [&json!("I look into it."), &json!(true), &json!(0)]
     );
-    let about_calls = [
-        "content",
-        "kind",
-        "message_id",
-        "task_id",
-        "tool",
-        "call_id",
-    ];
-    assert_eq!(
-        fields(call),
-        with_common(&[&about_calls[..], &["preview"]].concat())
-    );
+    let about_calls = ["content", "kind", "message_id", "task_id", "tool", "call_id"];
+    assert_eq!(fields(call), with_common(&[&about_calls[..], &["preview"]].concat()));
     assert_eq!(call["content"], "Using bash");
     assert_eq!(call["preview"], r#"{"command":"echo found-it"}"#);
     assert_eq!(
         fields(result),
         with_common(&[&about_calls[..], &["preview", "ok", "duration_ms"]].concat())
     );
-    assert_eq!(
-        [&result["content"], &result["ok"]],
-        [&json!("Used bash"), &json!(true)]
-    );
+    assert_eq!([&result["content"], &result["ok"]], [&json!("Used bash"), &json!(true)]);
     assert!(result["preview"].as_str().unwrap().contains("found-it"));
     assert_eq!(result["call_id"], call["call_id"]);
     assert_eq!(
@@ -107,10 +86,7 @@ async fn a_message_is_acknowledged_then_worked_on_then_answered() {
         assert_eq!(frame["topic_name"], ack["topic_name"], "{frame}");
         assert_eq!(frame["task_id"], ack["task_id"], "{frame}");
         let channel = frame["channel_id"].as_str().unwrap();
-        assert!(
-            channel.starts_with(WS_CHANNEL) && channel.len() == 35,
-            "{channel}"
-        );
+        assert!(channel.starts_with(WS_CHANNEL) && channel.len() == 35, "{channel}");
         assert!(frame["ts"].is_u64(), "{frame}");
     }
 }
@@ -128,10 +104,7 @@ async fn a_refusal_and_a_topic_list_have_their_fields_and_no_topic() {
     let list = client.until(|frame| frame["type"] == "topic_list").await;
 
     assert_eq!(fields(&error), with_common(&["error", "code"]));
-    assert_eq!(
-        [&error["topic_id"], &error["topic_name"]],
-        [&Value::Null; 2]
-    );
+    assert_eq!([&error["topic_id"], &error["topic_name"]], [&Value::Null; 2]);
     assert_eq!(fields(&list), with_common(&["topics"]));
     assert_eq!(list["topic_id"], Value::Null);
     assert_eq!(
@@ -166,10 +139,7 @@ async fn an_answer_comes_in_pieces_that_make_the_whole() {
     let begin = Instant::now();
 
     client
-        .say(
-            "m",
-            &format!("#say {words}.\n#wait 300\n#say Half way.\n#wait 300\n#reply The end."),
-        )
+        .say("m", &format!("#say {words}.\n#wait 300\n#say Half way.\n#wait 300\n#reply The end."))
         .await;
     let frames = client.exchange().await;
 
@@ -206,18 +176,8 @@ async fn a_silent_model_is_acknowledged_with_a_fixed_sentence() {
     let end = client.end_of("m").await;
 
     assert_eq!(
-        [
-            &ack["type"],
-            &ack["content"],
-            &ack["generated"],
-            &ack["position"]
-        ],
-        [
-            &json!("ack"),
-            &json!("Working on it."),
-            &json!(false),
-            &json!(0)
-        ]
+        [&ack["type"], &ack["content"], &ack["generated"], &ack["position"]],
+        [&json!("ack"), &json!("Working on it."), &json!(false), &json!(0)]
     );
     assert!(
         after >= Duration::from_millis(1_450) && after < Duration::from_millis(2_900),
@@ -249,11 +209,7 @@ async fn a_message_that_is_sent_again_is_not_run_again() {
     let conflict = client.frame().await;
 
     assert_eq!(
-        [
-            &running["type"],
-            &running["status"],
-            &running["response_seq"]
-        ],
+        [&running["type"], &running["status"], &running["response_seq"]],
         [&json!("ack"), &json!("running"), &Value::Null]
     );
     assert_eq!(
@@ -261,16 +217,8 @@ async fn a_message_that_is_sent_again_is_not_run_again() {
         [&json!("done"), &end["seq"], &end["task_id"]]
     );
     assert_eq!(
-        [
-            &conflict["type"],
-            &conflict["code"],
-            &conflict["message_id"]
-        ],
-        [
-            &json!("error"),
-            &json!("message_id_conflict"),
-            &json!("once")
-        ]
+        [&conflict["type"], &conflict["code"], &conflict["message_id"]],
+        [&json!("error"), &json!("message_id_conflict"), &json!("once")]
     );
     let count = std::fs::read_to_string(service.path("run/teams/main/count")).unwrap();
     assert_eq!(count, "x\n");
@@ -338,20 +286,12 @@ async fn text_commands_are_answered_without_a_turn() {
     client.say("c7", "/etc/hosts is wrong").await;
     let ordinary = client.frame().await;
 
-    assert_eq!(
-        [&help["type"], &help["status"]],
-        [&json!("response"), &json!("done")]
-    );
+    assert_eq!([&help["type"], &help["status"]], [&json!("response"), &json!("done")]);
     assert!(help["content"].as_str().unwrap().contains("/close [topic]"));
     assert!(topics["content"].as_str().unwrap().contains(&topic));
     assert_eq!(stop["content"], "Nothing is running.");
     assert!(close["content"].as_str().unwrap().starts_with("Closed \""));
-    assert!(
-        unknown["content"]
-            .as_str()
-            .unwrap()
-            .starts_with("There is no topic \"nonsense\".")
-    );
+    assert!(unknown["content"].as_str().unwrap().starts_with("There is no topic \"nonsense\"."));
     let other = other["content"].as_str().unwrap();
     assert!(other.starts_with("There is no command `/other`"), "{other}");
     assert_eq!(ordinary["type"], "ack");
@@ -404,9 +344,8 @@ async fn another_channel_hears_of_the_work_of_a_connection() {
     let asking = Client::connect_with(&service.url(), &service.token(), &header).await;
     let mut asking = asking.unwrap();
     let answer = asking.ask("delegate research: #reply found").await;
-    let notice = told
-        .until(|frame| frame["type"] == "notification" && frame["team"] == "research")
-        .await;
+    let notice =
+        told.until(|frame| frame["type"] == "notification" && frame["team"] == "research").await;
 
     for refused in [foreign, unknown] {
         let Err(tokio_tungstenite::tungstenite::Error::Http(refusal)) = refused else {

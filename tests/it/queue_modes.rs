@@ -45,18 +45,13 @@ async fn a_steering_message_joins_the_running_turn() {
     model.say([Reply::text("Both done.")]);
 
     client.say_in(&topic, "second", "and roses").await;
-    client
-        .until(|frame| frame["type"] == "ack" && frame["message_id"] == "second")
-        .await;
+    client.until(|frame| frame["type"] == "ack" && frame["message_id"] == "second").await;
     service.write("run/teams/main/go", "");
     let ends = [client.terminal().await, client.terminal().await];
 
     let by_id = |id: &str| ends.iter().find(|end| end["message_id"] == id).unwrap();
     let (first, second) = (by_id("first"), by_id("second"));
-    assert_eq!(
-        [&first["status"], &first["content"]],
-        [&json!("done"), &json!("Both done.")]
-    );
+    assert_eq!([&first["status"], &first["content"]], [&json!("done"), &json!("Both done.")]);
     assert_eq!(second["status"], "done");
     assert_eq!(second["joined_task_id"], first["task_id"]);
     assert_eq!(first.get("joined_task_id"), None);

@@ -107,9 +107,7 @@ pub(crate) fn race(rounds: usize) -> Race {
             }
         }
     });
-    let others = fs::read_dir(root.join("other"))
-        .expect("a folder")
-        .flatten();
+    let others = fs::read_dir(root.join("other")).expect("a folder").flatten();
     race.escapes += others.filter(|entry| entry.file_name() != "a").count();
     let untouched = fs::read_to_string(root.join("other/a")).expect("a file") == "outside";
     race.escapes += usize::from(!untouched);

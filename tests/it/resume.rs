@@ -11,9 +11,7 @@ async fn what_was_missed_is_delivered_in_order_after_a_kill() {
     let mut client = service.connect().await;
     client.ask("#reply Seen.").await;
     let (channel, seen) = (client.channel.clone().unwrap(), client.last_seq);
-    client
-        .ask("#call bash {\"command\": \"echo missed\"}\n#reply Missed: {result}")
-        .await;
+    client.ask("#call bash {\"command\": \"echo missed\"}\n#reply Missed: {result}").await;
     drop(client);
 
     service.kill();
@@ -24,29 +22,15 @@ async fn what_was_missed_is_delivered_in_order_after_a_kill() {
     let live = client.ask("#reply Live.").await;
     let mut again = service.connect().await;
     again.resume(&channel, 0).await;
-    let all = [
-        again.terminal().await,
-        again.terminal().await,
-        again.terminal().await,
-    ];
+    let all = [again.terminal().await, again.terminal().await, again.terminal().await];
 
     let kinds: Vec<_> = replayed
         .iter()
         .map(|frame| frame["kind"].as_str().or(frame["type"].as_str()).unwrap())
         .collect();
-    let expected = [
-        "user_message",
-        "ack",
-        "tool_call",
-        "tool_result",
-        "response",
-    ];
+    let expected = ["user_message", "ack", "tool_call", "tool_result", "response"];
     assert_eq!(kinds, expected);
-    assert!(
-        replayed
-            .iter()
-            .all(|frame| frame["channel_id"] == channel.as_str())
-    );
+    assert!(replayed.iter().all(|frame| frame["channel_id"] == channel.as_str()));
     assert!(replayed[4]["content"].as_str().unwrap().contains("missed"));
     assert_eq!(live["content"], "Live.");
     assert!(live["seq"].as_u64() > replayed[4]["seq"].as_u64());
@@ -62,24 +46,15 @@ async fn an_unknown_channel_and_one_of_another_are_refused_with_the_same_words()
     let mut owner = service.connect().await;
     owner.ask("#reply Mine.").await;
     let (_, token) = service
-        .api(
-            "POST",
-            "/api/v1/tokens",
-            Some(json!({"name": "guest", "scopes": ["chat"]})),
-        )
+        .api("POST", "/api/v1/tokens", Some(json!({"name": "guest", "scopes": ["chat"]})))
         .await;
     let token = token["data"]["token"].as_str().unwrap();
     let mut guest = Client::connect(&service.url(), token).await;
     let own = guest.channel.clone().unwrap();
 
     let mut refusals = Vec::new();
-    for channel in [
-        owner.channel.clone().unwrap(),
-        "ws:00000000000000000000000000000000".into(),
-    ] {
-        guest
-            .send(json!({"type": "resume", "channel_id": channel, "last_seq": 0}))
-            .await;
+    for channel in [owner.channel.clone().unwrap(), "ws:00000000000000000000000000000000".into()] {
+        guest.send(json!({"type": "resume", "channel_id": channel, "last_seq": 0})).await;
         let refusal = guest.frame().await;
         refusals.push((refusal["code"].clone(), refusal["error"].clone()));
     }
@@ -112,13 +87,8 @@ async fn a_resume_must_be_well_formed_and_come_first() {
         assert_eq!(client.frame().await["code"], "bad_resume", "{frame}");
     }
     client.ask("#reply Used.").await;
-    client
-        .send(json!({"type": "resume", "channel_id": channel, "last_seq": 0}))
-        .await;
+    client.send(json!({"type": "resume", "channel_id": channel, "last_seq": 0})).await;
 
     assert_eq!(client.frame().await["code"], "resume_too_late");
-    assert_eq!(
-        client.ask("#reply Still here.").await["content"],
-        "Still here."
-    );
+    assert_eq!(client.ask("#reply Still here.").await["content"], "Still here.");
 }

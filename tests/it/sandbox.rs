@@ -52,10 +52,7 @@ impl World {
     async fn without_namespaces() -> Self {
         Self::with(|settings| async {
             let found = Sandbox::new(settings.clone()).await.layers();
-            let layers = Layers {
-                namespaces: false,
-                ..found
-            };
+            let layers = Layers { namespaces: false, ..found };
             Sandbox::with_layers(settings, layers)
         })
         .await
@@ -64,13 +61,8 @@ impl World {
     async fn with<F: Future<Output = Sandbox>>(make: impl FnOnce(SandboxSettings) -> F) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        for folder in [
-            "teams/alpha/plugins",
-            "teams/alpha/notes",
-            "teams/beta",
-            "store",
-            "shared",
-        ] {
+        for folder in ["teams/alpha/plugins", "teams/alpha/notes", "teams/beta", "store", "shared"]
+        {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         fs::write(root.join("teams/alpha/config.yaml"), "allowed_tools: []\n").unwrap();
@@ -86,10 +78,7 @@ impl World {
         })
         .await;
         let sandbox = Arc::new(sandbox);
-        let allowed = [AllowedDir {
-            path: root.join("shared"),
-            access: Access::ReadOnly,
-        }];
+        let allowed = [AllowedDir { path: root.join("shared"), access: Access::ReadOnly }];
         let workspace = Workspace::open(&root.join("teams/alpha"), &allowed).unwrap();
         let tools = tools::all().for_team(Grant {
             team: "alpha".into(),
@@ -100,11 +89,7 @@ impl World {
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
             taint: Taint::default(),
         });
-        Self {
-            dir,
-            tools,
-            sandbox,
-        }
+        Self { dir, tools, sandbox }
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
@@ -112,8 +97,7 @@ impl World {
     }
 
     pub(crate) async fn bash(&self, command: &str) -> ToolReply {
-        self.call(json!({ "command": command }), CancellationToken::new())
-            .await
+        self.call(json!({ "command": command }), CancellationToken::new()).await
     }
 
     pub(crate) async fn call(&self, args: Value, cancel: CancellationToken) -> ToolReply {
@@ -131,11 +115,7 @@ impl World {
         args: Value,
         cancel: CancellationToken,
     ) -> ToolReply {
-        let call = ToolCall {
-            id: "1".into(),
-            name: name.to_owned(),
-            args: Args::Json(args),
-        };
+        let call = ToolCall { id: "1".into(), name: name.to_owned(), args: Args::Json(args) };
         let cx = CallContext {
             caller: Arc::new(caller()),
             label,
@@ -147,24 +127,13 @@ impl World {
             approved_by: None,
             cancel,
         };
-        tokio::time::timeout(PATIENCE, self.tools.run(call, cx))
-            .await
-            .unwrap()
+        tokio::time::timeout(PATIENCE, self.tools.run(call, cx)).await.unwrap()
     }
 }
 
 fn caller() -> Caller {
-    let lane = Lane {
-        team: "alpha".into(),
-        topic: None,
-    };
-    let task = Task::new(
-        "task-1".into(),
-        lane,
-        String::new(),
-        String::new(),
-        Timestamp(0),
-    );
+    let lane = Lane { team: "alpha".into(), topic: None };
+    let task = Task::new("task-1".into(), lane, String::new(), String::new(), Timestamp(0));
     Caller::of(&task)
 }
 
@@ -200,10 +169,7 @@ async fn a_command_runs_in_the_workspace() {
             workspace.display()
         );
         assert_eq!(reply, ok(&expected));
-        assert_eq!(
-            fs::read_to_string(workspace.join("notes/a")).unwrap(),
-            "hi\n"
-        );
+        assert_eq!(fs::read_to_string(workspace.join("notes/a")).unwrap(), "hi\n");
     }
 }
 
@@ -222,17 +188,11 @@ async fn a_command_reads_nothing_outside_its_folders() {
         let mut read = Vec::new();
         for path in ["store/db", "teams/beta/notes.md", "shared/manual.md"] {
             let path = world.path(path);
-            let reply = world
-                .bash(&format!(
-                    "cat {} 2>/dev/null || echo refused",
-                    path.display()
-                ))
-                .await;
+            let reply =
+                world.bash(&format!("cat {} 2>/dev/null || echo refused", path.display())).await;
             read.push(reply.content);
         }
-        let shadow = world
-            .bash("cat /etc/shadow 2>/dev/null || echo refused")
-            .await;
+        let shadow = world.bash("cat /etc/shadow 2>/dev/null || echo refused").await;
         read.push(shadow.content);
 
         let expected = ["refused", "refused", "manual", "refused"]
@@ -268,9 +228,7 @@ async fn a_command_cannot_change_governed_paths() {
             let after = (
                 fs::read_to_string(world.path("teams/alpha/config.yaml")).unwrap(),
                 fs::read_to_string(world.path("teams/alpha/plugins/tool.js")).unwrap(),
-                fs::read_dir(world.path("teams/alpha/plugins"))
-                    .unwrap()
-                    .count(),
+                fs::read_dir(world.path("teams/alpha/plugins")).unwrap().count(),
             );
             let before = ("allowed_tools: []\n".to_owned(), "verified".to_owned(), 1);
             assert_eq!((attempt, after), (attempt, before));
@@ -285,9 +243,7 @@ async fn a_command_cannot_make_the_configuration() {
     let config = world.path("teams/alpha/config.yaml");
     fs::remove_file(&config).unwrap();
 
-    world
-        .bash("echo x > config.yaml; echo y > notes/other")
-        .await;
+    world.bash("echo x > config.yaml; echo y > notes/other").await;
 
     assert!(!config.exists());
     assert!(world.path("teams/alpha/notes/other").exists());
@@ -372,9 +328,8 @@ async fn the_environment_holds_only_what_is_listed() {
 #[tokio::test]
 async fn home_and_temporary_files_are_private_and_end_with_the_call() {
     for world in worlds().await {
-        let first = world
-            .bash("touch $HOME/a $TMPDIR/b && ls -A $HOME $TMPDIR | grep -c '^[ab]$'")
-            .await;
+        let first =
+            world.bash("touch $HOME/a $TMPDIR/b && ls -A $HOME $TMPDIR | grep -c '^[ab]$'").await;
         let second = world.bash("ls -A $HOME $TMPDIR | grep -c '^[ab]$'").await;
 
         assert_eq!(first, ok("exit_code: 0\nstdout:\n2"));
@@ -391,15 +346,10 @@ async fn a_command_has_no_privileges_and_tight_limits() {
             .await;
 
         assert!(
-            reply
-                .content
-                .contains("CapPrm: 0000000000000000 CapEff: 0000000000000000"),
+            reply.content.contains("CapPrm: 0000000000000000 CapEff: 0000000000000000"),
             "{reply:?}"
         );
-        assert!(
-            reply.content.contains("NoNewPrivs: 1 Seccomp: 2 0077"),
-            "{reply:?}"
-        );
+        assert!(reply.content.contains("NoNewPrivs: 1 Seccomp: 2 0077"), "{reply:?}");
         assert!(reply.content.contains("-c) 0"), "{reply:?}");
         assert!(reply.content.contains("-n) 1024"), "{reply:?}");
         // Standard streams and the listing itself.
@@ -424,17 +374,12 @@ async fn namespaces_and_mounts_are_out_of_reach() {
 async fn a_command_sees_only_its_own_processes_and_devices() {
     let world = World::new().await;
 
-    let reply = world
-        .bash("ls -d /proc/[0-9]* | wc -l; ls /dev | xargs")
-        .await;
+    let reply = world.bash("ls -d /proc/[0-9]* | wc -l; ls /dev | xargs").await;
 
     let mut lines = reply.content.lines().skip(2);
     let processes: usize = lines.next().unwrap().parse().unwrap();
     assert!(processes <= 5, "{reply:?}");
-    assert_eq!(
-        lines.next(),
-        Some("fd null random stderr stdin stdout tty urandom zero")
-    );
+    assert_eq!(lines.next(), Some("fd null random stderr stdin stdout tty urandom zero"));
 }
 
 /// A sign of life that a process in the sandbox renews and the test reads from outside.
@@ -579,9 +524,8 @@ async fn a_fork_bomb_is_bounded_and_gone_afterwards() {
 #[tokio::test]
 async fn a_memory_hog_is_bounded() {
     for world in worlds().await {
-        let one = world
-            .bash("head -c 400m /dev/zero | tail > /dev/null; echo ${PIPESTATUS[1]}")
-            .await;
+        let one =
+            world.bash("head -c 400m /dev/zero | tail > /dev/null; echo ${PIPESTATUS[1]}").await;
         let many = world
             .bash("for i in 1 2 3 4; do (head -c 150m /dev/zero | tail | sleep 20) & done; wait")
             .await;
@@ -613,9 +557,7 @@ async fn another_limit_of_memory_counts_from_the_next_command() {
 async fn a_flood_of_output_is_cut() {
     let world = World::new().await;
 
-    let reply = world
-        .bash("yes 0123456789 | head -c 30000000; echo; echo end")
-        .await;
+    let reply = world.bash("yes 0123456789 | head -c 30000000; echo; echo end").await;
 
     assert!(reply.truncated && reply.content.len() <= 65_536);
     assert!(
@@ -639,11 +581,7 @@ async fn a_missing_layer_refuses_and_names_the_cure() {
     ];
     for ((landlock, seccomp, namespaces), missing) in cases {
         let world = World::with(|settings| async move {
-            let layers = Layers {
-                landlock,
-                seccomp,
-                namespaces,
-            };
+            let layers = Layers { landlock, seccomp, namespaces };
             Sandbox::with_layers(settings, layers)
         })
         .await;
@@ -669,19 +607,10 @@ async fn a_command_of_an_untrusted_turn_cannot_change_what_the_team_is() {
                  ln -s ../team-rules notes/soft; echo planted > notes/soft/z; echo work > notes/work";
     let planted = |world: &World| {
         let mut found = Vec::new();
-        for name in [
-            "org-rules",
-            "team-rules",
-            "skills",
-            "subagents",
-            "HEARTBEAT.md",
-        ] {
+        for name in ["org-rules", "team-rules", "skills", "subagents", "HEARTBEAT.md"] {
             let path = world.path("teams/alpha").join(name);
             let files = match path.is_dir() {
-                true => fs::read_dir(&path)
-                    .unwrap()
-                    .map(|entry| entry.unwrap().path())
-                    .collect(),
+                true => fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect(),
                 false => vec![path],
             };
             let is_planted = |file: &PathBuf| {
@@ -696,9 +625,7 @@ async fn a_command_of_an_untrusted_turn_cannot_change_what_the_team_is() {
         fs::write(world.path("teams/alpha/team-rules/house.md"), "Be kind.\n").unwrap();
 
         let args = json!({ "command": plant });
-        let reply = world
-            .call_as(Label::Untrusted, args, CancellationToken::new())
-            .await;
+        let reply = world.call_as(Label::Untrusted, args, CancellationToken::new()).await;
 
         assert_eq!(reply.fault, None, "{reply:?}");
         assert_eq!(planted(&world), Vec::<PathBuf>::new(), "{reply:?}");
@@ -717,16 +644,10 @@ async fn the_self_test_sees_every_layer_hold() {
     for world in worlds().await {
         let reports = world.sandbox.probe().await;
 
-        let broken: Vec<_> = reports
-            .iter()
-            .filter(|report| !report.holds)
-            .map(|report| report.layer)
-            .collect();
-        let expected = if world.sandbox.layers().namespaces {
-            vec![]
-        } else {
-            vec![Layer::Namespaces]
-        };
+        let broken: Vec<_> =
+            reports.iter().filter(|report| !report.holds).map(|report| report.layer).collect();
+        let expected =
+            if world.sandbox.layers().namespaces { vec![] } else { vec![Layer::Namespaces] };
         assert_eq!(broken, expected, "{reports:#?}");
         assert_eq!(reports.len(), 5);
     }
@@ -737,11 +658,7 @@ async fn the_self_test_sees_every_layer_hold() {
 async fn the_self_test_tells_what_could_be_read() {
     let world = World::with(|settings| async move {
         let private = vec!["/usr/bin/env".into()];
-        Sandbox::new(SandboxSettings {
-            private,
-            ..settings
-        })
-        .await
+        Sandbox::new(SandboxSettings { private, ..settings }).await
     })
     .await;
 
@@ -759,11 +676,7 @@ async fn nothing_runs_where_the_self_test_got_through() {
     let world = World::with(|settings| async move {
         // Every command may read it, wherever the sandbox is.
         let private = vec!["/dev/null".into()];
-        Sandbox::new(SandboxSettings {
-            private,
-            ..settings
-        })
-        .await
+        Sandbox::new(SandboxSettings { private, ..settings }).await
     })
     .await;
 
@@ -782,11 +695,7 @@ async fn nothing_runs_where_the_self_test_got_through() {
 async fn a_private_path_in_reach_refuses_every_command() {
     let world = World::with(|settings| async move {
         let private = vec![settings.private[0].join("../teams/alpha/notes")];
-        Sandbox::new(SandboxSettings {
-            private,
-            ..settings
-        })
-        .await
+        Sandbox::new(SandboxSettings { private, ..settings }).await
     })
     .await;
 
@@ -812,10 +721,7 @@ async fn other_processes_and_foreign_files_are_out_of_reach_without_namespaces()
     let reply = world.bash(&format!("({command}) 2>/dev/null")).await;
 
     assert_eq!(reply, ok("exit_code: 0\nstdout:\nno\nno\nno\nno\nno\nno"));
-    assert_eq!(
-        fs::metadata(store).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(store).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
 /// TO-65
@@ -825,8 +731,7 @@ async fn the_description_tells_of_a_read_only_top() {
         let specs = world.tools.specs();
         let bash = specs.iter().find(|spec| spec.name == "bash").unwrap();
         assert!(bash.description.len() <= 1024);
-        bash.description
-            .contains("top level of the workspace is read-only")
+        bash.description.contains("top level of the workspace is read-only")
     });
 
     assert_eq!(told, [false, true]);
@@ -839,10 +744,7 @@ async fn new_files_are_private() {
 
     world.bash("echo x > notes/private").await;
 
-    let mode = fs::metadata(world.path("teams/alpha/notes/private"))
-        .unwrap()
-        .permissions()
-        .mode();
+    let mode = fs::metadata(world.path("teams/alpha/notes/private")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -873,10 +775,7 @@ async fn a_command_has_a_control_group_of_its_own_where_the_machine_gives_any() 
 #[tokio::test]
 async fn a_command_that_writes_more_than_its_workspace_may_hold_is_ended() {
     for world in worlds().await {
-        let disk = Disk {
-            workspace: 32 << 20,
-            free_space: 0,
-        };
+        let disk = Disk { workspace: 32 << 20, free_space: 0 };
         world.sandbox.quota().set(disk);
         let one = world
             .bash("head -c 1G /dev/zero > notes/one; stat -c %s notes/one; rm notes/one")
@@ -903,22 +802,14 @@ async fn a_command_that_writes_more_than_its_workspace_may_hold_is_ended() {
 #[tokio::test]
 async fn a_command_that_takes_the_last_of_the_disk_is_ended() {
     let world = World::new().await;
-    let disk = Disk {
-        workspace: 1 << 40,
-        free_space: 1 << 60,
-    };
+    let disk = Disk { workspace: 1 << 40, free_space: 1 << 60 };
     world.sandbox.quota().set(disk);
 
     let reading = world.bash("ls > /dev/null; sleep 0.3; echo read").await;
-    let writing = world
-        .bash("head -c 8M /dev/zero > notes/large; sleep 20; echo written")
-        .await;
+    let writing = world.bash("head -c 8M /dev/zero > notes/large; sleep 20; echo written").await;
 
     assert_eq!(reading, ok("exit_code: 0\nstdout:\nread"));
-    assert!(
-        writing.content.contains("the disk is nearly full"),
-        "{writing:?}"
-    );
+    assert!(writing.content.contains("the disk is nearly full"), "{writing:?}");
 }
 
 fn size(folder: &Path) -> u64 {

@@ -56,15 +56,9 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     );
     let service = Service::prepare()
         .with_file("data/config/providers.yaml", &providers)
-        .with_file(
-            "data/config/channels.yaml",
-            "ws: {enabled: true}\ntopics: {model: never}\n",
-        )
+        .with_file("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {model: never}\n")
         .with_file("data/config/config.yaml", "log: {level: trace}\n")
-        .with_file(
-            "run/teams/main/config.yaml",
-            "allowed_tools: [\"@files\", \"@shell\"]\n",
-        )
+        .with_file("run/teams/main/config.yaml", "allowed_tools: [\"@files\", \"@shell\"]\n")
         .with_variable("MODEL_KEY", VARIABLE)
         .started()
         .await;
@@ -72,10 +66,7 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     let mut client = service.connect().await;
 
     // The model and the provider repeat the key, in every place there is.
-    model.say([Reply::status(
-        400,
-        &format!("invalid key {VARIABLE} or {LITERAL}"),
-    )]);
+    model.say([Reply::status(400, &format!("invalid key {VARIABLE} or {LITERAL}"))]);
     let error = safely(&mut client, "tulips in the garden").await;
     model.say([
         Reply::status(500, &format!("cannot serve {VARIABLE}")),
@@ -84,27 +75,19 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     let text = safely(&mut client, "tulips in the garden").await;
     model.say([
         Reply::call("bash", json!({ "command": format!("echo {VARIABLE}") })),
-        Reply::call(
-            "bash",
-            json!({ "command": "env; tr '\\0' '\\n' < /proc/self/environ; true" }),
-        ),
+        Reply::call("bash", json!({ "command": "env; tr '\\0' '\\n' < /proc/self/environ; true" })),
         Reply::call(
             "bash",
             json!({ "command": "tr '\\0' '\\n' < /proc/*/environ; cat /proc/*/cmdline; true" }),
         ),
-        Reply::call(
-            "read",
-            json!({ "file_path": service.path("data/config/providers.yaml") }),
-        ),
+        Reply::call("read", json!({ "file_path": service.path("data/config/providers.yaml") })),
         Reply::text("Looked everywhere."),
     ]);
     let looked = safely(&mut client, "tulips in the garden").await;
     let (_, calls) = service.api("GET", "/api/v1/audit?action=tool", None).await;
     // All keys refused, with the vendor's words.
     model.accept("none");
-    client
-        .send(json!({ "content": "tulips in the garden" }))
-        .await;
+    client.send(json!({ "content": "tulips in the garden" })).await;
     let waits =
         |frame: &serde_json::Value| frame["content"].to_string().contains("Waiting for a key");
     let refused = client.until(waits).await.to_string();
@@ -164,15 +147,10 @@ async fn a_key_is_nowhere_but_where_it_was_written_down() {
     // The model was really given its key, or all of this would prove nothing.
     let bearer = format!("Bearer {VARIABLE}");
     assert!(
-        model
-            .requests()
-            .iter()
-            .any(|request| request.header("authorization") == Some(&bearer))
+        model.requests().iter().any(|request| request.header("authorization") == Some(&bearer))
     );
     let given = model.requests();
-    let bodies: Vec<_> = given
-        .iter()
-        .filter(|request| contained(&request.bytes).is_some())
-        .collect();
+    let bodies: Vec<_> =
+        given.iter().filter(|request| contained(&request.bytes).is_some()).collect();
     assert_eq!(bodies.len(), 0, "a key went into a prompt");
 }

@@ -42,10 +42,7 @@ impl Service {
     pub(crate) async fn start_working() -> Self {
         let tools =
             "max_steps: 200\nallowed_tools: [\"@files\", \"@shell\", \"@org\", \"@memory\"]\n";
-        Self::prepare()
-            .with_file("run/teams/main/config.yaml", tools)
-            .started()
-            .await
+        Self::prepare().with_file("run/teams/main/config.yaml", tools).started().await
     }
 
     /// A home that can be filled before the start.
@@ -239,19 +236,15 @@ impl Service {
     /// An address that logs a browser in, once.
     pub(crate) async fn login_link(&self) -> String {
         let response = self.api("POST", "/api/v1/session/links", None).await;
-        let code = response.1["data"]["code"]
-            .as_str()
-            .expect("a code")
-            .to_owned();
+        let code = response.1["data"]["code"].as_str().expect("a code").to_owned();
         format!("{}/#code={code}", self.url())
     }
 
     /// Calls the API as the operator.
     pub(crate) async fn api(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let method = method.parse().expect("a method");
-        let mut request = http()
-            .request(method, format!("{}{path}", self.url()))
-            .bearer_auth(self.token());
+        let mut request =
+            http().request(method, format!("{}{path}", self.url())).bearer_auth(self.token());
         if let Some(body) = body {
             request = request.json(&body);
         }
@@ -371,12 +364,7 @@ impl Client {
             .get("x-channel-id")
             .and_then(|value| value.to_str().ok())
             .map(ToOwned::to_owned);
-        Ok(Self {
-            stream,
-            channel,
-            last_seq: 0,
-            recent: VecDeque::new(),
-        })
+        Ok(Self { stream, channel, last_seq: 0, recent: VecDeque::new() })
     }
 
     /// Sends a frame.
@@ -391,22 +379,17 @@ impl Client {
 
     /// Sends a frame, unless the connection has broken.
     pub(crate) async fn try_send(&mut self, frame: Value) -> bool {
-        self.stream
-            .send(Message::text(frame.to_string()))
-            .await
-            .is_ok()
+        self.stream.send(Message::text(frame.to_string())).await.is_ok()
     }
 
     /// Sends a message under an id.
     pub(crate) async fn say(&mut self, id: &str, content: &str) {
-        self.send(json!({ "content": content, "message_id": id }))
-            .await;
+        self.send(json!({ "content": content, "message_id": id })).await;
     }
 
     /// Sends a message under an id to a topic.
     pub(crate) async fn say_in(&mut self, topic: &str, id: &str, content: &str) {
-        self.send(json!({ "content": content, "message_id": id, "topic_id": topic }))
-            .await;
+        self.send(json!({ "content": content, "message_id": id, "topic_id": topic })).await;
     }
 
     /// Says something that opens a topic, and waits for the end of it: the topic's id.
@@ -445,11 +428,7 @@ impl Client {
                         // The channel is the new one after all, with numbers of its own.
                         self.last_seq = 0;
                     }
-                    assert!(
-                        seq > self.last_seq,
-                        "seq {seq} after {}: {frame}",
-                        self.last_seq
-                    );
+                    assert!(seq > self.last_seq, "seq {seq} after {}: {frame}", self.last_seq);
                     self.last_seq = seq;
                     self.channel = frame["channel_id"].as_str().map(ToOwned::to_owned);
                     self.recent.push_back(frame.clone());
@@ -477,8 +456,7 @@ impl Client {
 
     /// The next `response` or `error`.
     pub(crate) async fn terminal(&mut self) -> Value {
-        self.until(|frame| frame["type"] == "response" || frame["type"] == "error")
-            .await
+        self.until(|frame| frame["type"] == "response" || frame["type"] == "error").await
     }
 
     /// All frames up to and with the next `response` or `error`.
@@ -518,7 +496,6 @@ impl Client {
     /// Goes on with an earlier channel.
     pub(crate) async fn resume(&mut self, channel: &str, last_seq: u64) {
         self.last_seq = last_seq;
-        self.send(json!({ "type": "resume", "channel_id": channel, "last_seq": last_seq }))
-            .await;
+        self.send(json!({ "type": "resume", "channel_id": channel, "last_seq": last_seq })).await;
     }
 }

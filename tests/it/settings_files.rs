@@ -21,10 +21,7 @@ async fn a_wrong_config_file_refuses_the_start_and_names_every_problem() {
             "server:\n  prot: 8080\n  bind: somewhere\nlog:\n  level: loud\n",
         )
         .with_file("data/config/channels.yaml", "ws: {enabld: true}\n")
-        .with_file(
-            "data/config/providers.yaml",
-            "profiles:\n  default:\n    provider: antropic\n",
-        )
+        .with_file("data/config/providers.yaml", "profiles:\n  default:\n    provider: antropic\n")
         .with_file("run/teams/main/config.yaml", "max_step: 3\n");
 
     let done = service.run(&["serve", "--port", "0"], "").await;
@@ -41,11 +38,7 @@ async fn a_wrong_config_file_refuses_the_start_and_names_every_problem() {
         "main/config.yaml:1:1: max_step: ",
         "did you mean \"max_steps\"?",
     ] {
-        assert!(
-            done.stderr.contains(expected),
-            "{expected} is not in:\n{}",
-            done.stderr
-        );
+        assert!(done.stderr.contains(expected), "{expected} is not in:\n{}", done.stderr);
     }
     assert!(!service.path("run/service.json").exists());
 }
@@ -60,10 +53,7 @@ async fn broken_yaml_is_named_with_its_line() {
 
     assert_eq!(done.code, Some(3), "{done:?}");
     assert!(done.stderr.contains("config.yaml:"), "{done:?}");
-    assert!(
-        done.stderr.contains(":3:") || done.stderr.contains(":2:"),
-        "{done:?}"
-    );
+    assert!(done.stderr.contains(":3:") || done.stderr.contains(":2:"), "{done:?}");
 }
 
 /// CH-30, CH-118
@@ -80,16 +70,9 @@ async fn a_wrong_channels_file_closes_the_channel_and_nothing_else() {
 
     let error = refused.err().expect("no connection").to_string();
     assert!(error.contains("404"), "{error}");
-    assert_eq!(
-        (status, &overview["data"]["channels"][0]["state"]),
-        (200, &json!("off"))
-    );
+    assert_eq!((status, &overview["data"]["channels"][0]["state"]), (200, &json!("off")));
     assert_eq!(doctor.code, Some(9), "{doctor:?}");
-    assert!(
-        doctor.stdout.contains("channels.yaml:1:15: ws.enabled: "),
-        "{}",
-        doctor.stdout
-    );
+    assert!(doctor.stdout.contains("channels.yaml:1:15: ws.enabled: "), "{}", doctor.stdout);
 }
 
 /// CH-30: the file is there and does not name it.
@@ -111,10 +94,7 @@ async fn a_channels_file_without_the_websocket_leaves_it_off() {
 async fn a_wrong_providers_file_is_answered_and_its_correction_needs_no_restart() {
     let model = FakeModel::start();
     let service = Service::prepare()
-        .with_file(
-            "data/config/providers.yaml",
-            "profiles: {default: {provider: nobody}}\n",
-        )
+        .with_file("data/config/providers.yaml", "profiles: {default: {provider: nobody}}\n")
         .started()
         .await;
     let mut client = service.connect().await;
@@ -133,10 +113,7 @@ async fn a_wrong_providers_file_is_answered_and_its_correction_needs_no_restart(
     model.say([Reply::text("Still here.")]);
     let again = client.ask("even more tulips for the garden").await;
 
-    assert_eq!(
-        [&before["type"], &before["code"]],
-        [&json!("error"), &json!("no_provider")]
-    );
+    assert_eq!([&before["type"], &before["code"]], [&json!("error"), &json!("no_provider")]);
     let text = before["error"].as_str().unwrap();
     assert!(text.starts_with("No providers configured."), "{text}");
     assert_eq!(after["content"], "Here I am.");
@@ -179,9 +156,7 @@ async fn a_wrong_team_file_is_an_error_that_names_file_and_field() {
 async fn other_machines_are_served_encrypted_or_not_at_all() {
     let service = Service::prepare();
 
-    let open = service
-        .run(&["serve", "--port", "0", "--bind", "0.0.0.0"], "")
-        .await;
+    let open = service.run(&["serve", "--port", "0", "--bind", "0.0.0.0"], "").await;
 
     assert_eq!(open.code, Some(3), "{open:?}");
     assert!(open.stderr.contains("server.tls"), "{open:?}");
@@ -214,18 +189,13 @@ async fn on_all_addresses(service: &Service) -> (tokio::process::Child, String) 
 /// OP-17, OP-94, SC-33
 #[actix::test]
 async fn other_machines_are_served_behind_a_trusted_proxy() {
-    let service = Service::prepare().with_file(
-        "data/config/config.yaml",
-        "server: {trusted_proxies: [192.0.2.0/24]}\n",
-    );
+    let service = Service::prepare()
+        .with_file("data/config/config.yaml", "server: {trusted_proxies: [192.0.2.0/24]}\n");
     let (mut child, port) = on_all_addresses(&service).await;
 
     let asked = http().get(format!("http://127.0.0.1:{port}/healthz"));
     // Whoever is no such proxy speaks for nobody.
-    let answer = asked
-        .header("X-Forwarded-Host", "evil.example")
-        .send()
-        .await;
+    let answer = asked.header("X-Forwarded-Host", "evil.example").send().await;
 
     assert_eq!(answer.unwrap().status(), 200);
     child.kill().await.unwrap();
@@ -234,14 +204,7 @@ async fn other_machines_are_served_behind_a_trusted_proxy() {
 /// Puts a new certificate in place.
 pub(crate) fn certified(service: &Service) -> Vec<u8> {
     let made = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-        ])
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"])
         .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
         .args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"])
         .args(["-addext", "basicConstraints=critical,CA:FALSE"])
@@ -317,17 +280,9 @@ async fn tls_serves_with_a_certificate_and_says_when_it_cannot() {
     let everywhere = everywhere.send().await;
     child.kill().await.unwrap();
     let service = service.started_for(&trusting).await;
-    let answer = trusting
-        .get(format!("{}/healthz", service.url()))
-        .send()
-        .await;
-    let plain = http()
-        .get(format!(
-            "{}/healthz",
-            service.url().replacen("https", "http", 1)
-        ))
-        .send()
-        .await;
+    let answer = trusting.get(format!("{}/healthz", service.url())).send().await;
+    let plain =
+        http().get(format!("{}/healthz", service.url().replacen("https", "http", 1))).send().await;
 
     assert_eq!(missing.code, Some(3), "{missing:?}");
     assert!(missing.stderr.contains("cert.pem"), "{missing:?}");
@@ -346,16 +301,8 @@ async fn a_second_service_of_the_same_home_is_refused_with_the_process_of_the_fi
     let second = service.run(&["serve", "--port", "0"], "").await;
 
     assert_eq!(second.code, Some(6), "{second:?}");
-    assert!(
-        second
-            .stderr
-            .contains(&format!("process {}", service.pid())),
-        "{second:?}"
-    );
-    assert_eq!(
-        service.connect().await.ask("#reply Here.").await["content"],
-        "Here."
-    );
+    assert!(second.stderr.contains(&format!("process {}", service.pid())), "{second:?}");
+    assert_eq!(service.connect().await.ask("#reply Here.").await["content"], "Here.");
 }
 
 /// SC-110: a store that cannot be read is left alone, and the way out is named.
@@ -380,10 +327,7 @@ async fn a_damaged_store_is_refused_kept_and_restored_from_the_newest_backup() {
     let end = client.terminal().await;
 
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(
-        refused.stderr.contains("hivewright restore --newest"),
-        "{refused:?}"
-    );
+    assert!(refused.stderr.contains("hivewright restore --newest"), "{refused:?}");
     assert!(after == damaged, "the damaged store was changed");
     assert_eq!(restored.code, Some(0), "{restored:?}");
     assert_eq!(end["content"], "Kept in the backup.");
@@ -395,9 +339,7 @@ async fn a_backup_under_load_can_be_restored() {
     let mut service = Service::start().await;
     let mut client = service.connect().await;
     for number in 0..20 {
-        client
-            .say(&format!("before{number}"), "#reply Before.")
-            .await;
+        client.say(&format!("before{number}"), "#reply Before.").await;
     }
     for _ in 0..20 {
         client.terminal().await;
@@ -418,9 +360,7 @@ async fn a_backup_under_load_can_be_restored() {
     service.kill();
     talking.abort();
     let unforced = service.run(&["restore", file.to_str().unwrap()], "").await;
-    let restored = service
-        .run(&["restore", file.to_str().unwrap(), "--force"], "")
-        .await;
+    let restored = service.run(&["restore", file.to_str().unwrap(), "--force"], "").await;
     service.launch().await;
     let mut client = service.connect().await;
     client.resume(&channel, 0).await;
@@ -483,33 +423,20 @@ async fn a_refused_file_is_shown_by_status_until_it_is_cured() {
     };
 
     for (file, wrong, good, field) in [
-        (
-            "config",
-            "tasks: {turn_timeot: 5m}\n",
-            "tasks: {}\n",
-            "tasks.turn_timeot",
-        ),
+        ("config", "tasks: {turn_timeot: 5m}\n", "tasks: {}\n", "tasks.turn_timeot"),
         (
             "providers",
             "profiles: {default: {provider: nobody}}\n",
             "profiles: {default: {provider: offline}}\n",
             "profiles.default.provider",
         ),
-        (
-            "channels",
-            "ws: {enabld: true}\n",
-            "ws: {enabled: true}\n",
-            "ws.enabld",
-        ),
+        ("channels", "ws: {enabld: true}\n", "ws: {enabled: true}\n", "ws.enabld"),
     ] {
         let path = format!("data/config/{file}.yaml");
         service.write(&path, wrong);
         error_is(&|error| error.to_string().contains(field)).await;
         let status = service.run(&["status"], "").await;
-        let line = status
-            .stdout
-            .lines()
-            .find(|line| line.starts_with("settings "));
+        let line = status.stdout.lines().find(|line| line.starts_with("settings "));
         let line = line.unwrap_or_else(|| panic!("{status:?}"));
         assert!(line.contains(&format!("{file}.yaml:1:")), "{line}");
         assert!(line.contains(field), "{line}");
@@ -525,10 +452,7 @@ async fn a_refused_file_is_shown_by_status_until_it_is_cured() {
 #[actix::test]
 async fn a_providers_file_that_is_wrong_at_the_start_is_shown_by_status() {
     let wrong = "profiles: {default: {provider: nobody}}\n";
-    let service = Service::prepare()
-        .with_file("data/config/providers.yaml", wrong)
-        .started()
-        .await;
+    let service = Service::prepare().with_file("data/config/providers.yaml", wrong).started().await;
 
     let status = service.run(&["status"], "").await;
 
@@ -553,12 +477,7 @@ async fn other_names_and_another_log_level_count_while_the_service_runs() {
         let reload = reload.bearer_auth(service.token()).json(&json!({}));
         assert_eq!(reload.send().await.unwrap().status().as_u16(), 200);
     };
-    let times_read = || {
-        service
-            .log()
-            .matches("the settings were read again")
-            .count()
-    };
+    let times_read = || service.log().matches("the settings were read again").count();
     assert_eq!(known_as("hive.example.org").await, 421);
 
     reload("server: {public_url: 'https://hive.example.org'}\n").await;
@@ -584,10 +503,8 @@ async fn other_names_and_another_log_level_count_while_the_service_runs() {
 #[actix::test]
 async fn a_higher_cap_in_the_file_wakes_what_waits_for_money() {
     let main = |tokens: u64| format!("allowed_tools: []\nbudgets: {{tokens_per_day: {tokens}}}\n");
-    let service = Service::prepare()
-        .with_file("run/teams/main/config.yaml", &main(10))
-        .started()
-        .await;
+    let service =
+        Service::prepare().with_file("run/teams/main/config.yaml", &main(10)).started().await;
     let mut client = service.connect().await;
 
     client.say("m1", "#reply Paid.").await;
@@ -600,9 +517,7 @@ async fn a_higher_cap_in_the_file_wakes_what_waits_for_money() {
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waits)
-        .await
-        .expect("it waits for money");
+    tokio::time::timeout(PATIENCE, waits).await.expect("it waits for money");
     service.write("run/teams/main/config.yaml", &main(10_000_000));
     let end = client.end_of("m1").await;
 
@@ -614,10 +529,8 @@ async fn a_higher_cap_in_the_file_wakes_what_waits_for_money() {
 #[actix::test]
 async fn the_channels_file_may_refer_to_the_vault() {
     let channels = "ws: {enabled: true}\ntopics: {profile: \"${vault:TOPIC_PROFILE}\"}\n";
-    let mut service = Service::prepare()
-        .with_file("data/config/channels.yaml", channels)
-        .started()
-        .await;
+    let mut service =
+        Service::prepare().with_file("data/config/channels.yaml", channels).started().await;
 
     let mut without = service.connect().await;
     let answer = without.ask("#reply Open.").await;
@@ -626,9 +539,7 @@ async fn the_channels_file_may_refer_to_the_vault() {
     let set = &["vault", "set", "TOPIC_PROFILE", "--system"];
     let set = service.run(set, "some-profile").await;
     // It counts without a restart, and after one.
-    service
-        .until_logged("the settings were read again and count from now on")
-        .await;
+    service.until_logged("the settings were read again and count from now on").await;
     let with = Client::try_connect(&service.url(), &service.token()).await;
     service.kill();
     service.launch().await;
@@ -652,20 +563,15 @@ async fn the_channels_file_may_refer_to_the_vault() {
 /// OR-20: `config.yaml` says where the vault is, so it cannot refer to it.
 #[actix::test]
 async fn the_config_file_cannot_refer_to_the_vault_and_says_so() {
-    let service = Service::prepare().with_file(
-        "data/config/config.yaml",
-        "server:\n  public_url: \"${vault:URL}\"\n",
-    );
+    let service = Service::prepare()
+        .with_file("data/config/config.yaml", "server:\n  public_url: \"${vault:URL}\"\n");
 
     let done = service.run(&["serve", "--port", "0"], "").await;
 
     assert_eq!(done.code, Some(3), "{done:?}");
     assert!(
-        done.stderr
-            .contains("config.yaml:2:15: server.public_url: ")
-            && done
-                .stderr
-                .contains("the vault is opened after this file is read"),
+        done.stderr.contains("config.yaml:2:15: server.public_url: ")
+            && done.stderr.contains("the vault is opened after this file is read"),
         "{done:?}"
     );
 }

@@ -35,15 +35,11 @@ async fn two_connections_share_a_channel() {
     let ends = (one.end_of("m-2").await, other.end_of("m-2").await);
     one.say("m-3", "#reply And here.").await;
     let own = one.exchange().await;
-    let back = other
-        .until(|frame| frame["kind"] == "user_message" && frame["message_id"] == "m-3")
-        .await;
+    let back =
+        other.until(|frame| frame["kind"] == "user_message" && frame["message_id"] == "m-3").await;
     other.end_of("m-3").await;
 
-    assert_eq!(
-        [&told["message_id"], &told["content"]],
-        ["m-2", "#reply Here too."]
-    );
+    assert_eq!([&told["message_id"], &told["content"]], ["m-2", "#reply Here too."]);
     assert_eq!(ends.0, ends.1);
     assert_eq!(ends.0["content"], "Here too.");
     assert!(own.iter().all(|frame| frame["kind"] != "user_message"));
@@ -90,9 +86,7 @@ async fn a_close_is_answered_once() {
     by_client.close(1000).await;
     let answered = (by_client.heard().await, by_client.heard().await);
     let mut revoked = RawSocket::open_as(&service, token).await;
-    service
-        .api("DELETE", &format!("/api/v1/tokens/{id}"), None)
-        .await;
+    service.api("DELETE", &format!("/api/v1/tokens/{id}"), None).await;
     let code = revoked.heard().await;
     revoked.close(4401).await;
     let end = revoked.heard().await;

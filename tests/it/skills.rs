@@ -56,12 +56,8 @@ async fn a_skill_is_loaded_by_name() {
     let service = home().started().await;
     let mut client = service.connect().await;
 
-    let loaded = client
-        .ask("#call use_skill {\"skill_name\":\"look\"}\n#reply {result}")
-        .await;
-    let unknown = client
-        .ask("#call use_skill {\"skill_name\":\"fly\"}\n#reply {result}")
-        .await;
+    let loaded = client.ask("#call use_skill {\"skill_name\":\"look\"}\n#reply {result}").await;
+    let unknown = client.ask("#call use_skill {\"skill_name\":\"fly\"}\n#reply {result}").await;
 
     let loaded = answer(&loaded);
     assert_eq!(loaded["body"], "1. Open both eyes.");
@@ -76,10 +72,7 @@ async fn a_skill_is_loaded_by_name() {
 #[actix::test]
 async fn what_is_not_allowed_is_not_there() {
     let service = home()
-        .with_file(
-            "run/teams/main/config.yaml",
-            "allowed_tools: [\"@files\"]\n",
-        )
+        .with_file("run/teams/main/config.yaml", "allowed_tools: [\"@files\"]\n")
         .started()
         .await;
     let mut client = service.connect().await;
@@ -109,51 +102,33 @@ async fn a_team_writes_a_skill_and_loads_it_in_its_next_turn() {
     });
 
     let written = client.ask(&format!("#call write {file}")).await;
-    let loaded = client
-        .ask("#call use_skill {\"skill_name\":\"sing\"}\n#reply {result}")
-        .await;
+    let loaded = client.ask("#call use_skill {\"skill_name\":\"sing\"}\n#reply {result}").await;
 
     assert_eq!(written["status"], "done", "{written}");
     let body = answer(&loaded)["body"].clone();
-    assert!(
-        body.as_str().unwrap().starts_with("# Skill: sing"),
-        "{body}"
-    );
+    assert!(body.as_str().unwrap().starts_with("# Skill: sing"), "{body}");
     let log = service.log();
-    assert!(
-        log.contains("skills/bad/SKILL.md:2:7: name: must be `bad`"),
-        "{log}"
-    );
+    assert!(log.contains("skills/bad/SKILL.md:2:7: name: must be `bad`"), "{log}");
 }
 
 /// TO-108, SE-80, SE-81
 #[actix::test]
 async fn subagents_work_side_by_side_and_report_only_their_last_words() {
-    let service = home()
-        .with_file("run/teams/main/note.txt", "It is dark.\n")
-        .started()
-        .await;
+    let service = home().with_file("run/teams/main/note.txt", "It is dark.\n").started().await;
     let mut client = service.connect().await;
     let look = "#say I look.\n#call read {\"file_path\":\"note.txt\"}\n#reply I saw: {result}";
     let nest =
         "#call agent__owl {\"task\":\"x\"}\n#call spawn_team {}\n#reply {result:1}; {result:2}";
     let calls = [look, nest].map(|task| format!("#call agent__owl {}", json!({ "task": task })));
 
-    let end = client
-        .ask(&format!(
-            "{}\n#reply [{{result:1}}, {{result:2}}]",
-            calls.join("\n")
-        ))
-        .await;
+    let end =
+        client.ask(&format!("{}\n#reply [{{result:1}}, {{result:2}}]", calls.join("\n"))).await;
 
     let answers = answer(&end);
     assert_eq!(answers[0]["subagent"], "owl");
     assert_eq!(answers[0]["steps"], 2);
     let text = answers[0]["text"].as_str().unwrap();
-    assert!(
-        text.starts_with("I saw:") && text.contains("It is dark."),
-        "{text}"
-    );
+    assert!(text.starts_with("I saw:") && text.contains("It is dark."), "{text}");
     let refused = "tool not available to this team";
     assert_eq!(answers[1]["text"], format!("{refused}; {refused}"));
 }
@@ -184,10 +159,7 @@ async fn a_stop_ends_the_session_of_the_subagent_too() {
     let service = home().started().await;
     let mut client = service.connect().await;
     let topic = client.open_topic("owls in the garden").await;
-    let hang = format!(
-        "#call bash {}",
-        json!({ "command": "touch began; sleep 500" })
-    );
+    let hang = format!("#call bash {}", json!({ "command": "touch began; sleep 500" }));
     client.say_in(&topic, "hang", &hand(&hang)).await;
     until(|| service.path("run/teams/main/began").exists()).await;
     let before = running(&service).await;

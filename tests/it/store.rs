@@ -20,16 +20,9 @@ use crate::service::{PATIENCE, Service, http};
 /// Starts the program without waiting until it is ready, only until it says where it listens.
 async fn launch(service: &Service) -> tokio::process::Child {
     let mut command = tokio::process::Command::from(service.command(&["serve", "--port", "0"]));
-    let child = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    until("it says where it listens", || {
-        service.path("run/service.json").exists()
-    })
-    .await;
+    let child =
+        command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
+    until("it says where it listens", || service.path("run/service.json").exists()).await;
     child
 }
 
@@ -81,10 +74,7 @@ async fn health_is_answered_while_the_store_is_being_opened() {
     assert_eq!(alive, (200, false, "starting".to_owned()));
     assert_eq!((ready.0, ready.1), (503, true));
     let doing: Value = serde_json::from_str(&ready.2).unwrap();
-    assert_eq!(
-        doing,
-        json!({ "ready": false, "starting": "opening the store" })
-    );
+    assert_eq!(doing, json!({ "ready": false, "starting": "opening the store" }));
     for (status, retry, text) in others {
         assert_eq!((status, retry), (503, true), "{text}");
         let error: Value = serde_json::from_str(&text).unwrap();
@@ -154,10 +144,7 @@ async fn a_home_of_every_earlier_version_is_served() {
         let answer = asked.bearer_auth(token.trim()).send().await.unwrap();
         assert_eq!(answer.status(), 200);
         // The store as it was, and a backup of it.
-        assert_eq!(
-            fs::read_dir(service.path("run/backups")).unwrap().count(),
-            1
-        );
+        assert_eq!(fs::read_dir(service.path("run/backups")).unwrap().count(), 1);
         let kept = fs::read_dir(service.path("run")).unwrap().filter(|entry| {
             let name = entry.as_ref().unwrap().file_name();
             name.to_string_lossy().starts_with("store.before-")
@@ -244,10 +231,7 @@ async fn a_team_that_was_shut_down_leaves_no_rows() {
                   #reply Done.";
     for (command, input) in [
         (&["tasks", "create", "fleeting", script, "--watch"][..], ""),
-        (
-            &["vault", "set", "KEY", "--team", "fleeting"],
-            "secret-value-1",
-        ),
+        (&["vault", "set", "KEY", "--team", "fleeting"], "secret-value-1"),
         (
             &[
                 "trigger",
@@ -291,9 +275,7 @@ async fn a_team_that_was_shut_down_leaves_no_rows() {
         .unwrap();
 
     // Its record, its journal, its tasks in the order of their ends, its spending and its runs.
-    let kept = [
-        "team", "hist", "end", "use", "spend", "edge/run", "began", "summary",
-    ];
+    let kept = ["team", "hist", "end", "use", "spend", "edge/run", "began", "summary"];
     left.retain(|kind| !kept.contains(&kind.as_str()));
     assert_eq!(left, BTreeSet::new());
 }

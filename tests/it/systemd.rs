@@ -32,26 +32,17 @@ async fn systemd_hears_when_the_service_serves_and_when_it_stops() {
     let second = told(&socket);
     let exit = service.ended().await;
 
-    assert_eq!(
-        (first.as_str(), second.as_str(), exit),
-        ("READY=1\n", "STOPPING=1\n", Some(0))
-    );
+    assert_eq!((first.as_str(), second.as_str(), exit), ("READY=1\n", "STOPPING=1\n", Some(0)));
 }
 
 /// A manager that is gone is no reason not to serve.
 #[actix::test]
 async fn a_socket_that_nobody_reads_stops_nothing() {
-    let service = Service::prepare()
-        .with_variable("NOTIFY_SOCKET", "/nowhere/at/all")
-        .started()
-        .await;
+    let service =
+        Service::prepare().with_variable("NOTIFY_SOCKET", "/nowhere/at/all").started().await;
 
     let (status, _) = service.api("GET", "/api/v1/overview", None).await;
 
     assert_eq!(status, 200);
-    assert!(
-        service.log().contains("systemd cannot be told"),
-        "{}",
-        service.log()
-    );
+    assert!(service.log().contains("systemd cannot be told"), "{}", service.log());
 }

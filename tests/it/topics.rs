@@ -16,9 +16,7 @@ async fn topics(client: &mut Client) -> Vec<Value> {
 }
 
 async fn until_running(client: &mut Client, id: &str) {
-    client
-        .until(|frame| frame["type"] == "ack" && frame["message_id"] == id)
-        .await;
+    client.until(|frame| frame["type"] == "ack" && frame["message_id"] == id).await;
 }
 
 /// CH-82, CH-84, CH-56
@@ -28,13 +26,9 @@ async fn messages_of_one_topic_wait_for_each_other_and_are_told_so() {
     let mut client = service.connect().await;
     let topic = client.open_topic("tulips in the garden").await;
 
-    client
-        .say_in(&topic, "slow", "#say Slowly.\n#wait 3000\n#reply First.")
-        .await;
+    client.say_in(&topic, "slow", "#say Slowly.\n#wait 3000\n#reply First.").await;
     client.say_in(&topic, "next", "#reply Second.").await;
-    let ack = client
-        .until(|frame| frame["type"] == "ack" && frame["message_id"] == "next")
-        .await;
+    let ack = client.until(|frame| frame["type"] == "ack" && frame["message_id"] == "next").await;
     let rows = topics(&mut client).await;
     let first = client.terminal().await;
     let second = client.terminal().await;
@@ -44,14 +38,8 @@ async fn messages_of_one_topic_wait_for_each_other_and_are_told_so() {
         [&ack["content"], &ack["generated"], &ack["position"]],
         [&json!(sentence), &json!(false), &json!(1)]
     );
-    assert_eq!(
-        [&rows[0]["running"], &rows[0]["queued"]],
-        [&json!(true), &json!(1)]
-    );
-    assert_eq!(
-        [&first["message_id"], &second["message_id"]],
-        [&json!("slow"), &json!("next")]
-    );
+    assert_eq!([&rows[0]["running"], &rows[0]["queued"]], [&json!(true), &json!(1)]);
+    assert_eq!([&first["message_id"], &second["message_id"]], [&json!("slow"), &json!("next")]);
     assert_eq!(second["content"], "Second.");
 }
 
@@ -64,25 +52,15 @@ async fn topics_run_side_by_side() {
     let taxes = client.open_topic("quarterly invoice payment").await;
     assert_ne!(garden, taxes);
 
-    client
-        .say_in(&garden, "slow", "#say Slowly.\n#wait 30000\n#reply Late.")
-        .await;
+    client.say_in(&garden, "slow", "#say Slowly.\n#wait 30000\n#reply Late.").await;
     until_running(&mut client, "slow").await;
     client.say_in(&taxes, "quick", "#reply Quick.").await;
     let quick = client.terminal().await;
-    client
-        .send(json!({ "type": "cancel", "topic_id": garden }))
-        .await;
+    client.send(json!({ "type": "cancel", "topic_id": garden })).await;
     let slow = client.terminal().await;
 
-    assert_eq!(
-        [&quick["message_id"], &quick["topic_id"]],
-        [&json!("quick"), &json!(taxes)]
-    );
-    assert_eq!(
-        [&slow["message_id"], &slow["topic_id"]],
-        [&json!("slow"), &json!(garden)]
-    );
+    assert_eq!([&quick["message_id"], &quick["topic_id"]], [&json!("quick"), &json!(taxes)]);
+    assert_eq!([&slow["message_id"], &slow["topic_id"]], [&json!("slow"), &json!(garden)]);
 }
 
 /// CH-49, SE-132
@@ -92,34 +70,22 @@ async fn a_cancel_ends_the_running_turn_and_on_request_what_waits() {
     let mut client = service.connect().await;
     let topic = client.open_topic("tulips in the garden").await;
 
-    client
-        .send(json!({ "type": "cancel", "topic_id": topic }))
-        .await;
+    client.send(json!({ "type": "cancel", "topic_id": topic })).await;
     let nothing = client.frame().await;
-    client
-        .say_in(&topic, "a", "#say So far.\n#wait 30000\n#reply Late.")
-        .await;
+    client.say_in(&topic, "a", "#say So far.\n#wait 30000\n#reply Late.").await;
     until_running(&mut client, "a").await;
-    client
-        .say_in(&topic, "b", "#say Also so far.\n#wait 30000\n#reply Late.")
-        .await;
-    client
-        .send(json!({ "type": "cancel", "topic_id": topic }))
-        .await;
+    client.say_in(&topic, "b", "#say Also so far.\n#wait 30000\n#reply Late.").await;
+    client.send(json!({ "type": "cancel", "topic_id": topic })).await;
     let first = client.terminal().await;
     until_running(&mut client, "b").await;
     client.say_in(&topic, "c", "#reply Never.").await;
     client.say_in(&topic, "d", "#reply Never.").await;
-    client
-        .send(json!({ "type": "cancel", "topic_id": topic, "queued": true }))
-        .await;
+    client.send(json!({ "type": "cancel", "topic_id": topic, "queued": true })).await;
     let mut rest = Vec::new();
     for _ in 0..3 {
         rest.push(client.terminal().await);
     }
-    client
-        .send(json!({ "type": "cancel", "topic_id": "t-0123456789abcdef" }))
-        .await;
+    client.send(json!({ "type": "cancel", "topic_id": "t-0123456789abcdef" })).await;
     let unknown = client.until(|frame| frame["type"] == "error").await;
 
     assert_eq!(
@@ -130,15 +96,11 @@ async fn a_cancel_ends_the_running_turn_and_on_request_what_waits() {
         [&first["message_id"], &first["status"], &first["content"]],
         [&json!("a"), &json!("cancelled"), &json!("So far.")]
     );
-    let mut ids: Vec<&str> = rest
-        .iter()
-        .map(|end| end["message_id"].as_str().unwrap())
-        .collect();
+    let mut ids: Vec<&str> = rest.iter().map(|end| end["message_id"].as_str().unwrap()).collect();
     ids.sort_unstable();
     assert_eq!(ids, ["b", "c", "d"]);
     assert!(
-        rest.iter()
-            .all(|end| end["type"] == "response" && end["status"] == "cancelled"),
+        rest.iter().all(|end| end["type"] == "response" && end["status"] == "cancelled"),
         "{rest:?}"
     );
     assert_eq!(unknown["code"], "unknown_topic");
@@ -164,16 +126,10 @@ async fn a_wrong_topic_is_refused_with_the_topics_to_choose_from() {
     ];
     for (number, (topic, code)) in wrong.into_iter().enumerate() {
         let id = format!("m{number}");
-        client
-            .send(json!({ "content": "hello", "topic_id": topic, "message_id": id }))
-            .await;
+        client.send(json!({ "content": "hello", "topic_id": topic, "message_id": id })).await;
         let error = client.frame().await;
 
-        assert_eq!(
-            [&error["code"], &error["message_id"]],
-            [&json!(code), &json!(id)],
-            "{topic}"
-        );
+        assert_eq!([&error["code"], &error["message_id"]], [&json!(code), &json!(id)], "{topic}");
         let open = error["details"]["topics"].as_array().unwrap();
         let ids: Vec<&Value> = open.iter().map(|topic| &topic["id"]).collect();
         assert_eq!(ids, [&json!(garden)], "{topic}");
@@ -186,10 +142,7 @@ async fn a_wrong_topic_is_refused_with_the_topics_to_choose_from() {
 #[actix::test]
 async fn one_topic_too_many_is_refused_and_may_be_sent_again() {
     let service = Service::prepare()
-        .with_file(
-            "data/config/channels.yaml",
-            "ws: {enabled: true}\ntopics: {max_active: 2}\n",
-        )
+        .with_file("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {max_active: 2}\n")
         .started()
         .await;
     let mut client = service.connect().await;
@@ -202,15 +155,9 @@ async fn one_topic_too_many_is_refused_and_may_be_sent_again() {
     client.say("third", "astronomy telescope").await;
     let heard = client.end_of("third").await;
 
-    assert_eq!(
-        [&refused["type"], &refused["code"]],
-        [&json!("error"), &json!("too_many_topics")]
-    );
+    assert_eq!([&refused["type"], &refused["code"]], [&json!("error"), &json!("too_many_topics")]);
     let text = refused["error"].as_str().unwrap();
-    assert!(
-        text.starts_with("At most 2 active topics. Active: "),
-        "{text}"
-    );
+    assert!(text.starts_with("At most 2 active topics. Active: "), "{text}");
     assert!(text.contains(&garden), "{text}");
     assert_eq!(refused["details"]["topics"].as_array().unwrap().len(), 2);
     assert_eq!(heard["type"], "response");
@@ -229,41 +176,25 @@ async fn a_topic_takes_a_thousand_waiting_messages_and_no_more() {
         .await;
     let mut client = service.connect().await;
     let topic = client.open_topic("tulips in the garden").await;
-    client
-        .say_in(
-            &topic,
-            "blocker",
-            "#say Blocked.\n#wait 60000\n#reply Late.",
-        )
-        .await;
+    client.say_in(&topic, "blocker", "#say Blocked.\n#wait 60000\n#reply Late.").await;
     until_running(&mut client, "blocker").await;
 
     for number in 0..=1_000 {
-        client
-            .say_in(&topic, &format!("m{number}"), "#reply Yes.")
-            .await;
+        client.say_in(&topic, &format!("m{number}"), "#reply Yes.").await;
     }
     let full = client.terminal().await;
     let rows = topics(&mut client).await;
-    client
-        .send(json!({ "type": "cancel", "topic_id": topic, "queued": true }))
-        .await;
+    client.send(json!({ "type": "cancel", "topic_id": topic, "queued": true })).await;
     let mut ended = std::collections::BTreeSet::new();
     while ended.len() < 1_001 {
         let end = client.terminal().await;
         assert_eq!(end["status"], "cancelled", "{end}");
-        assert!(
-            ended.insert(end["message_id"].as_str().unwrap().to_owned()),
-            "{end}"
-        );
+        assert!(ended.insert(end["message_id"].as_str().unwrap().to_owned()), "{end}");
     }
     client.say_in(&topic, "m1000", "#reply Room again.").await;
     let heard = client.end_of("m1000").await;
 
-    assert_eq!(
-        [&full["code"], &full["message_id"]],
-        [&json!("topic_queue_full"), &json!("m1000")]
-    );
+    assert_eq!([&full["code"], &full["message_id"]], [&json!("topic_queue_full"), &json!("m1000")]);
     assert!(full["error"].as_str().unwrap().contains("1000"), "{full}");
     assert_eq!(rows[0]["queued"], 1_000);
     assert_eq!(heard["content"], "Room again.");
@@ -277,13 +208,9 @@ async fn topics_and_what_waits_in_them_survive_a_kill() {
     let garden = client.open_topic("tulips in the garden").await;
     let taxes = client.open_topic("quarterly invoice payment").await;
     client.ask(&format!("/close {taxes}")).await;
-    client
-        .say_in(&garden, "slow", "#say Begun.\n#wait 3000\n#reply Ended.")
-        .await;
+    client.say_in(&garden, "slow", "#say Begun.\n#wait 3000\n#reply Ended.").await;
     client.say_in(&garden, "next", "#reply After it.").await;
-    client
-        .until(|frame| frame["type"] == "ack" && frame["message_id"] == "next")
-        .await;
+    client.until(|frame| frame["type"] == "ack" && frame["message_id"] == "next").await;
     let (channel, seen) = (client.channel.clone().unwrap(), client.last_seq);
 
     service.kill();
@@ -294,27 +221,14 @@ async fn topics_and_what_waits_in_them_survive_a_kill() {
     let next = client.terminal().await;
     let rows = topics(&mut client).await;
 
-    assert_eq!(
-        [&slow["message_id"], &slow["content"]],
-        [&json!("slow"), &json!("Begun.\nEnded.")]
-    );
-    assert_eq!(
-        [&next["message_id"], &next["topic_id"]],
-        [&json!("next"), &json!(garden)]
-    );
-    let states: Vec<_> = rows
-        .iter()
-        .map(|row| (&row["id"], &row["state"], &row["name"]))
-        .collect();
+    assert_eq!([&slow["message_id"], &slow["content"]], [&json!("slow"), &json!("Begun.\nEnded.")]);
+    assert_eq!([&next["message_id"], &next["topic_id"]], [&json!("next"), &json!(garden)]);
+    let states: Vec<_> = rows.iter().map(|row| (&row["id"], &row["state"], &row["name"])).collect();
     assert_eq!(
         states,
         [
             (&json!(garden), &json!("active"), &json!("tulips garden")),
-            (
-                &json!(taxes),
-                &json!("done"),
-                &json!("quarterly invoice payment")
-            ),
+            (&json!(taxes), &json!("done"), &json!("quarterly invoice payment")),
         ]
     );
 }
@@ -341,10 +255,8 @@ async fn a_model_is_asked_only_where_words_do_not_tell_the_topic() {
     model.say([Reply::text("Two.")]);
     let same = client.open_topic("more tulips for the garden").await;
     let before = model.requests().len();
-    model.say([
-        Reply::text(r#"{"topic_ids":["new"],"topic_name":"Taxes"}"#),
-        Reply::text("Three."),
-    ]);
+    model
+        .say([Reply::text(r#"{"topic_ids":["new"],"topic_name":"Taxes"}"#), Reply::text("Three.")]);
     let third = client.ask("quarterly invoice payment").await;
     let asked = model.requests().len();
     // An answer that is no choice, and an error, cost the message nothing.
@@ -356,24 +268,12 @@ async fn a_model_is_asked_only_where_words_do_not_tell_the_topic() {
     assert_eq!((before, same), (2, garden.clone()));
     assert_eq!(asked, 4, "one question about the topic, one answer");
     let question = model.requests()[2].body.clone();
-    assert!(
-        question["max_tokens"].as_u64().unwrap() <= 200,
-        "{question}"
-    );
+    assert!(question["max_tokens"].as_u64().unwrap() <= 200, "{question}");
     assert_eq!(question.get("tools"), None);
     assert!(question.to_string().contains(&garden), "{question}");
-    assert_eq!(
-        [&third["topic_name"], &third["content"]],
-        [&json!("Taxes"), &json!("Three.")]
-    );
-    assert_eq!(
-        [&fourth["content"], &fourth["topic_id"]],
-        [&json!("Four."), &third["topic_id"]]
-    );
-    assert_eq!(
-        [&fifth["content"], &fifth["topic_id"]],
-        [&json!("Five."), &third["topic_id"]]
-    );
+    assert_eq!([&third["topic_name"], &third["content"]], [&json!("Taxes"), &json!("Three.")]);
+    assert_eq!([&fourth["content"], &fourth["topic_id"]], [&json!("Four."), &third["topic_id"]]);
+    assert_eq!([&fifth["content"], &fifth["topic_id"]], [&json!("Five."), &third["topic_id"]]);
 }
 
 /// CH-83, CH-133: a model that takes too long about the topic.
@@ -387,10 +287,7 @@ async fn a_slow_choice_of_a_topic_is_acknowledged_without_one_and_given_up() {
     let mut client = service.connect().await;
     model.say([Reply::text("One.")]);
     let garden = client.open_topic("tulips in the garden").await;
-    model.say([
-        Reply::SlowFirstByte(Duration::from_secs(60), String::new()),
-        Reply::text("Two."),
-    ]);
+    model.say([Reply::SlowFirstByte(Duration::from_secs(60), String::new()), Reply::text("Two.")]);
 
     client.say("m", "quarterly invoice payment").await;
     let ack = client.frame().await;
@@ -400,10 +297,7 @@ async fn a_slow_choice_of_a_topic_is_acknowledged_without_one_and_given_up() {
         [&ack["type"], &ack["topic_id"], &ack["generated"]],
         [&json!("ack"), &Value::Null, &json!(false)]
     );
-    assert_eq!(
-        [&end["content"], &end["topic_id"]],
-        [&json!("Two."), &json!(garden)]
-    );
+    assert_eq!([&end["content"], &end["topic_id"]], [&json!("Two."), &json!(garden)]);
 }
 
 /// CH-25, CH-125: the topic that the sender chose holds also if the process ends before its turn came.
@@ -417,17 +311,12 @@ async fn a_chosen_topic_is_kept_when_the_process_dies_before_the_message_is_sort
     let mut client = service.connect().await;
     model.say([Reply::text("One.")]);
     let garden = client.open_topic("tulips in the garden").await;
-    model.say([
-        Reply::text(r#"{"topic_ids":["new"],"topic_name":"Taxes"}"#),
-        Reply::text("Two."),
-    ]);
+    model.say([Reply::text(r#"{"topic_ids":["new"],"topic_name":"Taxes"}"#), Reply::text("Two.")]);
     client.ask("quarterly invoice payment").await;
     model.say([Reply::SlowFirstByte(Duration::from_secs(60), String::new())]);
 
     client.say("unsorted", "astronomy telescope").await;
-    client
-        .say_in(&garden, "chosen", "about the quarterly invoice payment")
-        .await;
+    client.say_in(&garden, "chosen", "about the quarterly invoice payment").await;
     for _ in 0..2 {
         let ack = client.until(|frame| frame["type"] == "ack").await;
         assert_eq!(ack["topic_id"], Value::Null, "{ack}");

@@ -55,9 +55,7 @@ async fn a_schedule_goes_on_over_a_kill_and_serves_no_time_twice() {
     let channel = client.channel.clone().expect("a channel");
     // A channel is there once something was said in it.
     client.say("m1", "#reply Hello.").await;
-    client
-        .until(|frame| frame["type"] == "response" && frame["message_id"] == "m1")
-        .await;
+    client.until(|frame| frame["type"] == "response" && frame["message_id"] == "m1").await;
     let form = json!({
         "team": "main", "name": "tick", "type": "schedule", "config": {"cron": "*/10 * * * * *"},
         "task": report(true, "ok", "two new articles"), "notify_channel": channel, "enable": true,
@@ -113,10 +111,7 @@ async fn a_word_in_a_message_starts_a_run_beside_the_answer() {
     let told = told.expect("a notification");
     assert_eq!(told["content"], "[main] I look into it");
     assert!(told["topic_id"].is_string(), "{told}");
-    let runs = until(&service, &id, |runs| {
-        runs.iter().all(|run| run["outcome"] == "ok")
-    })
-    .await;
+    let runs = until(&service, &id, |runs| runs.iter().all(|run| run["outcome"] == "ok")).await;
     assert_eq!((runs.len(), &runs[0]["cause"]), (1, &json!("keyword")));
 }
 
@@ -130,9 +125,7 @@ async fn failures_in_a_row_switch_a_trigger_off() {
     });
     let id = create(&service, form).await;
     let path = format!("/api/v1/triggers/{id}");
-    let (started, _) = service
-        .api("POST", &format!("{path}/run"), Some(json!({})))
-        .await;
+    let (started, _) = service.api("POST", &format!("{path}/run"), Some(json!({}))).await;
     assert_eq!(started, 202);
 
     let deadline = Instant::now() + PATIENCE;
@@ -145,10 +138,7 @@ async fn failures_in_a_row_switch_a_trigger_off() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
 
-    assert_eq!(
-        trigger["data"]["disabled_reason"],
-        "2 failures in a row: as the script says"
-    );
+    assert_eq!(trigger["data"]["disabled_reason"], "2 failures in a row: as the script says");
     let runs = runs(&service, &id).await;
     let by_clock = runs.iter().filter(|run| run["cause"] == "schedule");
     assert_eq!(by_clock.count(), 2, "{runs:#?}");
@@ -160,14 +150,8 @@ pub(crate) fn hmac(key: &[u8], data: &[u8]) -> String {
         block[..key.len()].copy_from_slice(key);
         block.iter().map(|byte| byte ^ with).collect()
     };
-    let inner = Sha256::new()
-        .chain_update(pad(0x36))
-        .chain_update(data)
-        .finalize();
-    let outer = Sha256::new()
-        .chain_update(pad(0x5c))
-        .chain_update(inner)
-        .finalize();
+    let inner = Sha256::new().chain_update(pad(0x36)).chain_update(data).finalize();
+    let outer = Sha256::new().chain_update(pad(0x5c)).chain_update(inner).finalize();
     outer.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -177,9 +161,7 @@ async fn another_program_starts_a_run_once() {
     const KEY: &str = "a-webhook-key-of-enough-bytes";
     let service = home().started().await;
     let secret = json!({"value": KEY, "secret": true});
-    let (status, answer) = service
-        .api("PUT", "/api/v1/vault/team:main/HOOK", Some(secret))
-        .await;
+    let (status, answer) = service.api("PUT", "/api/v1/vault/team:main/HOOK", Some(secret)).await;
     assert!(status < 300, "{answer}");
     let form = json!({
         "team": "main", "name": "ci", "type": "webhook",
@@ -210,10 +192,7 @@ async fn another_program_starts_a_run_once() {
     ];
 
     assert_eq!(answers, [401, 202, 200, 200]);
-    let runs = until(&service, &id, |runs| {
-        runs.iter().any(|run| run["outcome"] == "ok")
-    })
-    .await;
+    let runs = until(&service, &id, |runs| runs.iter().any(|run| run["outcome"] == "ok")).await;
     let made = runs.iter().filter(|run| run["task_id"].is_string()).count();
     assert_eq!(made, 1, "{runs:#?}");
     assert!(!service.log().contains(KEY));
@@ -223,10 +202,7 @@ async fn another_program_starts_a_run_once() {
 #[actix::test]
 async fn a_heartbeat_is_kept_by_the_team_file() {
     let service = home()
-        .with_file(
-            "run/teams/main/config.yaml",
-            &format!("{MAIN}heartbeat: 1m\n"),
-        )
+        .with_file("run/teams/main/config.yaml", &format!("{MAIN}heartbeat: 1m\n"))
         .started()
         .await;
     let deadline = Instant::now() + PATIENCE;
@@ -238,10 +214,7 @@ async fn a_heartbeat_is_kept_by_the_team_file() {
         assert!(Instant::now() < deadline, "{}", service.log());
         tokio::time::sleep(Duration::from_millis(100)).await;
     };
-    assert_eq!(
-        (&row["name"], &row["config"]),
-        (&json!("heartbeat"), &json!({"every": "1m"}))
-    );
+    assert_eq!((&row["name"], &row["config"]), (&json!("heartbeat"), &json!({"every": "1m"})));
 
     let id = row["id"].as_str().expect("an id");
     let run = format!("/api/v1/triggers/{id}/run");
@@ -251,18 +224,10 @@ async fn a_heartbeat_is_kept_by_the_team_file() {
     let (_, asked) = service.api("POST", &run, Some(json!({}))).await;
     assert_eq!(asked["data"]["decision"], "enqueued", "{asked}");
     let runs = until(&service, id, |runs| runs[0]["outcome"].is_string()).await;
-    assert_eq!(
-        (&runs[0]["outcome"], &runs[0]["reason"]),
-        (&json!("noop"), &json!("ok_token"))
-    );
+    assert_eq!((&runs[0]["outcome"], &runs[0]["reason"]), (&json!("noop"), &json!("ok_token")));
 
-    let (status, refused) = service
-        .api("DELETE", &format!("/api/v1/triggers/{id}"), None)
-        .await;
-    assert_eq!(
-        (status, &refused["error"]["code"]),
-        (409, &json!("name_reserved"))
-    );
+    let (status, refused) = service.api("DELETE", &format!("/api/v1/triggers/{id}"), None).await;
+    assert_eq!((status, &refused["error"]["code"]), (409, &json!("name_reserved")));
 }
 
 /// OP-80
@@ -300,24 +265,11 @@ async fn triggers_are_managed_from_the_command_line() {
     assert!(started.stdout.contains("enqueued"), "{started:?}");
     let history = run(&["trigger", "runs", "main/morning"]).await;
     assert!(history.stdout.contains("manual"), "{history:?}");
-    let preview = run(&[
-        "trigger",
-        "preview",
-        "--cron",
-        "30 2 30 3 *",
-        "--timezone",
-        "UTC",
-    ])
-    .await;
+    let preview = run(&["trigger", "preview", "--cron", "30 2 30 3 *", "--timezone", "UTC"]).await;
     assert!(preview.stdout.contains("03-30 02:30:00 UTC"), "{preview:?}");
     let wrong = run(&["trigger", "preview", "--cron", "0 25 * * *"]).await;
     assert_eq!(wrong.code, Some(1), "{wrong:?}");
-    assert!(
-        wrong
-            .stderr
-            .contains("config.cron: field 2 \"25\" is not 0-23"),
-        "{wrong:?}"
-    );
+    assert!(wrong.stderr.contains("config.cron: field 2 \"25\" is not 0-23"), "{wrong:?}");
     for action in ["disable", "enable", "delete"] {
         let done = run(&["trigger", action, "main/morning"]).await;
         assert_eq!(done.code, Some(0), "{action}: {done:?}");

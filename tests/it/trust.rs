@@ -75,10 +75,7 @@ async fn senders_are_let_in_told_or_cut_off_as_the_policy_says() {
     assert_eq!(answer["content"], "Come in.");
     assert_eq!(u16::from(closed.unwrap().code), 4403);
     assert_not_authorized(&refused);
-    assert_eq!(
-        (&refused["message_id"], &again["message_id"]),
-        (&json!("m1"), &json!("m2"))
-    );
+    assert_eq!((&refused["message_id"], &again["message_id"]), (&json!("m1"), &json!("m2")));
     assert_eq!(
         decisions(&service, "").await,
         [
@@ -101,17 +98,10 @@ async fn the_command_line_is_always_let_in() {
     let sent = service.run(&["send", "#reply Come in."], "").await;
 
     assert_not_authorized(&refused);
-    assert_eq!(
-        (sent.code, sent.stdout.as_str()),
-        (Some(0), "Come in.\n"),
-        "{sent:?}"
-    );
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "Come in.\n"), "{sent:?}");
     assert_eq!(
         decisions(&service, "").await,
-        [
-            "ws:operator denied default_policy_deny",
-            "cli:operator allowed cli_bypass"
-        ]
+        ["ws:operator denied default_policy_deny", "cli:operator allowed cli_bypass"]
     );
 }
 
@@ -124,10 +114,7 @@ async fn without_a_policy_whoever_has_a_token_is_let_in() {
     let answer = ann.ask("#reply Come in.").await;
 
     assert_eq!(answer["content"], "Come in.");
-    assert_eq!(
-        decisions(&service, "sender=ann").await,
-        ["ws:ann allowed no_trust_config"]
-    );
+    assert_eq!(decisions(&service, "sender=ann").await, ["ws:ann allowed no_trust_config"]);
 }
 
 /// CH-40, CH-42: a claim needs a scope, is recorded as one, and does not make somebody of nobody.
@@ -159,10 +146,7 @@ async fn a_claimed_sender_is_judged_and_recorded_as_claimed() {
     let (_, audit) = service.api("GET", "/api/v1/trust/audit", None).await;
     assert_eq!(audit["data"][0]["reason"], "sender_missing");
     let claims = audit["data"].as_array().unwrap().iter();
-    assert!(
-        claims.clone().all(|row| row["asserted_by"] == "bridge"),
-        "{audit}"
-    );
+    assert!(claims.clone().all(|row| row["asserted_by"] == "bridge"), "{audit}");
 }
 
 /// CH-26: whoever is kept out can neither stop nor resume what was begun.
@@ -214,9 +198,7 @@ async fn a_grant_lets_in_at_once_and_is_kept() {
     ann.say("m4", "#reply Come in.").await;
     let after = ann.frame().await;
     let gone = service.run(&["trust", "revoke", "ws:ann"], "").await;
-    let audit = service
-        .run(&["trust", "audit", "--sender", "ann", "--limit", "1"], "")
-        .await;
+    let audit = service.run(&["trust", "audit", "--sender", "ann", "--limit", "1"], "").await;
 
     assert_not_authorized(&before);
     assert_eq!(
@@ -227,19 +209,11 @@ async fn a_grant_lets_in_at_once_and_is_kept() {
         (&granted["content"], &restarted["content"]),
         (&json!("Come in."), &json!("Come in."))
     );
-    assert!(
-        listed.stdout.contains("ws:ann  all      trusted  operator"),
-        "{listed:?}"
-    );
+    assert!(listed.stdout.contains("ws:ann  all      trusted  operator"), "{listed:?}");
     assert_eq!(revoked.code, Some(0), "{revoked:?}");
     assert_not_authorized(&after);
     assert_eq!(gone.code, Some(5), "{gone:?}");
-    assert!(
-        audit
-            .stdout
-            .contains("denied    default_policy_deny  ws:ann"),
-        "{audit:?}"
-    );
+    assert!(audit.stdout.contains("denied    default_policy_deny  ws:ann"), "{audit:?}");
 }
 
 /// CH-118, OR-24: nobody is let in by a fault, but the operator can still work.
@@ -258,11 +232,7 @@ async fn a_fault_in_the_policy_lets_only_the_command_line_in_until_it_is_cured()
     let (_, after) = service.api("GET", "/api/v1/overview", None).await;
 
     assert_not_authorized(&refused);
-    assert_eq!(
-        (sent.code, sent.stdout.as_str()),
-        (Some(0), "Come in.\n"),
-        "{sent:?}"
-    );
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "Come in.\n"), "{sent:?}");
     let problem =
         "channels.yaml:2:9: trust.default_polcy: unknown key (did you mean \"default_policy\"?)";
     assert_eq!(doctor.code, Some(9));
@@ -282,21 +252,14 @@ async fn a_fault_in_the_policy_lets_only_the_command_line_in_until_it_is_cured()
 /// CH-118, OR-24: a file that is wrong elsewhere closes the WebSocket, and not the command line.
 #[actix::test]
 async fn a_channels_file_with_any_other_fault_leaves_the_command_line() {
-    let service = Service::prepare()
-        .with_file(CHANNELS, "ws: {enabled: maybe}\n")
-        .started()
-        .await;
+    let service = Service::prepare().with_file(CHANNELS, "ws: {enabled: maybe}\n").started().await;
 
     let refused = Client::try_connect(&service.url(), &service.token()).await;
     let sent = service.run(&["send", "#reply Come in."], "").await;
 
     let error = refused.err().expect("no connection").to_string();
     assert!(error.contains("404"), "{error}");
-    assert_eq!(
-        (sent.code, sent.stdout.as_str()),
-        (Some(0), "Come in.\n"),
-        "{sent:?}"
-    );
+    assert_eq!((sent.code, sent.stdout.as_str()), (Some(0), "Come in.\n"), "{sent:?}");
 }
 
 /// CH-118, OR-22, OR-23
@@ -332,9 +295,7 @@ async fn call(client: &mut Client, id: &str, tool: &str, args: Value) -> (Value,
         if frame["kind"] == "approval" && frame["status"] == "pending" {
             let (_, command) = content.split_once("/approve ").expect("a command");
             let short = command.split(' ').next().unwrap();
-            client
-                .say(&format!("{id}-yes"), &format!("/approve {short}"))
-                .await;
+            client.say(&format!("{id}-yes"), &format!("/approve {short}")).await;
             asked = true;
         }
         if frame["message_id"] == id && frame["type"] == "response" {
@@ -349,14 +310,8 @@ async fn call(client: &mut Client, id: &str, tool: &str, args: Value) -> (Value,
 #[actix::test]
 async fn the_main_team_can_list_grant_and_revoke() {
     let service = Service::prepare()
-        .with_file(
-            CHANNELS,
-            &file("{channels: {ws: {sender_allowlist: [operator]}}}"),
-        )
-        .with_file(
-            "run/teams/main/config.yaml",
-            "allowed_tools: [\"@trust\"]\n",
-        )
+        .with_file(CHANNELS, &file("{channels: {ws: {sender_allowlist: [operator]}}}"))
+        .with_file("run/teams/main/config.yaml", "allowed_tools: [\"@trust\"]\n")
         .started()
         .await;
     let mut operator = service.connect().await;
@@ -403,20 +358,13 @@ async fn identities_are_linked_listed_and_unlinked() {
     let unlinked = run(&service, &["identity", "unlink", "discord:42"]).await;
     let gone = run(&service, &["identity", "unlink", "discord:42"]).await;
 
-    assert_eq!(
-        (linked.code, &*linked.stderr),
-        (Some(0), "discord:42 is alice from now on\n")
-    );
+    assert_eq!((linked.code, &*linked.stderr), (Some(0), "discord:42 is alice from now on\n"));
     assert_eq!(unknown.code, Some(1), "{unknown:?}");
     assert!(unknown.stderr.contains("token list"), "{unknown:?}");
     assert_eq!(stopped.code, Some(7), "{stopped:?}");
     let rows: Value = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!(
-        (
-            &rows["data"][0]["sender_id"],
-            &rows["data"][0]["token"],
-            &rows["data"][0]["live"]
-        ),
+        (&rows["data"][0]["sender_id"], &rows["data"][0]["token"], &rows["data"][0]["live"]),
         (&json!("42"), &json!("alice"), &json!(true))
     );
     assert_eq!((unlinked.code, gone.code), (Some(0), Some(5)), "{gone:?}");

@@ -61,11 +61,7 @@ fn actor(request: &Value) -> Reply {
     let order = said.rsplit("--- End ---").next().unwrap_or_default().trim();
     let canary = order
         .split(|letter: char| !letter.is_alphanumeric() && letter != '-')
-        .find(|part| {
-            PEOPLE
-                .iter()
-                .any(|(_, word)| part.starts_with(&format!("{word}-")))
-        })
+        .find(|part| PEOPLE.iter().any(|(_, word)| part.starts_with(&format!("{word}-"))))
         .unwrap_or("nothing");
     let step = |tool: &str, args: Value| match is_answered {
         false => Reply::call(tool, args),
@@ -86,10 +82,9 @@ fn actor(request: &Value) -> Reply {
         "quiet" => give("right", "work on", "silent"),
         "deep" => give("middle", "pass on", "notify"),
         "pass" => give("leaf", "work on", "silent"),
-        "ask" => step(
-            "query_team",
-            json!({ "team": "left", "query": format!("work on {canary}") }),
-        ),
+        "ask" => {
+            step("query_team", json!({ "team": "left", "query": format!("work on {canary}") }))
+        }
         "work" => Reply::text(&format!("worked on {canary}")),
         _ => Reply::text(&format!("noted {canary}")),
     }
@@ -246,9 +241,7 @@ async fn no_word_of_one_person_is_in_a_prompt_frame_or_history_of_another() {
     for ((name, _), (frames, (_, other))) in
         PEOPLE.iter().zip(heard.iter().zip(PEOPLE.iter().rev()))
     {
-        let foreign = frames
-            .iter()
-            .find(|frame| frame.to_string().contains(other));
+        let foreign = frames.iter().find(|frame| frame.to_string().contains(other));
         assert_eq!(foreign, None, "{name} hears of `{other}`");
     }
     let requests = model.requests();
@@ -272,12 +265,7 @@ async fn no_word_of_one_person_is_in_a_prompt_frame_or_history_of_another() {
             assert!(!mixes(history.to_string().as_bytes()), "{id}: {history}");
         }
     }
-    for path in [
-        "/api/v1/sessions",
-        "/api/v1/tasks",
-        "/api/v1/topics",
-        "/api/v1/channels",
-    ] {
+    for path in ["/api/v1/sessions", "/api/v1/tasks", "/api/v1/topics", "/api/v1/channels"] {
         let url = format!("{}{path}", service.url());
         let answer = http().get(url).bearer_auth(&tokens[0]).send().await;
         assert_eq!(answer.expect("an answer").status(), 403, "{path}");

@@ -19,26 +19,20 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 async fn stranger(world: &World, command: &str) -> ToolReply {
     let args = json!({ "command": command });
-    world
-        .use_tool(Label::Untrusted, "bash", args, CancellationToken::new())
-        .await
+    world.use_tool(Label::Untrusted, "bash", args, CancellationToken::new()).await
 }
 
 /// Whether a trusted turn that reads a file is not believed any more.
 async fn reading(world: &World, path: &str) -> bool {
     let args = json!({ "file_path": path });
-    let reply = world
-        .use_tool(Label::Trusted, "read", args, CancellationToken::new())
-        .await;
+    let reply = world.use_tool(Label::Trusted, "read", args, CancellationToken::new()).await;
     assert_eq!(reply.fault, None, "{reply:?}");
     reply.taints
 }
 
 async fn writing(world: &World, path: &str, content: &str) {
     let args = json!({ "file_path": path, "content": content });
-    let reply = world
-        .use_tool(Label::Trusted, "write", args, CancellationToken::new())
-        .await;
+    let reply = world.use_tool(Label::Trusted, "write", args, CancellationToken::new()).await;
     assert_eq!(reply.fault, None, "{reply:?}");
     // The kernel's clock for files has ticks: what changes within the same one as a command begins is in doubt.
     let written = Seen::path(&world.path("teams/alpha").join(path)).unwrap();
@@ -107,10 +101,8 @@ async fn what_an_untrusted_command_writes_counts_while_it_runs() {
                 }
             };
             tokio::time::timeout(DEADLINE, ready).await.unwrap();
-            let looked = (
-                reading(&world, "notes/new.md").await,
-                reading(&world, "notes/ours.md").await,
-            );
+            let looked =
+                (reading(&world, "notes/new.md").await, reading(&world, "notes/ours.md").await);
             cancel.cancel();
             looked
         };
@@ -167,17 +159,12 @@ async fn a_change_of_what_governs_a_team_is_in_the_audit() {
     let mut operator = service.connect().await;
     let rule = json!({ "file_path": "team-rules/new.md", "content": "Be brief." });
 
-    let end = operator
-        .ask(&format!("#call write {rule}\n#reply done"))
-        .await;
+    let end = operator.ask(&format!("#call write {rule}\n#reply done")).await;
     let (_, audit) = service.api("GET", "/api/v1/audit?limit=50", None).await;
 
     assert_eq!(end["type"], "response", "{end}");
     let rows = audit["data"].as_array().unwrap();
-    let row = rows
-        .iter()
-        .find(|row| row["action"] == "file.write")
-        .unwrap();
+    let row = rows.iter().find(|row| row["action"] == "file.write").unwrap();
     assert_eq!(
         [&row["actor"], &row["target"], &row["outcome"]],
         ["team:main", "main: team-rules/new.md", "own-team-rules"]
@@ -198,10 +185,8 @@ async fn a_config_that_an_untrusted_command_reached_is_not_read_until_it_is_acce
     let (_, made) = service.api("POST", "/api/v1/tokens", Some(wish)).await;
     let key = made["data"]["token"].as_str().unwrap();
     let mut mallory = Client::connect(&service.url(), key).await;
-    let (config, ready) = (
-        service.path("run/teams/main/config.yaml"),
-        service.path("run/teams/main/ready"),
-    );
+    let (config, ready) =
+        (service.path("run/teams/main/config.yaml"), service.path("run/teams/main/ready"));
     let command = "touch ready; for i in $(seq 1 20000); do (echo '# planted' >> config.yaml) 2>/dev/null; \
                    grep -q planted config.yaml && break; sleep 0.002; done";
     let script = format!("#call bash {}\n#reply done", json!({ "command": command }));
@@ -220,35 +205,24 @@ async fn a_config_that_an_untrusted_command_reached_is_not_read_until_it_is_acce
     let mut operator = service.connect().await;
     let refused = operator.ask("#reply hello").await;
     let listed = service.run(&["teams", "untrusted", "main"], "").await;
-    let accepted = service
-        .run(&["teams", "accept", "main", "config.yaml"], "")
-        .await;
+    let accepted = service.run(&["teams", "accept", "main", "config.yaml"], "").await;
     let again = operator.ask("#reply hello again").await;
     let (_, audit) = service.api("GET", "/api/v1/audit?limit=50", None).await;
 
     assert_eq!(refused["type"], "error", "{refused}");
-    assert!(
-        refused["error"].as_str().unwrap().contains("accept"),
-        "{refused}"
-    );
+    assert!(refused["error"].as_str().unwrap().contains("accept"), "{refused}");
     assert!(listed.stdout.contains("config.yaml"), "{listed:?}");
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     assert_eq!(again["type"], "response", "{again}");
     let rows = audit["data"].as_array().unwrap();
-    assert!(
-        rows.iter().any(|row| row["action"] == "file.accept"),
-        "{audit}"
-    );
+    assert!(rows.iter().any(|row| row["action"] == "file.accept"), "{audit}");
 }
 
 /// SC-42: a rule with a second name is not read, and the operator is told.
 #[actix::test]
 async fn the_operator_is_told_of_a_rule_with_a_second_name() {
     let rule = "run/teams/main/team-rules/house.md";
-    let service = Service::prepare()
-        .with_file(rule, "Be kind.\n")
-        .started()
-        .await;
+    let service = Service::prepare().with_file(rule, "Be kind.\n").started().await;
     fs::hard_link(service.path(rule), service.path("run/second.md")).unwrap();
 
     service.connect().await.ask("Good morning").await;
@@ -256,10 +230,7 @@ async fn the_operator_is_told_of_a_rule_with_a_second_name() {
     let told = async {
         loop {
             let (_, inbox) = service.api("GET", "/api/v1/inbox", None).await;
-            if inbox
-                .to_string()
-                .contains("house.md: has more than one hard link")
-            {
+            if inbox.to_string().contains("house.md: has more than one hard link") {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

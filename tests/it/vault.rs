@@ -46,11 +46,7 @@ fn forms(value: &str) -> Vec<String> {
 fn leaked(bytes: &[u8]) -> Option<String> {
     let mut forms = forms(CANARY);
     forms.extend(self::forms(SYSTEM));
-    forms.into_iter().find(|form| {
-        bytes
-            .windows(form.len())
-            .any(|part| part == form.as_bytes())
-    })
+    forms.into_iter().find(|form| bytes.windows(form.len()).any(|part| part == form.as_bytes()))
 }
 
 /// Files below a folder that hold a value in any form.
@@ -77,10 +73,7 @@ async fn safely(client: &mut Client, content: &str) -> String {
     for frame in &frames {
         assert_eq!(leaked(frame.to_string().as_bytes()), None, "{frame}");
     }
-    frames[frames.len() - 1]["content"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned()
+    frames[frames.len() - 1]["content"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A service whose main team may use `bash`, files and its vault.
@@ -91,10 +84,7 @@ async fn service(model: &FakeModel) -> Service {
     );
     Service::prepare()
         .with_file("data/config/providers.yaml", &providers)
-        .with_file(
-            "data/config/channels.yaml",
-            "ws: {enabled: true}\ntopics: {model: never}\n",
-        )
+        .with_file("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {model: never}\n")
         .with_file("data/config/config.yaml", "log: {level: trace}\n")
         .with_file(
             "run/teams/main/config.yaml",
@@ -112,13 +102,7 @@ async fn a_secret_is_used_and_seen_nowhere() {
     let mut shown = String::new();
     for done in [
         set(&service, "MODEL_KEY", SYSTEM, &["--system"]).await,
-        set(
-            &service,
-            "FORGE",
-            CANARY,
-            &["--team", "main", "--note", "the forge"],
-        )
-        .await,
+        set(&service, "FORGE", CANARY, &["--team", "main", "--note", "the forge"]).await,
     ] {
         assert_eq!(done.code, Some(0), "{done:?}");
         shown.push_str(&(done.stdout + &done.stderr));
@@ -136,19 +120,7 @@ async fn a_secret_is_used_and_seen_nowhere() {
     ]);
     let refused = safely(&mut client, "tulips in the garden").await;
     let allowed = service
-        .run(
-            &[
-                "vault",
-                "set",
-                "FORGE",
-                "--team",
-                "main",
-                "--keep-value",
-                "--tool",
-                "bash",
-            ],
-            "",
-        )
+        .run(&["vault", "set", "FORGE", "--team", "main", "--keep-value", "--tool", "bash"], "")
         .await;
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     let print = "printf '%s\\n' \"$T\"; printf '%s' \"$T\" | base64 -w0; echo; printf 'xy%s' \"$T\" | base64 -w0; echo; \
@@ -156,20 +128,14 @@ async fn a_secret_is_used_and_seen_nowhere() {
         cat /proc/*/cmdline; true";
     model.say([
         Reply::call("bash", env),
-        Reply::call(
-            "bash",
-            json!({ "command": print, "env": { "T": "${vault:FORGE}" } }),
-        ),
+        Reply::call("bash", json!({ "command": print, "env": { "T": "${vault:FORGE}" } })),
         // What it could have learnt, it may not write down.
         Reply::call(
             "write",
             json!({ "file_path": "notes.md", "content": format!("it is {CANARY}") }),
         ),
         Reply::call("bash", json!({ "command": format!("echo '{CANARY}'") })),
-        Reply::call(
-            "write",
-            json!({ "file_path": "plain.md", "content": "use ${vault:FORGE}" }),
-        ),
+        Reply::call("write", json!({ "file_path": "plain.md", "content": "use ${vault:FORGE}" })),
         Reply::text(&format!(
             "It is {CANARY}, or {}, or {}.",
             STANDARD.encode(CANARY),
@@ -179,11 +145,7 @@ async fn a_secret_is_used_and_seen_nowhere() {
     let answer = safely(&mut client, "tulips in the garden").await;
     // What a person types is theirs, and still no secret is kept of it.
     model.say([Reply::text("Thanks.")]);
-    safely(
-        &mut client,
-        &format!("the key of the tulips in the garden is {CANARY}"),
-    )
-    .await;
+    safely(&mut client, &format!("the key of the tulips in the garden is {CANARY}")).await;
     for arguments in [
         &["vault", "list"][..],
         &["vault", "list", "--json"],
@@ -195,12 +157,7 @@ async fn a_secret_is_used_and_seen_nowhere() {
         let done = service.run(arguments, "").await;
         shown.push_str(&(done.stdout + &done.stderr));
     }
-    for path in [
-        "/api/v1/vault",
-        "/api/v1/vault/team:main/FORGE",
-        "/metrics",
-        "/api/v1/overview",
-    ] {
+    for path in ["/api/v1/vault", "/api/v1/vault/team:main/FORGE", "/metrics", "/api/v1/overview"] {
         let answer = http().get(format!("{}{path}", service.url()));
         let answer = answer.bearer_auth(service.token()).send().await.unwrap();
         shown.push_str(&answer.text().await.unwrap());
@@ -210,10 +167,7 @@ async fn a_secret_is_used_and_seen_nowhere() {
     assert_eq!(made.code, Some(0), "{made:?}");
 
     assert_eq!(refused, "Refused.");
-    assert!(
-        answer.starts_with("It is ${vault:FORGE}, or ${vault:FORGE}, or "),
-        "{answer}"
-    );
+    assert!(answer.starts_with("It is ${vault:FORGE}, or ${vault:FORGE}, or "), "{answer}");
     assert_eq!(leaked(shown.as_bytes()), None, "{shown}");
     let mut found = Vec::new();
     leaks(service.home(), &mut found);
@@ -226,20 +180,12 @@ async fn a_secret_is_used_and_seen_nowhere() {
     // All of this proves something only if the values really were where they were needed.
     let requests = model.requests();
     let bearer = format!("Bearer {SYSTEM}");
-    assert!(
-        requests
-            .iter()
-            .all(|request| request.header("authorization") == Some(&bearer))
-    );
+    assert!(requests.iter().all(|request| request.header("authorization") == Some(&bearer)));
     let bodies: String = requests
         .iter()
         .map(|request| String::from_utf8_lossy(&request.bytes).into_owned())
         .collect();
-    assert_eq!(
-        leaked(bodies.as_bytes()),
-        None,
-        "a value went into a prompt"
-    );
+    assert_eq!(leaked(bodies.as_bytes()), None, "a value went into a prompt");
     let told = |text: &str| assert!(bodies.contains(text), "{text} is not in {bodies}");
     told("secret_tool_denied");
     told("contains the value of vault secret FORGE");
@@ -262,33 +208,15 @@ async fn a_secret_goes_in_through_a_pipe_and_is_listed_and_deleted() {
     let short = set(&service, "TOKEN", "short", &["--team", "main"]).await;
     let made = set(&service, "TOKEN", CANARY, &["--team", "main", "--json"]).await;
     let public = set(&service, "PLACE", "Rome", &["--team", "main", "--public"]).await;
-    let listed = service
-        .run(&["vault", "list", "--team", "main", "--json"], "")
-        .await;
-    let shown = service
-        .run(&["vault", "show", "PLACE", "--team", "main"], "")
-        .await;
-    let deleted = service
-        .run(&["vault", "delete", "TOKEN", "--team", "main"], "")
-        .await;
-    let again = service
-        .run(&["vault", "delete", "TOKEN", "--team", "main"], "")
-        .await;
-    let audit = service
-        .run(&["vault", "audit", "--key", "TOKEN", "--json"], "")
-        .await;
+    let listed = service.run(&["vault", "list", "--team", "main", "--json"], "").await;
+    let shown = service.run(&["vault", "show", "PLACE", "--team", "main"], "").await;
+    let deleted = service.run(&["vault", "delete", "TOKEN", "--team", "main"], "").await;
+    let again = service.run(&["vault", "delete", "TOKEN", "--team", "main"], "").await;
+    let audit = service.run(&["vault", "audit", "--key", "TOKEN", "--json"], "").await;
 
     assert_eq!(on_the_line.code, Some(2));
-    assert!(
-        on_the_line
-            .stderr
-            .contains("may not stand on the command line"),
-        "{on_the_line:?}"
-    );
-    assert!(
-        !on_the_line.stderr.contains("canary0line"),
-        "{on_the_line:?}"
-    );
+    assert!(on_the_line.stderr.contains("may not stand on the command line"), "{on_the_line:?}");
+    assert!(!on_the_line.stderr.contains("canary0line"), "{on_the_line:?}");
     assert_eq!((nobody.code, short.code), (Some(5), Some(1)));
     assert!(short.stderr.contains("too_short"), "{short:?}");
     let made: Value = serde_json::from_str(&made.stdout).unwrap();
@@ -296,12 +224,7 @@ async fn a_secret_goes_in_through_a_pipe_and_is_listed_and_deleted() {
     assert_eq!(made["data"], expected);
     assert_eq!(public.code, Some(0));
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    let keys: Vec<_> = listed["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["key"])
-        .collect();
+    let keys: Vec<_> = listed["data"].as_array().unwrap().iter().map(|row| &row["key"]).collect();
     assert_eq!(keys, ["PLACE", "TOKEN"]);
     assert!(shown.stdout.contains("value      Rome"), "{shown:?}");
     assert_eq!((deleted.code, again.code), (Some(0), Some(5)));
@@ -312,11 +235,7 @@ async fn a_secret_goes_in_through_a_pipe_and_is_listed_and_deleted() {
         .iter()
         .rev()
         .map(|row| {
-            format!(
-                "{} {}",
-                row["action"].as_str().unwrap(),
-                row["outcome"].as_str().unwrap()
-            )
+            format!("{} {}", row["action"].as_str().unwrap(), row["outcome"].as_str().unwrap())
         })
         .collect();
     assert_eq!(acts, ["set too_short", "set ok", "delete ok", "delete ok"]);
@@ -336,9 +255,7 @@ async fn a_service_without_the_key_of_its_vault_runs_and_says_so() {
     service.kill();
     // As on another machine: the backup is there, the key is not.
     fs::remove_file(&file).unwrap();
-    let restored = service
-        .run(&["restore", backup.to_str().unwrap(), "--force"], "")
-        .await;
+    let restored = service.run(&["restore", backup.to_str().unwrap(), "--force"], "").await;
     assert_eq!(restored.code, Some(0), "{restored:?}");
     let stopped = service.run(&["doctor"], "").await;
 
@@ -347,28 +264,13 @@ async fn a_service_without_the_key_of_its_vault_runs_and_says_so() {
     let (_, ready) = service.api("GET", "/readyz", None).await;
     let doctor = service.run(&["doctor"], "").await;
     let mut client = service.connect().await;
-    client
-        .send(json!({ "content": "tulips in the garden" }))
-        .await;
+    client.send(json!({ "content": "tulips in the garden" })).await;
     let frames = client.exchange().await;
 
     let missing = file.display().to_string();
-    assert!(
-        stopped.stdout.contains("vault      is locked"),
-        "{}",
-        stopped.stdout
-    );
-    assert_eq!(
-        (status, &listed["error"]["code"]),
-        (409, &json!("vault_locked"))
-    );
-    assert!(
-        listed["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains(&missing),
-        "{listed}"
-    );
+    assert!(stopped.stdout.contains("vault      is locked"), "{}", stopped.stdout);
+    assert_eq!((status, &listed["error"]["code"]), (409, &json!("vault_locked")));
+    assert!(listed["error"]["message"].as_str().unwrap().contains(&missing), "{listed}");
     assert_eq!(ready["ready"], true);
     assert_eq!(ready["checks"]["vault"], "locked");
     assert!(doctor.stdout.contains(&missing), "{}", doctor.stdout);
@@ -380,9 +282,7 @@ async fn a_service_without_the_key_of_its_vault_runs_and_says_so() {
     fs::write(&file, key).unwrap();
     restrict(&file);
     service.launch().await;
-    let (status, _) = service
-        .api("GET", "/api/v1/vault/system/MODEL_KEY", None)
-        .await;
+    let (status, _) = service.api("GET", "/api/v1/vault/system/MODEL_KEY", None).await;
     assert_eq!(status, 200);
 }
 
@@ -421,15 +321,8 @@ async fn a_rotation_survives_being_killed() {
         for value in ["Rome, of course", "Oslo"] {
             let path = format!("/api/v1/vault/team:main/K{}", value.len());
             let (status, entry) = service.api("GET", &path, None).await;
-            assert_eq!(
-                (status, &entry["data"]["value"]),
-                (200, &json!(value)),
-                "round {round}"
-            );
+            assert_eq!((status, &entry["data"]["value"]), (200, &json!(value)), "round {round}");
         }
-        assert!(
-            !service.path("data/secrets/master.key.new").exists(),
-            "round {round}"
-        );
+        assert!(!service.path("data/secrets/master.key.new").exists(), "round {round}");
     }
 }

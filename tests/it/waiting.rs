@@ -62,10 +62,7 @@ async fn a_message_waits_for_a_key_that_is_taken() {
     service.launch().await;
     let mut client = service.connect().await;
     client.resume(&channel, last_seq).await;
-    until(&service, "/api/v1/tasks", |tasks| {
-        tasks["data"][0]["wait_reason"] == "login"
-    })
-    .await;
+    until(&service, "/api/v1/tasks", |tasks| tasks["data"][0]["wait_reason"] == "login").await;
 
     service.write("data/config/providers.yaml", &providers(&model, KEY));
     let end = client.end_of("m1").await;
@@ -81,10 +78,7 @@ async fn work_waits_for_a_providers_file_that_is_right() {
     let model = FakeModel::start();
     model.otherwise(Reply::text("Ready."));
     let service = Service::prepare()
-        .with_file(
-            "data/config/providers.yaml",
-            "profiles: {default: {provider: nobody}}\n",
-        )
+        .with_file("data/config/providers.yaml", "profiles: {default: {provider: nobody}}\n")
         .started()
         .await;
 
@@ -99,8 +93,6 @@ async fn work_waits_for_a_providers_file_that_is_right() {
     assert_eq!(notices(&service, "config_invalid").await, 1);
     service.write("data/config/providers.yaml", &providers(&model, KEY));
 
-    until(&service, "/api/v1/tasks?team=research", |tasks| {
-        tasks["data"][0]["state"] == "done"
-    })
-    .await;
+    until(&service, "/api/v1/tasks?team=research", |tasks| tasks["data"][0]["state"] == "done")
+        .await;
 }

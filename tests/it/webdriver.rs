@@ -91,12 +91,7 @@ impl Browser {
         let base = format!("http://127.0.0.1:{port}/session");
         let made = answer(http.post(&base).json(&wanted)).await;
         let id = made["sessionId"].as_str().unwrap();
-        Some(Self {
-            session: format!("{base}/{id}"),
-            http,
-            _driver: driver,
-            _profile: profile,
-        })
+        Some(Self { session: format!("{base}/{id}"), http, _driver: driver, _profile: profile })
     }
 
     /// Ends the browser in good order, so that it leaves no process behind.
@@ -153,8 +148,7 @@ impl Browser {
     }
 
     pub(crate) async fn run(&self, script: &str) -> Value {
-        self.post("execute/sync", json!({"script": script, "args": []}))
-            .await
+        self.post("execute/sync", json!({"script": script, "args": []})).await
     }
 
     pub(crate) async fn text(&self, selector: &str) -> String {
@@ -169,10 +163,7 @@ impl Browser {
         while self.value(&format!("Boolean({expression})")).await != Value::Bool(true) {
             if began.elapsed() > DEADLINE {
                 let page = self.value("document.body.innerText").await;
-                panic!(
-                    "never true: {expression}\nthe page says:\n{}",
-                    page.as_str().unwrap_or("")
-                );
+                panic!("never true: {expression}\nthe page says:\n{}", page.as_str().unwrap_or(""));
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -181,15 +172,12 @@ impl Browser {
     /// Types into an element, as a person would.
     pub(crate) async fn keys(&self, selector: &str, text: &str) {
         let id = self.find(selector).await;
-        self.post(&format!("element/{id}/value"), json!({"text": text}))
-            .await;
+        self.post(&format!("element/{id}/value"), json!({"text": text})).await;
     }
 
     /// Presses keys together, wherever the focus is.
     pub(crate) async fn press(&self, keys: &[&str]) {
-        let down = keys
-            .iter()
-            .map(|key| json!({"type": "keyDown", "value": key}));
+        let down = keys.iter().map(|key| json!({"type": "keyDown", "value": key}));
         let up = keys.iter().rev();
         let up = up.map(|key| json!({"type": "keyUp", "value": key}));
         let keys: Vec<Value> = down.chain(up).collect();
@@ -201,10 +189,7 @@ impl Browser {
     pub(crate) async fn write(&self, text: &str) {
         let strokes = text.chars().flat_map(|letter| {
             let letter = letter.to_string();
-            [
-                json!({"type": "keyDown", "value": letter}),
-                json!({"type": "keyUp", "value": letter}),
-            ]
+            [json!({"type": "keyDown", "value": letter}), json!({"type": "keyUp", "value": letter})]
         });
         let strokes: Vec<Value> = strokes.collect();
         let source = json!({"type": "key", "id": "keyboard", "actions": strokes});
@@ -219,11 +204,7 @@ impl Browser {
                       if (last === `${x} ${y}`) done(); \
                       else { last = `${x} ${y}`; requestAnimationFrame(look); } }; look();";
         let element = json!({"element-6066-11e4-a52e-4f735466cecf": id});
-        self.post(
-            "execute/async",
-            json!({"script": script, "args": [element]}),
-        )
-        .await;
+        self.post("execute/async", json!({"script": script, "args": [element]})).await;
         self.post(&format!("element/{id}/click"), json!({})).await;
     }
 
@@ -238,8 +219,7 @@ impl Browser {
 
     /// Writes into a field in place of what is there.
     pub(crate) async fn fill(&self, selector: &str, text: &str) {
-        self.until(&format!("document.querySelector({})", json!(selector)))
-            .await;
+        self.until(&format!("document.querySelector({})", json!(selector))).await;
         let id = self.find(selector).await;
         self.post(&format!("element/{id}/clear"), json!({})).await;
         self.keys(selector, text).await;
@@ -248,8 +228,7 @@ impl Browser {
     /// Takes an option of a list.
     pub(crate) async fn choose(&self, selector: &str, value: &str) {
         let option = format!("{selector} option[value={}]", json!(value));
-        self.until(&format!("document.querySelector({})", json!(option)))
-            .await;
+        self.until(&format!("document.querySelector({})", json!(option))).await;
         self.click(&option).await;
     }
 
@@ -257,18 +236,15 @@ impl Browser {
     pub(crate) async fn touch(&self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": true});
-        self.devtools("Emulation.setDeviceMetricsOverride", size)
-            .await;
+        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
         let touch = json!({"enabled": true, "maxTouchPoints": 1});
-        self.devtools("Emulation.setTouchEmulationEnabled", touch)
-            .await;
+        self.devtools("Emulation.setTouchEmulationEnabled", touch).await;
     }
 
     pub(crate) async fn resize(&self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        self.devtools("Emulation.setDeviceMetricsOverride", size)
-            .await;
+        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
     }
 
     /// What the system prefers: `light` or `dark`.
@@ -280,8 +256,7 @@ impl Browser {
     pub(crate) async fn unplug(&self, unplugged: bool) {
         self.devtools("Network.enable", json!({})).await;
         let conditions = json!({"offline": unplugged, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
-        self.devtools("Network.emulateNetworkConditions", conditions)
-            .await;
+        self.devtools("Network.emulateNetworkConditions", conditions).await;
     }
 
     /// A PNG, in base64.
@@ -316,8 +291,7 @@ impl Browser {
     /// Runs a script that calls `done` with its result.
     pub(crate) async fn wait_for(&self, script: &str) -> Value {
         let script = format!("const done = arguments[arguments.length - 1]; {script}");
-        self.post("execute/async", json!({"script": script, "args": []}))
-            .await
+        self.post("execute/async", json!({"script": script, "args": []})).await
     }
 
     async fn find(&self, selector: &str) -> String {
@@ -333,12 +307,7 @@ impl Browser {
     }
 
     async fn post(&self, path: &str, body: Value) -> Value {
-        answer(
-            self.http
-                .post(format!("{}/{path}", self.session))
-                .json(&body),
-        )
-        .await
+        answer(self.http.post(format!("{}/{path}", self.session)).json(&body)).await
     }
 }
 

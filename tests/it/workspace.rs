@@ -74,10 +74,7 @@ fn metadata() -> Value {
     let run = |arguments: &[&str]| {
         Command::new(env!("CARGO"))
             .args(["metadata", "--format-version", "1"])
-            .args([
-                "--manifest-path",
-                concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-            ])
+            .args(["--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")])
             .args(arguments)
             .output()
             .unwrap()
@@ -106,10 +103,7 @@ fn is_normal(dependency: &Value) -> bool {
 
 fn spine(metadata: &Value) -> &Value {
     let packages = list(&metadata["packages"]);
-    packages
-        .iter()
-        .find(|package| package["name"] == SPINE)
-        .unwrap()
+    packages.iter().find(|package| package["name"] == SPINE).unwrap()
 }
 
 /// The names of all crates that are compiled into a package.
@@ -118,10 +112,8 @@ fn compiled_into<'a>(metadata: &'a Value, package: &'a Value) -> BTreeSet<&'a st
         .iter()
         .map(|package| (text(&package["id"]), text(&package["name"])))
         .collect();
-    let nodes: BTreeMap<&str, &Value> = list(&metadata["resolve"]["nodes"])
-        .iter()
-        .map(|node| (text(&node["id"]), node))
-        .collect();
+    let nodes: BTreeMap<&str, &Value> =
+        list(&metadata["resolve"]["nodes"]).iter().map(|node| (text(&node["id"]), node)).collect();
     let mut seen = BTreeSet::new();
     let mut waiting = vec![text(&package["id"])];
     while let Some(id) = waiting.pop() {
@@ -153,33 +145,21 @@ fn nothing_below_the_spine_talks_to_the_outside() {
 
     let compiled = compiled_into(&metadata, spine(&metadata));
 
-    assert!(
-        compiled.contains("tokio"),
-        "the walk goes wrong: {compiled:?}"
-    );
+    assert!(compiled.contains("tokio"), "the walk goes wrong: {compiled:?}");
     let outside = BTreeSet::from(OUTSIDE);
-    assert_eq!(
-        compiled.intersection(&outside).collect::<Vec<_>>(),
-        [&""; 0]
-    );
+    assert_eq!(compiled.intersection(&outside).collect::<Vec<_>>(), [&""; 0]);
 }
 
 #[test]
 fn the_edges_do_talk_to_the_outside() {
     let metadata = metadata();
     let packages = list(&metadata["packages"]);
-    let edges = packages
-        .iter()
-        .find(|package| package["name"] == "hivewright")
-        .unwrap();
+    let edges = packages.iter().find(|package| package["name"] == "hivewright").unwrap();
 
     let compiled = compiled_into(&metadata, edges);
 
     for crate_name in ["actix-http", "hyper", "rustls", "sled"] {
-        assert!(
-            compiled.contains(crate_name),
-            "the walk misses {crate_name}"
-        );
+        assert!(compiled.contains(crate_name), "the walk misses {crate_name}");
     }
 }
 
@@ -189,10 +169,7 @@ fn the_lock_file_stays_small() {
 
     let packages = lock.lines().filter(|line| *line == "[[package]]").count();
 
-    assert!(
-        (1..=MAX_PACKAGES).contains(&packages),
-        "{packages} packages"
-    );
+    assert!((1..=MAX_PACKAGES).contains(&packages), "{packages} packages");
 }
 
 /// All Rust files below a folder, with what is in them.
@@ -235,15 +212,7 @@ fn the_table_of_bounds_names_tests_and_tools_that_there_are() {
         }
     }
     assert!(count > 20, "{count}");
-    let naming = [
-        "file_path",
-        "path",
-        "url",
-        "cwd",
-        "env",
-        "config",
-        "credentials",
-    ];
+    let naming = ["file_path", "path", "url", "cwd", "env", "config", "credentials"];
     let tools = files.iter().filter(|(path, text)| {
         path.starts_with(root.join("src/tools")) && text.contains("struct Args")
     });
@@ -256,10 +225,6 @@ fn the_table_of_bounds_names_tests_and_tools_that_there_are() {
             continue;
         };
         let name = format!("`{}`", name.split('"').next().unwrap());
-        assert!(
-            table.contains(&name),
-            "{name} of {} is not in docs/security.md",
-            path.display()
-        );
+        assert!(table.contains(&name), "{name} of {} is not in docs/security.md", path.display());
     }
 }

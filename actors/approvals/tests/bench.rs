@@ -124,10 +124,7 @@ impl SecretSink for Vault {
                 return Err("the vault is locked".to_owned());
             }
             let place = format!("{team}/{key}");
-            this.kept
-                .lock()
-                .unwrap()
-                .push((place, secret.expose().to_owned()));
+            this.kept.lock().unwrap().push((place, secret.expose().to_owned()));
             this.by.lock().unwrap().push(by);
             Ok(())
         })
@@ -219,48 +216,27 @@ impl Bench {
     }
 
     pub(super) fn row(&self, process: &Process, approval: &Approval) -> Approval {
-        reads::approval(&*process.storage, &approval.id)
-            .unwrap()
-            .unwrap()
+        reads::approval(&*process.storage, &approval.id).unwrap().unwrap()
     }
 
     pub(super) fn resolved(&self) -> Vec<(Status, Option<String>)> {
         let resolved = self.resolved.lock().unwrap();
-        resolved
-            .iter()
-            .map(|row| (row.status, row.resolved_by.clone()))
-            .collect()
+        resolved.iter().map(|row| (row.status, row.resolved_by.clone())).collect()
     }
 }
 
 pub(super) fn task() -> Task {
-    let lane = Lane {
-        team: "main".into(),
-        topic: Some("t-1".into()),
-    };
+    let lane = Lane { team: "main".into(), topic: Some("t-1".into()) };
     Task {
         source: Some(Source {
             channel: "ws:1".into(),
             message: Some("m1".into()),
-            topic: Some(TopicRef {
-                id: "t-1".into(),
-                name: "garden".to_owned(),
-            }),
+            topic: Some(TopicRef { id: "t-1".into(), name: "garden".to_owned() }),
             notify: None,
         }),
         deadline_at: Timestamp(u64::MAX),
-        parked: Some(Parked {
-            reason: WaitReason::Approval,
-            since: Timestamp(0),
-            until: None,
-        }),
-        ..Task::new(
-            "task-1".into(),
-            lane,
-            String::new(),
-            "ann".to_owned(),
-            Timestamp(0),
-        )
+        parked: Some(Parked { reason: WaitReason::Approval, since: Timestamp(0), until: None }),
+        ..Task::new("task-1".into(), lane, String::new(), "ann".to_owned(), Timestamp(0))
     }
 }
 
@@ -296,13 +272,7 @@ impl Process {
     }
 
     pub(super) async fn decide(&self, word: Word) -> Result<Approval, NotDecided> {
-        self.approvals
-            .send(Decide {
-                word,
-                channel: None,
-            })
-            .await
-            .unwrap()
+        self.approvals.send(Decide { word, channel: None }).await.unwrap()
     }
 
     pub(super) async fn reply(
@@ -320,11 +290,7 @@ impl Process {
     }
 
     pub(super) async fn ask(&self, question: &Question) {
-        self.approvals
-            .send(Ask(question.clone()))
-            .await
-            .unwrap()
-            .unwrap();
+        self.approvals.send(Ask(question.clone())).await.unwrap().unwrap();
     }
 }
 
@@ -346,20 +312,11 @@ pub(super) fn intended<'a>(
     team: &'a TeamKey,
     none: &'a BTreeMap<String, u64>,
 ) -> Intended<'a> {
-    Intended {
-        team,
-        tool: "bash",
-        arguments,
-        cwd: None,
-        secrets: none,
-    }
+    Intended { team, tool: "bash", arguments, cwd: None, secrets: none }
 }
 
 pub(super) fn permits(approval: &Approval) -> Result<(), NotPermitted> {
-    approval.permits(
-        digester,
-        intended(&args(), &TeamKey::first("main"), &BTreeMap::new()),
-    )
+    approval.permits(digester, intended(&args(), &TeamKey::first("main"), &BTreeMap::new()))
 }
 
 pub(super) fn question(bench: &Bench, kind: AnswerKind) -> Question {
@@ -389,15 +346,9 @@ pub(super) fn question(bench: &Bench, kind: AnswerKind) -> Question {
 }
 
 pub(super) fn chosen(option: &str) -> Answer {
-    Answer {
-        selected: vec![option.to_owned()],
-        text: String::new(),
-    }
+    Answer { selected: vec![option.to_owned()], text: String::new() }
 }
 
 pub(super) fn words(text: &str) -> Answer {
-    Answer {
-        selected: Vec::new(),
-        text: text.to_owned(),
-    }
+    Answer { selected: Vec::new(), text: text.to_owned() }
 }

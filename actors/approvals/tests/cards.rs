@@ -18,10 +18,7 @@ use crate::{
 async fn the_card_stands_in_the_conversation_that_the_work_comes_from() {
     let bench = Bench::new();
     let process = bench.start();
-    let asking = Asking {
-        summary: "It deletes files.".to_owned(),
-        ..Asking::default()
-    };
+    let asking = Asking { summary: "It deletes files.".to_owned(), ..Asking::default() };
     let approval = process.open_with(&bench, asking).await;
 
     let frames = reads::outbox(&*process.storage, &"ws:1".into()).unwrap();
@@ -52,16 +49,10 @@ async fn the_card_stands_in_the_conversation_that_the_work_comes_from() {
 async fn arguments_are_stored_as_they_may_be_shown() {
     let bench = Bench::new();
     let process = bench.start();
-    let asking = Asking {
-        shown: Some(json!({"command": "[hidden]"})),
-        ..Asking::default()
-    };
+    let asking = Asking { shown: Some(json!({"command": "[hidden]"})), ..Asking::default() };
     let approval = process.open_with(&bench, asking).await;
 
-    let approved = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await
-        .unwrap();
+    let approved = process.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
 
     assert_eq!(approved.arguments, json!({"command": "[hidden]"}));
     assert_eq!(permits(&approved), Ok(()));
@@ -77,26 +68,12 @@ async fn a_decision_elsewhere_is_told_where_the_card_was() {
         word: word(approval, Choice::Approve, "bob"),
         channel: channel.map(Into::into),
     };
-    let frames = || {
-        reads::outbox(&*process.storage, &"ws:1".into())
-            .unwrap()
-            .len()
-    };
+    let frames = || reads::outbox(&*process.storage, &"ws:1".into()).unwrap().len();
 
-    process
-        .approvals
-        .send(decide(&here, Some("ws:1")))
-        .await
-        .unwrap()
-        .unwrap();
+    process.approvals.send(decide(&here, Some("ws:1"))).await.unwrap().unwrap();
     let after_here = frames();
     let there = process.open(&bench).await;
-    process
-        .approvals
-        .send(decide(&there, None))
-        .await
-        .unwrap()
-        .unwrap();
+    process.approvals.send(decide(&there, None)).await.unwrap().unwrap();
 
     assert_eq!((after_here, frames()), (1, 3));
 }
@@ -107,10 +84,7 @@ async fn a_request_has_the_kind_that_the_call_asks_for() {
     let bench = Bench::new();
     let process = bench.start();
     let kind = |name: &str| {
-        let asking = Asking {
-            kind: name.to_owned(),
-            ..Asking::default()
-        };
+        let asking = Asking { kind: name.to_owned(), ..Asking::default() };
         process.request(bench.clock.now(), &asking).kind
     };
 
@@ -125,10 +99,7 @@ async fn a_request_has_the_kind_that_the_call_asks_for() {
 async fn a_card_that_is_cut_says_where_the_rest_is() {
     let bench = Bench::new();
     let process = bench.start();
-    let asking = Asking {
-        diff: Some("- a line\n".repeat(10_000)),
-        ..Asking::default()
-    };
+    let asking = Asking { diff: Some("- a line\n".repeat(10_000)), ..Asking::default() };
     let approval = process.open_with(&bench, asking).await;
 
     let frames = reads::outbox(&*process.storage, &"ws:1".into()).unwrap();

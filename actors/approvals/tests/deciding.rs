@@ -59,14 +59,8 @@ async fn an_approval_permits_exactly_one_run_of_exactly_this() {
     let approval = process.open(&bench).await;
 
     let before = permits(&approval);
-    let approved = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await
-        .unwrap();
-    let running = Approval {
-        execution: Execution::Running,
-        ..approved.clone()
-    };
+    let approved = process.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
+    let running = Approval { execution: Execution::Running, ..approved.clone() };
 
     assert_eq!(before, Err(NotPermitted::NotApproved));
     assert_eq!(permits(&approved), Ok(()));
@@ -80,10 +74,7 @@ async fn any_changed_byte_after_the_approval_keeps_the_call_from_running() {
     let bench = Bench::new();
     let process = bench.start();
     let approval = process.open(&bench).await;
-    let approved = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await
-        .unwrap();
+    let approved = process.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
     let team = TeamKey::first("main");
     let none = BTreeMap::new();
 
@@ -108,79 +99,38 @@ async fn any_changed_byte_after_the_approval_keeps_the_call_from_running() {
 
     let args = args();
     let versions = BTreeMap::from([("KEY".to_owned(), 1)]);
-    let (next_life, other_team) = (
-        TeamKey {
-            generation: 2,
-            ..team.clone()
-        },
-        TeamKey::first("other"),
-    );
+    let (next_life, other_team) =
+        (TeamKey { generation: 2, ..team.clone() }, TeamKey::first("other"));
     let good = intended(&args, &team, &none);
     let changed = [
-        Intended {
-            tool: "bosh",
-            ..good
-        },
-        Intended {
-            team: &next_life,
-            ..good
-        },
-        Intended {
-            team: &other_team,
-            ..good
-        },
-        Intended {
-            cwd: Some("/"),
-            ..good
-        },
-        Intended {
-            secrets: &versions,
-            ..good
-        },
+        Intended { tool: "bosh", ..good },
+        Intended { team: &next_life, ..good },
+        Intended { team: &other_team, ..good },
+        Intended { cwd: Some("/"), ..good },
+        Intended { secrets: &versions, ..good },
     ];
     for intended in changed {
         let found = approved.permits(digester, intended);
         assert_eq!(found, Err(NotPermitted::DigestMismatch), "{intended:?}");
     }
     let rows = [
+        Approval { expires_at: Timestamp(approved.expires_at.0 + 1), ..approved.clone() },
+        Approval { nonce: approved.nonce.replacen('0', "1", 1), ..approved.clone() },
+        Approval { requester: Cause::System, ..approved.clone() },
+        Approval { digest: digester(b"other"), ..approved.clone() },
         Approval {
-            expires_at: Timestamp(approved.expires_at.0 + 1),
+            votes: vec![Vote { digest: digester(b"other"), ..approved.votes[0].clone() }],
             ..approved.clone()
         },
         Approval {
-            nonce: approved.nonce.replacen('0', "1", 1),
-            ..approved.clone()
-        },
-        Approval {
-            requester: Cause::System,
-            ..approved.clone()
-        },
-        Approval {
-            digest: digester(b"other"),
-            ..approved.clone()
-        },
-        Approval {
-            votes: vec![Vote {
-                digest: digester(b"other"),
-                ..approved.votes[0].clone()
-            }],
-            ..approved.clone()
-        },
-        Approval {
-            votes: vec![Vote {
-                choice: Choice::Deny,
-                ..approved.votes[0].clone()
-            }],
+            votes: vec![Vote { choice: Choice::Deny, ..approved.votes[0].clone() }],
             ..approved.clone()
         },
     ];
     for row in rows {
         assert_eq!(permits(&row), Err(NotPermitted::DigestMismatch), "{row:?}");
     }
-    let unasked = Approval {
-        votes: Vec::new(),
-        ..approved
-    };
+    let unasked = Approval { votes: Vec::new(), ..approved };
     assert_eq!(permits(&unasked), Err(NotPermitted::NotApproved));
 }
 
@@ -208,9 +158,7 @@ async fn a_tampered_request_cannot_be_approved() {
     approval.arguments = json!({"command": "ls"});
     process.approvals.do_send(Opened(approval.clone()));
 
-    let refused = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await;
+    let refused = process.decide(word(&approval, Choice::Approve, "bob")).await;
 
     assert_eq!(refused, Err(NotDecided::DigestMismatch));
 }
@@ -229,10 +177,7 @@ async fn of_two_deciders_the_first_decides() {
     .await;
 
     let first = first.unwrap();
-    assert_eq!(
-        second,
-        Err(NotDecided::AlreadyResolved(Box::new(first.clone())))
-    );
+    assert_eq!(second, Err(NotDecided::AlreadyResolved(Box::new(first.clone()))));
     assert_eq!(bench.row(&process, &approval), first);
     assert_eq!(bench.resolved().len(), 1);
 }
@@ -251,10 +196,7 @@ async fn the_same_decision_again_is_no_new_one() {
     let after_restart = later.decide(mine).await;
     let other = later.decide(word(&approval, Choice::Deny, "eve")).await;
 
-    assert_eq!(
-        (again, after_restart),
-        (Ok(first.clone()), Ok(first.clone()))
-    );
+    assert_eq!((again, after_restart), (Ok(first.clone()), Ok(first.clone())));
     assert_eq!(other, Err(NotDecided::AlreadyResolved(Box::new(first))));
 }
 
@@ -275,12 +217,7 @@ async fn six_letters_are_enough_to_name_what_waits() {
     let unknown = process.decide(by_letters).await;
 
     assert_eq!(approval.short_id.len(), 6);
-    assert!(
-        approval
-            .short_id
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase())
-    );
+    assert!(approval.short_id.bytes().all(|byte| byte.is_ascii_lowercase()));
     assert_eq!(again, Err(NotDecided::AlreadyResolved(Box::new(decided))));
     assert_eq!(unknown, Err(NotDecided::NotFound));
 }
@@ -308,10 +245,7 @@ async fn a_short_id_is_found_without_looking_at_all_approvals() {
     let bench = Bench::new();
     let process = bench.start();
     let approval = process.open(&bench).await;
-    let decided = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await
-        .unwrap();
+    let decided = process.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
     let disk = Unlisted(bench.disk.mount(None));
 
     let found = reads::approval_called(&disk, &approval.short_id).unwrap();
@@ -325,10 +259,7 @@ async fn a_short_id_is_found_without_looking_at_all_approvals() {
 async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
     let bench = Bench::new();
     let process = bench.start();
-    let risky = Asking {
-        high_risk: true,
-        ..Asking::default()
-    };
+    let risky = Asking { high_risk: true, ..Asking::default() };
     let approval = process.open_with(&bench, risky).await;
     let as_sender = Word {
         by: Decider {
@@ -339,19 +270,12 @@ async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
         ..word(&approval, Choice::Approve, "portal")
     };
 
-    let own = process
-        .decide(word(&approval, Choice::Approve, "ann"))
-        .await;
+    let own = process.decide(word(&approval, Choice::Approve, "ann")).await;
     let in_channel = process.decide(as_sender).await;
-    let other = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await;
+    let other = process.decide(word(&approval, Choice::Approve, "bob")).await;
 
     assert_eq!(approval.risk, Risk::High);
-    assert_eq!(
-        (own, in_channel),
-        (Err(NotDecided::NotAllowed), Err(NotDecided::NotAllowed))
-    );
+    assert_eq!((own, in_channel), (Err(NotDecided::NotAllowed), Err(NotDecided::NotAllowed)));
     assert_eq!(other.unwrap().status, Status::Approved);
 }
 
@@ -360,23 +284,16 @@ async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
 async fn at_high_risk_a_lone_person_decides_by_typing_the_short_id() {
     let bench = Bench::new();
     // Ann is alone, but for the team `busy`.
-    bench
-        .deciders
-        .connect(|who, team| who.as_str() != "ann" || team.as_str() == "busy");
+    bench.deciders.connect(|who, team| who.as_str() != "ann" || team.as_str() == "busy");
     let process = bench.start();
-    let risky = || Asking {
-        high_risk: true,
-        ..Asking::default()
-    };
+    let risky = || Asking { high_risk: true, ..Asking::default() };
     let approval = process.open_with(&bench, risky()).await;
     let typed = |confirm: &str| Word {
         confirm: Some(confirm.to_owned()),
         ..word(&approval, Choice::Approve, "ann")
     };
 
-    let plain = process
-        .decide(word(&approval, Choice::Approve, "ann"))
-        .await;
+    let plain = process.decide(word(&approval, Choice::Approve, "ann")).await;
     let wrong = process.decide(typed("zzzzzz")).await;
     let long = process.decide(typed(approval.id.as_str())).await;
     let meant = process.decide(typed(&approval.short_id)).await.unwrap();
@@ -475,10 +392,7 @@ async fn a_denial_says_who_and_why() {
         approval.denial()
     };
 
-    assert_eq!(
-        denied(Some("bob"), Some("not now")),
-        "denied by bob: not now"
-    );
+    assert_eq!(denied(Some("bob"), Some("not now")), "denied by bob: not now");
     assert_eq!(denied(Some("bob"), Some("")), "denied by bob");
     assert_eq!(denied(None, None), "denied by the operator");
 }

@@ -26,9 +26,7 @@ async fn what_nobody_decides_on_expires() {
 
     tokio::time::sleep(TTL + Duration::from_secs(1)).await;
     let row = bench.row(&process, &approval);
-    let late = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await;
+    let late = process.decide(word(&approval, Choice::Approve, "bob")).await;
 
     assert_eq!(row.status, Status::Expired);
     assert_eq!(row.denial(), "denied by nobody: no decision in time");
@@ -70,9 +68,7 @@ async fn what_expired_while_the_service_was_down_expires_at_the_start() {
     bench.resolved.lock().unwrap().clear();
     let process = bench.start();
     let waiting = process.approvals.send(List).await.unwrap();
-    let late = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await;
+    let late = process.decide(word(&approval, Choice::Approve, "bob")).await;
 
     assert_eq!(waiting, []);
     assert!(matches!(late, Err(NotDecided::Expired(_))), "{late:?}");
@@ -87,10 +83,7 @@ async fn what_waits_still_waits_after_a_restart() {
 
     let second = bench.start();
     let waiting = second.approvals.send(List).await.unwrap();
-    let decided = second
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await
-        .unwrap();
+    let decided = second.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
 
     assert_eq!(waiting, [approval]);
     assert_eq!(permits(&decided), Ok(()));
@@ -105,16 +98,10 @@ async fn the_end_of_a_task_cancels_what_it_waited_for() {
 
     process
         .approvals
-        .send(Ended {
-            task: "task-1".into(),
-            kind: crate::task::Kind::Chat,
-            team: "main".into(),
-        })
+        .send(Ended { task: "task-1".into(), kind: crate::task::Kind::Chat, team: "main".into() })
         .await
         .unwrap();
-    let late = process
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await;
+    let late = process.decide(word(&approval, Choice::Approve, "bob")).await;
 
     let row = bench.row(&process, &approval);
     assert_eq!(row.status, Status::Cancelled);
@@ -131,11 +118,7 @@ async fn what_waits_for_no_open_task_is_cancelled_at_the_start() {
     let approval = first.open(&bench).await;
     let mut over = task();
     over.parked = None;
-    first
-        .store
-        .commit(Writes::new().finished(&over))
-        .await
-        .unwrap();
+    first.store.commit(Writes::new().finished(&over)).await.unwrap();
 
     let second = bench.start();
     let waiting = second.approvals.send(List).await.unwrap();
@@ -151,10 +134,7 @@ async fn a_parked_turn_hears_of_its_decision_after_a_crash() {
     let bench = Bench::new();
     let first = bench.start();
     let approval = first.open(&bench).await;
-    let decided = first
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await
-        .unwrap();
+    let decided = first.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
     bench.resolved.lock().unwrap().clear();
 
     let second = bench.start();
@@ -170,16 +150,9 @@ async fn a_request_is_found_in_the_store_before_it_is_announced() {
     let bench = Bench::new();
     let process = bench.start();
     let approval = process.request(bench.clock.now(), &Asking::default());
-    process
-        .store
-        .commit(Desk::opening(&approval).task(&task()))
-        .await
-        .unwrap();
+    process.store.commit(Desk::opening(&approval).task(&task())).await.unwrap();
 
-    let decided = process
-        .decide(word(&approval, Choice::Deny, "bob"))
-        .await
-        .unwrap();
+    let decided = process.decide(word(&approval, Choice::Deny, "bob")).await.unwrap();
     process.approvals.do_send(Opened(approval));
     let waiting = process.approvals.send(List).await.unwrap();
 
@@ -194,10 +167,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
     let bench = Bench::new();
     let whole = bench.start();
     let approval = whole.open(&bench).await;
-    whole
-        .decide(word(&approval, Choice::Approve, "bob"))
-        .await
-        .unwrap();
+    whole.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
     let commits = whole.storage.commits();
     assert_eq!(commits, 2);
 
@@ -212,9 +182,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
         if stored.is_ok_and(|stored| stored.is_ok()) {
             doomed.approvals.do_send(Opened(approval.clone()));
             let decide = doomed.decide(word(&approval, Choice::Approve, "bob"));
-            answered = tokio::time::timeout(Duration::from_secs(1), decide)
-                .await
-                .ok();
+            answered = tokio::time::timeout(Duration::from_secs(1), decide).await.ok();
         }
         let told_before = bench.resolved().len();
 
@@ -235,16 +203,9 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
             Some(row) => {
                 assert_eq!(row.status, Status::Approved, "{label}");
                 assert_eq!(waiting, [], "{label}");
-                assert_eq!(
-                    bench.resolved().len() - told_before,
-                    1,
-                    "told after the cut: {label}"
-                );
+                assert_eq!(bench.resolved().len() - told_before, 1, "told after the cut: {label}");
                 let late = next.decide(word(&approval, Choice::Deny, "eve")).await;
-                assert!(
-                    matches!(late, Err(NotDecided::AlreadyResolved(_))),
-                    "{label}"
-                );
+                assert!(matches!(late, Err(NotDecided::AlreadyResolved(_))), "{label}");
             }
         }
     }

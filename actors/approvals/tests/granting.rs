@@ -26,10 +26,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A request that could be granted for more than one call.
 fn grantable() -> Asking {
-    Asking {
-        schema: "form-1".to_owned(),
-        ..Asking::default()
-    }
+    Asking { schema: "form-1".to_owned(), ..Asking::default() }
 }
 
 async fn decide(
@@ -53,19 +50,11 @@ async fn a_decision_for_three_calls_is_good_for_two_more_within_a_day() {
     let approval = process.open_with(&bench, grantable()).await;
     let now = bench.clock.now();
 
-    decide(&process, &approval, Resolution::Uses(3))
-        .await
-        .unwrap();
+    decide(&process, &approval, Resolution::Uses(3)).await.unwrap();
 
     let (grant, left) = stored(&process).list(now).pop().unwrap();
-    assert_eq!(
-        (left, grant.uses, grant.expires_at),
-        (Some(2), Some(2), Some(now + DAY))
-    );
-    assert_eq!(
-        (&grant.approval, grant.granted_by.as_str()),
-        (&approval.id, "bob")
-    );
+    assert_eq!((left, grant.uses, grant.expires_at), (Some(2), Some(2), Some(now + DAY)));
+    assert_eq!((&grant.approval, grant.granted_by.as_str()), (&approval.id, "bob"));
     let (team, arguments, asking) = (TeamKey::first("main"), args(), grantable());
     let call = |name| Call {
         team: &team,
@@ -76,16 +65,8 @@ async fn a_decision_for_three_calls_is_good_for_two_more_within_a_day() {
         name,
     };
     let just_before = Timestamp((now + DAY).0 - 1);
-    assert!(
-        stored(&process)
-            .permit(&call("turn-1:2"), just_before)
-            .is_some()
-    );
-    assert!(
-        stored(&process)
-            .permit(&call("turn-1:2"), now + DAY)
-            .is_none()
-    );
+    assert!(stored(&process).permit(&call("turn-1:2"), just_before).is_some());
+    assert!(stored(&process).permit(&call("turn-1:2"), now + DAY).is_none());
     let used = stored(&process).permit(&call("turn-1:2"), now).unwrap();
     process.store.commit(used).await.unwrap();
     let (_, left) = stored(&process).list(now).pop().unwrap();
@@ -103,9 +84,7 @@ async fn a_number_beyond_bounds_is_refused_and_the_approval_still_waits() {
         let refused = decide(&process, &approval, Resolution::Uses(number)).await;
         assert_eq!(refused, Err(NotGrantable::Number.into()), "{number}");
     }
-    decide(&process, &approval, Resolution::Uses(1))
-        .await
-        .unwrap();
+    decide(&process, &approval, Resolution::Uses(1)).await.unwrap();
 
     assert_eq!(stored(&process).list(bench.clock.now()), []);
 }
@@ -122,23 +101,11 @@ async fn what_was_not_shown_whole_or_is_dangerous_stands_for_itself_alone() {
         Covers::of(&other)
     };
 
-    assert_eq!(
-        with(|other| other.kind = Kind::Budget),
-        Err(NotGrantable::NoCall)
-    );
+    assert_eq!(with(|other| other.kind = Kind::Budget), Err(NotGrantable::NoCall));
     assert_eq!(with(|other| other.tool = None), Err(NotGrantable::NoCall));
-    assert_eq!(
-        with(|other| other.risk = Risk::High),
-        Err(NotGrantable::HighRisk)
-    );
-    assert_eq!(
-        with(|other| other.scrubbed = true),
-        Err(NotGrantable::Hidden)
-    );
-    assert_eq!(
-        with(|other| other.schema.clear()),
-        Err(NotGrantable::Hidden)
-    );
+    assert_eq!(with(|other| other.risk = Risk::High), Err(NotGrantable::HighRisk));
+    assert_eq!(with(|other| other.scrubbed = true), Err(NotGrantable::Hidden));
+    assert_eq!(with(|other| other.schema.clear()), Err(NotGrantable::Hidden));
     let untrusted = with(|other| other.label = Label::Untrusted).unwrap();
     assert!(untrusted.untrusted && !Covers::of(&approval).unwrap().untrusted);
     let hidden = process.open(&bench).await;
@@ -153,9 +120,7 @@ async fn there_is_room_for_a_bounded_number_of_grants() {
     let process = bench.start();
     for _ in 0..1_000 {
         let approval = process.open_with(&bench, grantable()).await;
-        decide(&process, &approval, Resolution::Always)
-            .await
-            .unwrap();
+        decide(&process, &approval, Resolution::Always).await.unwrap();
     }
     let [one_more, alone] = [
         process.open_with(&bench, grantable()).await,
@@ -165,16 +130,11 @@ async fn there_is_room_for_a_bounded_number_of_grants() {
     let refused = decide(&process, &one_more, Resolution::Always).await;
     decide(&process, &alone, Resolution::Once).await.unwrap();
     let (grant, _) = stored(&process).list(bench.clock.now()).pop().unwrap();
-    let revoke = Revoke {
-        grant: grant.id,
-        by: "bob".into(),
-    };
+    let revoke = Revoke { grant: grant.id, by: "bob".into() };
     assert_eq!(process.approvals.send(revoke).await.unwrap(), Ok(true));
 
     assert_eq!(refused, Err(NotGrantable::TooMany.into()));
-    decide(&process, &one_more, Resolution::Always)
-        .await
-        .unwrap();
+    decide(&process, &one_more, Resolution::Always).await.unwrap();
 }
 
 /// PL-83: what is over goes from the store with the next grant, what is in force stays.
@@ -189,9 +149,7 @@ async fn a_new_grant_takes_the_place_of_those_that_are_over() {
 
     tokio::time::sleep(DAY).await;
     let approval = process.open_with(&bench, grantable()).await;
-    decide(&process, &approval, Resolution::Uses(2))
-        .await
-        .unwrap();
+    decide(&process, &approval, Resolution::Uses(2)).await.unwrap();
 
     // At a moment when none was over yet: all that the store holds.
     let kept = stored(&process).list(Timestamp(0));
@@ -206,14 +164,10 @@ async fn what_was_granted_to_a_team_goes_with_it() {
     let bench = Bench::new();
     let process = bench.start();
     let approval = process.open_with(&bench, grantable()).await;
-    decide(&process, &approval, Resolution::Always)
-        .await
-        .unwrap();
+    decide(&process, &approval, Resolution::Always).await.unwrap();
     let waiting = process.open(&bench).await;
     let grants = || stored(&process).list(bench.clock.now()).len();
-    let disband = |name: &str| Disbanded {
-        team: TeamKey::first(name),
-    };
+    let disband = |name: &str| Disbanded { team: TeamKey::first(name) };
 
     process.approvals.send(disband("other")).await.unwrap();
     process.approvals.send(List).await.unwrap();
@@ -235,26 +189,15 @@ async fn a_request_waits_as_long_as_the_settings_say_when_it_is_made() {
     let now = bench.clock.now();
     let before = process.request(now, &Asking::default());
 
-    process
-        .approvals
-        .send(SetTtl(Duration::from_secs(90)))
-        .await
-        .unwrap();
+    process.approvals.send(SetTtl(Duration::from_secs(90))).await.unwrap();
 
     let after = process.request(now, &Asking::default());
     assert_eq!(before.expires_at, now + TTL);
     assert_eq!(after.expires_at, now + Duration::from_secs(90));
     assert!(after.is_pending(Timestamp(after.expires_at.0 - 1)));
     assert!(!after.is_pending(after.expires_at));
-    assert!(
-        card::line(&before, now).contains("60 min left"),
-        "{}",
-        card::line(&before, now)
-    );
-    let decided = Approval {
-        status: Status::Denied,
-        ..after
-    };
+    assert!(card::line(&before, now).contains("60 min left"), "{}", card::line(&before, now));
+    let decided = Approval { status: Status::Denied, ..after };
     assert!(!decided.is_pending(now));
 }
 
@@ -288,10 +231,7 @@ async fn a_request_names_its_rule() {
     let bench = Bench::new();
     let process = bench.start();
     let rule = |rule: &str| {
-        let asking = Asking {
-            rule: rule.to_owned(),
-            ..Asking::default()
-        };
+        let asking = Asking { rule: rule.to_owned(), ..Asking::default() };
         process.request(bench.clock.now(), &asking).rule
     };
 
@@ -350,9 +290,7 @@ fn somebody_in_one_chat_is_not_their_namesake_in_another() {
     assert!(of("discord", "42").is(&cause));
     assert!(!of("discord", "43").is(&cause));
     assert!(!of("matrix", "42").is(&cause));
-    let operator = Cause::Operator {
-        name: "ann".to_owned(),
-    };
+    let operator = Cause::Operator { name: "ann".to_owned() };
     assert!(Decider::new("ann").is(&operator));
     assert!(!Decider::new("bob").is(&operator));
 }
@@ -382,17 +320,12 @@ async fn what_has_run_out_is_over_at_that_very_moment() {
     let mut book = Book::default();
     book.ask(asked.clone());
 
-    assert_eq!(
-        book.expire(Timestamp(asked.expires_at.0 - 1)).len(),
-        0,
-        "a moment too early"
-    );
+    assert_eq!(book.expire(Timestamp(asked.expires_at.0 - 1)).len(), 0, "a moment too early");
     assert_eq!(book.expire(asked.expires_at).len(), 1);
 
     book.ask(asked.clone());
     let by = Decider::new("bob");
-    book.answer(&asked.id, words("red"), &by, asked.created_at)
-        .unwrap();
+    book.answer(&asked.id, words("red"), &by, asked.created_at).unwrap();
     assert_eq!(book.next_due(), None);
 }
 
@@ -401,12 +334,6 @@ async fn what_has_run_out_is_over_at_that_very_moment() {
 fn digests_are_made_of_the_exact_text() {
     let value = serde_json::json!(["a b", -9_007_199_254_740_993_i64, u64::MAX]);
 
-    assert_eq!(
-        canonical(&value),
-        "[\"a b\",-9007199254740993,18446744073709551615]"
-    );
-    assert_eq!(
-        canonical(&serde_json::json!(BTreeMap::<String, u8>::new())),
-        "{}"
-    );
+    assert_eq!(canonical(&value), "[\"a b\",-9007199254740993,18446744073709551615]");
+    assert_eq!(canonical(&serde_json::json!(BTreeMap::<String, u8>::new())), "{}");
 }

@@ -29,11 +29,7 @@ fn request(day: u32, task: Option<&str>) -> Request {
 
 async fn asked(bench: &Bench, process: &Process, request: &Request) -> Approval {
     let today = today(bench);
-    assert!(
-        process
-            .ledger
-            .asks(&request.team, request.task.as_ref(), today)
-    );
+    assert!(process.ledger.asks(&request.team, request.task.as_ref(), today));
     let asking = Asking {
         kind: "budget".to_owned(),
         shown: Some(serde_json::to_value(request).unwrap()),
@@ -65,10 +61,7 @@ async fn a_yes_to_more_money_is_carried_out_at_once() {
         let process = bench.start();
         let approval = asked(&bench, &process, &request).await;
 
-        let decided = process
-            .decide(word(&approval, Choice::Approve, "bob"))
-            .await
-            .unwrap();
+        let decided = process.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
 
         assert_eq!(decided.execution, Execution::Done);
         let rows = accounts::raised(&*process.storage, today).unwrap();
@@ -85,10 +78,7 @@ async fn a_no_allows_nothing_and_is_not_asked_for_again() {
     let request = request(today(&bench).number, None);
     let approval = asked(&bench, &process, &request).await;
 
-    let decided = process
-        .decide(word(&approval, Choice::Deny, "bob"))
-        .await
-        .unwrap();
+    let decided = process.decide(word(&approval, Choice::Deny, "bob")).await.unwrap();
 
     assert_ne!(decided.execution, Execution::Done);
     let rows = accounts::raised(&*process.storage, today(&bench)).unwrap();
@@ -106,11 +96,7 @@ async fn what_ends_undecided_may_be_asked_for_again() {
         asked(&bench, &process, &request).await;
 
         let status = if cancelled {
-            let ended = Ended {
-                task: "task-1".into(),
-                kind: Kind::Chat,
-                team: "main".into(),
-            };
+            let ended = Ended { task: "task-1".into(), kind: Kind::Chat, team: "main".into() };
             process.approvals.send(ended).await.unwrap();
             Status::Cancelled
         } else {
@@ -130,18 +116,11 @@ async fn the_end_of_a_cancelled_call_is_told_to_nobody() {
     let process = bench.start();
     let approval = process.open(&bench).await;
 
-    let ended = Ended {
-        task: "task-1".into(),
-        kind: Kind::Chat,
-        team: "main".into(),
-    };
+    let ended = Ended { task: "task-1".into(), kind: Kind::Chat, team: "main".into() };
     process.approvals.send(ended).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let row = bench.row(&process, &approval);
-    assert_eq!(
-        row.denial(),
-        "cancelled: the work it was asked for has ended"
-    );
+    assert_eq!(row.denial(), "cancelled: the work it was asked for has ended");
     assert_eq!(bench.resolved(), []);
 }

@@ -29,19 +29,12 @@ async fn an_answer_becomes_a_task_of_the_lane_that_asked() {
     let answered = process.reply(&asked, chosen("blue")).await.unwrap();
     let second = process.reply(&asked, chosen("red")).await;
 
-    let row = reads::question(&*process.storage, &asked.id)
-        .unwrap()
-        .unwrap();
+    let row = reads::question(&*process.storage, &asked.id).unwrap().unwrap();
     assert_eq!(row, answered);
     assert_eq!(second, Err(NotAnswered::AlreadyAnswered(Box::new(row))));
     let tasks = bench.enqueued.lock().unwrap().clone();
-    let [task] = &tasks[..] else {
-        unreachable!("one answer, one task")
-    };
-    assert_eq!(
-        (task.kind, &task.lane, task.label),
-        (Kind::Result, &asked.lane, Label::Untrusted)
-    );
+    let [task] = &tasks[..] else { unreachable!("one answer, one task") };
+    assert_eq!((task.kind, &task.lane, task.label), (Kind::Result, &asked.lane, Label::Untrusted));
     assert_eq!(task.source.as_ref().unwrap().message, None);
     assert_eq!(
         serde_json::from_str::<Value>(&task.body).unwrap(),
@@ -64,10 +57,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays() {
     let process = bench.start();
     let asked = question(&bench, AnswerKind::Text);
     process.ask(&asked).await;
-    let both = Answer {
-        selected: vec!["red".to_owned(), "blue".to_owned()],
-        text: String::new(),
-    };
+    let both = Answer { selected: vec!["red".to_owned(), "blue".to_owned()], text: String::new() };
 
     let unknown = process.reply(&asked, chosen("green")).await;
     let several = process.reply(&asked, both).await;
@@ -78,10 +68,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_the_question_stays() {
         Err(NotAnswered::Unfit(Unfit { field, .. })) => field,
         other => unreachable!("{other:?}"),
     };
-    assert_eq!(
-        [unknown, several, nothing].map(field),
-        ["selected", "selected", "text"]
-    );
+    assert_eq!([unknown, several, nothing].map(field), ["selected", "selected", "text"]);
     assert_eq!(free.unwrap().answer, Some(words("green, please")));
 }
 
@@ -108,20 +95,14 @@ async fn a_secret_answer_leaves_only_its_reference() {
     // MV-65
     assert_eq!(bench.vault.by.lock().unwrap().len(), 1);
     let batches = process.storage.batches();
-    let values = batches
-        .iter()
-        .flat_map(|batch| &batch.changes)
-        .filter_map(|(_, value)| value.as_ref());
+    let values =
+        batches.iter().flat_map(|batch| &batch.changes).filter_map(|(_, value)| value.as_ref());
     for value in values {
         let text = String::from_utf8_lossy(value);
         assert!(!text.contains("canary"), "{text}");
     }
     let tasks = bench.enqueued.lock().unwrap();
-    assert!(
-        tasks[0].body.contains("${vault:API_KEY}"),
-        "{}",
-        tasks[0].body
-    );
+    assert!(tasks[0].body.contains("${vault:API_KEY}"), "{}", tasks[0].body);
 }
 
 /// PL-88: never for `secret` in a chat.
@@ -156,10 +137,7 @@ async fn a_vault_that_refuses_leaves_the_question_open() {
     bench.vault.locked.store(false, Ordering::Relaxed);
     let taken = process.reply(&asked, words("hunter2")).await;
 
-    assert_eq!(
-        refused,
-        Err(NotAnswered::Vault("the vault is locked".to_owned()))
-    );
+    assert_eq!(refused, Err(NotAnswered::Vault("the vault is locked".to_owned())));
     assert_eq!(taken.unwrap().status, QuestionStatus::Answered);
 }
 
@@ -210,13 +188,7 @@ async fn nobody_answers_a_team_that_is_gone() {
     process.ask(&asked).await;
     let approval = process.open(&bench).await;
 
-    process
-        .approvals
-        .send(Disbanded {
-            team: asked.team.clone(),
-        })
-        .await
-        .unwrap();
+    process.approvals.send(Disbanded { team: asked.team.clone() }).await.unwrap();
     let late = process.reply(&asked, chosen("red")).await;
 
     assert_eq!(late, Err(NotAnswered::Cancelled));
@@ -237,10 +209,5 @@ async fn the_same_question_is_asked_once() {
     later.ask(&asked).await;
 
     assert_eq!(later.approvals.send(ListQuestions).await.unwrap(), [asked]);
-    assert_eq!(
-        reads::outbox(&*later.storage, &"ws:1".into())
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(reads::outbox(&*later.storage, &"ws:1".into()).unwrap().len(), 1);
 }

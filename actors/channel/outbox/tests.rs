@@ -22,11 +22,7 @@ fn frame(ordinal: u64, progress: bool, at: Timestamp) -> Arc<Frame> {
             truncated: false,
         })
     };
-    Arc::new(Frame {
-        topic: None,
-        ts: at,
-        body,
-    })
+    Arc::new(Frame { topic: None, ts: at, body })
 }
 
 fn plain(ordinal: u64) -> Arc<Frame> {
@@ -66,10 +62,7 @@ impl Line {
     }
 
     fn reload(&mut self) -> Result<(), TestCaseError> {
-        let rows = self
-            .store
-            .iter()
-            .map(|ordinal| (*ordinal, 100, plain(*ordinal)));
+        let rows = self.store.iter().map(|ordinal| (*ordinal, 100, plain(*ordinal)));
         let replay = self.outbox.reload(rows.collect(), self.last_seq);
         for part in replay {
             match part {
@@ -216,10 +209,7 @@ fn old_frames_go_but_never_the_newest() {
 
     let day = Timestamp(0) + MOST_AGE;
     let later = [day, day + Duration::from_millis(1), day + MOST_AGE];
-    assert_eq!(
-        later.map(|now| outbox.excess(now)),
-        [vec![], vec![1], vec![]]
-    );
+    assert_eq!(later.map(|now| outbox.excess(now)), [vec![], vec![1], vec![]]);
 }
 
 /// CH-89
@@ -229,21 +219,11 @@ fn a_hole_is_reported_where_frames_are_gone() {
 
     let replay = outbox.reload(vec![(4, 1, plain(4)), (7, 1, plain(7))], seq(2) + 5);
 
-    let hole = |from, to, dropped| {
-        Replay::Hole(Gap {
-            from_seq: seq(from),
-            to_seq: seq(to),
-            dropped,
-        })
-    };
+    let hole =
+        |from, to, dropped| Replay::Hole(Gap { from_seq: seq(from), to_seq: seq(to), dropped });
     assert_eq!(
         replay,
-        [
-            hole(3, 3, 1),
-            Replay::Frame(4, plain(4)),
-            hole(5, 6, 2),
-            Replay::Frame(7, plain(7)),
-        ]
+        [hole(3, 3, 1), Replay::Frame(4, plain(4)), hole(5, 6, 2), Replay::Frame(7, plain(7)),]
     );
 }
 
@@ -254,15 +234,9 @@ fn passing_frames_are_numbered_between_durable_ones() {
     outbox.stored(1, 1, plain(1));
     outbox.take_ready();
 
-    assert_eq!(
-        [outbox.passing(), outbox.passing()],
-        [Some(seq(1) + 1), Some(seq(1) + 2)]
-    );
+    assert_eq!([outbox.passing(), outbox.passing()], [Some(seq(1) + 1), Some(seq(1) + 2)]);
     outbox.reload(vec![(1, 1, plain(1))], seq(2) - 2);
-    assert_eq!(
-        [outbox.passing(), outbox.passing()],
-        [Some(seq(2) - 1), None]
-    );
+    assert_eq!([outbox.passing(), outbox.passing()], [Some(seq(2) - 1), None]);
 }
 
 /// CH-85, CH-91: whoever comes to others never gets a number that it had already.
@@ -275,10 +249,7 @@ fn a_client_that_had_more_passing_frames_gets_higher_numbers() {
     let next = outbox.passing();
     outbox.catch_up(seq(1) + 2);
 
-    assert_eq!(
-        [next, outbox.passing()],
-        [Some(seq(1) + 8), Some(seq(1) + 9)]
-    );
+    assert_eq!([next, outbox.passing()], [Some(seq(1) + 8), Some(seq(1) + 9)]);
 }
 
 /// CH-85: a frame that was stored before its turn waits for those before it, and is sent once.
@@ -294,16 +265,9 @@ fn an_early_frame_waits_for_its_turn() {
 
     assert_eq!(before, (2, 0, false));
     assert_eq!(outbox.take_ready(), []);
-    assert_eq!(
-        (outbox.next(), outbox.early(), outbox.is_waiting()),
-        (2, 2, true)
-    );
+    assert_eq!((outbox.next(), outbox.early(), outbox.is_waiting()), (2, 2, true));
     outbox.stored(2, 1, plain(2));
-    let sent: Vec<u64> = outbox
-        .take_ready()
-        .into_iter()
-        .map(|(place, _)| place)
-        .collect();
+    let sent: Vec<u64> = outbox.take_ready().into_iter().map(|(place, _)| place).collect();
     assert_eq!(sent, [2, 3, 4]);
     assert!(!outbox.is_waiting());
 }
@@ -320,9 +284,7 @@ fn what_waits_for_its_turn_outlives_a_reload() {
     let replay = outbox.reload(stored, seq(1));
 
     // The next one is there already.
-    let frames: Vec<_> = (2..=5)
-        .map(|place| Replay::Frame(place, plain(place)))
-        .collect();
+    let frames: Vec<_> = (2..=5).map(|place| Replay::Frame(place, plain(place))).collect();
     assert_eq!(replay, frames);
     outbox.stored(6, 1, plain(6));
     assert_eq!(outbox.take_ready(), [(6, plain(6)), (7, plain(7))]);
@@ -346,10 +308,7 @@ fn a_frame_counts_once() {
         outbox.keep(ordinal, half, &plain(ordinal));
     }
 
-    assert!(
-        outbox.excess(Timestamp(0)).is_empty(),
-        "just as much as is kept"
-    );
+    assert!(outbox.excess(Timestamp(0)).is_empty(), "just as much as is kept");
     outbox.keep(3, 1, &plain(3));
     assert_eq!(outbox.excess(Timestamp(0)), [1]);
 }
@@ -370,26 +329,11 @@ fn an_old_frame_goes_alone() {
 #[test]
 fn a_frame_that_tells_of_a_gap_has_no_hole_before_it() {
     let mut note = Progress::new(ProgressKind::Note, "restored");
-    note.gap = Some(Gap {
-        from_seq: seq(2),
-        to_seq: seq(9),
-        dropped: 0,
-    });
-    let note = Arc::new(Frame {
-        topic: None,
-        ts: Timestamp(0),
-        body: Body::Progress(note),
-    });
+    note.gap = Some(Gap { from_seq: seq(2), to_seq: seq(9), dropped: 0 });
+    let note = Arc::new(Frame { topic: None, ts: Timestamp(0), body: Body::Progress(note) });
 
     let replay = missed([(9, note.clone()), (11, plain(11))], seq(1));
 
-    let hole = Replay::Hole(Gap {
-        from_seq: seq(10),
-        to_seq: seq(10),
-        dropped: 1,
-    });
-    assert_eq!(
-        replay,
-        [Replay::Frame(9, note), hole, Replay::Frame(11, plain(11))]
-    );
+    let hole = Replay::Hole(Gap { from_seq: seq(10), to_seq: seq(10), dropped: 1 });
+    assert_eq!(replay, [Replay::Frame(9, note), hole, Replay::Frame(11, plain(11))]);
 }

@@ -27,20 +27,12 @@ impl Entropy for Zero {
 }
 
 fn team(name: &str, generation: u32, state: TeamState) -> TeamRecord {
-    TeamRecord {
-        name: TeamName::from(name),
-        generation,
-        state,
-        ..TeamRecord::main(Timestamp(0))
-    }
+    TeamRecord { name: TeamName::from(name), generation, state, ..TeamRecord::main(Timestamp(0)) }
 }
 
 /// Work that generation 1 of `child` gave to `main`, and its end.
 fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Notice>) {
-    let lane = |team: &str| Lane {
-        team: team.into(),
-        topic: None,
-    };
+    let lane = |team: &str| Lane { team: team.into(), topic: None };
     let mut task = Task {
         kind: Kind::Escalation,
         reply_to: Some(lane("child")),
@@ -60,21 +52,14 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
         message: None,
         text: "Go left.".to_owned(),
         truncated: false,
-        usage: Usage {
-            input: 100,
-            output: 20,
-            cost_usd: Some(0.5),
-            ..Usage::default()
-        },
+        usage: Usage { input: 100, output: 20, cost_usd: Some(0.5), ..Usage::default() },
         report: None,
         finished_at: Timestamp(6_000),
     };
     let ids = Ids::new(Arc::new(Zero));
     let closed = close(&mut task, outcome, "", None, &ids, view);
     let storage = Disk::default().mount(None);
-    storage
-        .commit(&closed.writes.clone().batch().unwrap())
-        .unwrap();
+    storage.commit(&closed.writes.clone().batch().unwrap()).unwrap();
     let notices = reads::notices(&*storage).unwrap();
     (closed, notices)
 }
@@ -114,9 +99,7 @@ fn the_operator_learns_of_it_if_the_one_who_asked_is_gone() {
             let (closed, notices) = end(&gone, on_result, Ending::Done);
 
             assert_eq!((closed.follow_up, closed.told), (None, None));
-            let [notice] = notices.as_slice() else {
-                unreachable!("{notices:?}")
-            };
+            let [notice] = notices.as_slice() else { unreachable!("{notices:?}") };
             assert_eq!(notice.kind, NoticeKind::Orphan);
             assert_eq!(notice.refs, ["task-1"]);
             assert!(notice.text.contains("Go left."), "{}", notice.text);
@@ -131,19 +114,13 @@ fn work_that_ends_with_both_teams_is_not_told() {
 
     let (closed, notices) = end(&gone, OnResult::Wake, Ending::Cancelled);
 
-    assert_eq!(
-        (closed.follow_up, closed.told, notices),
-        (None, None, Vec::new())
-    );
+    assert_eq!((closed.follow_up, closed.told, notices), (None, None, Vec::new()));
 }
 
 /// OR-67, OR-84: a result that is too long for a turn says where the rest is.
 #[test]
 fn a_long_result_is_cut_with_the_way_to_its_rest() {
-    let lane = |team: &str| Lane {
-        team: team.into(),
-        topic: None,
-    };
+    let lane = |team: &str| Lane { team: team.into(), topic: None };
     let mut task = Task {
         reply_to: Some(lane("child")),
         on_result: OnResult::Wake,

@@ -14,32 +14,20 @@ use crate::{
 const TOPIC: &str = "topic-1";
 
 fn of_team(team: &str) -> Filter {
-    Filter {
-        team: Some(team.into()),
-        ..Filter::default()
-    }
+    Filter { team: Some(team.into()), ..Filter::default() }
 }
 
 fn of_topic(topic: &str) -> Filter {
-    Filter {
-        topic: Some(topic.into()),
-        ..Filter::default()
-    }
+    Filter { topic: Some(topic.into()), ..Filter::default() }
 }
 
 fn of_task(task: &str) -> Filter {
-    Filter {
-        task: Some(task.into()),
-        ..Filter::default()
-    }
+    Filter { task: Some(task.into()), ..Filter::default() }
 }
 
 fn told(body: Body) -> Event {
     let said = Frame {
-        topic: Some(TopicRef {
-            id: TOPIC.into(),
-            name: "garden".to_owned(),
-        }),
+        topic: Some(TopicRef { id: TOPIC.into(), name: "garden".to_owned() }),
         ts: Timestamp(1),
         body,
     };
@@ -81,11 +69,7 @@ fn notification(team: &str) -> Body {
 /// all of them by topic and task.
 #[test]
 fn what_people_are_told_is_found_by_team_topic_and_task() {
-    let said = [
-        ("main", response()),
-        ("main", error()),
-        ("ops", notification("ops")),
-    ];
+    let said = [("main", response()), ("main", error()), ("ops", notification("ops"))];
 
     for (team, body) in said {
         let event = told(body);
@@ -104,10 +88,7 @@ fn questions_are_found_by_team_topic_and_task() {
     let event = question(&Question {
         id: "question-1".into(),
         team: TeamKey::first("main"),
-        lane: Lane {
-            team: "main".into(),
-            topic: Some(TOPIC.into()),
-        },
+        lane: Lane { team: "main".into(), topic: Some(TOPIC.into()) },
         task: "task-1".into(),
         question: "Which?".to_owned(),
         options: Vec::new(),
@@ -118,10 +99,7 @@ fn questions_are_found_by_team_topic_and_task() {
         answer: None,
         by: None,
         source: None,
-        lineage: Lineage {
-            root: "task-1".into(),
-            path: Vec::new(),
-        },
+        lineage: Lineage { root: "task-1".into(), path: Vec::new() },
         label: Label::default(),
         cause: Cause::System,
         created_at: Timestamp(1),

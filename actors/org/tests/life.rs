@@ -31,11 +31,7 @@ impl Process {
         let is_its_first = team.bootstrap_task.as_ref() == Some(&task.id);
         let stored = self.store.commit(Writes::new().finished(&task));
         stored.await.unwrap();
-        self.org.do_send(queue::Ended {
-            task: task.id,
-            kind: task.kind,
-            team: task.lane.team,
-        });
+        self.org.do_send(queue::Ended { task: task.id, kind: task.kind, team: task.lane.team });
         self.settle().await;
         if is_its_first {
             self.judged(&name).await;
@@ -59,11 +55,7 @@ async fn phase_after(world: &World, ended: Task) -> (Phase, usize) {
     process.spawn("scouts", "main").await.unwrap();
     process.end(ended).await;
     let notices = process.store.read(reads::notices).await.unwrap();
-    assert!(
-        notices
-            .iter()
-            .all(|notice| notice.kind == NoticeKind::BootstrapFailed)
-    );
+    assert!(notices.iter().all(|notice| notice.kind == NoticeKind::BootstrapFailed));
     let phase = process.view.now().get("scouts").unwrap().phase;
     // As it is stored, too.
     let next = world.start(None);
@@ -129,10 +121,7 @@ async fn a_first_work_can_be_given_again_until_it_succeeds() {
 
     let given = bootstrap(task.clone()).await.unwrap().unwrap();
     assert_eq!(given, Some("task-again".into()));
-    assert_eq!(
-        process.view.now().get("scouts").unwrap().phase,
-        Phase::Initializing
-    );
+    assert_eq!(process.view.now().get("scouts").unwrap().phase, Phase::Initializing);
 
     world.folders.lock().unwrap().furnished = true;
     let mut again = ended(Ending::Done, "Ready.");
@@ -160,25 +149,15 @@ async fn a_scope_changes_but_never_becomes_empty() {
 
     let changed = ask(update(&["Maps", " roads"], &["SCOUTS work"], "main")).await;
     let changed = changed.unwrap();
-    assert_eq!(
-        changed.scope,
-        ["maps".to_owned(), "roads".to_owned()].into()
-    );
-    let refused = ask(update(&[], &["maps", "roads"], "main"))
-        .await
-        .unwrap_err();
+    assert_eq!(changed.scope, ["maps".to_owned(), "roads".to_owned()].into());
+    let refused = ask(update(&[], &["maps", "roads"], "main")).await.unwrap_err();
     assert_eq!(refused.code(), "scope_empty");
     let refused = ask(update(&["x"], &[], "scouts")).await.unwrap_err();
     assert_eq!(refused.code(), "not_authorized");
 
     let descriptions = world.folders.lock().unwrap().descriptions.clone();
-    assert_eq!(
-        descriptions,
-        [("scouts".to_owned(), "They look around.".to_owned())]
-    );
-    let answer = process
-        .store
-        .read(|storage| reads::answer::<TeamRecord>(storage, "call-2"));
+    assert_eq!(descriptions, [("scouts".to_owned(), "They look around.".to_owned())]);
+    let answer = process.store.read(|storage| reads::answer::<TeamRecord>(storage, "call-2"));
     assert_eq!(answer.await.unwrap(), Some(changed));
 }
 
@@ -189,11 +168,7 @@ async fn a_paused_team_rests_until_it_is_resumed() {
     let process = world.start(None);
     process.spawn("scouts", "main").await.unwrap();
     let pause = |team: Option<&str>, paused: bool, now: bool| {
-        process.org.send(Pause {
-            team: team.map(TeamName::from),
-            paused,
-            now,
-        })
+        process.org.send(Pause { team: team.map(TeamName::from), paused, now })
     };
 
     let paused = pause(Some("scouts"), true, true).await.unwrap().unwrap();
@@ -229,11 +204,7 @@ impl Process {
 }
 
 fn pause(paused: bool) -> Pause {
-    Pause {
-        team: Some("scouts".into()),
-        paused,
-        now: false,
-    }
+    Pause { team: Some("scouts".into()), paused, now: false }
 }
 
 /// OR-30: a commit that ends late does not undo what was changed meanwhile.
@@ -290,10 +261,7 @@ async fn a_first_work_that_cannot_be_given_leaves_no_trace() {
     process.end(ended(Ending::Failed, "")).await;
     world.work.lock().unwrap().refuse = true;
 
-    let task = Task {
-        id: "task-again".into(),
-        ..spawn_of("scouts", "main").bootstrap
-    };
+    let task = Task { id: "task-again".into(), ..spawn_of("scouts", "main").bootstrap };
     let again = process.org.send(Bootstrap { task }).await.unwrap();
 
     assert!(again.is_err());
@@ -320,10 +288,7 @@ async fn only_operators_change_capabilities() {
     };
 
     let team = process.org.send(give(By::Team("main".into()))).await;
-    let operator = process
-        .org
-        .send(give(By::Operator("operator".to_owned())))
-        .await;
+    let operator = process.org.send(give(By::Operator("operator".to_owned()))).await;
 
     assert_eq!(team.unwrap().unwrap_err().code(), "not_authorized");
     assert!(operator.unwrap().is_ok());

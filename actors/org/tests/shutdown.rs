@@ -41,10 +41,7 @@ async fn a_team_goes_with_all_below_it_the_deepest_first() {
     assert_eq!(world.folders(), ["cc~1"]);
     assert_eq!(*world.kept.lock().unwrap(), ["cc~1"]);
     let desk = world.work.lock().unwrap();
-    assert_eq!(
-        desk.states,
-        ["bb draining", "aa draining", "bb active", "aa active"]
-    );
+    assert_eq!(desk.states, ["bb draining", "aa draining", "bb active", "aa active"]);
     assert_eq!(desk.dismissed, ["bb", "aa"]);
 }
 
@@ -76,9 +73,7 @@ async fn a_crash_in_the_middle_is_finished_by_the_next_start() {
         }
         assert_eq!(process.teams(), ["cc~1 active", "main~1 active"]);
         assert_eq!(world.folders(), ["cc~1"], "{crash:?}");
-        let answer = process
-            .store
-            .read(|storage| reads::answer::<Removed>(storage, "call-1"));
+        let answer = process.store.read(|storage| reads::answer::<Removed>(storage, "call-1"));
         let answer = answer.await.unwrap().unwrap();
         assert_eq!(answer.removed, names(&["bb", "aa"]), "{crash:?}");
         assert_eq!(answer.trash.as_deref(), Some("aa~1"), "{crash:?}");
@@ -92,10 +87,8 @@ async fn asking_again_while_it_goes_waits_for_the_same_end() {
     let world = World::default();
     let process = populate(&world).await;
 
-    let (one, two, below) = tokio::join!(
-        process.shutdown("aa", true),
-        process.shutdown("aa", false),
-        async {
+    let (one, two, below) =
+        tokio::join!(process.shutdown("aa", true), process.shutdown("aa", false), async {
             let shutdown = Shutdown {
                 name: "bb".into(),
                 cascade: false,
@@ -103,8 +96,7 @@ async fn asking_again_while_it_goes_waits_for_the_same_end() {
                 call: None,
             };
             process.org.send(shutdown).await.unwrap()
-        }
-    );
+        });
 
     assert_eq!(one, two);
     assert_eq!(one, below);
@@ -151,10 +143,7 @@ async fn a_name_can_be_used_again_for_another_team() {
     let key = process.spawn("cc", "main").await.unwrap();
 
     assert_eq!(key.generation, 2);
-    assert_eq!(
-        world.disk.keys("team/cc"),
-        ["team/cc/00000001", "team/cc/00000002"]
-    );
+    assert_eq!(world.disk.keys("team/cc"), ["team/cc/00000001", "team/cc/00000002"]);
     let next = world.start(None);
     next.settle().await;
     assert!(next.teams().contains(&"cc~2 active".to_owned()));
@@ -221,9 +210,7 @@ async fn a_team_waits_for_the_shutdown_of_one_below_it() {
     let again = process.org.send(shutdown("scouts", "call-above")).await;
     assert!(again.unwrap().is_ok());
     for call in ["call-below", "call-above"] {
-        let answer = process
-            .store
-            .read(move |storage| reads::answer::<Removed>(storage, call));
+        let answer = process.store.read(move |storage| reads::answer::<Removed>(storage, call));
         assert!(answer.await.unwrap().is_some(), "{call}");
     }
 }
@@ -234,10 +221,7 @@ async fn the_last_error_of_a_team_goes_with_it() {
     let world = World::default();
     let process = populate(&world).await;
     for name in ["aa", "cc"] {
-        let lane = Lane {
-            team: name.into(),
-            topic: None,
-        };
+        let lane = Lane { team: name.into(), topic: None };
         let failed = Outcome {
             ending: Ending::Failed,
             code: None,
@@ -255,10 +239,7 @@ async fn the_last_error_of_a_team_goes_with_it() {
             "main".to_owned(),
             Timestamp(0),
         );
-        let task = Task {
-            outcome: Some(failed),
-            ..task
-        };
+        let task = Task { outcome: Some(failed), ..task };
         let finished = Writes::new().finished(&task);
         process.store.commit(finished).await.unwrap();
     }
@@ -267,11 +248,6 @@ async fn the_last_error_of_a_team_goes_with_it() {
     process.settle().await;
 
     let left = process.store.read(reads::team_errors);
-    let tasks: Vec<_> = left
-        .await
-        .unwrap()
-        .into_values()
-        .map(|error| error.task_id)
-        .collect();
+    let tasks: Vec<_> = left.await.unwrap().into_values().map(|error| error.task_id).collect();
     assert_eq!(tasks, ["task-cc".into()]);
 }

@@ -105,14 +105,9 @@ async fn limits_hold_for_teams_that_are_made_at_once() {
 async fn what_belongs_to_a_team_is_made_with_it_or_it_is_not_made() {
     let world = World::default();
     let process = world.start(None);
-    let with = |beside: Beside| Spawn {
-        beside: Some(beside),
-        ..spawn_of("scouts", "main")
-    };
+    let with = |beside: Beside| Spawn { beside: Some(beside), ..spawn_of("scouts", "main") };
 
-    let failing = with(Box::new(|_| {
-        Box::pin(async { Err("the vault is locked".into()) })
-    }));
+    let failing = with(Box::new(|_| Box::pin(async { Err("the vault is locked".into()) })));
     let refused = process.org.send(failing).await.unwrap().unwrap_err();
     assert_eq!(refused.to_string(), "the vault is locked");
     assert_eq!(world.folders(), [] as [&str; 0]);
@@ -129,10 +124,7 @@ async fn what_belongs_to_a_team_is_made_with_it_or_it_is_not_made() {
     }));
     process.org.send(good).await.unwrap().unwrap();
     assert_eq!(*counts.lock().unwrap(), 1);
-    assert_eq!(
-        world.disk.keys("call/"),
-        ["call/secret-scouts~1", "call/spawn-scouts"]
-    );
+    assert_eq!(world.disk.keys("call/"), ["call/secret-scouts~1", "call/spawn-scouts"]);
 }
 
 /// OR-36
@@ -140,10 +132,7 @@ async fn what_belongs_to_a_team_is_made_with_it_or_it_is_not_made() {
 async fn a_team_needs_a_scope() {
     let world = World::default();
     let process = world.start(None);
-    let spawn = Spawn {
-        scope: Vec::new(),
-        ..spawn_of("scouts", "main")
-    };
+    let spawn = Spawn { scope: Vec::new(), ..spawn_of("scouts", "main") };
 
     let refused = process.org.send(spawn).await.unwrap().unwrap_err();
 

@@ -38,15 +38,9 @@ fn spawn(tree: &Tree, name: &str, parent: &str) -> Result<TeamName, OrgError> {
 fn a_branch_stays_together_and_parents_come_first() {
     let tree = tree();
 
-    assert_eq!(
-        names(&tree.subtree("main")),
-        ["main", "aa", "bb", "cc", "dd", "ee"]
-    );
+    assert_eq!(names(&tree.subtree("main")), ["main", "aa", "bb", "cc", "dd", "ee"]);
     assert_eq!(names(&tree.subtree("cc")), ["cc", "dd"]);
-    assert_eq!(
-        tree.ancestors("cc"),
-        ["bb", "aa", "main"].map(TeamName::from)
-    );
+    assert_eq!(tree.ancestors("cc"), ["bb", "aa", "main"].map(TeamName::from));
     assert_eq!((tree.depth("main"), tree.depth("dd")), (0, 4));
 }
 
@@ -54,36 +48,23 @@ fn a_branch_stays_together_and_parents_come_first() {
 #[test]
 fn a_limit_is_refused_with_limit_and_present_value() {
     let tree = tree();
-    let limits = Limits {
-        children: 2,
-        teams: 7,
-    };
+    let limits = Limits { children: 2, teams: 7 };
     let check = |name: &str, parent: &str, making: &[(&TeamName, &TeamName)]| {
         tree.check_spawn(name, &parent.into(), limits, making.iter().copied())
     };
 
     assert_eq!(
         spawn(&tree, "ff", "dd"),
-        Err(OrgError::LimitDepth {
-            parent: "dd".into(),
-            limit: 4,
-            present: 4
-        })
+        Err(OrgError::LimitDepth { parent: "dd".into(), limit: 4, present: 4 })
     );
     assert!(spawn(&tree, "ff", "cc").is_ok());
     let full = check("ff", "main", &[]).unwrap_err();
     assert_eq!(full.code(), "limit_children");
-    assert_eq!(
-        full.to_string(),
-        "`main` has 2 children; `limits.max_children` allows 2"
-    );
+    assert_eq!(full.to_string(), "`main` has 2 children; `limits.max_children` allows 2");
     assert!(check("ff", "aa", &[]).is_ok());
     let (coming, parent): (TeamName, TeamName) = ("gg".into(), "bb".into());
     let making = [(&coming, &parent)];
-    assert_eq!(
-        check("ff", "aa", &making).unwrap_err().code(),
-        "limit_teams"
-    );
+    assert_eq!(check("ff", "aa", &making).unwrap_err().code(), "limit_teams");
     assert_eq!(check("gg", "aa", &making).unwrap_err().code(), "name_taken");
 }
 
@@ -109,10 +90,7 @@ fn authority_comes_from_the_tree() {
     assert!(may("main", "aa") && may("aa", "bb"));
     // Neither the grandparent nor the team itself nor its child.
     assert!(!may("main", "bb") && !may("bb", "bb") && !may("cc", "bb"));
-    assert!(
-        tree.as_parent(&By::Operator("operator".into()), &"bb".into())
-            .is_ok()
-    );
+    assert!(tree.as_parent(&By::Operator("operator".into()), &"bb".into()).is_ok());
 
     let sees =
         |caller: &str, name: &str| tree.as_self_or_above(&caller.into(), &name.into()).is_ok();
@@ -138,10 +116,7 @@ fn a_name_that_was_given_before_gets_the_next_generation() {
     let mut tree = tree();
     assert_eq!(tree.next_generation(&"ff".into()), 1);
 
-    let gone = TeamRecord {
-        state: TeamState::Removed,
-        ..team("ee", "main")
-    };
+    let gone = TeamRecord { state: TeamState::Removed, ..team("ee", "main") };
     tree.put(gone.clone());
 
     assert_eq!(tree.get("ee"), None);
@@ -162,10 +137,7 @@ fn a_shutdown_takes_the_deepest_first_and_children_only_if_told() {
     assert_eq!(refused.code(), "has_children");
     assert!(refused.to_string().contains("`bb`"), "{refused}");
     let going = tree.check_shutdown(&by, &"aa".into(), true).unwrap();
-    assert_eq!(
-        names(&going.iter().collect::<Vec<_>>()),
-        ["dd", "cc", "bb", "aa"]
-    );
+    assert_eq!(names(&going.iter().collect::<Vec<_>>()), ["dd", "cc", "bb", "aa"]);
     let operator = By::Operator("operator".into());
     let refused = tree.check_shutdown(&operator, &"main".into(), true);
     assert_eq!(refused, Err(OrgError::Root));

@@ -4,12 +4,7 @@ use super::*;
 use crate::task::{Cause, Label};
 
 fn file(inside: &str, mode: Mode) -> Touch {
-    Touch::File {
-        path: format!("/w/{inside}"),
-        inside: Some(inside.to_owned()),
-        mode,
-        deep: false,
-    }
+    Touch::File { path: format!("/w/{inside}"), inside: Some(inside.to_owned()), mode, deep: false }
 }
 
 /// PL-66: numbers are the same by what they mean; lists and objects by all that is in them.
@@ -22,15 +17,10 @@ fn a_condition_compares_values() {
             equals: Some(wanted.clone()),
             ..DraftCondition::default()
         };
-        let rule = Draft {
-            when: vec![condition],
-            ..draft("a", "tool:bash", "deny")
-        };
+        let rule = Draft { when: vec![condition], ..draft("a", "tool:bash", "deny") };
         let args = json!({"n": found});
-        decide(
-            vec![rule.check().unwrap()],
-            &request("bash", "exec", &args, &who),
-        ) == Decision::Deny(by("a"))
+        decide(vec![rule.check().unwrap()], &request("bash", "exec", &args, &who))
+            == Decision::Deny(by("a"))
     };
 
     let same = [
@@ -47,10 +37,7 @@ fn a_condition_compares_values() {
         (json!(1.0), json!(2)),
         (json!(1), json!(1.5)),
         // Beyond 2^53 a float cannot tell them apart.
-        (
-            json!(9_007_199_254_740_993_u64),
-            json!(9_007_199_254_740_992_u64),
-        ),
+        (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64)),
         (json!([1, 2]), json!([1])),
         (json!([1]), json!([1, 2])),
         (json!([1, 2]), json!([1, 3])),
@@ -78,15 +65,10 @@ fn a_wildcard_reads_plain_values() {
             glob: Some(glob.to_owned()),
             ..DraftCondition::default()
         };
-        let rule = Draft {
-            when: vec![condition],
-            ..draft("a", "tool:bash", "deny")
-        };
+        let rule = Draft { when: vec![condition], ..draft("a", "tool:bash", "deny") };
         let args = json!({"n": found});
-        decide(
-            vec![rule.check().unwrap()],
-            &request("bash", "exec", &args, &who),
-        ) == Decision::Deny(by("a"))
+        decide(vec![rule.check().unwrap()], &request("bash", "exec", &args, &who))
+            == Decision::Deny(by("a"))
     };
 
     assert!(fits("4*", json!(42)));
@@ -101,10 +83,7 @@ fn a_rule_about_hosts_fits_by_name_by_domain_or_all() {
     let (args, who) = (json!({}), person());
     let denied = |resource: &str, host: &str| {
         let touches = [Touch::Host(host.to_owned())];
-        let call = Request {
-            touches: &touches,
-            ..request("web_fetch", "net.read", &args, &who)
-        };
+        let call = Request { touches: &touches, ..request("web_fetch", "net.read", &args, &who) };
         decide(vec![rule("a", resource, "deny")], &call) == Decision::Deny(by("a"))
     };
 
@@ -120,31 +99,16 @@ fn a_rule_about_hosts_fits_by_name_by_domain_or_all() {
 fn a_list_is_about_things_of_its_kind() {
     let (args, who) = (json!({}), person());
     let decided = |mode: &str, touch: Touch| {
-        let list = Draft {
-            mode: Some(mode.to_owned()),
-            ..draft("a", "file:docs", "allow")
-        };
+        let list = Draft { mode: Some(mode.to_owned()), ..draft("a", "file:docs", "allow") };
         let touches = [touch];
-        let call = Request {
-            touches: &touches,
-            ..request("some", "file.read", &args, &who)
-        };
+        let call = Request { touches: &touches, ..request("some", "file.read", &args, &who) };
         decide(vec![list.check().unwrap()], &call)
     };
 
     let host = Touch::Host("example.com".to_owned());
-    assert_eq!(
-        decided("r", file("docs/a", Mode::Read)),
-        Decision::Allow(by("a"))
-    );
-    assert_eq!(
-        decided("r", file("b", Mode::Read)),
-        Decision::Deny(By::NoMatchingRule)
-    );
-    assert_eq!(
-        decided("r", file("b", Mode::Write)),
-        Decision::Allow(By::Default)
-    );
+    assert_eq!(decided("r", file("docs/a", Mode::Read)), Decision::Allow(by("a")));
+    assert_eq!(decided("r", file("b", Mode::Read)), Decision::Deny(By::NoMatchingRule));
+    assert_eq!(decided("r", file("b", Mode::Write)), Decision::Allow(By::Default));
     assert_eq!(decided("rw", host), Decision::Allow(By::Default));
 }
 
@@ -153,10 +117,8 @@ fn a_list_is_about_things_of_its_kind() {
 fn the_riskiest_rule_is_the_one_that_asks() {
     let (args, who) = (json!({}), person());
     let call = request("bash", "exec", &args, &who);
-    let high = Draft {
-        risk: Some("high".to_owned()),
-        ..draft("high", "tool:bash", "require_approval")
-    };
+    let high =
+        Draft { risk: Some("high".to_owned()), ..draft("high", "tool:bash", "require_approval") };
     let high = high.check().unwrap();
     let normal = |id: &str| rule(id, "tool:bash", "require_approval");
     let asked = |rules: Vec<Rule>| match decide(rules, &call) {
@@ -164,18 +126,9 @@ fn the_riskiest_rule_is_the_one_that_asks() {
         other => panic!("{other:?}"),
     };
 
-    assert_eq!(
-        asked(vec![high.clone(), normal("b")]),
-        ("high".to_owned(), Risk::High)
-    );
-    assert_eq!(
-        asked(vec![normal("b"), high]),
-        ("high".to_owned(), Risk::High)
-    );
-    assert_eq!(
-        asked(vec![normal("b"), normal("c")]),
-        ("b".to_owned(), Risk::Normal)
-    );
+    assert_eq!(asked(vec![high.clone(), normal("b")]), ("high".to_owned(), Risk::High));
+    assert_eq!(asked(vec![normal("b"), high]), ("high".to_owned(), Risk::High));
+    assert_eq!(asked(vec![normal("b"), normal("c")]), ("b".to_owned(), Risk::Normal));
 }
 
 /// OP-115: whoever asks why is shown the rules that fit, and the one that forbids a tool altogether.
@@ -186,10 +139,8 @@ fn a_decision_can_be_explained() {
         principal: Some("user:ws:ann".to_owned()),
         ..draft("for-one", "tool:bash", "deny")
     };
-    let elsewhere = Draft {
-        team: Some("ops".to_owned()),
-        ..draft("elsewhere", "tool:bash", "deny")
-    };
+    let elsewhere =
+        Draft { team: Some("ops".to_owned()), ..draft("elsewhere", "tool:bash", "deny") };
     let policy = Policy::new(vec![
         rule("allows", "tool:bash", "allow"),
         for_one.check().unwrap(),
@@ -206,20 +157,14 @@ fn a_decision_can_be_explained() {
     assert_eq!(policy.forbidding("main", "write", "file.write", NOW), None);
     let without = Policy::new(policy.rules()[..4].to_vec());
     assert_eq!(without.forbidding("main", "bash", "exec", NOW), None);
-    assert_eq!(
-        without.forbidding("ops", "bash", "exec", NOW),
-        Some("elsewhere")
-    );
+    assert_eq!(without.forbidding("ops", "bash", "exec", NOW), Some("elsewhere"));
 }
 
 /// PL-66: who waits for the end of a rule waits for the next one that has not come.
 #[test]
 fn the_next_end_of_a_rule_is_in_the_future() {
     let until = |id: &str, end: Option<u64>| {
-        let rule = Draft {
-            expires_at: end.map(Timestamp),
-            ..draft(id, "tool:bash", "deny")
-        };
+        let rule = Draft { expires_at: end.map(Timestamp), ..draft(id, "tool:bash", "deny") };
         rule.check().unwrap()
     };
     let policy = Policy::new(vec![
@@ -245,14 +190,8 @@ fn places_of_files_matter_when_a_rule_is_about_files() {
 fn an_untrusted_turn_asks_before_a_command_is_given_a_secret() {
     let args = json!({});
     let asks = |uses_secret, untrusted| {
-        let who = Subject {
-            untrusted,
-            ..person()
-        };
-        let call = Request {
-            uses_secret,
-            ..request("bash", "exec", &args, &who)
-        };
+        let who = Subject { untrusted, ..person() };
+        let call = Request { uses_secret, ..request("bash", "exec", &args, &who) };
         matches!(decide(Vec::new(), &call), Decision::Ask(By::Default, _))
     };
 
@@ -266,10 +205,7 @@ fn an_untrusted_turn_asks_before_a_command_is_given_a_secret() {
 fn requests_ask_and_tests_of_triggers_do_not() {
     let args = json!({});
     let asks = |class: &str, untrusted| {
-        let who = Subject {
-            untrusted,
-            ..person()
-        };
+        let who = Subject { untrusted, ..person() };
         match decide(Vec::new(), &request("some", class, &args, &who)) {
             Decision::Ask(By::Default, caution) => Some(caution.kind),
             _ => None,

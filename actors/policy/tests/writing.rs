@@ -11,22 +11,15 @@ fn refused(draft: Draft) -> Option<String> {
 #[test]
 fn a_rule_is_taken_up_to_its_bounds() {
     let named = |id: &str| refused(draft(id, "tool:bash", "allow"));
-    let noted = |length| {
-        refused(Draft {
-            note: "ä".repeat(length),
-            ..draft("a", "tool:bash", "allow")
-        })
-    };
+    let noted =
+        |length| refused(Draft { note: "ä".repeat(length), ..draft("a", "tool:bash", "allow") });
     let conditions = |count| {
         let condition = DraftCondition {
             pointer: "/a".to_owned(),
             glob: Some("*".to_owned()),
             ..DraftCondition::default()
         };
-        refused(Draft {
-            when: vec![condition; count],
-            ..draft("a", "tool:bash", "allow")
-        })
+        refused(Draft { when: vec![condition; count], ..draft("a", "tool:bash", "allow") })
     };
 
     assert_eq!(named(&"a".repeat(64)), None);
@@ -65,10 +58,7 @@ fn a_condition_takes_every_json_pointer() {
 #[test]
 fn a_rule_is_for_those_whom_it_names_in_full() {
     let principal = |who: &str| {
-        refused(Draft {
-            principal: Some(who.to_owned()),
-            ..draft("a", "tool:bash", "allow")
-        })
+        refused(Draft { principal: Some(who.to_owned()), ..draft("a", "tool:bash", "allow") })
     };
 
     for good in ["any", "role:guest", "user:ws:ann", "label:untrusted"] {
@@ -86,12 +76,7 @@ fn a_rule_about_commands_names_the_command() {
     for good in ["exec:git status", "exec:git *", "exec:git"] {
         assert_eq!((good, refused(draft("a", good, "deny"))), (good, None));
     }
-    for bad in [
-        "exec:*",
-        "exec:* push",
-        "exec:'git' push",
-        "exec:\"git\" push",
-    ] {
+    for bad in ["exec:*", "exec:* push", "exec:'git' push", "exec:\"git\" push"] {
         let field = Some("resource".to_owned());
         assert_eq!((bad, refused(draft("a", bad, "deny"))), (bad, field));
     }
@@ -100,21 +85,12 @@ fn a_rule_about_commands_names_the_command() {
 /// TO-18: a class by its name, one of a family, or by wildcards that some class fits.
 #[test]
 fn a_rule_about_a_class_names_one_that_exists() {
-    for good in [
-        "exec",
-        "org.spawn_team",
-        "org.*",
-        "trigger.?reate",
-        "file.*",
-        "*",
-        "e?ec",
-        "f*e.read",
-    ] {
+    for good in
+        ["exec", "org.spawn_team", "org.*", "trigger.?reate", "file.*", "*", "e?ec", "f*e.read"]
+    {
         assert_eq!((good, class::check(good)), (good, Ok(())));
     }
-    for bad in [
-        "wrong", "org.", "trigger.", "exe", "exec.x", "wrong.*", "f?le",
-    ] {
+    for bad in ["wrong", "org.", "trigger.", "exe", "exec.x", "wrong.*", "f?le"] {
         assert_eq!((bad, class::check(bad).is_err()), (bad, true));
     }
 }

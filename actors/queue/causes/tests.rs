@@ -7,24 +7,12 @@ use crate::{
 };
 
 fn root(team: &str) -> Task {
-    let lane = Lane {
-        team: team.into(),
-        topic: None,
-    };
-    Task::new(
-        "task-0".into(),
-        lane,
-        "begin".into(),
-        "someone".into(),
-        Timestamp(0),
-    )
+    let lane = Lane { team: team.into(), topic: None };
+    Task::new("task-0".into(), lane, "begin".into(), "someone".into(), Timestamp(0))
 }
 
 fn below(above: &Task, id: &str, team: &str, body: &str) -> Task {
-    let lane = Lane {
-        team: team.into(),
-        topic: None,
-    };
+    let lane = Lane { team: team.into(), topic: None };
     Task {
         lineage: Some(above.lineage_below()),
         ..Task::new(id.into(), lane, body.into(), "team".into(), Timestamp(0))
@@ -32,11 +20,7 @@ fn below(above: &Task, id: &str, team: &str, body: &str) -> Task {
 }
 
 fn giver(task: &Task, step: u32, words: &str) -> Giver {
-    Giver {
-        task: task.id.clone(),
-        step,
-        words: words.to_owned(),
-    }
+    Giver { task: task.id.clone(), step, words: words.to_owned() }
 }
 
 /// OR-86
@@ -57,10 +41,7 @@ fn the_seventeenth_hop_is_refused() {
     task.lineage = Some(path(16));
     assert!(causes.admit(&task, &giver(&root("main"), 1, "go")).is_ok());
     task.lineage = Some(path(17));
-    assert_eq!(
-        causes.admit(&task, &giver(&root("main"), 1, "go")),
-        Err(Runaway::Hops(17))
-    );
+    assert_eq!(causes.admit(&task, &giver(&root("main"), 1, "go")), Err(Runaway::Hops(17)));
 }
 
 /// OR-87
@@ -72,12 +53,7 @@ fn a_step_makes_ten_tasks_and_a_task_has_twenty_unfinished() {
     let mut refused = 0;
     for step in 1..=3 {
         for n in 0..12 {
-            let task = below(
-                &main,
-                &format!("t-{step}-{n}"),
-                "child",
-                &format!("{step} {n}"),
-            );
+            let task = below(&main, &format!("t-{step}-{n}"), "child", &format!("{step} {n}"));
             match causes.admit(&task, &giver(&main, step, &task.body)) {
                 Ok(_) => {
                     causes.opened(&task);
@@ -103,18 +79,12 @@ fn one_cause_leads_to_two_hundred_tasks() {
     causes.led_to_more(&main);
     for n in 0..200_u32 {
         let task = below(&main, &format!("t-{n}"), "child", &format!("words {n}"));
-        assert!(
-            causes.admit(&task, &giver(&main, n, &task.body)).is_ok(),
-            "{n}"
-        );
+        assert!(causes.admit(&task, &giver(&main, n, &task.body)).is_ok(), "{n}");
         causes.opened(&task);
         causes.ended(&task);
     }
     let more = below(&main, "more", "child", "one more");
-    assert!(matches!(
-        causes.admit(&more, &giver(&main, 999, "one more")),
-        Err(Runaway::Fanout(_))
-    ));
+    assert!(matches!(causes.admit(&more, &giver(&main, 999, "one more")), Err(Runaway::Fanout(_))));
 }
 
 /// OR-88: case and white space are ignored.
@@ -130,15 +100,8 @@ fn the_same_words_a_third_time_are_a_loop() {
     let third = below(&main, "t-2", "child", "LOOK it up");
     let other_team = below(&main, "t-3", "other", "look it up");
 
-    assert!(matches!(
-        causes.admit(&third, &giver(&main, 1, &third.body)),
-        Err(Runaway::Loop(_))
-    ));
-    assert!(
-        causes
-            .admit(&other_team, &giver(&main, 1, &other_team.body))
-            .is_ok()
-    );
+    assert!(matches!(causes.admit(&third, &giver(&main, 1, &third.body)), Err(Runaway::Loop(_))));
+    assert!(causes.admit(&other_team, &giver(&main, 1, &other_team.body)).is_ok());
 }
 
 /// OR-88: whatever the words.
@@ -174,9 +137,7 @@ fn a_cause_lasts_as_long_as_its_tasks() {
     let mut causes = Causes::default();
     let main = root("main");
     let task = below(&main, "t-1", "child", "once");
-    let counts = causes
-        .admit(&task, &giver(&main, 1, "once"))
-        .unwrap_or_default();
+    let counts = causes.admit(&task, &giver(&main, 1, "once")).unwrap_or_default();
     causes.opened(&task);
 
     let mut later = Causes::default();

@@ -9,10 +9,7 @@ use super::*;
 use crate::task::Cause;
 
 fn lane(team: u8, topic: u8) -> Lane {
-    Lane {
-        team: format!("team-{team}").into(),
-        topic: Some(format!("t-{topic}").into()),
-    }
+    Lane { team: format!("team-{team}").into(), topic: Some(format!("t-{topic}").into()) }
 }
 
 fn task(number: usize) -> TaskId {
@@ -24,18 +21,11 @@ fn ticket(task: TaskId, priority: Priority) -> Ticket {
 }
 
 fn of(person: &str, task: TaskId, priority: Priority) -> Ticket {
-    Ticket {
-        task,
-        priority,
-        person: person.into(),
-    }
+    Ticket { task, priority, person: person.into() }
 }
 
 fn limits(running: usize) -> Limits {
-    Limits {
-        running,
-        ..Limits::default()
-    }
+    Limits { running, ..Limits::default() }
 }
 
 #[derive(Clone, Debug)]
@@ -80,22 +70,15 @@ struct Model {
 
 impl Model {
     fn startable(&self, cap: usize) -> BTreeSet<Lane> {
-        let of_team = |team: &TeamName| {
-            self.running
-                .keys()
-                .filter(|lane| lane.team == *team)
-                .count()
-        };
+        let of_team =
+            |team: &TeamName| self.running.keys().filter(|lane| lane.team == *team).count();
         self.waiting
             .iter()
             .filter(|(lane, tasks)| {
                 !tasks.is_empty()
                     && !self.running.contains_key(lane)
                     && self.held.get(lane).is_none_or(|until| *until <= self.now)
-                    && self
-                        .resting
-                        .get(&lane.team)
-                        .is_none_or(|until| *until <= self.now)
+                    && self.resting.get(&lane.team).is_none_or(|until| *until <= self.now)
                     && of_team(&lane.team) < cap
             })
             .map(|(lane, _)| lane.clone())
@@ -229,10 +212,7 @@ fn ten_thousand_waiting_tasks_of_one_team_do_not_starve_another() {
     schedule.push(&lane(2, 0), ticket(task(10_000), Priority::Normal));
     schedule.finished(&busy, Duration::from_secs(60));
 
-    assert_eq!(
-        schedule.next(Timestamp(0)).unwrap(),
-        (lane(2, 0), task(10_000))
-    );
+    assert_eq!(schedule.next(Timestamp(0)).unwrap(), (lane(2, 0), task(10_000)));
 }
 
 /// OR-77: a team is charged for the time that its turns ran.
@@ -261,10 +241,8 @@ fn a_team_with_short_turns_starts_as_many_more_of_them() {
 /// for the next free slot and no longer.
 #[test]
 fn a_quiet_person_is_served_before_the_next_turn_of_one_with_many_topics() {
-    let topic = |number: usize| Lane {
-        team: "main".into(),
-        topic: Some(format!("t-{number}").into()),
-    };
+    let topic =
+        |number: usize| Lane { team: "main".into(), topic: Some(format!("t-{number}").into()) };
     for (person, lane) in [("quiet", topic(300)), ("loud", topic(300))] {
         let mut schedule = Schedule::new(limits(8));
         for number in 0..6_000 {
@@ -287,11 +265,7 @@ fn a_quiet_person_is_served_before_the_next_turn_of_one_with_many_topics() {
         let over = running.pop_front().unwrap();
         schedule.finished(&over, Duration::from_millis(125));
 
-        assert_eq!(
-            schedule.next(Timestamp(0)),
-            Some((lane, task(6_000))),
-            "{person}"
-        );
+        assert_eq!(schedule.next(Timestamp(0)), Some((lane, task(6_000))), "{person}");
     }
 }
 
@@ -299,10 +273,7 @@ fn a_quiet_person_is_served_before_the_next_turn_of_one_with_many_topics() {
 #[test]
 fn people_take_turns_in_a_lane_without_topics() {
     let mut schedule = Schedule::new(limits(1));
-    let lane = Lane {
-        team: "left".into(),
-        topic: None,
-    };
+    let lane = Lane { team: "left".into(), topic: None };
     for number in 0..100 {
         schedule.push(&lane, of("loud", task(number), Priority::Normal));
     }
@@ -333,10 +304,8 @@ fn people_take_turns_in_a_lane_without_topics() {
 #[test]
 fn a_stream_of_newcomers_starves_nobody() {
     let mut schedule = Schedule::new(limits(1));
-    let topic = |number: usize| Lane {
-        team: "main".into(),
-        topic: Some(format!("t-{number}").into()),
-    };
+    let topic =
+        |number: usize| Lane { team: "main".into(), topic: Some(format!("t-{number}").into()) };
     schedule.push(&topic(0), of("regular", task(0), Priority::Normal));
     schedule.next(Timestamp(0)).unwrap();
     schedule.push(&topic(0), of("regular", task(1), Priority::Normal));
@@ -398,10 +367,7 @@ fn an_idle_team_saves_nothing_up() {
         order.push(next.team);
     }
 
-    let idle = order
-        .iter()
-        .filter(|team| **team == lane(2, 0).team)
-        .count();
+    let idle = order.iter().filter(|team| **team == lane(2, 0).team).count();
     assert!((5..=6).contains(&idle), "{order:?}");
 }
 
@@ -423,10 +389,7 @@ fn equals_go_by_name() {
 fn one_team_holds_at_most_three_quarters_of_the_slots() {
     let mut schedule = Schedule::new(limits(8));
     for topic in 0..8 {
-        schedule.push(
-            &lane(1, topic),
-            ticket(task(topic.into()), Priority::Normal),
-        );
+        schedule.push(&lane(1, topic), ticket(task(topic.into()), Priority::Normal));
     }
     let started = std::iter::from_fn(|| schedule.next(Timestamp(0))).count();
     schedule.push(&lane(2, 0), ticket(task(9), Priority::Normal));
@@ -438,16 +401,11 @@ fn one_team_holds_at_most_three_quarters_of_the_slots() {
 /// OR-80, CH-67
 #[test]
 fn a_full_topic_team_or_queue_takes_no_more() {
-    let mut schedule = Schedule::new(Limits {
-        running: 1,
-        waiting_in_topic: 2,
-        waiting_for_team: 3,
-        waiting: 4,
-    });
+    let mut schedule =
+        Schedule::new(Limits { running: 1, waiting_in_topic: 2, waiting_for_team: 3, waiting: 4 });
     let mut answers = Vec::new();
-    for (number, (team, topic)) in [(1, 0), (1, 0), (1, 0), (1, 1), (1, 1), (2, 0), (3, 0)]
-        .into_iter()
-        .enumerate()
+    for (number, (team, topic)) in
+        [(1, 0), (1, 0), (1, 0), (1, 1), (1, 1), (2, 0), (3, 0)].into_iter().enumerate()
     {
         let answer = schedule.admits(&lane(team, topic));
         if answer.is_ok() {
@@ -491,11 +449,7 @@ fn a_resting_team_starts_nothing_and_then_goes_on() {
 #[test]
 fn a_lane_does_not_rest_for_a_task_that_is_gone() {
     let mut schedule = Schedule::new(limits(1));
-    schedule.put_back(
-        &lane(1, 0),
-        ticket(task(1), Priority::Normal),
-        Some(Timestamp(10)),
-    );
+    schedule.put_back(&lane(1, 0), ticket(task(1), Priority::Normal), Some(Timestamp(10)));
     schedule.push(&lane(1, 0), ticket(task(2), Priority::Normal));
 
     assert!(schedule.remove(&lane(1, 0), &task(1)));
@@ -526,10 +480,7 @@ fn a_returned_task_keeps_its_class() {
 #[test]
 fn a_returned_task_is_not_overtaken_by_newcomers() {
     let mut schedule = Schedule::new(limits(1));
-    let lane = Lane {
-        team: "team".into(),
-        topic: None,
-    };
+    let lane = Lane { team: "team".into(), topic: None };
     schedule.push(&lane, of("ann", task(1), Priority::Normal));
     schedule.push(&lane, of("ann", task(2), Priority::Normal));
     schedule.next(Timestamp(0)).unwrap();
@@ -604,10 +555,7 @@ fn more_slots_are_used_at_once() {
 fn a_held_lane_goes_on_at_its_moment_or_when_it_is_let_go() {
     let mut schedule = Schedule::new(limits(2));
     for topic in [1, 2] {
-        schedule.push(
-            &lane(topic, 0),
-            ticket(task(topic.into()), Priority::Normal),
-        );
+        schedule.push(&lane(topic, 0), ticket(task(topic.into()), Priority::Normal));
         schedule.hold(&lane(topic, 0), Timestamp(10));
     }
     assert_eq!(schedule.next(Timestamp(9)), None);
@@ -631,10 +579,8 @@ fn a_refusal_says_how_many_wait() {
 fn people_and_topics_of_long_ago_are_forgotten() {
     let mut schedule = Schedule::new(limits(1));
     let team = TeamName::from("team");
-    let topic = |number: u64| Lane {
-        team: team.clone(),
-        topic: Some(format!("t-{number}").into()),
-    };
+    let topic =
+        |number: u64| Lane { team: team.clone(), topic: Some(format!("t-{number}").into()) };
     let waits = topic(0);
     schedule.push(&waits, of("person-0", task(0), Priority::Low));
     for number in 1..=3 * REMEMBERED_STARTS {

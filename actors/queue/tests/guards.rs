@@ -11,16 +11,8 @@ use crate::{
 
 /// Work for a team that has one lane.
 fn for_team(name: &str, team: &str) -> Task {
-    let lane = Lane {
-        team: team.into(),
-        topic: None,
-    };
-    Task {
-        lane,
-        kind: Kind::Delegate,
-        deadline_at: Timestamp(100_000_000),
-        ..task(name, "none")
-    }
+    let lane = Lane { team: team.into(), topic: None };
+    Task { lane, kind: Kind::Delegate, deadline_at: Timestamp(100_000_000), ..task(name, "none") }
 }
 
 /// The same, made by the turn of another task.
@@ -37,11 +29,7 @@ fn submit(above: &Task, task: Task, step: u32, words: &str, overlap: Option<Over
         task,
         writes: Writes::new(),
         overlap,
-        giver: Some(Giver {
-            task: above.id.clone(),
-            step,
-            words: words.to_owned(),
-        }),
+        giver: Some(Giver { task: above.id.clone(), step, words: words.to_owned() }),
     }
 }
 
@@ -92,10 +80,7 @@ async fn the_same_question_a_third_time_is_a_loop() {
     let third = setting.asks(&root, 3, "STATUS?").await;
 
     assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
-    assert!(
-        matches!(third, Err(Refusal::Runaway(Runaway::Loop(_)))),
-        "{third:?}"
-    );
+    assert!(matches!(third, Err(Refusal::Runaway(Runaway::Loop(_)))), "{third:?}");
     let notices = setting.store.read(reads::notices).await.unwrap();
     assert_eq!(notices.len(), 1);
 }
@@ -112,10 +97,7 @@ async fn one_turn_leads_to_two_hundred_tasks_one_after_another() {
     }
     let more = setting.asks(&root, 200, "one more").await;
 
-    assert!(
-        matches!(more, Err(Refusal::Runaway(Runaway::Fanout(_)))),
-        "{more:?}"
-    );
+    assert!(matches!(more, Err(Refusal::Runaway(Runaway::Fanout(_)))), "{more:?}");
 }
 
 /// OR-88: what a cause led to is forgotten with its last task, the first one included.
@@ -165,14 +147,9 @@ async fn replace_cancels_what_the_same_lane_gave_before() {
 
     let answer = setting.gives(&root, "new", Overlap::Replace).await.unwrap();
 
-    let Submission::Enqueued { in_flight } = answer else {
-        unreachable!("{answer:?}")
-    };
+    let Submission::Enqueued { in_flight } = answer else { unreachable!("{answer:?}") };
     assert_eq!(in_flight.len(), 2);
-    assert_eq!(
-        (setting.stops(), setting.ended()),
-        (1, vec!["waits".into()])
-    );
+    assert_eq!((setting.stops(), setting.ended()), (1, vec!["waits".into()]));
     let leased = |setting: &Setting| {
         let leases = setting.leases();
         leases.iter().any(|(task, _)| task.as_str() == "new")
@@ -188,10 +165,7 @@ async fn replace_leaves_other_work_alone() {
     let setting = set_up(Limits::default());
     let root = setting.root().await;
     setting.gives(&root, "own", Overlap::Allow).await.unwrap();
-    setting.queue.do_send(Enqueue {
-        task: for_team("other", "child"),
-        writes: Writes::new(),
-    });
+    setting.queue.do_send(Enqueue { task: for_team("other", "child"), writes: Writes::new() });
     setting.settle().await;
 
     let answer = setting.gives(&root, "new", Overlap::Replace).await.unwrap();
@@ -199,10 +173,7 @@ async fn replace_leaves_other_work_alone() {
     let Submission::NeedsConfirmation { in_flight, reason } = answer else {
         unreachable!("{answer:?}")
     };
-    assert_eq!(
-        (in_flight.len(), reason),
-        (2, Some("replace_targets_other_work"))
-    );
+    assert_eq!((in_flight.len(), reason), (2, Some("replace_targets_other_work")));
     assert_eq!((setting.stops(), setting.ended()), (0, Vec::new()));
     assert_eq!(setting.open().await, ["other", "own", "task-0"]);
 }
@@ -210,21 +181,13 @@ async fn replace_leaves_other_work_alone() {
 /// OR-46: what is refused replaces nothing, whatever it is refused for.
 #[actix::test]
 async fn a_refusal_loses_no_work() {
-    let setting = set_up(Limits {
-        waiting_for_team: 1,
-        ..Limits::default()
-    });
+    let setting = set_up(Limits { waiting_for_team: 1, ..Limits::default() });
     let root = setting.root().await;
     setting.gives(&root, "runs", Overlap::Allow).await.unwrap();
     let said_twice =
         |id: &str, overlap| submit(&root, made_by(&root, id, "child"), 2, "runs", overlap);
 
-    setting
-        .queue
-        .send(said_twice("waits", None))
-        .await
-        .unwrap()
-        .unwrap();
+    setting.queue.send(said_twice("waits", None)).await.unwrap().unwrap();
     let full = setting.gives(&root, "new", Overlap::Replace).await;
     assert!(matches!(full, Err(Refusal::QueueFull(_))), "{full:?}");
     setting.ends("runs").await;
@@ -232,10 +195,7 @@ async fn a_refusal_loses_no_work() {
     let again = setting.queue.send(again).await.unwrap();
     setting.settle().await;
 
-    assert!(
-        matches!(again, Err(Refusal::Runaway(Runaway::Loop(_)))),
-        "{again:?}"
-    );
+    assert!(matches!(again, Err(Refusal::Runaway(Runaway::Loop(_)))), "{again:?}");
     assert_eq!((setting.stops(), setting.ended()), (0, vec!["runs".into()]));
     assert!(setting.open().await.contains(&"waits".to_owned()));
 }
@@ -252,10 +212,7 @@ async fn without_room_no_new_task_is_stored() {
     let taken = setting.gives(&root, "second", Overlap::Allow).await;
 
     assert_eq!(refused, Err(Refusal::DiskFull));
-    assert!(
-        matches!(taken, Ok(Submission::Enqueued { .. })),
-        "{taken:?}"
-    );
+    assert!(matches!(taken, Ok(Submission::Enqueued { .. })), "{taken:?}");
     assert!(!setting.open().await.contains(&"first".to_owned()));
 }
 
@@ -265,10 +222,7 @@ async fn a_task_is_stale_ten_minutes_after_its_last_sign_of_life() {
     let setting = set_up(Limits::default());
     let root = setting.root().await;
     setting.gives(&root, "first", Overlap::Allow).await.unwrap();
-    setting
-        .gives(&root, "second", Overlap::Allow)
-        .await
-        .unwrap();
+    setting.gives(&root, "second", Overlap::Allow).await.unwrap();
     let minutes = |minutes: u64| {
         let now = 1_000 + minutes * 60_000;
         let clock = &setting.clock.0;
@@ -286,10 +240,7 @@ async fn a_task_is_stale_ten_minutes_after_its_last_sign_of_life() {
             seq,
             turn: "turn-1".into(),
             timestamp: Timestamp(now),
-            fact: crate::history::Fact::AssistantText {
-                text: "Looking.".to_owned(),
-                step: 1,
-            },
+            fact: crate::history::Fact::AssistantText { text: "Looking.".to_owned(), step: 1 },
             redacted: false,
         };
         let lane = for_team("first", "child").lane;
@@ -324,14 +275,9 @@ async fn a_result_for_a_team_that_is_gone_goes_to_the_operator() {
     let counts = setting.settle().await;
 
     assert_eq!(setting.leases(), []);
-    assert_eq!(
-        counts.ended,
-        [("child".into(), Kind::Result, Ending::Cancelled, 1)]
-    );
+    assert_eq!(counts.ended, [("child".into(), Kind::Result, Ending::Cancelled, 1)]);
     let notices = setting.store.read(reads::notices).await.unwrap();
-    let [notice] = notices.as_slice() else {
-        unreachable!("{notices:?}")
-    };
+    let [notice] = notices.as_slice() else { unreachable!("{notices:?}") };
     assert_eq!(notice.kind, crate::notice::NoticeKind::Orphan);
     assert!(notice.text.contains("go left"), "{}", notice.text);
 }

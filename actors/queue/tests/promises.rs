@@ -26,10 +26,7 @@ async fn a_task_whose_commit_is_lost_is_not_answered_as_stored() {
         let lost = setting.queue.send(submit("task-3"));
         let lost = tokio::time::timeout(Duration::from_secs(60), lost).await;
 
-        assert!(
-            matches!(stored, Ok(Submission::Enqueued { .. })),
-            "{stored:?}"
-        );
+        assert!(matches!(stored, Ok(Submission::Enqueued { .. })), "{stored:?}");
         // Refused, or never answered.
         assert!(!matches!(&lost, Ok(Ok(Ok(_)))), "{waits}: {lost:?}");
     }
@@ -40,10 +37,7 @@ async fn a_task_whose_commit_is_lost_is_not_answered_as_stored() {
 #[actix::test]
 async fn the_result_of_a_delegation_is_taken_in_once_when_its_team_dies() {
     let setting = set_up(Limits::default());
-    let lane = Lane {
-        team: "left".into(),
-        topic: None,
-    };
+    let lane = Lane { team: "left".into(), topic: None };
     let given = Task {
         lane,
         kind: Kind::Delegate,
@@ -51,17 +45,10 @@ async fn the_result_of_a_delegation_is_taken_in_once_when_its_team_dies() {
         on_result: crate::task::OnResult::Wake,
         ..task("task-1", "t-1")
     };
-    setting.queue.do_send(Enqueue {
-        task: given.clone(),
-        writes: Writes::new(),
-    });
+    setting.queue.do_send(Enqueue { task: given.clone(), writes: Writes::new() });
     setting.settle().await;
     let (_, lease) = setting.leases()[0].clone();
-    let mut done = Task {
-        lease: Some(lease.clone()),
-        attempts: 1,
-        ..given
-    };
+    let mut done = Task { lease: Some(lease.clone()), attempts: 1, ..given };
     let outcome = Outcome {
         ending: Ending::Done,
         code: None,
@@ -76,11 +63,7 @@ async fn the_result_of_a_delegation_is_taken_in_once_when_its_team_dies() {
     let closed = closing::close(&mut done, outcome, "", None, &ids, &view());
     let result = closed.follow_up.clone().unwrap();
     let writes = Writes::new().under_lease(&done.id, &lease);
-    setting
-        .store
-        .commit(writes.and(closed.writes))
-        .await
-        .unwrap();
+    setting.store.commit(writes.and(closed.writes)).await.unwrap();
 
     setting.queue.do_send(Orphaned {
         team: "left".into(),
@@ -134,26 +117,16 @@ async fn a_task_that_starts_at_once_is_not_answered_as_stored_if_its_commit_is_l
 async fn a_result_that_has_ended_is_not_taken_in_again_when_its_team_dies() {
     let setting = set_up(Limits::default());
     let given = Task {
-        lane: Lane {
-            team: "left".into(),
-            topic: None,
-        },
+        lane: Lane { team: "left".into(), topic: None },
         kind: Kind::Delegate,
         reply_to: Some(task("task-1", "t-1").lane),
         on_result: crate::task::OnResult::Wake,
         ..task("task-1", "t-1")
     };
-    setting.queue.do_send(Enqueue {
-        task: given.clone(),
-        writes: Writes::new(),
-    });
+    setting.queue.do_send(Enqueue { task: given.clone(), writes: Writes::new() });
     setting.settle().await;
     let (_, lease) = setting.leases()[0].clone();
-    let mut done = Task {
-        lease: Some(lease.clone()),
-        attempts: 1,
-        ..given
-    };
+    let mut done = Task { lease: Some(lease.clone()), attempts: 1, ..given };
     let outcome = Outcome {
         ending: Ending::Done,
         code: None,
@@ -189,8 +162,5 @@ async fn a_result_that_has_ended_is_not_taken_in_again_when_its_team_dies() {
     setting.settle().await;
 
     let leases = setting.leases();
-    assert!(
-        leases.iter().all(|(task, _)| *task != result.id),
-        "{leases:?}"
-    );
+    assert!(leases.iter().all(|(task, _)| *task != result.id), "{leases:?}");
 }

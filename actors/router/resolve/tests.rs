@@ -29,44 +29,27 @@ fn topics<const N: usize>(names: [(&str, Duration); N]) -> Topics {
 }
 
 fn request(content: &str) -> Resolve<'_> {
-    Resolve {
-        content,
-        explicit: None,
-        now: NOW,
-        settings: SETTINGS,
-        open_work: &|_| false,
-    }
+    Resolve { content, explicit: None, now: NOW, settings: SETTINGS, open_work: &|_| false }
 }
 
 fn explicit<'a>(topic: &'a str) -> Resolve<'a> {
-    Resolve {
-        explicit: Some(topic),
-        ..request("anything")
-    }
+    Resolve { explicit: Some(topic), ..request("anything") }
 }
 
 fn open_topic(number: u64, name: &str, state: TopicState, ago: Duration) -> OpenTopic {
-    OpenTopic {
-        id: id(number),
-        name: name.to_owned(),
-        state,
-        last_activity: NOW - ago,
-    }
+    OpenTopic { id: id(number), name: name.to_owned(), state, last_activity: NOW - ago }
 }
 
 fn new(name: &str) -> Resolution {
-    Resolution::New {
-        name: name.to_owned(),
-    }
+    Resolution::New { name: name.to_owned() }
 }
 
 /// The ids of the candidates, best first, and the fallback.
 fn ambiguous(resolution: Resolution) -> (Vec<TopicId>, Resolution) {
     match resolution {
-        Resolution::Ambiguous {
-            candidates,
-            fallback,
-        } => (candidates.into_iter().map(|c| c.id).collect(), *fallback),
+        Resolution::Ambiguous { candidates, fallback } => {
+            (candidates.into_iter().map(|c| c.id).collect(), *fallback)
+        }
         other => panic!("not ambiguous: {other:?}"),
     }
 }
@@ -77,10 +60,7 @@ fn an_explicit_topic_is_taken_whatever_the_words() {
     let topics = topics([("billing", MINUTE), ("garden", MINUTE)]);
     let topic = id(2);
 
-    let resolution = topics.resolve(&Resolve {
-        content: "billing",
-        ..explicit(topic.as_str())
-    });
+    let resolution = topics.resolve(&Resolve { content: "billing", ..explicit(topic.as_str()) });
 
     assert_eq!(resolution, Resolution::Existing(topic));
 }
@@ -88,11 +68,7 @@ fn an_explicit_topic_is_taken_whatever_the_words() {
 /// CH-75, CH-125
 #[test]
 fn a_wrong_explicit_topic_is_refused_with_the_open_ones() {
-    let mut topics = topics([
-        ("billing", 60 * MINUTE),
-        ("garden", MINUTE),
-        ("old", 8 * DAY),
-    ]);
+    let mut topics = topics([("billing", 60 * MINUTE), ("garden", MINUTE), ("old", 8 * DAY)]);
     topics.open(id(4), "closed".into(), "closed", NOW);
     topics.close(&id(4));
     let open = vec![
@@ -104,24 +80,12 @@ fn a_wrong_explicit_topic_is_refused_with_the_open_ones() {
         other => panic!("{other:?}"),
     };
 
-    for bad in [
-        "",
-        "billing",
-        "t-1",
-        "t-000000000000000g",
-        "T-0000000000000001",
-    ] {
+    for bad in ["", "billing", "t-1", "t-000000000000000g", "T-0000000000000001"] {
         assert_eq!(refusal(bad), Refusal::BadTopicId { open: open.clone() });
     }
-    assert_eq!(
-        refusal(id(9).as_str()),
-        Refusal::UnknownTopic { open: open.clone() }
-    );
+    assert_eq!(refusal(id(9).as_str()), Refusal::UnknownTopic { open: open.clone() });
     for done in [3, 4] {
-        assert_eq!(
-            refusal(id(done).as_str()),
-            Refusal::TopicDone { open: open.clone() }
-        );
+        assert_eq!(refusal(id(done).as_str()), Refusal::TopicDone { open: open.clone() });
     }
 }
 
@@ -143,10 +107,7 @@ fn without_candidates_a_message_begins_a_topic() {
 fn a_clear_winner_is_taken() {
     let topics = topics([("invoice export", 2 * MINUTE), ("garden fence", MINUTE)]);
 
-    assert_eq!(
-        topics.resolve(&request("Why are the invoices slow?")),
-        Resolution::Existing(id(1))
-    );
+    assert_eq!(topics.resolve(&request("Why are the invoices slow?")), Resolution::Existing(id(1)));
 }
 
 /// CH-123, CH-130
@@ -179,16 +140,8 @@ fn the_best_needs_its_score_and_its_lead() {
 
     assert_eq!(resolve(4, None), Resolution::Existing(id(1)), "0.41");
     assert_eq!(ambiguous(resolve(5, None)).0, [id(1), id(2)], "0.33");
-    assert_eq!(
-        resolve(1, Some(2)),
-        Resolution::Existing(id(1)),
-        "0.16 ahead"
-    );
-    assert_eq!(
-        ambiguous(resolve(2, Some(3))).0,
-        [id(1), id(2)],
-        "0.13 ahead"
-    );
+    assert_eq!(resolve(1, Some(2)), Resolution::Existing(id(1)), "0.16 ahead");
+    assert_eq!(ambiguous(resolve(2, Some(3))).0, [id(1), id(2)], "0.13 ahead");
 }
 
 /// CH-130, CH-138
@@ -200,10 +153,7 @@ fn an_idle_topic_that_a_message_reaches_is_active_again() {
     let topic = topics.record(&id(1), "the fence", NOW).unwrap();
 
     assert_eq!(resolution, Resolution::Existing(id(1)));
-    assert_eq!(
-        topic.state(NOW, false, SETTINGS.idle_after),
-        TopicState::Active
-    );
+    assert_eq!(topic.state(NOW, false, SETTINGS.idle_after), TopicState::Active);
 }
 
 /// CH-131
@@ -213,10 +163,7 @@ fn the_only_topic_takes_what_fits_a_little() {
     let active = topics([("garden fence", MINUTE)]);
     let idle = topics([("garden fence", 60 * MINUTE)]);
 
-    assert_eq!(
-        active.resolve(&request(little)),
-        Resolution::Existing(id(1))
-    );
+    assert_eq!(active.resolve(&request(little)), Resolution::Existing(id(1)));
     assert_eq!(
         ambiguous(idle.resolve(&request(little))),
         (vec![id(1)], Resolution::Existing(id(1)))
@@ -241,10 +188,7 @@ fn a_model_decides_between_the_candidates() {
         choose("```json\n{\"topic_ids\":[\"t-0000000000000001\"]}\n```"),
         Resolution::Existing(id(1))
     );
-    assert_eq!(
-        choose(r#"{"topic_ids":["new"],"topic_name":"Billing"}"#),
-        new("Billing 2")
-    );
+    assert_eq!(choose(r#"{"topic_ids":["new"],"topic_name":"Billing"}"#), new("Billing 2"));
     assert_eq!(choose(r#"{"topic_ids":["new"]}"#), new("thing"));
     assert_eq!(choose("no idea"), Resolution::Existing(id(2)));
 }
@@ -266,20 +210,14 @@ fn the_fallback_prefers_active_then_related_then_new() {
     let fallback = |topics: Topics, content| topics.choose(None, &request(content));
 
     assert_eq!(
-        fallback(
-            topics([("a1", 3 * MINUTE), ("b1", 2 * MINUTE), ("c1", 60 * MINUTE)]),
-            "c1"
-        ),
+        fallback(topics([("a1", 3 * MINUTE), ("b1", 2 * MINUTE), ("c1", 60 * MINUTE)]), "c1"),
         Resolution::Existing(id(2))
     );
     assert_eq!(
         fallback(topics([("a1", DAY), ("b1", 2 * DAY)]), "b1 and more"),
         Resolution::Existing(id(2))
     );
-    assert_eq!(
-        fallback(topics([("a1", DAY), ("b1", 2 * DAY)]), "other things"),
-        new("things")
-    );
+    assert_eq!(fallback(topics([("a1", DAY), ("b1", 2 * DAY)]), "other things"), new("things"));
 }
 
 /// CH-121, CH-137
@@ -295,10 +233,7 @@ fn beyond_the_cap_nothing_becomes_active() {
     ]);
     // The fifth is kept active by its work alone.
     let working = |topic: &TopicId| *topic == id(5);
-    let with_work = |request| Resolve {
-        open_work: &working,
-        ..request
-    };
+    let with_work = |request| Resolve { open_work: &working, ..request };
     let too_many = Resolution::Refused(Refusal::TooManyTopics {
         max_active: 5,
         active: vec![
@@ -316,10 +251,7 @@ fn beyond_the_cap_nothing_becomes_active() {
     assert_eq!(full.resolve(&with_work(explicit(idle.as_str()))), too_many);
     assert_eq!(full.choose(new_one(), &with_work(request("x"))), too_many);
 
-    assert_eq!(
-        full.resolve(&with_work(explicit(busy.as_str()))),
-        Resolution::Existing(id(5))
-    );
+    assert_eq!(full.resolve(&with_work(explicit(busy.as_str()))), Resolution::Existing(id(5)));
     assert_eq!(
         full.resolve(&request("idle")),
         Resolution::Existing(id(6)),
@@ -346,11 +278,7 @@ fn at_the_cap_an_ambiguous_message_still_has_its_fallback() {
 
 /// Messages of a few words, so that they often meet, and of anything else.
 fn message() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "(invoice|garden|fence|export|the|登录|错误| |!){0,6}",
-        "\\PC{0,40}",
-        ".{0,40}",
-    ]
+    prop_oneof!["(invoice|garden|fence|export|the|登录|错误| |!){0,6}", "\\PC{0,40}", ".{0,40}",]
 }
 
 /// What a channel was told: messages, each some time after the one before it.
@@ -368,10 +296,7 @@ fn talk(
     let mut now = NOW;
     for (number, (content, pause)) in (0..).zip(conversation) {
         now = now + Duration::from_secs(pause * 60);
-        let request = Resolve {
-            now,
-            ..request(content)
-        };
+        let request = Resolve { now, ..request(content) };
         let mut resolution = topics.resolve(&request);
         check(&topics, &request, &resolution);
         if let Resolution::Ambiguous { fallback, .. } = resolution {
@@ -391,9 +316,7 @@ fn talk(
 
 fn active(topics: &Topics, now: Timestamp) -> usize {
     let rows = topics.rows(now, SETTINGS.idle_after, |_| (0, false));
-    rows.iter()
-        .filter(|row| row.state == TopicState::Active)
-        .count()
+    rows.iter().filter(|row| row.state == TopicState::Active).count()
 }
 
 proptest! {

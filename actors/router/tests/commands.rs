@@ -24,10 +24,7 @@ async fn commands_are_answered_by_code_at_once() {
     let help = client.hear().await;
 
     assert_eq!(none, "done m1: There are no open topics.");
-    assert_eq!(
-        one,
-        format!("done m3: water garden ({topic}): running, 0 waiting")
-    );
+    assert_eq!(one, format!("done m3: water garden ({topic}): running, 0 waiting"));
     assert!(help.starts_with("done m4: Commands:"), "{help}");
 }
 
@@ -60,25 +57,14 @@ async fn close_ends_a_topic_and_all_its_work() {
     client.topic_of("m2").await;
 
     client.say("m3", "/close Water Garden");
-    let mut heard = [
-        client.hear().await,
-        client.hear().await,
-        client.hear().await,
-    ];
+    let mut heard = [client.hear().await, client.hear().await, client.hear().await];
     client.say_in(&topic, "m4", "once more");
     let refused = client.hear().await;
     client.say("m5", &format!("/close {topic}"));
     let twice = client.hear().await;
 
     heard.sort();
-    assert_eq!(
-        heard,
-        [
-            "cancelled m1: ",
-            "cancelled m2: ",
-            "done m3: Closed \"water garden\"."
-        ]
-    );
+    assert_eq!(heard, ["cancelled m1: ", "cancelled m2: ", "done m3: Closed \"water garden\"."]);
     assert_eq!(refused, "error m4: topic_done");
     assert_eq!(twice, "done m5: Closed \"water garden\".");
 }
@@ -107,15 +93,9 @@ async fn a_topic_is_renamed_by_a_command() {
     let topics = client.hear().await;
 
     assert_eq!(none, "done m1: There are no open topics.");
-    assert_eq!(
-        last,
-        "done m4: The topic is called \"The invoice of May\" now."
-    );
+    assert_eq!(last, "done m4: The topic is called \"The invoice of May\" now.");
     assert_eq!(named, "done m5: The topic is called \"tulips\" now.");
-    assert!(
-        taken.starts_with("done m6: The topic keeps its name"),
-        "{taken}"
-    );
+    assert!(taken.starts_with("done m6: The topic keeps its name"), "{taken}");
     assert!(how.contains("/rename <name>"), "{how}");
     assert!(topics.contains(&format!("tulips ({first})")), "{topics}");
     let asked = format!("{:?}", world.asked.lock().unwrap());
@@ -136,15 +116,9 @@ async fn an_unknown_command_is_answered_with_help() {
     client.say("m3", "/etc/hosts is wrong");
     let path = client.hear_end_of("m3").await;
 
-    assert!(
-        unknown.starts_with("done m1: There is no command `/renmae`"),
-        "{unknown}"
-    );
+    assert!(unknown.starts_with("done m1: There is no command `/renmae`"), "{unknown}");
     assert!(unknown.contains("/rename <name>"), "{unknown}");
-    assert!(
-        think.starts_with("done m2: `/think` is not available"),
-        "{think}"
-    );
+    assert!(think.starts_with("done m2: `/think` is not available"), "{think}");
     assert_eq!(path.last().unwrap(), "done m3: Fine.");
     assert_eq!(world.asked.lock().unwrap().len(), 1);
 }
@@ -196,8 +170,5 @@ async fn new_begins_a_topic_with_the_rest_of_the_message() {
 
     assert_ne!(first, second);
     assert_eq!(same, second);
-    assert!(
-        topics.contains(&second) && !topics.to_lowercase().contains("new"),
-        "{topics}"
-    );
+    assert!(topics.contains(&second) && !topics.to_lowercase().contains("new"), "{topics}");
 }

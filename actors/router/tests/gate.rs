@@ -59,10 +59,7 @@ fn list<const N: usize>(senders: [&str; N]) -> HashSet<String> {
 }
 
 fn only(sender: &str) -> TypeTrust {
-    TypeTrust {
-        sender_allowlist: list([sender]),
-        ..TypeTrust::default()
-    }
+    TypeTrust { sender_allowlist: list([sender]), ..TypeTrust::default() }
 }
 
 fn grantee(sender: &str) -> Grantee {
@@ -70,11 +67,7 @@ fn grantee(sender: &str) -> Grantee {
 }
 
 async fn grant(spine: &Spine, sender: &str, level: Level) -> SenderGrant {
-    let grant = Grant {
-        grantee: grantee(sender),
-        level,
-        by: "operator".to_owned(),
-    };
+    let grant = Grant { grantee: grantee(sender), level, by: "operator".to_owned() };
     spine.router.send(grant).await.unwrap().unwrap()
 }
 
@@ -95,10 +88,7 @@ async fn task_of(client: &Client, message: &str) -> Task {
         let frame = client.frame().await;
         if let (Some(id), true) = (frame["task_id"].as_str(), frame["message_id"] == message) {
             let id = id.into();
-            let read = client
-                .spine
-                .store
-                .read(move |storage| reads::task(storage, &id));
+            let read = client.spine.store.read(move |storage| reads::task(storage, &id));
             return read.await.unwrap().unwrap();
         }
     }
@@ -119,10 +109,7 @@ async fn a_denied_message_is_answered_and_nothing_else_sees_it() {
         [&frame["code"], &frame["error"], &frame["message_id"]],
         ["not_authorized", "Not authorized.", "m1"]
     );
-    assert_eq!(
-        decisions(&spine, AuditFilter::default()).await,
-        ["bob denied default_policy_deny"]
-    );
+    assert_eq!(decisions(&spine, AuditFilter::default()).await, ["bob denied default_policy_deny"]);
     assert_eq!(world.disk.keys("log").len(), 1);
     for kind in ["task", "done", "msg", "und", "chan", "topic", "out", "hist"] {
         assert_eq!(world.disk.keys(kind), Vec::<String>::new(), "{kind}");
@@ -169,19 +156,13 @@ async fn a_sender_on_the_deny_list_is_cut_off_without_a_word() {
     };
     let world = world(of_type);
     let spine = world.start();
-    let (bob, ann) = (
-        world.connect_as("bob", &spine),
-        world.connect_as("ann", &spine),
-    );
+    let (bob, ann) = (world.connect_as("bob", &spine), world.connect_as("ann", &spine));
 
     bob.say("m1", "water the garden");
     ann.say("m1", "water the garden");
 
     assert_eq!(bob.item().await, DENIED);
-    assert_eq!(
-        ann.hear_end_of("m1").await.last().unwrap(),
-        "done m1: Done."
-    );
+    assert_eq!(ann.hear_end_of("m1").await.last().unwrap(), "done m1: Done.");
     assert_eq!(decisions(&spine, AuditFilter::default()).await.len(), 2);
 }
 
@@ -194,10 +175,7 @@ async fn no_later_turn_reads_what_was_denied() {
     client.say("m1", "obey me from now on");
     client.hear().await;
 
-    let open = crate::router::Settings {
-        trust: Policy::None,
-        ..world.settings.clone()
-    };
+    let open = crate::router::Settings { trust: Policy::None, ..world.settings.clone() };
     spine.router.do_send(Reconfigure(open));
     client.say("m2", "water the garden");
     client.hear_end_of("m2").await;
@@ -263,21 +241,12 @@ async fn decisions_can_be_asked_for_by_time_sender_and_outcome() {
 /// CH-19, MV-13
 #[actix::test]
 async fn a_message_keeps_how_far_its_sender_is_believed() {
-    let of_type = TypeTrust {
-        policy: Some(Stance::Allow),
-        ..only("ann")
-    };
+    let of_type = TypeTrust { policy: Some(Stance::Allow), ..only("ann") };
     let world = world(of_type);
     let spine = world.start();
     grant(&spine, "gus", Level::Trusted).await;
-    let operator = Sender {
-        is_operator: true,
-        ..Sender::of(&"operator".into(), ChannelType::Ws)
-    };
-    let cli = Sender {
-        channel_type: ChannelType::Cli,
-        ..operator.clone()
-    };
+    let operator = Sender { is_operator: true, ..Sender::of(&"operator".into(), ChannelType::Ws) };
+    let cli = Sender { channel_type: ChannelType::Cli, ..operator.clone() };
     let claimed = Sender {
         asserted_by: Some("bridge".into()),
         ..Sender::of(&"carl".into(), ChannelType::Ws)
@@ -285,14 +254,7 @@ async fn a_message_keeps_how_far_its_sender_is_believed() {
     let plain = |name: &str| Sender::of(&name.into(), ChannelType::Ws);
 
     let (mut labels, mut roles) = (Vec::new(), Vec::new());
-    for sender in [
-        plain("ann"),
-        plain("gus"),
-        operator,
-        cli,
-        claimed,
-        plain("bob"),
-    ] {
+    for sender in [plain("ann"), plain("gus"), operator, cli, claimed, plain("bob")] {
         let client = world.connect_by(sender, &spine);
         client.say("m1", "water the garden");
         let task = task_of(&client, "m1").await;
@@ -324,17 +286,11 @@ async fn a_message_keeps_how_far_its_sender_is_believed() {
 #[actix::test]
 async fn a_message_keeps_which_principal_is_behind_its_sender() {
     let mut world = world(TypeTrust::default());
-    world.settings.trust = Policy::Given(Trust {
-        default_policy: Stance::Allow,
-        ..Trust::default()
-    });
+    world.settings.trust =
+        Policy::Given(Trust { default_policy: Stance::Allow, ..Trust::default() });
     let spine = world.start();
     let links = Arc::new(Links::default());
-    let boss = Linked {
-        principal: "boss".into(),
-        chat: true,
-        approve: true,
-    };
+    let boss = Linked { principal: "boss".into(), chat: true, approve: true };
     links.0.lock().unwrap().insert("1".to_owned(), boss);
     spine.router.do_send(Identify(links));
     let behind = async |sender: &str, asserted_by: Option<&str>| {
@@ -350,11 +306,8 @@ async fn a_message_keeps_which_principal_is_behind_its_sender() {
         principal
     };
 
-    let found = [
-        behind("1", None).await,
-        behind("2", None).await,
-        behind("1", Some("bridge")).await,
-    ];
+    let found =
+        [behind("1", None).await, behind("2", None).await, behind("1", Some("bridge")).await];
 
     let named = |name: &str| Some(name.to_owned());
     assert_eq!(found, [named("boss"), None, named("bridge")]);
@@ -366,10 +319,7 @@ async fn the_command_line_of_the_operator_gets_in_under_any_policy() {
     let mut world = world(TypeTrust::default());
     world.settings.trust = Policy::Unusable;
     let spine = world.start();
-    let cli = Sender {
-        is_operator: true,
-        ..Sender::of(&"operator".into(), ChannelType::Cli)
-    };
+    let cli = Sender { is_operator: true, ..Sender::of(&"operator".into(), ChannelType::Cli) };
     let (client, other) = (world.connect_by(cli, &spine), world.connect(&spine));
 
     client.say("m1", "water the garden");
@@ -381,10 +331,7 @@ async fn the_command_line_of_the_operator_gets_in_under_any_policy() {
     assert_eq!(task.cause, Some(Cause::Operator { name }));
     assert_eq!(
         decisions(&spine, AuditFilter::default()).await,
-        [
-            "operator allowed cli_bypass",
-            "someone denied trust_config_invalid",
-        ]
+        ["operator allowed cli_bypass", "someone denied trust_config_invalid",]
     );
 }
 
@@ -430,10 +377,7 @@ async fn a_grant_can_be_taken_back_by_its_id() {
     let granted = grant(&spine, "bob", Level::Trusted).await;
     let revoke = |id: &str| spine.router.send(Revoke(Which::Id(id.to_owned())));
 
-    let removed = [
-        revoke("grant-0").await.unwrap(),
-        revoke(&granted.id).await.unwrap(),
-    ];
+    let removed = [revoke("grant-0").await.unwrap(), revoke(&granted.id).await.unwrap()];
 
     assert_eq!(removed, [Ok(false), Ok(true)]);
     assert_eq!(world.disk.keys("trust/grant"), Vec::<String>::new());
@@ -448,14 +392,9 @@ async fn a_denied_sender_can_neither_cancel_nor_resume() {
     let client = world.connect_as("bob", &spine);
     client.say("m1", "water the garden");
     let topic = client.topic_of("m1").await;
-    let closed = |trust| crate::router::Settings {
-        trust,
-        ..world.settings.clone()
-    };
+    let closed = |trust| crate::router::Settings { trust, ..world.settings.clone() };
 
-    spine
-        .router
-        .do_send(Reconfigure(closed(given(TypeTrust::default()))));
+    spine.router.do_send(Reconfigure(closed(given(TypeTrust::default()))));
     client.cancel(&topic, true);
     let spoken = client.hear().await;
     let next = world.connect_as("bob", &spine);
@@ -471,10 +410,7 @@ async fn a_denied_sender_can_neither_cancel_nor_resume() {
 
     assert_eq!(spoken, "error -: not_authorized");
     assert!(items.contains(&"NotAdopted".to_owned()), "{items:?}");
-    assert!(
-        items.contains(&"error -: not_authorized".to_owned()),
-        "{items:?}"
-    );
+    assert!(items.contains(&"error -: not_authorized".to_owned()), "{items:?}");
     assert_eq!(end.last().unwrap(), "done m1: Done.");
     assert_eq!(client.item().await, DENIED);
     let mut last = [next.item().await, next.item().await];
@@ -518,17 +454,11 @@ async fn grants_that_cannot_be_read_let_nobody_in_until_they_can() {
 /// CH-118: a damaged grant may have been one that keeps its sender out.
 #[actix::test]
 async fn a_damaged_grant_keeps_its_sender_out_and_nobody_else() {
-    let world = world(TypeTrust {
-        policy: Some(Stance::Allow),
-        ..TypeTrust::default()
-    });
+    let world = world(TypeTrust { policy: Some(Stance::Allow), ..TypeTrust::default() });
     grant(&world.start(), "bob", Level::Denied).await;
     world.disk.damage("trust/grant");
     let spine = world.start();
-    let (ann, bob) = (
-        world.connect_as("ann", &spine),
-        world.connect_as("bob", &spine),
-    );
+    let (ann, bob) = (world.connect_as("ann", &spine), world.connect_as("bob", &spine));
 
     ann.say("m1", "water the garden");
     bob.say("m1", "water the garden");
@@ -536,25 +466,16 @@ async fn a_damaged_grant_keeps_its_sender_out_and_nobody_else() {
     grant(&spine, "bob", Level::Trusted).await;
     bob.say("m2", "water the garden");
 
-    assert_eq!(
-        ann.hear_end_of("m1").await.last().unwrap(),
-        "done m1: Done."
-    );
+    assert_eq!(ann.hear_end_of("m1").await.last().unwrap(), "done m1: Done.");
     assert_eq!(refused, "error m1: not_authorized");
-    assert_eq!(
-        bob.hear_end_of("m2").await.last().unwrap(),
-        "done m2: Done."
-    );
+    assert_eq!(bob.hear_end_of("m2").await.last().unwrap(), "done m2: Done.");
 }
 
 /// CH-17, CH-69: what is above the rate leaves no row, whoever sends it and whatever it is.
 #[actix::test]
 async fn denials_are_limited_like_everything_else() {
     let mut world = world(TypeTrust::default());
-    world.settings.rate = Rate {
-        per_minute: 60,
-        burst: 1,
-    };
+    world.settings.rate = Rate { per_minute: 60, burst: 1 };
     let spine = world.start();
     let client = world.connect_as("bob", &spine);
 
@@ -598,10 +519,7 @@ impl Clock for Turned {
 #[actix::test]
 async fn decisions_are_kept_for_a_year() {
     let mut world = world(TypeTrust::default());
-    let clock = Arc::new(Turned {
-        wall: world.clock.clone(),
-        days: AtomicU64::new(0),
-    });
+    let clock = Arc::new(Turned { wall: world.clock.clone(), days: AtomicU64::new(0) });
     world.clock = clock.clone();
     let spine = world.start();
     let client = world.connect_as("bob", &spine);
@@ -635,18 +553,12 @@ impl Identities for Links {
 #[actix::test]
 async fn a_linked_sender_may_decide_and_a_claimed_one_may_not() {
     let mut world = world(TypeTrust::default());
-    world.settings.trust = Policy::Given(Trust {
-        default_policy: Stance::Allow,
-        ..Trust::default()
-    });
+    world.settings.trust =
+        Policy::Given(Trust { default_policy: Stance::Allow, ..Trust::default() });
     let spine = world.start();
     let links = Arc::new(Links::default());
     let link = |sender: &str, approve| {
-        let linked = Linked {
-            principal: "boss".into(),
-            chat: true,
-            approve,
-        };
+        let linked = Linked { principal: "boss".into(), chat: true, approve };
         links.0.lock().unwrap().insert(sender.to_owned(), linked);
     };
     link("1", true);

@@ -52,14 +52,8 @@ async fn a_repeated_message_is_not_run_again_and_hears_what_became_of_it() {
     let accepted = ["queued", "running"]
         .map(|status| format!("ack m1 known {status}: This message is known already."));
     assert!(accepted.contains(&at_once), "{at_once}");
-    assert_eq!(
-        running,
-        "ack m1 known running: This message is known already."
-    );
-    assert_eq!(
-        (&done["status"], &done["duplicate"]),
-        (&"done".into(), &true.into())
-    );
+    assert_eq!(running, "ack m1 known running: This message is known already.");
+    assert_eq!((&done["status"], &done["duplicate"]), (&"done".into(), &true.into()));
     assert_eq!(done["response_seq"], response_seq);
     assert_eq!(conflict, "error m1: message_id_conflict");
     assert_eq!(world.asked.lock().unwrap().len(), 1);
@@ -76,27 +70,17 @@ async fn a_message_is_known_to_the_next_process() {
     let next = world.connect(&world.start());
     next.resume(&client.channel, client.last_seq.get());
     next.item().await;
-    let next = crate::doubles::client::Client {
-        channel: client.channel.clone(),
-        ..next
-    };
+    let next = crate::doubles::client::Client { channel: client.channel.clone(), ..next };
     next.say("m1", "water the garden");
 
-    assert_eq!(
-        next.hear().await,
-        "ack m1 known done: This message is known already."
-    );
+    assert_eq!(next.hear().await, "ack m1 known done: This message is known already.");
 }
 
 /// CH-67, OR-80: a refusal leaves a channel that can be used, and resumed after a restart.
 #[actix::test]
 async fn a_full_queue_refuses_and_the_message_may_be_sent_again() {
     let mut world = slow();
-    world.limits = Limits {
-        running: 1,
-        waiting: 1,
-        ..Limits::default()
-    };
+    world.limits = Limits { running: 1, waiting: 1, ..Limits::default() };
     let spine = world.start();
     let (busy, client) = (world.connect(&spine), world.connect(&spine));
     busy.say("m1", "water the garden");
@@ -115,10 +99,7 @@ async fn a_full_queue_refuses_and_the_message_may_be_sent_again() {
 
     assert_eq!(refused, "error m1: queue_full");
     let mut again = Vec::new();
-    while again
-        .last()
-        .is_none_or(|frame: &String| !frame.starts_with("done"))
-    {
+    while again.last().is_none_or(|frame: &String| !frame.starts_with("done")) {
         again.push(next.hear().await);
     }
     assert_eq!(again.first().unwrap(), "error m1: queue_full");
@@ -143,10 +124,7 @@ async fn a_full_topic_refuses() {
 #[actix::test]
 async fn a_sender_that_is_too_fast_is_told_when_to_try_again() {
     let mut world = slow();
-    world.settings.rate = Rate {
-        per_minute: 60,
-        burst: 1,
-    };
+    world.settings.rate = Rate { per_minute: 60, burst: 1 };
     let spine = world.start();
     let (client, other) = (world.connect(&spine), world.connect(&spine));
 
@@ -227,10 +205,7 @@ async fn a_later_token_of_the_same_name_resumes_nothing() {
     let world = slow();
     let spine = world.start();
     let connect = |grant: &str| {
-        let owner = Owner {
-            grant: grant.into(),
-            ..owner("bob")
-        };
+        let owner = Owner { grant: grant.into(), ..owner("bob") };
         world.connect_of(owner, Sender::of(&"bob".into(), ChannelType::Ws), &spine)
     };
     let client = connect("token-1");
@@ -265,11 +240,7 @@ async fn a_channel_of_a_former_version_is_resumed_by_the_token_of_that_time() {
     let writes = Writes::new().channel(&channel, &row);
     spine.store.commit(writes).await.unwrap();
     let connect = |grant: &str, since| {
-        let owner = Owner {
-            grant: grant.into(),
-            since,
-            ..owner("bob")
-        };
+        let owner = Owner { grant: grant.into(), since, ..owner("bob") };
         world.connect_of(owner, Sender::of(&"bob".into(), ChannelType::Ws), &spine)
     };
     let later = connect("token-2", row.last_seen + Duration::from_millis(1));
@@ -283,16 +254,11 @@ async fn a_channel_of_a_former_version_is_resumed_by_the_token_of_that_time() {
     same.close();
 
     assert_eq!(refused, "error -: cannot_resume");
-    assert_eq!(
-        adopted,
-        crate::channel::socket::Item::Adopted(channel.clone())
-    );
+    assert_eq!(adopted, crate::channel::socket::Item::Adopted(channel.clone()));
     // From now on it is known whose it is.
     spine.router.send(ListGrants).await.unwrap().unwrap();
     spine.store.commit(Writes::new()).await.unwrap();
-    let stored = spine
-        .store
-        .read(move |storage| reads::channel_row(storage, &channel));
+    let stored = spine.store.read(move |storage| reads::channel_row(storage, &channel));
     let stored = stored.await.unwrap().unwrap();
     assert_eq!(stored.grant, Some("token-1".into()));
 }

@@ -36,8 +36,5 @@ async fn without_room_a_new_message_is_refused_and_everything_else_goes_on() {
     assert!(known.starts_with("ack m1 known"), "{known}");
     assert!(helped.last().unwrap().starts_with("done m3"), "{helped:?}");
     assert!(ended.last().unwrap().starts_with("done m1"), "{ended:?}");
-    assert!(
-        accepted.last().unwrap().starts_with("done m2"),
-        "{accepted:?}"
-    );
+    assert!(accepted.last().unwrap().starts_with("done m2"), "{accepted:?}");
 }

@@ -18,10 +18,7 @@ fn world(pause: u64, knows: bool) -> World {
             let answer = "{\"topic_ids\":[\"new\"],\"topic_name\":\"Invoice\"}";
             return (Duration::ZERO, Some(answer.to_owned()));
         }
-        let id = question
-            .split("- ")
-            .nth(1)
-            .and_then(|line| line.split(' ').next());
+        let id = question.split("- ").nth(1).and_then(|line| line.split(' ').next());
         let answer = knows.then(|| format!("{{\"topic_ids\":[\"{}\"]}}", id.unwrap()));
         (Duration::from_secs(pause), answer)
     });
@@ -78,19 +75,10 @@ async fn a_slow_opinion_gets_an_ack_without_topic_and_no_second_one() {
     let acked_after = began.elapsed();
     let rest = client.hear_end_of("m3").await;
 
-    assert_eq!(
-        (&ack["type"], &ack["topic_id"]),
-        (&"ack".into(), &().into())
-    );
-    assert!(
-        (1_500..1_600).contains(&acked_after.as_millis()),
-        "{acked_after:?}"
-    );
+    assert_eq!((&ack["type"], &ack["topic_id"]), (&"ack".into(), &().into()));
+    assert!((1_500..1_600).contains(&acked_after.as_millis()), "{acked_after:?}");
     assert_eq!(rest.last().unwrap(), "done m3: Done.");
-    assert!(
-        rest.iter().all(|frame| !frame.starts_with("ack")),
-        "{rest:?}"
-    );
+    assert!(rest.iter().all(|frame| !frame.starts_with("ack")), "{rest:?}");
 }
 
 /// CH-27, CH-125: messages behind it wait for it, and keep the topic that their sender chose, also
@@ -107,10 +95,7 @@ async fn undecided_messages_go_on_in_the_next_process() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     // Both messages are the next commit; with that the process dies.
     storage.lose_after(1);
-    let second = Client {
-        channel: client.channel.clone(),
-        ..second
-    };
+    let second = Client { channel: client.channel.clone(), ..second };
     second.say("m3", "hello there");
     second.say_in(&garden, "m4", "hello again");
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -145,10 +130,7 @@ async fn an_undecided_message_is_acknowledged_by_the_next_process() {
     second.item().await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     storage.lose_after(1);
-    let second = Client {
-        channel: client.channel.clone(),
-        ..second
-    };
+    let second = Client { channel: client.channel.clone(), ..second };
     second.say("m3", "hello there");
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.disk.keys("und").len(), 1);
@@ -160,11 +142,7 @@ async fn an_undecided_message_is_acknowledged_by_the_next_process() {
 
     assert_eq!(next.hear().await, "user_message m3: hello there");
     assert_eq!(next.hear().await, "ack m3: Working on it.");
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
 /// CH-137
@@ -199,10 +177,7 @@ async fn what_was_said_in_a_topic_counts_also_after_a_restart() {
     let next = world.connect(&world.start());
     next.resume(&client.channel, client.last_seq.get());
     next.item().await;
-    let next = Client {
-        channel: client.channel.clone(),
-        ..next
-    };
+    let next = Client { channel: client.channel.clone(), ..next };
     next.say("m5", "manure for roses");
 
     assert_eq!(next.topic_of("m5").await, garden);

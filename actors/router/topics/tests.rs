@@ -51,16 +51,11 @@ fn a_restart_changes_no_state() {
     let mut before = topics([("billing", MINUTE), ("garden", 60 * MINUTE), ("old", DAY)]);
     before.record(&id(1), "Invoices, please", NOW);
     before.close(&id(3));
-    let stored: Vec<String> = before
-        .0
-        .values()
-        .map(|entry| serde_json::to_string(&entry.topic).unwrap())
-        .collect();
+    let stored: Vec<String> =
+        before.0.values().map(|entry| serde_json::to_string(&entry.topic).unwrap()).collect();
 
-    let after: Topics = stored
-        .iter()
-        .map(|row| serde_json::from_str::<Topic>(row).unwrap())
-        .collect();
+    let after: Topics =
+        stored.iter().map(|row| serde_json::from_str::<Topic>(row).unwrap()).collect();
 
     let rows = |topics: &Topics| topics.rows(NOW, IDLE_AFTER, |_| (0, false));
     assert_eq!(rows(&after), rows(&before));
@@ -80,10 +75,8 @@ fn only_the_last_ten_messages_are_remembered() {
 
     let recent = &topics.get(id(1).as_str()).unwrap().recent;
 
-    let expected: VecDeque<Words> = (20..30)
-        .rev()
-        .map(|number| Words::of(&format!("word{number}")))
-        .collect();
+    let expected: VecDeque<Words> =
+        (20..30).rev().map(|number| Words::of(&format!("word{number}"))).collect();
     assert_eq!(*recent, expected);
 }
 
@@ -113,11 +106,7 @@ fn the_list_shows_open_topics_and_the_last_twenty_done() {
     topics.open(id(43), "closed".into(), "", NOW - MINUTE);
     topics.close(&id(43));
     let work = |topic: &TopicId| {
-        if *topic == id(40) {
-            (2, true)
-        } else {
-            (0, false)
-        }
+        if *topic == id(40) { (2, true) } else { (0, false) }
     };
 
     let rows = topics.rows(NOW, IDLE_AFTER, work);

@@ -10,12 +10,8 @@ use super::{
 };
 use crate::clock::Timestamp;
 
-const TYPES: [ChannelType; 4] = [
-    ChannelType::Ws,
-    ChannelType::Discord,
-    ChannelType::Cli,
-    ChannelType::Api,
-];
+const TYPES: [ChannelType; 4] =
+    [ChannelType::Ws, ChannelType::Discord, ChannelType::Cli, ChannelType::Api];
 const SENDERS: [&str; 3] = ["ann", "bob", NOBODY];
 const CHANNELS: [&str; 2] = ["here", "there"];
 
@@ -91,25 +87,13 @@ fn reference(case: &Case) -> (bool, &'static str) {
     let by_name = matches!(case.channel_type, ChannelType::Ws | ChannelType::Api);
     let rows = [
         (case.channel_type == ChannelType::Cli, true, "cli_bypass"),
-        (
-            case.policy == Policy::Unusable,
-            false,
-            "trust_config_invalid",
-        ),
-        (
-            listed(|list| &list.sender_denylist),
-            false,
-            "sender_denylist",
-        ),
+        (case.policy == Policy::Unusable, false, "trust_config_invalid"),
+        (listed(|list| &list.sender_denylist), false, "sender_denylist"),
         (case.unreadable, false, "trust_store_error"),
         (grant == Some(None), false, "trust_store_error"),
         (grant == Some(Some(Level::Trusted)), true, "grant_trusted"),
         (grant == Some(Some(Level::Denied)), false, "grant_denied"),
-        (
-            listed(|list| &list.sender_allowlist),
-            true,
-            "sender_allowlist",
-        ),
+        (listed(|list| &list.sender_allowlist), true, "sender_allowlist"),
         (case.policy == Policy::None, by_name, "no_trust_config"),
         (over == allow, true, "channel_override_allow"),
         (over == deny && missing, false, "sender_missing"),
@@ -151,32 +135,21 @@ fn of_type() -> impl Strategy<Value = TypeTrust> {
 
 fn policy() -> impl Strategy<Value = Policy> {
     let channels = prop::collection::hash_map(prop::sample::select(&TYPES), of_type(), 0..4);
-    let given = (stance(), channels).prop_map(|(default_policy, channels)| {
-        Policy::Given(Trust {
-            default_policy,
-            channels,
-        })
-    });
+    let given = (stance(), channels)
+        .prop_map(|(default_policy, channels)| Policy::Given(Trust { default_policy, channels }));
     prop_oneof![1 => Just(Policy::None), 1 => Just(Policy::Unusable), 6 => given]
 }
 
 fn grant() -> impl Strategy<Value = (Grantee, Option<Level>)> {
-    let grantee = (
-        prop::sample::select(&TYPES),
-        prop::sample::select(&SENDERS),
-        prop::option::of(channel()),
-    );
+    let grantee =
+        (prop::sample::select(&TYPES), prop::sample::select(&SENDERS), prop::option::of(channel()));
     let level = prop_oneof![
         4 => Just(Some(Level::Trusted)),
         4 => Just(Some(Level::Denied)),
         1 => Just(None),
     ];
     (grantee, level).prop_map(|((channel_type, sender, channel), level)| {
-        let grantee = Grantee {
-            channel_type,
-            sender: sender.to_owned(),
-            channel,
-        };
+        let grantee = Grantee { channel_type, sender: sender.to_owned(), channel };
         (grantee, level)
     })
 }
@@ -190,16 +163,14 @@ fn case() -> impl Strategy<Value = Case> {
         channel(),
         prop::sample::select(&SENDERS),
     )
-        .prop_map(
-            |(policy, grants, unreadable, channel_type, channel, sender)| Case {
-                policy,
-                grants,
-                unreadable,
-                channel_type,
-                channel,
-                sender,
-            },
-        )
+        .prop_map(|(policy, grants, unreadable, channel_type, channel, sender)| Case {
+            policy,
+            grants,
+            unreadable,
+            channel_type,
+            channel,
+            sender,
+        })
 }
 
 proptest! {
@@ -264,13 +235,7 @@ fn a_reason_is_stored_under_its_name() {
 /// CH-13: a decision is one of two words.
 #[test]
 fn a_decision_is_allowed_or_denied() {
-    let decided = |allowed| Decision {
-        allowed,
-        reason: Reason::SenderAllowlist,
-    };
+    let decided = |allowed| Decision { allowed, reason: Reason::SenderAllowlist };
 
-    assert_eq!(
-        [true, false].map(|allowed| decided(allowed).as_str()),
-        ["allowed", "denied"]
-    );
+    assert_eq!([true, false].map(|allowed| decided(allowed).as_str()), ["allowed", "denied"]);
 }

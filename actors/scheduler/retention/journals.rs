@@ -47,11 +47,7 @@ struct Walked {
 
 impl Walked {
     fn new(prefix: &[u8]) -> Self {
-        Self {
-            prefix: prefix.to_vec(),
-            turns: HashMap::new(),
-            held: None,
-        }
+        Self { prefix: prefix.to_vec(), turns: HashMap::new(), held: None }
     }
 
     /// Takes a row in: it may go later, or it stays.
@@ -167,20 +163,14 @@ impl Journals {
             match next {
                 Some(next) if paused => {
                     self.from = Some(next);
-                    return Ok(Progress {
-                        over: false,
-                        removed,
-                    });
+                    return Ok(Progress { over: false, removed });
                 }
                 Some(next) => from = next,
                 None => break,
             }
         }
         self.leave_lane(storage, needed, slice, &mut removed)?;
-        Ok(Progress {
-            over: true,
-            removed,
-        })
+        Ok(Progress { over: true, removed })
     }
 
     #[expect(clippy::too_many_arguments, reason = "one row of the walk above")]

@@ -16,10 +16,7 @@ pub struct Terms {
 impl Default for Terms {
     fn default() -> Self {
         let day = Duration::from_secs(24 * 60 * 60);
-        Self {
-            tasks: 90 * day,
-            audit: 365 * day,
-        }
+        Self { tasks: 90 * day, audit: 365 * day }
     }
 }
 

@@ -81,9 +81,7 @@ impl Scheduler {
 
     fn retention_after(&self, at: Timestamp) -> Timestamp {
         let ports = &self.to.ports;
-        let next = ports
-            .calendar
-            .next_minute_of_day(MINUTE_OF_DAY, &ports.timezone, at);
+        let next = ports.calendar.next_minute_of_day(MINUTE_OF_DAY, &ports.timezone, at);
         next.unwrap_or(at + Duration::from_secs(24 * 60 * 60))
     }
 
@@ -152,10 +150,7 @@ async fn retain(
         Ok(())
     });
     emptied.await?;
-    let done = Done {
-        at: now,
-        removed: pass.removed(),
-    };
+    let done = Done { at: now, removed: pass.removed() };
     store.commit(Writes::new().edge(&done_key(), &done)).await?;
     Ok(done.removed)
 }

@@ -153,11 +153,7 @@ pub struct Pass {
 impl Pass {
     /// A pass that removes what these terms don't keep.
     pub fn new(edges: Arc<dyn Keeping>, terms: Terms, now: Timestamp) -> Self {
-        let cut = Cut {
-            now,
-            tasks: now - terms.tasks,
-            audit: now - terms.audit,
-        };
+        let cut = Cut { now, tasks: now - terms.tasks, audit: now - terms.audit };
         let mut needed = Needed::default();
         needed.teams.insert(MAIN.as_bytes().to_vec());
         Self {
@@ -206,21 +202,9 @@ impl Pass {
         slice: &mut Slice,
         enough: &mut Enough<'_>,
     ) -> Result<bool, StorageError> {
-        let Self {
-            edges,
-            cut,
-            from,
-            needed,
-            removed,
-            ..
-        } = self;
+        let Self { edges, cut, from, needed, removed, .. } = self;
         let cut = *cut;
-        let walk = Walk {
-            storage,
-            from,
-            slice,
-            enough,
-        };
+        let walk = Walk { storage, from, slice, enough };
         match self.stage {
             Stage::OpenTasks => walk.all(&whole(records::task_prefix()), &mut |key, value, _| {
                 if let Some(task) = row::<Task>(storage, key, Ok(value)) {
@@ -310,9 +294,7 @@ impl Pass {
                 let mut walk = walk;
                 while let Some(lot) = lots.last() {
                     let range = (lot.start.clone(), lot.end.clone());
-                    let over = walk
-                        .again()
-                        .drop_old(&range, &mut removed.edges, &*lot.is_old)?;
+                    let over = walk.again().drop_old(&range, &mut removed.edges, &*lot.is_old)?;
                     if !over {
                         return Ok(false);
                     }
@@ -395,22 +377,12 @@ struct Walk<'a, 'b> {
 
 impl<'b> Walk<'_, 'b> {
     fn again(&mut self) -> Walk<'_, 'b> {
-        Walk {
-            storage: self.storage,
-            from: self.from,
-            slice: self.slice,
-            enough: self.enough,
-        }
+        Walk { storage: self.storage, from: self.from, slice: self.slice, enough: self.enough }
     }
 
     /// Shows the records of a range; a damaged one is left alone. Returns whether there are no more.
     fn all(self, (start, end): &Range, visit: &mut Visit<'_>) -> Result<bool, StorageError> {
-        let Self {
-            storage,
-            from,
-            slice,
-            enough,
-        } = self;
+        let Self { storage, from, slice, enough } = self;
         let start = from.take().unwrap_or_else(|| start.clone());
         storage.scan(&start, end, Order::Rising, &mut |key, value| {
             match value {

@@ -53,10 +53,7 @@ fn ago(days: u32) -> Timestamp {
 }
 
 fn lane(team: &str, topic: Option<&str>) -> Lane {
-    Lane {
-        team: team.into(),
-        topic: topic.map(Into::into),
-    }
+    Lane { team: team.into(), topic: topic.map(Into::into) }
 }
 
 fn open_task(id: &str, lane: Lane, at: Timestamp) -> Task {
@@ -85,13 +82,8 @@ fn ended(id: &str, lane: Lane, at: Timestamp) -> Task {
 /// A turn of a task as three rows of its lane's journal, from this number on; with the answer to a call.
 fn turn(task: &Task, first: u64, at: Timestamp) -> Writes {
     let turn: TurnId = format!("turn-{}", task.id).into();
-    let event = |seq, fact| HistoryEvent {
-        seq,
-        turn: turn.clone(),
-        timestamp: at,
-        fact,
-        redacted: false,
-    };
+    let event =
+        |seq, fact| HistoryEvent { seq, turn: turn.clone(), timestamp: at, fact, redacted: false };
     let start = Fact::TurnStart {
         task_ids: vec![task.id.clone()],
         team: task.lane.team.clone(),
@@ -163,15 +155,10 @@ fn pass(disk: &Disk) -> Removed {
 fn full_store() -> Disk {
     let disk = Disk::default();
     let news = lane("news", None);
-    let (old, young) = (
-        ended("task-old", news.clone(), ago(91)),
-        ended("task-young", news.clone(), ago(80)),
-    );
+    let (old, young) =
+        (ended("task-old", news.clone(), ago(91)), ended("task-young", news.clone(), ago(80)));
     let mut writes = Writes::new()
-        .team(&TeamRecord {
-            name: "news".into(),
-            ..TeamRecord::main(ago(400))
-        })
+        .team(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
         .finished(&old)
         .and(turn(&old, 1, ago(91)))
         .finished(&young)
@@ -199,11 +186,7 @@ fn full_store() -> Disk {
         };
         writes = writes.inbox(&news, 1, number, &event);
     }
-    for (id, days, read) in [
-        ("n-old", 91, true),
-        ("n-unread", 91, false),
-        ("n-new", 80, true),
-    ] {
+    for (id, days, read) in [("n-old", 91, true), ("n-unread", 91, false), ("n-new", 80, true)] {
         writes = writes.notice(&Notice {
             id: id.into(),
             kind: NoticeKind::Report,
@@ -271,14 +254,7 @@ fn what_is_old_goes_and_what_is_young_stays() {
 
     let removed = pass(&disk);
 
-    let expected = Removed {
-        tasks: 1,
-        journal: 3,
-        runs: 10,
-        inbox: 2,
-        audit: 1,
-        edges: 1,
-    };
+    let expected = Removed { tasks: 1, journal: 3, runs: 10, inbox: 2, audit: 1, edges: 1 };
     assert_eq!(removed, expected);
     assert_eq!(disk.keys("done"), ["done/task-young"]);
     assert_eq!(disk.keys("end/").len(), 1);
@@ -298,12 +274,8 @@ fn a_task_that_goes_leaves_the_decision_of_the_trust_gate() {
     for (days, left) in [(100, 1), (366, 0)] {
         let disk = Disk::default();
         let mut task = ended("task-said", lane("main", Some("t-1")), ago(days));
-        task.source = Some(Source {
-            channel: "ws:1".into(),
-            message: None,
-            topic: None,
-            notify: None,
-        });
+        task.source =
+            Some(Source { channel: "ws:1".into(), message: None, topic: None, notify: None });
         task.admission = Some(Admission {
             channel_type: ChannelType::Ws,
             asserted_by: None,
@@ -340,10 +312,7 @@ fn slices_of_any_size_remove_the_same() {
 fn a_slice_removes_a_bounded_number_of_records() {
     let disk = Disk::default();
     let tasks = (0..1_000).map(|n| ended(&format!("task-{n}"), lane("news", None), ago(100)));
-    write(
-        &disk,
-        tasks.fold(Writes::new(), |writes, task| writes.finished(&task)),
-    );
+    write(&disk, tasks.fold(Writes::new(), |writes, task| writes.finished(&task)));
     let mounted = disk.mount(None);
     let mut pass = Pass::new(Arc::new(Keeps::default()), Terms::default(), NOW);
     let mut largest = 0;
@@ -374,10 +343,7 @@ fn what_an_open_task_comes_of_stays() {
     let mut open = open_task("task-open", lane("press", None), ago(1));
     open.lineage = Some(Lineage {
         root: root.id.clone(),
-        path: vec![Ancestor {
-            task: parent.id.clone(),
-            team: "news".into(),
-        }],
+        path: vec![Ancestor { task: parent.id.clone(), team: "news".into() }],
     });
     let writes = Writes::new()
         .finished(&root)
@@ -393,10 +359,7 @@ fn what_an_open_task_comes_of_stays() {
 
     assert_eq!((removed.tasks, removed.journal), (1, 3));
     assert_eq!(disk.keys("done"), ["done/task-parent", "done/task-root"]);
-    assert_eq!(
-        disk.keys("call"),
-        ["call/turn-task-parent:1:0", "call/turn-task-root:1:0"]
-    );
+    assert_eq!(disk.keys("call"), ["call/turn-task-parent:1:0", "call/turn-task-root:1:0"]);
 }
 
 struct Ones;
@@ -478,18 +441,12 @@ fn the_newest_row_of_a_lane_stays_while_the_lane_may_go_on() {
         recent: VecDeque::new(),
     };
     let writes = Writes::new()
-        .team(&TeamRecord {
-            name: "news".into(),
-            ..TeamRecord::main(ago(400))
-        })
+        .team(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
         .topic(&"ws:1".into(), &topic);
-    let writes = lanes
-        .into_iter()
-        .enumerate()
-        .fold(writes, |writes, (n, lane)| {
-            let task = ended(&format!("task-{n}"), lane, ago(100));
-            writes.finished(&task).and(turn(&task, 1, ago(100)))
-        });
+    let writes = lanes.into_iter().enumerate().fold(writes, |writes, (n, lane)| {
+        let task = ended(&format!("task-{n}"), lane, ago(100));
+        writes.finished(&task).and(turn(&task, 1, ago(100)))
+    });
     write(&disk, writes);
 
     pass(&disk);
@@ -567,11 +524,7 @@ async fn a_missed_night_is_made_up_for() {
     let (world, clock) = world();
     let spine = world.start();
     let first = done(&world, None).await;
-    spine
-        .scheduler
-        .send(super::super::ring::Drain)
-        .await
-        .unwrap();
+    spine.scheduler.send(super::super::ring::Drain).await.unwrap();
     clock.days.fetch_add(3, Ordering::Relaxed);
     let began = world.clock.now();
 
@@ -614,10 +567,7 @@ async fn a_kill_in_the_middle_leaves_a_consistent_store() {
         for task in world.disk.keys("done/") {
             let id = task.trim_start_matches("done/");
             let index = world.disk.keys("end/");
-            assert!(
-                index.iter().any(|key| key.ends_with(id)),
-                "{crash:?} {task}"
-            );
+            assert!(index.iter().any(|key| key.ends_with(id)), "{crash:?} {task}");
             let answer = format!("call/turn-{id}:1:0");
             assert_eq!(world.disk.keys(&answer).len(), 1, "{crash:?} {task}");
         }

@@ -29,19 +29,12 @@ fn outcome(ending: Ending, text: &str) -> Outcome {
 }
 
 fn report(outcome: ReportedOutcome) -> Report {
-    Report {
-        notify: true,
-        outcome,
-        reason: "so it is".to_owned(),
-        cursors: None,
-    }
+    Report { notify: true, outcome, reason: "so it is".to_owned(), cursors: None }
 }
 
 fn trigger() -> Trigger {
-    let config = Config::Schedule(Schedule {
-        when: When::Cron("* * * * *".to_owned()),
-        timezone: None,
-    });
+    let config =
+        Config::Schedule(Schedule { when: When::Cron("* * * * *".to_owned()), timezone: None });
     let mut trigger = Trigger::new(
         "trg-1".into(),
         TeamKey::first("news"),
@@ -55,11 +48,7 @@ fn trigger() -> Trigger {
 
 fn run(trigger: &Trigger, number: u64, outcome: RunOutcome) -> Run {
     let at = Timestamp(number);
-    let missed = Missed {
-        count: 1,
-        since: at,
-        until: at,
-    };
+    let missed = Missed { count: 1, since: at, until: at };
     let id = format!("run-{number}").into();
     Run {
         decision: Decision::Enqueued,
@@ -82,20 +71,11 @@ fn what_counts_as_a_failure() {
     assert_eq!(judged(Ending::Done, " \n", None), RunOutcome::Failed);
     assert_eq!(judged(Ending::Done, "", Some(&fine)), RunOutcome::Ok);
     assert_eq!(judged(Ending::Done, "text", None), RunOutcome::Ok);
-    assert_eq!(
-        judged(Ending::Done, "", Some(&report(ReportedOutcome::Noop))),
-        RunOutcome::Noop
-    );
-    let silent = Outcome {
-        code: Some(Code::EmptyAnswer),
-        ..outcome(Ending::Failed, "")
-    };
+    assert_eq!(judged(Ending::Done, "", Some(&report(ReportedOutcome::Noop))), RunOutcome::Noop);
+    let silent = Outcome { code: Some(Code::EmptyAnswer), ..outcome(Ending::Failed, "") };
     assert_eq!(judge(&silent, Some(&fine)).0, RunOutcome::Ok);
     assert_eq!(judge(&silent, None).0, RunOutcome::Failed);
-    assert_eq!(
-        judged(Ending::Cancelled, "", Some(&bad)),
-        RunOutcome::Cancelled
-    );
+    assert_eq!(judged(Ending::Cancelled, "", Some(&bad)), RunOutcome::Cancelled);
 }
 
 /// TR-42, TR-43, TR-78
@@ -114,16 +94,10 @@ fn the_third_failure_switches_it_off_and_enabling_begins_anew() {
     assert_eq!(off, [None, None, Some(reason.to_owned())]);
     assert_eq!(trigger.state, State::Disabled);
     assert_eq!(trigger.disabled_reason.as_deref(), Some(reason));
-    assert_eq!(
-        trigger.failed_runs,
-        ["run-1", "run-2", "run-3"].map(RunId::from)
-    );
+    assert_eq!(trigger.failed_runs, ["run-1", "run-2", "run-3"].map(RunId::from));
 
     trigger.enable(Timestamp(9));
-    assert_eq!(
-        (trigger.state, trigger.consecutive_failures),
-        (State::Active, 0)
-    );
+    assert_eq!((trigger.state, trigger.consecutive_failures), (State::Active, 0));
     assert_eq!(trigger.cursor_at, Some(Timestamp(9)));
 }
 

@@ -31,10 +31,7 @@ fn at_each_commit(
 fn each_time_has_one_row_whenever_the_process_is_killed() {
     let survived = at_each_commit(24, async |crash| {
         let mut stage = Stage::calm();
-        let definition = Definition {
-            missed: MissedPolicy::All,
-            ..cron("scan", "*")
-        };
+        let definition = Definition { missed: MissedPolicy::All, ..cron("scan", "*") };
         let trigger = stage.create(definition).await;
         stage.stop().await;
         let start = stage.now();
@@ -46,9 +43,8 @@ fn each_time_has_one_row_whenever_the_process_is_killed() {
 
         let runs = stage.runs(&trigger.id);
         let end = stage.now();
-        let expected: Vec<u64> = (start.0 / 60_000 + 1..=end.0 / 60_000)
-            .map(|minute| minute * 60_000)
-            .collect();
+        let expected: Vec<u64> =
+            (start.0 / 60_000 + 1..=end.0 / 60_000).map(|minute| minute * 60_000).collect();
         let mut due: Vec<u64> = runs.iter().map(|run| run.due_at.0).collect();
         due.sort();
         assert_eq!(due, expected, "{crash:?}");

@@ -13,10 +13,7 @@ use crate::{
 };
 
 fn hourly(name: &str, missed: MissedPolicy) -> Definition {
-    Definition {
-        missed,
-        ..cron(name, "0")
-    }
+    Definition { missed, ..cron(name, "0") }
 }
 
 /// TR-29, TR-75
@@ -52,10 +49,7 @@ async fn a_single_time_that_was_missed_fires_within_a_day_and_is_a_notice_after_
     let mut stage = Stage::calm();
     let at = |name: &str, at| Definition {
         config: Config::Schedule(Schedule {
-            when: When::At {
-                text: String::new(),
-                at,
-            },
+            when: When::At { text: String::new(), at },
             timezone: None,
         }),
         ..cron(name, "0")
@@ -94,10 +88,8 @@ async fn a_short_stop_between_two_times_is_no_downtime() {
 async fn forty_missed_times_leave_the_newest_of_each_trigger_noted() {
     let mut stage = Stage::new(|_| vec![Play::Hang]);
     for name in ["a", "b", "c", "d"] {
-        let definition = Definition {
-            subagent: Some(name.to_owned()),
-            ..hourly(name, MissedPolicy::All)
-        };
+        let definition =
+            Definition { subagent: Some(name.to_owned()), ..hourly(name, MissedPolicy::All) };
         stage.create(definition).await;
     }
 

@@ -24,14 +24,9 @@ fn ids() -> Ids {
 const NOW: Timestamp = Timestamp(1_000_000);
 
 fn trigger() -> Trigger {
-    let config = Config::Schedule(Schedule {
-        when: When::Cron("* * * * *".to_owned()),
-        timezone: None,
-    });
-    let team = TeamKey {
-        name: "news".into(),
-        generation: 2,
-    };
+    let config =
+        Config::Schedule(Schedule { when: When::Cron("* * * * *".to_owned()), timezone: None });
+    let team = TeamKey { name: "news".into(), generation: 2 };
     let definition = Definition::new("scan", config, "Scan the news.");
     let mut trigger = Trigger::new("trg-1".into(), team, definition, "main", Timestamp(0));
     trigger.enable(Timestamp(0));
@@ -93,10 +88,7 @@ fn a_firing_makes_a_task_and_a_row_that_names_it() {
         )
     });
     let six_hours = Timestamp(1_000_000 + 6 * 3_600_000);
-    assert_eq!(
-        shape,
-        Some((Kind::Trigger, 2, six_hours, Some(7), Some("editor")))
-    );
+    assert_eq!(shape, Some((Kind::Trigger, 2, six_hours, Some(7), Some("editor"))));
 }
 
 /// TR-05, TR-28, TR-34, TR-35
@@ -104,41 +96,11 @@ fn a_firing_makes_a_task_and_a_row_that_names_it() {
 fn what_keeps_a_firing_from_making_a_task() {
     let known = RunId::from("run-0");
     let cases = [
-        (
-            Present {
-                known: Some(&known),
-                ..CALM
-            },
-            Decision::Duplicate,
-        ),
-        (
-            Present {
-                standing: Standing::Gone,
-                ..CALM
-            },
-            Decision::NotActive,
-        ),
-        (
-            Present {
-                standing: Standing::Paused,
-                ..CALM
-            },
-            Decision::TeamPaused,
-        ),
-        (
-            Present {
-                fired_lately: 10,
-                ..CALM
-            },
-            Decision::RateLimited,
-        ),
-        (
-            Present {
-                nothing_to_do: Some("quiet"),
-                ..CALM
-            },
-            Decision::Filtered,
-        ),
+        (Present { known: Some(&known), ..CALM }, Decision::Duplicate),
+        (Present { standing: Standing::Gone, ..CALM }, Decision::NotActive),
+        (Present { standing: Standing::Paused, ..CALM }, Decision::TeamPaused),
+        (Present { fired_lately: 10, ..CALM }, Decision::RateLimited),
+        (Present { nothing_to_do: Some("quiet"), ..CALM }, Decision::Filtered),
     ];
     for (present, expected) in cases {
         let mut trigger = trigger();
@@ -162,20 +124,14 @@ fn what_keeps_a_firing_from_making_a_task() {
 #[test]
 fn too_many_firings_are_told_once_in_ten_minutes() {
     let mut trigger = trigger();
-    let busy = Present {
-        fired_lately: 10,
-        ..CALM
-    };
+    let busy = Present { fired_lately: 10, ..CALM };
     let mut told = |minute: u64| {
         let now = NOW + Duration::from_secs(60 * minute);
         let fired = fire(&mut trigger, event(Cause::Schedule), &busy, now, &ids());
         fired.notice.is_some()
     };
 
-    assert_eq!(
-        [0, 1, 9, 10, 11].map(&mut told),
-        [true, false, false, true, false]
-    );
+    assert_eq!([0, 1, 9, 10, 11].map(&mut told), [true, false, false, true, false]);
 }
 
 /// TR-37 to TR-40
@@ -183,10 +139,7 @@ fn too_many_firings_are_told_once_in_ten_minutes() {
 fn an_unfinished_task_is_skipped_once_and_then_replaced() {
     let mut trigger = trigger();
     trigger.active_task_id = Some("task-old".into());
-    let busy = Present {
-        unfinished: true,
-        ..CALM
-    };
+    let busy = Present { unfinished: true, ..CALM };
 
     let first = fire_with(&mut trigger, Cause::Schedule, &busy);
     let second = fire_with(&mut trigger, Cause::Schedule, &busy);
@@ -207,10 +160,7 @@ fn a_task_that_has_ended_is_in_nobodys_way() {
 
     let fired = fire_with(&mut trigger, Cause::Schedule, &CALM);
 
-    assert_eq!(
-        (fired.run.decision, fired.cancel),
-        (Decision::Enqueued, None)
-    );
+    assert_eq!((fired.run.decision, fired.cancel), (Decision::Enqueued, None));
 }
 
 /// TR-13, TR-54: any state, no limit, no trace in the trigger.
@@ -221,11 +171,7 @@ fn a_run_by_hand_leaves_the_trigger_alone() {
     trigger.last_fired_at = Some(NOW);
     trigger.definition.cooldown = Duration::from_secs(60);
     let before = trigger.clone();
-    let busy = Present {
-        fired_lately: 50,
-        standing: Standing::Paused,
-        ..CALM
-    };
+    let busy = Present { fired_lately: 50, standing: Standing::Paused, ..CALM };
 
     let fired = fire_with(&mut trigger, Cause::Test, &busy);
 

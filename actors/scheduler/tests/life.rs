@@ -62,29 +62,17 @@ async fn every_change_takes_effect_at_once() {
         which: which.clone(),
         change: Box::new(|trigger| {
             let mut definition = trigger.definition.clone();
-            definition.config = Config::Schedule(Schedule {
-                when: When::Cron("*".to_owned()),
-                timezone: None,
-            });
+            definition.config =
+                Config::Schedule(Schedule { when: When::Cron("*".to_owned()), timezone: None });
             Ok(definition)
         }),
     };
 
-    stage
-        .spine
-        .scheduler
-        .send(to_each_minute)
-        .await
-        .unwrap()
-        .unwrap();
+    stage.spine.scheduler.send(to_each_minute).await.unwrap().unwrap();
     stage.pass(2 * MINUTE).await;
     assert_eq!(stage.runs(&trigger.id).len(), 2);
 
-    let off = Disable {
-        which: which.clone(),
-        reason: "enough".to_owned(),
-        cancel_running: false,
-    };
+    let off = Disable { which: which.clone(), reason: "enough".to_owned(), cancel_running: false };
     let off = stage.spine.scheduler.send(off).await.unwrap().unwrap();
     assert_eq!((off.state, off.next_due_at), (State::Disabled, None));
     stage.pass(5 * MINUTE).await;
@@ -103,13 +91,8 @@ async fn a_single_time_fires_once_and_is_finished() {
     let stage = Stage::calm();
     let at = stage.now() + 5 * MINUTE;
     let mut definition = cron("once", "*");
-    definition.config = Config::Schedule(Schedule {
-        when: When::At {
-            text: at.to_string(),
-            at,
-        },
-        timezone: None,
-    });
+    definition.config =
+        Config::Schedule(Schedule { when: When::At { text: at.to_string(), at }, timezone: None });
     let trigger = stage.create(definition).await;
 
     stage.pass(20 * MINUTE).await;
@@ -117,10 +100,7 @@ async fn a_single_time_fires_once_and_is_finished() {
     let runs = stage.runs(&trigger.id);
     assert_eq!(runs.iter().map(|run| run.due_at).collect::<Vec<_>>(), [at]);
     let trigger = stage.trigger(&trigger.id).await;
-    assert_eq!(
-        (trigger.state, trigger.next_due_at),
-        (State::Finished, None)
-    );
+    assert_eq!((trigger.state, trigger.next_due_at), (State::Finished, None));
 }
 
 /// TR-10: counted from enabling, also over a restart.
@@ -128,10 +108,8 @@ async fn a_single_time_fires_once_and_is_finished() {
 async fn steps_keep_their_phase_over_a_restart() {
     let mut stage = Stage::calm();
     let mut definition = cron("step", "*");
-    definition.config = Config::Schedule(Schedule {
-        when: When::Every(Duration::from_secs(45)),
-        timezone: None,
-    });
+    definition.config =
+        Config::Schedule(Schedule { when: When::Every(Duration::from_secs(45)), timezone: None });
     let trigger = stage.create(definition).await;
     let start = trigger.anchor_at.unwrap();
 
@@ -139,11 +117,8 @@ async fn steps_keep_their_phase_over_a_restart() {
     stage.restart_after(Duration::from_secs(10)).await;
     stage.pass(Duration::from_secs(80)).await;
 
-    let due: Vec<u64> = stage
-        .runs(&trigger.id)
-        .iter()
-        .map(|run| run.due_at.since(start).as_secs())
-        .collect();
+    let due: Vec<u64> =
+        stage.runs(&trigger.id).iter().map(|run| run.due_at.since(start).as_secs()).collect();
     assert_eq!(due, [45, 90, 135, 180]);
 }
 
@@ -153,10 +128,7 @@ async fn a_team_that_rests_gets_no_task_until_it_works_again() {
     let stage = Stage::calm();
     let trigger = stage.create(cron("scan", "*")).await;
     let all = cron("each", "*");
-    let all = crate::scheduler::trigger::Definition {
-        missed: MissedPolicy::All,
-        ..all
-    };
+    let all = crate::scheduler::trigger::Definition { missed: MissedPolicy::All, ..all };
     let each = stage.create(all).await;
     let standings = stage.world.outside.standings.0.clone();
     standings.lock().unwrap().insert(team(), Standing::Paused);
@@ -217,19 +189,15 @@ async fn a_trigger_that_cannot_be_any_more_is_switched_off_with_one_notice() {
 async fn nothing_to_do_costs_nothing() {
     let stage = Stage::calm();
     let trigger = stage.create(cron("beat", "*")).await;
-    let nothing = Findings {
-        nothing_to_do: Some("nothing to check".to_owned()),
-        ..Findings::default()
-    };
+    let nothing =
+        Findings { nothing_to_do: Some("nothing to check".to_owned()), ..Findings::default() };
     let finds = &stage.world.outside.finds.0;
     let look = (Duration::ZERO, nothing);
     finds.lock().unwrap().insert("beat".to_owned(), look);
 
     stage.pass(MINUTE).await;
 
-    let [run] = &stage.runs(&trigger.id)[..] else {
-        panic!()
-    };
+    let [run] = &stage.runs(&trigger.id)[..] else { panic!() };
     assert_eq!(run.outcome, Some(RunOutcome::Noop));
     assert_eq!(run.reason.as_deref(), Some("nothing to check"));
     assert_eq!(stage.asked(), 0);
@@ -284,10 +252,7 @@ async fn more_than_ten_firings_in_a_minute_are_too_many_also_over_a_restart() {
     }
     stage.until_minute(5).await;
     let decisions = |stage: &Stage| -> Vec<Decision> {
-        ids.iter()
-            .flat_map(|id| stage.runs(id))
-            .map(|run| run.decision)
-            .collect()
+        ids.iter().flat_map(|id| stage.runs(id)).map(|run| run.decision).collect()
     };
     let limited = |decisions: &[Decision]| {
         let limited = |decision: &&Decision| **decision == Decision::RateLimited;

@@ -88,10 +88,7 @@ async fn a_message_that_no_topic_has_room_for_is_heard() {
     stage.pass(MINUTE).await;
 
     assert_eq!(refused, ["error m2: too_many_topics"; 2]);
-    assert_eq!(
-        stage.story(&trigger.id),
-        ["keyword enqueued ok", "keyword duplicate"]
-    );
+    assert_eq!(stage.story(&trigger.id), ["keyword enqueued ok", "keyword duplicate"]);
     let source = stage.tasks(&trigger.id)[0].source.clone().unwrap();
     assert_eq!((source.channel, source.topic), (client.channel, None));
     assert_eq!(stage.world.disk.keys("edge/heard/"), [] as [String; 0]);
@@ -104,20 +101,11 @@ async fn it_listens_only_where_and_to_whom_it_is_told() {
     let ann = stage.world.connect_as("ann", &stage.spine);
     let bob = stage.world.connect_as("bob", &stage.spine);
     let listening = |name: &str, listen: Listen| Definition {
-        config: Config::Message(Listen {
-            pattern: "fire".to_owned(),
-            ..listen
-        }),
+        config: Config::Message(Listen { pattern: "fire".to_owned(), ..listen }),
         ..cron(name, "0")
     };
-    let only_bob = Listen {
-        senders: vec!["bob".to_owned()],
-        ..Listen::default()
-    };
-    let only_there = Listen {
-        channels: vec![ann.channel.clone()],
-        ..Listen::default()
-    };
+    let only_bob = Listen { senders: vec!["bob".to_owned()], ..Listen::default() };
+    let only_there = Listen { channels: vec![ann.channel.clone()], ..Listen::default() };
     let sender = stage.create(listening("sender", only_bob)).await;
     let channel = stage.create(listening("channel", only_there)).await;
 

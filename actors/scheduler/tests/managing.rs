@@ -34,47 +34,15 @@ async fn an_invalid_trigger_is_refused_with_its_field_and_nothing_is_stored() {
         (with_zone("Mars"), "config.timezone"),
         (keyword("word", "("), "config.pattern"),
         (cron("Not a slug", "*"), "name"),
-        (
-            Definition {
-                task: " ".to_owned(),
-                ..cron("scan", "*")
-            },
-            "task",
-        ),
-        (
-            Definition {
-                max_steps: Some(501),
-                ..cron("scan", "*")
-            },
-            "max_steps",
-        ),
-        (
-            Definition {
-                priority: Priority::Critical,
-                ..cron("scan", "*")
-            },
-            "priority",
-        ),
-        (
-            Definition {
-                deadline: MINUTE / 2,
-                ..cron("scan", "*")
-            },
-            "deadline",
-        ),
-        (
-            Definition {
-                failure_threshold: 0,
-                ..cron("scan", "*")
-            },
-            "failure_threshold",
-        ),
+        (Definition { task: " ".to_owned(), ..cron("scan", "*") }, "task"),
+        (Definition { max_steps: Some(501), ..cron("scan", "*") }, "max_steps"),
+        (Definition { priority: Priority::Critical, ..cron("scan", "*") }, "priority"),
+        (Definition { deadline: MINUTE / 2, ..cron("scan", "*") }, "deadline"),
+        (Definition { failure_threshold: 0, ..cron("scan", "*") }, "failure_threshold"),
     ];
     for (definition, field) in cases {
         let refusal = stage.try_create(definition).await.unwrap_err();
-        let Refusal::Invalid(problem) = refusal else {
-            panic!("{refusal:?}")
-        };
+        let Refusal::Invalid(problem) = refusal else { panic!("{refusal:?}") };
         assert_eq!(problem.field, field);
     }
     // The main team is made by itself.
@@ -108,10 +76,7 @@ async fn a_change_that_is_invalid_changes_nothing() {
     let update = Update {
         which: Which::Id(trigger.id.clone()),
         change: Box::new(|trigger| {
-            Ok(Definition {
-                config: cron("scan", "99").config,
-                ..trigger.definition.clone()
-            })
+            Ok(Definition { config: cron("scan", "99").config, ..trigger.definition.clone() })
         }),
     };
 
@@ -152,26 +117,12 @@ async fn deleting_keeps_the_runs() {
     let trigger = stage.create(cron("scan", "*")).await;
     stage.pass(2 * MINUTE).await;
 
-    let which = Which::Named {
-        team: team(),
-        name: "scan".to_owned(),
-    };
-    stage
-        .spine
-        .scheduler
-        .send(Delete { which })
-        .await
-        .unwrap()
-        .unwrap();
+    let which = Which::Named { team: team(), name: "scan".to_owned() };
+    stage.spine.scheduler.send(Delete { which }).await.unwrap().unwrap();
     stage.pass(2 * MINUTE).await;
 
     assert_eq!(stage.runs(&trigger.id).len(), 2);
-    let left = stage
-        .spine
-        .scheduler
-        .send(List { team: None })
-        .await
-        .unwrap();
+    let left = stage.spine.scheduler.send(List { team: None }).await.unwrap();
     assert_eq!(left, []);
     // Its name is free again.
     stage.create(cron("scan", "*")).await;
@@ -200,21 +151,9 @@ async fn cursors_can_be_set() {
         cursors: BTreeMap::from([(name.to_owned(), value)]),
     };
 
-    let good = stage
-        .spine
-        .scheduler
-        .send(set("last_scan", "7".to_owned()))
-        .await;
-    let long = stage
-        .spine
-        .scheduler
-        .send(set("last_scan", "x".repeat(4097)))
-        .await;
-    let name = stage
-        .spine
-        .scheduler
-        .send(set("Not a slug", String::new()))
-        .await;
+    let good = stage.spine.scheduler.send(set("last_scan", "7".to_owned())).await;
+    let long = stage.spine.scheduler.send(set("last_scan", "x".repeat(4097))).await;
+    let name = stage.spine.scheduler.send(set("Not a slug", String::new())).await;
 
     assert_eq!(good.unwrap().unwrap().cursors["last_scan"], "7");
     assert_eq!(long.unwrap().unwrap_err().code(), "invalid_input");
@@ -229,31 +168,16 @@ async fn settings_keep_their_triggers_and_nobody_else_changes_them() {
         let team = team();
         let kept = stage.spine.scheduler.send(Maintain { team, wanted }).await;
         kept.unwrap().unwrap();
-        let listed = stage
-            .spine
-            .scheduler
-            .send(List { team: None })
-            .await
-            .unwrap();
-        let names = listed
-            .into_iter()
-            .map(|listed| listed.trigger.definition.name);
+        let listed = stage.spine.scheduler.send(List { team: None }).await.unwrap();
+        let names = listed.into_iter().map(|listed| listed.trigger.definition.name);
         names.collect::<Vec<_>>()
     };
-    let wanted = Wanted {
-        heartbeat: Some(10 * MINUTE),
-        learning: None,
-    };
+    let wanted = Wanted { heartbeat: Some(10 * MINUTE), learning: None };
 
     assert_eq!(maintain(wanted.clone()).await, ["heartbeat"]);
-    let which = Which::Named {
-        team: team(),
-        name: "heartbeat".to_owned(),
-    };
-    let change = Update {
-        which: which.clone(),
-        change: Box::new(|trigger| Ok(trigger.definition.clone())),
-    };
+    let which = Which::Named { team: team(), name: "heartbeat".to_owned() };
+    let change =
+        Update { which: which.clone(), change: Box::new(|trigger| Ok(trigger.definition.clone())) };
     let refused = stage.spine.scheduler.send(change).await.unwrap();
     assert_eq!(refused.unwrap_err().code(), "name_reserved");
     let refused = stage.spine.scheduler.send(Delete { which }).await.unwrap();
@@ -289,13 +213,8 @@ async fn a_new_trigger_waits_to_be_enabled() {
 #[actix::test]
 async fn a_heartbeat_is_no_activity_of_a_topic() {
     let stage = Stage::calm();
-    let kept = Maintain {
-        team: team(),
-        wanted: Wanted {
-            heartbeat: Some(10 * MINUTE),
-            learning: None,
-        },
-    };
+    let kept =
+        Maintain { team: team(), wanted: Wanted { heartbeat: Some(10 * MINUTE), learning: None } };
     stage.spine.scheduler.send(kept).await.unwrap().unwrap();
     let listed = stage.spine.scheduler.send(List { team: None });
     let id = listed.await.unwrap()[0].trigger.id.clone();

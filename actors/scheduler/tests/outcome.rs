@@ -19,10 +19,7 @@ use crate::{
 };
 
 fn telling(channel: &ChannelId) -> Definition {
-    Definition {
-        notify_channel: Some(channel.clone()),
-        ..cron("scan", "5")
-    }
+    Definition { notify_channel: Some(channel.clone()), ..cron("scan", "5") }
 }
 
 /// A stage on which the main team's client has a channel, and a trigger's model reports so.
@@ -52,9 +49,7 @@ async fn a_run_that_wants_to_be_heard_or_does_not_say_is_heard() {
         assert_eq!(frame["type"], "notification", "{report:?}");
         assert_eq!(frame["kind"], "trigger");
         assert_eq!(frame["content"], "[news] two new articles");
-        let [run] = &stage.runs(&trigger.id)[..] else {
-            panic!()
-        };
+        let [run] = &stage.runs(&trigger.id)[..] else { panic!() };
         let channel = client.channel.clone();
         assert_eq!(run.notified, Notified::Channel { channel });
     }
@@ -72,9 +67,7 @@ async fn a_run_that_wants_silence_gets_it() {
         stage.until_minute(5).await;
 
         client.hears_nothing_for(MINUTE).await;
-        let [run] = &stage.runs(&trigger.id)[..] else {
-            panic!()
-        };
+        let [run] = &stage.runs(&trigger.id)[..] else { panic!() };
         assert_eq!(run.notified, Notified::Nobody);
         assert!(run.reason.as_ref().unwrap().starts_with("nothing"));
     }
@@ -118,15 +111,10 @@ async fn a_listening_trigger_without_a_channel_is_an_error_in_the_log() {
 
     assert_eq!(before, [] as [String; 0]);
     let heard = errors.heard();
-    let [line] = &heard[..] else {
-        panic!("{heard:?}")
-    };
+    let [line] = &heard[..] else { panic!("{heard:?}") };
     assert!(line.contains(&format!("trigger={} ", alarm.id)), "{line}");
     let task = run.task_id.unwrap();
-    assert!(
-        line.contains(&format!("task={:?} ", task.as_str())),
-        "{line}"
-    );
+    assert!(line.contains(&format!("task={:?} ", task.as_str())), "{line}");
     assert_eq!(stage.notices().len(), 2);
     assert_eq!(stage.runs(&alarm.id)[0].notified, Notified::Inbox);
 }
@@ -151,9 +139,7 @@ async fn three_failures_switch_it_off_with_one_notice_and_enabling_begins_anew()
     let reason = off.disabled_reason.unwrap();
     assert!(reason.starts_with("3 failures in a row: "), "{reason}");
     let notices = stage.notices();
-    let [notice] = &notices[..] else {
-        panic!("{notices:?}")
-    };
+    let [notice] = &notices[..] else { panic!("{notices:?}") };
     assert_eq!(notice.kind, NoticeKind::Breaker);
     for run in stage.runs(&trigger.id) {
         assert!(notice.refs.contains(&run.id.to_string()));
@@ -164,13 +150,7 @@ async fn three_failures_switch_it_off_with_one_notice_and_enabling_begins_anew()
     client.hears_nothing_for(MINUTE).await;
 
     let which = Which::Id(trigger.id.clone());
-    let on = stage
-        .spine
-        .scheduler
-        .send(Enable { which })
-        .await
-        .unwrap()
-        .unwrap();
+    let on = stage.spine.scheduler.send(Enable { which }).await.unwrap().unwrap();
     assert_eq!((on.state, on.consecutive_failures), (State::Active, 0));
     stage.pass(30 * MINUTE).await;
     assert_eq!(stage.runs(&trigger.id).len(), 6);
@@ -212,10 +192,7 @@ async fn cursors_go_from_run_to_run() {
         .iter()
         .map(|run| run.cursors.get("last_scan").cloned().flatten())
         .collect();
-    assert_eq!(
-        changed[..3],
-        [Some("one".to_owned()), Some("two".to_owned()), None]
-    );
+    assert_eq!(changed[..3], [Some("one".to_owned()), Some("two".to_owned()), None]);
 }
 
 /// TR-24: whatever a trigger waits for, its runs see what the last one left; only a window says that
@@ -299,24 +276,13 @@ async fn what_happens_in_the_quiet_time_is_told_after_it_as_one() {
     let (stage, client) = told(None).await;
     let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
     let definition = Definition {
-        quiet: Some(Quiet {
-            from: minute,
-            to: (minute + 40) % (24 * 60),
-            timezone: None,
-        }),
-        ..Definition {
-            config: cron("scan", "*/10").config,
-            ..telling(&client.channel)
-        }
+        quiet: Some(Quiet { from: minute, to: (minute + 40) % (24 * 60), timezone: None }),
+        ..Definition { config: cron("scan", "*/10").config, ..telling(&client.channel) }
     };
     let trigger = stage.create(definition).await;
 
     client.hears_nothing_for(39 * MINUTE).await;
-    let ends: Vec<_> = stage
-        .runs(&trigger.id)
-        .iter()
-        .map(|run| run.notified.clone())
-        .collect();
+    let ends: Vec<_> = stage.runs(&trigger.id).iter().map(|run| run.notified.clone()).collect();
     assert_eq!(ends, vec![Notified::Later; ends.len()]);
     let frame = client.frame().await;
 
@@ -343,10 +309,7 @@ const MUCH: &str = {
 #[actix::test]
 async fn a_report_that_is_cut_says_how_much_and_where_the_rest_is() {
     let (stage, _client) = talkative().await;
-    let definition = Definition {
-        notify: NotifyPolicy::Always,
-        ..cron("scan", "5")
-    };
+    let definition = Definition { notify: NotifyPolicy::Always, ..cron("scan", "5") };
     let trigger = stage.create(definition).await;
 
     stage.until_minute(5).await;
@@ -370,15 +333,8 @@ async fn what_the_quiet_time_left_out_is_counted() {
     let (stage, client) = talkative().await;
     let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
     let definition = Definition {
-        quiet: Some(Quiet {
-            from: minute,
-            to: (minute + 60) % (24 * 60),
-            timezone: None,
-        }),
-        ..Definition {
-            config: cron("scan", "*").config,
-            ..telling(&client.channel)
-        }
+        quiet: Some(Quiet { from: minute, to: (minute + 60) % (24 * 60), timezone: None }),
+        ..Definition { config: cron("scan", "*").config, ..telling(&client.channel) }
     };
     let trigger = stage.create(definition).await;
 
@@ -405,11 +361,7 @@ async fn what_a_listening_trigger_held_back_goes_to_the_messages_channel() {
     let stage = Stage::calm();
     let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
     let definition = Definition {
-        quiet: Some(Quiet {
-            from: minute,
-            to: (minute + 10) % (24 * 60),
-            timezone: None,
-        }),
+        quiet: Some(Quiet { from: minute, to: (minute + 10) % (24 * 60), timezone: None }),
         ..super::stage::keyword("alarm", "fire")
     };
     stage.create(definition).await;
@@ -419,10 +371,7 @@ async fn what_a_listening_trigger_held_back_goes_to_the_messages_channel() {
     client.hear_end_of("m1").await;
     let told = client.frame().await;
 
-    assert_eq!(
-        (&told["type"], &told["content"]),
-        (&"notification".into(), &"[news] done".into())
-    );
+    assert_eq!((&told["type"], &told["content"]), (&"notification".into(), &"[news] done".into()));
     assert_eq!(stage.notices(), []);
 }
 
@@ -436,14 +385,8 @@ fn only_what_a_clock_started_is_skipped_unless_told_otherwise() {
 
     let overlap = |config| Definition::new("a", config, "b").overlap_policy;
 
-    assert_eq!(
-        overlap(cron("a", "5").config),
-        OverlapPolicy::SkipThenReplace
-    );
-    for config in [
-        Config::Keyword(Listen::default()),
-        Config::Message(Listen::default()),
-    ] {
+    assert_eq!(overlap(cron("a", "5").config), OverlapPolicy::SkipThenReplace);
+    for config in [Config::Keyword(Listen::default()), Config::Message(Listen::default())] {
         assert_eq!(overlap(config), OverlapPolicy::Allow);
     }
 }
@@ -504,9 +447,7 @@ async fn a_body_that_is_longer_than_the_prompt_shows_says_so() {
     stage.pass(MINUTE).await;
 
     let asked = format!("{:?}", stage.world.asked.lock().unwrap().last().unwrap());
-    let mark = format!(
-        "[7 more bytes: an operator finds them in the run of trigger {}]",
-        trigger.id
-    );
+    let mark =
+        format!("[7 more bytes: an operator finds them in the run of trigger {}]", trigger.id);
     assert!(asked.contains(&mark), "{}", &asked[asked.len() - 300..]);
 }

@@ -17,10 +17,7 @@ use crate::{
 };
 
 fn with(policy: OverlapPolicy) -> Definition {
-    Definition {
-        overlap_policy: policy,
-        ..cron("slow", "*")
-    }
+    Definition { overlap_policy: policy, ..cron("slow", "*") }
 }
 
 fn slow_stage() -> Stage {
@@ -68,10 +65,7 @@ async fn a_replaced_task_is_cancelled_and_says_by_which_run() {
     stage.pass(2 * MINUTE + Duration::from_secs(10)).await;
 
     let runs = stage.runs(&trigger.id);
-    assert_eq!(
-        stage.story(&trigger.id),
-        ["schedule enqueued cancelled", "schedule replaced"]
-    );
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued cancelled", "schedule replaced"]);
     let reason = format!("replaced by {}", runs[1].id);
     assert_eq!(runs[0].reason.as_ref(), Some(&reason));
     let outcome = stage.tasks(&trigger.id)[0].outcome.clone().unwrap();
@@ -97,10 +91,7 @@ async fn a_run_that_is_refused_leaves_the_old_one_alone() {
     });
     stage.pass(MINUTE).await;
 
-    assert_eq!(
-        stage.story(&trigger.id),
-        ["schedule enqueued", "schedule not_active"]
-    );
+    assert_eq!(stage.story(&trigger.id), ["schedule enqueued", "schedule not_active"]);
     assert_eq!(stage.trigger(&trigger.id).await.active_task_id, running);
     stage.pass(MINUTE).await;
     assert_eq!(stage.story(&trigger.id)[0], "schedule enqueued ok");
@@ -175,23 +166,12 @@ async fn a_run_by_hand_asks_before_it_disturbs() {
     };
     let running = stage.trigger(&trigger.id).await.active_task_id.unwrap();
 
-    let asked = stage
-        .spine
-        .scheduler
-        .send(fire(Overlap::Confirm, "1"))
-        .await;
-    assert_eq!(
-        asked.unwrap(),
-        Ok(ByHand::NeedsConfirmation(running.clone()))
-    );
+    let asked = stage.spine.scheduler.send(fire(Overlap::Confirm, "1")).await;
+    assert_eq!(asked.unwrap(), Ok(ByHand::NeedsConfirmation(running.clone())));
     let allowed = stage.spine.scheduler.send(fire(Overlap::Allow, "2")).await;
-    let Ok(ByHand::Fired(answer)) = allowed.unwrap() else {
-        panic!()
-    };
+    let Ok(ByHand::Fired(answer)) = allowed.unwrap() else { panic!() };
     let again = stage.spine.scheduler.send(fire(Overlap::Allow, "2")).await;
-    let Ok(ByHand::Fired(repeat)) = again.unwrap() else {
-        panic!()
-    };
+    let Ok(ByHand::Fired(repeat)) = again.unwrap() else { panic!() };
 
     // TR-28: the same key, no second task.
     assert_eq!(repeat.first, Some(answer.run.id));
@@ -225,17 +205,8 @@ async fn disabling_can_stop_what_runs() {
 async fn a_run_that_a_turn_tries_is_part_of_its_work() {
     let stage = slow_stage();
     let trigger = stage.create(with(OverlapPolicy::Allow)).await;
-    let lane = Lane {
-        team: "main".into(),
-        topic: None,
-    };
-    let caller = Task::new(
-        "task-caller".into(),
-        lane,
-        String::new(),
-        String::new(),
-        stage.now(),
-    );
+    let lane = Lane { team: "main".into(), topic: None };
+    let caller = Task::new("task-caller".into(), lane, String::new(), String::new(), stage.now());
     let deadline_at = stage.now() + MINUTE;
     let fire = |key: &str| Fire {
         which: Which::Id(trigger.id.clone()),
@@ -250,11 +221,7 @@ async fn a_run_that_a_turn_tries_is_part_of_its_work() {
             label: Label::Untrusted,
             lineage: caller.lineage_below(),
             deadline_at,
-            giver: Giver {
-                task: caller.id.clone(),
-                step: 1,
-                words: "look".to_owned(),
-            },
+            giver: Giver { task: caller.id.clone(), step: 1, words: "look".to_owned() },
         }),
     };
 
@@ -269,10 +236,7 @@ async fn a_run_that_a_turn_tries_is_part_of_its_work() {
     assert_eq!(said, [Ok(()), Ok(()), Err("loop_detected")]);
     let mut story = stage.story(&trigger.id);
     story.sort();
-    assert_eq!(
-        story,
-        ["test enqueued", "test enqueued", "test rate_limited"]
-    );
+    assert_eq!(story, ["test enqueued", "test enqueued", "test rate_limited"]);
     let tasks = stage.tasks(&trigger.id);
     assert_eq!(tasks.len(), 2);
     for task in tasks {

@@ -41,29 +41,20 @@ pub(crate) fn team() -> TeamKey {
 
 /// A schedule in the calendar of the doubles.
 pub(crate) fn cron(name: &str, pattern: &str) -> Definition {
-    let config = Config::Schedule(Schedule {
-        when: When::Cron(pattern.to_owned()),
-        timezone: None,
-    });
+    let config =
+        Config::Schedule(Schedule { when: When::Cron(pattern.to_owned()), timezone: None });
     Definition::new(name, config, &format!("do {name}"))
 }
 
 /// A trigger that listens for a word.
 pub(crate) fn keyword(name: &str, word: &str) -> Definition {
-    let config = Config::Keyword(Listen {
-        pattern: word.to_owned(),
-        ..Listen::default()
-    });
+    let config = Config::Keyword(Listen { pattern: word.to_owned(), ..Listen::default() });
     Definition::new(name, config, &format!("do {name}"))
 }
 
 /// What a step is about, if it is the first of a trigger's turn: the first line of its task.
 pub(crate) fn first_line(request: &StepRequest) -> String {
-    last_words(request)
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    last_words(request).lines().next().unwrap_or_default().to_owned()
 }
 
 impl Stage {
@@ -109,12 +100,8 @@ impl Stage {
     }
 
     pub(crate) async fn try_create(&self, definition: Definition) -> Result<Trigger, Refusal> {
-        let create = manage::Create {
-            team: team(),
-            definition,
-            enable: true,
-            by: "main".to_owned(),
-        };
+        let create =
+            manage::Create { team: team(), definition, enable: true, by: "main".to_owned() };
         self.spine.scheduler.send(create).await.unwrap()
     }
 
@@ -186,8 +173,7 @@ impl Stage {
     pub(crate) fn tasks(&self, id: &TriggerId) -> Vec<Task> {
         let disk = self.world.disk.mount(None);
         let ids = self.runs(id).into_iter().filter_map(|run| run.task_id);
-        ids.map(|id| reads::task(&*disk, &id).unwrap().unwrap())
-            .collect()
+        ids.map(|id| reads::task(&*disk, &id).unwrap().unwrap()).collect()
     }
 
     /// How often the model was asked.

@@ -22,20 +22,11 @@ fn window(span: Span) -> Window {
 
 /// Open from ten past to a quarter past each hour.
 fn between() -> Window {
-    window(Span::Between {
-        open: "10".to_owned(),
-        close: "15".to_owned(),
-    })
+    window(Span::Between { open: "10".to_owned(), close: "15".to_owned() })
 }
 
 fn view(window: &Window, now: u64) -> View<'_> {
-    View {
-        window,
-        zone: "UTC",
-        calendar: &Hours,
-        now: Timestamp(now),
-        since: Timestamp(0),
-    }
+    View { window, zone: "UTC", calendar: &Hours, now: Timestamp(now), since: Timestamp(0) }
 }
 
 /// Looks whenever something is due, and tells what happened.
@@ -86,10 +77,7 @@ fn the_cap_closes_it_until_the_next_opening() {
     let seen = live(&window, &mut occurrence, 0, HOUR + 11 * MIN);
 
     let hour = |hour: u64| {
-        [
-            (hour * HOUR + 10 * MIN, Some(1)),
-            (hour * HOUR + 10 * MIN + 30 * SECOND, Some(2)),
-        ]
+        [(hour * HOUR + 10 * MIN, Some(1)), (hour * HOUR + 10 * MIN + 30 * SECOND, Some(2))]
     };
     assert_eq!(seen, [hour(0), hour(1)].concat());
     assert_eq!(occurrence.and_then(|over| over.reason), Some(Closed::Ticks));
@@ -102,20 +90,14 @@ fn a_restart_goes_on_in_step() {
     let mut occurrence = None;
     live(&window, &mut occurrence, 0, 11 * MIN);
     let back_at = 12 * MIN + 10 * SECOND;
-    let restarted = View {
-        since: Timestamp(back_at),
-        ..view(&window, back_at)
-    };
+    let restarted = View { since: Timestamp(back_at), ..view(&window, back_at) };
 
     let tick = advance(restarted, &mut occurrence, Timestamp(11 * MIN), false);
 
     assert_eq!(tick, None);
     let next = next_due(restarted, occurrence.as_ref(), Timestamp(back_at));
     assert_eq!(next, Some(Timestamp(12 * MIN + 30 * SECOND)));
-    let later = View {
-        now: Timestamp(12 * MIN + 30 * SECOND),
-        ..restarted
-    };
+    let later = View { now: Timestamp(12 * MIN + 30 * SECOND), ..restarted };
     let tick = advance(later, &mut occurrence, Timestamp(back_at), false);
     assert_eq!(tick.map(|tick| tick.number), Some(4));
 }
@@ -126,10 +108,7 @@ fn a_window_that_opened_in_the_downtime_is_open() {
     let window = between();
     let mut occurrence = None;
     let now = 13 * MIN + 5 * SECOND;
-    let view = View {
-        since: Timestamp(now),
-        ..view(&window, now)
-    };
+    let view = View { since: Timestamp(now), ..view(&window, now) };
 
     let tick = advance(view, &mut occurrence, Timestamp(0), false);
 
@@ -184,10 +163,7 @@ fn ticks_become_rarer_while_nothing_is_found() {
         occurrence.interval(&window).as_secs()
     };
 
-    assert_eq!(
-        [9, 1, 10, 10, 10, 100].map(&mut after),
-        [30, 60, 120, 240, 300, 300]
-    );
+    assert_eq!([9, 1, 10, 10, 10, 100].map(&mut after), [30, 60, 120, 240, 300, 300]);
     occurrence.ended(&window, RunOutcome::Ok, 0, 0.0);
     assert_eq!(occurrence.interval(&window).as_secs(), 30);
 }

@@ -34,18 +34,12 @@ fn definition(change: impl FnOnce(&mut Window)) -> Definition {
     if let Config::Window(window) = &mut config {
         change(window);
     }
-    Definition {
-        config,
-        overlap_policy: OverlapPolicy::AlwaysSkip,
-        ..cron("watch", "0")
-    }
+    Definition { config, overlap_policy: OverlapPolicy::AlwaysSkip, ..cron("watch", "0") }
 }
 
 /// Works for so many seconds, with a sign of life now and then.
 fn at_work(pauses: &[u64]) -> Vec<Play> {
-    let works = pauses
-        .iter()
-        .flat_map(|pause| [seconds(*pause), Play::Say("done ")]);
+    let works = pauses.iter().flat_map(|pause| [seconds(*pause), Play::Say("done ")]);
     works.chain([Play::Answer]).collect()
 }
 
@@ -58,9 +52,7 @@ async fn five_ticks_in_all_over_a_restart_and_each_sees_what_the_last_one_left()
             _ => None,
         });
         let words = words.unwrap_or_default();
-        let tick = (1..9)
-            .rev()
-            .find(|tick| words.contains(&format!("\"tick {tick}\"")));
+        let tick = (1..9).rev().find(|tick| words.contains(&format!("\"tick {tick}\"")));
         let next = format!("tick {}", tick.unwrap_or(0) + 1);
         let is_first = matches!(request.messages.last(), Some(Message::User(_)));
         let report = json!({
@@ -71,9 +63,7 @@ async fn five_ticks_in_all_over_a_restart_and_each_sees_what_the_last_one_left()
             false => vec![Play::Answer],
         }
     });
-    let trigger = stage
-        .create(definition(|window| window.max_ticks = 5))
-        .await;
+    let trigger = stage.create(definition(|window| window.max_ticks = 5)).await;
 
     stage.until_minute(11).await;
     assert_eq!(stage.runs(&trigger.id).len(), 3);
@@ -88,11 +78,7 @@ async fn five_ticks_in_all_over_a_restart_and_each_sees_what_the_last_one_left()
         (over.phase, over.reason, over.ticks, over.noops),
         (Phase::Closed, Some(Closed::Ticks), 5, 5)
     );
-    let keys: Vec<String> = stage
-        .runs(&trigger.id)
-        .into_iter()
-        .map(|run| run.key)
-        .collect();
+    let keys: Vec<String> = stage.runs(&trigger.id).into_iter().map(|run| run.key).collect();
     let opened = over.opened_at;
     let expected: Vec<String> = (1..=5).map(|tick| format!("{opened}/{tick}")).collect();
     assert_eq!(keys, expected);
@@ -131,10 +117,7 @@ async fn work_in_flight_goes_on_when_the_window_closes() {
     let closed = stage.trigger(&trigger.id).await.occurrence.unwrap();
 
     assert_eq!(closing.phase, Phase::Closing);
-    assert_eq!(
-        (closed.phase, closed.reason),
-        (Phase::Closed, Some(Closed::Time))
-    );
+    assert_eq!((closed.phase, closed.reason), (Phase::Closed, Some(Closed::Time)));
     assert!(stage.story(&trigger.id)[0].ends_with("ok"));
 }
 
@@ -142,9 +125,7 @@ async fn work_in_flight_goes_on_when_the_window_closes() {
 #[actix::test]
 async fn the_first_hit_closes_it() {
     let stage = Stage::calm();
-    let trigger = stage
-        .create(definition(|window| window.stop_on_first_hit = true))
-        .await;
+    let trigger = stage.create(definition(|window| window.stop_on_first_hit = true)).await;
 
     stage.pass(HOUR + 20 * MINUTE).await;
 

@@ -22,10 +22,7 @@ pub struct EdgeKey {
 impl EdgeKey {
     /// The record `name` among those of a kind.
     pub fn new(kind: &'static str, name: impl Into<String>) -> Self {
-        Self {
-            kind,
-            name: name.into(),
-        }
+        Self { kind, name: name.into() }
     }
 
     /// As it is stored.
@@ -394,10 +391,7 @@ pub(super) fn inbox_key(lane: &Lane, generation: u32, number: u64) -> Vec<u8> {
 /// Where an event of an inbox is that was shown in part. It goes with its team and its age as those
 /// that wait do; no topic's name begins with this byte.
 pub(in crate::store) fn shown_key(lane: &Lane, generation: u32, event: &str) -> Vec<u8> {
-    let mut key = inboxes_of(&TeamKey {
-        name: lane.team.clone(),
-        generation,
-    });
+    let mut key = inboxes_of(&TeamKey { name: lane.team.clone(), generation });
     key.push(1);
     let topic = lane.topic.as_ref().map_or(NO_TOPIC, TopicId::as_str);
     extend(&mut key, topic);
@@ -441,10 +435,7 @@ pub(super) fn life(team: &TeamKey) -> String {
 pub(in crate::store) fn team_of(life: &str) -> TeamKey {
     let parts = life.rsplit_once('~');
     match parts.and_then(|(name, later)| Some((name, later.parse().ok()?))) {
-        Some((name, generation)) => TeamKey {
-            name: name.into(),
-            generation,
-        },
+        Some((name, generation)) => TeamKey { name: name.into(), generation },
         None => TeamKey::first(life),
     }
 }
@@ -459,10 +450,7 @@ fn lane_prefix(kind: &str, lane: &Lane, generation: u32) -> Vec<u8> {
 
 /// How keys name a lane.
 pub(crate) fn lane_name(lane: &Lane, generation: u32) -> Vec<u8> {
-    let mut name = lane_team(&TeamKey {
-        name: lane.team.clone(),
-        generation,
-    });
+    let mut name = lane_team(&TeamKey { name: lane.team.clone(), generation });
     name.push(0);
     let topic = lane.topic.as_ref().map_or(NO_TOPIC, TopicId::as_str);
     extend(&mut name, topic);

@@ -173,12 +173,7 @@ impl Said {
     /// A text as the log keeps it.
     pub fn new(at: Timestamp, speaker: Speaker, text: &str, label: Label) -> Self {
         Self {
-            line: Line {
-                at,
-                speaker,
-                text: excerpt::split(text, SNIPPET).0.to_owned(),
-                label,
-            },
+            line: Line { at, speaker, text: excerpt::split(text, SNIPPET).0.to_owned(), label },
             length: text.len() as u64,
         }
     }

@@ -47,41 +47,23 @@ impl Redactor for Knows {
     }
 
     fn edges(&self) -> &'static [Texts] {
-        &[Texts {
-            kind: "edge\0note",
-            owner: Owner::At("/team"),
-            fields: &["text"],
-            names: &[],
-        }]
+        &[Texts { kind: "edge\0note", owner: Owner::At("/team"), fields: &["text"], names: &[] }]
     }
 }
 
 fn open(disk: &Disk) -> (StoreHandle, Arc<Mounted>) {
     let storage = disk.mount(None);
-    let store = Store::start(
-        &Arbiter::current(),
-        storage.clone(),
-        Box::new(|_| ()),
-        Box::new(|_, _| ()),
-    );
+    let store =
+        Store::start(&Arbiter::current(), storage.clone(), Box::new(|_| ()), Box::new(|_, _| ()));
     (store, storage)
 }
 
 fn lane(team: &str) -> Lane {
-    Lane {
-        team: team.into(),
-        topic: (team == MAIN).then(|| "t-1".into()),
-    }
+    Lane { team: team.into(), topic: (team == MAIN).then(|| "t-1".into()) }
 }
 
 fn event(seq: u64, fact: Fact) -> HistoryEvent {
-    HistoryEvent {
-        seq,
-        turn: "turn-1".into(),
-        timestamp: Timestamp(seq),
-        fact,
-        redacted: false,
-    }
+    HistoryEvent { seq, turn: "turn-1".into(), timestamp: Timestamp(seq), fact, redacted: false }
 }
 
 fn text(seq: u64, text: &str) -> HistoryEvent {
@@ -90,13 +72,7 @@ fn text(seq: u64, text: &str) -> HistoryEvent {
 }
 
 fn task(id: &str, team: &str, body: &str) -> Task {
-    Task::new(
-        id.into(),
-        lane(team),
-        body.to_owned(),
-        "ann".to_owned(),
-        Timestamp(0),
-    )
+    Task::new(id.into(), lane(team), body.to_owned(), "ann".to_owned(), Timestamp(0))
 }
 
 fn ended(id: &str, team: &str, text: &str) -> Task {
@@ -252,10 +228,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 body: Body::Progress(Progress::new(ProgressKind::Note, words)),
             },
         )
-        .edge(
-            &EdgeKey::new("note", "1"),
-            &json!({ "team": team, "text": words }),
-        )
+        .edge(&EdgeKey::new("note", "1"), &json!({ "team": team, "text": words }))
 }
 
 /// All that is stored, as text.
@@ -295,10 +268,7 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
     store.commit(everything(MAIN, before)).await.unwrap();
     let records = stored(&*storage).lines().count();
 
-    store.redact_with(Arc::new(Knows {
-        value: VALUE,
-        teams: &[MAIN],
-    }));
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &[MAIN] }));
     let first = store.redact().await.unwrap();
     let second = store.redact().await.unwrap();
 
@@ -326,10 +296,7 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
 #[actix::test]
 async fn what_is_written_later_does_not_hold_it() {
     let (store, storage) = open(&Disk::default());
-    store.redact_with(Arc::new(Knows {
-        value: VALUE,
-        teams: &[MAIN],
-    }));
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &[MAIN] }));
 
     store.commit(everything(MAIN, VALUE)).await.unwrap();
 
@@ -351,10 +318,7 @@ async fn what_other_teams_wrote_stays_as_it_is() {
         .task(&task("task-2", "dev", VALUE));
     store.commit(writes).await.unwrap();
 
-    store.redact_with(Arc::new(Knows {
-        value: VALUE,
-        teams: &["ops"],
-    }));
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }));
     let redacted = store.redact().await.unwrap();
 
     assert_eq!(redacted, 2);
@@ -362,10 +326,7 @@ async fn what_other_teams_wrote_stays_as_it_is() {
     assert_eq!(journal(&*storage, "dev", 2), words);
     assert_eq!(
         journal(&*storage, "ops", 1),
-        [HistoryEvent {
-            redacted: true,
-            ..text(1, "${vault:K}")
-        }]
+        [HistoryEvent { redacted: true, ..text(1, "${vault:K}") }]
     );
 }
 
@@ -375,10 +336,7 @@ async fn names_in_records_are_no_words() {
     for value in ["assistant", "approval", "task-1", "main", "turn-1", "t-1"] {
         let disk = Disk::default();
         let (store, storage) = open(&disk);
-        store.redact_with(Arc::new(Knows {
-            value,
-            teams: &[MAIN],
-        }));
+        store.redact_with(Arc::new(Knows { value, teams: &[MAIN] }));
 
         store.commit(everything(MAIN, "harmless")).await.unwrap();
         store.redact().await.unwrap();
@@ -397,10 +355,7 @@ async fn a_task_that_ended_meanwhile_does_not_come_back() {
     let (store, storage) = open(&Disk::default());
     let open = task("task-1", "ops", VALUE);
     store.commit(Writes::new().task(&open)).await.unwrap();
-    store.redact_with(Arc::new(Knows {
-        value: VALUE,
-        teams: &["ops"],
-    }));
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }));
     let held = {
         let redactor = store.redactor.get().unwrap();
         held(&*storage, &**redactor).unwrap()

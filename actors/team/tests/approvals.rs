@@ -41,10 +41,7 @@ async fn settle() {
 }
 
 fn approver(world: &World, spine: &Spine, name: &str) -> Client {
-    let sender = Sender {
-        may_approve: true,
-        ..Sender::of(&name.into(), ChannelType::Ws)
-    };
+    let sender = Sender { may_approve: true, ..Sender::of(&name.into(), ChannelType::Ws) };
     world.connect_by(sender, spine)
 }
 
@@ -71,11 +68,7 @@ async fn decide(
         via: "api".to_owned(),
     };
     let channel = None;
-    spine
-        .approvals
-        .send(Decide { word, channel })
-        .await
-        .unwrap()
+    spine.approvals.send(Decide { word, channel }).await.unwrap()
 }
 
 fn row(storage: &dyn Storage, approval: &Approval) -> Approval {
@@ -103,18 +96,13 @@ async fn an_approved_call_runs_in_place_and_the_turn_goes_on() {
     client.say("m1", "pay");
     let held = waiting(&spine).await;
     let before = world.runs();
-    decide(&spine, &held[0], Choice::Approve, None)
-        .await
-        .unwrap();
+    decide(&spine, &held[0], Choice::Approve, None).await.unwrap();
     let heard = client.hear_end_of("m1").await;
 
     assert_eq!(held.len(), 1);
     assert_eq!(
         (before, world.runs()),
-        (
-            vec!["c1".to_owned()],
-            vec!["c1".to_owned(), "c2".to_owned()]
-        )
+        (vec!["c1".to_owned()], vec!["c1".to_owned(), "c2".to_owned()])
     );
     assert_eq!(heard.last().unwrap(), "done m1: All done.");
     assert_eq!(last_result(&world), "c2 did");
@@ -134,22 +122,14 @@ async fn of_two_held_calls_each_gets_its_own_decision() {
         found.unwrap().clone()
     };
 
-    decide(&spine, &of("held-save"), Choice::Approve, None)
-        .await
-        .unwrap();
+    decide(&spine, &of("held-save"), Choice::Approve, None).await.unwrap();
     let left = waiting(&spine).await;
     let early = world.runs();
-    decide(&spine, &of("held-pay"), Choice::Deny, None)
-        .await
-        .unwrap();
+    decide(&spine, &of("held-pay"), Choice::Deny, None).await.unwrap();
     client.hear_end_of("m1").await;
 
     assert_eq!(left.len(), 1);
-    assert_eq!(
-        early,
-        ["c2"],
-        "what was approved does not wait for the other"
-    );
+    assert_eq!(early, ["c2"], "what was approved does not wait for the other");
     assert_eq!(world.runs(), ["c2"]);
 }
 
@@ -166,9 +146,7 @@ async fn what_waits_is_decided_after_a_restart() {
     let next = world.connect(&spine);
     next.resume(&client.channel, 0);
     next.item().await;
-    decide(&spine, &held[0], Choice::Approve, None)
-        .await
-        .unwrap();
+    decide(&spine, &held[0], Choice::Approve, None).await.unwrap();
     let heard = next.hear_end_of("m1").await;
 
     assert_eq!(world.runs(), ["c1", "c2"]);
@@ -186,9 +164,7 @@ async fn a_crash_at_any_commit_runs_an_approved_call_at_most_once() {
         let client = world.connect(&spine);
         client.say("m1", "pay");
         let held = waiting(&spine).await;
-        decide(&spine, &held[0], Choice::Approve, None)
-            .await
-            .unwrap();
+        decide(&spine, &held[0], Choice::Approve, None).await.unwrap();
         client.hear_end_of("m1").await;
         settle().await;
         storage.commits()
@@ -229,15 +205,8 @@ async fn a_crash_at_any_commit_runs_an_approved_call_at_most_once() {
             _ => [Execution::Unknown, Execution::Unknown],
         };
         assert_eq!(rows[0].status, Status::Approved, "{cut:?}");
-        assert!(
-            expected.contains(&rows[0].execution),
-            "{cut:?}: {:?}",
-            rows[0].execution
-        );
-        assert!(
-            reads::open_tasks(&*storage).unwrap().rows.is_empty(),
-            "{cut:?}"
-        );
+        assert!(expected.contains(&rows[0].execution), "{cut:?}: {:?}", rows[0].execution);
+        assert!(reads::open_tasks(&*storage).unwrap().rows.is_empty(), "{cut:?}");
     }
 }
 
@@ -264,20 +233,11 @@ async fn a_person_decides_by_text() {
     settle().await;
 
     let last = |heard: &Vec<String>| heard.last().unwrap().clone();
-    assert!(
-        last(&listed).starts_with(&format!("done m2: {name}: held-pay of main")),
-        "{listed:?}"
-    );
-    assert!(
-        last(&usage).starts_with("done m3: Say /deny <id> <why>"),
-        "{usage:?}"
-    );
+    assert!(last(&listed).starts_with(&format!("done m2: {name}: held-pay of main")), "{listed:?}");
+    assert!(last(&usage).starts_with("done m3: Say /deny <id> <why>"), "{usage:?}");
     assert_eq!(last(&denied), "done m4: Denied: held-pay.");
     assert_eq!(last(&late), "done m5: It is denied already, by bob.");
-    assert!(
-        last(&unknown).starts_with("done m6: Nothing with that id waits"),
-        "{unknown:?}"
-    );
+    assert!(last(&unknown).starts_with("done m6: Nothing with that id waits"), "{unknown:?}");
     assert_eq!(last_result(&world), "denied by bob: far too much");
 }
 

@@ -49,33 +49,16 @@ async fn every_call_and_every_refusal_is_a_row_beside_its_result() {
     let calls: Vec<_> = rows(&storage)
         .into_iter()
         .map(|row| {
-            assert_eq!(
-                (&*row.action, row.actor.as_str()),
-                ("tool.call", "team:main")
-            );
+            assert_eq!((&*row.action, row.actor.as_str()), ("tool.call", "team:main"));
             let outcome = row.outcome.clone();
             let call = *row.call.unwrap();
             assert_eq!((call.team.as_str(), &call.tool), ("main", &row.target));
-            (
-                call.tool,
-                call.decision,
-                call.rule,
-                call.ok,
-                outcome,
-                call.result,
-            )
+            (call.tool, call.decision, call.rule, call.ok, outcome, call.result)
         })
         .collect();
     let of = |tool: &str, decision, rule: Option<&str>, ok, outcome: &str, result: &str| {
         let rule = rule.map(str::to_owned);
-        (
-            tool.to_owned(),
-            decision,
-            rule,
-            ok,
-            outcome.to_owned(),
-            result.to_owned(),
-        )
+        (tool.to_owned(), decision, rule, ok, outcome.to_owned(), result.to_owned())
     };
     assert_eq!(
         calls,

@@ -31,10 +31,7 @@ async fn approve(spine: &Spine) {
         via: "api".to_owned(),
         confirm: None,
     };
-    let decided = Decide {
-        word,
-        channel: None,
-    };
+    let decided = Decide { word, channel: None };
     spine.approvals.send(decided).await.unwrap().unwrap();
 }
 
@@ -85,9 +82,7 @@ async fn a_task_that_is_given_up_is_told_to_the_operator() {
     };
 
     let notices = spine.store.read(reads::notices).await.unwrap();
-    let dead = notices
-        .iter()
-        .filter(|notice| notice.kind == NoticeKind::DeadTask);
+    let dead = notices.iter().filter(|notice| notice.kind == NoticeKind::DeadTask);
     let dead: Vec<_> = dead.map(|notice| notice.refs.clone()).collect();
     assert_eq!(dead, [[task]]);
 }

@@ -45,11 +45,7 @@ fn look(step: u32, tokens: u64) -> Vec<Play> {
     let call = CALLS[step as usize - 1];
     let reads = if step == 9 { tokens } else { 10 };
     // The first step says most, and is what is summarised.
-    let (times, tool) = if step == 1 {
-        (4, "rumour")
-    } else {
-        (1, "look")
-    };
+    let (times, tool) = if step == 1 { (4, "rumour") } else { (1, "look") };
     let mut plays = vec![Play::Say(WORDS); times];
     plays.extend([Play::Reads(reads), Play::Call(vec![(call, tool)])]);
     plays
@@ -71,11 +67,7 @@ fn world(tokens: u64, summary: fn() -> Vec<Play>) -> World {
 }
 
 fn summary() -> Vec<Play> {
-    vec![
-        Play::Cost(0.5),
-        Play::Say("Looked at the first thing."),
-        Play::Answer,
-    ]
+    vec![Play::Cost(0.5), Play::Say("Looked at the first thing."), Play::Answer]
 }
 
 pub(super) async fn journal(spine: &Spine, topic: &str) -> Vec<HistoryEvent> {
@@ -93,10 +85,7 @@ pub(super) async fn journal(spine: &Spine, topic: &str) -> Vec<HistoryEvent> {
 }
 
 fn lane(topic: &str) -> Lane {
-    Lane {
-        team: "main".into(),
-        topic: Some(TopicId::from(topic)),
-    }
+    Lane { team: "main".into(), topic: Some(TopicId::from(topic)) }
 }
 
 fn compactions(events: &[HistoryEvent]) -> Vec<Compaction> {
@@ -141,18 +130,13 @@ async fn a_conversation_that_grows_is_summarised_between_steps() {
     let first = events.iter().find(|event| event.seq == kept).unwrap();
     assert_eq!(first.fact.step(), Some(2));
     // The journal keeps everything.
-    let results = events
-        .iter()
-        .filter(|event| matches!(event.fact, Fact::ToolResult { .. }));
+    let results = events.iter().filter(|event| matches!(event.fact, Fact::ToolResult { .. }));
     assert_eq!(results.count(), 9);
     let Fact::TurnEnd { usage, steps, .. } = &events.last().unwrap().fact else {
         panic!("{events:#?}");
     };
     // Nine steps of which eight read 10 tokens, the last, and the summary.
-    assert_eq!(
-        (*steps, usage.input, usage.output),
-        (10, 8 * 10 + 900 + 1 + 1, 11)
-    );
+    assert_eq!((*steps, usage.input, usage.output), (10, 8 * 10 + 900 + 1 + 1, 11));
 }
 
 /// SE-144, SC-104: a crash at any commit, also between a summary and what follows.
@@ -183,11 +167,7 @@ async fn a_crash_around_a_summary_loses_nothing_and_repeats_nothing() {
             settle().await;
             frames.extend(heard(&next).await);
 
-            assert_eq!(
-                count(&frames, "done m1: All done."),
-                1,
-                "{crash:?}: {frames:#?}"
-            );
+            assert_eq!(count(&frames, "done m1: All done."), 1, "{crash:?}: {frames:#?}");
             assert_eq!(count(&frames, "error"), 0, "{crash:?}: {frames:#?}");
             let asked = world.asked.lock().unwrap().clone();
             let topics = spine.store.read(|storage| {
@@ -218,10 +198,7 @@ async fn a_crash_around_a_summary_loses_nothing_and_repeats_nothing() {
 /// SE-94: without a summary the turn goes on as long as it fits, and ends if it does not.
 #[actix::test]
 async fn a_turn_goes_on_without_a_summary_while_it_fits() {
-    for (tokens, end) in [
-        (900, "done m1: All done."),
-        (1_100, "error m1: context_overflow"),
-    ] {
+    for (tokens, end) in [(900, "done m1: All done."), (1_100, "error m1: context_overflow")] {
         for summary in [
             (|| vec![Play::Fail(Code::ProviderError)]) as fn() -> Vec<Play>,
             || vec![Play::Say(" "), Play::Answer],
@@ -240,10 +217,7 @@ async fn a_turn_goes_on_without_a_summary_while_it_fits() {
             assert!(compactions(&journal(&spine, &topic).await).is_empty());
             // The lane is free for the next.
             client.say_in(&topic, "m2", "short");
-            assert_eq!(
-                client.hear_end_of("m2").await.last().unwrap(),
-                "done m2: Fine."
-            );
+            assert_eq!(client.hear_end_of("m2").await.last().unwrap(), "done m2: Fine.");
         }
     }
 }
@@ -251,10 +225,7 @@ async fn a_turn_goes_on_without_a_summary_while_it_fits() {
 /// SE-95: the provider's word counts, once for each step.
 #[actix::test]
 async fn a_step_that_overflows_is_tried_once_more_with_less() {
-    for (helps, end) in [
-        (true, "done m1: All done."),
-        (false, "error m1: context_overflow"),
-    ] {
+    for (helps, end) in [(true, "done m1: All done."), (false, "error m1: context_overflow")] {
         let mut world = World::new(move |request| match request.step {
             _ if is_summary(request) => summary(),
             10.. if helps && has_summary(&request.messages) => {
@@ -276,16 +247,9 @@ async fn a_step_that_overflows_is_tried_once_more_with_less() {
         let [compaction] = &compactions(&events)[..] else {
             panic!("{events:#?}");
         };
-        assert_eq!(
-            (compaction.trigger, compaction.step),
-            (Trigger::Overflow, 10)
-        );
+        assert_eq!((compaction.trigger, compaction.step), (Trigger::Overflow, 10));
         let asked = world.asked.lock().unwrap().len();
-        assert_eq!(
-            asked,
-            9 + 1 + 1 + 1,
-            "nine steps, a try, a summary, another try"
-        );
+        assert_eq!(asked, 9 + 1 + 1 + 1, "nine steps, a try, a summary, another try");
         let Fact::TurnEnd { message, .. } = &events.last().unwrap().fact else {
             panic!("{events:#?}");
         };
@@ -321,10 +285,7 @@ async fn a_stop_ends_a_summary() {
     client.cancel(&topic, false);
     let frames = client.hear_end_of("m1").await;
 
-    assert!(
-        frames.last().unwrap().starts_with("cancelled m1"),
-        "{frames:#?}"
-    );
+    assert!(frames.last().unwrap().starts_with("cancelled m1"), "{frames:#?}");
 }
 
 /// Says something nine times, which is eighteen messages.
@@ -424,12 +385,7 @@ async fn what_cannot_be_summarised_is_said() {
         short.last().unwrap(),
         "done m2: There is nothing to compact: the last 16 messages stay as they are."
     );
-    assert!(
-        unknown
-            .last()
-            .unwrap()
-            .starts_with("done m3: There is no topic \"nowhere\".")
-    );
+    assert!(unknown.last().unwrap().starts_with("done m3: There is no topic \"nowhere\"."));
     assert_eq!(world.asked.lock().unwrap().len(), 1);
 }
 
@@ -438,11 +394,7 @@ async fn what_cannot_be_summarised_is_said() {
 async fn a_summary_that_fails_changes_nothing_and_waits_its_turn() {
     let world = World::new(|request| match is_summary(request) {
         true => vec![Play::Fail(Code::ProviderError)],
-        false => vec![
-            Play::Say(WORDS),
-            Play::Wait(Duration::from_secs(5)),
-            Play::Answer,
-        ],
+        false => vec![Play::Say(WORDS), Play::Wait(Duration::from_secs(5)), Play::Answer],
     });
     let spine = world.start();
     let client = world.connect(&spine);
@@ -457,9 +409,7 @@ async fn a_summary_that_fails_changes_nothing_and_waits_its_turn() {
     assert_eq!(frames.last().unwrap(), "error m10: provider_error");
     assert!(compactions(&journal(&spine, &topic).await).is_empty());
     let lane = lane(&topic);
-    let stored = spine
-        .store
-        .read(move |storage| journal::summary(storage, &lane, 1));
+    let stored = spine.store.read(move |storage| journal::summary(storage, &lane, 1));
     assert_eq!(stored.await.unwrap(), None);
 }
 
@@ -485,18 +435,8 @@ async fn a_message_does_not_get_into_a_summary() {
         let first = client.hear_end_of("m9").await;
         let second = client.hear_end_of("m10").await;
 
-        assert!(
-            first.last().unwrap().starts_with("done m9: Earlier parts"),
-            "{mode:?}"
-        );
-        assert_eq!(
-            *second.last().unwrap(),
-            format!("done m10: {WORDS}"),
-            "{mode:?}"
-        );
-        assert_eq!(
-            shown(&world),
-            Some(("They said hello.".to_owned(), Label::Trusted))
-        );
+        assert!(first.last().unwrap().starts_with("done m9: Earlier parts"), "{mode:?}");
+        assert_eq!(*second.last().unwrap(), format!("done m10: {WORDS}"), "{mode:?}");
+        assert_eq!(shown(&world), Some(("They said hello.".to_owned(), Label::Trusted)));
     }
 }

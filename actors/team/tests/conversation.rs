@@ -26,17 +26,11 @@ fn shown(world: &World) -> Vec<String> {
 
 /// Words that nobody vouches for, in a topic.
 fn stranger(client: &Client, topic: &str, id: &str, words: &str) {
-    let lane = Lane {
-        team: "main".into(),
-        topic: Some(topic.into()),
-    };
+    let lane = Lane { team: "main".into(), topic: Some(topic.into()) };
     let source = Source {
         channel: client.channel.clone(),
         message: Some(id.into()),
-        topic: Some(TopicRef {
-            id: topic.into(),
-            name: topic.to_owned(),
-        }),
+        topic: Some(TopicRef { id: topic.into(), name: topic.to_owned() }),
         notify: None,
     };
     let task = Task::new(
@@ -47,11 +41,7 @@ fn stranger(client: &Client, topic: &str, id: &str, words: &str) {
         Timestamp(1_000_000_000),
     );
     client.spine.queue.do_send(Enqueue {
-        task: Task {
-            source: Some(source),
-            label: Label::Untrusted,
-            ..task
-        },
+        task: Task { source: Some(source), label: Label::Untrusted, ..task },
         writes: Writes::new(),
     });
 }
@@ -91,10 +81,7 @@ async fn a_slow_turn_is_acknowledged_with_a_fixed_sentence() {
     let rest = client.hear_end_of("m1").await;
 
     assert_eq!(ack, "ack m1: Working on it.");
-    assert!(
-        (1_500..1_600).contains(&acked_after.as_millis()),
-        "{acked_after:?}"
-    );
+    assert!((1_500..1_600).contains(&acked_after.as_millis()), "{acked_after:?}");
     assert_eq!(rest.last().unwrap(), "done m1: Done.");
 }
 
@@ -102,12 +89,7 @@ async fn a_slow_turn_is_acknowledged_with_a_fixed_sentence() {
 #[actix::test]
 async fn an_ack_is_made_of_the_text_that_stood_for_a_while() {
     let world = World::new(|_| {
-        vec![
-            Play::Say("I will look. Then I wri"),
-            seconds(1),
-            Play::Say("te."),
-            Play::Answer,
-        ]
+        vec![Play::Say("I will look. Then I wri"), seconds(1), Play::Say("te."), Play::Answer]
     });
     let client = world.connect(&world.start());
     let began = tokio::time::Instant::now();
@@ -118,28 +100,15 @@ async fn an_ack_is_made_of_the_text_that_stood_for_a_while() {
     let rest = client.hear_end_of("m1").await;
 
     assert_eq!(ack, "ack m1: I will look.");
-    assert!(
-        (400..450).contains(&acked_after.as_millis()),
-        "{acked_after:?}"
-    );
-    assert_eq!(
-        rest,
-        [
-            "delta m1: I will look. Then I wri",
-            "done m1: I will look. Then I write.",
-        ]
-    );
+    assert!((400..450).contains(&acked_after.as_millis()), "{acked_after:?}");
+    assert_eq!(rest, ["delta m1: I will look. Then I wri", "done m1: I will look. Then I write.",]);
 }
 
 /// CH-61, CH-63, CH-64, CH-81: what was said before a tool stands before it on the wire.
 #[actix::test]
 async fn words_before_a_tool_call_arrive_before_it() {
     let world = World::new(|request| match request.step {
-        1 => vec![
-            Play::Say("Let me look."),
-            Play::EndText,
-            Play::Call(vec![("c1", "look")]),
-        ],
+        1 => vec![Play::Say("Let me look."), Play::EndText, Play::Call(vec![("c1", "look")])],
         _ => vec![Play::Say("Found."), Play::Answer],
     });
     let client = world.connect(&world.start());
@@ -172,10 +141,7 @@ async fn a_second_message_of_a_topic_waits_and_hears_how_many_are_before_it() {
     let first = client.hear_end_of("m1").await;
     let second = client.hear_end_of("m2").await;
 
-    assert_eq!(
-        ack,
-        "ack m2: Queued behind 1 message(s) in \"water garden\"."
-    );
+    assert_eq!(ack, "ack m2: Queued behind 1 message(s) in \"water garden\".");
     assert_eq!(first.last().unwrap(), "done m1: Done.");
     assert_eq!(second.last().unwrap(), "done m2: Done.");
     assert!(second.iter().all(|frame| !frame.starts_with("ack")));
@@ -194,11 +160,7 @@ async fn topics_run_side_by_side() {
     client.hear_end_of("m1").await;
     other.hear_end_of("m1").await;
 
-    assert!(
-        began.elapsed() < Duration::from_secs(11),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
 }
 
 /// CH-151: also when the next messages are in the store already.
@@ -223,12 +185,7 @@ async fn a_conversation_holds_what_was_said_before_and_not_the_message_itself() 
         [
             vec![],
             vec!["water the garden", "Done."],
-            vec![
-                "water the garden",
-                "Done.",
-                "water the garden again",
-                "Done.",
-            ],
+            vec!["water the garden", "Done.", "water the garden again", "Done.",],
         ]
     );
 }
@@ -238,12 +195,10 @@ async fn a_conversation_holds_what_was_said_before_and_not_the_message_itself() 
 async fn a_second_attempt_has_the_same_conversation() {
     let tries = std::sync::atomic::AtomicUsize::new(0);
     let world =
-        World::new(
-            move |_| match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-                0 => vec![Play::Fail(crate::task::Code::Network)],
-                _ => vec![Play::Say("Done."), Play::Answer],
-            },
-        );
+        World::new(move |_| match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => vec![Play::Fail(crate::task::Code::Network)],
+            _ => vec![Play::Say("Done."), Play::Answer],
+        });
     let client = world.connect(&world.start());
 
     client.say("m1", "water the garden");
@@ -257,11 +212,7 @@ async fn a_second_attempt_has_the_same_conversation() {
 async fn an_ack_that_is_due_at_the_end_is_sent_once() {
     for wait in 1_490..=1_510 {
         let world = World::new(move |_| {
-            vec![
-                Play::Wait(Duration::from_millis(wait)),
-                Play::Say("Done."),
-                Play::Answer,
-            ]
+            vec![Play::Wait(Duration::from_millis(wait)), Play::Say("Done."), Play::Answer]
         });
         let client = world.connect(&world.start());
 
@@ -338,22 +289,14 @@ async fn a_conversation_that_began_anew_knows_nothing_of_before() {
     client.say("m1", "water the garden");
     let topic = client.topic_of("m1").await;
     client.hear_end_of("m1").await;
-    let lane = Lane {
-        team: "main".into(),
-        topic: Some(topic.as_str().into()),
-    };
+    let lane = Lane { team: "main".into(), topic: Some(topic.as_str().into()) };
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     let at = world.clock.now();
     let writes = Writes::new().began(&lane, 1, at);
     spine.store.commit(writes).await.unwrap();
     let team = spine.directory.get(&lane.team).unwrap().clone();
-    team.send(BeganAnew {
-        topic: lane.topic.clone(),
-        at,
-    })
-    .await
-    .unwrap();
+    team.send(BeganAnew { topic: lane.topic.clone(), at }).await.unwrap();
     client.say_in(&topic, "m2", "and now");
     client.hear_end_of("m2").await;
     let living = shown(&world);
@@ -389,10 +332,7 @@ async fn a_new_try_is_heard_after_the_old_one_is_void() {
     let frames = client.hear_end_of("m1").await;
 
     let place = |start: &str| frames.iter().position(|frame| frame.starts_with(start));
-    let (note, text) = (
-        place("note m1: The answer broke off"),
-        place("delta m1: All of it."),
-    );
+    let (note, text) = (place("note m1: The answer broke off"), place("delta m1: All of it."));
     assert!(note.is_some() && text.is_some(), "{frames:#?}");
     assert!(note < text, "{frames:#?}");
 }

@@ -37,10 +37,7 @@ pub(super) async fn heard(client: &Client) -> Vec<String> {
 }
 
 pub(super) fn count(frames: &[String], start: &str) -> usize {
-    frames
-        .iter()
-        .filter(|frame| frame.starts_with(start))
-        .count()
+    frames.iter().filter(|frame| frame.starts_with(start)).count()
 }
 
 /// CH-80, SC-104, OR-90, SE-144 to SE-150
@@ -80,10 +77,7 @@ async fn a_crash_at_any_commit_loses_nothing_and_repeats_nothing() {
             }
             for run in &runs {
                 let mut tries = runs.iter().filter(|other| other.id == run.id);
-                assert!(
-                    tries.all(|other| other.key == run.key),
-                    "{crash:?}: {runs:?}"
-                );
+                assert!(tries.all(|other| other.key == run.key), "{crash:?}: {runs:?}");
             }
         }
     }

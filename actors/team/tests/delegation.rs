@@ -98,11 +98,7 @@ async fn a_lane_that_wants_to_be_woken_gets_a_turn_with_the_result() {
 
     let frames = heard(&client).await;
     assert_eq!(count(&frames, "done m1"), 1, "{frames:#?}");
-    assert_eq!(
-        count(&frames, "told task: [main] Left is done."),
-        1,
-        "{frames:#?}"
-    );
+    assert_eq!(count(&frames, "told task: [main] Left is done."), 1, "{frames:#?}");
     assert_eq!(count(&frames, "told"), 1, "{frames:#?}");
 }
 
@@ -119,9 +115,7 @@ async fn a_query_waits_for_the_other_team() {
     assert_eq!(count(&frames, "done m1"), 1, "{frames:#?}");
     assert_eq!(count(&frames, "told"), 0, "{frames:#?}");
     let asked = world.asked.lock().unwrap().clone();
-    let answered = asked
-        .iter()
-        .any(|messages| format!("{messages:?}").contains("Left says so."));
+    let answered = asked.iter().any(|messages| format!("{messages:?}").contains("Left says so."));
     assert!(answered);
 }
 

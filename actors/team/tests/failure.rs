@@ -114,11 +114,7 @@ async fn a_team_that_dies_is_started_again_and_gets_its_task_back() {
 
     assert_eq!(
         heard,
-        [
-            "ack m1: Working on it.",
-            "note m1: Going on after an interruption.",
-            "done m1: Fine.",
-        ]
+        ["ack m1: Working on it.", "note m1: Going on after an interruption.", "done m1: Fine.",]
     );
     assert_eq!(began.elapsed().as_secs(), 1);
     let restarts = spine.supervisor.send(CountRestarts).await.unwrap();
@@ -135,13 +131,7 @@ async fn a_dead_team_rests_whoever_has_work_for_it() {
     let spine = world.start();
     let (client, other) = (world.connect(&spine), world.connect(&spine));
     client.say("m1", "water the garden");
-    while spine
-        .supervisor
-        .send(CountRestarts)
-        .await
-        .unwrap()
-        .is_empty()
-    {
+    while spine.supervisor.send(CountRestarts).await.unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let died = tokio::time::Instant::now();
@@ -149,11 +139,7 @@ async fn a_dead_team_rests_whoever_has_work_for_it() {
     other.say("m1", "pay the invoice");
     other.hear_end_of("m1").await;
 
-    assert!(
-        died.elapsed() >= Duration::from_millis(990),
-        "{:?}",
-        died.elapsed()
-    );
+    assert!(died.elapsed() >= Duration::from_millis(990), "{:?}", died.elapsed());
 }
 
 /// OR-96: five deaths, then a long rest. OR-75: a task that kills its team three times is dead.
@@ -173,11 +159,7 @@ async fn a_team_that_keeps_dying_rests_for_ten_minutes() {
     assert_eq!(first.last().unwrap(), "error m1: crash");
     assert_eq!(first_took.as_secs(), 1 + 2 + 4);
     assert_eq!(second.last().unwrap(), "error m2: crash");
-    assert!(
-        began.elapsed().as_secs() >= 1 + 2 + 4 + 8 + 600,
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed().as_secs() >= 1 + 2 + 4 + 8 + 600, "{:?}", began.elapsed());
 }
 
 /// OR-96: the operator hears of a team that keeps dying, and sees that it rests.
@@ -199,10 +181,8 @@ async fn a_team_that_keeps_dying_is_degraded_until_it_has_rested() {
 
     assert_eq!(state(), Some(TeamState::Degraded));
     let notices = spine.store.read(reads::notices).await.unwrap();
-    let degraded: Vec<_> = notices
-        .iter()
-        .filter(|notice| notice.kind == NoticeKind::TeamDegraded)
-        .collect();
+    let degraded: Vec<_> =
+        notices.iter().filter(|notice| notice.kind == NoticeKind::TeamDegraded).collect();
     assert_eq!(degraded.len(), 1);
     assert_eq!(degraded[0].team, Some("main".into()));
     tokio::time::sleep(Duration::from_secs(601)).await;
@@ -280,11 +260,7 @@ async fn a_degraded_team_is_among_all_that_are_resumed() {
     settle().await;
     mines.store(false, Ordering::Relaxed);
 
-    let all = Pause {
-        team: None,
-        paused: false,
-        now: false,
-    };
+    let all = Pause { team: None, paused: false, now: false };
     let resumed = spine.org.send(all).await.unwrap().unwrap();
     let heard = client.hear_end_of("m1").await;
 
@@ -300,11 +276,7 @@ async fn a_paused_team_stays_paused_when_it_would_have_rested() {
     let spine = world.start();
     degrade(&world, &spine).await;
 
-    let pause = Pause {
-        team: Some("main".into()),
-        paused: true,
-        now: false,
-    };
+    let pause = Pause { team: Some("main".into()), paused: true, now: false };
     spine.org.send(pause).await.unwrap().unwrap();
     tokio::time::sleep(Duration::from_secs(700)).await;
 

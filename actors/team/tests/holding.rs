@@ -54,10 +54,7 @@ async fn decide(
         by: Decider::new("operator"),
         via: "test".to_owned(),
     };
-    let decide = Decide {
-        word,
-        channel: None,
-    };
+    let decide = Decide { word, channel: None };
     spine.approvals.send(decide).await.unwrap()
 }
 
@@ -101,9 +98,7 @@ async fn a_denied_call_is_an_error_result_with_the_note() {
     settle().await;
 
     let held = pending(&spine).await;
-    decide(&spine, &held[0], Choice::Deny, "too dear")
-        .await
-        .unwrap();
+    decide(&spine, &held[0], Choice::Deny, "too dear").await.unwrap();
     client.hear_end_of("m1").await;
 
     assert_eq!(world.runs(), ["c2"]);
@@ -118,10 +113,7 @@ async fn a_denied_call_is_an_error_result_with_the_note() {
 #[actix::test]
 async fn an_approved_call_whose_secret_changes_while_another_runs_does_not_run() {
     let world = World::new(|request| match request.step {
-        1 => vec![Play::Call(vec![
-            ("c1", "held-slow-alone"),
-            ("c2", "held-alone"),
-        ])],
+        1 => vec![Play::Call(vec![("c1", "held-slow-alone"), ("c2", "held-alone")])],
         _ => vec![Play::Say("All done."), Play::Answer],
     });
     let versions = |version: u64| [("TOKEN".to_owned(), version)].into();
@@ -258,10 +250,7 @@ async fn a_turn_without_money_waits_for_the_operator() {
         1 => vec![Play::Call(vec![("c1", "pay")])],
         _ => vec![Play::Say("Paid."), Play::Answer],
     });
-    let caps = Caps {
-        tokens_per_day: Some(101),
-        ..Caps::default()
-    };
+    let caps = Caps { tokens_per_day: Some(101), ..Caps::default() };
     world.budget = Arc::from([("main".into(), caps)]);
     let spine = world.start();
     let client = world.connect(&spine);
@@ -288,10 +277,7 @@ async fn the_operator_is_asked_again_when_the_one_who_asked_is_stopped() {
         1 => vec![Play::Call(vec![("c1", "pay")])],
         _ => vec![Play::Say("Paid."), Play::Answer],
     });
-    let caps = Caps {
-        tokens_per_day: Some(101),
-        ..Caps::default()
-    };
+    let caps = Caps { tokens_per_day: Some(101), ..Caps::default() };
     world.budget = Arc::from([("main".into(), caps)]);
     let spine = world.start();
     let first = world.connect(&spine);
@@ -304,19 +290,14 @@ async fn the_operator_is_asked_again_when_the_one_who_asked_is_stopped() {
     assert_eq!(held.len(), 1);
     let asker = held[0].task.clone().unwrap();
 
-    let stopped = CancelTask {
-        task: asker,
-        reason: "enough".to_owned(),
-    };
+    let stopped = CancelTask { task: asker, reason: "enough".to_owned() };
     assert!(spine.queue.send(stopped).await.unwrap());
     settle().await;
     let again = pending(&spine).await;
 
     assert_eq!(again.len(), 1);
     assert_ne!(again[0].id, held[0].id);
-    decide(&spine, &again[0], Choice::Approve, "")
-        .await
-        .unwrap();
+    decide(&spine, &again[0], Choice::Approve, "").await.unwrap();
     let after = second.hear_end_of("m2").await;
     assert_eq!(count(&after, "done m2: Paid."), 1, "{after:#?}");
 }
@@ -328,10 +309,7 @@ async fn an_agreement_counts_once_however_often_the_process_ends() {
         1 => vec![Play::Call(vec![("c1", "pay")])],
         _ => vec![Play::Say("Paid."), Play::Answer],
     });
-    let caps = Caps {
-        tokens_per_day: Some(101),
-        ..Caps::default()
-    };
+    let caps = Caps { tokens_per_day: Some(101), ..Caps::default() };
     world.budget = Arc::from([("main".into(), caps)]);
     let spine = world.start();
     let client = world.connect(&spine);
@@ -356,24 +334,14 @@ async fn calls_without_an_answer_count() {
         Play::Report(EngineEvent::Spent(Paid {
             profile: "default".to_owned(),
             model: "scripted".to_owned(),
-            usage: Usage {
-                input: tokens,
-                ..Usage::default()
-            },
+            usage: Usage { input: tokens, ..Usage::default() },
         }))
     };
     let mut world = World::new(move |request| match last_words(request) {
         "fail" => vec![lost(50), Play::Fail(Code::ProviderError)],
-        _ => vec![
-            lost(7),
-            Play::Say("one two three four five six seven eight"),
-            Play::Hang,
-        ],
+        _ => vec![lost(7), Play::Say("one two three four five six seven eight"), Play::Hang],
     });
-    let caps = Caps {
-        tokens_per_day: Some(10_000),
-        ..Caps::default()
-    };
+    let caps = Caps { tokens_per_day: Some(10_000), ..Caps::default() };
     world.budget = Arc::from([("main".into(), caps)]);
     let spine = world.start();
     let client = world.connect(&spine);
@@ -389,18 +357,13 @@ async fn calls_without_an_answer_count() {
     client.say("m2", "stop");
     settle().await;
     let open = spine.store.read(reads::open_tasks).await.unwrap().rows;
-    let stopped = CancelTask {
-        task: open[0].id.clone(),
-        reason: "enough".to_owned(),
-    };
+    let stopped = CancelTask { task: open[0].id.clone(), reason: "enough".to_owned() };
     assert!(spine.queue.send(stopped).await.unwrap());
     settle().await;
 
     assert_eq!(failed, 50);
     assert!(ended(&world) > 50 + 7 + 9, "{}", ended(&world));
-    let task = spine
-        .store
-        .read(move |storage| reads::task(storage, &open[0].id));
+    let task = spine.store.read(move |storage| reads::task(storage, &open[0].id));
     let usage = task.await.unwrap().unwrap().outcome.unwrap().usage;
     assert!(usage.estimated && usage.output >= 9, "{usage:?}");
 }
@@ -420,10 +383,7 @@ fn for_money(caps: Caps) -> World {
 /// SE-140, SE-143: what a task has cost before a restart counts after it, and is forgotten with it.
 #[actix::test]
 async fn the_cap_of_a_task_holds_over_a_restart() {
-    let world = for_money(Caps {
-        usd_per_task: Some(1.0),
-        ..Caps::default()
-    });
+    let world = for_money(Caps { usd_per_task: Some(1.0), ..Caps::default() });
     let storage = world.disk.mount(None);
     let client = world.connect(&world.start_on(storage.clone()));
     client.say("m1", "long");
@@ -447,10 +407,7 @@ async fn the_cap_of_a_task_holds_over_a_restart() {
 /// OR-47, SE-140: what a task led to counts as its own.
 #[actix::test]
 async fn the_cap_of_a_task_covers_what_it_led_to() {
-    let world = for_money(Caps {
-        usd_per_task: Some(1.0),
-        ..Caps::default()
-    });
+    let world = for_money(Caps { usd_per_task: Some(1.0), ..Caps::default() });
     let spine = world.start();
     let client = world.connect(&spine);
 
@@ -465,10 +422,7 @@ async fn the_cap_of_a_task_covers_what_it_led_to() {
 /// SE-142: once a day, to the operator and where the work comes from, over a restart too.
 #[actix::test]
 async fn a_budget_that_is_nearly_spent_is_told_once() {
-    let world = for_money(Caps {
-        usd_per_day: Some(1.2),
-        ..Caps::default()
-    });
+    let world = for_money(Caps { usd_per_day: Some(1.2), ..Caps::default() });
     let storage = world.disk.mount(None);
     let client = world.connect(&world.start_on(storage.clone()));
     client.say("m1", "short");
@@ -479,11 +433,7 @@ async fn a_budget_that_is_nearly_spent_is_told_once() {
     let first = heard(&client).await;
 
     let warning = "told budget: [main] the budget of team main is nearly spent: 0.90 of 1.20 USD";
-    assert_eq!(
-        count(&first, "told budget"),
-        0,
-        "0.9 is no 80 %: {first:#?}"
-    );
+    assert_eq!(count(&first, "told budget"), 0, "0.9 is no 80 %: {first:#?}");
     storage.lose_after(0);
     let (_, mut next) = go_on(&world, &client).await;
     next.channel = client.channel.clone();

@@ -13,11 +13,7 @@ use crate::{
 };
 
 fn set_paused(spine: &Spine, paused: bool) {
-    spine.queue.do_send(SetState {
-        team: "main".into(),
-        paused,
-        draining: false,
-    });
+    spine.queue.do_send(SetState { team: "main".into(), paused, draining: false });
 }
 
 /// SE-05
@@ -124,10 +120,7 @@ async fn a_message_during_the_drain_is_answered_by_the_next_process() {
     next.item().await;
     let heard = next.hear_end_of("m1").await;
 
-    assert!(
-        ack.starts_with("ack m1: Waiting: the service stops"),
-        "{ack}"
-    );
+    assert!(ack.starts_with("ack m1: Waiting: the service stops"), "{ack}");
     assert_eq!(heard.last().unwrap(), "done m1: Fine.");
 }
 
@@ -165,14 +158,8 @@ async fn a_message_to_a_team_that_does_not_work_is_told_why() {
     let of_busy = ack(&paused, "m2").await;
 
     assert_eq!(of_paused.0, "Waiting: the team is paused.");
-    assert_eq!(
-        of_parked.0,
-        "Waiting: the model's provider cannot be reached."
-    );
-    assert_eq!(
-        of_busy.0,
-        "Waiting: as many turns as may run at once are running."
-    );
+    assert_eq!(of_parked.0, "Waiting: the model's provider cannot be reached.");
+    assert_eq!(of_busy.0, "Waiting: as many turns as may run at once are running.");
     assert_eq!([of_paused.1, of_parked.1, of_busy.1], [1, 1, 1]);
 }
 
@@ -195,9 +182,7 @@ async fn a_team_that_is_stopped_at_once_gives_everything_back() {
     tokio::time::sleep(Duration::from_secs(5)).await;
 
     set_paused(&spine, true);
-    spine.queue.do_send(queue::Dismiss {
-        team: "main".into(),
-    });
+    spine.queue.do_send(queue::Dismiss { team: "main".into() });
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let sorted = |mut calls: Vec<String>| {
@@ -211,10 +196,7 @@ async fn a_team_that_is_stopped_at_once_gives_everything_back() {
     assert_eq!(spine.directory.len(), 0);
     let storage = world.disk.mount(None);
     let left = crate::spine::recover(&*storage).unwrap().tasks;
-    let left: Vec<_> = left
-        .iter()
-        .map(|task| (task.attempts, &task.lease))
-        .collect();
+    let left: Vec<_> = left.iter().map(|task| (task.attempts, &task.lease)).collect();
     assert_eq!(left, [(0, &None), (0, &None), (0, &None)]);
     let asked = world.asked.lock().unwrap().len();
     tokio::time::sleep(Duration::from_secs(3_600)).await;

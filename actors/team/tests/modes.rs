@@ -24,21 +24,12 @@ use crate::{
 
 /// Work for the lane of a topic that no message brought.
 fn enqueue(client: &Client, topic: &str, task: Task) {
-    let lane = Lane {
-        team: "main".into(),
-        topic: Some(topic.into()),
-    };
-    client.spine.queue.do_send(Enqueue {
-        task: Task { lane, ..task },
-        writes: Writes::new(),
-    });
+    let lane = Lane { team: "main".into(), topic: Some(topic.into()) };
+    client.spine.queue.do_send(Enqueue { task: Task { lane, ..task }, writes: Writes::new() });
 }
 
 fn work(id: &str, kind: Kind, from: &str) -> Task {
-    let lane = Lane {
-        team: "main".into(),
-        topic: None,
-    };
+    let lane = Lane { team: "main".into(), topic: None };
     Task {
         kind,
         cause: Some(Cause::sender("ws", from)),
@@ -109,11 +100,7 @@ async fn a_joined_message_is_acknowledged_in_time() {
     let heard = client.hear().await;
 
     assert_eq!(heard, "ack m2: Working on it.");
-    assert!(
-        began.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
 /// SE-134, CH-84: messages whose turn failed wait for their own, in order.
@@ -139,12 +126,7 @@ async fn messages_that_joined_a_failing_turn_get_their_own_in_order() {
         .collect();
     assert_eq!(
         ends,
-        [
-            "error m1: provider_error",
-            "done m2: Fine.",
-            "done m3: Fine.",
-            "done m4: Fine.",
-        ]
+        ["error m1: provider_error", "done m2: Fine.", "done m3: Fine.", "done m4: Fine.",]
     );
 }
 
@@ -161,10 +143,7 @@ async fn a_message_that_joined_can_be_cancelled_alone() {
     let open = client.spine.queue.send(OpenTasks { team: None });
     let joined = open.await.unwrap().pop().unwrap().task_id;
 
-    let cancel = CancelTask {
-        task: joined,
-        reason: "changed my mind".to_owned(),
-    };
+    let cancel = CancelTask { task: joined, reason: "changed my mind".to_owned() };
     assert!(client.spine.queue.send(cancel).await.unwrap());
 
     let heard = client.hear_end_of("m2").await;
@@ -265,11 +244,7 @@ async fn only_messages_of_the_same_person_end_a_running_turn() {
 
     client.say("m1", "water the garden");
     let topic = client.topic_of("m1").await;
-    enqueue(
-        &client,
-        &topic,
-        work("escalation", Kind::Escalation, "someone"),
-    );
+    enqueue(&client, &topic, work("escalation", Kind::Escalation, "someone"));
     enqueue(&client, &topic, work("stranger", Kind::Chat, "bob"));
     let heard = client.hear_end_of("m1").await;
 
@@ -288,40 +263,23 @@ async fn the_result_of_work_that_joined_wakes_the_lane_that_asked() {
 
     client.say("m1", "water the garden");
     let topic = client.topic_of("m1").await;
-    let lane = |topic: &str| Lane {
-        team: "main".into(),
-        topic: Some(topic.into()),
-    };
-    for (id, team, on_result) in [
-        ("waking", "left", OnResult::Wake),
-        ("quiet", "right", OnResult::Silent),
-    ] {
-        let task = Task {
-            reply_to: Some(lane(team)),
-            on_result,
-            ..work(id, Kind::Chat, "someone")
-        };
+    let lane = |topic: &str| Lane { team: "main".into(), topic: Some(topic.into()) };
+    for (id, team, on_result) in
+        [("waking", "left", OnResult::Wake), ("quiet", "right", OnResult::Silent)]
+    {
+        let task =
+            Task { reply_to: Some(lane(team)), on_result, ..work(id, Kind::Chat, "someone") };
         enqueue(&client, &topic, task);
     }
     client.hear_end_of("m1").await;
     settle().await;
-    let next = Task {
-        lane: lane("right"),
-        ..work("next", Kind::Delegate, "someone")
-    };
-    client.spine.queue.do_send(Enqueue {
-        task: next,
-        writes: Writes::new(),
-    });
+    let next = Task { lane: lane("right"), ..work("next", Kind::Delegate, "someone") };
+    client.spine.queue.do_send(Enqueue { task: next, writes: Writes::new() });
     settle().await;
 
     let asked = last_asked(&world);
     let told = |words: &str| asked.iter().filter(|text| text.contains(words)).count();
-    assert_eq!(
-        (told("task waking, done"), told("task quiet, done")),
-        (1, 1),
-        "{asked:#?}"
-    );
+    assert_eq!((told("task waking, done"), told("task quiet, done")), (1, 1), "{asked:#?}");
 }
 
 /// Where a message of somebody stands that comes while a turn of `someone` runs.
@@ -364,11 +322,7 @@ async fn a_message_to_an_idle_team_starts_a_turn_unless_the_team_is_paused() {
 
     enqueue(&client, "t-1", work("a", Kind::Chat, "someone"));
     let idle = place(&client, "a").await;
-    client.spine.queue.do_send(SetState {
-        team: "main".into(),
-        paused: true,
-        draining: false,
-    });
+    client.spine.queue.do_send(SetState { team: "main".into(), paused: true, draining: false });
     enqueue(&client, "t-2", work("b", Kind::Chat, "someone"));
     let paused = place(&client, "b").await;
 

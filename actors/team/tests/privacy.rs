@@ -39,10 +39,7 @@ fn asked(world: &World) -> String {
 }
 
 fn lane(team: &str) -> Lane {
-    Lane {
-        team: team.into(),
-        topic: None,
-    }
+    Lane { team: team.into(), topic: None }
 }
 
 /// Work for a team without topics that comes of a message of a person.
@@ -50,10 +47,7 @@ fn errand(client: &Client, person: &str, topic: &str, root: &str, id: &str, team
     let source = Source {
         channel: client.channel.clone(),
         message: None,
-        topic: Some(TopicRef {
-            id: topic.into(),
-            name: topic.to_owned(),
-        }),
+        topic: Some(TopicRef { id: topic.into(), name: topic.to_owned() }),
         notify: None,
     };
     Task {
@@ -61,10 +55,7 @@ fn errand(client: &Client, person: &str, topic: &str, root: &str, id: &str, team
         source: Some(source),
         cause: Some(Cause::sender("ws", person)),
         on_result: OnResult::Silent,
-        lineage: Some(Lineage {
-            root: root.into(),
-            path: Vec::new(),
-        }),
+        lineage: Some(Lineage { root: root.into(), path: Vec::new() }),
         ..Task::new(
             TaskId::from(id.to_owned()),
             lane(team),
@@ -76,10 +67,7 @@ fn errand(client: &Client, person: &str, topic: &str, root: &str, id: &str, team
 }
 
 async fn run(client: &Client, task: Task) {
-    client.spine.queue.do_send(Enqueue {
-        task,
-        writes: Writes::new(),
-    });
+    client.spine.queue.do_send(Enqueue { task, writes: Writes::new() });
     settle().await;
 }
 
@@ -89,10 +77,7 @@ async fn run(client: &Client, task: Task) {
 async fn a_team_without_topics_is_shown_only_what_the_same_message_led_to() {
     let world = world();
     let spine = world.start();
-    let (ann, bob) = (
-        world.connect_as("ann", &spine),
-        world.connect_as("bob", &spine),
-    );
+    let (ann, bob) = (world.connect_as("ann", &spine), world.connect_as("bob", &spine));
 
     run(&ann, errand(&ann, "ann", "t-1", "task-a", "task-1", "left")).await;
     run(&bob, errand(&bob, "bob", "t-2", "task-b", "task-2", "left")).await;
@@ -103,10 +88,8 @@ async fn a_team_without_topics_is_shown_only_what_the_same_message_led_to() {
     run(&ann, errand(&ann, "ann", "t-3", "task-c", "task-4", "left")).await;
     let elsewhere = shown(&world);
     let spine = world.start();
-    let (mut ann_again, mut bob_again) = (
-        world.connect_as("ann", &spine),
-        world.connect_as("bob", &spine),
-    );
+    let (mut ann_again, mut bob_again) =
+        (world.connect_as("ann", &spine), world.connect_as("bob", &spine));
     (ann_again.channel, bob_again.channel) = (ann.channel, bob.channel);
     let (ann, bob) = (ann_again, bob_again);
     run(&bob, errand(&bob, "bob", "t-2", "task-b", "task-5", "left")).await;
@@ -127,10 +110,7 @@ async fn a_team_without_topics_is_shown_only_what_the_same_message_led_to() {
 async fn an_inbox_event_waits_for_a_turn_of_the_person_who_caused_it() {
     let world = world();
     let spine = world.start();
-    let (ann, bob) = (
-        world.connect_as("ann", &spine),
-        world.connect_as("bob", &spine),
-    );
+    let (ann, bob) = (world.connect_as("ann", &spine), world.connect_as("bob", &spine));
     let told = Task {
         reply_to: Some(lane("main")),
         ..errand(&ann, "ann", "t-1", "task-a", "task-1", "right")
@@ -144,17 +124,9 @@ async fn an_inbox_event_waits_for_a_turn_of_the_person_who_caused_it() {
     let spine = world.start();
     let mut again = world.connect_as("ann", &spine);
     again.channel = ann.channel;
-    run(
-        &again,
-        errand(&again, "ann", "t-1", "task-d", "task-4", "main"),
-    )
-    .await;
+    run(&again, errand(&again, "ann", "t-1", "task-d", "task-4", "main")).await;
     let of_ann = asked(&world);
-    run(
-        &again,
-        errand(&again, "ann", "t-1", "task-e", "task-5", "main"),
-    )
-    .await;
+    run(&again, errand(&again, "ann", "t-1", "task-e", "task-5", "main")).await;
 
     let result = "Result of the task you gave (team right, task task-1";
     assert!(!of_bob.contains("task-1"), "{of_bob}");
@@ -208,9 +180,7 @@ async fn the_session_of_a_team_without_topics_is_not_summarised() {
         kind: Kind::Compact,
         source: None,
         lineage: None,
-        cause: Some(Cause::Operator {
-            name: "operator".to_owned(),
-        }),
+        cause: Some(Cause::Operator { name: "operator".to_owned() }),
         ..errand(&ann, "ann", "t-1", "", "task-compact", "left")
     };
     run(&ann, compact).await;

@@ -18,9 +18,7 @@ use crate::{
 fn stalls(world: &World) -> Vec<String> {
     let storage = world.disk.mount(None);
     let notices = reads::notices(&*storage).unwrap();
-    let stalls = notices
-        .into_iter()
-        .filter(|notice| notice.kind == NoticeKind::Stall);
+    let stalls = notices.into_iter().filter(|notice| notice.kind == NoticeKind::Stall);
     let mut stalls: Vec<Notice> = stalls.collect();
     stalls.sort_by_key(|notice| notice.at);
     stalls.into_iter().map(|notice| notice.text).collect()

@@ -34,11 +34,7 @@ async fn a_cancelled_turn_keeps_what_was_said() {
 #[actix::test]
 async fn a_turn_cancelled_during_a_tool_repeats_nothing() {
     let world = World::new(|_| {
-        vec![
-            Play::Say("Let me look."),
-            Play::EndText,
-            Play::Call(vec![("c1", "slow-look")]),
-        ]
+        vec![Play::Say("Let me look."), Play::EndText, Play::Call(vec![("c1", "slow-look")])]
     });
     let client = world.connect(&world.start());
 
@@ -89,11 +85,7 @@ async fn a_tool_that_does_not_stop_is_aborted_after_the_grace_period() {
     let heard = client.hear_end_of("m1").await;
 
     assert_eq!(heard.last().unwrap(), "cancelled m1: ");
-    assert!(
-        began.elapsed() < Duration::from_secs(3),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     assert_eq!(*world.tools.ended.lock().unwrap(), ["c1"]);
 }
 
@@ -262,10 +254,7 @@ async fn a_task_says_why_it_was_stopped_also_if_its_turn_had_not_begun() {
         }
         let spine = world.start();
         for wait in 0..40 {
-            let lane = Lane {
-                team: format!("team-{wait}").as_str().into(),
-                topic: None,
-            };
+            let lane = Lane { team: format!("team-{wait}").as_str().into(), topic: None };
             let task = Task {
                 kind: Kind::Trigger,
                 ..Task::new(
@@ -277,17 +266,11 @@ async fn a_task_says_why_it_was_stopped_also_if_its_turn_had_not_begun() {
                 )
             };
             let id = task.id.clone();
-            spine.queue.do_send(Enqueue {
-                task,
-                writes: Writes::new(),
-            });
+            spine.queue.do_send(Enqueue { task, writes: Writes::new() });
             for _ in 0..wait {
                 tokio::task::yield_now().await;
             }
-            let cancel = CancelTask {
-                task: id.clone(),
-                reason: "replaced by run-2".to_owned(),
-            };
+            let cancel = CancelTask { task: id.clone(), reason: "replaced by run-2".to_owned() };
             let was_open = spine.queue.send(cancel).await.unwrap();
             settle().await;
 

@@ -26,10 +26,7 @@ use crate::{
 };
 
 fn lane(topic: &str) -> Lane {
-    Lane {
-        team: "main".into(),
-        topic: Some(topic.into()),
-    }
+    Lane { team: "main".into(), topic: Some(topic.into()) }
 }
 
 /// What the last turn was asked.
@@ -61,10 +58,7 @@ async fn a_long_message_for_a_team_is_shown_cut_and_kept_whole() {
     };
     let writes = Writes::new().inbox(&lane(&topic), 1, 1, &event);
     spine.store.commit(writes).await.unwrap();
-    spine.queue.do_send(Told {
-        lane: lane(&topic),
-        generation: 1,
-    });
+    spine.queue.do_send(Told { lane: lane(&topic), generation: 1 });
 
     client.say_in(&topic, "m2", "go on");
     client.hear_end_of("m2").await;
@@ -126,10 +120,7 @@ async fn told(world: &World) -> serde_json::Value {
             Timestamp(1_000_000_000),
         )
     };
-    spine.queue.do_send(Enqueue {
-        task,
-        writes: Writes::new(),
-    });
+    spine.queue.do_send(Enqueue { task, writes: Writes::new() });
     loop {
         let frame = client.frame().await;
         if frame["type"] == "notification" {
@@ -241,10 +232,7 @@ async fn a_text_without_end_is_cut_and_marked() {
     let id = end["task_id"].as_str().unwrap().into();
     let task = spine.store.read(move |storage| reads::task(storage, &id));
     let outcome = task.await.unwrap().unwrap().outcome.unwrap();
-    let mark = format!(
-        " … [{} more characters: a text holds no more]",
-        long().len() - (1 << 20)
-    );
+    let mark = format!(" … [{} more characters: a text holds no more]", long().len() - (1 << 20));
     assert!(outcome.text.ends_with(&mark));
     assert!(outcome.truncated && end["truncated"] == true);
 }
@@ -303,8 +291,7 @@ async fn a_row_of_the_log_tells_its_channel_and_how_long_the_work_took() {
         ControlFlow::Continue(())
     };
     let disk = world.disk.mount(None);
-    disk.scan(b"log\0", b"log\x01", Order::Rising, &mut visit)
-        .unwrap();
+    disk.scan(b"log\0", b"log\x01", Order::Rising, &mut visit).unwrap();
     assert_eq!(rows.len(), 1, "{rows:?}");
     let stored = &mut rows[0];
     let row: Interaction = serde_json::from_value(stored.clone()).unwrap();
@@ -323,12 +310,8 @@ async fn a_row_of_the_log_tells_its_channel_and_how_long_the_work_took() {
 /// SE-16: what was said before the store refused a step is kept and sent.
 #[actix::test]
 async fn a_step_that_the_store_refuses_keeps_what_was_said() {
-    let world = World::new(|_| {
-        vec![
-            Play::Say("I look it up."),
-            Play::Call(vec![("c1", "save-much")]),
-        ]
-    });
+    let world =
+        World::new(|_| vec![Play::Say("I look it up."), Play::Call(vec![("c1", "save-much")])]);
     let spine = world.start();
     let client = world.connect(&spine);
 
@@ -340,8 +323,5 @@ async fn a_step_that_the_store_refuses_keeps_what_was_said() {
         }
     };
 
-    assert_eq!(
-        (&end["code"], &end["content"]),
-        (&"internal".into(), &"I look it up.".into())
-    );
+    assert_eq!((&end["code"], &end["content"]), (&"internal".into(), &"I look it up.".into()));
 }

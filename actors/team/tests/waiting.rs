@@ -84,11 +84,7 @@ impl Process {
         let storage = world.disk.mount(None);
         let spine = world.start_on(storage.clone());
         let client = world.connect(&spine);
-        Self {
-            storage,
-            spine,
-            client,
-        }
+        Self { storage, spine, client }
     }
 
     /// This process is killed, and another follows.
@@ -214,10 +210,9 @@ async fn a_provider_that_stays_down_is_waited_for_until_the_deadline() {
 /// SE-129: as long as the provider says, else 5 min.
 #[actix::test]
 async fn a_provider_that_wants_fewer_requests_gets_them() {
-    for (play, seconds) in [
-        (Play::Limit(Duration::from_secs(7)), 7),
-        (Play::Fail(Code::RateLimited), 300),
-    ] {
+    for (play, seconds) in
+        [(Play::Limit(Duration::from_secs(7)), 7), (Play::Fail(Code::RateLimited), 300)]
+    {
         let world = at_first(1, play);
         let client = world.connect(&world.start());
         let began = tokio::time::Instant::now();
@@ -337,10 +332,7 @@ async fn a_refused_key_is_waited_for() {
             "done m1: Fine.",
         ]
     );
-    assert_eq!(
-        other.hear_end_of("m1").await.last().unwrap(),
-        "done m1: Fine."
-    );
+    assert_eq!(other.hear_end_of("m1").await.last().unwrap(), "done m1: Fine.");
     assert_eq!(world.disk.keys("notice").len(), 1);
 }
 
@@ -349,10 +341,7 @@ async fn a_refused_key_is_waited_for() {
 async fn a_cure_during_the_turn_is_not_missed() {
     let tries = AtomicUsize::new(0);
     let world = World::new(move |_| match tries.fetch_add(1, Ordering::Relaxed) {
-        0 => vec![
-            Play::Wait(Duration::from_secs(10)),
-            Play::Fail(Code::ProviderAuth),
-        ],
+        0 => vec![Play::Wait(Duration::from_secs(10)), Play::Fail(Code::ProviderAuth)],
         _ => fine(),
     });
     let spine = world.start();
@@ -391,10 +380,7 @@ async fn a_call_that_needs_the_locked_vault_waits_until_it_is_open() {
                 by: Decider::new("operator"),
                 via: "test".to_owned(),
             };
-            let decide = Decide {
-                word,
-                channel: None,
-            };
+            let decide = Decide { word, channel: None };
             spine.approvals.send(decide).await.unwrap().unwrap();
         }
         settle().await;

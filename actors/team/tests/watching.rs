@@ -19,27 +19,20 @@ use crate::{
 
 fn world() -> World {
     World::new(|request| match (last_words(request), request.step) {
-        ("long", 1) => vec![
-            Play::Say("Let me "),
-            Play::Say("see."),
-            Play::Call(vec![("c1", "look")]),
-        ],
+        ("long", 1) => {
+            vec![Play::Say("Let me "), Play::Say("see."), Play::Call(vec![("c1", "look")])]
+        }
         _ => vec![Play::Say("All done."), Play::Answer],
     })
 }
 
 /// All that was told, in short.
 fn told(spine: &Spine) -> Vec<String> {
-    let mut watch = spine
-        .live
-        .watch(Some(Mark { boot: 1, seq: 0 }), Filter::default());
+    let mut watch = spine.live.watch(Some(Mark { boot: 1, seq: 0 }), Filter::default());
     let mut told = Vec::new();
     while let Some(batch) = watch.take() {
         told.extend(
-            batch
-                .events
-                .iter()
-                .filter_map(|event| short(&event.event.data, event.event.kind)),
+            batch.events.iter().filter_map(|event| short(&event.event.data, event.event.kind)),
         );
     }
     told

@@ -51,10 +51,7 @@ impl Turn {
             return self.compact_at_last(pending, None, None);
         };
         let request = self.request(cut);
-        self.compacting = Some(Pending {
-            cut: Some(cut),
-            ..pending
-        });
+        self.compacting = Some(Pending { cut: Some(cut), ..pending });
         vec![Want::Summarise(request)]
     }
 
@@ -75,10 +72,7 @@ impl Turn {
             Ok(mut past) => {
                 let request = std::mem::take(&mut past.request);
                 self.past = Some(past);
-                vec![
-                    Want::Record(vec![start], Vec::new()),
-                    Want::Summarise(request),
-                ]
+                vec![Want::Record(vec![start], Vec::new()), Want::Summarise(request)]
             }
             Err(why) => vec![self.done(vec![start], why)],
         }
@@ -86,13 +80,7 @@ impl Turn {
 
     fn done(&mut self, facts: Vec<Fact>, text: String) -> Want {
         self.ended = true;
-        let end = End {
-            ending: Ending::Done,
-            code: None,
-            message: None,
-            text,
-            truncated: false,
-        };
+        let end = End { ending: Ending::Done, code: None, message: None, text, truncated: false };
         Want::End(facts, end)
     }
 
@@ -154,10 +142,7 @@ impl Turn {
         // One that is no shorter than what it stands for is of no use.
         let useful = written.filter(|(text, cut)| self.conversation.is_shorter(text, *cut));
         let Some((summary, cut)) = useful else {
-            let pending = Pending {
-                cut: None,
-                ..pending
-            };
+            let pending = Pending { cut: None, ..pending };
             self.conversation.leave();
             return self.compact_at_last(pending, None, paid);
         };
@@ -282,16 +267,6 @@ impl Turn {
     }
 }
 
-fn spent(
-    Paid {
-        profile,
-        model,
-        usage,
-    }: Paid,
-) -> Fact {
-    Fact::Meta(Meta::Spent {
-        profile,
-        model,
-        usage,
-    })
+fn spent(Paid { profile, model, usage }: Paid) -> Fact {
+    Fact::Meta(Meta::Spent { profile, model, usage })
 }

@@ -77,10 +77,9 @@ impl Conversation {
 
     /// Puts what happened before in front of the task.
     pub(super) fn show(&mut self, before: &str) {
-        if let (Some(Message::User(text)), Some(mark)) = (
-            Arc::make_mut(&mut self.messages).first_mut(),
-            self.marks.first_mut(),
-        ) {
+        if let (Some(Message::User(text)), Some(mark)) =
+            (Arc::make_mut(&mut self.messages).first_mut(), self.marks.first_mut())
+        {
             text.insert_str(0, before);
             let added = before.chars().count();
             mark.characters += added;
@@ -172,18 +171,12 @@ impl Conversation {
         let is_summary =
             |message: &Message| matches!(message, Message::User(text) if text.starts_with(SUMMARY));
         // A summary of a summary tells nothing.
-        told.clone()
-            .any(|message| !is_summary(message))
-            .then_some(step)
+        told.clone().any(|message| !is_summary(message)).then_some(step)
     }
 
     /// What comes before a step, without the task.
     pub(super) fn before(&self, step: u32) -> &[Message] {
-        let end = self
-            .marks
-            .iter()
-            .skip(1)
-            .take_while(|mark| mark.step < step);
+        let end = self.marks.iter().skip(1).take_while(|mark| mark.step < step);
         &self.messages[1..1 + end.count()]
     }
 
@@ -197,10 +190,7 @@ impl Conversation {
     pub(super) fn summarise(&mut self, step: u32, summary: &str) {
         let gone = 1..1 + self.before(step).len();
         let summary = Message::User(shown(summary));
-        let mark = Mark {
-            step: 0,
-            characters: length(&summary),
-        };
+        let mark = Mark { step: 0, characters: length(&summary) };
         self.shrink(|messages, marks| {
             messages.splice(gone.clone(), [summary]);
             marks.splice(gone, [mark]);

@@ -24,10 +24,7 @@ const CUTS: [usize; 4] = [8_000, 2_000, 500, 100];
 
 /// The system prompt of a summary.
 pub(in crate::team) fn system() -> SystemPrompt {
-    SystemPrompt {
-        shared: TASK.into(),
-        ..SystemPrompt::default()
-    }
+    SystemPrompt { shared: TASK.into(), ..SystemPrompt::default() }
 }
 
 /// A request to summarise what was said for a task, of at most so many bytes.
@@ -39,8 +36,7 @@ pub(in crate::team) fn request(task: Option<&str>, told: &[Message], most: usize
         if let Some(task) = task {
             part(&mut text, "task", task, cut);
         }
-        told.iter()
-            .for_each(|message| write(&mut text, message, cut));
+        told.iter().for_each(|message| write(&mut text, message, cut));
         if text.len() <= most {
             return text;
         }
@@ -51,10 +47,7 @@ pub(in crate::team) fn request(task: Option<&str>, told: &[Message], most: usize
         from += 1;
     }
     let missing = text[REQUEST.len()..from].chars().count();
-    format!(
-        "{REQUEST}\n[{missing} characters before this are left out] … {}",
-        &text[from..]
-    )
+    format!("{REQUEST}\n[{missing} characters before this are left out] … {}", &text[from..])
 }
 
 fn write(text: &mut String, message: &Message, cut: usize) {
@@ -81,12 +74,7 @@ fn write(text: &mut String, message: &Message, cut: usize) {
                     None => "result of",
                     Some(_) => "error of",
                 };
-                part(
-                    text,
-                    &format!("{what} {}", result.name),
-                    &result.content,
-                    cut,
-                );
+                part(text, &format!("{what} {}", result.name), &result.content, cut);
             }
         }
     }
@@ -118,13 +106,8 @@ mod tests {
     fn a_digest_tells_who_said_what() {
         let told = [
             Message::Assistant(vec![
-                Block::Thinking {
-                    text: "hm".to_owned(),
-                    block: None,
-                },
-                Block::Text {
-                    text: "I look.".to_owned(),
-                },
+                Block::Thinking { text: "hm".to_owned(), block: None },
+                Block::Text { text: "I look.".to_owned() },
             ]),
             result("found".to_owned()),
         ];
@@ -138,9 +121,8 @@ mod tests {
     /// EN-57: cut to fit.
     #[test]
     fn a_digest_is_cut_until_it_fits_and_loses_the_oldest_last() {
-        let told: Vec<Message> = (0..40)
-            .map(|number| result(format!("{number} {}é", "x".repeat(5_000))))
-            .collect();
+        let told: Vec<Message> =
+            (0..40).map(|number| result(format!("{number} {}é", "x".repeat(5_000)))).collect();
 
         let whole = request(None, &told, 1_000_000);
         let parts = request(None, &told, 30_000);

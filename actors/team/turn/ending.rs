@@ -22,23 +22,12 @@ impl Turn {
                 used => format!("tools that ran: {}", used.join(", ")),
             };
             let message = format!("the model answered with nothing ({tools})");
-            return self.end(
-                Ending::Failed,
-                Some(Code::EmptyAnswer),
-                Some(message),
-                String::new(),
-            );
+            return self.end(Ending::Failed, Some(Code::EmptyAnswer), Some(message), String::new());
         }
         self.ended = true;
         Want::End(
             Vec::new(),
-            End {
-                ending: Ending::Done,
-                code: None,
-                message: None,
-                text,
-                truncated,
-            },
+            End { ending: Ending::Done, code: None, message: None, text, truncated },
         )
     }
 
@@ -70,16 +59,10 @@ impl Turn {
             return vec![self.end(Ending::Dead, Some(code), Some(message), String::new())];
         };
         let seconds = pause.as_secs();
-        let mut note = Progress::new(
-            ProgressKind::Note,
-            format!("{message}. Trying again in {seconds} s."),
-        );
+        let mut note =
+            Progress::new(ProgressKind::Note, format!("{message}. Trying again in {seconds} s."));
         note.reset = true;
-        vec![Want::Suspend(
-            vec![Fact::TurnSuspended { code, message }],
-            vec![note],
-            pause,
-        )]
+        vec![Want::Suspend(vec![Fact::TurnSuspended { code, message }], vec![note], pause)]
     }
 
     pub(super) fn stop(&mut self, stop: Stop, streaming: String) -> Vec<Want> {
@@ -91,20 +74,15 @@ impl Turn {
             }
         }
         if !streaming.is_empty() {
-            facts.push(Fact::AssistantText {
-                text: streaming.clone(),
-                step: self.step,
-            });
+            facts.push(Fact::AssistantText { text: streaming.clone(), step: self.step });
         }
         let mut wants = vec![Want::StopCalls];
         let (ending, code, message) = match stop {
             Stop::Cancelled => (Ending::Cancelled, Code::Cancelled, None),
             Stop::Interrupted => (Ending::Cancelled, Code::Interrupted, None),
-            Stop::Deadline => (
-                Ending::Expired,
-                Code::Deadline,
-                Some("the turn ran out of time".to_owned()),
-            ),
+            Stop::Deadline => {
+                (Ending::Expired, Code::Deadline, Some("the turn ran out of time".to_owned()))
+            }
             Stop::Stalled => {
                 wants
                     .extend(self.give_back(Code::Stalled, "nothing moved for too long".to_owned()));
@@ -133,13 +111,7 @@ impl Turn {
         }
         Want::End(
             Vec::new(),
-            End {
-                ending,
-                code,
-                message,
-                text: said.join("\n\n"),
-                truncated: false,
-            },
+            End { ending, code, message, text: said.join("\n\n"), truncated: false },
         )
     }
 }

@@ -73,11 +73,7 @@ impl Turn {
         let Some(lacks) = self.calls.iter().find_map(|slot| slot.lacks()) else {
             return Vec::new();
         };
-        let wait = Wait {
-            reason: WaitReason::Config,
-            note: lacks.to_owned(),
-            until: None,
-        };
+        let wait = Wait { reason: WaitReason::Config, note: lacks.to_owned(), until: None };
         self.park(wait, false)
     }
 
@@ -96,11 +92,7 @@ impl Turn {
             .map(|slot| slot.call.name.as_str())
             .collect();
         let note = format!("Waiting for approval: {}.", waiting.join(", "));
-        let wait = Wait {
-            reason: WaitReason::Approval,
-            note,
-            until: None,
-        };
+        let wait = Wait { reason: WaitReason::Approval, note, until: None };
         self.park(wait, false)
     }
 
@@ -129,9 +121,8 @@ impl Turn {
             (Decision::Run | Decision::Begun, Err(refusal)) => (refusal, Some(Execution::Failed)),
             (decision, Ok(checked)) => {
                 slot.checked = Some(checked);
-                slot.state = CallState::Waiting {
-                    rerun: was_cut_off || decision == Decision::Begun,
-                };
+                slot.state =
+                    CallState::Waiting { rerun: was_cut_off || decision == Decision::Begun };
                 return None;
             }
         };

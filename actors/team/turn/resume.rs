@@ -36,12 +36,8 @@ impl Turn {
             let mut held = Vec::new();
             let mut stows = Vec::new();
             for place in 0..self.calls.len() {
-                let Slot {
-                    call,
-                    approval,
-                    state: CallState::Waiting { .. },
-                    ..
-                } = &self.calls[place]
+                let Slot { call, approval, state: CallState::Waiting { .. }, .. } =
+                    &self.calls[place]
                 else {
                     continue;
                 };
@@ -122,18 +118,9 @@ impl Turn {
                 }
                 Fact::AssistantThinking { text, step, block } => {
                     self.open_step(*step);
-                    blocks.push(Block::Thinking {
-                        text: text.clone(),
-                        block: block.clone(),
-                    });
+                    blocks.push(Block::Thinking { text: text.clone(), block: block.clone() });
                 }
-                Fact::ToolCall {
-                    id,
-                    name,
-                    args,
-                    step,
-                    ..
-                } => {
+                Fact::ToolCall { id, name, args, step, .. } => {
                     self.open_step(*step);
                     let call = ToolCall {
                         id: id.clone(),
@@ -150,13 +137,7 @@ impl Turn {
                         state: CallState::Waiting { rerun: false },
                     });
                 }
-                Fact::ToolResult {
-                    id,
-                    content,
-                    fault,
-                    taints,
-                    ..
-                } => {
+                Fact::ToolResult { id, content, fault, taints, .. } => {
                     if *taints {
                         self.label = Label::Untrusted;
                     }
@@ -178,31 +159,16 @@ impl Turn {
                             fault: *fault,
                         });
                     }
-                    if self
-                        .calls
-                        .iter()
-                        .all(|slot| matches!(slot.state, CallState::Done(_)))
-                    {
+                    if self.calls.iter().all(|slot| matches!(slot.state, CallState::Done(_))) {
                         self.fold_results();
                     }
                 }
-                Fact::User {
-                    text,
-                    origin: Origin::Steer,
-                    label,
-                    ..
-                } => {
+                Fact::User { text, origin: Origin::Steer, label, .. } => {
                     self.label = self.label.max(*label);
                     self.take_blocks(&mut blocks, &mut counted);
-                    self.conversation
-                        .push(Message::User(text.clone()), self.step);
+                    self.conversation.push(Message::User(text.clone()), self.step);
                 }
-                Fact::User {
-                    text,
-                    origin: Origin::System,
-                    label,
-                    ..
-                } => {
+                Fact::User { text, origin: Origin::System, label, .. } => {
                     self.label = self.label.max(*label);
                     self.conversation.show(text);
                 }
@@ -255,8 +221,7 @@ impl Turn {
             if !text.is_empty() {
                 self.said.push(text);
             }
-            self.conversation
-                .push(Message::Assistant(blocks), self.step);
+            self.conversation.push(Message::Assistant(blocks), self.step);
         }
         if let Some(usage) = counted.take() {
             self.conversation.count(&usage);

@@ -86,10 +86,7 @@ impl Turn {
             frames.push(call_frame(&call));
             self.tools_used.push(call.name.clone());
             let state = match &verdict {
-                Ok(Checked {
-                    verdict: Verdict::Ask(asking),
-                    ..
-                }) => {
+                Ok(Checked { verdict: Verdict::Ask(asking), .. }) => {
                     held.push(Held {
                         call: call.clone(),
                         key: self.key_at(self.calls.len()),
@@ -104,12 +101,7 @@ impl Turn {
                     CallState::Done(output(&call, refusal))
                 }
             };
-            self.calls.push(Slot {
-                call,
-                checked: verdict.ok(),
-                approval: None,
-                state,
-            });
+            self.calls.push(Slot { call, checked: verdict.ok(), approval: None, state });
         }
         for (fact, frame) in refusals {
             facts.push(fact);
@@ -131,10 +123,9 @@ impl Turn {
         blocks
             .iter()
             .filter_map(|block| match block {
-                Block::Text { text } => Some(Fact::AssistantText {
-                    text: text.clone(),
-                    step: self.step,
-                }),
+                Block::Text { text } => {
+                    Some(Fact::AssistantText { text: text.clone(), step: self.step })
+                }
                 Block::Thinking { text, block } => Some(Fact::AssistantThinking {
                     text: text.clone(),
                     step: self.step,
@@ -159,16 +150,9 @@ impl Turn {
     /// Starts the calls that may run now; when all have ended, the next step.
     pub(super) fn proceed(&mut self) -> Vec<Want> {
         let mut wants = Vec::new();
-        let mut running = self
-            .calls
-            .iter()
-            .filter(|slot| slot.state == CallState::Running)
-            .count();
+        let mut running = self.calls.iter().filter(|slot| slot.state == CallState::Running).count();
         for slot in &mut self.calls {
-            let exclusive = slot
-                .checked
-                .as_ref()
-                .is_some_and(|checked| checked.exclusive);
+            let exclusive = slot.checked.as_ref().is_some_and(|checked| checked.exclusive);
             match slot.state {
                 CallState::Done(_) | CallState::Held => {}
                 CallState::Running if exclusive => break,
@@ -183,20 +167,14 @@ impl Turn {
                     if let Some(approval) = &slot.approval {
                         wants.push(Want::Mark(approval.clone(), Execution::Running));
                     }
-                    wants.push(Want::CallTool {
-                        call: slot.call.clone(),
-                        rerun,
-                    });
+                    wants.push(Want::CallTool { call: slot.call.clone(), rerun });
                     if exclusive {
                         break;
                     }
                 }
             }
         }
-        let all_done = self
-            .calls
-            .iter()
-            .all(|slot| matches!(slot.state, CallState::Done(_)));
+        let all_done = self.calls.iter().all(|slot| matches!(slot.state, CallState::Done(_)));
         if wants.is_empty() && all_done {
             self.fold_results();
             return self.next_step();

@@ -99,15 +99,7 @@ impl Slot {
 /// Puts what a tool said after its turn was stopped in the place of what was written for it.
 pub(super) fn hear_late(facts: &mut [Fact], call: &CallId, reply: &ToolReply, took: Duration) {
     for fact in facts {
-        if let Fact::ToolResult {
-            id,
-            content,
-            fault,
-            duration_ms,
-            truncated,
-            taints,
-            ..
-        } = fact
+        if let Fact::ToolResult { id, content, fault, duration_ms, truncated, taints, .. } = fact
             && id == call
         {
             content.clone_from(&reply.content);

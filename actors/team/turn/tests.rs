@@ -25,10 +25,7 @@ fn task(number: u64, attempts: u32) -> Task {
         attempts,
         ..Task::new(
             format!("task-{number}").into(),
-            Lane {
-                team: "main".into(),
-                topic: None,
-            },
+            Lane { team: "main".into(), topic: None },
             format!("words {number}"),
             "someone".to_owned(),
             Timestamp(0),
@@ -120,10 +117,7 @@ impl Shell {
     fn record(&mut self, facts: &[Fact]) {
         for fact in facts {
             if let Fact::ToolResult { id, .. } = fact {
-                assert!(
-                    self.recorded_results.insert(id.clone()),
-                    "two results of {id}"
-                );
+                assert!(self.recorded_results.insert(id.clone()), "two results of {id}");
             }
             self.journal.push(HistoryEvent {
                 seq: self.journal.len() as u64 + 1,
@@ -176,42 +170,29 @@ impl Shell {
 
     fn call(&mut self, call: ToolCall, rerun: bool) {
         let recorded = self.journal.iter().find_map(|event| match &event.fact {
-            Fact::ToolCall {
-                id,
-                idempotency_key,
-                ..
-            } if *id == call.id => Some(idempotency_key.clone()),
+            Fact::ToolCall { id, idempotency_key, .. } if *id == call.id => {
+                Some(idempotency_key.clone())
+            }
             _ => None,
         });
         let key = self.turn.idempotency_key(&call.id);
-        assert_eq!(
-            recorded.as_ref(),
-            Some(&key),
-            "started before it was recorded"
-        );
+        assert_eq!(recorded.as_ref(), Some(&key), "started before it was recorded");
         assert!(!self.recorded_results.contains(&call.id), "run again");
         let effect = checked(&call.name).unwrap().effect;
         let starts = self.starts.entry(call.id.clone()).or_default();
-        assert!(
-            starts.is_empty() || effect != Effect::Irreversible,
-            "repeated"
-        );
+        assert!(starts.is_empty() || effect != Effect::Irreversible, "repeated");
         assert!(rerun || starts.is_empty());
         assert!(starts.iter().all(|former| *former == key), "another key");
         starts.push(key.clone());
         self.running.insert(call.id, key);
         assert!(self.running.len() <= PARALLEL_CALLS);
         let alone = |id: &CallId| id.as_str().ends_with("alone");
-        assert!(
-            self.running.len() == 1 || !self.running.keys().any(alone),
-            "not alone"
-        );
+        assert!(self.running.len() == 1 || !self.running.keys().any(alone), "not alone");
     }
 
     fn hear(&mut self, input: Input) {
         if matches!(input, Input::Stop(..)) && !self.turn.has_ended() {
-            self.wants
-                .retain(|want| matches!(want, Want::Record(..) | Want::End(..)));
+            self.wants.retain(|want| matches!(want, Want::Record(..) | Want::End(..)));
         }
         self.wants.extend(self.turn.on(input));
     }
@@ -222,15 +203,9 @@ impl Shell {
         }
         let step = self.turn.step();
         let (text, tools) = self.script[step as usize % self.script.len()].clone();
-        let text = if text {
-            format!("said {step}")
-        } else {
-            String::new()
-        };
-        let ids: Vec<String> = (0..)
-            .zip(&tools)
-            .map(|(place, name)| format!("{step}-{place}-{name}"))
-            .collect();
+        let text = if text { format!("said {step}") } else { String::new() };
+        let ids: Vec<String> =
+            (0..).zip(&tools).map(|(place, name)| format!("{step}-{place}-{name}")).collect();
         let calls: Vec<_> = ids.iter().map(String::as_str).zip(tools).collect();
         let checks = calls.iter().map(|(_, name)| checked(name)).collect();
         let mut reply = reply(&text, &calls);
@@ -248,22 +223,14 @@ impl Shell {
             let paid = Paid {
                 profile: "p".to_owned(),
                 model: "m".to_owned(),
-                usage: Usage {
-                    input: 3,
-                    ..Usage::default()
-                },
+                usage: Usage { input: 3, ..Usage::default() },
             };
             self.hear(Input::Summarised(Some(text), Some(paid)));
         }
     }
 
     fn finish_call(&mut self, which: usize) {
-        let Some(id) = self
-            .running
-            .keys()
-            .nth(which % self.running.len().max(1))
-            .cloned()
-        else {
+        let Some(id) = self.running.keys().nth(which % self.running.len().max(1)).cloned() else {
             return;
         };
         self.running.remove(&id);
@@ -275,11 +242,7 @@ impl Shell {
             };
             reply.content.push_str(&"x".repeat(long));
         }
-        self.hear(Input::Called {
-            id,
-            reply,
-            took: Duration::ZERO,
-        });
+        self.hear(Input::Called { id, reply, took: Duration::ZERO });
     }
 
     /// All that was not recorded is gone.
@@ -295,9 +258,7 @@ impl Shell {
             self.turn.begin(start(), &Shown::default()).into()
         } else {
             let check = |call: &ToolCall, _: Option<&ApprovalId>, _| checked(&call.name);
-            self.turn
-                .resume(start(), &self.journal, check, |_, _, _| Decision::Wait)
-                .into()
+            self.turn.resume(start(), &self.journal, check, |_, _, _| Decision::Wait).into()
         };
     }
 
@@ -517,11 +478,7 @@ fn calls_in_flight_at_a_crash_are_treated_by_their_effect() {
     shell.crash();
     shell.run_to_the_end();
 
-    let starts: Vec<_> = shell
-        .starts
-        .iter()
-        .map(|(id, keys)| (id.as_str(), keys.len()))
-        .collect();
+    let starts: Vec<_> = shell.starts.iter().map(|(id, keys)| (id.as_str(), keys.len())).collect();
     assert_eq!(starts, [("1-0-save", 2), ("1-1-pay", 1), ("1-2-look", 1)]);
     assert_eq!(shell.starts["1-0-save"], ["turn:1:0", "turn:1:0"]);
     let Some(Message::ToolResults(results)) = shell.shown[&2].last() else {
@@ -535,10 +492,7 @@ fn calls_in_flight_at_a_crash_are_treated_by_their_effect() {
 #[test]
 fn an_answer_without_its_end_is_the_end() {
     let mut turn = Turn::new("turn".into(), task(0, 2), MAX_STEPS);
-    let fact = Fact::AssistantText {
-        text: "All done.".to_owned(),
-        step: 1,
-    };
+    let fact = Fact::AssistantText { text: "All done.".to_owned(), step: 1 };
     let journal = [HistoryEvent {
         seq: 1,
         turn: "turn".into(),
@@ -547,12 +501,8 @@ fn an_answer_without_its_end_is_the_end() {
         redacted: false,
     }];
 
-    let wants = turn.resume(
-        start(),
-        &journal,
-        |call, _, _| checked(&call.name),
-        |_, _, _| Decision::Wait,
-    );
+    let wants =
+        turn.resume(start(), &journal, |call, _, _| checked(&call.name), |_, _, _| Decision::Wait);
 
     let end = End {
         ending: Ending::Done,
@@ -568,10 +518,7 @@ fn an_answer_without_its_end_is_the_end() {
 #[test]
 fn a_cut_answer_without_its_end_is_a_cut_end() {
     let facts = [
-        Fact::AssistantText {
-            text: "Once upon a".to_owned(),
-            step: 1,
-        },
+        Fact::AssistantText { text: "Once upon a".to_owned(), step: 1 },
         Fact::Meta(Meta::Usage {
             step: 1,
             profile: String::new(),
@@ -592,12 +539,8 @@ fn a_cut_answer_without_its_end_is_a_cut_end() {
         .collect();
     let mut turn = Turn::new("turn".into(), task(0, 2), MAX_STEPS);
 
-    let wants = turn.resume(
-        start(),
-        &journal,
-        |call, _, _| checked(&call.name),
-        |_, _, _| Decision::Wait,
-    );
+    let wants =
+        turn.resume(start(), &journal, |call, _, _| checked(&call.name), |_, _, _| Decision::Wait);
 
     let [Want::End(_, end)] = &wants[..] else {
         panic!("{wants:?}");
@@ -662,10 +605,7 @@ fn words_that_join_come_after_the_results_and_before_the_next_call() {
 fn words_that_join_make_the_turn_as_untrusted_as_they_are() {
     let mut shell = Shell::new(vec![(true, vec![]), (true, vec!["look"])]);
     while shell.perform() {}
-    let stranger = Task {
-        label: Label::Untrusted,
-        ..task(1, 1)
-    };
+    let stranger = Task { label: Label::Untrusted, ..task(1, 1) };
     shell.hear(Input::Steered(Box::new(stranger)));
     let before = shell.turn.label();
     shell.answer();
@@ -693,11 +633,7 @@ fn a_call_that_was_under_way_is_looked_at_again_with_what_the_turn_had_read() {
     let (id, reply) = (CallId::from("1-1-rumour"), done(&"1-1-rumour".into()));
     shell.hear(Input::Called {
         id,
-        reply: ToolReply {
-            taints: true,
-            rule: None,
-            ..reply
-        },
+        reply: ToolReply { taints: true, rule: None, ..reply },
         took: Duration::ZERO,
     });
     while shell.perform() {}
@@ -738,20 +674,13 @@ fn the_secrets_of_a_call_are_kept_before_it_is_journalled() {
     turn.begin(start(), &Shown::default());
     let stow = Stow::new(|| Box::pin(std::future::ready(Err(String::new()))));
     let reply = reply("", &[("c1", "held-save")]);
-    let checked = Checked {
-        stow: Some(stow.clone()),
-        ..checked("held-save").unwrap()
-    };
+    let checked = Checked { stow: Some(stow.clone()), ..checked("held-save").unwrap() };
 
     let wants = turn.on(Input::Replied(reply, vec![Ok(checked)]));
 
     assert_eq!(wants[0], Want::Stash(vec![stow]));
     assert!(matches!(wants[1], Want::Hold(..)), "{wants:?}");
-    assert!(
-        turn.calls
-            .iter()
-            .all(|slot| slot.checked.as_ref().unwrap().stow.is_none())
-    );
+    assert!(turn.calls.iter().all(|slot| slot.checked.as_ref().unwrap().stow.is_none()));
 }
 
 /// SE-83, SE-89: what the service asks a turn for while it runs: size, requests, limits, words and arguments.
@@ -760,37 +689,23 @@ fn a_turn_tells_what_it_has_done_and_what_it_waits_for() {
     let mut shell = Shell::new(vec![(true, vec![]), (true, vec!["report_run", "pay"])]);
     while shell.perform() {}
     let before = shell.turn.size();
-    assert_eq!(
-        (shell.turn.first_words(), shell.turn.longest_call()),
-        ("", None)
-    );
+    assert_eq!((shell.turn.first_words(), shell.turn.longest_call()), ("", None));
     shell.answer();
     while shell.perform() {}
 
     assert_eq!(shell.turn.longest_call(), Some(Duration::from_secs(120)));
     assert_eq!(shell.turn.first_words(), "said 1");
-    assert_eq!(
-        shell.turn.arguments_of(&"1-1-pay".into()).as_deref(),
-        Some("{}")
-    );
+    assert_eq!(shell.turn.arguments_of(&"1-1-pay".into()).as_deref(), Some("{}"));
     assert_eq!(shell.turn.arguments_of(&"2-0-pay".into()), None);
     assert_eq!(shell.turn.report(), None);
     shell.finish_call(0);
     while shell.perform() {}
     assert_eq!(shell.turn.report(), Some(&serde_json::json!({})));
     shell.crash();
-    assert_eq!(
-        shell.turn.report(),
-        Some(&serde_json::json!({})),
-        "read from the journal"
-    );
+    assert_eq!(shell.turn.report(), Some(&serde_json::json!({})), "read from the journal");
     shell.run_to_the_end();
 
-    assert!(
-        shell.turn.size() > before + 1,
-        "{} after {before}",
-        shell.turn.size()
-    );
+    assert!(shell.turn.size() > before + 1, "{} after {before}", shell.turn.size());
     assert_eq!(shell.turn.requests(), 2);
     assert_eq!(shell.turn.first_words(), "said 1");
 }
@@ -803,10 +718,7 @@ fn the_arguments_of_a_call_are_those_it_was_made_with() {
     let mut step = reply("", &[("c1", "look"), ("c2", "save"), ("c3", "pay")]);
     let args = [
         Args::Json(serde_json::json!({"at": 1})),
-        Args::Unreadable {
-            unreadable: "{\"at\": ".to_owned(),
-            reason: String::new(),
-        },
+        Args::Unreadable { unreadable: "{\"at\": ".to_owned(), reason: String::new() },
         Args::Json(serde_json::json!({"at": 3})),
     ];
     for (block, given) in step.blocks.iter_mut().zip(args) {

@@ -51,17 +51,11 @@ pub(super) fn wait(
         }
         None => format!("{message}. Waiting for a key that is taken; the operator was told."),
     };
-    Wait {
-        reason,
-        note,
-        until: pause.map(|pause| now + pause),
-    }
+    Wait { reason, note, until: pause.map(|pause| now + pause) }
 }
 
 fn growing((first, longest): (Duration, Duration), times: u32) -> Duration {
-    first
-        .saturating_mul(2_u32.saturating_pow(times))
-        .min(longest)
+    first.saturating_mul(2_u32.saturating_pow(times)).min(longest)
 }
 
 #[cfg(test)]
@@ -75,9 +69,7 @@ mod tests {
         };
         let reason = reason(&failure).unwrap_or(WaitReason::Query);
         let waits = (0..6).map(|times| wait(reason, &failure, times, Timestamp(0)));
-        waits
-            .filter_map(|wait| Some(wait.until?.0 / 1_000))
-            .collect()
+        waits.filter_map(|wait| Some(wait.until?.0 / 1_000)).collect()
     }
 
     /// SE-129
@@ -95,10 +87,7 @@ mod tests {
     /// SE-20, SE-129
     #[test]
     fn an_answer_that_broke_and_a_rejection_are_not_waited_out() {
-        let broke = EngineFailure {
-            answered: true,
-            ..EngineFailure::new(Code::Network, "no")
-        };
+        let broke = EngineFailure { answered: true, ..EngineFailure::new(Code::Network, "no") };
 
         assert_eq!(reason(&broke), None);
         assert_eq!(reason(&EngineFailure::new(Code::ProviderError, "no")), None);

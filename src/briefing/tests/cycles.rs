@@ -13,17 +13,11 @@ use crate::{changes::ChangeError, machine::sha256};
 const RULE: &str = "team-rules/work.md";
 
 fn looking_back(cycle: Cycle) -> Options {
-    Options {
-        cycle: Some(cycle),
-        ..Options::default()
-    }
+    Options { cycle: Some(cycle), ..Options::default() }
 }
 
 fn caller_of(task: &str) -> Caller {
-    let lane = Lane {
-        team: "scouts".into(),
-        topic: None,
-    };
+    let lane = Lane { team: "scouts".into(), topic: None };
     let (body, from) = (String::new(), "trigger reflection-cycle".to_owned());
     Caller::of(&Task {
         options: looking_back(Cycle::Reflection),
@@ -38,11 +32,7 @@ fn proposal(file: &str) -> ToolCall {
         "old_string": "Work fast.",
         "new_string": "Work fast.\nCheck what you did.",
     });
-    ToolCall {
-        id: "c1".into(),
-        name: "propose_change".to_owned(),
-        args: Args::Json(args),
-    }
+    ToolCall { id: "c1".into(), name: "propose_change".to_owned(), args: Args::Json(args) }
 }
 
 fn context(caller: Caller) -> CallContext {
@@ -117,31 +107,15 @@ async fn a_run_that_looks_back_reads_and_remembers() {
     let reflecting = names(&place.reflecting().await);
     let called = place.brief_as(looking_back(Cycle::Reflection), true).await;
 
-    assert_eq!(
-        ordinary,
-        ["bash", "edit", "glob", "grep", "read", "write", "use_skill"]
-    );
+    assert_eq!(ordinary, ["bash", "edit", "glob", "grep", "read", "write", "use_skill"]);
     assert_eq!(learning, ["glob", "grep", "read", "use_skill"]);
-    assert_eq!(
-        reflecting,
-        ["glob", "grep", "read", "propose_change", "use_skill"]
-    );
+    assert_eq!(reflecting, ["glob", "grep", "read", "propose_change", "use_skill"]);
     assert_eq!(names(&called.unwrap()), learning);
     let filter = super::super::part::looking_back().unwrap();
-    for kept in [
-        "list_completed_tasks",
-        "memory_save",
-        "web_fetch",
-        "vault_get",
-    ] {
+    for kept in ["list_completed_tasks", "memory_save", "web_fetch", "vault_get"] {
         assert!(filter.allows(kept), "{kept}");
     }
-    for gone in [
-        "delegate_task",
-        "send_message",
-        "create_trigger",
-        "vault_set",
-    ] {
+    for gone in ["delegate_task", "send_message", "create_trigger", "vault_set"] {
         assert!(!filter.allows(gone), "{gone}");
     }
 }
@@ -157,10 +131,7 @@ async fn a_change_of_a_rule_is_asked_for_made_and_taken_back() {
     let asking = asking(brief.tools.check(&call, &caller, Label::Trusted));
     assert_eq!(place.text(RULE), "# Work\n\nWork fast.\nBe kind.\n");
     let reply = brief.tools.run(call.clone(), context(caller.clone())).await;
-    let again = CallContext {
-        rerun: true,
-        ..context(caller)
-    };
+    let again = CallContext { rerun: true, ..context(caller) };
     let rerun = brief.tools.run(call, again).await;
 
     assert_eq!(asking.kind, "self_change");
@@ -176,10 +147,7 @@ async fn a_change_of_a_rule_is_asked_for_made_and_taken_back() {
     );
     assert_eq!(reply.fault, None, "{}", reply.content);
     assert_eq!(rerun, reply);
-    assert_eq!(
-        place.text(RULE),
-        "# Work\n\nWork fast.\nCheck what you did.\nBe kind.\n"
-    );
+    assert_eq!(place.text(RULE), "# Work\n\nWork fast.\nCheck what you did.\nBe kind.\n");
     let [change] = &place.changes.list().await.unwrap()[..] else {
         panic!("one change");
     };
@@ -231,9 +199,7 @@ async fn nobody_is_asked_about_the_same_file_twice_in_a_row() {
     assert_eq!(second["error"], "limit_proposals");
 
     // The same after a restart in between.
-    place
-        .asked_before(&proposal("skills/look.md"), "task-9", 2)
-        .await;
+    place.asked_before(&proposal("skills/look.md"), "task-9", 2).await;
     let brief = place.reflecting().await;
     let third = refusal(brief.tools.check(&proposal(RULE), &caller, Label::Trusted));
     assert_eq!(third["error"], "limit_proposals");
@@ -250,9 +216,7 @@ async fn whoever_asks_the_person_sees_the_difference() {
     place.write(RULE, "Work fast.\n");
     let brief = place.reflecting().await;
 
-    let checked = brief
-        .tools
-        .check(&proposal(RULE), &caller_of("task-9"), Label::Untrusted);
+    let checked = brief.tools.check(&proposal(RULE), &caller_of("task-9"), Label::Untrusted);
 
     let asking = asking(checked);
     assert_eq!(asking.kind, "self_change");

@@ -8,11 +8,7 @@ use super::*;
 const TOPIC: &str = "t-0123456789abcdef";
 
 fn message(content: &str) -> ClientFrame {
-    ClientFrame::Message {
-        content: content.to_owned(),
-        topic_id: None,
-        message_id: None,
-    }
+    ClientFrame::Message { content: content.to_owned(), topic_id: None, message_id: None }
 }
 
 fn parsed(frame: Value) -> ClientFrame {
@@ -34,10 +30,7 @@ fn code(text: &str) -> &'static str {
 #[test]
 fn content_alone_is_a_message() {
     assert_eq!(parsed(json!({"content": "hi"})), message("hi"));
-    assert_eq!(
-        parsed(json!({"type": "message", "content": "hi"})),
-        message("hi")
-    );
+    assert_eq!(parsed(json!({"type": "message", "content": "hi"})), message("hi"));
 }
 
 /// CH-08
@@ -49,10 +42,7 @@ fn content_is_trimmed_and_otherwise_kept_as_sent() {
 
     assert_eq!(parsed(json!({ "content": sent })), message(kept));
     assert_eq!(parsed(json!({"content": "a\0b"})), message("ab"));
-    assert_eq!(
-        parse(r#"{"content":"\ud83c\udf89"}"#).unwrap(),
-        message("🎉")
-    );
+    assert_eq!(parse(r#"{"content":"\ud83c\udf89"}"#).unwrap(), message("🎉"));
 }
 
 /// CH-44, CH-46
@@ -92,28 +82,19 @@ fn a_wrong_topic_is_left_to_the_router() {
 /// CH-45
 #[test]
 fn the_topic_list_is_requested() {
-    assert_eq!(
-        parsed(json!({"type": "topic_list_request"})),
-        ClientFrame::TopicListRequest
-    );
+    assert_eq!(parsed(json!({"type": "topic_list_request"})), ClientFrame::TopicListRequest);
 }
 
 /// CH-48
 #[test]
 fn a_channel_is_resumed_from_a_number_or_from_the_beginning() {
-    let resume = |last_seq| ClientFrame::Resume {
-        channel_id: "ws:1".into(),
-        last_seq,
-    };
+    let resume = |last_seq| ClientFrame::Resume { channel_id: "ws:1".into(), last_seq };
 
     for (sent, last_seq) in [(json!(7), 7), (json!(u64::MAX), u64::MAX), (json!(null), 0)] {
         let frame = json!({"type": "resume", "channel_id": "ws:1", "last_seq": sent});
         assert_eq!(parsed(frame), resume(last_seq));
     }
-    assert_eq!(
-        parsed(json!({"type": "resume", "channel_id": "ws:1"})),
-        resume(0)
-    );
+    assert_eq!(parsed(json!({"type": "resume", "channel_id": "ws:1"})), resume(0));
 }
 
 /// CH-79
@@ -146,17 +127,10 @@ fn a_malformed_resume_is_refused() {
 /// CH-49
 #[test]
 fn a_cancel_leaves_the_queue_unless_told() {
-    for (sent, queued) in [
-        (json!(null), false),
-        (json!(false), false),
-        (json!(true), true),
-    ] {
+    for (sent, queued) in [(json!(null), false), (json!(false), false), (json!(true), true)] {
         assert_eq!(
             parsed(json!({"type": "cancel", "topic_id": TOPIC, "queued": sent})),
-            ClientFrame::Cancel {
-                topic_id: TOPIC.into(),
-                queued,
-            }
+            ClientFrame::Cancel { topic_id: TOPIC.into(), queued }
         );
     }
 }
@@ -250,18 +224,8 @@ fn unknown_fields_are_ignored_and_the_last_of_equal_keys_wins() {
 /// CH-73
 #[test]
 fn what_is_no_object_is_refused() {
-    for text in [
-        "null",
-        "5",
-        "\"hi\"",
-        "true",
-        "[]",
-        "[{\"content\":\"hi\"}]",
-    ] {
-        assert_eq!(
-            refused(text),
-            Refusal::new("invalid_frame", "a frame is a JSON object")
-        );
+    for text in ["null", "5", "\"hi\"", "true", "[]", "[{\"content\":\"hi\"}]"] {
+        assert_eq!(refused(text), Refusal::new("invalid_frame", "a frame is a JSON object"));
     }
 }
 
@@ -300,13 +264,7 @@ fn an_unknown_type_is_refused_with_the_known_ones() {
             message_id: Some("m-1".into()),
         }
     );
-    for kind in [
-        json!(""),
-        json!("Message"),
-        json!(5),
-        json!(["message"]),
-        json!({}),
-    ] {
+    for kind in [json!(""), json!("Message"), json!(5), json!(["message"]), json!({})] {
         let frame = json!({"type": kind, "content": "hi"});
         assert_eq!(code(&frame.to_string()), "unknown_type", "{kind}");
     }

@@ -112,10 +112,7 @@ mod tests {
         let warning = Finding::warn("disk", "little left", "delete something");
         let error = Finding::error("disk", "none left", "delete something");
 
-        assert_eq!(
-            conclude(std::slice::from_ref(&warning), Screen::PLAIN),
-            Ok(())
-        );
+        assert_eq!(conclude(std::slice::from_ref(&warning), Screen::PLAIN), Ok(()));
         let found = Err(Failure::new(Exit::FoundErrors, ""));
         assert_eq!(conclude(&[warning, error], Screen::PLAIN), found);
     }

@@ -38,10 +38,7 @@ pub(super) async fn find(context: &Context) -> Running {
         }
         // The run dir is not there: others say so.
         (None, Err(_)) => return Running::No,
-        (Some(_), _) => notice(&context.home)
-            .ok()
-            .flatten()
-            .map(|notice| notice.pid),
+        (Some(_), _) => notice(&context.home).ok().flatten().map(|notice| notice.pid),
     };
     let service = match Service::find(context) {
         Ok(service) => service,
@@ -68,11 +65,9 @@ pub(super) fn check(running: &Running, config: Option<&Config>) -> Vec<Finding> 
             format!("runs{} and was not asked: {failure}", process(*pid)),
             "name the token with `--token-file`",
         ),
-        Running::Foreign(failure) => Finding::error(
-            ID,
-            failure.message.clone(),
-            "run the doctor as the user of the service",
-        ),
+        Running::Foreign(failure) => {
+            Finding::error(ID, failure.message.clone(), "run the doctor as the user of the service")
+        }
         Running::Silent { pid, failure } => Finding::error(
             ID,
             format!("does not answer{}: {failure}", process(*pid)),
@@ -112,10 +107,7 @@ mod tests {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         let config = Config {
-            server: crate::settings::config::Server {
-                port: address.port(),
-                ..Default::default()
-            },
+            server: crate::settings::config::Server { port: address.port(), ..Default::default() },
             ..Config::default()
         };
 
@@ -131,12 +123,6 @@ mod tests {
             "free the port, or choose another with `server.port` or `serve --port`",
         );
         assert_eq!(busy, [expected]);
-        assert_eq!(
-            free,
-            [Finding::ok(
-                ID,
-                format!("is not running; {address} is free for it")
-            )]
-        );
+        assert_eq!(free, [Finding::ok(ID, format!("is not running; {address} is free for it"))]);
     }
 }

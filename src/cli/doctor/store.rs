@@ -52,9 +52,7 @@ pub(super) async fn check(context: &Context, running: &Running, deep: bool) -> V
 async fn ask(context: &Context) -> Vec<Finding> {
     let asked = async {
         let service = Service::find(context)?;
-        let answer = service
-            .post("/api/v1/doctor", &json!({"store": true}))
-            .await?;
+        let answer = service.post("/api/v1/doctor", &json!({"store": true})).await?;
         let checks = answer["data"]["checks"].as_array().cloned();
         let checks = checks.unwrap_or_default().into_iter();
         let of_store = checks.filter(|check| check["id"] == ID);
@@ -62,11 +60,7 @@ async fn ask(context: &Context) -> Vec<Finding> {
     };
     asked.await.unwrap_or_else(|failure| {
         let message = format!("the running service did not read it: {failure}");
-        vec![Finding::warn(
-            ID,
-            message,
-            "see its log, or stop it and look again",
-        )]
+        vec![Finding::warn(ID, message, "see its log, or stop it and look again")]
     })
 }
 

@@ -41,10 +41,7 @@ pub(super) async fn check(context: &Context, running: &Running) -> Looked {
             environment,
         },
         Running::No if !stopped::has_store(context) => Looked {
-            findings: vec![Finding::ok(
-                ID,
-                "there is none yet; the first start makes it",
-            )],
+            findings: vec![Finding::ok(ID, "there is none yet; the first start makes it")],
             environment,
         },
         Running::No => {
@@ -97,13 +94,8 @@ fn judge(health: &Health) -> Finding {
             "set it anew with `hivewright vault set`",
         );
     }
-    let Health {
-        entries, secrets, ..
-    } = health;
-    Finding::ok(
-        ID,
-        format!("its key fits; {entries} entries, {secrets} of them secret"),
-    )
+    let Health { entries, secrets, .. } = health;
+    Finding::ok(ID, format!("its key fits; {entries} entries, {secrets} of them secret"))
 }
 
 /// Asks the running service, which shows no values.
@@ -197,16 +189,10 @@ mod tests {
             corrupt: Vec::new(),
         };
         let corrupt = Health {
-            corrupt: vec![
-                (Scope::System, "KEY".to_owned()),
-                (Scope::System, "B".to_owned()),
-            ],
+            corrupt: vec![(Scope::System, "KEY".to_owned()), (Scope::System, "B".to_owned())],
             ..good.clone()
         };
-        let locked = Health {
-            locked: Some(Locked::new("there is no key")),
-            ..good.clone()
-        };
+        let locked = Health { locked: Some(Locked::new("there is no key")), ..good.clone() };
 
         let found = [good, corrupt, locked].map(|health| judge(&health).message);
 

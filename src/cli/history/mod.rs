@@ -157,10 +157,7 @@ impl Which {
 
     /// Its id.
     async fn id(&self, service: &Service) -> Result<String, Failure> {
-        let part = Part {
-            limit: 1,
-            ..Part::default()
-        };
+        let part = Part { limit: 1, ..Part::default() };
         let answer = self.read(service, part).await?;
         session_of(&answer).map(str::to_owned)
     }
@@ -184,12 +181,7 @@ struct Part {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     match arguments.action {
-        Action::List {
-            team,
-            topic,
-            since,
-            limit,
-        } => {
+        Action::List { team, topic, since, limit } => {
             let fields = [
                 ("team", team),
                 ("topic", topic),
@@ -203,21 +195,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             }
             screen.write(&show::sessions(&answer)?);
         }
-        Action::Show {
-            which,
-            full,
-            layout,
-            after,
-            before,
-            limit,
-        } => {
-            let part = Part {
-                full,
-                grouped: layout == Layout::Grouped,
-                after,
-                before,
-                limit,
-            };
+        Action::Show { which, full, layout, after, before, limit } => {
+            let part = Part { full, grouped: layout == Layout::Grouped, after, before, limit };
             let answer = which.read(&Service::find(context)?, part).await?;
             if screen.json {
                 return screen.document(&answer);
@@ -273,10 +252,7 @@ mod tests {
     use super::*;
 
     fn path(which: &str, topic: Option<&str>) -> Result<(String, Option<String>), Exit> {
-        let which = Which {
-            which: which.to_owned(),
-            topic: topic.map(str::to_owned),
-        };
+        let which = Which { which: which.to_owned(), topic: topic.map(str::to_owned) };
         which.path().map_err(|failure| failure.exit)
     }
 
@@ -286,17 +262,9 @@ mod tests {
         let session = "/api/v1/sessions/ops~2:t-1/history".to_owned();
 
         assert_eq!(path("ops", None), Ok((team.clone(), None)));
-        assert_eq!(
-            path("ops", Some("t-1")),
-            Ok((team, Some("topic:t-1".into())))
-        );
+        assert_eq!(path("ops", Some("t-1")), Ok((team, Some("topic:t-1".into()))));
         assert_eq!(path("ops~2:t-1", None), Ok((session, None)));
-        for (which, topic) in [
-            ("", None),
-            ("../tokens", None),
-            ("a?b", None),
-            ("a:b", Some("c")),
-        ] {
+        for (which, topic) in [("", None), ("../tokens", None), ("a?b", None), ("a:b", Some("c"))] {
             assert_eq!(path(which, topic), Err(Exit::Usage), "{which}");
         }
     }

@@ -77,11 +77,7 @@ pub(super) fn transcript(answer: &Value) -> Result<String, Failure> {
 /// One message: who and when, then what, further in.
 pub(super) fn message(row: &Value) -> Result<String, Failure> {
     let said = Said::deserialize(row).map_err(unreadable)?;
-    let mut text = format!(
-        "{}  {}\n",
-        moment(&Timestamp(said.timestamp).date()),
-        who(&said)
-    );
+    let mut text = format!("{}  {}\n", moment(&Timestamp(said.timestamp).date()), who(&said));
     for block in &said.content {
         let words = match block {
             Block::Text { text } => text.clone(),

@@ -21,16 +21,9 @@ pub(super) async fn run(
     context: &Context,
 ) -> Result<(), Failure> {
     let screen = context.screen;
-    let begin = Part {
-        full,
-        limit,
-        ..Part::default()
-    };
+    let begin = Part { full, limit, ..Part::default() };
     let answer = which.read(&Service::find(context)?, begin).await?;
-    let which = Which {
-        which: session_of(&answer)?.to_owned(),
-        topic: None,
-    };
+    let which = Which { which: session_of(&answer)?.to_owned(), topic: None };
     let text = |field: &str| answer["session"][field].as_str().map(str::to_owned);
     let fields = [
         ("types", Some("turn,task.changed".to_owned())),
@@ -49,12 +42,7 @@ pub(super) async fn run(
             continue;
         }
         loop {
-            let news = Part {
-                full,
-                after: Some(seen),
-                limit: PAGE,
-                ..Part::default()
-            };
+            let news = Part { full, after: Some(seen), limit: PAGE, ..Part::default() };
             let read = async |service: &Service| which.read(service, news).await;
             let answer = follower.read(read).await?;
             let before = seen;

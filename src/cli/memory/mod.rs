@@ -192,12 +192,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     if screen.json {
         return screen.document(&document);
     }
-    let text = |field: &str| {
-        document["data"][field]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |field: &str| document["data"][field].as_str().unwrap_or_default().to_owned();
     match action {
         Action::List { .. } => screen.write(&show::table(&document)?),
         Action::Review { which: None, .. } => {
@@ -205,12 +200,9 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             screen.remark("`hivewright memory review KEY` shows one, with what it would change");
         }
         Action::Show { chain: true, .. } => screen.write(&show::chain(&document)?),
-        Action::Show { .. }
-        | Action::Review {
-            approve: false,
-            reject: false,
-            ..
-        } => screen.write(&screen.harmless(&show::entry(&document)?)),
+        Action::Show { .. } | Action::Review { approve: false, reject: false, .. } => {
+            screen.write(&screen.harmless(&show::entry(&document)?))
+        }
         Action::Set { key, .. } => match document["data"]["unchanged"] == true {
             true => screen.remark(&format!("`{key}` says so already")),
             false => screen.remark(&format!("saved `{key}` as {}", text("id"))),
@@ -241,24 +233,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
     const PATH: &str = "/api/v1/memories";
     match action {
-        Action::List {
-            team,
-            kind,
-            review,
-            search,
-            all,
-            limit,
-        } => {
+        Action::List { team, kind, review, search, all, limit } => {
             let fields = [
                 ("team", team.clone()),
                 ("type", kind.clone()),
                 ("review", review.map(|review| named(review).to_owned())),
                 ("q", search.clone()),
                 // What waits for a review may not be active yet.
-                (
-                    "active",
-                    (!all && review.is_none()).then(|| "true".to_owned()),
-                ),
+                ("active", (!all && review.is_none()).then(|| "true".to_owned())),
                 ("limit", Some(limit.to_string())),
             ];
             service.search(PATH, given(fields)).await
@@ -270,14 +252,7 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
                 false => service.get(&format!("{PATH}/{id}")).await,
             }
         }
-        Action::Set {
-            key,
-            content,
-            team,
-            kind,
-            reason,
-            expires,
-        } => {
+        Action::Set { key, content, team, kind, reason, expires } => {
             let wish = json!({
                 "team": team,
                 "key": key,
@@ -288,13 +263,7 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
             });
             service.post(PATH, &wish).await
         }
-        Action::Edit {
-            which,
-            content,
-            kind,
-            expires,
-            reason,
-        } => {
+        Action::Edit { which, content, kind, expires, reason } => {
             let mut wish = Map::new();
             if let Some(content) = content {
                 wish.insert("content".to_owned(), json!(input(content).await?));
@@ -321,30 +290,13 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
             service.delete(&format!("{PATH}/{id}"), note).await?;
             Ok(json!({"data": {"deleted": id}}))
         }
-        Action::Rollback { id } => {
-            service
-                .post(&format!("{PATH}/{id}/rollback"), &json!({}))
-                .await
-        }
+        Action::Rollback { id } => service.post(&format!("{PATH}/{id}/rollback"), &json!({})).await,
         Action::Review { which: None, .. } => {
-            let fields = [
-                ("review", "pending".to_owned()),
-                ("limit", "200".to_owned()),
-            ];
+            let fields = [("review", "pending".to_owned()), ("limit", "200".to_owned())];
             service.search(PATH, fields).await
         }
-        Action::Review {
-            which: Some(which),
-            team,
-            approve,
-            reject,
-            content,
-            note,
-        } => {
-            let which = Which {
-                which: which.clone(),
-                team: team.clone(),
-            };
+        Action::Review { which: Some(which), team, approve, reject, content, note } => {
+            let which = Which { which: which.clone(), team: team.clone() };
             let id = find(service, &which, true).await?;
             let decision = match (approve, reject) {
                 (false, false) => return service.get(&format!("{PATH}/{id}")).await,

@@ -131,18 +131,14 @@ pub(super) fn table(answer: &Value) -> Result<String, Failure> {
     let lines = rows(answer)?.into_iter().map(|row| {
         let (state, updated) = (row.state(), row.updated());
         let content = one_line(&row.snippet);
-        [
-            row.id, row.team, row.key, row.r#type, state, updated, content,
-        ]
+        [row.id, row.team, row.key, row.r#type, state, updated, content]
     });
     Ok(table::table(heading, lines))
 }
 
 /// The versions of a key in columns.
 pub(super) fn chain(answer: &Value) -> Result<String, Failure> {
-    let heading = [
-        "VERSION", "ID", "STATE", "UPDATED", "BY", "REASON", "CONTENT",
-    ];
+    let heading = ["VERSION", "ID", "STATE", "UPDATED", "BY", "REASON", "CONTENT"];
     let lines = rows(answer)?.into_iter().map(|row| {
         let (state, updated) = (row.state(), row.updated());
         let content = one_line(&row.content);
@@ -183,19 +179,8 @@ pub(super) fn entry(answer: &Value) -> Result<String, Failure> {
     if let Some(injection) = &row.injection {
         line("in prompt", &injection.words());
     }
-    let Provenance {
-        origin,
-        r#ref,
-        task_id,
-        session_id,
-        label,
-    } = &row.provenance;
-    let parts = [
-        Some(origin),
-        r#ref.as_ref(),
-        task_id.as_ref(),
-        session_id.as_ref(),
-    ];
+    let Provenance { origin, r#ref, task_id, session_id, label } = &row.provenance;
+    let parts = [Some(origin), r#ref.as_ref(), task_id.as_ref(), session_id.as_ref()];
     let parts: Vec<_> = parts.into_iter().flatten().map(String::as_str).collect();
     line("from", &format!("{} ({label})", parts.join(", ")));
     if !row.sources.is_empty() {
@@ -207,10 +192,7 @@ pub(super) fn entry(answer: &Value) -> Result<String, Failure> {
     if let Some(expires) = &row.expires_at {
         line("ends", &moment(expires));
     }
-    line(
-        "updated",
-        &format!("{} by {}", row.updated(), row.updated_by),
-    );
+    line("updated", &format!("{} by {}", row.updated(), row.updated_by));
     let _ = match &row.current {
         Some(current) => write!(
             text,

@@ -132,18 +132,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let service = Service::find(context)?;
     let screen = context.screen;
     match arguments.action {
-        Action::List {
-            state,
-            team,
-            kind,
-            priority,
-            topic,
-            root,
-            since,
-            until,
-            query,
-            limit,
-        } => {
+        Action::List { state, team, kind, priority, topic, root, since, until, query, limit } => {
             let fields = [
                 ("state", state),
                 ("team", team),
@@ -169,14 +158,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             }
             screen.write(&show::one(&answer)?);
         }
-        Action::Create {
-            team,
-            text,
-            priority,
-            deadline,
-            max_steps,
-            watch,
-        } => {
+        Action::Create { team, text, priority, deadline, max_steps, watch } => {
             let mut wish = json!({"team": team, "task": words(text).await?});
             let more = [
                 ("priority", priority.map(|priority| json!(priority))),
@@ -198,11 +180,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         }
         Action::Watch { id: Some(id), .. } => return until_stopped(watch::one(&id, context)).await,
         Action::Watch { id: None, team } => return until_stopped(watch::all(team, context)).await,
-        Action::Cancel {
-            id,
-            reason,
-            cascade,
-        } => {
+        Action::Cancel { id, reason, cascade } => {
             let body = json!({ "reason": reason, "cascade": cascade });
             let answer = service.post(&path(&id, "/cancel")?, &body).await?;
             if screen.json {
@@ -241,10 +219,7 @@ mod tests {
 
     #[test]
     fn an_id_that_leads_elsewhere_is_none() {
-        assert_eq!(
-            path("task-1~r", "/cancel").unwrap(),
-            "/api/v1/tasks/task-1~r/cancel"
-        );
+        assert_eq!(path("task-1~r", "/cancel").unwrap(), "/api/v1/tasks/task-1~r/cancel");
         for id in ["", "..", "a/b", "a?b", "a b"] {
             assert_eq!(path(id, "").unwrap_err().exit, Exit::Usage, "{id}");
         }

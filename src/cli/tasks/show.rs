@@ -72,10 +72,7 @@ pub(super) fn list(answer: &Value) -> Result<String, Failure> {
             excerpt::line(&words, 50),
         ]
     });
-    Ok(table(
-        ["ID", "TEAM", "TYPE", "STATE", "SINCE", "WHAT"],
-        rows,
-    ))
+    Ok(table(["ID", "TEAM", "TYPE", "STATE", "SINCE", "WHAT"], rows))
 }
 
 /// All of one task.
@@ -87,20 +84,15 @@ pub(super) fn one(answer: &Value) -> Result<String, Failure> {
         ("team", row.team.clone()),
         ("type", format!("{}, {}", row.kind, row.priority)),
         ("state", state(&row)),
-        (
-            "from",
-            format!("{}, {}", row.created_by, date(&row.created_at)),
-        ),
+        ("from", format!("{}, {}", row.created_by, date(&row.created_at))),
         ("deadline", date(&row.deadline_at)),
         ("attempts", row.attempts.to_string()),
     ];
     if let Some(parent) = &row.lineage.parent {
         lines.push(("comes of", format!("{parent}, first {}", row.lineage.root)));
     }
-    let mut text: String = lines
-        .iter()
-        .map(|(name, value)| format!("{name:<9} {value}\n"))
-        .collect();
+    let mut text: String =
+        lines.iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect();
     text += &format!("\n{}\n", row.body);
     if let Some(outcome) = row.outcome {
         text += &format!("\nended     {}\n", date(&outcome.finished_at));

@@ -103,11 +103,7 @@ pub(super) async fn one(id: &str, context: &Context) -> Result<(), Failure> {
     let path = path(id, "")?;
     let found = Service::find(context)?.get(&path).await?;
     let team = found["data"]["team"].as_str().map(str::to_owned);
-    let fields = [
-        ("types", Some(KIND.to_owned())),
-        ("team", team),
-        ("task", Some(id.to_owned())),
-    ];
+    let fields = [("types", Some(KIND.to_owned())), ("team", team), ("task", Some(id.to_owned()))];
     let mut follower = Follower::open(context, given(fields)).await?;
     let mut shown = Shown::default();
     loop {
@@ -134,10 +130,7 @@ fn end(row: &Value, screen: Screen) -> Result<(), Failure> {
     if row["state"] == "done" {
         return Ok(());
     }
-    let (code, why) = (
-        text(&outcome["error"]["code"]),
-        text(&outcome["error"]["message"]),
-    );
+    let (code, why) = (text(&outcome["error"]["code"]), text(&outcome["error"]["message"]));
     let reason = match (code.as_str(), why.as_str()) {
         ("", _) => String::new(),
         (code, "") => format!(": {code}"),

@@ -146,16 +146,7 @@ mod tests {
         let read = ["a=1", "a=null", "a=all", "a={\"b\":2}", "a=x=y"].map(assignment);
 
         let values = read.map(|read| read.unwrap().1);
-        assert_eq!(
-            values,
-            [
-                json!(1),
-                Value::Null,
-                json!("all"),
-                json!({"b": 2}),
-                json!("x=y")
-            ]
-        );
+        assert_eq!(values, [json!(1), Value::Null, json!("all"), json!({"b": 2}), json!("x=y")]);
         assert!(assignment("a").is_err());
     }
 }

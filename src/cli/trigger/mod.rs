@@ -168,13 +168,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 
 async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
     match action {
-        Action::List {
-            team,
-            state,
-            kind,
-            subagent,
-            query,
-        } => {
+        Action::List { team, state, kind, subagent, query } => {
             let fields = [
                 ("team", team.clone()),
                 ("state", state.clone()),
@@ -186,13 +180,7 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
             service.search(PATH, given(fields)).await
         }
         Action::Show { which } => service.get(&path(service, which, "").await?).await,
-        Action::Create {
-            team,
-            name,
-            when,
-            form,
-            enable,
-        } => {
+        Action::Create { team, name, when, form, enable } => {
             let mut wish = form.fields()?;
             let (kind, config) = when.config()?;
             let kind = kind.ok_or_else(|| {
@@ -219,11 +207,7 @@ async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
             let path = path(service, which, "/enable").await?;
             service.post(&path, &json!({})).await
         }
-        Action::Disable {
-            which,
-            reason,
-            cancel_running,
-        } => {
+        Action::Disable { which, reason, cancel_running } => {
             let path = path(service, which, "/disable").await?;
             let wish = json!({ "reason": reason, "cancel_running": cancel_running });
             service.post(&path, &wish).await
@@ -263,9 +247,7 @@ async fn path(service: &Service, which: &str, below: &str) -> Result<String, Fai
     let fields = [("team", team.to_owned()), ("limit", "200".to_owned())];
     let answer = service.search(PATH, fields).await?;
     let rows = answer["data"].as_array().into_iter().flatten();
-    let id = rows
-        .filter(|row| row["name"] == name)
-        .find_map(|row| row["id"].as_str());
+    let id = rows.filter(|row| row["name"] == name).find_map(|row| row["id"].as_str());
     match id {
         Some(id) => Ok(format!("{PATH}/{id}{below}")),
         None => Err(Failure::new(

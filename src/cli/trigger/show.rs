@@ -23,9 +23,7 @@ fn when(value: &Value) -> String {
 }
 
 fn rows(answer: &Value) -> Result<&Vec<Value>, Failure> {
-    answer["data"]
-        .as_array()
-        .ok_or_else(|| Failure::failed("the service's answer holds no list"))
+    answer["data"].as_array().ok_or_else(|| Failure::failed("the service's answer holds no list"))
 }
 
 /// Triggers in columns.
@@ -42,10 +40,7 @@ pub(super) fn triggers(answer: &Value) -> Result<String, Failure> {
             end.join(" ").trim().to_owned(),
         ]
     });
-    Ok(table(
-        ["ID", "TRIGGER", "TYPE", "STATE", "NEXT", "LAST RUN"],
-        lines,
-    ))
+    Ok(table(["ID", "TRIGGER", "TYPE", "STATE", "NEXT", "LAST RUN"], lines))
 }
 
 /// All fields of a trigger, one below the other.
@@ -75,12 +70,7 @@ pub(super) fn state(answer: &Value) -> Vec<String> {
         text(&row["id"]),
         text(&row["state"])
     )];
-    let next: Vec<String> = row["next_due"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(text)
-        .collect();
+    let next: Vec<String> = row["next_due"].as_array().into_iter().flatten().map(text).collect();
     if !next.is_empty() {
         lines.push(format!("next times: {}", next.join(", ")));
     }
@@ -112,10 +102,7 @@ pub(super) fn runs(answer: &Value) -> Result<String, Failure> {
             text(&row["reason"]),
         ]
     });
-    Ok(table(
-        ["FIRED", "CAUSE", "DECISION", "OUTCOME", "TASK", "REASON"],
-        lines,
-    ))
+    Ok(table(["FIRED", "CAUSE", "DECISION", "OUTCOME", "TASK", "REASON"], lines))
 }
 
 /// What a trigger would do.

@@ -226,12 +226,7 @@ async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Va
             let fields = [("scope", of.name()), ("prefix", prefix), ("limit", limit)];
             service.search(PATH, given(fields)).await
         }
-        Action::Set {
-            key,
-            of,
-            keep_value,
-            ..
-        } => {
+        Action::Set { key, of, keep_value, .. } => {
             let path = of.path(key)?;
             let create = !keep_value && !replaces(key, of, service, context).await?;
             let mut wish = wish(action).await?;
@@ -250,13 +245,7 @@ async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Va
             gauge.set(0, 1, "rotations");
             gauge.over(service.post(&path, &wish)).await
         }
-        Action::Audit {
-            of,
-            key,
-            action,
-            since,
-            limit,
-        } => {
+        Action::Audit { of, key, action, since, limit } => {
             let fields = [
                 ("scope", of.name()),
                 ("key", key.clone()),
@@ -299,16 +288,7 @@ async fn replaces(
 
 /// What is to be set.
 async fn wish(action: &Action) -> Result<Value, Failure> {
-    let Action::Set {
-        key,
-        tools,
-        hosts,
-        note,
-        public,
-        keep_value,
-        ..
-    } = action
-    else {
+    let Action::Set { key, tools, hosts, note, public, keep_value, .. } = action else {
         return Ok(Value::Null);
     };
     let mut wish = Map::new();
@@ -385,25 +365,14 @@ mod tests {
     use super::*;
 
     fn scope(team: Option<&str>) -> OneScope {
-        OneScope {
-            team: team.map(str::to_owned),
-            system: team.is_none(),
-        }
+        OneScope { team: team.map(str::to_owned), system: team.is_none() }
     }
 
     #[test]
     fn only_a_key_and_a_team_lead_to_an_entry() {
-        assert_eq!(
-            scope(Some("ops")).path("A.b:c").unwrap(),
-            "/api/v1/vault/team:ops/A.b:c"
-        );
+        assert_eq!(scope(Some("ops")).path("A.b:c").unwrap(), "/api/v1/vault/team:ops/A.b:c");
         assert_eq!(scope(None).path("K").unwrap(), "/api/v1/vault/system/K");
-        for (team, key) in [
-            (None, "a/b"),
-            (None, ""),
-            (Some("a/.."), "k"),
-            (None, "a?b"),
-        ] {
+        for (team, key) in [(None, "a/b"), (None, ""), (Some("a/.."), "k"), (None, "a?b")] {
             let failure = scope(team).path(key).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{team:?} {key}");
         }

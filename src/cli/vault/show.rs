@@ -46,10 +46,7 @@ pub(super) fn show(action: &Action, document: &Value, context: &Context) -> Resu
             screen.write(&listed(&rows));
             let total = document["total"].as_u64().unwrap_or_default();
             if total > rows.len() as u64 {
-                screen.remark(&format!(
-                    "{} of {total}; `--prefix` narrows them down",
-                    rows.len()
-                ));
+                screen.remark(&format!("{} of {total}; `--prefix` narrows them down", rows.len()));
             }
         }
         Action::Show { .. } => screen.write(&screen.harmless(&described(&data(document)?))),
@@ -94,22 +91,12 @@ fn listed(rows: &[Row]) -> String {
             row.note.clone(),
         ]
     });
-    let heading = [
-        "SCOPE",
-        "KEY",
-        "KIND",
-        "TOOLS",
-        "HOSTS",
-        "LAST USED",
-        "NOTE",
-    ];
+    let heading = ["SCOPE", "KEY", "KIND", "TOOLS", "HOSTS", "LAST USED", "NOTE"];
     table(heading, rows)
 }
 
 fn used(row: &Row) -> String {
-    row.last_used_at
-        .as_deref()
-        .map_or("never".to_owned(), moment)
+    row.last_used_at.as_deref().map_or("never".to_owned(), moment)
 }
 
 fn described(row: &Row) -> String {
@@ -131,9 +118,7 @@ fn described(row: &Row) -> String {
         ("changed", format!("{changed} by {}", row.updated_by)),
         ("last used", used(row)),
     ];
-    let lines = lines
-        .iter()
-        .map(|(name, text)| format!("{name:<9}  {text}"));
+    let lines = lines.iter().map(|(name, text)| format!("{name:<9}  {text}"));
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
 }
 

@@ -32,10 +32,7 @@ impl Inner {
 
 impl Gate {
     pub(super) fn new(line: Line) -> Self {
-        Self(Mutex::new(Inner {
-            line,
-            bells: HashMap::new(),
-        }))
+        Self(Mutex::new(Inner { line, bells: HashMap::new() }))
     }
 
     /// Waits for this team's turn. Dropping the future gives up the place.
@@ -48,10 +45,7 @@ impl Gate {
             Waiting { gate: self, ticket }
         };
         loop {
-            let turn = self
-                .lock()
-                .line
-                .start(waiting.ticket, Instant::now().into_std());
+            let turn = self.lock().line.start(waiting.ticket, Instant::now().into_std());
             match turn {
                 // The ticket is used up, so leaving the line does nothing but call the next.
                 Turn::Now => return Permit(Arc::clone(self)),

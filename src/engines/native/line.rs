@@ -53,9 +53,7 @@ impl Line {
         self.last_ticket += 1;
         match self.teams.iter_mut().find(|(name, _)| name == team) {
             Some((_, tickets)) => tickets.push_back(self.last_ticket),
-            None => self
-                .teams
-                .push_back((team.clone(), [self.last_ticket].into())),
+            None => self.teams.push_back((team.clone(), [self.last_ticket].into())),
         }
         self.last_ticket
     }
@@ -145,10 +143,7 @@ mod tests {
         let mut line = Line::new(2, None);
         let tickets: Vec<Ticket> = (0..3).map(|_| line.join(&"a".into())).collect();
 
-        let first: Vec<Turn> = tickets
-            .iter()
-            .map(|ticket| line.start(*ticket, now))
-            .collect();
+        let first: Vec<Turn> = tickets.iter().map(|ticket| line.start(*ticket, now)).collect();
         line.end();
 
         assert_eq!(first, [Turn::Now, Turn::Now, Turn::Later]);

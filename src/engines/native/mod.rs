@@ -59,12 +59,7 @@ impl NativeEngine {
         links: Vec<Link>,
         scrubbers: Scrubbers,
     ) -> Self {
-        Self {
-            http,
-            retry,
-            links: links.into(),
-            scrubbers: Arc::new(scrubbers),
-        }
+        Self { http, retry, links: links.into(), scrubbers: Arc::new(scrubbers) }
     }
 }
 
@@ -119,10 +114,8 @@ impl Step<'_> {
         for link in self.engine.links.iter() {
             if let Some(failure) = failures.last() {
                 self.voice.reset();
-                let notice = format!(
-                    "profile `{}` takes over: {}",
-                    link.profile.name, failure.message
-                );
+                let notice =
+                    format!("profile `{}` takes over: {}", link.profile.name, failure.message);
                 self.voice.say(EngineEvent::Fallback(notice));
             }
             match self.try_profile(link).await {
@@ -205,17 +198,11 @@ impl Step<'_> {
                 })?;
             usage += answer.usage;
             if answer.paused {
-                messages
-                    .to_mut()
-                    .push(Message::Assistant(answer.blocks.clone()));
+                messages.to_mut().push(Message::Assistant(answer.blocks.clone()));
             }
             said.extend(answer.blocks);
             if !answer.paused {
-                return Ok(Answer {
-                    blocks: said,
-                    usage,
-                    ..answer
-                });
+                return Ok(Answer { blocks: said, usage, ..answer });
             }
         }
         Err(Fault::new(
@@ -269,9 +256,7 @@ impl Step<'_> {
 /// One failure for those of all profiles. A key that is not taken at the end of the chain does not
 /// hide that a profile before it may answer later.
 fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
-    let last = failures
-        .last()
-        .map_or(Code::NoProvider, |failure| failure.code);
+    let last = failures.last().map_or(Code::NoProvider, |failure| failure.code);
     let code = match last {
         Code::ProviderAuth => failures
             .iter()
@@ -284,16 +269,8 @@ fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
     let of_code = || failures.iter().filter(|failure| failure.code == code);
     let retry_after = of_code().filter_map(|failure| failure.retry_after).min();
     let answered = failures.iter().any(|failure| failure.answered);
-    let messages: Vec<&str> = failures
-        .iter()
-        .map(|failure| failure.message.as_str())
-        .collect();
-    EngineFailure {
-        code,
-        message: messages.join("; "),
-        retry_after,
-        answered,
-    }
+    let messages: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
+    EngineFailure { code, message: messages.join("; "), retry_after, answered }
 }
 
 /// Adds the price, if prices are known.
@@ -305,10 +282,7 @@ fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
             (usage.cache_read, pricing.cache_read),
             (usage.cache_write, pricing.cache_write),
         ];
-        let sum: f64 = parts
-            .iter()
-            .map(|(tokens, price)| *tokens as f64 * price)
-            .sum();
+        let sum: f64 = parts.iter().map(|(tokens, price)| *tokens as f64 * price).sum();
         sum / 1_000_000.0
     });
 }
@@ -330,10 +304,7 @@ mod tests {
             failure(Code::ProviderAuth, "`b` has no key"),
         ]);
 
-        assert_eq!(
-            verdict,
-            failure(Code::Overloaded, "`a` is busy; `b` has no key")
-        );
+        assert_eq!(verdict, failure(Code::Overloaded, "`a` is busy; `b` has no key"));
     }
 
     /// SE-129
@@ -373,12 +344,7 @@ mod tests {
 
         price(
             &mut usage,
-            Some(&Pricing {
-                input: 3.0,
-                output: 10.0,
-                cache_read: 100.0,
-                cache_write: 1000.0,
-            }),
+            Some(&Pricing { input: 3.0, output: 10.0, cache_read: 100.0, cache_write: 1000.0 }),
         );
         assert_eq!(usage.cost_usd, Some(6.0));
 

@@ -26,10 +26,7 @@ impl RetryPolicy {
         if let Some(asked) = asked {
             return asked.min(self.retry_after_cap);
         }
-        let longest = self
-            .base
-            .saturating_mul(2_u32.saturating_pow(retry))
-            .min(self.cap);
+        let longest = self.base.saturating_mul(2_u32.saturating_pow(retry)).min(self.cap);
         longest.mul_f64(self.entropy.bits() as f64 / u64::MAX as f64)
     }
 }
@@ -79,20 +76,14 @@ mod tests {
     }
 
     fn policy(bits: u64) -> RetryPolicy {
-        RetryPolicy {
-            entropy: Arc::new(Fixed(bits)),
-            ..RetryPolicy::default()
-        }
+        RetryPolicy { entropy: Arc::new(Fixed(bits)), ..RetryPolicy::default() }
     }
 
     /// SE-124
     #[test]
     fn pauses_double_up_to_the_cap_and_are_spread_down_to_nothing() {
         let longest = [0, 1, 2, 5, 6, 60].map(|retry| policy(u64::MAX).pause(retry, None));
-        assert_eq!(
-            longest,
-            [500, 1000, 2000, 16_000, 30_000, 30_000].map(Duration::from_millis)
-        );
+        assert_eq!(longest, [500, 1000, 2000, 16_000, 30_000, 30_000].map(Duration::from_millis));
 
         assert_eq!(policy(0).pause(3, None), Duration::ZERO);
         assert_eq!(policy(u64::MAX / 2).pause(1, None).as_millis(), 500);

@@ -16,12 +16,7 @@ pub(super) struct Voice {
 
 impl Voice {
     pub(super) fn new(sink: EventSink, scrubber: &Scrubber) -> Self {
-        Self {
-            sink,
-            text: scrubber.stream(),
-            thinking: scrubber.stream(),
-            spoke: false,
-        }
+        Self { sink, text: scrubber.stream(), thinking: scrubber.stream(), spoke: false }
     }
 
     /// Says something.
@@ -96,10 +91,9 @@ pub(super) fn clean_blocks(blocks: Vec<Block>, scrubber: &Scrubber) -> Vec<Block
             Block::Call(call) => Block::Call(ToolCall {
                 args: match call.args {
                     Args::Json(value) => Args::Json(clean_value(value, scrubber)),
-                    Args::Unreadable { unreadable, reason } => Args::Unreadable {
-                        unreadable: clean(unreadable),
-                        reason,
-                    },
+                    Args::Unreadable { unreadable, reason } => {
+                        Args::Unreadable { unreadable: clean(unreadable), reason }
+                    }
                 },
                 name: clean(call.name),
                 ..call
@@ -123,10 +117,7 @@ fn has_secret(value: &Value, scrubber: &Scrubber) -> bool {
 fn clean_value(value: Value, scrubber: &Scrubber) -> Value {
     match value {
         Value::String(text) => scrubber.scrub_hidden(&text).into_owned().into(),
-        Value::Array(items) => items
-            .into_iter()
-            .map(|item| clean_value(item, scrubber))
-            .collect(),
+        Value::Array(items) => items.into_iter().map(|item| clean_value(item, scrubber)).collect(),
         Value::Object(fields) => fields
             .into_iter()
             .map(|(name, field)| {
@@ -188,23 +179,15 @@ mod tests {
         voice.say(text("again"));
         voice.end();
 
-        assert_eq!(
-            *heard.lock().unwrap(),
-            [text("hello "), EngineEvent::Reset, text("again")]
-        );
+        assert_eq!(*heard.lock().unwrap(), [text("hello "), EngineEvent::Reset, text("again")]);
     }
 
     /// SE-136
     #[test]
     fn finished_blocks_hold_no_secret() {
         let blocks = vec![
-            Block::Text {
-                text: format!("a {KEY}"),
-            },
-            Block::Thinking {
-                text: KEY.into(),
-                block: Some(json!({"thinking": KEY})),
-            },
+            Block::Text { text: format!("a {KEY}") },
+            Block::Thinking { text: KEY.into(), block: Some(json!({"thinking": KEY})) },
             Block::Call(ToolCall {
                 id: "1".into(),
                 name: "read".into(),
@@ -215,13 +198,8 @@ mod tests {
         assert_eq!(
             clean_blocks(blocks, &Scrubber::new([KEY])),
             [
-                Block::Text {
-                    text: "a [REDACTED]".into(),
-                },
-                Block::Thinking {
-                    text: "[REDACTED]".into(),
-                    block: None,
-                },
+                Block::Text { text: "a [REDACTED]".into() },
+                Block::Thinking { text: "[REDACTED]".into(), block: None },
                 Block::Call(ToolCall {
                     id: "1".into(),
                     name: "read".into(),

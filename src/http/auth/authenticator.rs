@@ -78,17 +78,12 @@ impl Authenticator {
             clock,
             secrets: secrets.to_owned(),
             links: Links::default(),
-            live: Mutex::new(Live {
-                registry,
-                ends: HashMap::new(),
-            }),
+            live: Mutex::new(Live { registry, ends: HashMap::new() }),
             rotation: tokio::sync::Mutex::new(()),
         }));
         let now = this.0.clock.now();
-        this.change(|registry| Ok(((), registry.adopt_operator(&token, now)?)))
-            .await?;
-        this.change(|registry| Ok(((), registry.sweep(now))))
-            .await?;
+        this.change(|registry| Ok(((), registry.adopt_operator(&token, now)?))).await?;
+        this.change(|registry| Ok(((), registry.sweep(now)))).await?;
         Ok(this)
     }
 
@@ -146,8 +141,7 @@ impl Authenticator {
 
     /// Ends a session, whosever it is.
     pub async fn end_session(&self, id: &CredentialId, by: &Principal) -> Result<(), AuthError> {
-        self.change(|registry| Ok(((), registry.close_session(id))))
-            .await?;
+        self.change(|registry| Ok(((), registry.close_session(id)))).await?;
         tracing::info!(by = %by.id, session = %id, "logged out");
         Ok(())
     }
@@ -187,8 +181,7 @@ impl Authenticator {
         let _one = self.0.rotation.lock().await;
         let token = on_file(&self.0.secrets, operator::replace).await?;
         let now = self.0.clock.now();
-        self.change(|registry| Ok(((), registry.adopt_operator(&token, now)?)))
-            .await?;
+        self.change(|registry| Ok(((), registry.adopt_operator(&token, now)?))).await?;
         tracing::info!(by = %by.id, "operator token rotated");
         Ok(())
     }
@@ -200,14 +193,8 @@ impl Authenticator {
 
     /// A code that logs one browser in as the operator: for whoever starts the service.
     pub fn operator_link(&self) -> Result<Secret, AuthError> {
-        let operator = self
-            .lock()
-            .registry
-            .operator()
-            .map(|grant| grant.id.clone());
-        self.0
-            .links
-            .make(operator.ok_or(AuthError::Ended)?, self.0.clock.now())
+        let operator = self.lock().registry.operator().map(|grant| grant.id.clone());
+        self.0.links.make(operator.ok_or(AuthError::Ended)?, self.0.clock.now())
     }
 
     /// Logs a browser in with a token.
@@ -227,24 +214,18 @@ impl Authenticator {
         if principal.credential == principal.grant {
             return Err(AuthError::Ended);
         }
-        self.change(|registry| Ok(((), registry.close_session(&principal.credential))))
-            .await?;
+        self.change(|registry| Ok(((), registry.close_session(&principal.credential)))).await?;
         tracing::info!(principal = %principal.id, "logged out");
         Ok(())
     }
 
     async fn open_session(&self, grant: CredentialId) -> Result<LoggedIn, AuthError> {
         let now = self.0.clock.now();
-        let Minted { text, row } = self
-            .change(|registry| registry.open_session(&grant, now))
-            .await?;
+        let Minted { text, row } =
+            self.change(|registry| registry.open_session(&grant, now)).await?;
         let principal = self.session(text.expose()).ok_or(AuthError::Ended)?;
         tracing::info!(principal = %principal.id, session = %row.id, "logged in");
-        Ok(LoggedIn {
-            principal,
-            csrf: token::csrf(text.expose()),
-            cookie: text,
-        })
+        Ok(LoggedIn { principal, csrf: token::csrf(text.expose()), cookie: text })
     }
 
     /// A credential was used: a session stays, and the operator sees when.
@@ -334,9 +315,8 @@ async fn on_file(
     let folder = secrets.to_owned();
     match tokio::task::spawn_blocking(move || work(&folder)).await {
         Ok(outcome) => outcome,
-        Err(error) => Err(AuthError::File {
-            path: secrets.to_owned(),
-            source: io::Error::other(error),
-        }),
+        Err(error) => {
+            Err(AuthError::File { path: secrets.to_owned(), source: io::Error::other(error) })
+        }
     }
 }

@@ -104,12 +104,7 @@ impl Identities {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StorageError> {
         let links = store.read(read).await?;
-        Ok(Self(Arc::new(Inner {
-            auth,
-            store,
-            clock,
-            links: Mutex::new(links),
-        })))
+        Ok(Self(Arc::new(Inner { auth, store, clock, links: Mutex::new(links) })))
     }
 
     /// All links, oldest first, each with whether it is good for anything.
@@ -161,17 +156,10 @@ impl Identities {
                 return Err(LinkError::TooMany(links.len()));
             }
             links.push(link.clone());
-            self.0
-                .store
-                .commit(Writes::new().edge(&key(&link.id), &link))
+            self.0.store.commit(Writes::new().edge(&key(&link.id), &link))
         };
         stored.await?;
-        let Link {
-            channel_type,
-            sender,
-            token,
-            ..
-        } = &link;
+        let Link { channel_type, sender, token, .. } = &link;
         tracing::info!(by = %by.id(), %channel_type, sender, token, "identity linked");
         Ok(link)
     }
@@ -230,14 +218,9 @@ fn key(id: &str) -> EdgeKey {
 fn read(storage: &dyn Storage) -> Result<Vec<Link>, StorageError> {
     let prefix = EdgeKey::prefix(KIND);
     let mut links = Vec::new();
-    storage.scan(
-        &prefix,
-        &after_prefix(&prefix),
-        Order::Rising,
-        &mut |key, value| {
-            links.extend(row::<Link>(storage, key, value));
-            ControlFlow::Continue(())
-        },
-    )?;
+    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
+        links.extend(row::<Link>(storage, key, value));
+        ControlFlow::Continue(())
+    })?;
     Ok(links)
 }

@@ -35,11 +35,7 @@ impl Links {
         if links.len() == MOST {
             links.remove(0);
         }
-        links.push(Link {
-            hash: Hash::of(code.expose()),
-            grant,
-            ends_at: now + VALID,
-        });
+        links.push(Link { hash: Hash::of(code.expose()), grant, ends_at: now + VALID });
         Ok(code)
     }
 
@@ -53,9 +49,7 @@ impl Links {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Link>> {
-        self.0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -79,10 +73,7 @@ mod tests {
 
         assert_eq!(links.take(used.expose(), begin), Some(grant()));
         assert_eq!(links.take(used.expose(), begin), None);
-        assert_eq!(
-            links.take(just.expose(), Timestamp(end.0 - 1)),
-            Some(grant())
-        );
+        assert_eq!(links.take(just.expose(), Timestamp(end.0 - 1)), Some(grant()));
         assert_eq!(links.take(late.expose(), end), None);
         assert_eq!(links.take("", begin), None);
     }
@@ -90,9 +81,8 @@ mod tests {
     #[test]
     fn too_many_codes_push_out_the_oldest() {
         let links = Links::default();
-        let codes: Vec<Secret> = (0..=MOST)
-            .map(|_| links.make(grant(), Timestamp(0)).unwrap())
-            .collect();
+        let codes: Vec<Secret> =
+            (0..=MOST).map(|_| links.make(grant(), Timestamp(0)).unwrap()).collect();
 
         assert_eq!(links.take(codes[0].expose(), Timestamp(1)), None);
         assert_eq!(links.take(codes[1].expose(), Timestamp(1)), Some(grant()));

@@ -44,10 +44,7 @@ pub fn rotate_operator(
     now: Timestamp,
 ) -> Result<(), AuthError> {
     let token = operator::replace(secrets)?;
-    commit(
-        storage,
-        &Registry::load(storage)?.adopt_operator(&token, now)?,
-    )
+    commit(storage, &Registry::load(storage)?.adopt_operator(&token, now)?)
 }
 
 fn commit(storage: &dyn Storage, change: &Change) -> Result<(), AuthError> {

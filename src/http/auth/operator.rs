@@ -51,11 +51,7 @@ fn write(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&partial)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
     writeln!(file, "{text}")?;
     file.sync_all()?;
     fs::rename(&partial, path)?;
@@ -78,14 +74,8 @@ mod tests {
         let made = read_or_create(folder.path()).unwrap();
 
         let path = folder.path().join("operator-token");
-        assert_eq!(
-            fs::read_to_string(&path).unwrap(),
-            format!("{}\n", made.expose())
-        );
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", made.expose()));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(read_or_create(folder.path()).unwrap(), made);
     }
 
@@ -101,10 +91,7 @@ mod tests {
 
         assert_ne!(first, second);
         assert_eq!(read(folder.path()).unwrap(), Some(second));
-        assert_eq!(
-            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

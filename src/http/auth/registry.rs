@@ -79,10 +79,7 @@ pub struct Maker {
 impl Maker {
     /// Whoever has the store in their hands, and needs no token.
     pub fn owner() -> Self {
-        Self {
-            scopes: Scopes::all(),
-            ..Self::default()
-        }
+        Self { scopes: Scopes::all(), ..Self::default() }
     }
 }
 
@@ -92,10 +89,7 @@ impl From<&Grant> for Maker {
             scopes: grant.scopes,
             teams: grant.teams.clone(),
             expires_at: grant.expires_at,
-            token: Some(MintedBy {
-                id: grant.id.clone(),
-                name: grant.name.clone(),
-            }),
+            token: Some(MintedBy { id: grant.id.clone(), name: grant.name.clone() }),
         }
     }
 }
@@ -138,10 +132,7 @@ impl Registry {
 
     /// The browsers that are logged in, oldest first, with what they may do.
     pub fn sessions(&self, now: Timestamp) -> Vec<(Session, Grant)> {
-        let live = self
-            .sessions
-            .iter()
-            .filter(|session| now < session.ends_at());
+        let live = self.sessions.iter().filter(|session| now < session.ends_at());
         let mut live: Vec<_> = live
             .filter_map(|session| {
                 let grant = self.grant(&session.grant)?;
@@ -154,9 +145,7 @@ impl Registry {
 
     /// The grant of the operator token.
     pub fn operator(&self) -> Option<&Grant> {
-        self.grants
-            .iter()
-            .find(|grant| grant.kind == Kind::Operator)
+        self.grants.iter().find(|grant| grant.kind == Kind::Operator)
     }
 
     /// The grant of a token, while it is good.
@@ -253,10 +242,7 @@ impl Registry {
             last_used_at: None,
             minted_by: maker.token,
         };
-        let change = Change {
-            grants: vec![grant.clone()],
-            ..Change::default()
-        };
+        let change = Change { grants: vec![grant.clone()], ..Change::default() };
         Ok((Minted { row: grant, text }, change))
     }
 
@@ -293,19 +279,12 @@ impl Registry {
             // A newer version may know more scopes.
             let grants = match former.scopes == Scopes::all() {
                 true => Vec::new(),
-                false => vec![Grant {
-                    scopes: Scopes::all(),
-                    ..former.clone()
-                }],
+                false => vec![Grant { scopes: Scopes::all(), ..former.clone() }],
             };
-            return Ok(Change {
-                grants,
-                ..Change::default()
-            });
+            return Ok(Change { grants, ..Change::default() });
         }
-        let mut change = former.map_or_else(Change::default, |former| {
-            self.without(std::slice::from_ref(&former.id))
-        });
+        let mut change = former
+            .map_or_else(Change::default, |former| self.without(std::slice::from_ref(&former.id)));
         change.grants.push(Grant {
             id: CredentialId::new(token::fresh_id("operator")?),
             kind: Kind::Operator,
@@ -328,9 +307,7 @@ impl Registry {
         grant: &CredentialId,
         now: Timestamp,
     ) -> Result<(Minted<Session>, Change), AuthError> {
-        self.grant(grant)
-            .filter(|grant| grant.is_live(now))
-            .ok_or(AuthError::Ended)?;
+        self.grant(grant).filter(|grant| grant.is_live(now)).ok_or(AuthError::Ended)?;
         let text = token::fresh("")?;
         let session = Session {
             id: CredentialId::new(token::fresh_id("session")?),
@@ -342,10 +319,8 @@ impl Registry {
         };
         let mut change = self.sweep(now);
         if self.sessions.len() - change.ended_sessions.len() >= MOST_SESSIONS {
-            let live = self
-                .sessions
-                .iter()
-                .filter(|session| !change.ended_sessions.contains(&session.id));
+            let live =
+                self.sessions.iter().filter(|session| !change.ended_sessions.contains(&session.id));
             let oldest = live.min_by_key(|session| session.last_used_at);
             let oldest = oldest.map(|session| session.id.clone());
             change.ended_sessions.extend(oldest);
@@ -356,10 +331,7 @@ impl Registry {
 
     /// Ends a session.
     pub fn close_session(&self, id: &CredentialId) -> Change {
-        Change {
-            ended_sessions: vec![id.clone()],
-            ..Change::default()
-        }
+        Change { ended_sessions: vec![id.clone()], ..Change::default() }
     }
 
     /// Drops sessions that have ended by themselves. Ended tokens stay, to be seen.

@@ -204,14 +204,9 @@ pub(super) fn read(storage: &dyn Storage) -> Result<(Vec<Grant>, Vec<Session>), 
 fn collect<T: DeserializeOwned>(storage: &dyn Storage, kind: &str) -> Result<Vec<T>, StorageError> {
     let prefix = EdgeKey::prefix(kind);
     let mut rows = Vec::new();
-    storage.scan(
-        &prefix,
-        &after_prefix(&prefix),
-        Order::Rising,
-        &mut |key, value| {
-            rows.extend(row::<T>(storage, key, value));
-            ControlFlow::Continue(())
-        },
-    )?;
+    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
+        rows.extend(row::<T>(storage, key, value));
+        ControlFlow::Continue(())
+    })?;
     Ok(rows)
 }

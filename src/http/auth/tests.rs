@@ -53,9 +53,7 @@ impl Place {
             Box::new(|_| {}),
             Box::new(|_, _| {}),
         );
-        Authenticator::open(store, self.clock.clone(), self.secrets())
-            .await
-            .unwrap()
+        Authenticator::open(store, self.clock.clone(), self.secrets()).await.unwrap()
     }
 
     fn operator_token(&self) -> String {
@@ -75,9 +73,7 @@ fn wish(name: &str, scopes: &[Scope]) -> NewToken {
 
 /// Whether it ends now, without waiting for anything but what is already due.
 async fn has_ended(ended: impl Future<Output = ()>) -> bool {
-    tokio::time::timeout(Duration::from_millis(50), ended)
-        .await
-        .is_ok()
+    tokio::time::timeout(Duration::from_millis(50), ended).await.is_ok()
 }
 
 fn has_ended_at_once(ended: impl Future<Output = ()>) -> bool {
@@ -96,10 +92,7 @@ async fn the_operator_token_has_all_scopes() {
     assert_eq!(operator.scopes(), Scopes::all());
     assert!(auth.token("").is_none());
     assert!(auth.token(&format!("hwo_{}", "A".repeat(43))).is_none());
-    assert!(
-        auth.token(&place.operator_token().replace("hwo_", "hwt_"))
-            .is_none()
-    );
+    assert!(auth.token(&place.operator_token().replace("hwo_", "hwt_")).is_none());
 }
 
 /// OP-11, OP-12, SC-01
@@ -109,17 +102,11 @@ async fn a_token_has_the_stored_scopes_until_it_expires() {
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
 
-    let minted = auth
-        .mint(wish("ci", &[Scope::Read, Scope::Chat]), &operator)
-        .await
-        .unwrap();
+    let minted = auth.mint(wish("ci", &[Scope::Read, Scope::Chat]), &operator).await.unwrap();
 
     let holder = auth.token(minted.text.expose()).unwrap();
     assert_eq!(holder.id().as_str(), "ci");
-    assert_eq!(
-        holder.scopes().iter().collect::<Vec<_>>(),
-        [Scope::Read, Scope::Chat]
-    );
+    assert_eq!(holder.scopes().iter().collect::<Vec<_>>(), [Scope::Read, Scope::Chat]);
     place.clock.turn(DAY - Duration::from_millis(1));
     assert!(auth.token(minted.text.expose()).is_some());
     place.clock.turn(Duration::from_millis(1));
@@ -132,16 +119,11 @@ async fn a_token_gives_away_only_what_it_has() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
-    let admin = auth
-        .mint(wish("admin", &[Scope::Admin, Scope::Read]), &operator)
-        .await
-        .unwrap();
+    let admin = auth.mint(wish("admin", &[Scope::Admin, Scope::Read]), &operator).await.unwrap();
     let admin = auth.token(admin.text.expose()).unwrap();
 
     let narrower = auth.mint(wish("reader", &[Scope::Read]), &admin).await;
-    let wider = auth
-        .mint(wish("writer", &[Scope::Read, Scope::Chat]), &admin)
-        .await;
+    let wider = auth.mint(wish("writer", &[Scope::Read, Scope::Chat]), &admin).await;
 
     assert!(narrower.is_ok());
     assert!(matches!(wider, Err(AuthError::BeyondOwn(Scope::Chat))));
@@ -153,24 +135,10 @@ async fn a_wish_that_makes_no_sense_is_refused() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
-    auth.mint(wish("ci", &[Scope::Read]), &operator)
-        .await
-        .unwrap();
-    let lasting = |span| NewToken {
-        expires_in: span,
-        ..wish("other", &[Scope::Read])
-    };
+    auth.mint(wish("ci", &[Scope::Read]), &operator).await.unwrap();
+    let lasting = |span| NewToken { expires_in: span, ..wish("other", &[Scope::Read]) };
 
-    for name in [
-        "",
-        "operator",
-        "ws-client",
-        "Ann",
-        "-x",
-        "a b",
-        "hwt_x",
-        &"x".repeat(65),
-    ] {
+    for name in ["", "operator", "ws-client", "Ann", "-x", "a b", "hwt_x", &"x".repeat(65)] {
         let refused = auth.mint(wish(name, &[Scope::Read]), &operator).await;
         assert!(matches!(refused, Err(AuthError::Name)), "{name}");
     }
@@ -191,10 +159,7 @@ async fn revoking_wakes_whoever_holds_the_token_or_a_session_of_it() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
-    let minted = auth
-        .mint(wish("ci", &[Scope::Chat]), &operator)
-        .await
-        .unwrap();
+    let minted = auth.mint(wish("ci", &[Scope::Chat]), &operator).await.unwrap();
     let holder = auth.token(minted.text.expose()).unwrap();
     let browser = auth.log_in(minted.text.expose()).await.unwrap();
     let ended = [holder.ended(), browser.principal.ended()].map(actix::spawn);
@@ -203,18 +168,12 @@ async fn revoking_wakes_whoever_holds_the_token_or_a_session_of_it() {
     auth.revoke("ci", false, &operator).await.unwrap();
 
     for ended in ended {
-        tokio::time::timeout(Duration::from_secs(1), ended)
-            .await
-            .unwrap()
-            .unwrap();
+        tokio::time::timeout(Duration::from_secs(1), ended).await.unwrap().unwrap();
     }
     assert!(auth.token(minted.text.expose()).is_none());
     assert!(auth.session(browser.cookie.expose()).is_none());
     assert!(!has_ended(operator.ended()).await);
-    assert!(matches!(
-        auth.revoke("ci", false, &operator).await,
-        Err(AuthError::Unknown(_))
-    ));
+    assert!(matches!(auth.revoke("ci", false, &operator).await, Err(AuthError::Unknown(_))));
     assert!(place.start().await.token(minted.text.expose()).is_none());
 }
 
@@ -224,10 +183,7 @@ async fn a_token_that_runs_out_wakes_whoever_holds_it() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
-    let minted = auth
-        .mint(wish("ci", &[Scope::Chat]), &operator)
-        .await
-        .unwrap();
+    let minted = auth.mint(wish("ci", &[Scope::Chat]), &operator).await.unwrap();
     let holder = auth.token(minted.text.expose()).unwrap();
 
     place.clock.turn(DAY - Duration::from_millis(20));
@@ -244,10 +200,7 @@ async fn a_token_that_runs_out_wakes_whoever_holds_a_session_of_it() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
-    let minted = auth
-        .mint(wish("ci", &[Scope::Chat]), &operator)
-        .await
-        .unwrap();
+    let minted = auth.mint(wish("ci", &[Scope::Chat]), &operator).await.unwrap();
     let browser = auth.log_in(minted.text.expose()).await.unwrap();
     for _ in 0..2 {
         place.clock.turn(11 * HOUR);
@@ -278,12 +231,7 @@ async fn rotation_ends_the_operator_token_and_its_sessions() {
     assert!(auth.session(browser.cookie.expose()).is_none());
     assert!(auth.token(&place.operator_token()).is_some());
     assert!(matches!(
-        auth.revoke(
-            "operator",
-            false,
-            &auth.token(&place.operator_token()).unwrap()
-        )
-        .await,
+        auth.revoke("operator", false, &auth.token(&place.operator_token()).unwrap()).await,
         Err(AuthError::Operator)
     ));
 }
@@ -309,12 +257,7 @@ async fn at_start_the_file_says_what_the_operator_token_is() {
 #[actix::test]
 async fn a_session_survives_a_restart() {
     let place = Place::new();
-    let browser = place
-        .start()
-        .await
-        .log_in(&place.operator_token())
-        .await
-        .unwrap();
+    let browser = place.start().await.log_in(&place.operator_token()).await.unwrap();
 
     let auth = place.start().await;
 
@@ -385,10 +328,7 @@ async fn a_code_logs_one_browser_in_as_whoever_made_it() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
-    let minted = auth
-        .mint(wish("ann", &[Scope::Chat, Scope::Admin]), &operator)
-        .await
-        .unwrap();
+    let minted = auth.mint(wish("ann", &[Scope::Chat, Scope::Admin]), &operator).await.unwrap();
     let ann = auth.token(minted.text.expose()).unwrap();
     let code = auth.link(&ann).unwrap();
 
@@ -412,21 +352,15 @@ async fn the_store_holds_every_row_at_once_and_no_credential() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
-    let minted = auth
-        .mint(wish("ci", &[Scope::Chat]), &operator)
-        .await
-        .unwrap();
+    let minted = auth.mint(wish("ci", &[Scope::Chat]), &operator).await.unwrap();
     let browser = auth.log_in(minted.text.expose()).await.unwrap();
 
     let stored = place.storage.text();
     assert!(stored.contains("\"ci\"") && stored.contains(browser.principal.credential().as_str()));
 
-    for secret in [
-        &place.operator_token(),
-        minted.text.expose(),
-        browser.cookie.expose(),
-        &browser.csrf,
-    ] {
+    for secret in
+        [&place.operator_token(), minted.text.expose(), browser.cookie.expose(), &browser.csrf]
+    {
         let random = secret.trim_start_matches("hwo_").trim_start_matches("hwt_");
         assert!(!stored.contains(random));
     }
@@ -439,10 +373,7 @@ async fn the_last_use_is_remembered_and_does_not_bring_back_a_revoked_token() {
     let place = Place::new();
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
-    let minted = auth
-        .mint(wish("ci", &[Scope::Chat]), &operator)
-        .await
-        .unwrap();
+    let minted = auth.mint(wish("ci", &[Scope::Chat]), &operator).await.unwrap();
     place.clock.turn(HOUR);
     let holder = auth.token(minted.text.expose()).unwrap();
 
@@ -477,10 +408,7 @@ async fn tokens_are_managed_while_the_service_is_stopped() {
     offline::revoke(storage, gone.row.id.as_str(), false).unwrap();
     offline::rotate_operator(storage, place.secrets(), now).unwrap();
 
-    assert_eq!(
-        names(&offline::list(storage).unwrap()),
-        ["operator", "kept"]
-    );
+    assert_eq!(names(&offline::list(storage).unwrap()), ["operator", "kept"]);
     let auth = place.start().await;
     assert!(auth.token(kept.text.expose()).is_some());
     assert!(auth.token(gone.text.expose()).is_none());
@@ -505,11 +433,7 @@ fn the_session_unused_for_longest_makes_room() {
 
     let now = Timestamp(1_001);
     assert!(registry.session(cookies[0].expose(), now).is_none());
-    assert!(
-        cookies[1..]
-            .iter()
-            .all(|cookie| registry.session(cookie.expose(), now).is_some())
-    );
+    assert!(cookies[1..].iter().all(|cookie| registry.session(cookie.expose(), now).is_some()));
 }
 
 proptest! {

@@ -19,10 +19,7 @@ const RANDOM: usize = 43;
 pub(super) fn fresh(prefix: &str) -> Result<Secret, AuthError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| AuthError::Randomness)?;
-    Ok(Secret::new(format!(
-        "{prefix}{}",
-        URL_SAFE_NO_PAD.encode(bytes)
-    )))
+    Ok(Secret::new(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }
 
 /// A new name for a row: no secret, but unique.
@@ -43,10 +40,7 @@ pub(super) fn is_formed(text: &str, prefix: &str) -> bool {
 
 /// The value that requests of a browser session must repeat, known to its pages alone.
 pub(super) fn csrf(session: &str) -> String {
-    let digest = Sha256::new()
-        .chain_update(b"csrf\0")
-        .chain_update(session)
-        .finalize();
+    let digest = Sha256::new().chain_update(b"csrf\0").chain_update(session).finalize();
     URL_SAFE_NO_PAD.encode(digest)
 }
 
@@ -90,9 +84,7 @@ impl<'de> Deserialize<'de> for Hash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(D::Error::custom)?;
-        let bytes = bytes
-            .try_into()
-            .map_err(|_| D::Error::custom("not 32 bytes"))?;
+        let bytes = bytes.try_into().map_err(|_| D::Error::custom("not 32 bytes"))?;
         Ok(Self(bytes))
     }
 }
@@ -134,11 +126,7 @@ mod tests {
 
         assert_eq!(value, csrf("session"));
         assert_ne!(value, csrf("other"));
-        assert!(
-            !serde_json::to_string(&Hash::of("session"))
-                .unwrap()
-                .contains(&value)
-        );
+        assert!(!serde_json::to_string(&Hash::of("session")).unwrap().contains(&value));
         assert!(same("a", "a") && !same("a", "b") && !same("a", "aa"));
     }
 }

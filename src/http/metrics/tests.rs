@@ -29,11 +29,7 @@ fn all_that_was_counted_is_shown() {
     let main = TeamName::from("main");
     metrics.turn_began(&main, Duration::from_millis(2));
     metrics.turn_ended(&main, "native", Ending::Done, Duration::from_secs(2));
-    let usage = Usage {
-        input: 7,
-        output: 5,
-        ..Usage::default()
-    };
+    let usage = Usage { input: 7, output: 5, ..Usage::default() };
     metrics.model_called(&main, "default", &usage);
     metrics.tool_called("read", true);
     metrics.tool_called("read", false);
@@ -60,10 +56,7 @@ fn all_that_was_counted_is_shown() {
     let found = lines(&metrics, &snapshot);
 
     for expected in [
-        &format!(
-            "hivewright_build_info{{version=\"{}\"}} 1",
-            crate::http::VERSION
-        ),
+        &format!("hivewright_build_info{{version=\"{}\"}} 1", crate::http::VERSION),
         "hivewright_turn_seconds_count{team=\"main\",sdk=\"native\"} 1",
         "hivewright_turn_overhead_seconds_count 1",
         "hivewright_model_tokens_total{team=\"main\",profile=\"default\",kind=\"input\"} 7",
@@ -84,10 +77,7 @@ fn all_that_was_counted_is_shown() {
         "hivewright_actor_restarts_total{team=\"main\"} 2",
         "hivewright_ws_connections 6",
     ] {
-        assert!(
-            found.iter().any(|line| line == expected),
-            "{expected}\n{found:#?}"
-        );
+        assert!(found.iter().any(|line| line == expected), "{expected}\n{found:#?}");
     }
 }
 
@@ -97,18 +87,13 @@ fn above_200_teams_the_rest_share_a_label() {
     let metrics = Metrics::new([], Errors::default());
     let teams = (0..250).map(|number| TeamName::from(format!("team-{number}")));
     let snapshot = Snapshot {
-        counts: Counts {
-            teams: teams.map(|team| (team, 1, 0)).collect(),
-            ..Counts::default()
-        },
+        counts: Counts { teams: teams.map(|team| (team, 1, 0)).collect(), ..Counts::default() },
         ..Snapshot::default()
     };
 
     let found = lines(&metrics, &snapshot);
 
-    let queued = found
-        .iter()
-        .filter(|line| line.starts_with("hivewright_tasks_queued{"));
+    let queued = found.iter().filter(|line| line.starts_with("hivewright_tasks_queued{"));
     assert_eq!(queued.count(), 201);
     let other = "hivewright_tasks_queued{team=\"other\"} 50".to_owned();
     assert!(found.contains(&other));
@@ -118,9 +103,7 @@ fn above_200_teams_the_rest_share_a_label() {
 #[test]
 fn a_team_that_is_gone_leaves_its_label() {
     let metrics = Metrics::new([], Errors::default());
-    let teams: Vec<_> = (0..250)
-        .map(|number| TeamName::from(format!("team-{number}")))
-        .collect();
+    let teams: Vec<_> = (0..250).map(|number| TeamName::from(format!("team-{number}"))).collect();
     for team in &teams[..200] {
         metrics.turn_ended(team, "native", Ending::Done, Duration::from_secs(1));
         metrics.model_called(team, "default", &Usage::default());
@@ -144,11 +127,7 @@ fn a_team_that_is_gone_leaves_its_label() {
     let of = |name: &str| {
         let starts = format!("hivewright_{name}{{");
         let lines = found.iter().filter(|line| line.starts_with(&starts));
-        lines
-            .cloned()
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
+        lines.cloned().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
     };
     assert_eq!(
         of("turn_seconds_count"),
@@ -180,9 +159,7 @@ fn errors_are_counted_by_their_source() {
     });
     let found = lines(&metrics, &Snapshot::default());
 
-    let errors = found
-        .iter()
-        .filter(|line| line.starts_with("hivewright_errors_total"));
+    let errors = found.iter().filter(|line| line.starts_with("hivewright_errors_total"));
     let mut errors: Vec<_> = errors.cloned().collect();
     errors.sort();
     assert_eq!(

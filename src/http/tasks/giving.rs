@@ -69,10 +69,7 @@ pub(super) async fn create(
     Json(wish): Json<Wish>,
 ) -> Result<Accepted<Given>, ApiError> {
     caller.team(&wish.team)?;
-    let options = Options {
-        max_steps: steps(wish.max_steps)?,
-        ..Options::default()
-    };
+    let options = Options { max_steps: steps(wish.max_steps)?, ..Options::default() };
     let deadline = match &wish.deadline {
         None => None,
         Some(text) => Some(units::duration(text).ok_or_else(|| {
@@ -90,11 +87,7 @@ pub(super) async fn create(
     };
     let id = give(&state, &caller.principal, work, "task").await?;
     caller.names(format!("{id} {}", wish.team));
-    Ok(Accepted(Given {
-        id,
-        team: wish.team,
-        state: "accepted",
-    }))
+    Ok(Accepted(Given { id, team: wish.team, state: "accepted" }))
 }
 
 fn steps(wanted: Option<u32>) -> Result<Option<u32>, ApiError> {
@@ -162,10 +155,7 @@ async fn give(
     let unknown = || ApiError::not_found(format!("there is no team `{}`", work.team));
     let team = tree.get(work.team.as_str()).ok_or_else(unknown)?;
     let now = parts.clock.now();
-    let lane = Lane {
-        team: work.team.clone(),
-        topic: None,
-    };
+    let lane = Lane { team: work.team.clone(), topic: None };
     let id = parts.ids.task();
     let by = principal.id().to_string();
     let mut task = Task {
@@ -181,12 +171,8 @@ async fn give(
     if let Some(deadline) = work.deadline {
         task.deadline_at = now + deadline;
     }
-    let submitted = parts.work.submit(Submit {
-        task,
-        writes: Writes::new(),
-        overlap: None,
-        giver: None,
-    });
+    let submitted =
+        parts.work.submit(Submit { task, writes: Writes::new(), overlap: None, giver: None });
     match submitted.await {
         Ok(Submission::Enqueued { .. }) => Ok(id),
         Ok(_) => Err(ApiError::conflict("the team is busy")),

@@ -43,10 +43,7 @@ impl Stats {
         let priority = serde_json::to_value(task.priority).unwrap_or_default();
         add(|stats| &mut stats.by_state, task.state());
         add(|stats| &mut stats.by_type, task.kind.as_str());
-        add(
-            |stats| &mut stats.by_priority,
-            priority.as_str().unwrap_or_default(),
-        );
+        add(|stats| &mut stats.by_priority, priority.as_str().unwrap_or_default());
         add(|stats| &mut stats.by_team, task.lane.team.as_str());
         self.open += usize::from(task.outcome.is_none());
         self.all += 1;

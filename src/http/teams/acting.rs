@@ -260,19 +260,10 @@ pub(super) async fn create(
     let beside = stow(&mut wish, credentials, parts, by)?;
     let now = parts.clock.now();
     let spawn = wish.order(&parts.live, &operator, task.clone(), now);
-    let spawn = Spawn {
-        beside,
-        ..spawn.await.map_err(unwanted)?
-    };
+    let spawn = Spawn { beside, ..spawn.await.map_err(unwanted)? };
     let made = parts.org.send(spawn).await;
-    let key = made
-        .map_err(ApiError::internal)?
-        .map_err(|error| refused(&error))?;
-    Ok(Created(Made {
-        team: key.name,
-        generation: key.generation,
-        bootstrap_task_id: task,
-    }))
+    let key = made.map_err(ApiError::internal)?.map_err(|error| refused(&error))?;
+    Ok(Created(Made { team: key.name, generation: key.generation, bootstrap_task_id: task }))
 }
 
 pub(super) async fn update(
@@ -287,10 +278,7 @@ pub(super) async fn update(
     }
     let description = change.description.as_deref().unwrap_or_default();
     if description.chars().count() > 500 {
-        return Err(ApiError::invalid_field(
-            "description",
-            "at most 500 characters are allowed",
-        ));
+        return Err(ApiError::invalid_field("description", "at most 500 characters are allowed"));
     }
     let update = Update {
         name: name.into_inner().into(),
@@ -302,9 +290,7 @@ pub(super) async fn update(
         call: None,
     };
     let team = parts(&state)?.org.send(update).await;
-    let team = team
-        .map_err(ApiError::internal)?
-        .map_err(|error| refused(&error))?;
+    let team = team.map_err(ApiError::internal)?.map_err(|error| refused(&error))?;
     Ok(Data(Changed {
         team: team.name,
         scope: team.scope.into_iter().collect(),
@@ -333,15 +319,10 @@ pub(super) async fn shut_down(
     let ended = parts(&state)?.org.send(shutdown);
     match tokio::time::timeout(PATIENCE, ended).await {
         Ok(ended) => {
-            let removed = ended
-                .map_err(ApiError::internal)?
-                .map_err(|error| refused(&error))?;
+            let removed = ended.map_err(ApiError::internal)?.map_err(|error| refused(&error))?;
             Ok(Either::Left(Data(Ended::from(removed))))
         }
-        Err(_) => Ok(Either::Right(Accepted(Ending {
-            team: name,
-            state: "draining",
-        }))),
+        Err(_) => Ok(Either::Right(Accepted(Ending { team: name, state: "draining" }))),
     }
 }
 
@@ -351,19 +332,10 @@ async fn set_paused(
     paused: bool,
     now: bool,
 ) -> Result<Data<Standing>, ApiError> {
-    let pause = Pause {
-        team: team.map(TeamName::from),
-        paused,
-        now,
-    };
+    let pause = Pause { team: team.map(TeamName::from), paused, now };
     let names = parts(state)?.org.send(pause).await;
-    let names = names
-        .map_err(ApiError::internal)?
-        .map_err(|error| refused(&error))?;
-    Ok(Data(Standing {
-        teams: names,
-        state: if paused { "paused" } else { "active" },
-    }))
+    let names = names.map_err(ApiError::internal)?.map_err(|error| refused(&error))?;
+    Ok(Data(Standing { teams: names, state: if paused { "paused" } else { "active" } }))
 }
 
 pub(super) async fn pause_one(
@@ -417,17 +389,7 @@ pub(super) async fn set_up_again(
     let team = TeamName::from(name.into_inner());
     let task = creation::bootstrap(&team, &operator, parts.ids.task(), parts.clock.now());
     let given = parts.org.send(Bootstrap { task }).await;
-    let given = given
-        .map_err(ApiError::internal)?
-        .map_err(|error| refused(&error))?;
-    let phase = if given.is_some() {
-        "initializing"
-    } else {
-        "ready"
-    };
-    Ok(Data(SetUp {
-        team,
-        phase,
-        task_id: given,
-    }))
+    let given = given.map_err(ApiError::internal)?.map_err(|error| refused(&error))?;
+    let phase = if given.is_some() { "initializing" } else { "ready" };
+    Ok(Data(SetUp { team, phase, task_id: given }))
 }

@@ -20,17 +20,8 @@ use super::*;
 pub(super) const APPROVALS: &str = "/api/v1/approvals";
 
 pub(super) fn caller() -> Caller {
-    let lane = Lane {
-        team: "main".into(),
-        topic: None,
-    };
-    let task = Task::new(
-        "task-1".into(),
-        lane,
-        String::new(),
-        "ann".to_owned(),
-        Timestamp(0),
-    );
+    let lane = Lane { team: "main".into(), topic: None };
+    let task = Task::new("task-1".into(), lane, String::new(), "ann".to_owned(), Timestamp(0));
     Caller {
         deadline_at: Timestamp(u64::MAX),
         cause: Cause::sender("ws", "ann"),
@@ -54,11 +45,7 @@ pub(super) async fn held(bench: &Bench, asking: Asking) -> Approval {
     let approval = desk.request(wish, bench.clock.now());
     let spine = &bench.state.spine;
     spine.store.commit(Desk::opening(&approval)).await.unwrap();
-    spine
-        .approvals
-        .send(Opened(approval.clone()))
-        .await
-        .unwrap();
+    spine.approvals.send(Opened(approval.clone())).await.unwrap();
     approval
 }
 
@@ -102,56 +89,29 @@ async fn an_approval_is_listed_shown_and_decided_once() {
     let path = format!("{APPROVALS}/{}", approval.id);
     let word = json!({"decision": "deny", "digest": approval.digest, "note": "not now"});
 
-    let listed = bench
-        .get(
-            &format!("{APPROVALS}?status=pending&team=main&kind=tool"),
-            &reader,
-        )
-        .await;
-    let by_letters = bench
-        .get(&format!("{APPROVALS}/{}", approval.short_id), &reader)
-        .await;
+    let listed =
+        bench.get(&format!("{APPROVALS}?status=pending&team=main&kind=tool"), &reader).await;
+    let by_letters = bench.get(&format!("{APPROVALS}/{}", approval.short_id), &reader).await;
     let decided = bench.post(&path, &bob, word.clone()).await;
     let again = bench.post(&path, &bob, word.clone()).await;
     let late = bench.post(&path, &eve, word).await;
-    let ended = bench
-        .get(&format!("{APPROVALS}?status=denied"), &reader)
-        .await;
-    let none = bench
-        .get(&format!("{APPROVALS}?status=pending"), &reader)
-        .await;
+    let ended = bench.get(&format!("{APPROVALS}?status=denied"), &reader).await;
+    let none = bench.get(&format!("{APPROVALS}?status=pending"), &reader).await;
 
-    assert_eq!(
-        (listed.status, listed.json()["total"].clone()),
-        (200, json!(1))
-    );
+    assert_eq!((listed.status, listed.json()["total"].clone()), (200, json!(1)));
     let (list, one) = (listed.json(), decided.json());
     let row = &list["data"][0];
     assert_eq!(row["arguments"], json!({"command": "rm -r build"}));
-    assert_eq!(
-        (&row["status"], &row["execution"]),
-        (&json!("pending"), &json!("none"))
-    );
+    assert_eq!((&row["status"], &row["execution"]), (&json!("pending"), &json!("none")));
     assert_eq!(row["time_left_ms"], 3_600_000);
     assert_eq!(by_letters.json()["data"]["id"], approval.id.as_str());
     let row = &one["data"];
     assert_eq!(decided.status, 200);
-    assert_eq!(
-        (&row["status"], &row["note"]),
-        (&json!("denied"), &json!("not now"))
-    );
-    assert_eq!(
-        (&row["resolved_by"], &row["resolved_via"]),
-        (&json!("bob"), &json!("api"))
-    );
+    assert_eq!((&row["status"], &row["note"]), (&json!("denied"), &json!("not now")));
+    assert_eq!((&row["resolved_by"], &row["resolved_via"]), (&json!("bob"), &json!("api")));
     assert_eq!(again.json(), decided.json());
     assert_eq!(late.refusal(), (409, "already_resolved".to_owned()));
-    assert!(
-        late.body
-            .contains("denied by bob at 2023-11-14T22:13:20.000Z"),
-        "{}",
-        late.body
-    );
+    assert!(late.body.contains("denied by bob at 2023-11-14T22:13:20.000Z"), "{}", late.body);
     assert_eq!(ended.json()["total"], 1);
     assert_eq!(none.json()["total"], 0);
 }
@@ -163,22 +123,15 @@ async fn a_decision_that_does_not_count_says_why() {
     let bob = bench.token("bob", only(Scope::Approve)).await;
     let ann = bench.token("ann", only(Scope::Approve)).await;
     let reader = bench.token("watch", only(Scope::Read)).await;
-    let risky = Asking {
-        high_risk: true,
-        ..Asking::default()
-    };
+    let risky = Asking { high_risk: true, ..Asking::default() };
     let approval = held(&bench, risky).await;
     let path = format!("{APPROVALS}/{}", approval.id);
     let word = |decision: &str, digest: &str| json!({"decision": decision, "digest": digest});
     let good = word("approve", &approval.digest);
 
-    let unseen = bench
-        .post(&path, &bob, json!({"decision": "approve"}))
-        .await;
+    let unseen = bench.post(&path, &bob, json!({"decision": "approve"})).await;
     let other = bench.post(&path, &bob, word("approve", "0")).await;
-    let choice = bench
-        .post(&path, &bob, word("perhaps", &approval.digest))
-        .await;
+    let choice = bench.post(&path, &bob, word("perhaps", &approval.digest)).await;
     let often = async |uses: Value| {
         let mut word = good.clone();
         word["uses"] = uses;
@@ -197,18 +150,13 @@ async fn a_decision_that_does_not_count_says_why() {
     }
     let own = bench.post(&path, &ann, good.clone()).await;
     let scope = bench.post(&path, &reader, good.clone()).await;
-    let unknown = bench
-        .post(&format!("{APPROVALS}/apr-0"), &bob, good.clone())
-        .await;
+    let unknown = bench.post(&format!("{APPROVALS}/apr-0"), &bob, good.clone()).await;
     bench.clock.turn(Duration::from_secs(3_601));
     let late = bench.post(&path, &bob, good).await;
 
     assert_eq!(unseen.refusal(), (400, "invalid_input".to_owned()));
     assert_eq!(other.refusal(), (409, "digest_mismatch".to_owned()));
-    assert_eq!(
-        (choice.refusal().0, choice.field()),
-        (400, "decision".to_owned())
-    );
+    assert_eq!((choice.refusal().0, choice.field()), (400, "decision".to_owned()));
     assert_eq!(own.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(scope.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(unknown.refusal(), (404, "not_found".to_owned()));
@@ -228,31 +176,17 @@ async fn a_question_is_answered_once() {
     spine.approvals.send(Ask(asked)).await.unwrap().unwrap();
     let path = "/api/v1/questions/qst-1/answer";
 
-    let listed = bench
-        .get("/api/v1/questions?status=open&team=main", &reader)
-        .await;
+    let listed = bench.get("/api/v1/questions?status=open&team=main", &reader).await;
     let unknown = bench.post(path, &bob, json!({"selected": ["green"]})).await;
-    let answered = bench
-        .post(path, &bob, json!({"selected": ["blue"], "text": "dark"}))
-        .await;
+    let answered = bench.post(path, &bob, json!({"selected": ["blue"], "text": "dark"})).await;
     let late = bench.post(path, &bob, json!({"text": "red"})).await;
-    let missing = bench
-        .post("/api/v1/questions/qst-0/answer", &bob, json!({"text": "x"}))
-        .await;
-    let ended = bench
-        .get("/api/v1/questions?status=answered", &reader)
-        .await;
+    let missing = bench.post("/api/v1/questions/qst-0/answer", &bob, json!({"text": "x"})).await;
+    let ended = bench.get("/api/v1/questions?status=answered", &reader).await;
 
     assert_eq!(listed.json()["data"][0]["options"], json!(["red", "blue"]));
-    assert_eq!(
-        (unknown.refusal().0, unknown.field()),
-        (422, "selected".to_owned())
-    );
+    assert_eq!((unknown.refusal().0, unknown.field()), (422, "selected".to_owned()));
     assert_eq!(answered.status, 200);
-    assert_eq!(
-        answered.json()["data"]["answer"],
-        json!({"selected": ["blue"], "text": "dark"})
-    );
+    assert_eq!(answered.json()["data"]["answer"], json!({"selected": ["blue"], "text": "dark"}));
     assert_eq!(late.refusal(), (409, "already_answered".to_owned()));
     assert_eq!(missing.refusal(), (404, "not_found".to_owned()));
     assert_eq!(ended.json()["data"][0]["by"], "bob");
@@ -286,16 +220,11 @@ async fn a_question_behind_many_is_found() {
     let one = bench.get("/api/v1/questions/qst-201", &reader).await;
     let foreign = bench.get("/api/v1/questions/qst-201", stranger).await;
     let none = bench.get("/api/v1/questions/qst-999", &reader).await;
-    let newest = bench
-        .get("/api/v1/questions?sort=-created_at&limit=2", &reader)
-        .await;
+    let newest = bench.get("/api/v1/questions?sort=-created_at&limit=2", &reader).await;
 
     assert_eq!(one.status, 200);
     let found = &one.json()["data"];
-    assert_eq!(
-        (&found["id"], &found["status"]),
-        (&json!("qst-201"), &json!("open"))
-    );
+    assert_eq!((&found["id"], &found["status"]), (&json!("qst-201"), &json!("open")));
     assert_eq!(foreign.refusal(), (404, "not_found".to_owned()));
     assert_eq!(none.refusal(), (404, "not_found".to_owned()));
     assert_eq!(newest.json()["data"][0]["id"], "qst-201");
@@ -308,19 +237,10 @@ async fn a_secret_that_cannot_be_kept_is_not_an_answer() {
     let bob = bench.token("bob", only(Scope::Approve)).await;
     let reader = bench.token("watch", only(Scope::Read)).await;
     let asked = question(&bench, AnswerKind::Secret);
-    bench
-        .state
-        .spine
-        .approvals
-        .send(Ask(asked))
-        .await
-        .unwrap()
-        .unwrap();
+    bench.state.spine.approvals.send(Ask(asked)).await.unwrap().unwrap();
 
     let path = "/api/v1/questions/qst-1/answer";
-    let refused = bench
-        .post(path, &bob, json!({"text": "hunter2-canary"}))
-        .await;
+    let refused = bench.post(path, &bob, json!({"text": "hunter2-canary"})).await;
     let listed = bench.get("/api/v1/questions", &reader).await;
 
     assert_eq!(refused.refusal(), (409, "conflict".to_owned()));
@@ -369,39 +289,21 @@ async fn a_rule_that_makes_no_sense_is_refused_by_field() {
     let bench = Bench::new().await;
     let admin = bench.token("admin", only(Scope::Admin)).await;
     let table = [
-        (
-            json!({"effect": "perhaps", "resource": "tool:bash"}),
-            "effect",
-        ),
+        (json!({"effect": "perhaps", "resource": "tool:bash"}), "effect"),
         (json!({"effect": "deny", "resource": "bash"}), "resource"),
-        (
-            json!({"effect": "deny", "resource": "tool:bash", "principal": "me"}),
-            "principal",
-        ),
-        (
-            json!({"effect": "deny", "resource": "tool:bash", "expires_at": "soon"}),
-            "expires_at",
-        ),
-        (
-            json!({"effect": "deny", "resource": "tool:bash", "quorum": 2}),
-            "quorum",
-        ),
+        (json!({"effect": "deny", "resource": "tool:bash", "principal": "me"}), "principal"),
+        (json!({"effect": "deny", "resource": "tool:bash", "expires_at": "soon"}), "expires_at"),
+        (json!({"effect": "deny", "resource": "tool:bash", "quorum": 2}), "quorum"),
         (
             json!({"effect": "deny", "resource": "tool:bash", "when": [{"pointer": "x", "glob": "*"}]}),
             "when[0].pointer",
         ),
-        (
-            json!({"effect": "deny", "resource": "tool:bash", "efect": 1}),
-            "efect",
-        ),
+        (json!({"effect": "deny", "resource": "tool:bash", "efect": 1}), "efect"),
     ];
 
     for (rule, field) in table {
         let refused = bench.post("/api/v1/policies", &admin, rule).await;
-        assert_eq!(
-            (refused.refusal().0, refused.field()),
-            (400, field.to_owned())
-        );
+        assert_eq!((refused.refusal().0, refused.field()), (400, field.to_owned()));
     }
     assert_eq!(bench.state.rules.list(), []);
 }
@@ -436,10 +338,7 @@ async fn notices_are_counted_and_marked_as_read() {
 
     assert_eq!(all.json()["total"], 2);
     assert_eq!(of_kind.json()["data"][0]["count"], 2);
-    assert_eq!(
-        of_kind.json()["data"][0]["links"],
-        json!(["task-1", "task-1"])
-    );
+    assert_eq!(of_kind.json()["data"][0]["links"], json!(["task-1", "task-1"]));
     assert_eq!((read.status, missing.status), (204, 404));
     assert_eq!(unread.json()["total"], 1);
     assert_eq!(unread.json()["data"][0]["id"], "n-3");
@@ -453,24 +352,13 @@ async fn what_waits_for_a_person_is_counted_at_a_glance() {
     let reader = bench.token("watch", only(Scope::Read)).await;
     held(&bench, Asking::default()).await;
     let asked = question(&bench, AnswerKind::Text);
-    bench
-        .state
-        .spine
-        .approvals
-        .send(Ask(asked))
-        .await
-        .unwrap()
-        .unwrap();
+    bench.state.spine.approvals.send(Ask(asked)).await.unwrap().unwrap();
 
     let overview = bench.get("/api/v1/overview", &reader).await.json();
 
     let data = &overview["data"];
     assert_eq!(
-        (
-            &data["approvals_open"],
-            &data["questions_open"],
-            &data["inbox_unread"]
-        ),
+        (&data["approvals_open"], &data["questions_open"], &data["inbox_unread"]),
         (&json!(1), &json!(1), &json!(0))
     );
 }
@@ -497,34 +385,21 @@ async fn a_decision_holds_against_every_twist() {
     store.commit(Desk::opening(&tampered)).await.unwrap();
     let late = held(&bench, Asking::default()).await;
 
-    let changed = bench
-        .post(
-            &format!("{APPROVALS}/apr-tampered"),
-            &bob,
-            word(&approval.digest),
-        )
-        .await;
+    let changed =
+        bench.post(&format!("{APPROVALS}/apr-tampered"), &bob, word(&approval.digest)).await;
     let (first, second) = tokio::join!(
         bench.post(&path, &bob, word(&approval.digest)),
         bench.post(&path, &eve, word(&approval.digest)),
     );
     bench.clock.turn(Duration::from_secs(3_601));
-    let expired = bench
-        .post(
-            &format!("{APPROVALS}/{}", late.id),
-            &bob,
-            word(&late.digest),
-        )
-        .await;
+    let expired = bench.post(&format!("{APPROVALS}/{}", late.id), &bob, word(&late.digest)).await;
 
     assert_eq!(changed.refusal(), (409, "digest_mismatch".to_owned()));
     let mut statuses = [first.status, second.status];
     statuses.sort_unstable();
     assert_eq!(statuses, [200, 409]);
     assert_eq!(expired.refusal(), (409, "expired".to_owned()));
-    let denied = bench
-        .get(&format!("{APPROVALS}/{}", late.id), &bench.operator())
-        .await;
+    let denied = bench.get(&format!("{APPROVALS}/{}", late.id), &bench.operator()).await;
     assert_eq!(denied.json()["data"]["status"], "expired");
     let rows = store.read(|storage| Ok(reads::approvals(storage)?.rows));
     let mut stored: Vec<_> = rows

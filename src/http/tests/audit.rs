@@ -47,9 +47,7 @@ async fn every_act_leaves_a_line_with_who_what_from_where_and_outcome() {
     let cancel = "/api/v1/tasks/task-0/cancel";
     bench.post(cancel, &operator, json!({})).await;
     let put = request(Method::PUT, "/api/v1/vault/system/API_KEY").insert_header(bearer(&operator));
-    bench
-        .call(put.set_json(json!({"value": "a-secret-value"})))
-        .await;
+    bench.call(put.set_json(json!({"value": "a-secret-value"}))).await;
     bench.get("/api/v1/tokens", &operator).await;
     bench.get("/api/v1/audit", &reader).await;
     bench.get("/api/v1/overview", "hwt_wrong").await;
@@ -61,10 +59,7 @@ async fn every_act_leaves_a_line_with_who_what_from_where_and_outcome() {
         .map(|line| {
             assert_eq!(line.from, "api 127.0.0.1");
             // A made token is named by its id, which nobody can foresee.
-            let made = line
-                .target
-                .split_once(' ')
-                .filter(|(id, _)| id.starts_with("token-"));
+            let made = line.target.split_once(' ').filter(|(id, _)| id.starts_with("token-"));
             (
                 line.actor.as_str(),
                 line.action.as_str(),
@@ -110,9 +105,8 @@ async fn every_operation_that_changes_something_leaves_a_line() {
                 continue;
             }
             let case = format!("{method} {}", resource.path);
-            let body = operation
-                .example
-                .map_or(json!({}), |text| serde_json::from_str(text).unwrap());
+            let body =
+                operation.example.map_or(json!({}), |text| serde_json::from_str(text).unwrap());
             let before = lines(&bench).await.len();
             let act = request(method.clone(), &filled(resource.path))
                 .insert_header(bearer(&operator))
@@ -121,11 +115,7 @@ async fn every_operation_that_changes_something_leaves_a_line() {
             let answered = answer(&app, act).await;
 
             let after = lines(&bench).await.len();
-            assert!(
-                after > before,
-                "{case} leaves no line ({})",
-                answered.status
-            );
+            assert!(after > before, "{case} leaves no line ({})", answered.status);
             seen += 1;
         }
     }
@@ -133,10 +123,7 @@ async fn every_operation_that_changes_something_leaves_a_line() {
     let rotate = "/api/v1/tokens/operator/rotate";
     bench.post(rotate, &operator, json!({})).await;
     let last = lines(&bench).await;
-    assert!(
-        last.iter()
-            .any(|line| line.action == "tokens.operator.rotate")
-    );
+    assert!(last.iter().any(|line| line.action == "tokens.operator.rotate"));
 }
 
 /// OP-18: strangers cannot fill the store.
@@ -158,18 +145,9 @@ async fn a_token_in_a_url_is_told_to_the_operator() {
     let bench = Bench::new().await;
     let token = bench.token("ci", only(Scope::Read)).await;
 
-    bench
-        .call(request(
-            Method::GET,
-            "/api/v1/overview?token=nothing-of-ours",
-        ))
-        .await;
-    let refused = bench
-        .call(request(
-            Method::GET,
-            &format!("/api/v1/overview?token={token}"),
-        ))
-        .await;
+    bench.call(request(Method::GET, "/api/v1/overview?token=nothing-of-ours")).await;
+    let refused =
+        bench.call(request(Method::GET, &format!("/api/v1/overview?token={token}"))).await;
 
     assert_eq!(refused.refusal(), (400, "token_in_url".to_owned()));
     let inbox = bench.get("/api/v1/inbox", &bench.operator()).await;
@@ -213,11 +191,7 @@ async fn what_is_made_is_named_by_its_id() {
             json!({"channel_type": "discord", "sender_id": "42", "token": "ann"}),
             "id",
         ),
-        (
-            "/api/v1/trust",
-            json!({"channel_type": "discord", "sender_id": "42"}),
-            "id",
-        ),
+        ("/api/v1/trust", json!({"channel_type": "discord", "sender_id": "42"}), "id"),
         ("/api/v1/backups", json!({"name": "before"}), "job_id"),
         (
             "/api/v1/memories",
@@ -284,9 +258,7 @@ async fn tool_calls_are_found_by_what_they_are() {
         call(2, "ops", "read", Decision::Deny),
         call(3, "ops", "bash", Decision::Allow),
     ];
-    let writes = rows
-        .iter()
-        .fold(Writes::new(), |writes, row| writes.audit(row));
+    let writes = rows.iter().fold(Writes::new(), |writes, row| writes.audit(row));
     bench.state.spine.store.commit(writes).await.unwrap();
 
     for (query, expected) in [
@@ -301,9 +273,7 @@ async fn tool_calls_are_found_by_what_they_are() {
         let path = format!("/api/v1/audit?{query}");
         let found = bench.get(&path, &bench.operator()).await.json();
         let tools = found["data"].as_array().unwrap().iter();
-        let tools: Vec<_> = tools
-            .map(|row| row["call"]["tool"].as_str().unwrap())
-            .collect();
+        let tools: Vec<_> = tools.map(|row| row["call"]["tool"].as_str().unwrap()).collect();
         assert_eq!(tools, expected, "{query}");
     }
 }

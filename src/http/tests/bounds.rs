@@ -20,18 +20,12 @@ async fn settings_that_are_tried_out_show_no_file_and_no_variable() {
     for (file, content) in [
         ("config", format!("timezone: \"{reference}\"\n")),
         ("config", format!("log: {{level: \"{reference}\"}}\n")),
-        (
-            "config",
-            format!("policy: [{{resource: \"{reference}\", effect: deny}}]\n"),
-        ),
+        ("config", format!("policy: [{{resource: \"{reference}\", effect: deny}}]\n")),
         (
             "providers",
             format!("profiles: {{default: {{api_key: k, fallbacks: [\"{reference}\"]}}}}\n"),
         ),
-        (
-            "channels",
-            format!("trust: {{default_policy: \"{reference}\"}}\n"),
-        ),
+        ("channels", format!("trust: {{default_policy: \"{reference}\"}}\n")),
     ] {
         let tried = |content: String| json!({"file": file, "content": content});
         let path = "/api/v1/config/validate";
@@ -151,11 +145,7 @@ async fn a_token_in_a_url_is_seen_through_its_encoding() {
 
         let refused = bench.call(request(Method::GET, &path)).await;
 
-        assert_eq!(
-            refused.refusal(),
-            (400, "token_in_url".to_owned()),
-            "{query}"
-        );
+        assert_eq!(refused.refusal(), (400, "token_in_url".to_owned()), "{query}");
     }
     let inbox = bench.get("/api/v1/inbox", &bench.operator()).await.json();
     assert_eq!(inbox["data"][0]["count"], 4, "{inbox}");

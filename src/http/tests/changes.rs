@@ -34,9 +34,7 @@ async fn an_operator_sees_a_change_and_takes_it_back() {
     let not_allowed = bench.post(&path, &reader, json!({})).await;
     let back = bench.post(&path, &token, json!({})).await;
     let again = bench.post(&path, &token, json!({})).await;
-    let none = bench
-        .post("/api/v1/changes/chg-0/rollback", &token, json!({}))
-        .await;
+    let none = bench.post("/api/v1/changes/chg-0/rollback", &token, json!({})).await;
 
     let row = &listed.json()["data"][0];
     assert_eq!(

@@ -218,11 +218,7 @@ async fn what_makes_no_sense_is_refused_by_every_route() {
                     .insert_header(("Content-Type", "application/json"))
                     .set_payload(body);
                 let answer = answer(&app, broken).await;
-                assert_eq!(
-                    answer.refusal(),
-                    (400, "invalid_input".into()),
-                    "{case} {body}"
-                );
+                assert_eq!(answer.refusal(), (400, "invalid_input".into()), "{case} {body}");
             }
             let unknown = ask(method, &path).set_json(json!({"no_such_field": 1}));
             let unknown = answer(&app, unknown).await;
@@ -255,11 +251,7 @@ async fn what_makes_no_sense_is_refused_by_every_route() {
                 .insert_header(("Content-Length", "10000000"));
             assert_eq!(answer(&app, large).await.refusal().0, 413, "{case}");
         }
-        let known: Vec<&Method> = resource
-            .operations
-            .iter()
-            .map(|(method, _)| method)
-            .collect();
+        let known: Vec<&Method> = resource.operations.iter().map(|(method, _)| method).collect();
         for method in [Method::PUT, Method::PATCH, Method::DELETE, Method::POST] {
             if known.contains(&&method) {
                 continue;
@@ -314,38 +306,25 @@ async fn pages_follow_each_other_by_cursor_while_rows_are_added() {
     }
     let names = |answer: &Answer| -> Vec<String> {
         let rows = answer.json()["data"].as_array().unwrap().clone();
-        rows.iter()
-            .map(|row| row["name"].as_str().unwrap().to_owned())
-            .collect()
+        rows.iter().map(|row| row["name"].as_str().unwrap().to_owned()).collect()
     };
 
-    let first = bench
-        .get("/api/v1/tokens?sort=name&limit=2", &bench.operator())
-        .await;
+    let first = bench.get("/api/v1/tokens?sort=name&limit=2", &bench.operator()).await;
     bench.token("a-new-one", only(Scope::Read)).await;
     let cursor = first.json()["next_cursor"].as_str().unwrap().to_owned();
     let second = bench
-        .get(
-            &format!("/api/v1/tokens?sort=name&limit=3&cursor={cursor}"),
-            &bench.operator(),
-        )
+        .get(&format!("/api/v1/tokens?sort=name&limit=3&cursor={cursor}"), &bench.operator())
         .await;
 
     assert_eq!(names(&first), ["operator", "t0"]);
     assert_eq!(names(&second), ["t1", "t2", "t3"]);
     assert_eq!(second.json()["total"], 7);
     let cursor = second.json()["next_cursor"].as_str().unwrap().to_owned();
-    let last = bench
-        .get(
-            &format!("/api/v1/tokens?sort=name&cursor={cursor}"),
-            &bench.operator(),
-        )
-        .await;
+    let last =
+        bench.get(&format!("/api/v1/tokens?sort=name&cursor={cursor}"), &bench.operator()).await;
     assert_eq!(names(&last), ["t4"]);
     assert!(last.json().get("next_cursor").is_none());
-    let falling = bench
-        .get("/api/v1/tokens?sort=-name&limit=1", &bench.operator())
-        .await;
+    let falling = bench.get("/api/v1/tokens?sort=-name&limit=1", &bench.operator()).await;
     assert_eq!(names(&falling), ["t4"]);
 }
 

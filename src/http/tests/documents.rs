@@ -37,20 +37,12 @@ fn named(cell: &str, routes: &BTreeSet<(String, String)>) -> Vec<(String, String
         let beside = path.rsplit_once('/').map_or("", |(parent, _)| parent);
         let candidates = match rest.strip_prefix('…') {
             Some(more) => vec![format!("{path}{more}")],
-            None => vec![
-                rest.to_owned(),
-                format!("{ROOT}{rest}"),
-                format!("{beside}{rest}"),
-            ],
+            None => vec![rest.to_owned(), format!("{ROOT}{rest}"), format!("{beside}{rest}")],
         };
         let exists = |candidate: &&String| routes.iter().any(|(_, path)| path == *candidate);
         let meant = candidates.iter().find(exists).unwrap_or(&candidates[0]);
         path = meant.clone();
-        found.extend(
-            methods
-                .iter()
-                .map(|method| ((*method).to_owned(), path.clone())),
-        );
+        found.extend(methods.iter().map(|method| ((*method).to_owned(), path.clone())));
     }
     found
 }
@@ -85,18 +77,14 @@ fn the_documents_name_the_routes_that_there_are() {
 
 const SECURITY: &str = include_str!("../../../docs/security.md");
 /// Fields of bodies that name something of the machine, or refer to something.
-const NAMING: [&str; 9] = [
-    "file", "path", "url", "dir", "cwd", "env", "config", "args", "resource",
-];
+const NAMING: [&str; 9] =
+    ["file", "path", "url", "dir", "cwd", "env", "config", "args", "resource"];
 
 /// SC-05: a route that takes a path, a reference or a pattern stands in the table of what callers name.
 #[actix::test]
 async fn what_routes_take_stands_in_the_table_of_bounds() {
     let bench = super::Bench::new().await;
-    let document = bench
-        .get("/api/v1/openapi.json", &bench.operator())
-        .await
-        .json();
+    let document = bench.get("/api/v1/openapi.json", &bench.operator()).await.json();
     let (_, section) = SECURITY.split_once("\n## What callers name\n").unwrap();
     let section = section.split("\n## ").next().unwrap();
     let resolve = |schema: &serde_json::Value| match schema["$ref"].as_str() {
@@ -114,10 +102,7 @@ async fn what_routes_take_stands_in_the_table_of_bounds() {
             let fields = fields.as_object().cloned().unwrap_or_default();
             if fields.keys().any(|name| NAMING.contains(&name.as_str())) {
                 let route = format!("`{} {path}`", method.to_uppercase());
-                assert!(
-                    section.contains(&route),
-                    "{route} is missing in docs/security.md"
-                );
+                assert!(section.contains(&route), "{route} is missing in docs/security.md");
                 seen += 1;
             }
         }

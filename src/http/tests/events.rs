@@ -30,9 +30,7 @@ struct Heard {
 impl Listening {
     /// The next event, or nothing if the stream ends.
     async fn next(&mut self) -> Option<Heard> {
-        tokio::time::timeout(Duration::from_secs(10), self.read())
-            .await
-            .unwrap()
+        tokio::time::timeout(Duration::from_secs(10), self.read()).await.unwrap()
     }
 
     async fn read(&mut self) -> Option<Heard> {
@@ -46,8 +44,7 @@ impl Listening {
                 }
             }
             let chunk = poll_fn(|cx| self.body.as_mut().poll_next(cx)).await?;
-            self.text
-                .push_str(&String::from_utf8_lossy(&chunk.unwrap()));
+            self.text.push_str(&String::from_utf8_lossy(&chunk.unwrap()));
         }
     }
 }
@@ -77,14 +74,8 @@ impl Bench {
         }
         let response = test::call_service(&app, request.to_request()).await;
         assert_eq!(response.status(), 200);
-        assert_eq!(
-            response.headers().get("content-type").unwrap(),
-            "text/event-stream"
-        );
-        Listening {
-            body: Box::pin(response.into_body().boxed()),
-            text: String::new(),
-        }
+        assert_eq!(response.headers().get("content-type").unwrap(), "text/event-stream");
+        Listening { body: Box::pin(response.into_body().boxed()), text: String::new() }
     }
 
     async fn notify(&self, id: &str) {
@@ -114,25 +105,16 @@ async fn what_becomes_durable_is_told() {
 
     bench.notify("n-1").await;
     let task = bench.task("task-1", "main", Kind::Message, "hello");
-    bench
-        .ended(task, hivewright_actors::task::Ending::Done, "hi")
-        .await;
+    bench.ended(task, hivewright_actors::task::Ending::Done, "hi").await;
 
     let notice = all.next().await.unwrap();
     let ended = all.next().await.unwrap();
     assert_eq!(notice.kind, "inbox.changed");
     assert_eq!(notice.id, format!("3-{}", notice.data["seq"]));
     assert_eq!(notice.data["at"], "2023-11-14T22:13:20.000Z");
+    assert_eq!((&notice.data["team"], &notice.data["text"]), (&json!("main"), &json!("about n-1")));
     assert_eq!(
-        (&notice.data["team"], &notice.data["text"]),
-        (&json!("main"), &json!("about n-1"))
-    );
-    assert_eq!(
-        (
-            &ended.data["task_id"],
-            &ended.data["state"],
-            &ended.data["type"]
-        ),
+        (&ended.data["task_id"], &ended.data["state"], &ended.data["type"]),
         (&json!("task-1"), &json!("done"), &json!("message"))
     );
     assert_eq!(of_task.next().await.unwrap(), ended);
@@ -157,10 +139,7 @@ async fn one_who_comes_back_goes_on_where_it_left_off() {
         assert_eq!(listening.next().await.unwrap().data["id"], "n-2");
     }
     let gap = of_other_boot.next().await.unwrap();
-    assert_eq!(
-        (gap.kind.as_str(), &gap.data["reason"]),
-        ("gap", &json!("restart"))
-    );
+    assert_eq!((gap.kind.as_str(), &gap.data["reason"]), ("gap", &json!("restart")));
     assert_eq!(gap.id, format!("3-{}", gap.data["to"]));
 }
 
@@ -188,19 +167,13 @@ async fn a_stream_ends_with_its_credential() {
     let app = test::init_service(app).await;
     let request = request(Method::GET, "/api/v1/events").insert_header(bearer(&token));
     let response = test::call_service(&app, request.to_request()).await;
-    let mut listening = Listening {
-        body: Box::pin(response.into_body().boxed()),
-        text: String::new(),
-    };
+    let mut listening =
+        Listening { body: Box::pin(response.into_body().boxed()), text: String::new() };
     bench.notify("n-1").await;
     assert!(listening.next().await.is_some());
 
     let operator = bench.auth().token(&bench.operator()).unwrap();
-    bench
-        .auth()
-        .revoke("watcher", false, &operator)
-        .await
-        .unwrap();
+    bench.auth().revoke("watcher", false, &operator).await.unwrap();
 
     while let Some(heard) = listening.next().await {
         assert_ne!(heard.kind, "turn");
@@ -232,21 +205,14 @@ async fn a_secret_is_not_told() {
 
     let heard = listening.next().await.unwrap();
     assert!(!heard.data.to_string().contains("hunter2"), "{heard:?}");
-    assert!(
-        heard.data["message"]
-            .as_str()
-            .unwrap()
-            .starts_with("the key is ")
-    );
+    assert!(heard.data["message"].as_str().unwrap().starts_with("the key is "));
 }
 
 /// OP-46, MV-34: that something is remembered or kept secret is told, not what.
 #[actix::test]
 async fn memory_and_vault_tell_that_they_changed() {
     let bench = Bench::new().await;
-    let mut listening = bench
-        .listen("types=memory.changed,vault.changed", None)
-        .await;
+    let mut listening = bench.listen("types=memory.changed,vault.changed", None).await;
     let memory = json!({
         "team": "main", "key": "colour", "content": "blue as the sky", "type": "context",
     });
@@ -254,37 +220,21 @@ async fn memory_and_vault_tell_that_they_changed() {
         .insert_header(bearer(&bench.operator()))
         .set_json(json!({ "value": "hunter2-hunter2" }));
 
-    let saved = bench
-        .post("/api/v1/memories", &bench.operator(), memory)
-        .await;
+    let saved = bench.post("/api/v1/memories", &bench.operator(), memory).await;
     let set = bench.call(secret).await;
 
-    assert!(
-        saved.status < 300 && set.status < 300,
-        "{} {}",
-        saved.body,
-        set.body
-    );
-    let (remembered, kept) = (
-        listening.next().await.unwrap(),
-        listening.next().await.unwrap(),
-    );
+    assert!(saved.status < 300 && set.status < 300, "{} {}", saved.body, set.body);
+    let (remembered, kept) = (listening.next().await.unwrap(), listening.next().await.unwrap());
     assert_eq!(remembered.kind, "memory.changed");
     assert_eq!(
         (&remembered.data["key"], &remembered.data["team"]),
         (&json!("colour"), &json!("main"))
     );
     assert_eq!(kept.kind, "vault.changed");
-    assert_eq!(
-        (&kept.data["scope"], &kept.data["key"]),
-        (&json!("system"), &json!("KEY"))
-    );
+    assert_eq!((&kept.data["scope"], &kept.data["key"]), (&json!("system"), &json!("KEY")));
     for told in [remembered, kept] {
         let text = told.data.to_string();
-        assert!(
-            !text.contains("blue") && !text.contains("hunter2"),
-            "{text}"
-        );
+        assert!(!text.contains("blue") && !text.contains("hunter2"), "{text}");
     }
 }
 

@@ -24,13 +24,7 @@ const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ui/fixtures/tur
 fn turn(task: &str, turn: &str, moment: Moment) -> Event {
     let topic = "t-1".into();
     let task = task.into();
-    Event::turn(
-        &"main".into(),
-        Some(&topic),
-        Some(&task),
-        &turn.into(),
-        moment,
-    )
+    Event::turn(&"main".into(), Some(&topic), Some(&task), &turn.into(), moment)
 }
 
 fn start(body: &str) -> Moment {
@@ -73,10 +67,7 @@ fn call(id: &str) -> Moment {
 }
 
 fn runs(id: &str) -> Moment {
-    let value = Stream::ToolStart {
-        id: id.into(),
-        tool_name: "read".to_owned(),
-    };
+    let value = Stream::ToolStart { id: id.into(), tool_name: "read".to_owned() };
     Moment::Stream { value }
 }
 
@@ -97,10 +88,7 @@ fn state(state: &'static str, reason: Option<&'static str>, step: Option<u32>) -
         state,
         reason,
         step,
-        usage: step.map(|_| Usage {
-            input: 10,
-            ..Usage::default()
-        }),
+        usage: step.map(|_| Usage { input: 10, ..Usage::default() }),
     }
 }
 
@@ -117,10 +105,7 @@ fn end() -> Moment {
 }
 
 fn task(id: &str, change: impl FnOnce(&mut Task)) -> Event {
-    let lane = Lane {
-        team: "main".into(),
-        topic: Some("t-1".into()),
-    };
+    let lane = Lane { team: "main".into(), topic: Some("t-1".into()) };
     let asked = Timestamp(1_700_000_000_000);
     let mut task = Task::new(id.into(), lane, "hello".to_owned(), "ann".to_owned(), asked);
     change(&mut task);
@@ -142,11 +127,8 @@ fn happenings() -> Vec<Event> {
     };
     let leased = |task: &mut Task| task.lease = Some("lease".into());
     let parked = |task: &mut Task| {
-        task.parked = Some(Parked {
-            reason: WaitReason::Approval,
-            since: Timestamp(1),
-            until: None,
-        });
+        task.parked =
+            Some(Parked { reason: WaitReason::Approval, since: Timestamp(1), until: None });
     };
     vec![
         task("task-1", |_| {}),
@@ -171,10 +153,7 @@ fn happenings() -> Vec<Event> {
         one(thinks("Again.")),
         one(says("A whole ")),
         one(says("sentence.\n\nTwo of them.")),
-        one(Moment::Note {
-            text: "patience".to_owned(),
-            level: "info",
-        }),
+        one(Moment::Note { text: "patience".to_owned(), level: "info" }),
         // An engine that runs tools within its step, and names calls anew.
         one(call("c1")),
         one(result("c1", "no such file", true)),
@@ -208,10 +187,8 @@ async fn the_page_has_a_true_record_of_turns_under_way() {
         clock.turn(Duration::from_secs(1));
         live.publish(event);
         let (mark, running) = live.running();
-        let running: Vec<_> = running
-            .into_iter()
-            .map(|turn| Running::new(mark.boot, turn))
-            .collect();
+        let running: Vec<_> =
+            running.into_iter().map(|turn| Running::new(mark.boot, turn)).collect();
         // What says nothing new is not told.
         let Some(batch) = watch.take() else { continue };
         let [told] = batch.events.as_slice() else {

@@ -15,11 +15,7 @@ use super::{
 const GRANTS: &str = "/api/v1/grants";
 
 fn asking() -> Asking {
-    Asking {
-        schema: "form-1".to_owned(),
-        cwd: Some("/work".to_owned()),
-        ..Asking::default()
-    }
+    Asking { schema: "form-1".to_owned(), cwd: Some("/work".to_owned()), ..Asking::default() }
 }
 
 /// Whether a call that equals the approved one would run without asking.
@@ -50,25 +46,15 @@ async fn admin(bench: &Bench) -> String {
 #[actix::test]
 async fn always_makes_the_grant_that_was_shown() {
     let bench = Bench::new().await;
-    let (boss, bob) = (
-        admin(&bench).await,
-        bench.token("bob", only(Scope::Approve)).await,
-    );
+    let (boss, bob) = (admin(&bench).await, bench.token("bob", only(Scope::Approve)).await);
     let approval = held(&bench, asking()).await;
     let path = format!("{APPROVALS}/{}", approval.id);
 
     let shown = bench.get(&path, &boss).await.json()["data"]["grant"].clone();
-    let refused = bench
-        .post(&path, &bob, word(&approval, json!("always")))
-        .await;
+    let refused = bench.post(&path, &bob, word(&approval, json!("always"))).await;
     let before = runs(&bench, "task-2/1", "rm -r build");
-    let decided = bench
-        .post(&path, &boss, word(&approval, json!("always")))
-        .await;
-    let listed = bench
-        .get(&format!("{GRANTS}?team=main"), &boss)
-        .await
-        .json();
+    let decided = bench.post(&path, &boss, word(&approval, json!("always"))).await;
+    let listed = bench.get(&format!("{GRANTS}?team=main"), &boss).await.json();
 
     assert_eq!(
         shown,
@@ -156,20 +142,11 @@ async fn several_decisions_succeed_or_fail_alone() {
     let rows = answer.json()["data"]["items"].as_array().unwrap().clone();
     let told: Vec<_> = rows
         .iter()
-        .map(|row| {
-            (
-                row["status"].as_u64().unwrap(),
-                row["error"]["code"].clone(),
-            )
-        })
+        .map(|row| (row["status"].as_u64().unwrap(), row["error"]["code"].clone()))
         .collect();
     assert_eq!(
         told,
-        [
-            (200, Value::Null),
-            (409, json!("digest_mismatch")),
-            (404, json!("not_found")),
-        ]
+        [(200, Value::Null), (409, json!("digest_mismatch")), (404, json!("not_found")),]
     );
     assert_eq!(rows[0]["approval"]["status"], "denied");
     for answer in [&too_many, &none] {

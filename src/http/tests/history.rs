@@ -12,18 +12,11 @@ use serde_json::json;
 use super::*;
 
 fn lane(topic: &str) -> Lane {
-    Lane {
-        team: "main".into(),
-        topic: Some(topic.into()),
-    }
+    Lane { team: "main".into(), topic: Some(topic.into()) }
 }
 
 fn facts(number: u64) -> Vec<Fact> {
-    let usage = Usage {
-        input: 10,
-        output: 2,
-        ..Usage::default()
-    };
+    let usage = Usage { input: 10, output: 2, ..Usage::default() };
     vec![
         Fact::TurnStart {
             task_ids: vec![format!("task-{number}").into()],
@@ -45,10 +38,7 @@ fn facts(number: u64) -> Vec<Fact> {
             label: Label::Trusted,
             task_id: format!("task-{number}").into(),
         },
-        Fact::AssistantText {
-            text: format!("let me see {number}"),
-            step: 1,
-        },
+        Fact::AssistantText { text: format!("let me see {number}"), step: 1 },
         Fact::Meta(Meta::Usage {
             step: 1,
             profile: "default".to_owned(),
@@ -75,10 +65,7 @@ fn facts(number: u64) -> Vec<Fact> {
             rule: None,
             approved: false,
         },
-        Fact::AssistantText {
-            text: format!("answer {number}"),
-            step: 2,
-        },
+        Fact::AssistantText { text: format!("answer {number}"), step: 2 },
         Fact::TurnEnd {
             outcome: Ending::Done,
             code: None,
@@ -143,15 +130,10 @@ async fn sessions_are_listed_by_when_they_were_used() {
         let path = format!("/api/v1/sessions?{query}");
         let answer = bench.get(&path, &bench.operator()).await.json();
         let rows = answer["data"].as_array().unwrap().clone();
-        rows.iter()
-            .map(|row| row["id"].as_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
 
-    let answer = bench
-        .get("/api/v1/sessions", &bench.operator())
-        .await
-        .json();
+    let answer = bench.get("/api/v1/sessions", &bench.operator()).await.json();
     assert_eq!(
         answer["data"][0],
         json!({
@@ -186,13 +168,9 @@ async fn a_history_is_read_in_views_and_layouts() {
     assert_eq!(simple["session"]["id"], "main:t-1");
     let roles = |answer: &Value| -> Vec<String> {
         let rows = answer["data"].as_array().unwrap().iter();
-        rows.map(|row| row["role"].as_str().unwrap().to_owned())
-            .collect()
+        rows.map(|row| row["role"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(
-        roles(&full),
-        ["user", "assistant", "toolResult", "assistant"]
-    );
+    assert_eq!(roles(&full), ["user", "assistant", "toolResult", "assistant"]);
     assert_eq!(
         full["data"][1]["content"][1],
         json!({"type": "toolCall", "id": "c1", "name": "read", "arguments": {"path": "a"}})
@@ -256,9 +234,7 @@ async fn what_is_not_there_or_not_known_is_refused() {
         assert_eq!(answer.status, 400, "{query}");
     }
     let newest = get("/api/v1/teams/main/history").await.json();
-    let keyed = get("/api/v1/teams/main/history?session_key=topic:t-1")
-        .await
-        .json();
+    let keyed = get("/api/v1/teams/main/history?session_key=topic:t-1").await.json();
     assert_eq!(newest["session"]["id"], "main:t-1");
     assert_eq!(keyed["data"], newest["data"]);
 }
@@ -277,10 +253,7 @@ async fn an_export_has_a_line_for_each_message() {
     let text = test::read_body(response).await;
 
     let text = String::from_utf8(text.to_vec()).unwrap();
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 60 * 4);
     assert_eq!(lines[0]["role"], "user");
     assert_eq!(lines[0]["agentId"], "main");

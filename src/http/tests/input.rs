@@ -44,11 +44,7 @@ async fn a_wrong_method_is_told_the_right_ones() {
 
         let answer = bench.call(wrong).await;
 
-        assert_eq!(
-            answer.refusal(),
-            (405, "method_not_allowed".to_owned()),
-            "{path}"
-        );
+        assert_eq!(answer.refusal(), (405, "method_not_allowed".to_owned()), "{path}");
         let allowed = answer.header("allow").unwrap();
         for method in allowed.split(", ") {
             let right = request(method.parse().unwrap(), path);
@@ -123,17 +119,9 @@ async fn a_body_that_is_no_json_object_is_refused() {
                 .insert_header(("Content-Type", "application/json"))
                 .set_payload(body.to_vec());
             let answer = bench.call(request).await;
-            assert_eq!(
-                answer.refusal(),
-                (400, "invalid_input".to_owned()),
-                "{path}"
-            );
+            assert_eq!(answer.refusal(), (400, "invalid_input".to_owned()), "{path}");
         }
-        for kind in [
-            None,
-            Some("text/plain"),
-            Some("application/json; charset=latin1"),
-        ] {
+        for kind in [None, Some("text/plain"), Some("application/json; charset=latin1")] {
             let mut request = post(&bench, path).set_payload(good.to_string());
             if let Some(kind) = kind {
                 request = request.insert_header(("Content-Type", kind));
@@ -148,10 +136,7 @@ async fn a_body_that_is_no_json_object_is_refused() {
         let request = post(&bench, path)
             .insert_header(("Content-Type", "Application/JSON; charset=\"UTF-8\""))
             .set_payload(good.to_string());
-        assert!(
-            ![400, 415].contains(&bench.call(request).await.status),
-            "{path}"
-        );
+        assert!(![400, 415].contains(&bench.call(request).await.status), "{path}");
     }
     assert_eq!(bench.get("/healthz", "").await.body, "ok");
 }
@@ -169,19 +154,11 @@ async fn an_unknown_field_is_named_with_the_one_that_was_meant() {
 
         assert_eq!(answer.refusal(), (400, "invalid_input".to_owned()));
         assert_eq!(answer.field(), slip);
-        assert!(
-            answer.body.contains(&format!("did you mean `{meant}`")),
-            "{}",
-            answer.body
-        );
+        assert!(answer.body.contains(&format!("did you mean `{meant}`")), "{}", answer.body);
     }
-    let far = bench
-        .post("/api/v1/backups", &bench.operator(), json!({"zzzzzzzz": 1}))
-        .await;
+    let far = bench.post("/api/v1/backups", &bench.operator(), json!({"zzzzzzzz": 1})).await;
     assert_eq!(far.field(), "zzzzzzzz");
-    let query = bench
-        .get("/api/v1/overview?limt=5", &bench.operator())
-        .await;
+    let query = bench.get("/api/v1/overview?limt=5", &bench.operator()).await;
     assert_eq!(query.refusal(), (400, "invalid_input".to_owned()));
     assert_eq!(query.field(), "limt");
 }
@@ -194,57 +171,23 @@ async fn a_field_of_the_wrong_type_is_named_and_its_value_is_not() {
     for (path, body, field) in [
         ("/api/v1/session", json!({"token": 5}), "token"),
         ("/api/v1/session", json!({"code": [secret]}), "code"),
-        (
-            "/api/v1/tokens",
-            json!({"name": {"a": secret}, "scopes": []}),
-            "name",
-        ),
-        (
-            "/api/v1/tokens",
-            json!({"name": "a", "scopes": secret}),
-            "scopes",
-        ),
-        (
-            "/api/v1/tokens",
-            json!({"name": "a", "scopes": [secret]}),
-            "scopes[0]",
-        ),
-        (
-            "/api/v1/tokens",
-            json!({"name": "a", "scopes": []}),
-            "scopes",
-        ),
-        (
-            "/api/v1/tokens",
-            json!({"name": secret, "scopes": ["read"]}),
-            "name",
-        ),
-        (
-            "/api/v1/tokens",
-            json!({"name": "a", "scopes": ["read"], "expires": secret}),
-            "expires",
-        ),
-        (
-            "/api/v1/tokens",
-            json!({"name": "a", "scopes": ["read"], "expires": "1s"}),
-            "expires",
-        ),
+        ("/api/v1/tokens", json!({"name": {"a": secret}, "scopes": []}), "name"),
+        ("/api/v1/tokens", json!({"name": "a", "scopes": secret}), "scopes"),
+        ("/api/v1/tokens", json!({"name": "a", "scopes": [secret]}), "scopes[0]"),
+        ("/api/v1/tokens", json!({"name": "a", "scopes": []}), "scopes"),
+        ("/api/v1/tokens", json!({"name": secret, "scopes": ["read"]}), "name"),
+        ("/api/v1/tokens", json!({"name": "a", "scopes": ["read"], "expires": secret}), "expires"),
+        ("/api/v1/tokens", json!({"name": "a", "scopes": ["read"], "expires": "1s"}), "expires"),
         ("/api/v1/backups", json!({"name": 7}), "name"),
         ("/api/v1/backups", json!({"name": "/here"}), "name"),
     ] {
         let answer = bench.post(path, &bench.operator(), body.clone()).await;
 
-        assert_eq!(
-            answer.refusal(),
-            (400, "invalid_input".to_owned()),
-            "{body}"
-        );
+        assert_eq!(answer.refusal(), (400, "invalid_input".to_owned()), "{body}");
         assert_eq!(answer.field(), field, "{body} {}", answer.body);
         assert!(!answer.body.contains("wrong-place"), "{}", answer.body);
     }
-    let missing = bench
-        .post("/api/v1/tokens", &bench.operator(), json!({"scopes": []}))
-        .await;
+    let missing = bench.post("/api/v1/tokens", &bench.operator(), json!({"scopes": []})).await;
     assert!(missing.body.contains("missing field `name`"));
 }
 
@@ -263,10 +206,7 @@ async fn an_unknown_id_is_not_found() {
     }
     let operator =
         request(Method::DELETE, "/api/v1/tokens/operator").insert_header(bearer(&bench.operator()));
-    assert_eq!(
-        bench.call(operator).await.refusal(),
-        (409, "conflict".to_owned())
-    );
+    assert_eq!(bench.call(operator).await.refusal(), (409, "conflict".to_owned()));
 }
 
 /// OP-13, CH-31

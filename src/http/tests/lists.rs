@@ -54,14 +54,8 @@ async fn fill(bench: &Bench) {
     let approval = held(bench, Asking::default()).await;
     let asked = question(bench, AnswerKind::Text);
     let ids = Ids::new(Arc::new(Randomness));
-    let day = Day {
-        number: 20_231_114,
-        ends_at: Timestamp(u64::MAX),
-    };
-    let listen = Config::Keyword(Listen {
-        pattern: "invoice".to_owned(),
-        ..Listen::default()
-    });
+    let day = Day { number: 20_231_114, ends_at: Timestamp(u64::MAX) };
+    let listen = Config::Keyword(Listen { pattern: "invoice".to_owned(), ..Listen::default() });
     for number in 0..ROWS {
         let at = Timestamp(1_700_000_000_000 + number * 7_919 % ROWS * 3_600_000);
         let mut task = bench.task(&format!("task-{number:05}"), "main", Kind::Delegate, "Dig.");
@@ -84,10 +78,7 @@ async fn fill(bench: &Bench) {
             closed: false,
             recent: Default::default(),
         };
-        let lane = Lane {
-            team: "main".into(),
-            topic: Some(topic.id.clone()),
-        };
+        let lane = Lane { team: "main".into(), topic: Some(topic.id.clone()) };
         let event = HistoryEvent {
             seq: 1,
             turn: "turn-1".into(),
@@ -95,11 +86,7 @@ async fn fill(bench: &Bench) {
             fact: Fact::Meta(Meta::Reset),
             redacted: false,
         };
-        let tally = Tally {
-            requests: 1,
-            usd: number as f64,
-            ..Tally::default()
-        };
+        let tally = Tally { requests: 1, usd: number as f64, ..Tally::default() };
         let mut open = asked.clone();
         open.id = format!("qst-{number:05}").into();
         open.status = QuestionStatus::Cancelled;
@@ -145,15 +132,7 @@ async fn fill(bench: &Bench) {
                 at,
                 read: false,
             })
-            .audit(&Audit::new(
-                &ids,
-                at,
-                &"ann".into(),
-                "team.pause",
-                "main",
-                "api",
-                "done",
-            ))
+            .audit(&Audit::new(&ids, at, &"ann".into(), "team.pause", "main", "api", "done"))
             .events(&lane, 1, &[event])
             .task_calls(day, &task.id, &tally);
         bench.state.spine.store.commit(writes).await.unwrap();
@@ -172,28 +151,16 @@ async fn every_row_of_every_list_is_on_one_page() {
     for (path, id, sorts) in [
         ("tasks?state=done", "id", &["-created_at", "created_at"][..]),
         ("topics?q=topic", "id", &["-last_activity", "name"]),
-        (
-            "approvals?status=denied",
-            "id",
-            &["created_at", "-expires_at"],
-        ),
+        ("approvals?status=denied", "id", &["created_at", "-expires_at"]),
         ("questions?status=cancelled", "id", &["created_at"]),
         ("inbox?kind=dead_task", "id", &["-last_at", "at"]),
         ("audit?action=team.pause", "id", &["-at"]),
         ("sessions?team=main", "id", &["-updated_at"]),
         ("usage?group=task", "key", &["-usd", "key", "requests"]),
-        (
-            "approvals?status=pending&team=ops",
-            "id",
-            &["created_at", "-created_at"],
-        ),
+        ("approvals?status=pending&team=ops", "id", &["created_at", "-created_at"]),
         ("questions?status=open", "id", &["created_at"]),
         ("triggers?q=many", "id", &["name", "-created_at", "team"]),
-        (
-            "vault?prefix=key-",
-            "key",
-            &["key", "-updated_at", "scope", "last_used_at"],
-        ),
+        ("vault?prefix=key-", "key", &["key", "-updated_at", "scope", "last_used_at"]),
     ] {
         for sort in sorts {
             let mut seen = BTreeSet::new();
@@ -242,17 +209,9 @@ async fn all_notices_are_read_in_slices() {
     store.commit(Writes::new().notice(&late)).await.unwrap();
     let operator = bench.operator();
 
-    let read = bench
-        .post("/api/v1/inbox/read-all", &operator, json!({}))
-        .await;
+    let read = bench.post("/api/v1/inbox/read-all", &operator, json!({})).await;
 
     assert_eq!(read.status, 204, "{}", read.body);
-    let unread = bench
-        .get("/api/v1/inbox?unread=true", &operator)
-        .await
-        .json();
-    assert_eq!(
-        (&unread["total"], &unread["data"][0]["id"]),
-        (&json!(1), &json!("n-later"))
-    );
+    let unread = bench.get("/api/v1/inbox?unread=true", &operator).await.json();
+    assert_eq!((&unread["total"], &unread["data"][0]["id"]), (&json!(1), &json!("n-later")));
 }

@@ -52,42 +52,25 @@ async fn no_credential_reaches_the_log() {
     let wish = json!({"name": "ci", "scopes": ["admin"]});
     let made = bench.post("/api/v1/tokens", &operator, wish).await.json();
     let token = made["data"]["token"].as_str().unwrap().to_owned();
-    let link = bench
-        .post("/api/v1/session/links", &operator, json!({}))
-        .await
-        .json();
+    let link = bench.post("/api/v1/session/links", &operator, json!({})).await.json();
     let code = link["data"]["code"].as_str().unwrap().to_owned();
     let login = request(Method::POST, "/api/v1/session").set_json(json!({"code": code}));
     let login = bench.call(login).await;
     let cookie = login.cookie().replace("hw_session=", "");
 
     let misplaced = [
-        bench
-            .get(&format!("/api/v1/overview?token={token}"), &token)
-            .await,
+        bench.get(&format!("/api/v1/overview?token={token}"), &token).await,
         bench.get(&format!("/{token}"), &token).await,
         bench.get(&format!("/ui/{token}"), &token).await,
         bench.get(&format!("/api/v1/jobs/{token}"), &operator).await,
-        bench
-            .post(
-                "/api/v1/tokens",
-                &operator,
-                json!({"name": token, "scopes": ["read"]}),
-            )
-            .await,
-        bench
-            .post("/api/v1/tokens", &operator, json!({token.clone(): 1}))
-            .await,
-        bench
-            .post("/api/v1/session", "", json!({"token": format!("{token}x")}))
-            .await,
+        bench.post("/api/v1/tokens", &operator, json!({"name": token, "scopes": ["read"]})).await,
+        bench.post("/api/v1/tokens", &operator, json!({token.clone(): 1})).await,
+        bench.post("/api/v1/session", "", json!({"token": format!("{token}x")})).await,
     ];
     let path = format!("/api/v1/tokens/{token}");
     let revoke = request(Method::DELETE, &path).insert_header(bearer(&operator));
     assert_eq!(bench.call(revoke).await.status, 404);
-    bench
-        .post("/api/v1/tokens/operator/rotate", &operator, json!({}))
-        .await;
+    bench.post("/api/v1/tokens/operator/rotate", &operator, json!({})).await;
 
     let log = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     for answer in &misplaced {

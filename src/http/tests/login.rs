@@ -5,9 +5,7 @@ use serde_json::json;
 use super::*;
 
 async fn log_in(bench: &Bench, body: Value) -> Answer {
-    bench
-        .call(request(Method::POST, "/api/v1/session").set_json(body))
-        .await
+    bench.call(request(Method::POST, "/api/v1/session").set_json(body)).await
 }
 
 async fn with_cookie(bench: &Bench, method: Method, cookie: &str, csrf: Option<&str>) -> Answer {
@@ -44,20 +42,12 @@ async fn a_browser_logs_in_with_a_token_and_out_again() {
         answer.header("set-cookie").unwrap(),
         format!("{cookie}; Path=/; HttpOnly; SameSite=Strict")
     );
-    assert!(
-        !answer
-            .body
-            .contains(cookie.trim_start_matches("hw_session="))
-    );
+    assert!(!answer.body.contains(cookie.trim_start_matches("hw_session=")));
     let shown = with_cookie(&bench, Method::GET, &cookie, None).await;
     assert_eq!(shown.json()["data"], data);
     let left = with_cookie(&bench, Method::DELETE, &cookie, Some(&csrf)).await;
     assert_eq!(left.status, 204);
-    assert!(
-        left.header("set-cookie")
-            .unwrap()
-            .starts_with("hw_session=; ")
-    );
+    assert!(left.header("set-cookie").unwrap().starts_with("hw_session=; "));
     assert!(left.header("set-cookie").unwrap().ends_with("; Max-Age=0"));
     let after = with_cookie(&bench, Method::GET, &cookie, None).await;
     assert_eq!(after.refusal(), (401, "unauthenticated".to_owned()));
@@ -98,10 +88,7 @@ async fn browsers_that_are_logged_in_are_seen_and_ended_singly() {
     }
     // The token itself is as good as before.
     assert_eq!(bench.get("/api/v1/session", &reader).await.status, 200);
-    let audit = bench
-        .get("/api/v1/audit?action=logins", &admin)
-        .await
-        .json();
+    let audit = bench.get("/api/v1/audit?action=logins", &admin).await.json();
     assert!(audit.to_string().contains("logins.delete"), "{audit}");
 }
 
@@ -154,9 +141,7 @@ async fn the_cookie_is_for_encrypted_connections_unless_it_stays_on_the_machine(
 #[actix::test]
 async fn a_link_logs_one_browser_in() {
     let bench = Bench::new().await;
-    let link = bench
-        .post("/api/v1/session/links", &bench.operator(), json!({}))
-        .await;
+    let link = bench.post("/api/v1/session/links", &bench.operator(), json!({})).await;
     assert_eq!(link.status, 201);
     assert_eq!(link.json()["data"]["expires_in_s"], 120);
     let code = link.json()["data"]["code"].clone();
@@ -166,9 +151,7 @@ async fn a_link_logs_one_browser_in() {
 
     assert_eq!(first.json()["data"]["principal"], "operator");
     assert_eq!(second.refusal(), (401, "unauthenticated".to_owned()));
-    let late = bench
-        .post("/api/v1/session/links", &bench.operator(), json!({}))
-        .await;
+    let late = bench.post("/api/v1/session/links", &bench.operator(), json!({})).await;
     bench.clock.turn(std::time::Duration::from_secs(120));
     let late = log_in(&bench, json!({"code": late.json()["data"]["code"]})).await;
     assert_eq!(late.status, 401);
@@ -180,21 +163,10 @@ async fn a_login_takes_one_credential_that_is_good() {
     let bench = Bench::new().await;
     let token = bench.operator();
 
-    for body in [
-        json!({}),
-        json!({"token": token, "code": "x"}),
-        json!({"token": null}),
-    ] {
-        assert_eq!(
-            log_in(&bench, body).await.refusal(),
-            (400, "invalid_input".to_owned())
-        );
+    for body in [json!({}), json!({"token": token, "code": "x"}), json!({"token": null})] {
+        assert_eq!(log_in(&bench, body).await.refusal(), (400, "invalid_input".to_owned()));
     }
-    for body in [
-        json!({"token": ""}),
-        json!({"token": "hwo_x"}),
-        json!({"code": ""}),
-    ] {
+    for body in [json!({"token": ""}), json!({"token": "hwo_x"}), json!({"code": ""})] {
         let answer = log_in(&bench, body).await;
         assert_eq!(answer.refusal(), (401, "unauthenticated".to_owned()));
         assert_eq!(answer.header("set-cookie"), None);

@@ -63,9 +63,7 @@ fn id(row: &Value) -> &str {
 
 fn keys(list: &Value) -> Vec<&str> {
     let rows = list["data"].as_array().unwrap();
-    rows.iter()
-        .map(|row| row["key"].as_str().unwrap())
-        .collect()
+    rows.iter().map(|row| row["key"].as_str().unwrap()).collect()
 }
 
 /// OP-28, MV-31
@@ -78,50 +76,23 @@ async fn an_entry_is_made_shown_edited_pinned_deleted_and_restored() {
 
     let mut shown = bench.get(&path, &bench.operator()).await.json();
     let injection = shown["data"].as_object_mut().unwrap().remove("injection");
-    let again = bench
-        .post("/api/v1/memories", &bench.operator(), body)
-        .await;
+    let again = bench.post("/api/v1/memories", &bench.operator(), body).await;
     let pinned = bench.act(id(&made), "pin", json!({"pinned": true})).await;
-    let edited = bench
-        .patch(id(&made), json!({"content": "NATS", "type": "lesson"}))
-        .await;
+    let edited = bench.patch(id(&made), json!({"content": "NATS", "type": "lesson"})).await;
     let edited = edited.json()["data"].clone();
 
     assert_eq!(shown["data"], made);
     assert_eq!(injection, Some(json!({"state": "whole"})));
     let provenance = json!({"origin": "operator", "ref": "operator", "label": "trusted"});
     assert_eq!(
-        [
-            &made["type"],
-            &made["content"],
-            &made["provenance"],
-            &made["updated_by"]
-        ],
-        [
-            &json!("decision"),
-            &json!("sled"),
-            &provenance,
-            &json!("operator:operator")
-        ]
+        [&made["type"], &made["content"], &made["provenance"], &made["updated_by"]],
+        [&json!("decision"), &json!("sled"), &provenance, &json!("operator:operator")]
     );
-    assert_eq!(
-        (again.status, &again.json()["data"]["unchanged"]),
-        (200, &json!(true))
-    );
+    assert_eq!((again.status, &again.json()["data"]["unchanged"]), (200, &json!(true)));
     assert_eq!(pinned.json()["data"]["pinned"], true);
     assert_eq!(
-        [
-            &edited["content"],
-            &edited["type"],
-            &edited["supersede_reason"],
-            &edited["pinned"]
-        ],
-        [
-            &json!("NATS"),
-            &json!("lesson"),
-            &json!("edited by operator"),
-            &json!(true)
-        ]
+        [&edited["content"], &edited["type"], &edited["supersede_reason"], &edited["pinned"]],
+        [&json!("NATS"), &json!("lesson"), &json!("edited by operator"), &json!(true)]
     );
     assert_eq!(edited["supersedes_id"], made["id"]);
     let stale = bench.patch(id(&made), json!({"content": "x"})).await;
@@ -134,23 +105,11 @@ async fn an_entry_is_made_shown_edited_pinned_deleted_and_restored() {
     let restored = bench.act(id(&made), "rollback", json!({})).await;
     assert_eq!(restored.status, 201);
     assert_eq!(restored.json()["data"]["content"], "sled");
-    let chain = bench
-        .get(
-            &format!("/api/v1/memories/{}/chain", id(&made)),
-            &bench.operator(),
-        )
-        .await
-        .json();
-    let versions: Vec<_> = chain["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["version"])
-        .collect();
-    assert_eq!(
-        (versions, &chain["total"]),
-        (vec![&json!(3), &json!(2), &json!(1)], &json!(3))
-    );
+    let chain =
+        bench.get(&format!("/api/v1/memories/{}/chain", id(&made)), &bench.operator()).await.json();
+    let versions: Vec<_> =
+        chain["data"].as_array().unwrap().iter().map(|row| &row["version"]).collect();
+    assert_eq!((versions, &chain["total"]), (vec![&json!(3), &json!(2), &json!(1)], &json!(3)));
     assert_eq!(chain["data"][1]["ended"]["note"], "wrong");
 }
 
@@ -164,9 +123,7 @@ async fn a_list_is_filtered_and_paged() {
         ("c", "context", "else"),
     ] {
         bench.clock.turn(Duration::from_secs(1));
-        bench
-            .remember(json!({"team": "main", "key": key, "content": content, "type": kind}))
-            .await;
+        bench.remember(json!({"team": "main", "key": key, "content": content, "type": kind})).await;
     }
     bench.clock.turn(Duration::from_secs(1));
     bench.plant("d", &"ä".repeat(300)).await;
@@ -175,10 +132,7 @@ async fn a_list_is_filtered_and_paged() {
     let found = bench.memories("?q=first").await;
     let page = bench.memories("?limit=2&offset=1").await;
 
-    assert_eq!(
-        (keys(&all), &all["total"]),
-        (vec!["d", "c", "b", "a"], &json!(4))
-    );
+    assert_eq!((keys(&all), &all["total"]), (vec!["d", "c", "b", "a"], &json!(4)));
     assert_eq!(all["data"][0]["snippet"], "ä".repeat(199) + "…");
     assert!(all["data"][0].get("content").is_none());
     assert_eq!(keys(&found), ["b", "a"]);
@@ -201,9 +155,7 @@ async fn a_list_is_filtered_and_paged() {
         ("?limit=0", "limit"),
         ("?tem=main", "tem"),
     ] {
-        let answer = bench
-            .get(&format!("/api/v1/memories{query}"), &bench.operator())
-            .await;
+        let answer = bench.get(&format!("/api/v1/memories{query}"), &bench.operator()).await;
         assert_eq!(answer.refusal().0, 400, "{query}");
         assert_eq!(answer.field(), field);
     }
@@ -213,67 +165,32 @@ async fn a_list_is_filtered_and_paged() {
 #[actix::test]
 async fn a_review_shows_the_difference_and_is_made_once() {
     let bench = Bench::new().await;
-    let good = bench
-        .remember(json!({"team": "main", "key": "rule", "content": "ask first"}))
-        .await;
+    let good = bench.remember(json!({"team": "main", "key": "rule", "content": "ask first"})).await;
     let planted = bench.plant("rule", "never ask").await;
     let path = format!("/api/v1/memories/{planted}");
 
     let shown = bench.get(&path, &bench.operator()).await.json()["data"].clone();
     let reader = bench.token("reader", only(Scope::Read)).await;
-    let forbidden = bench
-        .post(
-            &format!("{path}/review"),
-            &reader,
-            json!({"decision": "approve"}),
-        )
-        .await;
+    let forbidden =
+        bench.post(&format!("{path}/review"), &reader, json!({"decision": "approve"})).await;
     let edited = bench.patch(&planted, json!({"content": "x"})).await;
-    let rejected = bench
-        .act(
-            &planted,
-            "review",
-            json!({"decision": "reject", "note": "planted"}),
-        )
-        .await;
-    let again = bench
-        .act(&planted, "review", json!({"decision": "approve"}))
-        .await;
+    let rejected =
+        bench.act(&planted, "review", json!({"decision": "reject", "note": "planted"})).await;
+    let again = bench.act(&planted, "review", json!({"decision": "approve"})).await;
 
-    assert_eq!(
-        [&shown["active"], &shown["proposal"]],
-        [&json!(false), &json!(true)]
-    );
-    assert_eq!(
-        shown["current"],
-        json!({"id": good["id"], "content": "ask first"})
-    );
+    assert_eq!([&shown["active"], &shown["proposal"]], [&json!(false), &json!(true)]);
+    assert_eq!(shown["current"], json!({"id": good["id"], "content": "ask first"}));
     assert_eq!(shown["provenance"]["label"], "untrusted");
     assert_eq!(forbidden.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(edited.refusal(), (409, "conflict".to_owned()));
     let row = rejected.json()["data"].clone();
     assert_eq!(
-        [
-            &row["review"],
-            &row["proposal"],
-            &row["reviewed"]["note"],
-            &row["reviewed"]["by"]
-        ],
-        [
-            &json!("rejected"),
-            &json!(false),
-            &json!("planted"),
-            &json!("operator:operator")
-        ]
+        [&row["review"], &row["proposal"], &row["reviewed"]["note"], &row["reviewed"]["by"]],
+        [&json!("rejected"), &json!(false), &json!("planted"), &json!("operator:operator")]
     );
     assert_eq!(again.refusal(), (409, "conflict".to_owned()));
-    let unknown = bench
-        .act(&planted, "review", json!({"decision": "maybe"}))
-        .await;
-    assert_eq!(
-        (unknown.refusal().0, unknown.field()),
-        (400, "decision".to_owned())
-    );
+    let unknown = bench.act(&planted, "review", json!({"decision": "maybe"})).await;
+    assert_eq!((unknown.refusal().0, unknown.field()), (400, "decision".to_owned()));
 }
 
 /// MV-01, MV-31
@@ -284,28 +201,17 @@ async fn an_end_is_set_and_taken_away() {
     let made = bench.remember(body).await;
 
     let kept = bench.patch(id(&made), json!({"expires_at": null})).await;
-    let moved = bench
-        .patch(id(&made), json!({"expires_at": "2023-11-14T22:14:20Z"}))
-        .await;
+    let moved = bench.patch(id(&made), json!({"expires_at": "2023-11-14T22:14:20Z"})).await;
     let wrong = bench.patch(id(&made), json!({"expires_at": "soon"})).await;
     bench.clock.turn(Duration::from_secs(60));
 
     assert_eq!(made["expires_at"], "2023-11-14T22:14:20.000Z");
     let row = kept.json()["data"].clone();
-    assert_eq!(
-        [&row["expires_at"], &row["version"]],
-        [&Value::Null, &json!(1)]
-    );
+    assert_eq!([&row["expires_at"], &row["version"]], [&Value::Null, &json!(1)]);
     assert_eq!(moved.status, 200);
-    assert_eq!(
-        (wrong.refusal().0, wrong.field()),
-        (400, "expires_at".to_owned())
-    );
+    assert_eq!((wrong.refusal().0, wrong.field()), (400, "expires_at".to_owned()));
     let over = bench.memories("").await["data"][0].clone();
-    assert_eq!(
-        [&over["active"], &over["ended"]["note"]],
-        [&json!(false), &json!("expired")]
-    );
+    assert_eq!([&over["active"], &over["ended"]["note"]], [&json!(false), &json!("expired")]);
     assert_eq!(over["ended"]["by"], "system");
 }
 
@@ -323,29 +229,19 @@ async fn what_cannot_be_saved_is_refused_with_its_field() {
         (body("key", json!("a b")), "key"),
         (body("content", json!("")), "content"),
         (body("type", json!("mood")), "type"),
-        (
-            body("supersede_reason", json!("x".repeat(501))),
-            "supersede_reason",
-        ),
+        (body("supersede_reason", json!("x".repeat(501))), "supersede_reason"),
         (body("contents", json!("x")), "contents"),
         (body("pinned", json!(true)), "pinned"),
     ] {
-        let answer = bench
-            .post("/api/v1/memories", &bench.operator(), body)
-            .await;
+        let answer = bench.post("/api/v1/memories", &bench.operator(), body).await;
         assert_eq!(
             (answer.refusal(), answer.field()),
             ((400, "invalid_input".to_owned()), field.to_owned())
         );
     }
     bench.remember(body("key", json!("k"))).await;
-    let second = bench
-        .post(
-            "/api/v1/memories",
-            &bench.operator(),
-            body("content", json!("other")),
-        )
-        .await;
+    let second =
+        bench.post("/api/v1/memories", &bench.operator(), body("content", json!("other"))).await;
     assert_eq!(second.refusal(), (409, "conflict".to_owned()));
     for path in ["/api/v1/memories/mem-x", "/api/v1/memories/mem-x/chain"] {
         let answer = bench.get(path, &bench.operator()).await;
@@ -369,17 +265,11 @@ async fn a_list_goes_on_where_it_was_left() {
 
     let first = bench.memories("?limit=2").await;
     save("f").await;
-    let second = bench
-        .memories(&format!("?limit=2&cursor={}", after(&first)))
-        .await;
-    let last = bench
-        .memories(&format!("?limit=2&cursor={}", after(&second)))
-        .await;
+    let second = bench.memories(&format!("?limit=2&cursor={}", after(&first))).await;
+    let last = bench.memories(&format!("?limit=2&cursor={}", after(&second))).await;
     let oldest = bench.memories("?limit=1&sort=updated_at").await;
     let best = bench.memories("?q=tea&limit=4").await;
-    let others = bench
-        .memories(&format!("?q=tea&limit=4&cursor={}", after(&best)))
-        .await;
+    let others = bench.memories(&format!("?q=tea&limit=4&cursor={}", after(&best))).await;
 
     assert_eq!(keys(&first), ["e", "d"]);
     assert_eq!(keys(&second), ["c", "b"]);
@@ -405,12 +295,9 @@ async fn several_reviews_succeed_or_fail_alone() {
         bench.post(path, &bench.operator(), body).await
     };
 
-    let answer = post(vec![
-        item(&one, "approve"),
-        item(&other, "reject"),
-        item("mem-nothing", "approve"),
-    ])
-    .await;
+    let answer =
+        post(vec![item(&one, "approve"), item(&other, "reject"), item("mem-nothing", "approve")])
+            .await;
     let none = post(Vec::new()).await;
 
     let rows = answer.json()["data"]["items"].clone();
@@ -435,23 +322,14 @@ async fn a_review_can_approve_other_words() {
     let approved = bench.act(&planted, "review", body).await;
     let long = bench.plant("other", "x").await;
     let items = json!({"items": [{"id": long, "decision": "approve", "content": "y"}]});
-    let several = bench
-        .post("/api/v1/memories/review", &bench.operator(), items)
-        .await;
+    let several = bench.post("/api/v1/memories/review", &bench.operator(), items).await;
 
-    assert_eq!(
-        (rejected.status, rejected.field()),
-        (400, "content".to_owned())
-    );
+    assert_eq!((rejected.status, rejected.field()), (400, "content".to_owned()));
     let row = approved.json()["data"].clone();
     assert_ne!(row["id"], json!(planted));
     assert_eq!(
         [&row["content"], &row["review"], &row["reviewed"]["note"]],
-        [
-            &json!(content),
-            &json!("approved"),
-            &json!("the half of it")
-        ]
+        [&json!(content), &json!("approved"), &json!("the half of it")]
     );
     assert_eq!(row["provenance"]["origin"], "operator");
     let written = bench.memories("?key=rule&active=false").await;
@@ -482,9 +360,7 @@ async fn an_entry_says_whether_prompts_hold_it() {
     let list = bench.memories("?limit=200").await;
     let team = TeamKey::first("main");
     let prompt = bench.state.memory.injected(&team).await.unwrap();
-    let shown = bench
-        .get(&format!("/api/v1/memories/{first}"), &bench.operator())
-        .await;
+    let shown = bench.get(&format!("/api/v1/memories/{first}"), &bench.operator()).await;
 
     let rows = list["data"].as_array().unwrap();
     for row in rows {
@@ -506,8 +382,5 @@ async fn an_entry_says_whether_prompts_hold_it() {
     pinned.sort_unstable();
     pinned.dedup();
     assert_eq!(pinned, ["cut", "no_room"]);
-    assert_eq!(
-        shown.json()["data"]["injection"]["state"],
-        state_of("first")
-    );
+    assert_eq!(shown.json()["data"]["injection"]["state"], state_of("first"));
 }

@@ -48,9 +48,7 @@ impl Bench {
             closed: false,
             recent: Default::default(),
         };
-        let writes = Writes::new()
-            .channel(&id.into(), &row)
-            .topic(&id.into(), &topic);
+        let writes = Writes::new().channel(&id.into(), &row).topic(&id.into(), &topic);
         self.state.spine.store.commit(writes).await.unwrap();
     }
 }
@@ -62,9 +60,7 @@ fn talks() -> Scopes {
 fn data(answer: &Answer, name: &str) -> String {
     let json = answer.json();
     let value = json["data"][name].as_str();
-    value
-        .unwrap_or_else(|| panic!("no `{name}`: {}", answer.body))
-        .to_owned()
+    value.unwrap_or_else(|| panic!("no `{name}`: {}", answer.body)).to_owned()
 }
 
 /// OP-33, SC-14: no id reaches into the channel of another.
@@ -129,10 +125,7 @@ async fn a_later_token_of_the_same_name_inherits_no_channel() {
     assert_ne!(channel, data(&second, "channel_id"));
     assert_ne!(data(&first, "topic_id"), data(&second, "topic_id"));
     assert_eq!(inherited.status, 404);
-    assert_eq!(
-        (taken.status, taken.field()),
-        (404, "channel_id".to_owned())
-    );
+    assert_eq!((taken.status, taken.field()), (404, "channel_id".to_owned()));
 }
 
 /// OP-33, CH-88: the operator stays the same, whatever the token is replaced by.
@@ -155,12 +148,8 @@ async fn a_channel_of_a_former_version_stays_with_its_token() {
     let bob = bench.token("bob", talks()).await;
     bench.token("eve", talks()).await;
     bench.clock.turn(Duration::from_secs(60));
-    bench
-        .former_channel("api:bob", "bob", "t-00000000000000b0")
-        .await;
-    bench
-        .former_channel("api:eve", "eve", "t-00000000000000e0")
-        .await;
+    bench.former_channel("api:bob", "bob", "t-00000000000000b0").await;
+    bench.former_channel("api:eve", "eve", "t-00000000000000e0").await;
     let eve = bench.replaced("eve").await;
 
     let kept = bench.say(&bob, json!({})).await;
@@ -200,23 +189,12 @@ async fn an_answer_says_where_a_message_stands() {
 async fn a_full_queue_is_a_refusal() {
     let bench = Bench::new().await;
     let operator = bench.operator();
-    bench
-        .post("/api/v1/teams/main/pause", &operator, json!({}))
-        .await;
+    bench.post("/api/v1/teams/main/pause", &operator, json!({})).await;
     let first = bench.say(&operator, json!({})).await;
-    let lane = Lane {
-        team: "main".into(),
-        topic: Some(data(&first, "topic_id").into()),
-    };
+    let lane = Lane { team: "main".into(), topic: Some(data(&first, "topic_id").into()) };
     for number in 1..Limits::default().waiting_in_topic {
         let id = format!("task-{number}");
-        let task = Task::new(
-            id.into(),
-            lane.clone(),
-            "x".into(),
-            "y".into(),
-            bench.auth().now(),
-        );
+        let task = Task::new(id.into(), lane.clone(), "x".into(), "y".into(), bench.auth().now());
         let writes = Writes::new();
         bench.state.spine.queue.do_send(Enqueue { task, writes });
     }
@@ -253,35 +231,23 @@ async fn a_topic_is_shown_under_the_stored_type_of_its_channel() {
     bench.state.spine.store.commit(writes).await.unwrap();
     bench.former_channel("ws:2", "operator", "t-2").await;
 
-    let all = bench
-        .get("/api/v1/topics?sort=name", &bench.operator())
-        .await
-        .json();
+    let all = bench.get("/api/v1/topics?sort=name", &bench.operator()).await.json();
     let column = |answer: &Value, name: &str| -> Vec<String> {
         let rows = answer["data"].as_array().unwrap().iter();
-        rows.map(|row| row[name].as_str().unwrap().to_owned())
-            .collect()
+        rows.map(|row| row[name].as_str().unwrap().to_owned()).collect()
     };
     let of = async |channel: &str| {
         let path = format!("/api/v1/topics?channel={channel}");
         column(&bench.get(&path, &bench.operator()).await.json(), "id")
     };
     let (cli, ws) = (of("cli").await, of("ws").await);
-    let one = bench
-        .get("/api/v1/topics/t-1", &bench.operator())
-        .await
-        .json();
+    let one = bench.get("/api/v1/topics/t-1", &bench.operator()).await.json();
 
-    let mut types: Vec<_> = column(&all, "id")
-        .into_iter()
-        .zip(column(&all, "channel_type"))
-        .collect();
+    let mut types: Vec<_> =
+        column(&all, "id").into_iter().zip(column(&all, "channel_type")).collect();
     types.sort();
     let expected = [("t-1", "cli"), ("t-2", "ws")];
-    assert_eq!(
-        types,
-        expected.map(|(id, of)| (id.to_owned(), of.to_owned()))
-    );
+    assert_eq!(types, expected.map(|(id, of)| (id.to_owned(), of.to_owned())));
     assert_eq!((cli, ws), (vec!["t-1".to_owned()], vec!["t-2".to_owned()]));
     assert_eq!(one["data"]["channel_type"], "cli");
 }

@@ -147,11 +147,7 @@ struct Shelf;
 
 impl Backups for Shelf {
     fn make(&self, name: Option<BackupName>, work: &Work) -> Result<PathBuf, String> {
-        work.report(Progress {
-            done: 2,
-            total: 2,
-            unit: "records",
-        });
+        work.report(Progress { done: 2, total: 2, unit: "records" });
         match name.map(|name| name.file("/backups".as_ref())) {
             Some(file) if file.ends_with("full.tar.zst") => Err("the disk is full".to_owned()),
             file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
@@ -172,10 +168,8 @@ struct NoTurns;
 
 impl Briefing for NoTurns {
     fn brief(&self, _: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
-        let error = BriefError {
-            code: Code::NoProvider,
-            message: "no test here has a model".to_owned(),
-        };
+        let error =
+            BriefError { code: Code::NoProvider, message: "no test here has a model".to_owned() };
         async { Err(error) }.boxed()
     }
 }
@@ -272,11 +266,7 @@ impl Answer {
         let json = self.json();
         let error = json["error"].as_object().unwrap();
         assert_eq!(error["request_id"], self.header("x-request-id").unwrap());
-        assert!(
-            error["message"]
-                .as_str()
-                .is_some_and(|text| !text.is_empty())
-        );
+        assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()));
         assert_eq!(self.header("content-type"), Some("application/json"));
         let known = ["code", "message", "field", "details", "request_id"];
         assert!(error.keys().all(|key| known.contains(&key.as_str())));
@@ -284,10 +274,7 @@ impl Answer {
     }
 
     fn field(&self) -> String {
-        self.json()["error"]["field"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
+        self.json()["error"]["field"].as_str().unwrap_or_default().to_owned()
     }
 
     fn header(&self, name: &str) -> Option<&str> {
@@ -327,14 +314,9 @@ async fn late(state: web::Data<State>) -> Result<HttpResponse, ApiError> {
 fn others(app: &mut web::ServiceConfig) {
     let endless = web::get().to(endless);
     let late = web::post().to(late);
-    app.route(
-        "/late",
-        late.wrap(actix_web::middleware::from_fn(super::idempotency::pass)),
-    );
-    app.route("/ws", web::get().to(socket)).route(
-        "/endless",
-        endless.wrap(actix_web::middleware::from_fn(super::revocation::pass)),
-    );
+    app.route("/late", late.wrap(actix_web::middleware::from_fn(super::idempotency::pass)));
+    app.route("/ws", web::get().to(socket))
+        .route("/endless", endless.wrap(actix_web::middleware::from_fn(super::revocation::pass)));
 }
 
 impl Bench {
@@ -347,10 +329,7 @@ impl Bench {
         let metrics = Arc::new(Metrics::new(["read".to_owned()], Errors::default()));
         let view = OrgView::default();
         let folder = tempfile::tempdir().unwrap();
-        let flags = Flags {
-            home: Some(folder.path().join("home")),
-            ..Flags::default()
-        };
+        let flags = Flags { home: Some(folder.path().join("home")), ..Flags::default() };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
         scaffold::ensure_main(&home).unwrap();
@@ -410,30 +389,17 @@ impl Bench {
             },
             ask_model: false,
             channels_kept: Duration::from_secs(7 * 24 * 60 * 60),
-            rate: Rate {
-                per_minute: 0,
-                burst: 1,
-            },
+            rate: Rate { per_minute: 0, burst: 1 },
             trust: router::trust::Policy::None,
         };
-        let spine = Spine::start(
-            ports,
-            threads,
-            Limits::default(),
-            settings,
-            Recovered::default(),
-        );
+        let spine = Spine::start(ports, threads, Limits::default(), settings, Recovered::default());
         let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
-        spine.org.do_send(Settle {
-            belongings: Vec::new(),
-        });
+        spine.org.do_send(Settle { belongings: Vec::new() });
         let office = Office::default();
         office.open(office::Parts {
             org: spine.org.clone(),
             view: spine.view.clone(),
-            work: Arc::new(Actors {
-                queue: spine.queue.clone(),
-            }),
+            work: Arc::new(Actors { queue: spine.queue.clone() }),
             store: spine.store.clone(),
             channel: spine.channel.clone(),
             clock: clock.clone(),
@@ -462,22 +428,16 @@ impl Bench {
         let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
         changes.connect(spine.store.clone());
         let taint = Taint::default();
-        taint.connect(
-            spine.store.clone(),
-            clock.clone(),
-            Ids::new(Arc::new(Randomness)),
-        );
-        let auth = Authenticator::open(spine.store.clone(), clock.clone(), folder.path())
-            .await
-            .unwrap();
+        taint.connect(spine.store.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
+        let auth =
+            Authenticator::open(spine.store.clone(), clock.clone(), folder.path()).await.unwrap();
         spine.deciders.connect({
             let auth = auth.clone();
             move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
         });
         let surroundings = Arc::new(Surroundings::default());
-        let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
-            .await
-            .unwrap();
+        let identities =
+            Identities::open(auth.clone(), spine.store.clone(), clock.clone()).await.unwrap();
         rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
             limits: super::limits::Limits::default(),
@@ -497,10 +457,7 @@ impl Bench {
                 ..Equipment::default()
             }),
             identities,
-            access: Access {
-                auth,
-                gate: Gate::new(&server),
-            },
+            access: Access { auth, gate: Gate::new(&server) },
             spine,
             memory,
             changes,
@@ -519,14 +476,7 @@ impl Bench {
             backups: Arc::new(Shelf),
             started: Instant::now(),
         });
-        Self {
-            state,
-            storage,
-            clock,
-            surroundings,
-            folder,
-            home,
-        }
+        Self { state, storage, clock, surroundings, folder, home }
     }
 
     /// All that is stored, as text.
@@ -546,12 +496,7 @@ impl Bench {
     /// A token with these scopes.
     async fn token(&self, name: &str, scopes: Scopes) -> String {
         let operator = self.auth().token(&self.operator()).unwrap();
-        let wish = NewToken {
-            name: name.to_owned(),
-            scopes,
-            teams: None,
-            expires_in: None,
-        };
+        let wish = NewToken { name: name.to_owned(), scopes, teams: None, expires_in: None };
         let minted = self.auth().mint(wish, &operator).await.unwrap();
         minted.text.expose().to_owned()
     }
@@ -570,13 +515,11 @@ impl Bench {
     }
 
     async fn get(&self, path: &str, token: &str) -> Answer {
-        self.call(request(Method::GET, path).insert_header(bearer(token)))
-            .await
+        self.call(request(Method::GET, path).insert_header(bearer(token))).await
     }
 
     async fn delete(&self, path: &str, token: &str) -> Answer {
-        self.call(request(Method::DELETE, path).insert_header(bearer(token)))
-            .await
+        self.call(request(Method::DELETE, path).insert_header(bearer(token))).await
     }
 
     async fn post(&self, path: &str, token: &str, body: Value) -> Answer {
@@ -595,17 +538,11 @@ where
     let headers = response.headers().clone();
     // What streams is read where it is tested.
     let bytes = response.into_body().try_into_bytes().unwrap_or_default();
-    Answer {
-        status,
-        headers,
-        body: String::from_utf8_lossy(&bytes).into_owned(),
-    }
+    Answer { status, headers, body: String::from_utf8_lossy(&bytes).into_owned() }
 }
 
 fn request(method: Method, path: &str) -> TestRequest {
-    TestRequest::with_uri(path)
-        .method(method)
-        .insert_header(HOST)
+    TestRequest::with_uri(path).method(method).insert_header(HOST)
 }
 
 fn bearer(token: &str) -> (HeaderName, HeaderValue) {

@@ -52,19 +52,13 @@ impl Bench {
             begins_anew: false,
         };
         let channel = channel.into();
-        self.store(
-            Writes::new()
-                .channel(&channel, &row)
-                .topic(&channel, &topic),
-        )
-        .await;
+        self.store(Writes::new().channel(&channel, &row).topic(&channel, &topic)).await;
     }
 }
 
 fn column(answer: &Value, name: &str) -> Vec<String> {
     let rows = answer["data"].as_array().unwrap().iter();
-    rows.map(|row| row[name].as_str().unwrap().to_owned())
-        .collect()
+    rows.map(|row| row[name].as_str().unwrap().to_owned()).collect()
 }
 
 const NOW: u64 = 1_700_000_000_000;
@@ -75,9 +69,7 @@ async fn topics_of_all_channels_are_listed_by_activity() {
     let bench = Bench::new().await;
     bench.topic("ws:1", "t-1", "billing", NOW - 1_000).await;
     bench.topic("ws:2", "t-2", "Export", NOW).await;
-    bench
-        .topic("ws:2", "t-3", "old", NOW - 30 * 86_400_000)
-        .await;
+    bench.topic("ws:2", "t-3", "old", NOW - 30 * 86_400_000).await;
     let list = async |query: &str| {
         let answer = bench.look(&format!("/api/v1/topics?{query}")).await;
         column(&answer.json(), "id")
@@ -116,44 +108,24 @@ async fn a_topic_is_renamed_closed_and_opened_again() {
     bench.topic("ws:1", "t-1", "billing", NOW).await;
     bench.topic("ws:1", "t-2", "export", NOW - 61_000).await;
 
-    let renamed = bench
-        .amend("/api/v1/topics/t-1", json!({"name": " Bills "}))
-        .await;
-    let taken = bench
-        .amend("/api/v1/topics/t-1", json!({"name": "EXPORT"}))
-        .await;
-    let bad = bench
-        .amend("/api/v1/topics/t-1", json!({"name": "a:b"}))
-        .await;
-    let closed = bench
-        .amend("/api/v1/topics/t-1", json!({"state": "done"}))
-        .await;
-    let again = bench
-        .amend("/api/v1/topics/t-1", json!({"state": "active"}))
-        .await;
-    let one_too_many = bench
-        .amend("/api/v1/topics/t-2", json!({"state": "done"}))
-        .await;
-    let refused = bench
-        .amend("/api/v1/topics/t-2", json!({"state": "active"}))
-        .await;
+    let renamed = bench.amend("/api/v1/topics/t-1", json!({"name": " Bills "})).await;
+    let taken = bench.amend("/api/v1/topics/t-1", json!({"name": "EXPORT"})).await;
+    let bad = bench.amend("/api/v1/topics/t-1", json!({"name": "a:b"})).await;
+    let closed = bench.amend("/api/v1/topics/t-1", json!({"state": "done"})).await;
+    let again = bench.amend("/api/v1/topics/t-1", json!({"state": "active"})).await;
+    let one_too_many = bench.amend("/api/v1/topics/t-2", json!({"state": "done"})).await;
+    let refused = bench.amend("/api/v1/topics/t-2", json!({"state": "active"})).await;
 
     let shown = |answer: &Answer, field: &str| answer.json()["data"][field].clone();
     assert_eq!(shown(&renamed, "name"), "Bills");
     assert_eq!(taken.refusal(), (409, "bad_topic_name".to_owned()));
     assert_eq!(bad.refusal(), (400, "bad_topic_name".to_owned()));
     assert_eq!(shown(&closed, "state"), "done");
-    assert_eq!(
-        (shown(&again, "state"), shown(&again, "name")),
-        (json!("active"), json!("Bills"))
-    );
+    assert_eq!((shown(&again, "state"), shown(&again, "name")), (json!("active"), json!("Bills")));
     assert_eq!(one_too_many.status, 200);
     // The settings of this bench allow one active topic.
     assert_eq!(refused.refusal(), (409, "too_many_topics".to_owned()));
-    assert_eq!(
-        bench.amend("/api/v1/topics/t-9", json!({})).await.status,
-        404
-    );
+    assert_eq!(bench.amend("/api/v1/topics/t-9", json!({})).await.status, 404);
 }
 
 /// OP-124
@@ -165,10 +137,7 @@ async fn usage_is_grouped_and_has_a_range() {
         profile: "default".to_owned(),
         model: model.to_owned(),
     };
-    let day = |number| Day {
-        number,
-        ends_at: Timestamp(0),
-    };
+    let day = |number| Day { number, ends_at: Timestamp(0) };
     let tally = |input, usd| Tally {
         input,
         output: 5,
@@ -192,12 +161,7 @@ async fn usage_is_grouped_and_has_a_range() {
     let writes = Writes::new()
         .calls(day(20_231_113), &call("main", "big"), &tally(10, 1.0), &own)
         .calls(day(20_231_114), &call("main", "big"), &tally(20, 2.0), &own)
-        .calls(
-            day(20_231_114),
-            &call("ops", "small"),
-            &tally(30, 0.5),
-            &own,
-        )
+        .calls(day(20_231_114), &call("ops", "small"), &tally(30, 0.5), &own)
         .task_calls(day(20_231_114), &"task-1".into(), &tally(30, 0.5))
         // What it had come to before its end is not the whole.
         .task_calls(day(20_231_113), &ended.id, &tally(1, 0.1))
@@ -215,10 +179,7 @@ async fn usage_is_grouped_and_has_a_range() {
             "requests": 2, "usd": 3.0, "cached_share": 0.5,
         })
     );
-    assert_eq!(
-        column(&get("group=day").await, "key"),
-        ["2023-11-13", "2023-11-14"]
-    );
+    assert_eq!(column(&get("group=day").await, "key"), ["2023-11-13", "2023-11-14"]);
     assert_eq!(column(&get("group=model").await, "key"), ["big", "small"]);
     let tasks = get("group=task&sort=key").await;
     assert_eq!(column(&tasks, "key"), ["task-1", "task-ended"]);
@@ -232,10 +193,7 @@ async fn usage_is_grouped_and_has_a_range() {
     assert_eq!(bench.look("/api/v1/usage?group=colour").await.status, 400);
     let budgets = bench.look("/api/v1/usage/budgets").await.json();
     assert_eq!(budgets["data"][0]["team"], "main");
-    assert_eq!(
-        budgets["data"][0]["spent"],
-        json!({"usd": 0.0, "tokens": 0})
-    );
+    assert_eq!(budgets["data"][0]["spent"], json!({"usd": 0.0, "tokens": 0}));
 }
 
 /// OP-126
@@ -244,20 +202,10 @@ async fn the_audit_is_read_by_admins() {
     let bench = Bench::new().await;
     let ids = Ids::new(Arc::new(Randomness));
     let mut writes = Writes::new();
-    for (at, actor, action) in [
-        (1, "ann", "approval.decide"),
-        (2, "bob", "vault.set"),
-        (3, "ann", "vault.delete"),
-    ] {
-        let audit = Audit::new(
-            &ids,
-            Timestamp(at),
-            &actor.into(),
-            action,
-            "x",
-            "api",
-            "done",
-        );
+    for (at, actor, action) in
+        [(1, "ann", "approval.decide"), (2, "bob", "vault.set"), (3, "ann", "vault.delete")]
+    {
+        let audit = Audit::new(&ids, Timestamp(at), &actor.into(), action, "x", "api", "done");
         writes = writes.audit(&audit);
     }
     bench.store(writes).await;
@@ -266,18 +214,9 @@ async fn the_audit_is_read_by_admins() {
         column(&answer.json(), "action")
     };
 
-    assert_eq!(
-        actions("").await,
-        ["vault.delete", "vault.set", "approval.decide"]
-    );
-    assert_eq!(
-        actions("actor=ann").await,
-        ["vault.delete", "approval.decide"]
-    );
-    assert_eq!(
-        actions("action=vault&limit=1&offset=1").await,
-        ["vault.set"]
-    );
+    assert_eq!(actions("").await, ["vault.delete", "vault.set", "approval.decide"]);
+    assert_eq!(actions("actor=ann").await, ["vault.delete", "approval.decide"]);
+    assert_eq!(actions("action=vault&limit=1&offset=1").await, ["vault.set"]);
     assert_eq!(actions("since=3").await, ["vault.delete"]);
 }
 
@@ -288,11 +227,8 @@ async fn the_log_is_read_from_the_store() {
     let (tap, secrets) = (Tap::default(), Secrets::default());
     let lines = tap.open(bench.state.spine.live.clone());
     let layer = crate::logging::layer(tap, secrets);
-    let mut watch = bench
-        .state
-        .spine
-        .live
-        .watch(None, hivewright_actors::live::watch::Filter::default());
+    let mut watch =
+        bench.state.spine.live.watch(None, hivewright_actors::live::watch::Filter::default());
 
     tracing::subscriber::with_default(layer, || {
         tracing::info!(team = "ops", "all is well");
@@ -305,9 +241,7 @@ async fn the_log_is_read_from_the_store() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), kept)
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(10), kept).await.unwrap();
 
     let messages = async |query: &str| {
         let answer = bench.look(&format!("/api/v1/logs?{query}")).await;
@@ -362,13 +296,8 @@ async fn settings_are_tried_before_they_are_written() {
     assert_eq!((unknown.status, unknown.field()), (400, "file".to_owned()));
     assert!(!bench.home.config_file().exists());
     let reload = json!({});
-    let reloaded = bench
-        .post("/api/v1/config/reload", &bench.operator(), reload)
-        .await;
-    assert_eq!(
-        reloaded.json()["data"]["reloaded"],
-        json!(["config", "providers", "channels"])
-    );
+    let reloaded = bench.post("/api/v1/config/reload", &bench.operator(), reload).await;
+    assert_eq!(reloaded.json()["data"]["reloaded"], json!(["config", "providers", "channels"]));
 }
 
 /// OP-108: what is not shown is not overwritten by the mark that stands in its place.
@@ -383,18 +312,11 @@ async fn a_team_file_with_values_that_are_not_shown_cannot_be_written_back() {
 
     let shown = bench.look(path).await.json()["data"].clone();
     let content = shown["content"].as_str().unwrap().to_owned();
-    let back = bench
-        .overwrite(path, json!({"content": format!("{content}max_steps: 5\n")}))
-        .await;
+    let back = bench.overwrite(path, json!({"content": format!("{content}max_steps: 5\n")})).await;
     let kept = std::fs::read_to_string(&file).unwrap();
-    let other = bench
-        .overwrite(path, json!({"content": "description: uses none\n"}))
-        .await;
+    let other = bench.overwrite(path, json!({"content": "description: uses none\n"})).await;
 
-    assert_eq!(
-        (&plain["scrubbed"], &shown["scrubbed"]),
-        (&json!(false), &json!(true))
-    );
+    assert_eq!((&plain["scrubbed"], &shown["scrubbed"]), (&json!(false), &json!(true)));
     assert!(!content.contains("hunter2"), "{content}");
     assert_eq!((back.status, back.field()), (422, "content".to_owned()));
     assert_eq!(kept, "description: uses hunter2-hunter2\n");
@@ -418,10 +340,7 @@ async fn faults_of_a_refused_file_are_told_by_place_and_without_secrets() {
     assert_eq!(refused.refusal(), (422, "config_invalid".to_owned()));
     let problems = refused.json()["error"]["details"]["problems"].clone();
     let lines: Vec<_> = problems.as_array().unwrap().iter().collect();
-    let places: Vec<_> = lines
-        .iter()
-        .map(|one| one["line"].as_u64().unwrap())
-        .collect();
+    let places: Vec<_> = lines.iter().map(|one| one["line"].as_u64().unwrap()).collect();
     assert_eq!(places, [2, 3], "{problems}");
     assert!(!refused.body.contains("hunter2"), "{}", refused.body);
 }
@@ -454,22 +373,15 @@ async fn a_team_file_is_read_and_replaced_if_it_is_valid() {
     let path = "/api/v1/teams/main/config";
     let before = bench.look(path).await.json()["data"].clone();
 
-    let refused = bench
-        .overwrite(path, json!({"content": "max_steps: many\n"}))
-        .await;
+    let refused = bench.overwrite(path, json!({"content": "max_steps: many\n"})).await;
     let unchanged = bench.look(path).await.json()["data"].clone();
-    let written = bench
-        .overwrite(path, json!({"content": "description: mine\n"}))
-        .await;
+    let written = bench.overwrite(path, json!({"content": "description: mine\n"})).await;
     let after = bench.look(path).await.json()["data"].clone();
 
     assert_eq!(before["problems"], json!([]));
     assert_eq!(refused.refusal(), (422, "config_invalid".to_owned()));
     let problem = &refused.json()["error"]["details"]["problems"][0];
-    assert_eq!(
-        (&problem["path"], &problem["line"]),
-        (&json!("max_steps"), &json!(1))
-    );
+    assert_eq!((&problem["path"], &problem["line"]), (&json!("max_steps"), &json!(1)));
     assert!(problem["message"].is_string(), "{}", refused.body);
     assert_eq!(unchanged, before);
     assert_eq!(written.status, 200);
@@ -496,8 +408,7 @@ async fn the_doctor_says_what_is_wrong() {
     let states = |answer: &Value, id: &str| -> Vec<String> {
         let checks = answer["data"]["checks"].as_array().unwrap().iter();
         let own = checks.filter(|check| check["id"] == id);
-        own.map(|check| check["state"].as_str().unwrap().to_owned())
-            .collect()
+        own.map(|check| check["state"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(states(&answer, "service"), ["ok"]);
     assert_eq!(states(&answer, "vault"), ["ok"]);
@@ -508,11 +419,7 @@ async fn the_doctor_says_what_is_wrong() {
 #[actix::test]
 async fn a_message_is_stored_and_its_answer_waited_for() {
     let bench = Bench::new().await;
-    let send = async |body: Value| {
-        bench
-            .post("/api/v1/messages", &bench.operator(), body)
-            .await
-    };
+    let send = async |body: Value| bench.post("/api/v1/messages", &bench.operator(), body).await;
 
     // No test here has a model, so that the turn ends at once with an error.
     let waited = send(json!({"content": "hello there", "topic": "billing", "wait_s": 20})).await;
@@ -539,30 +446,20 @@ async fn a_message_is_stored_and_its_answer_waited_for() {
 #[actix::test]
 async fn words_that_make_no_sense_are_refused() {
     let bench = Bench::new().await;
-    let send = async |body: Value| {
-        bench
-            .post("/api/v1/messages", &bench.operator(), body)
-            .await
-    };
+    let send = async |body: Value| bench.post("/api/v1/messages", &bench.operator(), body).await;
 
     for (body, field) in [
         (json!({"content": " "}), "content"),
         (json!({"content": "x".repeat(100_001)}), "content"),
         (json!({"content": "x", "wait_s": 301}), "wait_s"),
-        (
-            json!({"content": "x", "topic": "a", "topic_id": "t-1"}),
-            "topic",
-        ),
+        (json!({"content": "x", "topic": "a", "topic_id": "t-1"}), "topic"),
         (json!({"content": "x", "topic": "a:b"}), "topic"),
     ] {
         let answer = send(body).await;
         assert_eq!((answer.status, answer.field()), (400, field.to_owned()));
     }
     let unknown = send(json!({"content": "x", "topic_id": "t-0000000000000009"})).await;
-    assert_eq!(
-        (unknown.status, unknown.field()),
-        (404, "topic_id".to_owned())
-    );
+    assert_eq!((unknown.status, unknown.field()), (404, "topic_id".to_owned()));
     let chat = bench.token("chat", only(Scope::Chat)).await;
     let to_team = json!({"content": "x", "team": "ops"});
     let refused = bench.post("/api/v1/messages", &chat, to_team).await;
@@ -591,11 +488,7 @@ async fn callers_can_say_nothing_but_their_own_words() {
         for (path, body) in [("/api/v1/messages", message), ("/api/v1/tasks", task)] {
             let refused = bench.post(path, &operator, body).await;
 
-            assert_eq!(
-                refused.refusal(),
-                (400, "invalid_input".to_owned()),
-                "{path}"
-            );
+            assert_eq!(refused.refusal(), (400, "invalid_input".to_owned()), "{path}");
             assert_eq!(refused.field(), field, "{path} {}", refused.body);
         }
     }
@@ -746,10 +639,7 @@ async fn a_channel_is_told_to_connect_again() {
     let ended = post("/api/v1/channels/ws/reconnect").await;
     let unknown = post("/api/v1/channels/pigeon/reconnect").await;
 
-    assert_eq!(
-        ended.json()["data"],
-        json!({"type": "ws", "connections": 0})
-    );
+    assert_eq!(ended.json()["data"], json!({"type": "ws", "connections": 0}));
     assert_eq!(unknown.refusal(), (404, "not_found".to_owned()));
 }
 
@@ -773,10 +663,7 @@ async fn teams_show_what_went_wrong_and_what_they_have() {
     let snapshot = bench.look("/api/v1/snapshot").await.json()["data"]["org"].clone();
     for row in [org, list, snapshot] {
         let error = &row["last_error"];
-        assert_eq!(
-            (&error["task_id"], &error["code"]),
-            (&task, &json!("no_provider"))
-        );
+        assert_eq!((&error["task_id"], &error["code"]), (&task, &json!("no_provider")));
         assert_eq!(error["message"], "no test here has a model");
         assert!(error["at"].is_string());
     }

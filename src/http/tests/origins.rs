@@ -16,34 +16,18 @@ fn attempts() -> Vec<(&'static str, Method, Vec<Header>)> {
     let plain = ("Content-Type", "text/plain");
     vec![
         ("form", Method::POST, vec![("Origin", EVIL), site, form]),
-        (
-            "sandboxed form",
-            Method::POST,
-            vec![("Origin", "null"), form],
-        ),
+        ("sandboxed form", Method::POST, vec![("Origin", "null"), form]),
         ("fetch", Method::POST, vec![("Origin", EVIL), plain]),
         ("fetch", Method::PUT, vec![("Origin", EVIL), site]),
         ("fetch", Method::PATCH, vec![("Origin", EVIL), site]),
         ("fetch", Method::DELETE, vec![("Origin", EVIL), site]),
-        (
-            "fetch",
-            Method::GET,
-            vec![("Origin", EVIL), site, ("Sec-Fetch-Mode", "cors")],
-        ),
+        ("fetch", Method::GET, vec![("Origin", EVIL), site, ("Sec-Fetch-Mode", "cors")]),
         (
             "image",
             Method::GET,
-            vec![
-                site,
-                ("Sec-Fetch-Mode", "no-cors"),
-                ("Sec-Fetch-Dest", "image"),
-            ],
+            vec![site, ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", "image")],
         ),
-        (
-            "script",
-            Method::GET,
-            vec![site, ("Sec-Fetch-Dest", "script")],
-        ),
+        ("script", Method::GET, vec![site, ("Sec-Fetch-Dest", "script")]),
         (
             "event stream",
             Method::GET,
@@ -52,29 +36,17 @@ fn attempts() -> Vec<(&'static str, Method, Vec<Header>)> {
         (
             "frame",
             Method::GET,
-            vec![
-                site,
-                ("Sec-Fetch-Mode", "navigate"),
-                ("Sec-Fetch-Dest", "iframe"),
-            ],
+            vec![site, ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "iframe")],
         ),
         (
             "WebSocket",
             Method::GET,
-            vec![
-                ("Origin", EVIL),
-                ("Connection", "Upgrade"),
-                ("Upgrade", "websocket"),
-            ],
+            vec![("Origin", EVIL), ("Connection", "Upgrade"), ("Upgrade", "websocket")],
         ),
         (
             "preflight",
             Method::OPTIONS,
-            vec![
-                ("Origin", EVIL),
-                ("Access-Control-Request-Method", "POST"),
-                site,
-            ],
+            vec![("Origin", EVIL), ("Access-Control-Request-Method", "POST"), site],
         ),
     ]
 }
@@ -135,10 +107,7 @@ async fn no_answer_is_shared_with_another_origin() {
         assert_eq!(answer.header("access-control-allow-origin"), None);
         assert_eq!(answer.header("access-control-allow-credentials"), None);
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-        assert_eq!(
-            answer.header("cross-origin-resource-policy"),
-            Some("same-origin")
-        );
+        assert_eq!(answer.header("cross-origin-resource-policy"), Some("same-origin"));
     }
 }
 
@@ -149,11 +118,7 @@ async fn a_rebound_name_reaches_nothing() {
     let app = bench.app().await;
     for resource in table() {
         for (method, _) in &resource.operations {
-            for host in [
-                "evil.example",
-                "evil.example:8080",
-                "localhost.evil.example",
-            ] {
+            for host in ["evil.example", "evil.example:8080", "localhost.evil.example"] {
                 let asked = TestRequest::with_uri(&filled(resource.path))
                     .method(method.clone())
                     .insert_header(("Host", host))

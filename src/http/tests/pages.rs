@@ -14,10 +14,7 @@ async fn the_page_comes_with_headers_that_keep_it_to_itself() {
     ] {
         let answer = bench.call(request(Method::GET, path)).await;
 
-        assert_eq!(
-            (answer.status, answer.header("content-type")),
-            (200, Some(kind))
-        );
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)));
         for (name, value) in super::super::ui::security_headers() {
             assert_eq!(answer.header(name), Some(value), "{path}");
         }
@@ -32,20 +29,14 @@ async fn the_page_comes_with_headers_that_keep_it_to_itself() {
 async fn a_file_of_this_version_is_kept_for_good() {
     let bench = Bench::new().await;
     let page = bench.call(request(Method::GET, "/")).await;
-    let (_, rest) = page
-        .body
-        .split_once("<script type=\"module\" src=\"")
-        .unwrap();
+    let (_, rest) = page.body.split_once("<script type=\"module\" src=\"").unwrap();
     let (path, _) = rest.split_once('"').unwrap();
     let plain = bench.call(request(Method::GET, "/ui/app.js")).await;
     let earlier = bench.call(request(Method::GET, "/ui/v-0/app.js")).await;
 
     let file = bench.call(request(Method::GET, path)).await;
 
-    assert_eq!(
-        file.header("cache-control"),
-        Some("public, max-age=31536000, immutable")
-    );
+    assert_eq!(file.header("cache-control"), Some("public, max-age=31536000, immutable"));
     assert_eq!(file.body, plain.body);
     assert_eq!(
         (earlier.body.as_str(), earlier.header("cache-control")),
@@ -90,21 +81,14 @@ async fn a_file_is_compressed_for_who_can_read_it() {
 #[actix::test]
 async fn under_tls_browsers_are_told_to_stay_with_it() {
     let bench = Bench::with(Server {
-        tls: Some(crate::settings::config::Tls {
-            cert: "cert.pem".into(),
-            key: "key.pem".into(),
-        }),
+        tls: Some(crate::settings::config::Tls { cert: "cert.pem".into(), key: "key.pem".into() }),
         ..Server::default()
     })
     .await;
 
     for path in ["/", "/healthz", "/nowhere"] {
         let answer = bench.call(request(Method::GET, path)).await;
-        assert_eq!(
-            answer.header("strict-transport-security"),
-            Some("max-age=31536000"),
-            "{path}"
-        );
+        assert_eq!(answer.header("strict-transport-security"), Some("max-age=31536000"), "{path}");
     }
 }
 
@@ -137,11 +121,7 @@ async fn only_origins_named_in_the_settings_may_read_answers() {
     assert_eq!(named.header("vary"), Some("Origin"));
     assert_eq!(asked.status, 204);
     assert_eq!(asked.header("access-control-allow-origin"), Some(guest));
-    for other in [
-        "https://evil.example.org",
-        "https://hive.example.org",
-        "null",
-    ] {
+    for other in ["https://evil.example.org", "https://hive.example.org", "null"] {
         for answer in [bench.call(from(other)).await, bench.call(ask(other)).await] {
             let cors = answer
                 .headers

@@ -26,38 +26,10 @@ async fn a_repeat_returns_the_first_answer_and_does_nothing() {
     let bench = Bench::new().await;
     let operator = bench.operator();
 
-    let first = keyed(
-        &bench,
-        "/api/v1/policies",
-        &operator,
-        "k1",
-        rule("tool:bash"),
-    )
-    .await;
-    let again = keyed(
-        &bench,
-        "/api/v1/policies",
-        &operator,
-        "k1",
-        rule("tool:bash"),
-    )
-    .await;
-    let other = keyed(
-        &bench,
-        "/api/v1/policies",
-        &operator,
-        "k1",
-        rule("tool:read"),
-    )
-    .await;
-    let elsewhere = keyed(
-        &bench,
-        "/api/v1/policies",
-        &operator,
-        "k2",
-        rule("tool:bash"),
-    )
-    .await;
+    let first = keyed(&bench, "/api/v1/policies", &operator, "k1", rule("tool:bash")).await;
+    let again = keyed(&bench, "/api/v1/policies", &operator, "k1", rule("tool:bash")).await;
+    let other = keyed(&bench, "/api/v1/policies", &operator, "k1", rule("tool:read")).await;
+    let elsewhere = keyed(&bench, "/api/v1/policies", &operator, "k2", rule("tool:bash")).await;
 
     assert_eq!(first.status, 201, "{}", first.body);
     assert_eq!((again.status, &again.body), (201, &first.body));
@@ -72,10 +44,7 @@ async fn a_repeat_returns_the_first_answer_and_does_nothing() {
 #[actix::test]
 async fn a_key_belongs_to_a_token_and_ends_after_a_day() {
     let bench = Bench::new().await;
-    let (operator, admin) = (
-        bench.operator(),
-        bench.token("admin", only(Scope::Admin)).await,
-    );
+    let (operator, admin) = (bench.operator(), bench.token("admin", only(Scope::Admin)).await);
     let path = "/api/v1/policies";
     keyed(&bench, path, &operator, "k", rule("tool:bash")).await;
 
@@ -98,22 +67,8 @@ async fn a_refusal_is_not_kept() {
     let operator = bench.operator();
 
     let wrong = keyed(&bench, "/api/v1/policies", &operator, "k", json!({})).await;
-    let right = keyed(
-        &bench,
-        "/api/v1/policies",
-        &operator,
-        "k",
-        rule("tool:bash"),
-    )
-    .await;
-    let long = keyed(
-        &bench,
-        "/api/v1/policies",
-        &operator,
-        &"k".repeat(129),
-        json!({}),
-    )
-    .await;
+    let right = keyed(&bench, "/api/v1/policies", &operator, "k", rule("tool:bash")).await;
+    let long = keyed(&bench, "/api/v1/policies", &operator, &"k".repeat(129), json!({})).await;
 
     assert_eq!(wrong.status, 400);
     assert_eq!(right.status, 201, "{}", right.body);
@@ -134,10 +89,8 @@ async fn an_answer_with_a_secret_is_not_kept() {
     let token = first.json()["data"]["token"].as_str().unwrap().to_owned();
     assert_eq!(again.refusal(), (409, "conflict".to_owned()));
     assert!(!bench.stored().contains(&token));
-    let encoded = base64::Engine::encode(
-        &base64::engine::general_purpose::STANDARD,
-        first.body.as_bytes(),
-    );
+    let encoded =
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, first.body.as_bytes());
     assert!(!bench.stored().contains(&encoded));
 }
 
@@ -148,11 +101,7 @@ async fn a_repeat_needs_a_live_credential_too() {
     let admin = bench.token("admin", only(Scope::Admin)).await;
     keyed(&bench, "/api/v1/policies", &admin, "k", rule("tool:bash")).await;
     let operator = bench.auth().token(&bench.operator()).unwrap();
-    bench
-        .auth()
-        .revoke("admin", false, &operator)
-        .await
-        .unwrap();
+    bench.auth().revoke("admin", false, &operator).await.unwrap();
 
     let again = keyed(&bench, "/api/v1/policies", &admin, "k", rule("tool:bash")).await;
 

@@ -38,20 +38,12 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/api/v1/trust/audit", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/identities", Needs::Scope(Scope::Admin)),
     ("POST", "/api/v1/identities", Needs::Scope(Scope::Admin)),
-    (
-        "DELETE",
-        "/api/v1/identities/{id}",
-        Needs::Scope(Scope::Admin),
-    ),
+    ("DELETE", "/api/v1/identities/{id}", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/overview", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/events", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/snapshot", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/channels", Needs::Scope(Scope::Read)),
-    (
-        "POST",
-        "/api/v1/channels/{type}/reconnect",
-        Needs::Scope(Scope::Operate),
-    ),
+    ("POST", "/api/v1/channels/{type}/reconnect", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/topics", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/topics/{id}", Needs::Scope(Scope::Read)),
     ("PATCH", "/api/v1/topics/{id}", Needs::Scope(Scope::Operate)),
@@ -61,271 +53,91 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("POST", "/api/v1/tasks", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/tasks/stats", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/sessions", Needs::Scope(Scope::Read)),
-    (
-        "POST",
-        "/api/v1/sessions/{id}/reset",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/sessions/{id}/compact",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "GET",
-        "/api/v1/sessions/{id}/history",
-        Needs::Scope(Scope::Read),
-    ),
-    (
-        "GET",
-        "/api/v1/sessions/{id}/export",
-        Needs::Scope(Scope::Read),
-    ),
-    (
-        "GET",
-        "/api/v1/teams/{name}/history",
-        Needs::Scope(Scope::Read),
-    ),
+    ("POST", "/api/v1/sessions/{id}/reset", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/sessions/{id}/compact", Needs::Scope(Scope::Operate)),
+    ("GET", "/api/v1/sessions/{id}/history", Needs::Scope(Scope::Read)),
+    ("GET", "/api/v1/sessions/{id}/export", Needs::Scope(Scope::Read)),
+    ("GET", "/api/v1/teams/{name}/history", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/usage", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/usage/budgets", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/audit", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/logs", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/config", Needs::Scope(Scope::Read)),
-    (
-        "POST",
-        "/api/v1/config/validate",
-        Needs::Scope(Scope::Admin),
-    ),
+    ("POST", "/api/v1/config/validate", Needs::Scope(Scope::Admin)),
     ("POST", "/api/v1/config/reload", Needs::Scope(Scope::Admin)),
-    (
-        "GET",
-        "/api/v1/teams/{name}/config",
-        Needs::Scope(Scope::Read),
-    ),
-    (
-        "PUT",
-        "/api/v1/teams/{name}/config",
-        Needs::Scope(Scope::Admin),
-    ),
+    ("GET", "/api/v1/teams/{name}/config", Needs::Scope(Scope::Read)),
+    ("PUT", "/api/v1/teams/{name}/config", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/doctor", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/doctor", Needs::Scope(Scope::Read)),
-    (
-        "GET",
-        "/api/v1/teams/{name}/untrusted-files",
-        Needs::Scope(Scope::Read),
-    ),
-    (
-        "POST",
-        "/api/v1/teams/{name}/untrusted-files/accept",
-        Needs::Scope(Scope::Operate),
-    ),
+    ("GET", "/api/v1/teams/{name}/untrusted-files", Needs::Scope(Scope::Read)),
+    ("POST", "/api/v1/teams/{name}/untrusted-files/accept", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/changes", Needs::Scope(Scope::Read)),
-    (
-        "POST",
-        "/api/v1/changes/{id}/rollback",
-        Needs::Scope(Scope::Operate),
-    ),
+    ("POST", "/api/v1/changes/{id}/rollback", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/openapi.json", Needs::Login),
     ("GET", "/api/v1/docs", Needs::Login),
     ("GET", "/api/v1/teams", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/teams", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/teams/{name}", Needs::Scope(Scope::Read)),
-    (
-        "PATCH",
-        "/api/v1/teams/{name}",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "DELETE",
-        "/api/v1/teams/{name}",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/teams/{name}/pause",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/teams/{name}/resume",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/teams/{name}/bootstrap",
-        Needs::Scope(Scope::Operate),
-    ),
+    ("PATCH", "/api/v1/teams/{name}", Needs::Scope(Scope::Operate)),
+    ("DELETE", "/api/v1/teams/{name}", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/teams/{name}/pause", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/teams/{name}/resume", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/teams/{name}/bootstrap", Needs::Scope(Scope::Operate)),
     ("POST", "/api/v1/pause", Needs::Scope(Scope::Operate)),
     ("POST", "/api/v1/resume", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/org", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/tasks", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/tasks/{id}", Needs::Scope(Scope::Read)),
-    (
-        "POST",
-        "/api/v1/tasks/{id}/cancel",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/tasks/{id}/retry",
-        Needs::Scope(Scope::Operate),
-    ),
+    ("POST", "/api/v1/tasks/{id}/cancel", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/tasks/{id}/retry", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/approvals", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/approvals/{id}", Needs::Scope(Scope::Read)),
-    (
-        "POST",
-        "/api/v1/approvals/{id}",
-        Needs::Scope(Scope::Approve),
-    ),
-    (
-        "POST",
-        "/api/v1/approvals/batch",
-        Needs::Scope(Scope::Approve),
-    ),
+    ("POST", "/api/v1/approvals/{id}", Needs::Scope(Scope::Approve)),
+    ("POST", "/api/v1/approvals/batch", Needs::Scope(Scope::Approve)),
     ("GET", "/api/v1/grants", Needs::Scope(Scope::Read)),
-    (
-        "DELETE",
-        "/api/v1/grants/{id}",
-        Needs::Scope(Scope::Approve),
-    ),
+    ("DELETE", "/api/v1/grants/{id}", Needs::Scope(Scope::Approve)),
     ("GET", "/api/v1/questions", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/questions/{id}", Needs::Scope(Scope::Read)),
-    (
-        "POST",
-        "/api/v1/questions/{id}/answer",
-        Needs::Scope(Scope::Approve),
-    ),
+    ("POST", "/api/v1/questions/{id}/answer", Needs::Scope(Scope::Approve)),
     ("GET", "/api/v1/policies", Needs::Scope(Scope::Admin)),
     ("POST", "/api/v1/policies", Needs::Scope(Scope::Admin)),
-    (
-        "DELETE",
-        "/api/v1/policies/{id}",
-        Needs::Scope(Scope::Admin),
-    ),
-    (
-        "POST",
-        "/api/v1/policies/explain",
-        Needs::Scope(Scope::Read),
-    ),
+    ("DELETE", "/api/v1/policies/{id}", Needs::Scope(Scope::Admin)),
+    ("POST", "/api/v1/policies/explain", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/inbox", Needs::Scope(Scope::Operate)),
-    (
-        "POST",
-        "/api/v1/inbox/{id}/read",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/inbox/read-all",
-        Needs::Scope(Scope::Operate),
-    ),
+    ("POST", "/api/v1/inbox/{id}/read", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/inbox/read-all", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/triggers", Needs::Scope(Scope::Operate)),
     ("POST", "/api/v1/triggers", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/triggers/{id}", Needs::Scope(Scope::Operate)),
-    (
-        "PATCH",
-        "/api/v1/triggers/{id}",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "DELETE",
-        "/api/v1/triggers/{id}",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/triggers/preview",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/triggers/{id}/enable",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/triggers/{id}/disable",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/triggers/{id}/run",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "GET",
-        "/api/v1/triggers/{id}/runs",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "PUT",
-        "/api/v1/triggers/{id}/cursors",
-        Needs::Scope(Scope::Operate),
-    ),
+    ("PATCH", "/api/v1/triggers/{id}", Needs::Scope(Scope::Operate)),
+    ("DELETE", "/api/v1/triggers/{id}", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/triggers/preview", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/triggers/{id}/enable", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/triggers/{id}/disable", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/triggers/{id}/run", Needs::Scope(Scope::Operate)),
+    ("GET", "/api/v1/triggers/{id}/runs", Needs::Scope(Scope::Operate)),
+    ("PUT", "/api/v1/triggers/{id}/cursors", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/memories", Needs::Scope(Scope::Read)),
     ("POST", "/api/v1/memories", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/memories/{id}", Needs::Scope(Scope::Read)),
-    (
-        "PATCH",
-        "/api/v1/memories/{id}",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "DELETE",
-        "/api/v1/memories/{id}",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "GET",
-        "/api/v1/memories/{id}/chain",
-        Needs::Scope(Scope::Read),
-    ),
-    (
-        "POST",
-        "/api/v1/memories/{id}/rollback",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/memories/{id}/review",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/memories/{id}/pin",
-        Needs::Scope(Scope::Operate),
-    ),
-    (
-        "POST",
-        "/api/v1/memories/review",
-        Needs::Scope(Scope::Operate),
-    ),
+    ("PATCH", "/api/v1/memories/{id}", Needs::Scope(Scope::Operate)),
+    ("DELETE", "/api/v1/memories/{id}", Needs::Scope(Scope::Operate)),
+    ("GET", "/api/v1/memories/{id}/chain", Needs::Scope(Scope::Read)),
+    ("POST", "/api/v1/memories/{id}/rollback", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/memories/{id}/review", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/memories/{id}/pin", Needs::Scope(Scope::Operate)),
+    ("POST", "/api/v1/memories/review", Needs::Scope(Scope::Operate)),
     ("GET", "/api/v1/vault", Needs::Scope(Scope::Secrets)),
     ("GET", "/api/v1/vault/audit", Needs::Scope(Scope::Secrets)),
     ("POST", "/api/v1/vault/rotate", Needs::Scope(Scope::Admin)),
-    (
-        "GET",
-        "/api/v1/vault/{scope}/{key}",
-        Needs::Scope(Scope::Secrets),
-    ),
-    (
-        "PUT",
-        "/api/v1/vault/{scope}/{key}",
-        Needs::Scope(Scope::Secrets),
-    ),
-    (
-        "DELETE",
-        "/api/v1/vault/{scope}/{key}",
-        Needs::Scope(Scope::Secrets),
-    ),
+    ("GET", "/api/v1/vault/{scope}/{key}", Needs::Scope(Scope::Secrets)),
+    ("PUT", "/api/v1/vault/{scope}/{key}", Needs::Scope(Scope::Secrets)),
+    ("DELETE", "/api/v1/vault/{scope}/{key}", Needs::Scope(Scope::Secrets)),
     ("GET", "/api/v1/backups", Needs::Scope(Scope::Admin)),
     ("POST", "/api/v1/backups", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/jobs", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/jobs/{id}", Needs::Scope(Scope::Admin)),
-    (
-        "POST",
-        "/api/v1/jobs/{id}/cancel",
-        Needs::Scope(Scope::Admin),
-    ),
+    ("POST", "/api/v1/jobs/{id}/cancel", Needs::Scope(Scope::Admin)),
 ];
 
 /// Those, and what lives elsewhere.
@@ -412,11 +224,7 @@ async fn nothing_but_a_live_credential_opens_a_route() {
     let app = bench.app().await;
     let revoked = bench.token("revoked", Scopes::all()).await;
     let operator = bench.auth().token(&bench.operator()).unwrap();
-    bench
-        .auth()
-        .revoke("revoked", false, &operator)
-        .await
-        .unwrap();
+    bench.auth().revoke("revoked", false, &operator).await.unwrap();
     let browser = bench.auth().log_in(&bench.operator()).await.unwrap();
     let headers = [
         None,
@@ -426,10 +234,7 @@ async fn nothing_but_a_live_credential_opens_a_route() {
         Some(("Authorization", format!("Bearer hwo_{}", "x".repeat(43)))),
         Some(("Authorization", format!("Bearer {}x", bench.operator()))),
         Some(("Authorization", format!("Basic {}", bench.operator()))),
-        Some((
-            "Authorization",
-            format!("Bearer {}", browser.cookie.expose()),
-        )),
+        Some(("Authorization", format!("Bearer {}", browser.cookie.expose()))),
         Some(("Cookie", format!("hw_session={}", bench.operator()))),
         Some(("Cookie", "hw_session=".to_owned())),
         Some(("Cookie", format!("hw_session2={}", browser.cookie.expose()))),
@@ -446,10 +251,9 @@ async fn nothing_but_a_live_credential_opens_a_route() {
             let answer = answer(&app, request).await;
 
             match needs {
-                Needs::Nothing => assert!(
-                    [200, 400, 404].contains(&answer.status),
-                    "{header:?} {method} {path}"
-                ),
+                Needs::Nothing => {
+                    assert!([200, 400, 404].contains(&answer.status), "{header:?} {method} {path}")
+                }
                 _ => {
                     assert_eq!(
                         answer.refusal(),
@@ -484,11 +288,7 @@ async fn a_browser_changes_something_only_with_the_value_its_page_knows() {
 
             let answer = answer(&app, request).await;
 
-            assert_eq!(
-                answer.refusal(),
-                (403, "csrf".to_owned()),
-                "{method} {path}"
-            );
+            assert_eq!(answer.refusal(), (403, "csrf".to_owned()), "{method} {path}");
         }
     }
     let read = request(Method::GET, "/api/v1/tokens").insert_header(("Cookie", cookie.as_str()));
@@ -526,10 +326,7 @@ async fn a_token_is_made_shown_once_listed_and_revoked() {
     assert_eq!(bench.call(revoke).await.status, 204);
     assert_eq!(bench.get("/api/v1/overview", token).await.status, 401);
     let again = request(Method::DELETE, &path).insert_header(bearer(&bench.operator()));
-    assert_eq!(
-        bench.call(again).await.refusal(),
-        (404, "not_found".to_owned())
-    );
+    assert_eq!(bench.call(again).await.refusal(), (404, "not_found".to_owned()));
 }
 
 /// OP-11, SC-01
@@ -539,9 +336,7 @@ async fn an_admin_gives_away_only_what_they_have() {
     let admin = bench.token("admin", only(Scope::Admin)).await;
     let wish = |scopes: &[&str]| serde_json::json!({"name": "new", "scopes": scopes});
 
-    let wider = bench
-        .post("/api/v1/tokens", &admin, wish(&["admin", "chat"]))
-        .await;
+    let wider = bench.post("/api/v1/tokens", &admin, wish(&["admin", "chat"])).await;
     let equal = bench.post("/api/v1/tokens", &admin, wish(&["admin"])).await;
 
     assert_eq!(wider.refusal(), (403, "forbidden".to_owned()));
@@ -555,21 +350,13 @@ async fn the_operator_token_is_replaced_in_its_file_and_not_shown() {
     let bench = Bench::new().await;
     let former = bench.operator();
 
-    let rotated = bench
-        .post(
-            "/api/v1/tokens/operator/rotate",
-            &former,
-            serde_json::json!({}),
-        )
-        .await;
+    let rotated =
+        bench.post("/api/v1/tokens/operator/rotate", &former, serde_json::json!({})).await;
 
     assert_eq!((rotated.status, rotated.body.as_str()), (204, ""));
     assert_ne!(bench.operator(), former);
     assert_eq!(bench.get("/api/v1/session", &former).await.status, 401);
-    assert_eq!(
-        bench.get("/api/v1/session", &bench.operator()).await.status,
-        200
-    );
+    assert_eq!(bench.get("/api/v1/session", &bench.operator()).await.status, 200);
 }
 
 /// OP-12, OP-93, SC-128
@@ -579,10 +366,8 @@ async fn a_request_ends_with_its_credential() {
     let token = bench.token("ci", only(Scope::Read)).await;
     let operator = bench.auth().token(&bench.operator()).unwrap();
 
-    let (cut, revoked) = tokio::join!(
-        bench.get("/endless", &token),
-        bench.auth().revoke("ci", false, &operator)
-    );
+    let (cut, revoked) =
+        tokio::join!(bench.get("/endless", &token), bench.auth().revoke("ci", false, &operator));
 
     revoked.unwrap();
     assert_eq!(cut.refusal(), (401, "unauthenticated".to_owned()));

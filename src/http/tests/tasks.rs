@@ -26,14 +26,8 @@ fn outcome(task: &Task, ending: Ending, text: &str) -> Outcome {
 impl Bench {
     pub(super) fn task(&self, id: &str, team: &str, kind: Kind, body: &str) -> Task {
         let now = hivewright_actors::clock::Clock::now(&*self.clock);
-        let lane = Lane {
-            team: team.into(),
-            topic: None,
-        };
-        Task {
-            kind,
-            ..Task::new(id.into(), lane, body.to_owned(), "ann".to_owned(), now)
-        }
+        let lane = Lane { team: team.into(), topic: None };
+        Task { kind, ..Task::new(id.into(), lane, body.to_owned(), "ann".to_owned(), now) }
     }
 
     /// A task that has ended.
@@ -48,12 +42,7 @@ impl Bench {
         let pause = json!({});
         let path = format!("/api/v1/teams/{}/pause", task.lane.team);
         self.post(&path, &self.operator(), pause).await;
-        let submit = Submit {
-            task,
-            writes: Writes::new(),
-            overlap: None,
-            giver: None,
-        };
+        let submit = Submit { task, writes: Writes::new(), overlap: None, giver: None };
         self.state.spine.queue.send(submit).await.unwrap().unwrap();
     }
 
@@ -61,9 +50,7 @@ impl Bench {
         let path = format!("/api/v1/tasks?{query}");
         let answer = self.get(&path, &self.operator()).await.json();
         let rows = answer["data"].as_array().unwrap();
-        rows.iter()
-            .map(|row| row["id"].as_str().unwrap().to_owned())
-            .collect()
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
     }
 }
 
@@ -107,35 +94,18 @@ async fn counts_say_when_they_are_not_of_all() {
     let stats = bench.get("/api/v1/tasks/stats", &bench.operator()).await;
 
     let stats = stats.json()["data"].clone();
-    assert_eq!(
-        (&stats["all"], &stats["capped"]),
-        (&json!(2_000), &json!(true))
-    );
+    assert_eq!((&stats["all"], &stats["capped"]), (&json!(2_000), &json!(true)));
 }
 
 /// OP-24, OR-71
 #[actix_web::test]
 async fn tasks_are_found_by_what_is_known_of_them() {
     let bench = Bench::new().await;
-    bench
-        .open(bench.task("task-1", "main", Kind::Chat, "Dig a hole."))
-        .await;
+    bench.open(bench.task("task-1", "main", Kind::Chat, "Dig a hole.")).await;
     bench.clock.turn(Duration::from_secs(3_600));
-    bench
-        .ended(
-            bench.task("task-2", "main", Kind::Trigger, "Look."),
-            Ending::Done,
-            "Ore!",
-        )
-        .await;
+    bench.ended(bench.task("task-2", "main", Kind::Trigger, "Look."), Ending::Done, "Ore!").await;
     bench.clock.turn(Duration::from_secs(3_600));
-    bench
-        .ended(
-            bench.task("task-3", "scouts", Kind::Delegate, "Go."),
-            Ending::Failed,
-            "",
-        )
-        .await;
+    bench.ended(bench.task("task-3", "scouts", Kind::Delegate, "Go."), Ending::Failed, "").await;
 
     assert_eq!(bench.ids("").await, ["task-3", "task-2", "task-1"]);
     assert_eq!(bench.ids("sort=created_at&limit=1").await, ["task-1"]);
@@ -148,20 +118,12 @@ async fn tasks_are_found_by_what_is_known_of_them() {
     assert_eq!(bench.ids("until=90m").await, ["task-1"]);
     assert_eq!(bench.ids("root=task-3").await, ["task-3"]);
     assert_eq!(bench.ids("limit=1&offset=1").await, ["task-2"]);
-    let wrong = bench
-        .get("/api/v1/tasks?state=sleeping", &bench.operator())
-        .await;
+    let wrong = bench.get("/api/v1/tasks?state=sleeping", &bench.operator()).await;
     assert_eq!((wrong.status, wrong.field()), (400, "state".to_owned()));
 
-    let one = bench
-        .get("/api/v1/tasks/task-2", &bench.operator())
-        .await
-        .json();
+    let one = bench.get("/api/v1/tasks/task-2", &bench.operator()).await.json();
     let row = &one["data"];
-    assert_eq!(
-        (&row["type"], &row["state"]),
-        (&json!("trigger"), &json!("done"))
-    );
+    assert_eq!((&row["type"], &row["state"]), (&json!("trigger"), &json!("done")));
     assert_eq!(row["outcome"]["result"], "Ore!");
     assert_eq!(row["outcome"]["duration_ms"], 2_000);
     assert_eq!(row["lineage"]["root"], "task-2");
@@ -179,10 +141,7 @@ async fn a_task_that_waits_for_an_answer_says_so() {
     };
     let question = |id: &str, kind| {
         let asked = bench.task(id, "scouts", kind, "How deep?");
-        Task {
-            lineage: Some(asker.lineage_below()),
-            ..asked
-        }
+        Task { lineage: Some(asker.lineage_below()), ..asked }
     };
     let store = async |task: Task| {
         let writes = Writes::new().task(&task);
@@ -191,15 +150,8 @@ async fn a_task_that_waits_for_an_answer_says_so() {
     store(asker.clone()).await;
     store(question("task-2", Kind::Delegate)).await;
     let reasons = async || {
-        let row = bench
-            .get("/api/v1/tasks/task-1", &bench.operator())
-            .await
-            .json()["data"]
-            .clone();
-        let rows = bench
-            .get("/api/v1/tasks?team=main", &bench.operator())
-            .await
-            .json();
+        let row = bench.get("/api/v1/tasks/task-1", &bench.operator()).await.json()["data"].clone();
+        let rows = bench.get("/api/v1/tasks?team=main", &bench.operator()).await.json();
         [row, rows["data"][0].clone()].map(|row| (row["state"].clone(), row["wait_reason"].clone()))
     };
 
@@ -221,45 +173,21 @@ async fn a_task_that_waits_for_an_answer_says_so() {
 #[actix_web::test]
 async fn an_open_task_is_cancelled_and_a_final_one_is_not() {
     let bench = Bench::new().await;
-    bench
-        .open(bench.task("task-1", "main", Kind::Chat, "Dig."))
-        .await;
-    bench
-        .ended(
-            bench.task("task-2", "main", Kind::Chat, "Dig."),
-            Ending::Done,
-            "Dug.",
-        )
-        .await;
+    bench.open(bench.task("task-1", "main", Kind::Chat, "Dig.")).await;
+    bench.ended(bench.task("task-2", "main", Kind::Chat, "Dig."), Ending::Done, "Dug.").await;
     let cancel = async |id: &str| {
         let path = format!("/api/v1/tasks/{id}/cancel");
-        bench
-            .post(&path, &bench.operator(), json!({"reason": "no need"}))
-            .await
+        bench.post(&path, &bench.operator(), json!({"reason": "no need"})).await
     };
 
     let first = cancel("task-1").await;
-    assert_eq!(
-        (first.status, &first.json()["data"]["state"]),
-        (200, &json!("cancelled"))
-    );
+    assert_eq!((first.status, &first.json()["data"]["state"]), (200, &json!("cancelled")));
     let again = cancel("task-1").await;
     assert_eq!(again.json()["data"]["state"], "cancelled");
     assert_eq!(cancel("task-2").await.refusal(), (409, "final".to_owned()));
-    assert_eq!(
-        cancel("task-9").await.refusal(),
-        (404, "not_found".to_owned())
-    );
-    let row = bench
-        .get("/api/v1/tasks/task-1", &bench.operator())
-        .await
-        .json();
-    assert!(
-        row["data"]["outcome"]["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("no need")
-    );
+    assert_eq!(cancel("task-9").await.refusal(), (404, "not_found".to_owned()));
+    let row = bench.get("/api/v1/tasks/task-1", &bench.operator()).await.json();
+    assert!(row["data"]["outcome"]["error"]["message"].as_str().unwrap().contains("no need"));
 }
 
 /// OP-34: with all that it led to.
@@ -271,16 +199,12 @@ async fn a_task_is_cancelled_with_what_comes_of_it() {
         lineage: Some(above.lineage_below()),
         ..bench.task("task-2", "main", Kind::Delegate, "Dig there.")
     };
-    bench
-        .open(bench.task("task-3", "main", Kind::Chat, "Other."))
-        .await;
+    bench.open(bench.task("task-3", "main", Kind::Chat, "Other.")).await;
     bench.ended(above, Ending::Done, "They dig.").await;
     bench.open(below).await;
 
     let path = "/api/v1/tasks/task-1/cancel";
-    let answer = bench
-        .post(path, &bench.operator(), json!({"cascade": true}))
-        .await;
+    let answer = bench.post(path, &bench.operator(), json!({"cascade": true})).await;
 
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(bench.ids("state=cancelled").await, ["task-2"]);
@@ -291,41 +215,18 @@ async fn a_task_is_cancelled_with_what_comes_of_it() {
 #[actix_web::test]
 async fn what_did_not_end_well_is_tried_again_as_a_linked_task() {
     let bench = Bench::new().await;
-    bench
-        .post("/api/v1/teams/main/pause", &bench.operator(), json!({}))
-        .await;
+    bench.post("/api/v1/teams/main/pause", &bench.operator(), json!({})).await;
     let mut task = bench.task("task-1", "main", Kind::Chat, "Dig.");
     task.source = Some(hivewright_actors::task::Source {
         channel: "ws:1".into(),
         message: Some("m-1".into()),
-        topic: Some(TopicRef {
-            id: "t-1".into(),
-            name: "Holes".to_owned(),
-        }),
+        topic: Some(TopicRef { id: "t-1".into(), name: "Holes".to_owned() }),
         notify: None,
     });
     bench.ended(task, Ending::Dead, "").await;
-    bench
-        .ended(
-            bench.task("task-2", "main", Kind::Chat, "x"),
-            Ending::Done,
-            "y",
-        )
-        .await;
-    bench
-        .ended(
-            bench.task("task-3", "main", Kind::Query, "x"),
-            Ending::Failed,
-            "",
-        )
-        .await;
-    bench
-        .ended(
-            bench.task("task-4", "gone", Kind::Chat, "x"),
-            Ending::Failed,
-            "",
-        )
-        .await;
+    bench.ended(bench.task("task-2", "main", Kind::Chat, "x"), Ending::Done, "y").await;
+    bench.ended(bench.task("task-3", "main", Kind::Query, "x"), Ending::Failed, "").await;
+    bench.ended(bench.task("task-4", "gone", Kind::Chat, "x"), Ending::Failed, "").await;
     let retry = async |id: &str| {
         let path = format!("/api/v1/tasks/{id}/retry");
         bench.post(&path, &bench.operator(), json!({})).await
@@ -335,10 +236,7 @@ async fn what_did_not_end_well_is_tried_again_as_a_linked_task() {
 
     assert_eq!(answer.status, 201, "{}", answer.body);
     let id = answer.json()["data"]["id"].as_str().unwrap().to_owned();
-    let row = bench
-        .get(&format!("/api/v1/tasks/{id}"), &bench.operator())
-        .await
-        .json();
+    let row = bench.get(&format!("/api/v1/tasks/{id}"), &bench.operator()).await.json();
     assert_eq!(row["data"]["body"], "Dig.");
     assert_eq!(row["data"]["lineage"]["parent"], "task-1");
     assert_eq!(row["data"]["topic_id"], "t-1");
@@ -369,14 +267,8 @@ async fn what_a_task_does_not_show_is_marked() {
     assert_eq!(one["more_children"], true);
 
     let long = bench.task("task-2", "ops", Kind::Delegate, &"d".repeat(201));
-    let cut = Outcome {
-        truncated: true,
-        ..outcome(&long, Ending::Done, &"r".repeat(10_002))
-    };
-    let long = Task {
-        outcome: Some(cut),
-        ..long
-    };
+    let cut = Outcome { truncated: true, ..outcome(&long, Ending::Done, &"r".repeat(10_002)) };
+    let long = Task { outcome: Some(cut), ..long };
     let writes = Writes::new().finished(&long);
     bench.state.spine.store.commit(writes).await.unwrap();
     let list = bench.get("/api/v1/tasks?team=ops", &bench.operator()).await;
@@ -397,17 +289,10 @@ async fn a_task_says_what_all_work_of_its_cause_has_come_to() {
     let other = bench.task("task-9", "main", Kind::Chat, "Fill.");
     let mut writes = Writes::new();
     let below = Some(first.lineage_below());
-    let second = Task {
-        lineage: below,
-        ..bench.task("task-2", "ops", Kind::Delegate, "Dig.")
-    };
+    let second = Task { lineage: below, ..bench.task("task-2", "ops", Kind::Delegate, "Dig.") };
     for mut task in [first, second, other] {
         task.outcome = Some(Outcome {
-            usage: Usage {
-                input: 10,
-                cost_usd: Some(0.5),
-                ..Usage::default()
-            },
+            usage: Usage { input: 10, cost_usd: Some(0.5), ..Usage::default() },
             ..outcome(&task, Ending::Done, "Done.")
         });
         writes = writes.finished(&task);

@@ -27,23 +27,14 @@ async fn an_operator_makes_sees_and_lets_go_of_teams() {
     assert_eq!(make(&bench, "guides", "scouts").await.status, 201);
     assert!(bench.home.team_file("guides").is_file());
 
-    let rows = bench
-        .get("/api/v1/teams?parent=main", &operator)
-        .await
-        .json();
+    let rows = bench.get("/api/v1/teams?parent=main", &operator).await.json();
     assert_eq!(rows["total"], 1);
     let row = &rows["data"][0];
     assert_eq!(row["name"], "scouts");
     assert_eq!(row["description"], "Digs.");
     assert_eq!(row["scope"], json!(["guides", "scouts"]));
-    assert_eq!(
-        (&row["state"], &row["children"]),
-        (&json!("active"), &json!(1))
-    );
-    assert_eq!(
-        bench.get("/api/v1/teams", &operator).await.json()["total"],
-        3
-    );
+    assert_eq!((&row["state"], &row["children"]), (&json!("active"), &json!(1)));
+    assert_eq!(bench.get("/api/v1/teams", &operator).await.json()["total"], 3);
     let found = bench.get("/api/v1/teams?q=GUIDE", &operator).await.json();
     assert_eq!(found["total"], 3, "main and scouts take on what guides do");
 
@@ -79,14 +70,10 @@ async fn a_team_is_made_with_its_secrets() {
     };
     let path = "/api/v1/teams";
 
-    let made = bench
-        .post(path, &operator, wish("scouts", "s3cret-value-1"))
-        .await;
+    let made = bench.post(path, &operator, wish("scouts", "s3cret-value-1")).await;
     let too_short = bench.post(path, &operator, wish("guides", "abc-777")).await;
     let token = bench.token("ops", only(Scope::Operate)).await;
-    let not_allowed = bench
-        .post(path, &token, wish("guides", "s3cret-value-2"))
-        .await;
+    let not_allowed = bench.post(path, &token, wish("guides", "s3cret-value-2")).await;
 
     assert_eq!(made.status, 201, "{}", made.body);
     let folder = bench.home.team("scouts");
@@ -108,31 +95,11 @@ async fn a_team_is_made_with_its_secrets() {
 async fn a_wish_that_cannot_be_meant_is_refused_by_field() {
     let bench = Bench::new().await;
     let table = [
-        (
-            json!({"name": "a1", "scope_accepts": ["x"], "alowed_tools": []}),
-            400,
-            "invalid_input",
-        ),
-        (
-            json!({"name": "A1", "scope_accepts": ["x"]}),
-            400,
-            "invalid_input",
-        ),
-        (
-            json!({"name": "main", "scope_accepts": ["x"]}),
-            400,
-            "name_reserved",
-        ),
-        (
-            json!({"name": "a1", "scope_accepts": []}),
-            409,
-            "scope_empty",
-        ),
-        (
-            json!({"name": "a1", "scope_accepts": ["x"], "parent": "nobody"}),
-            404,
-            "not_found",
-        ),
+        (json!({"name": "a1", "scope_accepts": ["x"], "alowed_tools": []}), 400, "invalid_input"),
+        (json!({"name": "A1", "scope_accepts": ["x"]}), 400, "invalid_input"),
+        (json!({"name": "main", "scope_accepts": ["x"]}), 400, "name_reserved"),
+        (json!({"name": "a1", "scope_accepts": []}), 409, "scope_empty"),
+        (json!({"name": "a1", "scope_accepts": ["x"], "parent": "nobody"}), 404, "not_found"),
         (
             json!({"name": "a1", "scope_accepts": ["x"], "provider_profile": "no"}),
             400,
@@ -147,18 +114,10 @@ async fn a_wish_that_cannot_be_meant_is_refused_by_field() {
 
     for (wish, status, code) in table {
         let answer = bench.post("/api/v1/teams", &bench.operator(), wish).await;
-        assert_eq!(
-            answer.refusal(),
-            (status, code.to_owned()),
-            "{}",
-            answer.body
-        );
+        assert_eq!(answer.refusal(), (status, code.to_owned()), "{}", answer.body);
     }
     make(&bench, "a1", "main").await;
-    assert_eq!(
-        make(&bench, "a1", "main").await.refusal(),
-        (409, "name_taken".to_owned())
-    );
+    assert_eq!(make(&bench, "a1", "main").await.refusal(), (409, "name_taken".to_owned()));
 }
 
 /// OP-107, OR-95
@@ -172,27 +131,17 @@ async fn teams_rest_and_work_again() {
         row["data"]["state"].clone()
     };
 
-    let answer = bench
-        .post(
-            "/api/v1/teams/scouts/pause",
-            &operator,
-            json!({"now": true}),
-        )
-        .await;
+    let answer = bench.post("/api/v1/teams/scouts/pause", &operator, json!({"now": true})).await;
     assert_eq!(answer.json()["data"]["teams"], json!(["scouts"]));
     assert_eq!(state().await, "paused");
-    bench
-        .post("/api/v1/teams/scouts/resume", &operator, json!({}))
-        .await;
+    bench.post("/api/v1/teams/scouts/resume", &operator, json!({})).await;
     assert_eq!(state().await, "active");
     let all = bench.post("/api/v1/pause", &operator, json!({})).await;
     assert_eq!(all.json()["data"]["teams"], json!(["main", "scouts"]));
     assert_eq!(state().await, "paused");
     bench.post("/api/v1/resume", &operator, json!({})).await;
     assert_eq!(state().await, "active");
-    let missing = bench
-        .post("/api/v1/teams/nobody/pause", &operator, json!({}))
-        .await;
+    let missing = bench.post("/api/v1/teams/nobody/pause", &operator, json!({})).await;
     assert_eq!(missing.refusal(), (404, "not_found".to_owned()));
 }
 
@@ -244,10 +193,7 @@ async fn a_bad_file_shows() {
     make(&bench, "scouts", "main").await;
     std::fs::write(bench.home.team_file("scouts"), "max_steps: many\n").unwrap();
 
-    let row = bench
-        .get("/api/v1/teams/scouts", &bench.operator())
-        .await
-        .json();
+    let row = bench.get("/api/v1/teams/scouts", &bench.operator()).await.json();
 
     assert_eq!(row["data"]["state"], "degraded");
     assert!(row["data"]["fault"].as_str().unwrap().contains("max_steps"));

@@ -36,9 +36,7 @@ async fn furnished() -> Bench {
     for scope in ["system", "team:main"] {
         let path = format!("/api/v1/vault/{scope}/API_KEY");
         let put = request(Method::PUT, &path).insert_header(bearer(&operator));
-        let made = bench
-            .call(put.set_json(json!({"value": "a-secret-value"})))
-            .await;
+        let made = bench.call(put.set_json(json!({"value": "a-secret-value"}))).await;
         assert_eq!(made.status, 201, "{}", made.body);
     }
     bench
@@ -49,10 +47,8 @@ async fn furnished() -> Bench {
 async fn a_token_for_another_team_sees_nothing_of_this_one() {
     let bench = furnished().await;
     let app = bench.app().await;
-    let (foreign, own) = (
-        bench.token_for("foreign", "elsewhere").await,
-        bench.token_for("own", "main").await,
-    );
+    let (foreign, own) =
+        (bench.token_for("foreign", "elsewhere").await, bench.token_for("own", "main").await);
     for resource in table() {
         let described = resource.operations.iter();
         let get = described
@@ -82,11 +78,7 @@ async fn a_token_for_another_team_sees_nothing_of_this_one() {
         ("/api/v1/teams", 1),
     ] {
         let seen = bench.get(path, &own).await;
-        assert_eq!(
-            seen.json()["data"].as_array().unwrap().len(),
-            rows,
-            "{path}"
-        );
+        assert_eq!(seen.json()["data"].as_array().unwrap().len(), rows, "{path}");
     }
 }
 
@@ -101,33 +93,17 @@ async fn a_token_for_another_team_changes_nothing_of_this_one() {
     let before = bench.stored();
     let acts = [
         ("DELETE", format!("/api/v1/memories/{memory}"), json!({})),
-        (
-            "PATCH",
-            format!("/api/v1/memories/{memory}"),
-            json!({"content": "Hamburg"}),
-        ),
-        (
-            "POST",
-            format!("/api/v1/memories/{memory}/pin"),
-            json!({"pinned": true}),
-        ),
+        ("PATCH", format!("/api/v1/memories/{memory}"), json!({"content": "Hamburg"})),
+        ("POST", format!("/api/v1/memories/{memory}/pin"), json!({"pinned": true})),
         (
             "POST",
             "/api/v1/memories".to_owned(),
             json!({"team": "main", "key": "k", "content": "c"}),
         ),
         ("DELETE", format!("/api/v1/triggers/{trigger}"), json!({})),
-        (
-            "POST",
-            format!("/api/v1/triggers/{trigger}/enable"),
-            json!({}),
-        ),
+        ("POST", format!("/api/v1/triggers/{trigger}/enable"), json!({})),
         ("POST", format!("/api/v1/triggers/{trigger}/run"), json!({})),
-        (
-            "DELETE",
-            "/api/v1/vault/team:main/API_KEY".to_owned(),
-            json!({}),
-        ),
+        ("DELETE", "/api/v1/vault/team:main/API_KEY".to_owned(), json!({})),
         ("POST", "/api/v1/teams/main/pause".to_owned(), json!({})),
         ("POST", "/api/v1/pause".to_owned(), json!({})),
         ("DELETE", "/api/v1/teams/main".to_owned(), json!({})),
@@ -143,42 +119,18 @@ async fn a_token_for_another_team_changes_nothing_of_this_one() {
             json!({"name": "elsewhere", "parent": "main", "scope_accepts": ["works"]}),
         ),
         ("POST", "/api/v1/backups".to_owned(), json!({})),
-        (
-            "POST",
-            "/api/v1/tasks".to_owned(),
-            json!({"team": "main", "task": "Tidy up."}),
-        ),
-        (
-            "POST",
-            "/api/v1/messages".to_owned(),
-            json!({"content": "Hello."}),
-        ),
-        (
-            "PATCH",
-            "/api/v1/topics/t-1".to_owned(),
-            json!({"state": "done"}),
-        ),
-        (
-            "PUT",
-            "/api/v1/teams/main/config".to_owned(),
-            json!({"content": "description: mine\n"}),
-        ),
+        ("POST", "/api/v1/tasks".to_owned(), json!({"team": "main", "task": "Tidy up."})),
+        ("POST", "/api/v1/messages".to_owned(), json!({"content": "Hello."})),
+        ("PATCH", "/api/v1/topics/t-1".to_owned(), json!({"state": "done"})),
+        ("PUT", "/api/v1/teams/main/config".to_owned(), json!({"content": "description: mine\n"})),
         ("POST", "/api/v1/config/reload".to_owned(), json!({})),
-        (
-            "POST",
-            "/api/v1/changes/chg-0/rollback".to_owned(),
-            json!({}),
-        ),
+        ("POST", "/api/v1/changes/chg-0/rollback".to_owned(), json!({})),
         (
             "POST",
             "/api/v1/policies".to_owned(),
             json!({"resource": "tool:bash", "effect": "allow"}),
         ),
-        (
-            "POST",
-            "/api/v1/tokens/operator/rotate".to_owned(),
-            json!({}),
-        ),
+        ("POST", "/api/v1/tokens/operator/rotate".to_owned(), json!({})),
     ];
 
     for (method, path, body) in &acts {
@@ -231,18 +183,10 @@ async fn whoever_has_some_teams_gives_no_others() {
         wish
     };
 
-    let wider = bench
-        .post("/api/v1/tokens", &own, wish("a", json!(["main", "other"])))
-        .await;
-    let same = bench
-        .post("/api/v1/tokens", &own, wish("b", json!(["main"])))
-        .await;
-    let unsaid = bench
-        .post("/api/v1/tokens", &own, wish("c", Value::Null))
-        .await;
-    let none = bench
-        .post("/api/v1/tokens", &own, wish("d", json!([])))
-        .await;
+    let wider = bench.post("/api/v1/tokens", &own, wish("a", json!(["main", "other"]))).await;
+    let same = bench.post("/api/v1/tokens", &own, wish("b", json!(["main"]))).await;
+    let unsaid = bench.post("/api/v1/tokens", &own, wish("c", Value::Null)).await;
+    let none = bench.post("/api/v1/tokens", &own, wish("d", json!([]))).await;
 
     assert_eq!(wider.refusal(), (403, "forbidden".to_owned()));
     assert_eq!(wider.field(), "teams");

@@ -57,18 +57,13 @@ async fn a_token_says_who_made_it_and_what_it_made_can_end_with_it() {
     let names = async || {
         let listed = bench.get(PATH, &operator).await.json();
         let rows = listed["data"].as_array().unwrap().clone();
-        let names = rows
-            .iter()
-            .map(|row| row["name"].as_str().unwrap().to_owned());
+        let names = rows.iter().map(|row| row["name"].as_str().unwrap().to_owned());
         names.collect::<Vec<_>>()
     };
 
     let maker = |row: &Value| row["minted_by"].clone();
     assert_eq!(maker(&mother)["name"], "operator");
-    assert_eq!(
-        maker(&daughter),
-        json!({"id": mother["id"], "name": "mother"})
-    );
+    assert_eq!(maker(&daughter), json!({"id": mother["id"], "name": "mother"}));
     let listed = bench.get(PATH, &operator).await.json();
     let rows = listed["data"].as_array().unwrap();
     let shown = rows.iter().find(|row| row["name"] == "granddaughter");
@@ -78,9 +73,7 @@ async fn a_token_says_who_made_it_and_what_it_made_can_end_with_it() {
     let alone = bench.delete("/api/v1/tokens/other", &operator).await;
     assert_eq!(alone.status, 204);
     assert_eq!(names().await.len(), 4);
-    let all = bench
-        .delete("/api/v1/tokens/mother?minted=true", &operator)
-        .await;
+    let all = bench.delete("/api/v1/tokens/mother?minted=true", &operator).await;
     assert_eq!(all.status, 204, "{}", all.body);
     assert_eq!(names().await, ["operator"]);
     for row in [&mother, &daughter, &granddaughter, &other] {
@@ -113,11 +106,7 @@ async fn a_token_has_no_name_that_means_somebody_else() {
         let wish = json!({"name": name, "scopes": ["read"]});
         let refused = bench.post(PATH, &bench.operator(), wish).await;
 
-        assert_eq!(
-            refused.refusal(),
-            (400, "invalid_input".to_owned()),
-            "{name}"
-        );
+        assert_eq!(refused.refusal(), (400, "invalid_input".to_owned()), "{name}");
         assert_eq!(refused.field(), "name");
     }
 }

@@ -42,12 +42,7 @@ async fn an_operator_makes_changes_runs_and_removes_a_trigger() {
     );
     assert_eq!(row["next_due_at"], "2023-11-15T07:00:00.000Z");
     assert_eq!(
-        [
-            &row["state"],
-            &row["deadline"],
-            &row["overlap_policy"],
-            &row["missed"]
-        ],
+        [&row["state"], &row["deadline"], &row["overlap_policy"], &row["missed"]],
         ["active", "6h", "skip-then-replace", "once"]
     );
 
@@ -56,34 +51,20 @@ async fn an_operator_makes_changes_runs_and_removes_a_trigger() {
     let changed = patch(&bench, &path, &token, change).await;
     let row = changed.json()["data"].clone();
     assert_eq!(row["config"], json!({"cron": "30 7 * * *"}));
-    assert_eq!(
-        (&row["subagent"], &row["revision"]),
-        (&json!("editor"), &json!(2))
-    );
+    assert_eq!((&row["subagent"], &row["revision"]), (&json!("editor"), &json!(2)));
     let cleared = patch(&bench, &path, &token, json!({"subagent": null})).await;
     assert_eq!(cleared.json()["data"]["subagent"], Value::Null);
 
-    let off = bench
-        .post(
-            &format!("{path}/disable"),
-            &token,
-            json!({"reason": "holidays"}),
-        )
-        .await;
+    let off = bench.post(&format!("{path}/disable"), &token, json!({"reason": "holidays"})).await;
     assert_eq!(off.json()["data"]["disabled_reason"], "holidays");
-    let listed = bench
-        .get("/api/v1/triggers?state=disabled&team=main", &token)
-        .await;
+    let listed = bench.get("/api/v1/triggers?state=disabled&team=main", &token).await;
     assert_eq!(listed.json()["total"], 1);
     let none = bench.get("/api/v1/triggers?state=active", &token).await;
     assert_eq!(none.json()["total"], 0);
 
     // TR-54: in any state.
     let run = bench.post(&format!("{path}/run"), &token, json!({})).await;
-    assert_eq!(
-        (run.status, &run.json()["data"]["decision"]),
-        (202, &json!("enqueued"))
-    );
+    assert_eq!((run.status, &run.json()["data"]["decision"]), (202, &json!("enqueued")));
     let runs = bench.get(&format!("{path}/runs"), &token).await;
     assert_eq!(runs.json()["data"][0]["id"], run.json()["data"]["id"]);
     assert_eq!(runs.json()["data"][0]["cause"], "manual");
@@ -107,9 +88,8 @@ async fn the_same_key_starts_no_second_run() {
     let other = bench.token("other", only(Scope::Operate)).await;
     let run = async |token: &str| {
         let request = request(Method::POST, &format!("/api/v1/triggers/{id}/run"));
-        let request = request
-            .insert_header(bearer(token))
-            .insert_header(("Idempotency-Key", "once"));
+        let request =
+            request.insert_header(bearer(token)).insert_header(("Idempotency-Key", "once"));
         bench.call(request.set_json(json!({}))).await.json()["data"].clone()
     };
 
@@ -137,11 +117,7 @@ async fn what_is_wrong_is_refused_with_its_field() {
     let webhook =
         |config: Value| with(json!({"type": "webhook", "config": config, "enable": false}));
     let cases = [
-        (
-            with(json!({"config": {"cron": "0 25 * * *"}})),
-            "config.cron",
-            "invalid_input",
-        ),
+        (with(json!({"config": {"cron": "0 25 * * *"}})), "config.cron", "invalid_input"),
         (
             with(json!({"config": {"cron": "0 8 * * *", "timezone": "Europe/Berln"}})),
             "config.timezone",
@@ -152,47 +128,15 @@ async fn what_is_wrong_is_refused_with_its_field() {
             "config.pattern",
             "invalid_input",
         ),
-        (
-            with(json!({"subagent": "ghost"})),
-            "subagent",
-            "unknown_subagent",
-        ),
-        (
-            with(json!({"config": {"crom": "0 8 * * *"}})),
-            "config.crom",
-            "invalid_input",
-        ),
+        (with(json!({"subagent": "ghost"})), "subagent", "unknown_subagent"),
+        (with(json!({"config": {"crom": "0 8 * * *"}})), "config.crom", "invalid_input"),
         (with(json!({"taks": "x"})), "taks", "invalid_input"),
-        (
-            with(json!({"config": {"at": "2020-01-01T00:00:00Z"}})),
-            "config.at",
-            "invalid_input",
-        ),
-        (
-            with(json!({"priority": "critical"})),
-            "priority",
-            "invalid_input",
-        ),
-        (
-            with(json!({"quiet": {"from": "25:00", "to": "07:00"}})),
-            "quiet.from",
-            "invalid_input",
-        ),
-        (
-            webhook(json!({"secret": "hunter2-hunter2-hunter2-x"})),
-            "config.secret",
-            "invalid_input",
-        ),
-        (
-            webhook(json!({"secret": "${vault:NONE}"})),
-            "config.secret",
-            "invalid_input",
-        ),
-        (
-            webhook(json!({"secret": "${vault:SHORT}"})),
-            "config.secret",
-            "invalid_input",
-        ),
+        (with(json!({"config": {"at": "2020-01-01T00:00:00Z"}})), "config.at", "invalid_input"),
+        (with(json!({"priority": "critical"})), "priority", "invalid_input"),
+        (with(json!({"quiet": {"from": "25:00", "to": "07:00"}})), "quiet.from", "invalid_input"),
+        (webhook(json!({"secret": "hunter2-hunter2-hunter2-x"})), "config.secret", "invalid_input"),
+        (webhook(json!({"secret": "${vault:NONE}"})), "config.secret", "invalid_input"),
+        (webhook(json!({"secret": "${vault:SHORT}"})), "config.secret", "invalid_input"),
         (
             webhook(json!({"secret": "${vault:HOOK}", "pass_headers": ["Cookie"]})),
             "config.pass_headers[0]",
@@ -208,20 +152,12 @@ async fn what_is_wrong_is_refused_with_its_field() {
     let listed = bench.get("/api/v1/triggers", &token).await;
     assert_eq!(listed.json()["total"], 0);
 
-    let unknown = bench
-        .post("/api/v1/triggers", &token, with(json!({"team": "nobody"})))
-        .await;
+    let unknown = bench.post("/api/v1/triggers", &token, with(json!({"team": "nobody"}))).await;
     assert_eq!(unknown.refusal(), (404, "not_found".to_owned()));
     bench.post("/api/v1/triggers", &token, morning()).await;
     let taken = bench.post("/api/v1/triggers", &token, morning()).await;
     assert_eq!(taken.refusal(), (409, "name_taken".to_owned()));
-    let reserved = bench
-        .post(
-            "/api/v1/triggers",
-            &token,
-            with(json!({"name": "heartbeat"})),
-        )
-        .await;
+    let reserved = bench.post("/api/v1/triggers", &token, with(json!({"name": "heartbeat"}))).await;
     assert_eq!(reserved.refusal(), (409, "name_reserved".to_owned()));
 }
 
@@ -245,10 +181,7 @@ async fn a_preview_shows_times_or_whether_a_sample_fits() {
     assert_eq!(times["due"][0]["local"], "Wed 2023-11-15 08:00:00 UTC");
     assert_eq!(openings["due"][0]["local"], "Wed 2023-11-15 09:00:00 UTC");
     assert_eq!(openings["due"][1]["local"], "Thu 2023-11-16 09:00:00 UTC");
-    assert_eq!(
-        (&found["matches"], &found["captures"]["number"]),
-        (&json!(true), &json!("77"))
-    );
+    assert_eq!((&found["matches"], &found["captures"]["number"]), (&json!(true), &json!("77")));
 }
 
 /// OP-11
@@ -270,10 +203,7 @@ async fn the_runs_of_a_deleted_trigger_can_be_read() {
     let bench = Bench::new().await;
     let token = bench.token("ops", only(Scope::Operate)).await;
     let made = bench.post("/api/v1/triggers", &token, morning()).await;
-    let path = format!(
-        "/api/v1/triggers/{}",
-        made.json()["data"]["id"].as_str().unwrap()
-    );
+    let path = format!("/api/v1/triggers/{}", made.json()["data"]["id"].as_str().unwrap());
     let run = bench.post(&format!("{path}/run"), &token, json!({})).await;
     let run = run.json()["data"]["id"].clone();
 
@@ -303,18 +233,10 @@ async fn a_channel_that_does_not_exist_is_refused_with_its_field() {
 #[actix::test]
 async fn the_runs_of_a_deleted_trigger_are_not_for_a_token_of_another_team() {
     let bench = Bench::new().await;
-    let (operator, foreign) = (
-        bench.operator(),
-        bench.token_for("foreign", "elsewhere").await,
-    );
+    let (operator, foreign) = (bench.operator(), bench.token_for("foreign", "elsewhere").await);
     let made = bench.post("/api/v1/triggers", &operator, morning()).await;
-    let path = format!(
-        "/api/v1/triggers/{}",
-        made.json()["data"]["id"].as_str().unwrap()
-    );
-    bench
-        .post(&format!("{path}/run"), &operator, json!({}))
-        .await;
+    let path = format!("/api/v1/triggers/{}", made.json()["data"]["id"].as_str().unwrap());
+    bench.post(&format!("{path}/run"), &operator, json!({})).await;
     assert_eq!(bench.delete(&path, &operator).await.status, 204);
 
     let own = bench.get(&format!("{path}/runs"), &operator).await;
@@ -347,10 +269,7 @@ async fn a_channel_that_went_away_hinders_no_other_change() {
     let keys = keys.await.unwrap();
     store.commit(Writes::new().drop_keys(keys)).await.unwrap();
 
-    let path = format!(
-        "/api/v1/triggers/{}",
-        made.json()["data"]["id"].as_str().unwrap()
-    );
+    let path = format!("/api/v1/triggers/{}", made.json()["data"]["id"].as_str().unwrap());
     let changed = patch(&bench, &path, &operator, json!({"max_steps": 7})).await;
 
     assert_eq!(changed.status, 200, "{}", changed.body);

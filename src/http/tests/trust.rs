@@ -38,10 +38,7 @@ async fn say(bench: &Bench, sender: &str, content: &str) {
             notify: None,
         },
     });
-    router.do_send(Close {
-        channel,
-        connection: 1,
-    });
+    router.do_send(Close { channel, connection: 1 });
     router.send(ListGrants).await.unwrap().unwrap();
 }
 
@@ -57,17 +54,13 @@ async fn a_grant_is_made_shown_and_taken_back() {
     let other = json!({"channel_type": "ws", "sender_id": "bob", "trust_level": "denied"});
     bench.post("/api/v1/trust", &operator, other).await;
     let listed = bench.get("/api/v1/trust", &operator).await;
-    let denied = bench
-        .get("/api/v1/trust?trust_level=denied", &operator)
-        .await;
+    let denied = bench.get("/api/v1/trust?trust_level=denied", &operator).await;
     let of_type = bench.get("/api/v1/trust?channel_type=api", &operator).await;
     let page = bench.get("/api/v1/trust?limit=1&offset=1", &operator).await;
     let id = made.json()["data"]["id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/trust/{id}");
-    let removed = [
-        bench.delete(&path, &operator).await.status,
-        bench.delete(&path, &operator).await.status,
-    ];
+    let removed =
+        [bench.delete(&path, &operator).await.status, bench.delete(&path, &operator).await.status];
 
     assert_eq!(
         (made.status, made.json()["data"].clone()),
@@ -83,20 +76,12 @@ async fn a_grant_is_made_shown_and_taken_back() {
     assert_eq!(again.json(), made.json());
     let senders = |answer: &Answer| {
         let rows = answer.json()["data"].as_array().unwrap().clone();
-        rows.iter()
-            .map(|row| row["sender_id"].clone())
-            .collect::<Vec<_>>()
+        rows.iter().map(|row| row["sender_id"].clone()).collect::<Vec<_>>()
     };
-    assert_eq!(
-        (listed.json()["total"].clone(), senders(&listed).len()),
-        (json!(2), 2)
-    );
+    assert_eq!((listed.json()["total"].clone(), senders(&listed).len()), (json!(2), 2));
     assert_eq!(senders(&denied), ["bob"]);
     assert_eq!(senders(&of_type), Vec::<Value>::new());
-    assert_eq!(
-        (page.json()["total"].clone(), senders(&page).len()),
-        (json!(2), 1)
-    );
+    assert_eq!((page.json()["total"].clone(), senders(&page).len()), (json!(2), 1));
     assert_eq!(removed, [204, 404]);
 }
 
@@ -106,44 +91,23 @@ async fn a_grant_that_cannot_be_meant_is_refused_with_its_field() {
     let bench = Bench::new().await;
     let operator = bench.operator();
     let cases = [
-        (
-            json!({"channel_type": "slack", "sender_id": "b"}),
-            "channel_type",
-            "`discord`",
-        ),
-        (
-            json!({"channel_type": "ws", "sender_id": "b c"}),
-            "sender_id",
-            "128",
-        ),
+        (json!({"channel_type": "slack", "sender_id": "b"}), "channel_type", "`discord`"),
+        (json!({"channel_type": "ws", "sender_id": "b c"}), "sender_id", "128"),
         (
             json!({"channel_type": "ws", "sender_id": "b", "trust_level": "friend"}),
             "trust_level",
             "`trusted` and `denied`",
         ),
-        (
-            json!({"channel_type": "ws", "sendr_id": "b"}),
-            "sendr_id",
-            "did you mean",
-        ),
+        (json!({"channel_type": "ws", "sendr_id": "b"}), "sendr_id", "did you mean"),
     ];
 
     for (wish, field, reason) in cases {
         let answer = bench.post("/api/v1/trust", &operator, wish).await;
         let error = answer.json()["error"].clone();
         assert_eq!((answer.status, &error["field"]), (400, &json!(field)));
-        assert!(
-            error["message"].as_str().unwrap().contains(reason),
-            "{error}"
-        );
+        assert!(error["message"].as_str().unwrap().contains(reason), "{error}");
     }
-    for query in [
-        "decision=maybe",
-        "since=yesterday",
-        "cursor=none",
-        "limit=0",
-        "sort=x",
-    ] {
+    for query in ["decision=maybe", "since=yesterday", "cursor=none", "limit=0", "sort=x"] {
         let path = format!("/api/v1/trust/audit?{query}");
         assert_eq!(bench.get(&path, &operator).await.status, 400, "{query}");
     }
@@ -179,9 +143,7 @@ async fn decisions_are_shown_newest_first_and_page_by_page() {
             None => break,
         }
     }
-    let of_bob = bench
-        .get("/api/v1/trust/audit?decision=denied&since=24h", &operator)
-        .await;
+    let of_bob = bench.get("/api/v1/trust/audit?decision=denied&since=24h", &operator).await;
 
     assert_eq!(json!(rows), all["data"]);
     let senders: Vec<_> = rows.iter().map(|row| row["sender"].clone()).collect();
@@ -207,20 +169,10 @@ async fn a_linked_sender_is_the_principal_until_link_or_token_end() {
     let wish = |sender: &str, token: &str| json!({"channel_type": "discord", "sender_id": sender, "token": token});
     let linked = |sender: &str| bench.state.identities.linked(&ChannelType::Discord, sender);
 
-    let made = bench
-        .post("/api/v1/identities", &operator, wish("1", "boss"))
-        .await;
-    let second = bench
-        .post("/api/v1/identities", &operator, wish("2", "boss"))
-        .await;
-    let own = bench
-        .post("/api/v1/identities", &operator, wish("3", "operator"))
-        .await;
-    let boss = Linked {
-        principal: "boss".into(),
-        chat: false,
-        approve: true,
-    };
+    let made = bench.post("/api/v1/identities", &operator, wish("1", "boss")).await;
+    let second = bench.post("/api/v1/identities", &operator, wish("2", "boss")).await;
+    let own = bench.post("/api/v1/identities", &operator, wish("3", "operator")).await;
+    let boss = Linked { principal: "boss".into(), chat: false, approve: true };
     assert_eq!(made.status, 201);
     assert_eq!((linked("1"), linked("4")), (Some(boss), None));
     assert_eq!(
@@ -231,26 +183,16 @@ async fn a_linked_sender_is_the_principal_until_link_or_token_end() {
 
     let id = second.json()["data"]["id"].as_str().unwrap().to_owned();
     let path = format!("/api/v1/identities/{id}");
-    let ended = [
-        bench.delete(&path, &operator).await.status,
-        bench.delete(&path, &operator).await.status,
-    ];
+    let ended =
+        [bench.delete(&path, &operator).await.status, bench.delete(&path, &operator).await.status];
     assert_eq!((ended, linked("2")), ([204, 404], None));
 
     let principal = bench.auth().token(&operator).unwrap();
-    bench
-        .auth()
-        .revoke("boss", false, &principal)
-        .await
-        .unwrap();
+    bench.auth().revoke("boss", false, &principal).await.unwrap();
     bench.token("boss", Scopes::all()).await;
     bench.auth().rotate_operator(&principal).await.unwrap();
     let rows = bench.get("/api/v1/identities", &bench.operator()).await;
-    assert_eq!(
-        linked("1"),
-        None,
-        "a new token of the same name inherits nothing"
-    );
+    assert_eq!(linked("1"), None, "a new token of the same name inherits nothing");
     assert!(linked("3").is_some_and(|linked| linked.approve));
     assert_eq!(own.json()["data"]["live"], true);
     let lives: Vec<_> = rows.json()["data"]
@@ -294,11 +236,8 @@ async fn links_are_stored() {
     bench.post("/api/v1/identities", &operator, wish).await;
     let state = &bench.state;
 
-    let next = Identities::open(
-        state.access.auth.clone(),
-        state.spine.store.clone(),
-        bench.clock.clone(),
-    );
+    let next =
+        Identities::open(state.access.auth.clone(), state.spine.store.clone(), bench.clock.clone());
     let next = next.await.unwrap();
 
     assert!(next.linked(&ChannelType::Ws, "ann").is_some());

@@ -20,13 +20,8 @@ async fn a_token_or_a_session_with_scope_chat_connects_as_its_principal() {
     let own = json!({"principal": "chatter", "sender": "chatter", "asserted_by": null});
 
     let by_token = bench.call(upgrade().insert_header(bearer(&chatter))).await;
-    let by_cookie = bench
-        .call(
-            upgrade()
-                .insert_header(("Cookie", cookie))
-                .insert_header(ORIGIN),
-        )
-        .await;
+    let by_cookie =
+        bench.call(upgrade().insert_header(("Cookie", cookie)).insert_header(ORIGIN)).await;
 
     assert_eq!((by_token.status, by_token.json()), (200, own.clone()));
     assert_eq!((by_cookie.status, by_cookie.json()), (200, own));
@@ -44,42 +39,22 @@ async fn a_refused_connection_is_told_why() {
     let foreign = ("Origin", "https://evil.example.org");
     let cases = [
         (upgrade(), 401, "unauthenticated"),
-        (
-            upgrade().insert_header(bearer("hwt_x")),
-            401,
-            "unauthenticated",
-        ),
+        (upgrade().insert_header(bearer("hwt_x")), 401, "unauthenticated"),
         (upgrade().insert_header(bearer(&reader)), 403, "forbidden"),
         (with_cookie(), 403, "origin"),
         (with_cookie().insert_header(foreign), 403, "origin"),
+        (upgrade().insert_header(bearer(&operator)).insert_header(foreign), 403, "origin"),
         (
-            upgrade()
-                .insert_header(bearer(&operator))
-                .insert_header(foreign),
-            403,
-            "origin",
-        ),
-        (
-            with_cookie()
-                .insert_header(ORIGIN)
-                .insert_header(("Sec-Fetch-Site", "cross-site")),
+            with_cookie().insert_header(ORIGIN).insert_header(("Sec-Fetch-Site", "cross-site")),
             200,
             "",
         ),
         (
-            upgrade()
-                .insert_header(bearer(&operator))
-                .insert_header(("Host", "evil.example.org")),
+            upgrade().insert_header(bearer(&operator)).insert_header(("Host", "evil.example.org")),
             421,
             "unknown_host",
         ),
-        (
-            upgrade()
-                .insert_header(bearer(&operator))
-                .uri("/ws?token=x"),
-            400,
-            "token_in_url",
-        ),
+        (upgrade().insert_header(bearer(&operator)).uri("/ws?token=x"), 400, "token_in_url"),
     ];
     for (request, status, code) in cases {
         let answer = bench.call(request).await;
@@ -99,9 +74,7 @@ async fn another_sender_is_claimed_only_by_right_and_on_record() {
     let bridge = bench.token("bridge", scopes).await;
     let chatter = bench.token("chatter", only(Scope::Chat)).await;
     let claim = |token: &str, sender: &str| {
-        upgrade()
-            .insert_header(bearer(token))
-            .insert_header(("X-Sender-Id", sender))
+        upgrade().insert_header(bearer(token)).insert_header(("X-Sender-Id", sender))
     };
 
     let claimed = bench.call(claim(&bridge, " ann@example.org ")).await;
@@ -117,11 +90,7 @@ async fn another_sender_is_claimed_only_by_right_and_on_record() {
     }
     for sender in ["", " ", "a b", "\t", &"x".repeat(129)] {
         let answer = bench.call(claim(&bridge, sender)).await;
-        assert_eq!(
-            answer.refusal(),
-            (400, "invalid_input".to_owned()),
-            "{sender:?}"
-        );
+        assert_eq!(answer.refusal(), (400, "invalid_input".to_owned()), "{sender:?}");
     }
 }
 
@@ -137,29 +106,18 @@ async fn a_connection_is_a_command_line_only_with_the_operator_token() {
     let sender = |request: TestRequest| {
         let upgrade = bench.state.access.upgrade(&request.to_http_request());
         let sender = upgrade.unwrap().sender();
-        (
-            sender.channel_type.to_string(),
-            sender.id,
-            sender.is_operator,
-        )
+        (sender.channel_type.to_string(), sender.id, sender.is_operator)
     };
     let ws = |name: &str, is_operator| ("ws".to_owned(), name.to_owned(), is_operator);
 
     let by_cli = sender(operator().insert_header(cli));
-    let by_cookie = upgrade()
-        .insert_header(("Cookie", cookie))
-        .insert_header(ORIGIN);
+    let by_cookie = upgrade().insert_header(("Cookie", cookie)).insert_header(ORIGIN);
 
     assert_eq!(by_cli, ("cli".to_owned(), "operator".to_owned(), true));
     assert_eq!(sender(operator()), ws("operator", true));
-    assert_eq!(
-        sender(operator().insert_header(("X-Client", "web"))),
-        ws("operator", true)
-    );
+    assert_eq!(sender(operator().insert_header(("X-Client", "web"))), ws("operator", true));
     assert_eq!(sender(by_cookie.insert_header(cli)), ws("operator", true));
-    let claimed = operator()
-        .insert_header(cli)
-        .insert_header(("X-Sender-Id", "ann"));
+    let claimed = operator().insert_header(cli).insert_header(("X-Sender-Id", "ann"));
     assert_eq!(sender(claimed), ws("ann", false));
     let foreign = upgrade().insert_header(bearer(&other)).insert_header(cli);
     assert_eq!(sender(foreign), ws("other", false));

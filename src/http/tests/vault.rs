@@ -33,9 +33,7 @@ async fn a_secret_goes_in_and_never_comes_out() {
         json!({ "value": CANARY, "tools": ["bash"], "hosts": ["*.example.org"], "note": "forge" });
 
     let made = bench.put("team:main/TOKEN", wish).await;
-    let again = bench
-        .put("team:main/TOKEN", json!({ "value": "canary-value-2" }))
-        .await;
+    let again = bench.put("team:main/TOKEN", json!({ "value": "canary-value-2" })).await;
     let system = bench.put("system/OPENAI", json!({ "value": CANARY })).await;
     let listed = bench.vault("").await;
     let of_system = bench.vault("?scope=system&prefix=OPEN").await;
@@ -45,20 +43,14 @@ async fn a_secret_goes_in_and_never_comes_out() {
     assert_eq!(made.status, 201, "{}", made.body);
     let expected = json!({ "scope": "team:main", "key": "TOKEN", "secret": true, "version": 1 });
     assert_eq!(made.json()["data"], expected);
-    assert_eq!(
-        (again.status, &again.json()["data"]["version"]),
-        (200, &json!(2))
-    );
+    assert_eq!((again.status, &again.json()["data"]["version"]), (200, &json!(2)));
     let keys: Vec<Value> = listed.json()["data"]
         .as_array()
         .unwrap()
         .iter()
         .map(|row| json!([row["scope"], row["key"]]))
         .collect();
-    assert_eq!(
-        keys,
-        [json!(["system", "OPENAI"]), json!(["team:main", "TOKEN"])]
-    );
+    assert_eq!(keys, [json!(["system", "OPENAI"]), json!(["team:main", "TOKEN"])]);
     assert_eq!(of_system.json()["total"], 1);
     let row = &shown.json()["data"];
     assert_eq!(row["tools"], json!(["bash"]));
@@ -95,57 +87,19 @@ async fn a_value_that_is_no_secret_is_shown_alone_and_not_in_lists() {
 #[actix::test]
 async fn what_cannot_be_done_is_refused_with_its_code_and_without_the_value() {
     let bench = Bench::new().await;
-    bench
-        .put("team:main/TOKEN", json!({ "value": CANARY }))
-        .await;
+    bench.put("team:main/TOKEN", json!({ "value": CANARY })).await;
     let cases = [
-        (
-            "team:main/TOKEN",
-            json!({ "value": CANARY, "secret": false }),
-            (409, "is_secret"),
-        ),
-        (
-            "team:main/SHORT",
-            json!({ "value": "canary" }),
-            (400, "too_short"),
-        ),
-        (
-            "team:main/LONG",
-            json!({ "value": "c".repeat(65_537) }),
-            (400, "too_large"),
-        ),
-        (
-            "team:main/a%20b",
-            json!({ "value": CANARY }),
-            (400, "invalid_key"),
-        ),
+        ("team:main/TOKEN", json!({ "value": CANARY, "secret": false }), (409, "is_secret")),
+        ("team:main/SHORT", json!({ "value": "canary" }), (400, "too_short")),
+        ("team:main/LONG", json!({ "value": "c".repeat(65_537) }), (400, "too_large")),
+        ("team:main/a%20b", json!({ "value": CANARY }), (400, "invalid_key")),
         ("team:main/NONE", json!({ "note": "x" }), (404, "not_found")),
-        (
-            "team:none/K",
-            json!({ "value": CANARY }),
-            (404, "not_found"),
-        ),
+        ("team:none/K", json!({ "value": CANARY }), (404, "not_found")),
         ("main/K", json!({ "value": CANARY }), (400, "invalid_input")),
-        (
-            "team:main/K",
-            json!({ "value": CANARY, "tools": ["@none"] }),
-            (400, "invalid_input"),
-        ),
-        (
-            "team:main/K",
-            json!({ "value": CANARY, "hosts": ["a b"] }),
-            (400, "invalid_input"),
-        ),
-        (
-            "team:main/K",
-            json!({ "value": CANARY, "value_base64": "AP8=" }),
-            (400, "invalid_input"),
-        ),
-        (
-            "team:main/K",
-            json!({ "value": { "canary": 1 } }),
-            (400, "invalid_input"),
-        ),
+        ("team:main/K", json!({ "value": CANARY, "tools": ["@none"] }), (400, "invalid_input")),
+        ("team:main/K", json!({ "value": CANARY, "hosts": ["a b"] }), (400, "invalid_input")),
+        ("team:main/K", json!({ "value": CANARY, "value_base64": "AP8=" }), (400, "invalid_input")),
+        ("team:main/K", json!({ "value": { "canary": 1 } }), (400, "invalid_input")),
     ];
     for (path, body, (status, code)) in cases {
         let answer = bench.put(path, body).await;
@@ -159,22 +113,15 @@ async fn what_cannot_be_done_is_refused_with_its_code_and_without_the_value() {
 #[actix::test]
 async fn an_entry_can_be_narrowed_and_deleted() {
     let bench = Bench::new().await;
-    bench
-        .put("team:main/TOKEN", json!({ "value": CANARY }))
-        .await;
+    bench.put("team:main/TOKEN", json!({ "value": CANARY })).await;
 
-    let narrowed = bench
-        .put("team:main/TOKEN", json!({ "tools": ["web_fetch"] }))
-        .await;
+    let narrowed = bench.put("team:main/TOKEN", json!({ "tools": ["web_fetch"] })).await;
     let shown = bench.vault("/team:main/TOKEN").await;
     let deleted = bench.drop_entry("team:main/TOKEN").await;
     let again = bench.drop_entry("team:main/TOKEN").await;
     let missing = bench.vault("/team:main/TOKEN").await;
 
-    assert_eq!(
-        (narrowed.status, &narrowed.json()["data"]["version"]),
-        (200, &json!(1))
-    );
+    assert_eq!((narrowed.status, &narrowed.json()["data"]["version"]), (200, &json!(1)));
     assert_eq!(shown.json()["data"]["tools"], json!(["web_fetch"]));
     assert_eq!(deleted.status, 204);
     assert_eq!(again.refusal(), (404, "not_found".to_owned()));
@@ -185,17 +132,13 @@ async fn an_entry_can_be_narrowed_and_deleted() {
 #[actix::test]
 async fn the_master_key_is_replaced_while_the_service_runs() {
     let bench = Bench::new().await;
-    bench
-        .put("team:main/TOKEN", json!({ "value": CANARY }))
-        .await;
+    bench.put("team:main/TOKEN", json!({ "value": CANARY })).await;
     let file = bench.folder.path().join("master.key");
     let before = std::fs::read(&file).unwrap();
     let rotate = "/api/v1/vault/rotate";
 
     let rotated = bench.post(rotate, &bench.operator(), json!({})).await;
-    let forgotten = bench
-        .post(rotate, &bench.operator(), json!({ "forget_old": true }))
-        .await;
+    let forgotten = bench.post(rotate, &bench.operator(), json!({ "forget_old": true })).await;
     let still = bench.vault("/team:main/TOKEN").await;
 
     assert_eq!(rotated.json()["data"], json!({ "data_keys": 1 }));

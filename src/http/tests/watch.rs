@@ -11,11 +11,8 @@ async fn health_is_told_to_everyone_and_detail_to_whoever_is_logged_in() {
     let bench = Bench::new().await;
     let open = |path| bench.call(request(Method::GET, path));
 
-    let (alive, ready, counts) = (
-        open("/healthz").await,
-        open("/readyz").await,
-        open("/health").await,
-    );
+    let (alive, ready, counts) =
+        (open("/healthz").await, open("/readyz").await, open("/health").await);
     let detail = bench.get("/readyz", &bench.operator()).await;
 
     assert_eq!((alive.status, alive.body.as_str()), (200, "ok"));
@@ -48,11 +45,7 @@ async fn a_disk_without_room_is_told_to_everyone_and_the_service_stays_ready() {
         bench.state.spine.store.room().set(space);
         let ready = bench.call(request(Method::GET, "/readyz")).await;
         let seen = bench.get("/api/v1/overview", &bench.operator()).await;
-        told.push((
-            ready.status,
-            ready.json(),
-            seen.json()["data"]["disk"].clone(),
-        ));
+        told.push((ready.status, ready.json(), seen.json()["data"]["disk"].clone()));
     }
 
     let expected = [
@@ -81,12 +74,7 @@ async fn without_room_new_work_is_refused_by_name() {
 
     for refused in [message, team] {
         let code = refused.json()["error"]["code"].clone();
-        assert_eq!(
-            (refused.status, code),
-            (503, json!("disk_full")),
-            "{}",
-            refused.body
-        );
+        assert_eq!((refused.status, code), (503, json!("disk_full")), "{}", refused.body);
     }
     assert_eq!((read.status, read.json()["total"].clone()), (200, json!(0)));
     assert_eq!(again.status, 202, "{}", again.body);
@@ -191,12 +179,7 @@ async fn the_overview_shows_the_service_at_a_glance() {
     let answer = bench.get("/api/v1/overview", &bench.operator()).await;
 
     let mut data = answer.json()["data"].clone();
-    assert!(
-        data["uptime_s"]
-            .take()
-            .as_u64()
-            .is_some_and(|seconds| seconds < 60)
-    );
+    assert!(data["uptime_s"].take().as_u64().is_some_and(|seconds| seconds < 60));
     assert_eq!(
         data,
         json!({
@@ -241,10 +224,7 @@ async fn triggers_are_counted_as_they_are() {
     let overview = bench.get("/api/v1/overview", &token).await.json();
     let health = bench.call(request(Method::GET, "/health")).await.json();
 
-    assert_eq!(
-        overview["data"]["triggers"],
-        json!({"total": 3, "active": 1, "disabled": 1})
-    );
+    assert_eq!(overview["data"]["triggers"], json!({"total": 3, "active": 1, "disabled": 1}));
     assert_eq!(health["triggers"], json!({"registered": 3}));
 }
 
@@ -256,23 +236,10 @@ async fn the_figures_are_prometheus_text() {
     let answer = bench.get("/metrics", &bench.operator()).await;
 
     assert_eq!(answer.status, 200);
-    assert!(
-        answer
-            .header("content-type")
-            .unwrap()
-            .starts_with("application/openmetrics-text")
-    );
+    assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
     assert!(answer.body.contains("hivewright_ws_connections 0\n"));
-    assert!(
-        answer
-            .body
-            .contains("hivewright_store_commit_seconds_count ")
-    );
-    assert!(
-        !answer
-            .body
-            .contains("hivewright_store_commit_seconds_count 0\n")
-    );
+    assert!(answer.body.contains("hivewright_store_commit_seconds_count "));
+    assert!(!answer.body.contains("hivewright_store_commit_seconds_count 0\n"));
     assert!(!answer.body.contains("operator"));
 }
 
@@ -287,9 +254,7 @@ async fn finished(bench: &Bench, id: &str) -> Value {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), wait)
-        .await
-        .unwrap()
+    tokio::time::timeout(Duration::from_secs(5), wait).await.unwrap()
 }
 
 /// OP-105: its name is of this boot, the third.
@@ -303,10 +268,7 @@ async fn a_backup_is_a_job_that_is_followed() {
     let named = start(json!({"name": "full"})).await;
     let failed_job = finished(&bench, "job-3-2").await;
 
-    assert_eq!(
-        (regular.status, regular.json()),
-        (202, json!({"data": {"job_id": "job-3-1"}}))
-    );
+    assert_eq!((regular.status, regular.json()), (202, json!({"data": {"job_id": "job-3-1"}})));
     assert_eq!(
         regular_job,
         json!({
@@ -340,21 +302,13 @@ async fn one_backup_is_made_at_a_time_and_one_that_panics_has_failed() {
         })
         .unwrap();
 
-    let second = bench
-        .post("/api/v1/backups", &bench.operator(), json!({}))
-        .await;
+    let second = bench.post("/api/v1/backups", &bench.operator(), json!({})).await;
     go.send(()).unwrap();
 
     assert_eq!(second.refusal(), (409, "conflict".to_owned()));
     let job = finished(&bench, &id).await;
     assert_eq!(job["state"], "failed");
-    assert_eq!(
-        bench
-            .post("/api/v1/backups", &bench.operator(), json!({}))
-            .await
-            .status,
-        202
-    );
+    assert_eq!(bench.post("/api/v1/backups", &bench.operator(), json!({})).await.status, 202);
 }
 
 /// OP-105: a job that hears of it stops, and is not said to have failed.
@@ -393,9 +347,7 @@ async fn a_job_is_cancelled_at_the_next_safe_point() {
 async fn backups_that_are_kept_are_listed() {
     let bench = Bench::new().await;
 
-    let listed = bench
-        .get("/api/v1/backups?limit=1", &bench.operator())
-        .await;
+    let listed = bench.get("/api/v1/backups?limit=1", &bench.operator()).await;
 
     let newest = json!({
         "file": "/backups/2.tar.zst",

@@ -52,11 +52,7 @@ impl Hook {
         assert_eq!(made.status, 201, "{}", made.body);
         assert_eq!(made.json()["data"]["path"], "/hooks/main/ci");
         let id = made.json()["data"]["id"].as_str().unwrap().to_owned();
-        Self {
-            bench,
-            operator,
-            path: format!("/api/v1/triggers/{id}"),
-        }
+        Self { bench, operator, path: format!("/api/v1/triggers/{id}") }
     }
 
     async fn standard() -> Self {
@@ -84,19 +80,13 @@ impl Hook {
         let headers = [
             ("webhook-id", id.to_owned()),
             ("webhook-timestamp", at),
-            (
-                "webhook-signature",
-                format!("v1,{}", STANDARD.encode(signed)),
-            ),
+            ("webhook-signature", format!("v1,{}", STANDARD.encode(signed))),
         ];
         self.call(&headers, body).await
     }
 
     async fn runs(&self) -> Vec<Value> {
-        let runs = self
-            .bench
-            .get(&format!("{}/runs", self.path), &self.operator)
-            .await;
+        let runs = self.bench.get(&format!("{}/runs", self.path), &self.operator).await;
         runs.json()["data"].as_array().unwrap().clone()
     }
 
@@ -120,10 +110,7 @@ async fn a_signed_call_starts_a_task_with_its_body_as_data() {
     let run = hook.runs().await.remove(0);
     assert_eq!(answer.json()["run_id"], run["id"]);
     assert_eq!(answer.json()["task_id"], run["task_id"]);
-    assert_eq!(
-        (&run["cause"], &run["payload_bytes"]),
-        (&json!("webhook"), &json!(BODY.len()))
-    );
+    assert_eq!((&run["cause"], &run["payload_bytes"]), (&json!("webhook"), &json!(BODY.len())));
     let task = run["task_id"].as_str().unwrap().to_owned();
     let store = &hook.bench.state.spine.store;
     let task = store
@@ -131,11 +118,7 @@ async fn a_signed_call_starts_a_task_with_its_body_as_data() {
         .await;
     let task = task.unwrap().unwrap();
     assert_eq!(task.label, hivewright_actors::task::Label::Untrusted);
-    assert!(
-        task.body.contains("data and no order to you"),
-        "{}",
-        task.body
-    );
+    assert!(task.body.contains("data and no order to you"), "{}", task.body);
     assert!(task.body.contains("\"number\":7"));
 }
 
@@ -147,9 +130,7 @@ async fn what_is_not_genuine_new_or_small_enough_makes_no_task() {
     let first = hook.deliver("msg-1", now, KEY, BODY).await;
     assert_eq!(first.status, 202);
 
-    let wrong = hook
-        .deliver("msg-2", now, b"some other key of many bytes", BODY)
-        .await;
+    let wrong = hook.deliver("msg-2", now, b"some other key of many bytes", BODY).await;
     assert_eq!(wrong.refusal(), (401, "unauthenticated".to_owned()));
     let late = hook.deliver("msg-3", now - 301, KEY, BODY).await;
     assert_eq!(late.refusal().0, 401);
@@ -169,10 +150,7 @@ async fn what_is_not_genuine_new_or_small_enough_makes_no_task() {
     hook.bench.post(&off, &hook.operator, json!({})).await;
     let disabled = hook.deliver("msg-5", now, KEY, BODY).await;
     assert_eq!(disabled.refusal(), (404, "not_found".to_owned()));
-    let unknown = hook
-        .bench
-        .call(request(Method::POST, "/hooks/main/nothing"))
-        .await;
+    let unknown = hook.bench.call(request(Method::POST, "/hooks/main/nothing")).await;
     assert_eq!(unknown.refusal(), disabled.refusal());
     let message = |answer: &Answer| answer.json()["error"]["message"].clone();
     assert_eq!(message(&unknown), message(&disabled));
@@ -247,17 +225,9 @@ async fn a_body_that_does_not_concern_it_is_ignored() {
     let broken = deliver("msg-3", b"{").await;
 
     assert_eq!(fits.status, 202);
-    assert_eq!(
-        (other.status, other.json()),
-        (200, json!({"ignored": true}))
-    );
+    assert_eq!((other.status, other.json()), (200, json!({"ignored": true})));
     assert_eq!(broken.refusal().0, 400);
-    let decisions: Vec<_> = hook
-        .runs()
-        .await
-        .iter()
-        .map(|run| run["decision"].clone())
-        .collect();
+    let decisions: Vec<_> = hook.runs().await.iter().map(|run| run["decision"].clone()).collect();
     assert_eq!(decisions, ["filtered", "enqueued"]);
 }
 
@@ -274,18 +244,12 @@ async fn type_length_rate_and_the_end_of_the_service() {
     ];
     let kind = [&headers[..], &[("Content-Type", "image/png".to_owned())]].concat();
     let picture = hook.call(&kind, BODY).await;
-    hook.bench
-        .surroundings
-        .draining
-        .store(true, Ordering::SeqCst);
+    hook.bench.surroundings.draining.store(true, Ordering::SeqCst);
     let draining = hook.call(&headers, BODY).await;
     let fourth = hook.call(&headers, BODY).await;
 
     assert_eq!(missing.refusal().0, 400);
-    assert_eq!(
-        picture.refusal(),
-        (415, "unsupported_media_type".to_owned())
-    );
+    assert_eq!(picture.refusal(), (415, "unsupported_media_type".to_owned()));
     assert_eq!(draining.refusal().0, 503);
     assert_eq!(fourth.refusal(), (429, "rate_limited".to_owned()));
     assert!(fourth.header("retry-after").is_some());
@@ -307,9 +271,7 @@ async fn a_team_with_secrets_needs_an_operators_word() {
     let refused = bench.post(&enable, &operator, json!({})).await;
     let path = format!("/api/v1/triggers/{id}");
     let allow = request(Method::PATCH, &path).insert_header(bearer(&operator));
-    bench
-        .call(allow.set_json(json!({"allow_untrusted": true})))
-        .await;
+    bench.call(allow.set_json(json!({"allow_untrusted": true}))).await;
     let enabled = bench.post(&enable, &operator, json!({})).await;
 
     assert_eq!(refused.refusal(), (409, "not_approved".to_owned()));

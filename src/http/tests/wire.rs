@@ -23,9 +23,7 @@ async fn talk(address: std::net::SocketAddr, bytes: &[u8]) -> String {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), read)
-        .await
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(5), read).await.unwrap();
     String::from_utf8_lossy(&answer).into_owned()
 }
 
@@ -68,10 +66,7 @@ async fn a_body_that_is_too_long_is_refused_before_it_is_read() {
 
         let answer = talk(address, request.as_bytes()).await;
 
-        assert!(
-            answer.starts_with("HTTP/1.1 413 "),
-            "{method} {path}: {answer}"
-        );
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{method} {path}: {answer}");
     }
     let alive = talk(address, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     assert!(alive.starts_with("HTTP/1.1 200 "));
@@ -105,16 +100,10 @@ async fn nonsense_on_the_wire_harms_nobody() {
     let nonsense = talk(address, b"\x16\x03\x01 what\r\n\r\n").await;
     let headers = format!(
         "GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
-        (0..200)
-            .map(|number| format!("X-{number}: x\r\n"))
-            .collect::<String>()
+        (0..200).map(|number| format!("X-{number}: x\r\n")).collect::<String>()
     );
     let many = talk(address, headers.as_bytes()).await;
-    let alive = talk(
-        address,
-        b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    )
-    .await;
+    let alive = talk(address, b"HEAD /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
 
     assert!(nonsense.starts_with("HTTP/1.1 400 "), "{nonsense}");
     assert!(many.starts_with("HTTP/1.1 431 "), "{many}");

@@ -20,12 +20,7 @@ pub struct Asset {
 
 impl Asset {
     const fn new(name: &'static str, source: &'static [u8]) -> Self {
-        Self {
-            name,
-            source,
-            tag: OnceLock::new(),
-            packed: OnceLock::new(),
-        }
+        Self { name, source, tag: OnceLock::new(), packed: OnceLock::new() }
     }
 
     /// For `Content-Type`.
@@ -44,8 +39,7 @@ impl Asset {
         match self.name {
             "index.html" => PAGE.get_or_init(|| {
                 let page = String::from_utf8_lossy(self.source);
-                page.replace("\"/ui/", &format!("\"/ui/{}/", version()))
-                    .into_bytes()
+                page.replace("\"/ui/", &format!("\"/ui/{}/", version())).into_bytes()
             }),
             _ => self.source,
         }
@@ -53,8 +47,7 @@ impl Asset {
 
     /// Changes with the content; for `ETag`, within quotes.
     pub fn tag(&self) -> &str {
-        self.tag
-            .get_or_init(|| digits(Sha256::new_with_prefix(self.bytes())))
+        self.tag.get_or_init(|| digits(Sha256::new_with_prefix(self.bytes())))
     }
 
     /// The file, compressed.
@@ -178,10 +171,7 @@ pub fn asset(path: &str) -> Option<&'static Asset> {
         "/" => "index.html",
         path => path.strip_prefix("/ui/")?,
     };
-    let name = match name
-        .strip_prefix("v-")
-        .and_then(|rest| rest.split_once('/'))
-    {
+    let name = match name.strip_prefix("v-").and_then(|rest| rest.split_once('/')) {
         Some((_, name)) => name,
         None => name,
     };
@@ -222,10 +212,7 @@ pub fn security_headers() -> [(&'static str, &'static str); 5] {
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
         ("Cross-Origin-Opener-Policy", "same-origin"),
-        (
-            "Permissions-Policy",
-            "camera=(), geolocation=(), microphone=()",
-        ),
+        ("Permissions-Policy", "camera=(), geolocation=(), microphone=()"),
     ]
 }
 
@@ -309,9 +296,8 @@ mod tests {
     #[test]
     fn no_file_names_another_host() {
         for Asset { name, .. } in &FILES {
-            let text = text(name)
-                .replace("http://www.w3.org/2000/svg", "")
-                .replace("url(\"../", "");
+            let text =
+                text(name).replace("http://www.w3.org/2000/svg", "").replace("url(\"../", "");
             let hosts: Vec<&str> = ["http://", "https://", "ws://", "wss://", "url("]
                 .into_iter()
                 .filter(|scheme| text.contains(scheme))
@@ -343,13 +329,8 @@ mod tests {
     #[test]
     fn text_never_becomes_markup() {
         for Asset { name, .. } in FILES.iter().filter(|file| file.name.ends_with(".js")) {
-            for door in [
-                "innerHTML",
-                "outerHTML",
-                "insertAdjacentHTML",
-                "document.write",
-                "eval(",
-            ] {
+            for door in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
+            {
                 assert!(!text(name).contains(door), "{door} in {name}");
             }
         }
@@ -358,9 +339,8 @@ mod tests {
     /// OP-64
     #[test]
     fn the_policy_allows_nothing_but_the_page_itself() {
-        let policy = security_headers()
-            .into_iter()
-            .find(|(name, _)| *name == "Content-Security-Policy");
+        let policy =
+            security_headers().into_iter().find(|(name, _)| *name == "Content-Security-Policy");
 
         assert_eq!(
             policy.map(|(_, value)| value.split("; ").collect::<Vec<_>>()),
@@ -376,15 +356,9 @@ mod tests {
 
     #[test]
     fn a_path_outside_the_page_is_nothing() {
-        for path in [
-            "/index.html",
-            "/ui/",
-            "/ui/../mod.rs",
-            "/ui/mod.rs",
-            "/ui/v-1",
-            "/ui/v-1/mod.rs",
-            "",
-        ] {
+        for path in
+            ["/index.html", "/ui/", "/ui/../mod.rs", "/ui/mod.rs", "/ui/v-1", "/ui/v-1/mod.rs", ""]
+        {
             assert!(asset(path).is_none(), "{path}");
         }
     }
@@ -396,10 +370,7 @@ mod tests {
         let own = format!("/ui/{}/", version());
 
         assert!(between(&page, "\"/ui/", '"').len() > 9);
-        assert_eq!(
-            page.matches("\"/ui/").count(),
-            page.matches(&format!("\"{own}")).count()
-        );
+        assert_eq!(page.matches("\"/ui/").count(), page.matches(&format!("\"{own}")).count());
         assert!(is_lasting(&format!("{own}app.js")));
         assert!(asset(&format!("{own}app.js")).is_some());
         for path in ["/", "/ui/app.js", "/ui/v-1/app.js", "/ui/"] {

@@ -110,16 +110,11 @@ pub(super) fn marks(storage: &dyn Storage) -> Result<Vec<(String, MarkRow)>, Sto
     };
     let prefix = EdgeKey::prefix(MARKS);
     let mut marks = Vec::new();
-    storage.scan(
-        &prefix,
-        &after_prefix(&prefix),
-        Order::Rising,
-        &mut |key, value| {
-            let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-            marks.extend(row(storage, key, value).map(|row| (name, row)));
-            std::ops::ControlFlow::Continue(())
-        },
-    )?;
+    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
+        let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        marks.extend(row(storage, key, value).map(|row| (name, row)));
+        std::ops::ControlFlow::Continue(())
+    })?;
     Ok(marks)
 }
 
@@ -132,11 +127,7 @@ struct Work<'a> {
 
 /// Carries a plan out. Blocks.
 pub(super) fn apply(plan: &Plan, source: &Source, site: &Site<'_>) -> Result<(), ApplyError> {
-    let mut work = Work {
-        site,
-        done: 0,
-        total: size(plan),
-    };
+    let mut work = Work { site, done: 0, total: size(plan) };
     work.system(&plan.system)?;
     work.files(&plan.files)?;
     work.rules(&plan.rules, source)?;
@@ -192,10 +183,7 @@ impl Work<'_> {
 
     /// Notes that something was taken.
     fn mark(&self, writes: Writes, mark: &str, name: &str) -> Writes {
-        let row = MarkRow {
-            name: name.to_owned(),
-            at: self.site.now,
-        };
+        let row = MarkRow { name: name.to_owned(), at: self.site.now };
         writes.edge(&EdgeKey::new(MARKS, mark), &row)
     }
 

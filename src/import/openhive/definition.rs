@@ -21,10 +21,8 @@ const TICKS: u32 = 1_000;
 
 /// What the scheduler is told, and the first thing in it that could not be understood.
 pub(super) fn of(trigger: &Trigger) -> (Definition, Option<String>) {
-    let mut fields = Fields {
-        rest: trigger.config.as_object().cloned().unwrap_or_default(),
-        problem: None,
-    };
+    let mut fields =
+        Fields { rest: trigger.config.as_object().cloned().unwrap_or_default(), problem: None };
     let config = match trigger.kind.as_str() {
         "schedule" => Config::Schedule(Schedule {
             when: When::Cron(fields.needed("cron")),
@@ -61,8 +59,7 @@ struct Fields {
 
 impl Fields {
     fn wrong(&mut self, key: &str, reason: &str) {
-        self.problem
-            .get_or_insert_with(|| format!("config.{key}: {reason}"));
+        self.problem.get_or_insert_with(|| format!("config.{key}: {reason}"));
     }
 
     fn text(&mut self, key: &str) -> Option<String> {
@@ -106,10 +103,9 @@ impl Fields {
         match self.rest.remove(key) {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::String(text)) => vec![text],
-            Some(Value::Array(items)) => items
-                .into_iter()
-                .filter_map(|item| item.as_str().map(str::to_owned))
-                .collect(),
+            Some(Value::Array(items)) => {
+                items.into_iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+            }
             Some(_) => {
                 self.wrong(key, "expected a list");
                 Vec::new()
@@ -123,10 +119,7 @@ impl Fields {
         Listen {
             pattern: self.needed("pattern"),
             flags: self.text("flags"),
-            channels: channels
-                .iter()
-                .map(|id| ChannelId::from(bare_channel(id)))
-                .collect(),
+            channels: channels.iter().map(|id| ChannelId::from(bare_channel(id))).collect(),
             senders: self.texts("sender"),
         }
     }
@@ -189,10 +182,7 @@ mod tests {
         };
 
         assert_eq!(
-            config(
-                "schedule",
-                json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"})
-            ),
+            config("schedule", json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"})),
             Config::Schedule(Schedule {
                 when: When::Cron("0 8 * * *".into()),
                 timezone: Some("Europe/Berlin".into()),

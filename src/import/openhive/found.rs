@@ -73,10 +73,7 @@ impl Found {
 
 fn disk(path: &Path) -> impl Fn(io::Error) -> SourceError {
     let path = path.to_owned();
-    move |source| SourceError::Disk {
-        path: path.clone(),
-        source,
-    }
+    move |source| SourceError::Disk { path: path.clone(), source }
 }
 
 /// The names in a folder with what they are; nothing if there is no folder.
@@ -192,10 +189,7 @@ mod tests {
         for (name, text) in [
             ("config.yaml", "name: research\n"),
             ("plugins/lookup.ts", "export const x = 1;"),
-            (
-                "subagents/scout.md",
-                "# Agent: Scout\n## Role\nLooks.\n## Skills\n- dig: finds\n",
-            ),
+            ("subagents/scout.md", "# Agent: Scout\n## Role\nLooks.\n## Skills\n- dig: finds\n"),
             ("subagents/plain.md", "Does things.\n"),
             (
                 "skills/dig.md",

@@ -62,9 +62,7 @@ pub(super) fn convert(rows: &[&MemoryRow]) -> Vec<Memory> {
             let mut memory = convert_one(row, key);
             if memory.active && !active.insert(memory.key.clone()) {
                 memory.active = false;
-                memory
-                    .changes
-                    .push("a newer entry of the key is active".into());
+                memory.changes.push("a newer entry of the key is active".into());
             }
             memory
         })
@@ -72,10 +70,7 @@ pub(super) fn convert(rows: &[&MemoryRow]) -> Vec<Memory> {
     memories.reverse();
     let numbers: BTreeSet<i64> = memories.iter().map(|memory| memory.number).collect();
     for memory in &mut memories {
-        if memory
-            .supersedes
-            .is_some_and(|before| !numbers.contains(&before))
-        {
+        if memory.supersedes.is_some_and(|before| !numbers.contains(&before)) {
             memory.supersedes = None;
             memory.changes.push("the version before it is gone".into());
         }
@@ -101,9 +96,7 @@ fn convert_one(row: &MemoryRow, key: String) -> Memory {
         _ => row.content.clone(),
     };
     let word = row.kind.trim().to_lowercase();
-    let kind = TYPES
-        .iter()
-        .find(|(name, words)| *name == word || words.contains(&word.as_str()));
+    let kind = TYPES.iter().find(|(name, words)| *name == word || words.contains(&word.as_str()));
     let kind = match kind {
         Some((kind, _)) => *kind,
         None => {
@@ -122,10 +115,7 @@ fn convert_one(row: &MemoryRow, key: String) -> Memory {
         kind,
         active: row.active,
         supersedes: row.supersedes,
-        reason: row
-            .reason
-            .as_deref()
-            .map(|reason| reason.chars().take(LONGEST_REASON).collect()),
+        reason: row.reason.as_deref().map(|reason| reason.chars().take(LONGEST_REASON).collect()),
         pending,
         created_at: moment(&row.created_at),
         updated_at: moment(&row.updated_at),
@@ -135,9 +125,8 @@ fn convert_one(row: &MemoryRow, key: String) -> Memory {
 
 /// The cycles of OpenHive write under these keys; no other mark is left of them.
 fn is_lesson_of_a_cycle(row: &MemoryRow) -> bool {
-    let by_key = ["lesson:", "learning:", "reflection:"]
-        .iter()
-        .any(|prefix| row.key.starts_with(prefix));
+    let by_key =
+        ["lesson:", "learning:", "reflection:"].iter().any(|prefix| row.key.starts_with(prefix));
     let by_author = row
         .updated_by
         .as_deref()
@@ -193,20 +182,14 @@ mod tests {
     /// OR-29
     #[test]
     fn a_chain_stays_a_chain() {
-        let old = MemoryRow {
-            active: false,
-            ..row(3, "goal", "one")
-        };
+        let old = MemoryRow { active: false, ..row(3, "goal", "one") };
         let new = MemoryRow {
             supersedes: Some(3),
             reason: Some("changed".into()),
             kind: "Insight".into(),
             ..row(9, "goal", "two")
         };
-        let lost = MemoryRow {
-            supersedes: Some(77),
-            ..row(10, "other", "three")
-        };
+        let lost = MemoryRow { supersedes: Some(77), ..row(10, "other", "three") };
 
         let found = converted(&[old, new, lost]);
 
@@ -230,13 +213,7 @@ mod tests {
     fn what_a_cycle_learnt_waits_for_review() {
         let found = converted(&[row(1, "lesson:retry", "wait"), row(2, "goal", "x")]);
 
-        assert_eq!(
-            found
-                .iter()
-                .map(|memory| memory.pending)
-                .collect::<Vec<_>>(),
-            [true, false]
-        );
+        assert_eq!(found.iter().map(|memory| memory.pending).collect::<Vec<_>>(), [true, false]);
     }
 
     /// MV-01

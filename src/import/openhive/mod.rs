@@ -79,11 +79,7 @@ impl Import {
     /// Reads an installation, without changing anything of it. Blocks.
     pub fn read(source: Source, options: Options) -> Result<Self, SourceError> {
         let found = Found::read(&source, options.with_logs)?;
-        Ok(Self {
-            source,
-            options,
-            found,
-        })
+        Ok(Self { source, options, found })
     }
 
     /// What an import into this home would do. Blocks.

@@ -5,18 +5,8 @@ use std::collections::BTreeSet;
 use crate::settings::team::is_team_name;
 
 /// Names that no team can have.
-const RESERVED: [&str; 10] = [
-    "system",
-    "operator",
-    "root",
-    "self",
-    "all",
-    "api",
-    "mcp",
-    "agent",
-    "hivewright",
-    "channels",
-];
+const RESERVED: [&str; 10] =
+    ["system", "operator", "root", "self", "all", "api", "mcp", "agent", "hivewright", "channels"];
 
 /// The longest name of a team.
 const LONGEST_TEAM: usize = 48;
@@ -39,11 +29,7 @@ pub(super) fn team(former: &str, taken: &BTreeSet<String>) -> Option<String> {
     [former.to_owned(), slug.clone(), format!("{slug}-team")]
         .into_iter()
         .find(|name| good(name))
-        .or_else(|| {
-            (2..100)
-                .map(|number| format!("{slug}-{number}"))
-                .find(|name| good(name))
-        })
+        .or_else(|| (2..100).map(|number| format!("{slug}-{number}")).find(|name| good(name)))
 }
 
 /// What a profile is called here.
@@ -79,12 +65,8 @@ pub(super) fn vault_key(former: &str) -> String {
 
 fn key(former: &str, allowed: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || allowed.contains(c);
-    let key: String = former
-        .trim()
-        .chars()
-        .take(LONGEST_KEY)
-        .map(|c| if good(c) { c } else { '-' })
-        .collect();
+    let key: String =
+        former.trim().chars().take(LONGEST_KEY).map(|c| if good(c) { c } else { '-' }).collect();
     match key.is_empty() {
         true => "unnamed".to_owned(),
         false => key,

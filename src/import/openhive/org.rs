@@ -155,9 +155,7 @@ fn place(
         }
     };
     if depth > DEEPEST {
-        changes.push(format!(
-            "it is {depth} levels below `main`, more than the usual {DEEPEST}"
-        ));
+        changes.push(format!("it is {depth} levels below `main`, more than the usual {DEEPEST}"));
     }
     let words = keywords.iter().filter(|word| word.team == row.id);
     let scope = scope(words.map(|word| word.keyword.as_str()), &mut changes);
@@ -180,16 +178,9 @@ pub(super) fn scope<'a>(
 ) -> BTreeSet<String> {
     let mut scope = BTreeSet::new();
     for word in words {
-        let kept: String = word
-            .trim()
-            .to_lowercase()
-            .chars()
-            .take(LONGEST_WORD)
-            .collect();
+        let kept: String = word.trim().to_lowercase().chars().take(LONGEST_WORD).collect();
         if word.chars().count() > LONGEST_WORD {
-            changes.push(format!(
-                "the scope keyword `{kept}` is cut to {LONGEST_WORD} characters"
-            ));
+            changes.push(format!("the scope keyword `{kept}` is cut to {LONGEST_WORD} characters"));
         }
         match kept.is_empty() {
             true => {}
@@ -219,10 +210,7 @@ mod tests {
 
     fn planned(rows: &[OrgRow], taken: &[&str]) -> (Vec<Place>, Vec<String>) {
         let taken = taken.iter().map(|name| (*name).to_owned()).collect();
-        let keywords = [KeywordRow {
-            team: "news".into(),
-            keyword: " Papers ".into(),
-        }];
+        let keywords = [KeywordRow { team: "news".into(), keyword: " Papers ".into() }];
         let (mut places, mut left) = (Vec::new(), Vec::new());
         for planned in plan(rows, &keywords, &BTreeMap::new(), &taken) {
             match planned {
@@ -236,26 +224,13 @@ mod tests {
     /// OR-29
     #[test]
     fn each_team_comes_after_the_one_above_it() {
-        let rows = [
-            row("sub", Some("news")),
-            row("news", Some("main")),
-            row("main", None),
-        ];
+        let rows = [row("sub", Some("news")), row("news", Some("main")), row("main", None)];
 
         let (places, left) = planned(&rows, &[]);
 
-        let shape: Vec<_> = places
-            .iter()
-            .map(|place| (place.name.as_str(), place.parent.as_deref()))
-            .collect();
-        assert_eq!(
-            shape,
-            [
-                ("main", None),
-                ("news", Some("main")),
-                ("sub", Some("news"))
-            ]
-        );
+        let shape: Vec<_> =
+            places.iter().map(|place| (place.name.as_str(), place.parent.as_deref())).collect();
+        assert_eq!(shape, [("main", None), ("news", Some("main")), ("sub", Some("news"))]);
         assert_eq!(places[1].scope, ["papers".to_owned()].into());
         assert!(left.is_empty());
     }
@@ -276,10 +251,7 @@ mod tests {
 
         // What hangs from one of them still does.
         let child = places.pop();
-        assert_eq!(
-            child.and_then(|place| place.parent).as_deref(),
-            Some("about")
-        );
+        assert_eq!(child.and_then(|place| place.parent).as_deref(), Some("about"));
         for place in places.iter().filter(|place| !place.is_root()) {
             assert_eq!(place.parent.as_deref(), Some("main"), "{}", place.name);
             assert!(place.degraded.is_some(), "{}", place.name);

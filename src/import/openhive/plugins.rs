@@ -79,10 +79,7 @@ mod tests {
             updated_at: "2026-01-01T00:00:00.000Z".into(),
         };
         let skills = BTreeMap::from([
-            (
-                "dig".to_owned(),
-                ["lookup".to_owned(), "bash".to_owned()].into(),
-            ),
+            ("dig".to_owned(), ["lookup".to_owned(), "bash".to_owned()].into()),
             ("rest".to_owned(), ["bash".to_owned()].into()),
         ]);
 

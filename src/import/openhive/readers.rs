@@ -67,8 +67,6 @@ impl Checks for Readers<'_> {
             now: self.now,
             is_new: true,
         };
-        check
-            .run(&definition)
-            .map_err(|problem| problem.to_string())
+        check.run(&definition).map_err(|problem| problem.to_string())
     }
 }

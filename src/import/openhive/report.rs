@@ -151,10 +151,7 @@ impl Item {
 
     /// Something that stays behind though it should not.
     pub(super) fn faulty(kind: Kind, name: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self {
-            error: true,
-            ..Self::left(kind, name, reason)
-        }
+        Self { error: true, ..Self::left(kind, name, reason) }
     }
 
     pub(super) fn of(mut self, team: impl Into<String>) -> Self {
@@ -172,13 +169,7 @@ impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let team = self.team.as_ref().map(|team| format!("{team}/"));
         let team = team.unwrap_or_default();
-        write!(
-            f,
-            "{:9} {:12} {team}{}",
-            self.outcome.as_str(),
-            self.kind.as_str(),
-            self.name
-        )?;
+        write!(f, "{:9} {:12} {team}{}", self.outcome.as_str(), self.kind.as_str(), self.name)?;
         if self.count != 1 {
             write!(f, " ({})", self.count)?;
         }
@@ -228,12 +219,7 @@ impl Report {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            imported,
-            converted,
-            skipped,
-            errors,
-        } = self;
+        let Self { imported, converted, skipped, errors } = self;
         write!(
             f,
             "{imported} imported, {converted} converted, {skipped} skipped, {errors} of them for an error"
@@ -265,9 +251,7 @@ mod tests {
                 "skipped   interactions ws:1 (7): older than a day",
             ]
         );
-        let report = Report {
-            items: lines.to_vec(),
-        };
+        let report = Report { items: lines.to_vec() };
         assert_eq!(
             report.totals().to_string(),
             "1 imported, 1 converted, 8 skipped, 1 of them for an error"

@@ -27,10 +27,7 @@ impl Copy {
         };
         let read = || -> rusqlite::Result<Vec<R>> {
             let query = format!("SELECT {columns} FROM {name} ORDER BY {}", R::ORDER);
-            self.connection
-                .prepare(&query)?
-                .query_map([], R::read)?
-                .collect()
+            self.connection.prepare(&query)?.query_map([], R::read)?.collect()
         };
         read().map_err(|error| match error {
             rusqlite::Error::InvalidColumnType(_, column, found) => SourceError::Schema {
@@ -46,9 +43,7 @@ impl Copy {
     /// How many rows a table has; 0 if there is none.
     pub(super) fn count(&self, table: &str) -> u64 {
         let query = format!("SELECT count(*) FROM \"{table}\"");
-        let rows = self
-            .connection
-            .query_row(&query, [], |row| row.get::<_, i64>(0));
+        let rows = self.connection.query_row(&query, [], |row| row.get::<_, i64>(0));
         rows.ok().and_then(|rows| rows.try_into().ok()).unwrap_or(0)
     }
 }

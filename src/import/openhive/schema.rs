@@ -30,19 +30,13 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<Vec<Extra>, 
         };
         if !found.contains(table.name) {
             if table.always {
-                return Err(schema(
-                    None,
-                    "is missing; this is not a database of OpenHive",
-                ));
+                return Err(schema(None, "is missing; this is not a database of OpenHive"));
             }
             continue;
         }
         let present = columns(path, connection, table.name)?;
         if let Some(missing) = table.columns.iter().find(|name| !present.contains(**name)) {
-            return Err(schema(
-                Some(missing),
-                "is missing; this version of OpenHive is not known",
-            ));
+            return Err(schema(Some(missing), "is missing; this version of OpenHive is not known"));
         }
         let known = |name: &str| {
             table.columns.contains(&name)
@@ -53,10 +47,7 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<Vec<Extra>, 
             present
                 .into_iter()
                 .filter(|name| !known(name))
-                .map(|column| Extra {
-                    table: table.name.to_owned(),
-                    column: Some(column),
-                }),
+                .map(|column| Extra { table: table.name.to_owned(), column: Some(column) }),
         );
     }
     let known = |name: &str| {
@@ -67,13 +58,7 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<Vec<Extra>, 
             || name.starts_with("sqlite_")
     };
     extras.extend(
-        found
-            .into_iter()
-            .filter(|name| !known(name))
-            .map(|table| Extra {
-                table,
-                column: None,
-            }),
+        found.into_iter().filter(|name| !known(name)).map(|table| Extra { table, column: None }),
     );
     Ok(extras)
 }
@@ -181,10 +166,7 @@ mod tests {
             table: table.into(),
             column: column.map(str::to_owned),
         };
-        assert_eq!(
-            extras,
-            [extra("org_tree", Some("mood")), extra("dreams", None)]
-        );
+        assert_eq!(extras, [extra("org_tree", Some("mood")), extra("dreams", None)]);
     }
 
     #[test]
@@ -203,9 +185,7 @@ mod tests {
     #[test]
     fn a_column_is_found_under_its_former_name() {
         let columns = TRIGGER_CONFIGS.columns.join(", ");
-        let connection = database(&format!(
-            "CREATE TABLE trigger_configs ({columns}, max_turns)"
-        ));
+        let connection = database(&format!("CREATE TABLE trigger_configs ({columns}, max_turns)"));
 
         let found = selection(Path::new(PATH), &connection, &TRIGGER_CONFIGS).unwrap();
 

@@ -44,10 +44,8 @@ impl Converted {
             return Yaml::text(escaped(value));
         }
         let change = format!("moved to the vault `system` as `{key}`");
-        self.items
-            .push(Item::taken(Kind::Settings, name, &[change]));
-        self.secrets
-            .push((key.to_owned(), Secret::new(value.to_owned())));
+        self.items.push(Item::taken(Kind::Settings, name, &[change]));
+        self.secrets.push((key.to_owned(), Secret::new(value.to_owned())));
         Yaml::text(format!("${{vault:{key}}}"))
     }
 }
@@ -164,9 +162,7 @@ pub(super) fn channels(tree: Yaml) -> Converted {
                           deny` holds; `trust.channels.discord.policy: allow` or `trust.channels.ws.\
                           policy: allow` opens one, `sender_allowlist` beside it a few senders only";
             let name = format!("{FILE}: trust");
-            converted
-                .items
-                .push(Item::taken(Kind::Settings, name, &[change.into()]));
+            converted.items.push(Item::taken(Kind::Settings, name, &[change.into()]));
             Yaml::map([("default_policy", Yaml::text("deny"))])
         }
     };
@@ -224,10 +220,7 @@ fn convert_channels(channels: Yaml, converted: &mut Converted) -> Yaml {
     let mut entries = Vec::new();
     for (key, mut channel) in channels {
         if let Yaml::Map(fields) = &mut channel {
-            for (_, field) in fields
-                .iter_mut()
-                .filter(|(key, _)| key == "channel_overrides")
-            {
+            for (_, field) in fields.iter_mut().filter(|(key, _)| key == "channel_overrides") {
                 if let Yaml::Map(overrides) = field {
                     for (id, _) in overrides {
                         *id = bare_channel(id).to_owned();
@@ -239,9 +232,7 @@ fn convert_channels(channels: Yaml, converted: &mut Converted) -> Yaml {
             "other" if has_discord => {
                 let name = "channels.yaml: trust.channels.other";
                 let reason = "`trust.channels.discord` says it for Discord";
-                converted
-                    .items
-                    .push(Item::left(Kind::Settings, name, reason));
+                converted.items.push(Item::left(Kind::Settings, name, reason));
             }
             "other" => {
                 let change = "`trust.channels.other` becomes `trust.channels.discord`";

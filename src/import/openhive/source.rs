@@ -144,17 +144,11 @@ impl Copy {
     pub fn make(source: &Source) -> Result<Self, SourceError> {
         let original = source.database();
         if !original.is_file() {
-            return Err(SourceError::Missing {
-                path: original,
-                flag: "--run",
-                what: "run folder",
-            });
+            return Err(SourceError::Missing { path: original, flag: "--run", what: "run folder" });
         }
         check_locks(&original)?;
-        let folder = Temporary::new().map_err(|source| SourceError::Disk {
-            path: std::env::temp_dir(),
-            source,
-        })?;
+        let folder = Temporary::new()
+            .map_err(|source| SourceError::Disk { path: std::env::temp_dir(), source })?;
         let copy = folder.0.join(DATABASE);
         copy_files(&original, &copy)?;
         // The log is worked into the copy, so this is open for writing.
@@ -163,12 +157,7 @@ impl Copy {
             .map_err(|error| damaged(&original, None, &error))?;
         check_pages(&original, &connection)?;
         let extras = schema::check(&original, &connection)?;
-        Ok(Self {
-            original,
-            connection,
-            extras,
-            _folder: folder,
-        })
+        Ok(Self { original, connection, extras, _folder: folder })
     }
 }
 
@@ -190,10 +179,7 @@ fn companion(path: &Path, suffix: &str) -> PathBuf {
 /// A program that has the database open holds at least a shared lock, and one that waits for it is
 /// not stopped by our reading: so any lock means that someone is at work.
 fn check_locks(database: &Path) -> Result<(), SourceError> {
-    for (path, range) in [
-        (database.to_owned(), LOCKS),
-        (companion(database, "-shm"), LOG_LOCKS),
-    ] {
+    for (path, range) in [(database.to_owned(), LOCKS), (companion(database, "-shm"), LOG_LOCKS)] {
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -210,10 +196,7 @@ fn check_locks(database: &Path) -> Result<(), SourceError> {
             Ok(None) => {}
             Ok(Some(held)) => {
                 let pid = held.pid.map(|pid| pid.as_raw_nonzero().get());
-                return Err(SourceError::Locked {
-                    path: database.to_owned(),
-                    pid,
-                });
+                return Err(SourceError::Locked { path: database.to_owned(), pid });
             }
             Err(error) => {
                 let source = error.into();
@@ -227,9 +210,7 @@ fn check_locks(database: &Path) -> Result<(), SourceError> {
 fn copy_files(original: &Path, copy: &Path) -> Result<(), SourceError> {
     let states = || -> Result<Vec<_>, SourceError> {
         let names = [""].into_iter().chain(COMPANIONS);
-        names
-            .map(|name| state(&companion(original, name)))
-            .collect()
+        names.map(|name| state(&companion(original, name))).collect()
     };
     let before = states()?;
     for suffix in [""].into_iter().chain(COMPANIONS) {
@@ -241,19 +222,14 @@ fn copy_files(original: &Path, copy: &Path) -> Result<(), SourceError> {
         }
     }
     if states()? != before {
-        return Err(SourceError::Changed {
-            path: original.to_owned(),
-        });
+        return Err(SourceError::Changed { path: original.to_owned() });
     }
     Ok(())
 }
 
 /// Length and time of the last change; none if there is no such file.
 fn state(path: &Path) -> Result<Option<(u64, SystemTime)>, SourceError> {
-    let disk = |source| SourceError::Disk {
-        path: path.to_owned(),
-        source,
-    };
+    let disk = |source| SourceError::Disk { path: path.to_owned(), source };
     match fs::metadata(path) {
         Ok(found) => Ok(Some((found.len(), found.modified().map_err(disk)?))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

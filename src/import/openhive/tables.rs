@@ -32,15 +32,7 @@ pub(super) const SCOPE_KEYWORDS: Table = Table {
 
 pub(super) const TASK_QUEUE: Table = Table {
     name: "task_queue",
-    columns: &[
-        "id",
-        "team_id",
-        "task",
-        "priority",
-        "status",
-        "created_at",
-        "correlation_id",
-    ],
+    columns: &["id", "team_id", "task", "priority", "status", "created_at", "correlation_id"],
     later: &[
         ("type", "'delegate'"),
         ("result", "NULL"),
@@ -84,15 +76,7 @@ pub(super) const TRIGGER_CONFIGS: Table = Table {
 
 pub(super) const TOPICS: Table = Table {
     name: "topics",
-    columns: &[
-        "id",
-        "channel_id",
-        "name",
-        "description",
-        "state",
-        "created_at",
-        "last_activity",
-    ],
+    columns: &["id", "channel_id", "name", "description", "state", "created_at", "last_activity"],
     later: &[],
     former: &[],
     always: false,
@@ -172,15 +156,7 @@ pub(super) const SENDER_TRUST: Table = Table {
 
 pub(super) const TRUST_AUDIT_LOG: Table = Table {
     name: "trust_audit_log",
-    columns: &[
-        "id",
-        "channel_type",
-        "channel_id",
-        "sender_id",
-        "decision",
-        "reason",
-        "created_at",
-    ],
+    columns: &["id", "channel_type", "channel_id", "sender_id", "decision", "reason", "created_at"],
     later: &[],
     former: &[],
     always: false,
@@ -188,14 +164,7 @@ pub(super) const TRUST_AUDIT_LOG: Table = Table {
 
 pub(super) const ESCALATIONS: Table = Table {
     name: "escalation_correlations",
-    columns: &[
-        "correlation_id",
-        "source_team",
-        "target_team",
-        "task_id",
-        "status",
-        "created_at",
-    ],
+    columns: &["correlation_id", "source_team", "target_team", "task_id", "status", "created_at"],
     later: &[],
     former: &[],
     always: false,
@@ -250,9 +219,5 @@ pub(super) const TABLES: [&Table; 13] = [
 ];
 
 /// Tables whose content follows from others, or is of no use any more.
-pub(super) const DERIVED: [&str; 4] = [
-    "trigger_dedup",
-    "memory_chunks",
-    "embedding_cache",
-    "team_status",
-];
+pub(super) const DERIVED: [&str; 4] =
+    ["trigger_dedup", "memory_chunks", "embedding_cache", "team_status"];

@@ -67,11 +67,7 @@ impl Target {
         let folders: BTreeSet<String> = team_names(home).into_iter().collect();
         let mut target = Self {
             now,
-            teams: folders
-                .iter()
-                .filter(|name| *name != MAIN)
-                .cloned()
-                .collect(),
+            teams: folders.iter().filter(|name| *name != MAIN).cloned().collect(),
             folders,
             main_in_use: !is_free(&home.team_file(MAIN), "main-team.yaml"),
             settings: FILES
@@ -127,15 +123,10 @@ fn has_worked(storage: &dyn Storage) -> Result<bool, StorageError> {
     for kind in BELONGINGS {
         let prefix = EdgeKey::new(kind, format!("{team}/")).bytes();
         let mut found = false;
-        storage.scan(
-            &prefix,
-            &after_prefix(&prefix),
-            Order::Rising,
-            &mut |_, _| {
-                found = true;
-                ControlFlow::Break(())
-            },
-        )?;
+        storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |_, _| {
+            found = true;
+            ControlFlow::Break(())
+        })?;
         if found {
             return Ok(true);
         }

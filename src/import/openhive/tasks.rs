@@ -36,11 +36,7 @@ pub(super) enum State {
     /// It waits; for the second time if it was cut off.
     Accepted { redelivered: bool },
     /// It is over.
-    Ended {
-        ending: Ending,
-        result: String,
-        took_ms: u64,
-    },
+    Ended { ending: Ending, result: String, took_ms: u64 },
 }
 
 /// The options of a task, as they stand in the row.
@@ -59,10 +55,7 @@ pub(super) fn convert(row: &TaskRow) -> Result<Job, String> {
     let ended = |ending| State::Ended {
         ending,
         result: row.result.clone().unwrap_or_default(),
-        took_ms: row
-            .duration_ms
-            .and_then(|ms| ms.try_into().ok())
-            .unwrap_or(0),
+        took_ms: row.duration_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0),
     };
     let state = match row.status.as_str() {
         "pending" => State::Accepted { redelivered: false },
@@ -84,9 +77,7 @@ pub(super) fn convert(row: &TaskRow) -> Result<Job, String> {
         "escalation" => Kind::Escalation,
         "bootstrap" => Kind::Bootstrap,
         other => {
-            changes.push(format!(
-                "its type `{other}` is not known; it becomes `delegate`"
-            ));
+            changes.push(format!("its type `{other}` is not known; it becomes `delegate`"));
             Kind::Delegate
         }
     };
@@ -96,9 +87,7 @@ pub(super) fn convert(row: &TaskRow) -> Result<Job, String> {
         "normal" => Priority::Normal,
         "low" => Priority::Low,
         other => {
-            changes.push(format!(
-                "its priority `{other}` is not known; it becomes `normal`"
-            ));
+            changes.push(format!("its priority `{other}` is not known; it becomes `normal`"));
             Priority::Normal
         }
     };
@@ -167,13 +156,7 @@ mod tests {
     #[test]
     fn what_waited_waits_and_what_was_over_is_over() {
         let state = |status| convert(&row(status)).map(|job| job.state);
-        let ended = |ending| {
-            Ok(State::Ended {
-                ending,
-                result: "Found.".into(),
-                took_ms: 1500,
-            })
-        };
+        let ended = |ending| Ok(State::Ended { ending, result: "Found.".into(), took_ms: 1500 });
 
         assert_eq!(state("pending"), Ok(State::Accepted { redelivered: false }));
         assert_eq!(state("running"), Ok(State::Accepted { redelivered: true }));
@@ -189,11 +172,8 @@ mod tests {
         let job = convert(&row("pending")).unwrap();
 
         assert_eq!((job.kind, job.priority), (Kind::Escalation, Priority::High));
-        let expected = Options {
-            max_steps: Some(20),
-            skill: Some("dig".into()),
-            ..Options::default()
-        };
+        let expected =
+            Options { max_steps: Some(20), skill: Some("dig".into()), ..Options::default() };
         assert_eq!(job.options, expected);
         assert_eq!(job.channel.as_deref(), Some("5"));
         assert_eq!(job.changes, Vec::<String>::new());

@@ -12,16 +12,8 @@ use crate::settings::{references::escaped, secret::Secret};
 const ROOT_TOOLS: [&str; 5] = ["@org", "@triggers", "@trust", "@memory", "@vault"];
 
 /// What every other team gets for `*`.
-const TEAM_TOOLS: [&str; 8] = [
-    "@files",
-    "@shell",
-    "@org",
-    "@triggers",
-    "@memory",
-    "@vault",
-    "@skills",
-    "@subagents",
-];
+const TEAM_TOOLS: [&str; 8] =
+    ["@files", "@shell", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
 
 /// Tools that are written in lower case here.
 const BUILT_IN: [&str; 6] = ["bash", "edit", "glob", "grep", "read", "write"];
@@ -152,9 +144,7 @@ impl TeamFile {
             self.change(format!("`{key}` becomes `max_steps`"));
         }
         if steps > MOST_STEPS {
-            self.change(format!(
-                "`max_steps` is 500, the most there is, not {steps}"
-            ));
+            self.change(format!("`max_steps` is 500, the most there is, not {steps}"));
         }
         self.put("max_steps", Yaml::number(steps.min(MOST_STEPS)));
     }
@@ -180,10 +170,7 @@ impl TeamFile {
             .filter_map(Yaml::as_text)
             .collect();
         if !domains.is_empty() {
-            self.put(
-                "egress",
-                Yaml::map([("allowed_domains", Yaml::texts(domains))]),
-            );
+            self.put("egress", Yaml::map([("allowed_domains", Yaml::texts(domains))]));
             self.change("`browser.allowed_domains` becomes `egress.allowed_domains`, which holds for all tools that reach out");
         }
         if value.get("timeout_ms").is_some() {
@@ -207,10 +194,7 @@ mod tests {
 
     fn file(text: &str, root: bool, keep_wildcard: bool) -> TeamFile {
         let profiles = BTreeMap::from([("My GPT".to_owned(), "my-gpt".to_owned())]);
-        let wishes = Wishes {
-            profiles: &profiles,
-            keep_wildcard,
-        };
+        let wishes = Wishes { profiles: &profiles, keep_wildcard };
         convert("research", root, parse(text, "test").unwrap(), wishes)
     }
 
@@ -255,10 +239,7 @@ mod tests {
         let tools = |root, keep| {
             let found = Yaml::Map(file(text, root, keep).tree);
             let tools = found.get("allowed_tools").unwrap().items().to_vec();
-            tools
-                .iter()
-                .map(|tool| tool.as_text().unwrap().to_owned())
-                .collect::<Vec<_>>()
+            tools.iter().map(|tool| tool.as_text().unwrap().to_owned()).collect::<Vec<_>>()
         };
 
         assert_eq!(tools(false, false), TEAM_TOOLS);

@@ -43,10 +43,7 @@ fn installation() -> TempDir {
         ),
         ("data/rules/house.md", "# House\n"),
         ("run/teams/main/config.yaml", "name: main\n"),
-        (
-            "run/teams/research/config.yaml",
-            "name: research\nallowed_tools: [Read]\n",
-        ),
+        ("run/teams/research/config.yaml", "name: research\nallowed_tools: [Read]\n"),
         ("run/teams/research/notes.txt", "one\n"),
     ] {
         let path = folder.path().join(path);
@@ -73,10 +70,7 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let environment = Environment::fixed([]);
-        let flags = Flags {
-            home: Some(folder.path().to_owned()),
-            ..Flags::default()
-        };
+        let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
         let home = Home::new(&flags, &environment).unwrap();
         home.prepare().unwrap();
         let store = storage::Home::new(home.data(), home.run());
@@ -177,11 +171,7 @@ fn an_import_that_is_broken_off_again_and_again_makes_the_same_as_one_that_is_no
     // What was kept in a vault by an earlier run is still known to be a secret (MV-07).
     let token = "ghp_research_0123456789";
     assert_eq!(pieces.holding(token), Vec::<String>::new());
-    assert!(
-        !pieces
-            .holding("The token is ${vault:GITHUB_TOKEN}")
-            .is_empty()
-    );
+    assert!(!pieces.holding("The token is ${vault:GITHUB_TOKEN}").is_empty());
     for path in ["teams/research/notes.txt", "teams/research/config.yaml"] {
         let text = |place: &Place| fs::read_to_string(place.home.run().join(path)).unwrap();
         assert_eq!(text(&pieces), text(&whole), "{path}");

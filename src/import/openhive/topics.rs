@@ -76,19 +76,15 @@ fn convert_one(
     if name != row.name {
         changes.push(format!("it is called `{name}`"));
     }
-    if row
-        .description
-        .as_deref()
-        .is_some_and(|text| !text.is_empty())
-    {
+    if row.description.as_deref().is_some_and(|text| !text.is_empty()) {
         changes.push("its description is dropped".into());
     }
     let said = moment(&row.last_activity).unwrap_or(now);
     let last_activity = match closed {
         true => said,
-        false => said
-            .max(now - (idle_after + DONE_AFTER).saturating_sub(MARGIN))
-            .min(now - idle_after),
+        false => {
+            said.max(now - (idle_after + DONE_AFTER).saturating_sub(MARGIN)).min(now - idle_after)
+        }
     };
     Ok(Thread {
         id: row.id.clone(),
@@ -144,10 +140,7 @@ pub(super) fn saying(row: &InteractionRow, now: Timestamp) -> Result<Saying, &'s
             "inbound" => Speaker::Person(row.user.clone().unwrap_or_else(|| "unknown".into())),
             _ => Speaker::Team(row.team.clone().unwrap_or_else(|| "main".into())),
         },
-        length: row
-            .length
-            .and_then(|length| length.try_into().ok())
-            .unwrap_or(text.len() as u64),
+        length: row.length.and_then(|length| length.try_into().ok()).unwrap_or(text.len() as u64),
         text,
         at,
     })
@@ -186,10 +179,8 @@ mod tests {
             row("done", "2025-01-01T00:00:00Z"),
         ];
 
-        let found: Vec<_> = convert(&rows, IDLE, now())
-            .into_iter()
-            .map(|(_, thread)| thread.unwrap())
-            .collect();
+        let found: Vec<_> =
+            convert(&rows, IDLE, now()).into_iter().map(|(_, thread)| thread.unwrap()).collect();
 
         assert_eq!(now().since(found[0].last_activity), IDLE);
         let quiet = now().since(found[1].last_activity);
@@ -216,14 +207,8 @@ mod tests {
             decision: None,
             created_at: "2026-06-01T11:00:00Z".into(),
         };
-        let old = InteractionRow {
-            created_at: "2026-05-30T11:00:00Z".into(),
-            ..row.clone()
-        };
-        let denied = InteractionRow {
-            decision: Some("denied".into()),
-            ..row.clone()
-        };
+        let old = InteractionRow { created_at: "2026-05-30T11:00:00Z".into(), ..row.clone() };
+        let denied = InteractionRow { decision: Some("denied".into()), ..row.clone() };
 
         let kept = saying(&row, now()).unwrap();
         assert_eq!(kept.speaker, Speaker::Person("ws-client".into()));

@@ -36,18 +36,14 @@ pub(super) struct Trigger {
 /// Work on itself that every team of OpenHive is given, and that is a setting here.
 pub(super) fn is_cycle(name: &str) -> bool {
     ["learning-cycle", "reflection-cycle"].iter().any(|cycle| {
-        name.strip_prefix(cycle)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        name.strip_prefix(cycle).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     })
 }
 
 /// Converts a trigger. `taken` are names that the team has used. An error is why it cannot be made at
 /// all; what is only wrong in itself becomes `disabled`.
 pub(super) fn convert(row: &TriggerRow, taken: &BTreeSet<String>) -> Result<Trigger, String> {
-    if !matches!(
-        row.kind.as_str(),
-        "schedule" | "keyword" | "message" | "window"
-    ) {
+    if !matches!(row.kind.as_str(), "schedule" | "keyword" | "message" | "window") {
         return Err(format!("there is no trigger of the type `{}`", row.kind));
     }
     let config: Value = serde_json::from_str(&row.config)
@@ -92,17 +88,9 @@ pub(super) fn convert(row: &TriggerRow, taken: &BTreeSet<String>) -> Result<Trig
     if !matches!(trigger.state.as_str(), "pending" | "active" | "disabled") {
         trigger.disable(format!("its state `{}` is not known", row.state));
     }
-    let policies = [
-        "skip-then-replace",
-        "always-skip",
-        "always-replace",
-        "allow",
-    ];
+    let policies = ["skip-then-replace", "always-skip", "always-replace", "allow"];
     if !policies.contains(&trigger.overlap_policy.as_str()) {
-        let change = format!(
-            "`overlap_policy` was `{}`, which is not known",
-            row.overlap_policy
-        );
+        let change = format!("`overlap_policy` was `{}`, which is not known", row.overlap_policy);
         trigger.changes.push(change);
         trigger.overlap_policy = "skip-then-replace".into();
     }
@@ -179,14 +167,9 @@ impl Trigger {
         let Some(Value::String(pattern)) = config.get("pattern") else {
             return config;
         };
-        let parts = pattern
-            .strip_prefix('/')
-            .and_then(|rest| rest.rsplit_once('/'));
+        let parts = pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'));
         if let Some((body, flags)) = parts {
-            let kept: String = flags
-                .chars()
-                .filter(|flag| !"guy".contains(*flag))
-                .collect();
+            let kept: String = flags.chars().filter(|flag| !"guy".contains(*flag)).collect();
             if kept != flags {
                 let change = format!("flags `{flags}` of the expression become `{kept}`");
                 self.changes.push(change);
@@ -267,10 +250,7 @@ mod tests {
         let mut beside = alone.clone();
         beside.subagent = Some("scout".into());
 
-        assert_eq!(
-            converted(&alone).task,
-            "Look around.\n\nUse the skill `report`."
-        );
+        assert_eq!(converted(&alone).task, "Look around.\n\nUse the skill `report`.");
         assert_eq!(converted(&beside).task, "Look around.");
     }
 

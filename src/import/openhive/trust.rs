@@ -51,9 +51,7 @@ pub(super) fn grant(row: &GrantRow) -> Result<Grant, String> {
         "trusted" => true,
         "denied" => false,
         level => {
-            return Err(format!(
-                "its level `{level}` is neither `trusted` nor `denied`"
-            ));
+            return Err(format!("its level `{level}` is neither `trusted` nor `denied`"));
         }
     };
     let printable = |c: char| !c.is_control() && !c.is_whitespace();
@@ -116,25 +114,14 @@ mod tests {
         let found = grant(&row("other", None, "trusted")).unwrap();
         let denied = grant(&row("discord", Some("discord:7"), "denied")).unwrap();
 
-        assert_eq!(
-            (found.channel_type.as_str(), found.channel),
-            ("discord", None)
-        );
+        assert_eq!((found.channel_type.as_str(), found.channel), ("discord", None));
         assert!(found.trusted && !denied.trusted);
         assert_eq!(denied.channel.as_deref(), Some("7"));
     }
 
     #[test]
     fn a_grant_that_says_nothing_here_is_refused() {
-        assert!(
-            grant(&row("smtp", None, "trusted"))
-                .unwrap_err()
-                .contains("`smtp`")
-        );
-        assert!(
-            grant(&row("ws", None, "friend"))
-                .unwrap_err()
-                .contains("`friend`")
-        );
+        assert!(grant(&row("smtp", None, "trusted")).unwrap_err().contains("`smtp`"));
+        assert!(grant(&row("ws", None, "friend")).unwrap_err().contains("`friend`"));
     }
 }

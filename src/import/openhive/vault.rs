@@ -27,28 +27,19 @@ pub(super) fn convert(former: &str, value: &Secret, secret: bool) -> Result<Entr
         return Err("it is empty".into());
     }
     if length > MOST_BYTES {
-        return Err(format!(
-            "it has {length} bytes, and the vault takes {MOST_BYTES}"
-        ));
+        return Err(format!("it has {length} bytes, and the vault takes {MOST_BYTES}"));
     }
     if secret && length < SHORTEST_SECRET {
-        return Err(
-            "a secret needs at least 8 bytes, or it could not be kept out of texts; \
+        return Err("a secret needs at least 8 bytes, or it could not be kept out of texts; \
                     set a longer one with `hivewright vault set`"
-                .into(),
-        );
+            .into());
     }
     let key = names::vault_key(former);
     let changes = match key == former {
         true => Vec::new(),
         false => vec![format!("its key is `{key}`")],
     };
-    Ok(Entry {
-        key,
-        value: value.clone(),
-        secret,
-        changes,
-    })
+    Ok(Entry { key, value: value.clone(), secret, changes })
 }
 
 /// Takes secret values out of texts: their references stand in their places.
@@ -110,16 +101,10 @@ mod tests {
         let short = convert("PIN", &secret("s3cr3t!"), true).unwrap_err();
         let large = convert("BLOB", &secret(&"x".repeat(70_000)), true).unwrap_err();
 
-        assert!(
-            short.contains("8 bytes") && !short.contains("s3cr3t"),
-            "{short}"
-        );
+        assert!(short.contains("8 bytes") && !short.contains("s3cr3t"), "{short}");
         assert!(large.contains("65536"), "{large}");
         assert!(convert("count", &secret("7"), false).is_ok());
-        assert_eq!(
-            convert("a b", &secret("12345678"), true).unwrap().key,
-            "a-b"
-        );
+        assert_eq!(convert("a b", &secret("12345678"), true).unwrap().key, "a-b");
     }
 
     /// MV-07

@@ -43,10 +43,7 @@ impl From<Node> for Yaml {
             Value::Scalar { text, .. } => Self::Plain(text),
             Value::List(items) => Self::List(items.into_iter().map(Self::from).collect()),
             Value::Map(entries) => Self::Map(
-                entries
-                    .into_iter()
-                    .map(|entry| (entry.key, Self::from(entry.value)))
-                    .collect(),
+                entries.into_iter().map(|entry| (entry.key, Self::from(entry.value))).collect(),
             ),
         }
     }

@@ -102,10 +102,7 @@ fn untrusted(content: &str) -> Draft {
 fn an_active_key_is_replaced_only_with_a_reason() {
     let mut bench = Bench::default();
     let first = bench.save(draft(&"ä".repeat(300)));
-    let without = Draft {
-        reason: None,
-        ..draft("new")
-    };
+    let without = Draft { reason: None, ..draft("new") };
 
     let refused = bench.try_save(without).unwrap_err();
     let second = bench.save(draft("new"));
@@ -127,14 +124,8 @@ fn the_same_content_makes_no_version() {
     let mut bench = Bench::default();
     let first = bench.save(draft("same"));
 
-    let again = bench.try_save(Draft {
-        reason: None,
-        ..draft("same")
-    });
-    let retyped = bench.save(Draft {
-        kind: Some(Kind::Lesson),
-        ..draft("same")
-    });
+    let again = bench.try_save(Draft { reason: None, ..draft("same") });
+    let retyped = bench.save(Draft { kind: Some(Kind::Lesson), ..draft("same") });
 
     assert_eq!(again, Ok(Saving::Unchanged(first)));
     assert_eq!((retyped.kind, retyped.version), (Kind::Lesson, 2));
@@ -156,10 +147,7 @@ fn a_save_that_was_overtaken_is_told_what_is_there_now() {
 #[test]
 fn the_same_call_again_has_the_result_of_the_first() {
     let mut bench = Bench::default();
-    let call = |content| Draft {
-        call: Some("turn-1:1:0".to_owned()),
-        ..draft(content)
-    };
+    let call = |content| Draft { call: Some("turn-1:1:0".to_owned()), ..draft(content) };
     let first = bench.save(call("one"));
     bench.save(draft("two"));
 
@@ -176,10 +164,7 @@ fn the_same_call_again_has_the_result_of_the_first() {
         panic!("{again:?}");
     };
     assert_eq!(found.id, first.id);
-    assert_eq!(
-        (deleted_again, another),
-        (Deletion::Repeated, Deletion::Nothing)
-    );
+    assert_eq!((deleted_again, another), (Deletion::Repeated, Deletion::Nothing));
 }
 
 /// MV-03, MV-31: what a version does not say stays as it was.
@@ -240,15 +225,9 @@ fn a_rejected_entry_is_gone_and_a_decision_is_made_once() {
     let rejected = bench.review(&pending.id, Verdict::Reject).unwrap();
     let again = bench.review(&pending.id, Verdict::Approve).unwrap_err();
 
-    assert_eq!(
-        (rejected.active, rejected.review),
-        (false, Review::Rejected)
-    );
+    assert_eq!((rejected.active, rejected.review), (false, Review::Rejected));
     assert_eq!(bench.active(), "");
-    assert_eq!(
-        again.to_string(),
-        "`mem-1` was rejected already, by operator:op"
-    );
+    assert_eq!(again.to_string(), "`mem-1` was rejected already, by operator:op");
 }
 
 /// MV-15: nothing is proposed against what nobody believes anyway.
@@ -269,33 +248,18 @@ fn an_untrusted_turn_replaces_what_is_pending() {
 #[test]
 fn a_rollback_is_a_new_version_with_the_old_content() {
     let mut bench = Bench::default();
-    let first = bench.save(Draft {
-        kind: Some(Kind::Lesson),
-        ..draft("one")
-    });
-    let second = bench.save(Draft {
-        kind: Some(Kind::Decision),
-        ..draft("two")
-    });
+    let first = bench.save(Draft { kind: Some(Kind::Lesson), ..draft("one") });
+    let second = bench.save(Draft { kind: Some(Kind::Decision), ..draft("two") });
 
     let restored = bench.rollback(&first.id).unwrap();
 
     assert_eq!(bench.active(), "one");
     assert_eq!((restored.kind, restored.version), (Kind::Lesson, 3));
     assert_eq!(restored.supersedes_id, Some(second.id));
-    assert_eq!(
-        restored.supersede_reason,
-        Some(format!("rollback to {}", first.id))
-    );
+    assert_eq!(restored.supersede_reason, Some(format!("rollback to {}", first.id)));
     assert_eq!(restored.provenance.origin, Origin::Operator);
-    assert!(matches!(
-        bench.rollback(&restored.id),
-        Err(MemoryError::State(_))
-    ));
-    assert!(matches!(
-        bench.rollback(&"mem-x".into()),
-        Err(MemoryError::Unknown(_))
-    ));
+    assert!(matches!(bench.rollback(&restored.id), Err(MemoryError::State(_))));
+    assert!(matches!(bench.rollback(&"mem-x".into()), Err(MemoryError::Unknown(_))));
 }
 
 /// MV-31
@@ -319,42 +283,27 @@ fn an_edit_is_a_new_version_unless_only_the_end_changes() {
     let mut bench = Bench::default();
     let first = bench.save(draft("one"));
     let act = bench.act();
-    let later = Edit {
-        expires_at: Some(Some(Timestamp(50))),
-        ..Edit::default()
-    };
+    let later = Edit { expires_at: Some(Some(Timestamp(50))), ..Edit::default() };
     let moved = bench.chain.edit(&first.id, later, &act).unwrap();
     bench.apply(&moved);
     let act = bench.act();
-    let reworded = Edit {
-        content: Some("two".to_owned()),
-        ..Edit::default()
-    };
+    let reworded = Edit { content: Some("two".to_owned()), ..Edit::default() };
     let edited = bench.chain.edit(&first.id, reworded.clone(), &act).unwrap();
     bench.apply(&edited);
 
     assert_eq!((&moved.entry.id, moved.entry.version), (&first.id, 1));
     assert_eq!(edited.entry.version, 2);
     assert_eq!(edited.entry.expires_at, Some(Timestamp(50)));
-    assert_eq!(
-        edited.entry.supersede_reason.as_deref(),
-        Some("edited by operator")
-    );
+    assert_eq!(edited.entry.supersede_reason.as_deref(), Some("edited by operator"));
     let stale = bench.chain.edit(&first.id, reworded, &act).unwrap_err();
-    assert_eq!(
-        stale.to_string(),
-        "`mem-1` is not the active version; roll back to it instead"
-    );
+    assert_eq!(stale.to_string(), "`mem-1` is not the active version; roll back to it instead");
 }
 
 /// MV-01
 #[test]
 fn an_entry_ends_when_its_time_is_over() {
     let mut bench = Bench::default();
-    bench.save(Draft {
-        expires_at: Some(Timestamp(3)),
-        ..draft("one")
-    });
+    bench.save(Draft { expires_at: Some(Timestamp(3)), ..draft("one") });
     let early = bench.act();
     assert_eq!(bench.chain.expire(&early), None);
     let due = bench.act();
@@ -362,19 +311,13 @@ fn an_entry_ends_when_its_time_is_over() {
     let change = bench.chain.expire(&due).unwrap();
 
     assert!(!change.entry.active);
-    assert_eq!(
-        change.entry.ended.and_then(|ended| ended.note).as_deref(),
-        Some("expired")
-    );
+    assert_eq!(change.entry.ended.and_then(|ended| ended.note).as_deref(), Some("expired"));
 }
 
 /// MV-02
 #[test]
 fn a_full_team_takes_new_versions_but_no_new_key() {
-    let full = |bench: &mut Bench| Act {
-        room: false,
-        ..bench.act()
-    };
+    let full = |bench: &mut Bench| Act { room: false, ..bench.act() };
     let mut bench = Bench::default();
     let act = full(&mut bench);
     let refused = bench.chain.save(draft("one"), act, false).unwrap_err();
@@ -414,34 +357,13 @@ fn what_is_too_long_is_refused_with_its_field() {
     let table = [
         (draft(""), "content"),
         (draft(&"x".repeat(65_537)), "content"),
-        (
-            Draft {
-                reason: Some(long.clone()),
-                ..draft("x")
-            },
-            "supersede_reason",
-        ),
-        (
-            Draft {
-                sources: vec![long],
-                ..draft("x")
-            },
-            "sources",
-        ),
-        (
-            Draft {
-                sources: vec![String::new(); 21],
-                ..draft("x")
-            },
-            "sources",
-        ),
+        (Draft { reason: Some(long.clone()), ..draft("x") }, "supersede_reason"),
+        (Draft { sources: vec![long], ..draft("x") }, "sources"),
+        (Draft { sources: vec![String::new(); 21], ..draft("x") }, "sources"),
     ];
     for (draft, field) in table {
         let error = draft.check().unwrap_err();
-        assert_eq!(
-            (error.code(), error.field()),
-            ("invalid_input", Some(field))
-        );
+        assert_eq!((error.code(), error.field()), ("invalid_input", Some(field)));
     }
     assert_eq!(draft(&"x".repeat(65_536)).check(), Ok(()));
 }
@@ -522,10 +444,7 @@ fn a_review_in_other_words_is_a_version_of_the_person() {
 
         let made = change.entry;
         assert_eq!(bench.active(), "better");
-        assert_eq!(
-            (made.review, made.provenance.origin),
-            (Review::Approved, Origin::Operator)
-        );
+        assert_eq!((made.review, made.provenance.origin), (Review::Approved, Origin::Operator));
         assert_eq!(made.reviewed.unwrap().note.as_deref(), Some("seen"));
         let written = bench.chain.get(&pending.id).unwrap();
         assert_eq!(
@@ -534,9 +453,7 @@ fn a_review_in_other_words_is_a_version_of_the_person() {
         );
         assert!(bench.chain.proposal().is_none());
         let act = bench.act();
-        let again = bench
-            .chain
-            .correct(&pending.id, "worse".to_owned(), None, &act);
+        let again = bench.chain.correct(&pending.id, "worse".to_owned(), None, &act);
         assert_eq!(again.unwrap_err().code(), "conflict");
     }
 }

@@ -15,10 +15,7 @@ struct Shelf {
 
 impl Shelf {
     fn new() -> Self {
-        Self {
-            candidates: Vec::new(),
-            contents: HashMap::new(),
-        }
+        Self { candidates: Vec::new(), contents: HashMap::new() }
     }
 
     fn with(mut self, kind: Kind, key: &str, at: u64, pinned: bool, content: &str) -> Self {
@@ -48,17 +45,12 @@ impl Shelf {
     }
 
     fn text(&self) -> String {
-        lay_out(&self.choice(), |id| {
-            self.contents.get(id).map(String::as_str)
-        })
+        lay_out(&self.choice(), |id| self.contents.get(id).map(String::as_str))
     }
 
     fn of_kind(&self, kind: Kind) -> usize {
         let chosen = self.choice().chosen;
-        chosen
-            .iter()
-            .filter(|one| one.candidate.kind == kind)
-            .count()
+        chosen.iter().filter(|one| one.candidate.kind == kind).count()
     }
 }
 
@@ -163,10 +155,11 @@ fn each_later_type_keeps_a_tenth_of_the_room_however_much_there_is_before_it() {
     }
     assert!(characters(&text) <= 12_000);
 
-    let short = Shelf::new()
-        .many(Kind::Identity, 60, "x")
-        .many(Kind::Lesson, 60, "x")
-        .many(Kind::Context, 3, "x");
+    let short = Shelf::new().many(Kind::Identity, 60, "x").many(Kind::Lesson, 60, "x").many(
+        Kind::Context,
+        3,
+        "x",
+    );
     let counts = [Kind::Identity, Kind::Lesson, Kind::Decision, Kind::Context];
     assert_eq!(counts.map(|kind| short.of_kind(kind)), [42, 5, 0, 3]);
 }

@@ -50,10 +50,7 @@ fn found(index: &Index, query: &str) -> Vec<(String, f64)> {
 }
 
 fn keys(index: &Index, query: &str) -> Vec<String> {
-    found(index, query)
-        .into_iter()
-        .map(|(key, _)| key)
-        .collect()
+    found(index, query).into_iter().map(|(key, _)| key).collect()
 }
 
 /// MV-25, MV-69
@@ -116,13 +113,7 @@ fn signs_mean_nothing_and_a_query_without_words_finds_nothing() {
     for query in ["", "  ", "*", "?!", "\"\" -- ()", "zeta"] {
         assert_eq!(found(&index, query), [], "{query}");
     }
-    for query in [
-        "alpha",
-        "+alpha -beta",
-        "\"beta\"",
-        "alpha:*",
-        "(ALPHA AND zeta)",
-    ] {
+    for query in ["alpha", "+alpha -beta", "\"beta\"", "alpha:*", "(ALPHA AND zeta)"] {
         assert_eq!(keys(&index, query), ["a"], "{query}");
     }
 }
@@ -130,11 +121,7 @@ fn signs_mean_nothing_and_a_query_without_words_finds_nothing() {
 /// MV-25, MV-29: equals are told apart by age, then by key.
 #[test]
 fn equal_scores_have_a_fixed_order() {
-    let mut entries = vec![
-        entry(7, "b", "same"),
-        entry(7, "a", "same"),
-        entry(9, "c", "same"),
-    ];
+    let mut entries = vec![entry(7, "b", "same"), entry(7, "a", "same"), entry(9, "c", "same")];
     entries[1].id = "mem-8".into();
 
     let orders: Vec<_> = (0..3)
@@ -151,10 +138,8 @@ fn equal_scores_have_a_fixed_order() {
 #[test]
 fn a_long_content_is_found_by_its_end_and_shows_it() {
     let filler = "word ".repeat(2_000);
-    let index = of(&[
-        entry(1, "long", &format!("{filler}needle in the end")),
-        entry(2, "short", "word"),
-    ]);
+    let index =
+        of(&[entry(1, "long", &format!("{filler}needle in the end")), entry(2, "short", "word")]);
 
     let hits = index.search("needle", None, 5);
 
@@ -231,10 +216,7 @@ fn a_count_weighs_like_an_index() {
 
     let mut count = Count::new(query);
     entries.iter().for_each(|entry| count.add(entry));
-    let mut weighed: Vec<Hit> = entries
-        .iter()
-        .filter_map(|entry| count.weigh(entry))
-        .collect();
+    let mut weighed: Vec<Hit> = entries.iter().filter_map(|entry| count.weigh(entry)).collect();
     weighed.sort_by(order);
     let best = weighed[0].score;
     weighed.iter_mut().for_each(|hit| hit.score /= best);

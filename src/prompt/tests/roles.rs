@@ -40,12 +40,7 @@ fn names(library: &Library) -> Vec<&str> {
 
 /// A skill among those that are shipped, by name.
 fn with_shipped(own: &'static str) -> Vec<&'static str> {
-    let shipped = [
-        "learning-cycle",
-        "reflection-cycle",
-        "write-skill",
-        "write-subagent",
-    ];
+    let shipped = ["learning-cycle", "reflection-cycle", "write-skill", "write-subagent"];
     let mut names: Vec<_> = shipped.into_iter().chain([own]).collect();
     names.sort_unstable();
     names
@@ -55,16 +50,9 @@ fn with_shipped(own: &'static str) -> Vec<&'static str> {
 #[tokio::test]
 async fn a_skill_is_the_teams_then_the_operators_then_a_shipped_one() {
     let place = place();
-    place.team_rule(
-        "scouts",
-        "skills/look/SKILL.md",
-        &folder_skill("look", "Ours.", "Our way."),
-    );
+    place.team_rule("scouts", "skills/look/SKILL.md", &folder_skill("look", "Ours.", "Our way."));
     place.operator_skill("look.md", "# Skill: look\n\n## Purpose\nThe operator's.");
-    place.operator_skill(
-        "write-skill.md",
-        "# Skill: write-skill\n\n## Purpose\nInstead.",
-    );
+    place.operator_skill("write-skill.md", "# Skill: write-skill\n\n## Purpose\nInstead.");
 
     let scouts = place.library("scouts");
     let others = place.library("others");
@@ -72,23 +60,14 @@ async fn a_skill_is_the_teams_then_the_operators_then_a_shipped_one() {
     let told = |library: &Library, name: &str| {
         let skill = library.skill(name).unwrap();
         let body = library.body(skill).unwrap();
-        (
-            skill.description().to_owned(),
-            body.lines().next().unwrap().to_owned(),
-        )
+        (skill.description().to_owned(), body.lines().next().unwrap().to_owned())
     };
     assert_eq!(names(&scouts), with_shipped("look"));
     assert_eq!(told(&scouts, "look"), ("Ours.".into(), "Our way.".into()));
-    assert_eq!(
-        told(&others, "look"),
-        ("The operator's.".into(), "# Skill: look".into())
-    );
+    assert_eq!(told(&others, "look"), ("The operator's.".into(), "# Skill: look".into()));
     assert_eq!(told(&scouts, "write-skill").0, "Instead.");
     assert_eq!(told(&scouts, "write-subagent").1, "# Writing a subagent");
-    assert_eq!(
-        scouts.skill("look").unwrap().folder(),
-        Some("skills/look".into())
-    );
+    assert_eq!(scouts.skill("look").unwrap().folder(), Some("skills/look".into()));
     assert_eq!(others.skill("look").unwrap().folder(), None);
     assert_eq!(scouts.warnings, [] as [String; 0]);
 }
@@ -99,16 +78,8 @@ async fn of_both_forms_the_folder_wins_and_what_is_wrong_is_left_out_by_name() {
     let place = place();
     let team = place.home.team("scouts");
     place.team_rule("scouts", "skills/look.md", "# Skill: look\n");
-    place.team_rule(
-        "scouts",
-        "skills/look/SKILL.md",
-        &folder_skill("look", "Folder.", ""),
-    );
-    place.team_rule(
-        "scouts",
-        "skills/bad/SKILL.md",
-        &folder_skill("other", "Bad.", ""),
-    );
+    place.team_rule("scouts", "skills/look/SKILL.md", &folder_skill("look", "Folder.", ""));
+    place.team_rule("scouts", "skills/bad/SKILL.md", &folder_skill("other", "Bad.", ""));
     place.team_rule("scouts", "skills/empty/README.md", "Nothing here.");
     place.team_rule("scouts", "skills/notes.txt", "No skill.");
     place.team_rule(
@@ -128,12 +99,7 @@ async fn of_both_forms_the_folder_wins_and_what_is_wrong_is_left_out_by_name() {
         format!("{}/empty/SKILL.md: No such file", skills.display()),
         format!("{}/long.md: (body): is larger than 100 KiB", skills.display()),
     ];
-    assert_eq!(
-        library.warnings.len(),
-        expected.len(),
-        "{:?}",
-        library.warnings
-    );
+    assert_eq!(library.warnings.len(), expected.len(), "{:?}", library.warnings);
     for (warning, expected) in library.warnings.iter().zip(expected) {
         assert!(warning.starts_with(&expected), "{warning}");
     }
@@ -144,20 +110,13 @@ async fn of_both_forms_the_folder_wins_and_what_is_wrong_is_left_out_by_name() {
 async fn links_among_the_skills_of_a_team_are_not_followed() {
     let place = place();
     let secret = place.home.secrets();
-    place.write(
-        &secret.join("SKILL.md"),
-        folder_skill("stolen", "Sesame.", "sesame"),
-    );
+    place.write(&secret.join("SKILL.md"), folder_skill("stolen", "Sesame.", "sesame"));
     let skills = place.home.team("scouts").join("skills");
     fs::create_dir_all(skills.join("inner")).unwrap();
     symlink(&secret, skills.join("stolen")).unwrap();
     symlink(secret.join("SKILL.md"), skills.join("inner/SKILL.md")).unwrap();
     place.operator_skill("kept/SKILL.md", &folder_skill("kept", "Kept.", "Kept."));
-    symlink(
-        place.home.data().join("skills/kept"),
-        place.home.data().join("skills/again"),
-    )
-    .unwrap();
+    symlink(place.home.data().join("skills/kept"), place.home.data().join("skills/again")).unwrap();
 
     let library = place.library("scouts");
 
@@ -176,11 +135,7 @@ async fn a_generic_turn_sees_a_catalogue_of_what_no_subagent_owns() {
         let text = skill(&format!("Does {name}\nwell.")).replace(": x", &format!(": {name}"));
         place.team_rule("scouts", &format!("skills/{name}.md"), &text);
     }
-    place.team_rule(
-        "scouts",
-        "skills/plain.md",
-        "# Skill: plain\n\nSecret steps.",
-    );
+    place.team_rule("scouts", "skills/plain.md", "# Skill: plain\n\nSecret steps.");
     place.team_rule("scouts", "subagents/owl.md", &subagent("owl", "look"));
 
     let text = place.cast_system("scouts", None, None, false).await;
@@ -192,10 +147,7 @@ async fn a_generic_turn_sees_a_catalogue_of_what_no_subagent_owns() {
             "\n- `listen`: Does listen well.\n- `plain`\n- `write-skill`: How to",
         ],
     );
-    assert!(
-        !text.contains("`look`") && !text.contains("Secret steps."),
-        "{text}"
-    );
+    assert!(!text.contains("`look`") && !text.contains("Secret steps."), "{text}");
 }
 
 /// SE-38, SE-74
@@ -235,17 +187,11 @@ async fn a_subagent_is_told_who_it_is_and_has_its_skill_or_a_catalogue() {
         );
     }
     place.team_rule("scouts", "subagents/owl.md", &subagent("owl", "look"));
-    place.team_rule(
-        "scouts",
-        "subagents/bat.md",
-        &subagent("bat", "look, listen"),
-    );
+    place.team_rule("scouts", "subagents/bat.md", &subagent("bat", "look, listen"));
     place.team_rule("scouts", "subagents/ant.md", &subagent("ant", ""));
 
     // A skill of the task gives way to the subagent.
-    let owl = place
-        .cast_system("scouts", Some("owl"), Some("listen"), false)
-        .await;
+    let owl = place.cast_system("scouts", Some("owl"), Some("listen"), false).await;
     let bat = place.cast_system("scouts", Some("bat"), None, false).await;
     let ant = place.cast_system("scouts", Some("ant"), None, false).await;
 
@@ -260,15 +206,7 @@ async fn a_subagent_is_told_who_it_is_and_has_its_skill_or_a_catalogue() {
         ],
     );
     assert!(!owl.contains("use_skill") && !owl.contains("How to listen."));
-    in_order(
-        &bat,
-        &[
-            "subagent `bat`",
-            "- Respect",
-            "with `use_skill`",
-            "- `look`\n- `listen`",
-        ],
-    );
+    in_order(&bat, &["subagent `bat`", "- Respect", "with `use_skill`", "- `look`\n- `listen`"]);
     assert!(!bat.contains("How to ") && !bat.contains("write-skill"));
     assert!(ant.contains("subagent `ant`") && !ant.contains("use_skill"));
 }
@@ -280,20 +218,11 @@ async fn an_unknown_skill_or_subagent_is_answered_with_those_that_exist() {
     place.team_rule("scouts", "subagents/owl.md", &subagent("owl", ""));
     let (scouts, others) = (place.library("scouts"), place.library("others"));
     let wrong = |library: &Library, subagent, skill| {
-        library
-            .role(subagent, skill, false)
-            .unwrap_err()
-            .to_string()
+        library.role(subagent, skill, false).unwrap_err().to_string()
     };
 
-    assert_eq!(
-        wrong(&scouts, Some("cat"), None),
-        "there is no subagent `cat`; known are `owl`"
-    );
-    assert_eq!(
-        wrong(&others, Some("owl"), None),
-        "there is no subagent `owl`; this team has none"
-    );
+    assert_eq!(wrong(&scouts, Some("cat"), None), "there is no subagent `cat`; known are `owl`");
+    assert_eq!(wrong(&others, Some("owl"), None), "there is no subagent `owl`; this team has none");
     assert_eq!(
         wrong(&scouts, None, Some("fly")),
         "there is no skill `fly`; known are `write-skill`, `write-subagent`"
@@ -306,11 +235,7 @@ async fn no_turn_is_offered_the_procedures_of_cycles() {
     let place = place();
     let own = folder_skill("reflection-cycle", "Ours.", "Look into the mirror.");
     place.team_rule("scouts", "skills/reflection-cycle/SKILL.md", &own);
-    place.team_rule(
-        "scouts",
-        "subagents/owl.md",
-        &subagent("owl", "learning-cycle, write-skill"),
-    );
+    place.team_rule("scouts", "subagents/owl.md", &subagent("owl", "learning-cycle, write-skill"));
 
     let library = place.library("scouts");
     let names = |role: &crate::prompt::role::Role| -> Vec<String> {
@@ -330,11 +255,7 @@ async fn no_turn_is_offered_the_procedures_of_cycles() {
 #[tokio::test]
 async fn an_unknown_skill_of_a_subagent_and_a_second_of_its_name_are_left_out() {
     let place = place();
-    place.team_rule(
-        "scouts",
-        "subagents/a.md",
-        &subagent("owl", "fly, write-skill"),
-    );
+    place.team_rule("scouts", "subagents/a.md", &subagent("owl", "fly, write-skill"));
     place.team_rule("scouts", "subagents/b.md", &subagent("owl", ""));
 
     let library = place.library("scouts");
@@ -345,10 +266,7 @@ async fn an_unknown_skill_of_a_subagent_and_a_second_of_its_name_are_left_out() 
     assert_eq!(
         library.warnings,
         [
-            format!(
-                "{}: skills: there is no skill `fly`; it is left out",
-                a.display()
-            ),
+            format!("{}: skills: there is no skill `fly`; it is left out", a.display()),
             format!(
                 "{}: name: `owl` is in {} already; the subagent is left out",
                 b.display(),
@@ -368,8 +286,7 @@ async fn an_unchanged_skill_is_not_read_again_and_a_changed_one_counts_at_once()
     let write = |text: &str, seconds| {
         place.write(&path, text);
         let file = fs::File::options().write(true).open(&path).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
-            .unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
     };
     let body = |library: &Library| {
         let skill = library.skill("look").unwrap();
@@ -387,10 +304,7 @@ async fn an_unchanged_skill_is_not_read_again_and_a_changed_one_counts_at_once()
     let changed = place.library("scouts");
 
     assert!(Arc::ptr_eq(&first, &same));
-    assert_eq!(
-        (red.as_str(), kept.as_str()),
-        ("# Skill: look\nRed.", "# Skill: look\nRed.")
-    );
+    assert_eq!((red.as_str(), kept.as_str()), ("# Skill: look\nRed.", "# Skill: look\nRed."));
     assert_eq!(body(&changed), "# Skill: look\nTan.");
     let told = place.cast_system("scouts", None, Some("look"), false).await;
     assert!(told.ends_with("Tan."));
@@ -409,10 +323,5 @@ async fn a_skill_that_cannot_be_read_is_named() {
 
     let error = place.prompts.compose(request).await.unwrap_err();
 
-    assert!(
-        error
-            .to_string()
-            .starts_with("the skill `look` cannot be read"),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("the skill `look` cannot be read"), "{error}");
 }

@@ -110,10 +110,7 @@ impl Reading {
             (&mut self.usage.input, reported.input_tokens),
             (&mut self.usage.output, reported.output_tokens),
             (&mut self.usage.cache_read, reported.cache_read_input_tokens),
-            (
-                &mut self.usage.cache_write,
-                reported.cache_creation_input_tokens,
-            ),
+            (&mut self.usage.cache_write, reported.cache_creation_input_tokens),
         ];
         for (known, told) in figures {
             *known = told.map_or(*known, |told| told.0);
@@ -153,14 +150,8 @@ impl Reader for Reading {
     fn on(&mut self, event: &sse::Event, listener: &mut Listener<'_>) -> Result<(), Fault> {
         match serde_json::from_str(&event.data).map_err(|error| Fault::unreadable(&error))? {
             Event::MessageStart { message } => self.count(&message.usage),
-            Event::ContentBlockStart {
-                index,
-                content_block,
-            } => {
-                let text = content_block["text"]
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned();
+            Event::ContentBlockStart { index, content_block } => {
+                let text = content_block["text"].as_str().unwrap_or_default().to_owned();
                 if !text.is_empty() {
                     listener(EngineEvent::Text(text.clone()));
                 }
@@ -234,13 +225,7 @@ impl Reader for Reading {
 }
 
 fn finished(part: Part) -> Block {
-    let Part {
-        mut block,
-        text,
-        signature,
-        json,
-        ..
-    } = part;
+    let Part { mut block, text, signature, json, .. } = part;
     match block["type"].as_str() {
         Some("text") => Block::Text { text },
         Some("tool_use") => {
@@ -269,10 +254,7 @@ fn finished(part: Part) -> Block {
             if let Ok(input) = serde_json::from_str::<Value>(&json) {
                 block["input"] = input;
             }
-            Block::Thinking {
-                text: String::new(),
-                block: Some(block),
-            }
+            Block::Thinking { text: String::new(), block: Some(block) }
         }
     }
 }
@@ -308,10 +290,7 @@ mod tests {
         let mut result = Ok(());
         for event in events {
             result = result.and_then(|()| {
-                let event = sse::Event {
-                    data: event.to_string(),
-                    ..sse::Event::default()
-                };
+                let event = sse::Event { data: event.to_string(), ..sse::Event::default() };
                 reading.on(&event, &mut listener)
             });
         }
@@ -347,10 +326,7 @@ mod tests {
                 "cache_read_input_tokens": 20, "cache_creation_input_tokens": 4,
             }}}),
             json!({"type": "ping"}),
-            start(
-                0,
-                json!({"type": "thinking", "thinking": "", "signature": ""}),
-            ),
+            start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
             delta(0, json!({"type": "thinking_delta", "thinking": "hm"})),
             delta(0, json!({"type": "signature_delta", "signature": "sig"})),
             stop(0),
@@ -360,23 +336,11 @@ mod tests {
             delta(2, json!({"type": "text_delta", "text": "I "})),
             delta(2, json!({"type": "text_delta", "text": "look"})),
             stop(2),
-            start(
-                3,
-                json!({"type": "tool_use", "id": "a", "name": "read", "input": {}}),
-            ),
-            delta(
-                3,
-                json!({"type": "input_json_delta", "partial_json": "{\"path\""}),
-            ),
-            delta(
-                3,
-                json!({"type": "input_json_delta", "partial_json": ": \"x\"}"}),
-            ),
+            start(3, json!({"type": "tool_use", "id": "a", "name": "read", "input": {}})),
+            delta(3, json!({"type": "input_json_delta", "partial_json": "{\"path\""})),
+            delta(3, json!({"type": "input_json_delta", "partial_json": ": \"x\"}"})),
             stop(3),
-            start(
-                4,
-                json!({"type": "tool_use", "id": "b", "name": "list", "input": {}}),
-            ),
+            start(4, json!({"type": "tool_use", "id": "b", "name": "list", "input": {}})),
             stop(4),
         ];
         events.extend(end("tool_use"));
@@ -384,11 +348,7 @@ mod tests {
         let (answer, heard) = read(&events);
 
         let call = |id: &str, name: &str, args| {
-            Block::Call(ToolCall {
-                id: id.into(),
-                name: name.into(),
-                args: Args::Json(args),
-            })
+            Block::Call(ToolCall { id: id.into(), name: name.into(), args: Args::Json(args) })
         };
         assert_eq!(
             answer,
@@ -404,9 +364,7 @@ mod tests {
                         text: String::new(),
                         block: Some(json!({"type": "redacted_thinking", "data": "xyz"})),
                     },
-                    Block::Text {
-                        text: "I look".into()
-                    },
+                    Block::Text { text: "I look".into() },
                     call("a", "read", json!({"path": "x"})),
                     call("b", "list", json!({})),
                 ],
@@ -468,10 +426,7 @@ mod tests {
     /// SE-125
     #[test]
     fn a_stream_without_an_end_is_broken() {
-        assert_eq!(
-            read(&end("end_turn")[..1]).0.unwrap_err().code,
-            Code::Network
-        );
+        assert_eq!(read(&end("end_turn")[..1]).0.unwrap_err().code, Code::Network);
     }
 
     /// SC-78
@@ -479,16 +434,10 @@ mod tests {
     fn a_call_of_more_than_four_mebibytes_is_refused() {
         let big = "x".repeat(LONGEST_CALL + 1);
         let events = [
-            start(
-                0,
-                json!({"type": "tool_use", "id": "a", "name": "read", "input": {}}),
-            ),
+            start(0, json!({"type": "tool_use", "id": "a", "name": "read", "input": {}})),
             delta(0, json!({"type": "input_json_delta", "partial_json": big})),
         ];
 
-        assert_eq!(
-            read(&events).0,
-            Err(Fault::too_large("a tool call", LONGEST_CALL))
-        );
+        assert_eq!(read(&events).0, Err(Fault::too_large("a tool call", LONGEST_CALL)));
     }
 }

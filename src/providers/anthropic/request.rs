@@ -37,11 +37,7 @@ struct Turn {
 
 pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
     let Some(key) = &ask.profile.api_key else {
-        return Err(Fault::new(
-            Code::ProviderAuth,
-            Remedy::Fallback,
-            "it has no `api_key`",
-        ));
+        return Err(Fault::new(Code::ProviderAuth, Remedy::Fallback, "it has no `api_key`"));
     };
     let base = ask.profile.api_url.as_deref().unwrap_or(API);
     Ok(Outgoing {
@@ -83,11 +79,7 @@ fn body(ask: &Ask<'_>) -> Result<Vec<u8>, Fault> {
         messages,
     })
     .map_err(|error| {
-        Fault::new(
-            Code::Internal,
-            Remedy::None,
-            format!("the request cannot be written: {error}"),
-        )
+        Fault::new(Code::Internal, Remedy::None, format!("the request cannot be written: {error}"))
     })
 }
 
@@ -96,10 +88,7 @@ fn mark(block: &mut Value) {
 }
 
 fn takes_marker(block: &Value) -> bool {
-    matches!(
-        block["type"].as_str(),
-        Some("text" | "tool_use" | "tool_result")
-    )
+    matches!(block["type"].as_str(), Some("text" | "tool_use" | "tool_result"))
 }
 
 fn tools(specs: &[ToolSpec]) -> Vec<Value> {
@@ -133,10 +122,9 @@ fn conversation(messages: &[Message]) -> Vec<Turn> {
     for message in messages {
         let (role, content): (_, Vec<Value>) = match message {
             Message::User(words) => ("user", words_block(words).into_iter().collect()),
-            Message::Assistant(blocks) => (
-                "assistant",
-                blocks.iter().filter_map(assistant_block).collect(),
-            ),
+            Message::Assistant(blocks) => {
+                ("assistant", blocks.iter().filter_map(assistant_block).collect())
+            }
             Message::ToolResults(results) => (
                 "user",
                 results
@@ -206,11 +194,7 @@ mod tests {
     };
 
     fn call(id: &str, args: Args) -> Block {
-        Block::Call(ToolCall {
-            id: id.into(),
-            name: "read".into(),
-            args,
-        })
+        Block::Call(ToolCall { id: id.into(), name: "read".into(), args })
     }
 
     fn messages() -> Vec<Message> {
@@ -224,19 +208,10 @@ mod tests {
         vec![
             Message::User("go".into()),
             Message::Assistant(vec![
-                Block::Thinking {
-                    text: "hm".into(),
-                    block: Some(thinking),
-                },
+                Block::Thinking { text: "hm".into(), block: Some(thinking) },
                 Block::Text { text: " ".into() },
                 call("a", Args::Json(json!({"path": "x"}))),
-                call(
-                    "b:1",
-                    Args::Unreadable {
-                        unreadable: "{".into(),
-                        reason: "EOF".into(),
-                    },
-                ),
+                call("b:1", Args::Unreadable { unreadable: "{".into(), reason: "EOF".into() }),
             ]),
             Message::ToolResults(vec![
                 output("a", None),
@@ -312,10 +287,7 @@ mod tests {
     /// SE-31: and what was sent before is the beginning of what is sent next, up to the marker.
     #[test]
     fn the_same_conversation_gives_the_same_bytes() {
-        assert_eq!(
-            sent(&messages(), LeftOut::default()),
-            sent(&messages(), LeftOut::default())
-        );
+        assert_eq!(sent(&messages(), LeftOut::default()), sent(&messages(), LeftOut::default()));
 
         let without = LeftOut::default().with(OptionalField::CacheMarkers);
         let (short, long) = (sent(&messages()[..1], without), sent(&messages(), without));

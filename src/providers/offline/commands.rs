@@ -25,39 +25,19 @@ const SHOWN: usize = 500;
 pub(super) enum Command {
     Teams,
     Status,
-    Create {
-        team: String,
-        purpose: String,
-    },
-    Delegate {
-        team: String,
-        task: String,
-    },
-    Ask {
-        team: String,
-        question: String,
-    },
-    Remember {
-        key: String,
-        text: String,
-    },
-    Recall {
-        query: String,
-    },
-    Schedule {
-        team: String,
-        cron: String,
-        task: String,
-    },
+    Create { team: String, purpose: String },
+    Delegate { team: String, task: String },
+    Ask { team: String, question: String },
+    Remember { key: String, text: String },
+    Recall { query: String },
+    Schedule { team: String, cron: String, task: String },
 }
 
 impl Command {
     /// The command that a message is, if it is one.
     pub(super) fn parse(message: &str) -> Option<Self> {
         let message = message.trim();
-        let (verb, rest) = message
-            .split_once(char::is_whitespace)
-            .unwrap_or((message, ""));
+        let (verb, rest) = message.split_once(char::is_whitespace).unwrap_or((message, ""));
         let rest = rest.trim();
         match (verb.to_lowercase().as_str(), rest) {
             ("teams", "") => Some(Self::Teams),
@@ -65,15 +45,14 @@ impl Command {
             ("create", rest) => {
                 let (word, rest) = rest.split_once(char::is_whitespace)?;
                 let (team, purpose) = named(rest)?;
-                word.eq_ignore_ascii_case("team")
-                    .then_some(Self::Create { team, purpose })
+                word.eq_ignore_ascii_case("team").then_some(Self::Create { team, purpose })
             }
             ("delegate", rest) => named(rest).map(|(team, task)| Self::Delegate { team, task }),
             ("ask", rest) => named(rest).map(|(team, question)| Self::Ask { team, question }),
             ("remember", rest) => named(rest).map(|(key, text)| Self::Remember { key, text }),
-            ("recall", query) if !query.is_empty() => Some(Self::Recall {
-                query: query.to_owned(),
-            }),
+            ("recall", query) if !query.is_empty() => {
+                Some(Self::Recall { query: query.to_owned() })
+            }
             ("schedule", rest) => {
                 let (team, rest) = rest.split_once('"')?;
                 let (cron, task) = rest.split_once('"')?;
@@ -103,10 +82,9 @@ impl Command {
                     "init_context": purpose,
                 }),
             ),
-            Self::Delegate { team, task } => (
-                "delegate_task",
-                json!({ "team": team, "task": task, "overlap_policy": "allow" }),
-            ),
+            Self::Delegate { team, task } => {
+                ("delegate_task", json!({ "team": team, "task": task, "overlap_policy": "allow" }))
+            }
             Self::Ask { team, question } => {
                 ("query_team", json!({ "team": team, "query": question }))
             }
@@ -306,11 +284,7 @@ mod tests {
                 "memory_save",
                 json!({ "key": "home", "content": "the blue house", "supersede_reason": "told again" }),
             ),
-            (
-                "recall the house",
-                "memory_search",
-                json!({ "query": "the house" }),
-            ),
+            ("recall the house", "memory_search", json!({ "query": "the house" })),
             (
                 "schedule scouts \"0 9 * * *\": look around: twice",
                 "create_trigger",
@@ -379,11 +353,7 @@ mod tests {
                 json!({"success": true, "message_for_user": "On its way."}),
                 "On its way.",
             ),
-            (
-                "create team a: b",
-                json!({"success": true}),
-                "Team `a` is being set up.",
-            ),
+            ("create team a: b", json!({"success": true}), "Team `a` is being set up."),
             (
                 "delegate a: b",
                 json!({"success": true, "enqueued": true, "task_id": "task-1"}),
@@ -394,16 +364,8 @@ mod tests {
                 json!({"success": true, "enqueued": false}),
                 "Team `a` has other work, so the task was not given to it.",
             ),
-            (
-                "ask a: b",
-                json!({"success": true, "response": "Yes."}),
-                "a says: Yes.",
-            ),
-            (
-                "remember a: b",
-                json!({"success": true}),
-                "I will remember `a`.",
-            ),
+            ("ask a: b", json!({"success": true, "response": "Yes."}), "a says: Yes."),
+            ("remember a: b", json!({"success": true}), "I will remember `a`."),
             ("recall a", json!([]), "I remember nothing about \"a\"."),
             (
                 "recall a",
@@ -432,10 +394,7 @@ mod tests {
             let command = Command::parse(message).unwrap();
             assert_eq!(command.report(&output), sentence);
         }
-        let missing = output(
-            "tool not available to this team",
-            Some(ToolFault::NotAvailable),
-        );
+        let missing = output("tool not available to this team", Some(ToolFault::NotAvailable));
         assert_eq!(
             Command::Teams.report(&missing),
             "That did not work: tool not available to this team"
@@ -443,11 +402,6 @@ mod tests {
     }
 
     fn output(content: &str, fault: Option<ToolFault>) -> ToolOutput {
-        ToolOutput {
-            id: "x".into(),
-            name: "t".into(),
-            content: content.to_owned(),
-            fault,
-        }
+        ToolOutput { id: "x".into(), name: "t".into(), content: content.to_owned(), fault }
     }
 }

@@ -96,13 +96,8 @@ struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     fn of(messages: &'a [Message], tools: &'a [ToolSpec]) -> Self {
-        let mut scene = Self {
-            message: "",
-            tools,
-            results: Vec::new(),
-            played: 0,
-            summarised: false,
-        };
+        let mut scene =
+            Self { message: "", tools, results: Vec::new(), played: 0, summarised: false };
         for message in messages {
             match message {
                 // What stands for steps that were played: the script goes on behind them.
@@ -144,10 +139,7 @@ impl<'a> Scene<'a> {
                 Some(result) => Action::Say(command.report(result)),
                 None => {
                     let (tool, args) = command.call();
-                    Action::Call {
-                        tool: tool.to_owned(),
-                        args,
-                    }
+                    Action::Call { tool: tool.to_owned(), args }
                 }
             }];
         }
@@ -168,20 +160,16 @@ impl<'a> Scene<'a> {
             purpose => purpose,
         };
         let has = |tool: &str| self.tools.iter().any(|spec| spec.name == tool);
-        let call = |tool: &str, args| Action::Call {
-            tool: tool.to_owned(),
-            args,
-        };
+        let call = |tool: &str, args| Action::Call { tool: tool.to_owned(), args };
         let kept = format!("This team's purpose: {purpose}");
         vec![match self.played {
             0 if has("memory_save") => call(
                 "memory_save",
                 json!({ "key": "purpose", "content": kept, "type": "identity" }),
             ),
-            0 if has("write") => call(
-                "write",
-                json!({ "file_path": "team-rules/purpose.md", "content": kept }),
-            ),
+            0 if has("write") => {
+                call("write", json!({ "file_path": "team-rules/purpose.md", "content": kept }))
+            }
             _ => Action::Say(format!("Ready: {purpose}")),
         }]
     }
@@ -190,11 +178,7 @@ impl<'a> Scene<'a> {
         let words = |text: &str| text.split_whitespace().count() as u64;
         Usage {
             input: words(self.message)
-                + self
-                    .results
-                    .iter()
-                    .map(|result| words(&result.content))
-                    .sum::<u64>(),
+                + self.results.iter().map(|result| words(&result.content)).sum::<u64>(),
             output: blocks
                 .iter()
                 .map(|block| match block {
@@ -216,9 +200,7 @@ fn first_task(message: &str) -> Option<&str> {
     if !message.trim_start().starts_with(first) {
         return None;
     }
-    let purpose = message
-        .lines()
-        .find_map(|line| line.strip_prefix("Purpose:"));
+    let purpose = message.lines().find_map(|line| line.strip_prefix("Purpose:"));
     Some(purpose.unwrap_or_default().trim())
 }
 
@@ -314,10 +296,7 @@ mod tests {
         let said = "[offline demo] You said: hello you\n\nType `help` to see what the demo can do.";
         assert_eq!(answer.blocks, [text(said)]);
         assert_eq!((answer.usage.input, answer.usage.output), (2, 15));
-        assert_eq!(
-            heard[..2],
-            ["[offline ", "demo] "].map(|word| EngineEvent::Text(word.into()))
-        );
+        assert_eq!(heard[..2], ["[offline ", "demo] "].map(|word| EngineEvent::Text(word.into())));
         assert_eq!(heard.last(), Some(&EngineEvent::TextEnd));
     }
 
@@ -343,19 +322,12 @@ mod tests {
         let (last, _) = play(3, &messages).await;
 
         let call = |id: &str, name: &str, args| {
-            Block::Call(ToolCall {
-                id: id.into(),
-                name: name.into(),
-                args: Args::Json(args),
-            })
+            Block::Call(ToolCall { id: id.into(), name: name.into(), args: Args::Json(args) })
         };
         assert_eq!(
             first.blocks,
             [
-                Block::Thinking {
-                    text: "hm".into(),
-                    block: None
-                },
+                Block::Thinking { text: "hm".into(), block: None },
                 text("I look"),
                 call("offline_1_2", "a", json!({"n": 1})),
                 call("offline_1_3", "b", json!({})),
@@ -390,11 +362,9 @@ mod tests {
 
     fn calls(answer: &Answer) -> Vec<(String, serde_json::Value)> {
         let calls = answer.blocks.iter().filter_map(|block| match block {
-            Block::Call(ToolCall {
-                name,
-                args: Args::Json(args),
-                ..
-            }) => Some((name.clone(), args.clone())),
+            Block::Call(ToolCall { name, args: Args::Json(args), .. }) => {
+                Some((name.clone(), args.clone()))
+            }
             _ => None,
         });
         calls.collect()
@@ -434,10 +404,7 @@ mod tests {
         assert_eq!(calls(&remembers), [("memory_save".to_owned(), memory)]);
         assert_eq!(calls(&writes), [("write".to_owned(), file)]);
         let ready = [text("Ready: They look around.")];
-        assert_eq!(
-            (&neither.blocks[..], &last.blocks[..]),
-            (&ready[..], &ready[..])
-        );
+        assert_eq!((&neither.blocks[..], &last.blocks[..]), (&ready[..], &ready[..]));
     }
 
     /// SE-122: what a team is told of the past, or quotes, is not a script.
@@ -454,10 +421,7 @@ mod tests {
         let Block::Text { text } = &quoted.blocks[0] else {
             unreachable!("{quoted:?}");
         };
-        assert!(
-            text.starts_with("[offline demo] You said: Result of"),
-            "{text}"
-        );
+        assert!(text.starts_with("[offline demo] You said: Result of"), "{text}");
     }
 
     #[actix::test]

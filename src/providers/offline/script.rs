@@ -49,10 +49,7 @@ impl Script {
                 script
                     .get_or_insert_with(Self::default)
                     .directive(directive)
-                    .map_err(|reason| ScriptError {
-                        line: number + 1,
-                        reason,
-                    })?;
+                    .map_err(|reason| ScriptError { line: number + 1, reason })?;
             }
         }
         Ok(script.map(Self::finished))
@@ -67,11 +64,7 @@ impl Script {
             Some(reply) => fill(reply, results),
             None => {
                 let firsts = results.iter().filter_map(|result| result.lines().next());
-                ["Done."]
-                    .into_iter()
-                    .chain(firsts)
-                    .collect::<Vec<_>>()
-                    .join("\n")
+                ["Done."].into_iter().chain(firsts).collect::<Vec<_>>().join("\n")
             }
         };
         let mut actions = self.end.clone();
@@ -80,9 +73,7 @@ impl Script {
     }
 
     fn directive(&mut self, directive: &str) -> Result<(), String> {
-        let (name, rest) = directive
-            .split_once(char::is_whitespace)
-            .unwrap_or((directive, ""));
+        let (name, rest) = directive.split_once(char::is_whitespace).unwrap_or((directive, ""));
         let rest = rest.trim();
         let action = match name {
             "say" => Action::Say(rest.to_owned()),
@@ -150,10 +141,7 @@ fn call(text: &str) -> Result<Action, String> {
         args => serde_json::from_str(args)
             .map_err(|error| format!("the arguments are not JSON: {error}"))?,
     };
-    Ok(Action::Call {
-        tool: tool.to_owned(),
-        args,
-    })
+    Ok(Action::Call { tool: tool.to_owned(), args })
 }
 
 /// Puts results into a reply. A placeholder without a result stays.
@@ -163,9 +151,7 @@ fn fill(reply: &str, results: &[&str]) -> String {
     while let Some(at) = rest.find("{result") {
         let (before, placeholder) = rest.split_at(at);
         filled.push_str(before);
-        let end = placeholder
-            .find('}')
-            .map_or(placeholder.len(), |end| end + 1);
+        let end = placeholder.find('}').map_or(placeholder.len(), |end| end + 1);
         let (placeholder, after) = placeholder.split_at(end);
         let result = match placeholder {
             "{result}" => results.last(),
@@ -188,10 +174,7 @@ mod tests {
     use super::*;
 
     fn call(tool: &str) -> Action {
-        Action::Call {
-            tool: tool.into(),
-            args: serde_json::json!({}),
-        }
+        Action::Call { tool: tool.into(), args: serde_json::json!({}) }
     }
 
     /// SE-119
@@ -222,11 +205,8 @@ mod tests {
 
     #[test]
     fn a_faulty_line_is_named() {
-        let reasons = ["#dance", "#wait 60001", "#wait soon", "#call"].map(|line| {
-            Script::parse(&format!("do:\n{line}"))
-                .unwrap_err()
-                .to_string()
-        });
+        let reasons = ["#dance", "#wait 60001", "#wait soon", "#call"]
+            .map(|line| Script::parse(&format!("do:\n{line}")).unwrap_err().to_string());
 
         assert_eq!(
             reasons,

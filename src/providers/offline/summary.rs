@@ -8,9 +8,7 @@ const LONGEST: usize = 500;
 /// The answer to a request for a summary; none if the message is no such request.
 pub(super) fn write(request: &str) -> Option<String> {
     let told = request.strip_prefix(REQUEST)?;
-    let parts = told
-        .split("\n\n[")
-        .filter_map(|part| part.split_once("]\n"));
+    let parts = told.split("\n\n[").filter_map(|part| part.split_once("]\n"));
     let sentences = parts.map(|(who, words)| format!("{who}: {}", first_sentence(words)));
     let summary = sentences.collect::<Vec<_>>().join("\n");
     Some(excerpt::line(&summary, LONGEST))

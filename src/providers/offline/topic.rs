@@ -17,9 +17,7 @@ pub(super) fn choose(question: &str) -> Option<String> {
     let message = words(&quoted(message).unwrap_or_else(|| message.to_owned()));
     let mut best = (0, "new");
     for line in list.lines() {
-        let Some((id, name)) = line
-            .strip_prefix("- ")
-            .and_then(|entry| entry.split_once(' '))
+        let Some((id, name)) = line.strip_prefix("- ").and_then(|entry| entry.split_once(' '))
         else {
             continue;
         };
@@ -69,10 +67,7 @@ mod tests {
             ask("the plan of the garden\nand billing"),
             Some(r#"{"topic_ids":["t-2"]}"#.into())
         );
-        assert_eq!(
-            ask("something else"),
-            Some(r#"{"topic_ids":["new"]}"#.into())
-        );
+        assert_eq!(ask("something else"), Some(r#"{"topic_ids":["new"]}"#.into()));
     }
 
     #[test]

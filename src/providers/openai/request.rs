@@ -41,11 +41,7 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
         // A proxy in the house may need none.
         None if !is_own(base) => {}
         None => {
-            return Err(Fault::new(
-                Code::ProviderAuth,
-                Remedy::Fallback,
-                "it has no `api_key`",
-            ));
+            return Err(Fault::new(Code::ProviderAuth, Remedy::Fallback, "it has no `api_key`"));
         }
     }
     Ok(Outgoing {
@@ -89,11 +85,7 @@ fn body(ask: &Ask<'_>, own: bool) -> Result<Vec<u8>, Fault> {
         messages: conversation(ask.system, ask.messages),
     })
     .map_err(|error| {
-        Fault::new(
-            Code::Internal,
-            Remedy::None,
-            format!("the request cannot be written: {error}"),
-        )
+        Fault::new(Code::Internal, Remedy::None, format!("the request cannot be written: {error}"))
     })
 }
 
@@ -179,13 +171,8 @@ mod tests {
         let messages = [
             Message::User("go".into()),
             Message::Assistant(vec![
-                Block::Thinking {
-                    text: "hm".into(),
-                    block: Some(json!({"type": "thinking"})),
-                },
-                Block::Text {
-                    text: "I look".into(),
-                },
+                Block::Thinking { text: "hm".into(), block: Some(json!({"type": "thinking"})) },
+                Block::Text { text: "I look".into() },
                 Block::Call(ToolCall {
                     id: "a".into(),
                     name: "read".into(),
@@ -265,9 +252,8 @@ mod tests {
     /// SE-117
     #[test]
     fn refused_fields_are_left_out() {
-        let without = LeftOut::default()
-            .with(OptionalField::StreamUsage)
-            .with(OptionalField::ParallelCalls);
+        let without =
+            LeftOut::default().with(OptionalField::StreamUsage).with(OptionalField::ParallelCalls);
 
         let body: Value = serde_json::from_slice(&sent("http://proxy", without)).unwrap();
 

@@ -50,10 +50,7 @@ mod tests {
 
         capture(stream.as_slice(), 1000, &mut kept).await;
 
-        let expected = Captured {
-            bytes: stream[stream.len() - 1000..].to_vec(),
-            dropped: 999_003,
-        };
+        let expected = Captured { bytes: stream[stream.len() - 1000..].to_vec(), dropped: 999_003 };
         assert_eq!(kept, expected);
     }
 }

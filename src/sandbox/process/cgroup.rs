@@ -42,15 +42,9 @@ impl Groups {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let base = place(&own, &mounts)?;
-        let groups = Self {
-            controllers: enable(&base),
-            base,
-        };
+        let groups = Self { controllers: enable(&base), base };
         groups.clear();
-        let tried = groups.make(Bounds {
-            memory: u64::MAX >> 1,
-            processes: 1,
-        });
+        let tried = groups.make(Bounds { memory: u64::MAX >> 1, processes: 1 });
         tried.map_err(|error| format!("{}: {error}", groups.base.display()))?;
         Ok(groups)
     }
@@ -63,10 +57,9 @@ impl Groups {
                    kernel has given its controllers to cgroup v1"
                     .to_owned()
             }
-            controllers => format!(
-                "bounds {} of commands, and ends what they start",
-                controllers.join(", ")
-            ),
+            controllers => {
+                format!("bounds {} of commands, and ends what they start", controllers.join(", "))
+            }
         }
     }
 
@@ -153,10 +146,9 @@ pub(super) fn end(group: &Path) {
 /// The kernel killed the group for its memory.
 pub(super) fn ran_out_of_memory(group: &Path) -> bool {
     let events = fs::read_to_string(group.join("memory.events")).unwrap_or_default();
-    events.lines().any(|line| {
-        line.strip_prefix("oom_kill ")
-            .is_some_and(|count| count.trim() != "0")
-    })
+    events
+        .lines()
+        .any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count.trim() != "0"))
 }
 
 /// The folder where groups may be made, by the group of this process and what is mounted.
@@ -188,10 +180,7 @@ fn enable(base: &Path) -> Vec<&'static str> {
     let handed = || fs::read_to_string(base.join("cgroup.subtree_control")).unwrap_or_default();
     for controller in CONTROLLERS {
         // One that is not there is seen below.
-        let _ = fs::write(
-            base.join("cgroup.subtree_control"),
-            format!("+{controller}"),
-        );
+        let _ = fs::write(base.join("cgroup.subtree_control"), format!("+{controller}"));
     }
     let handed = handed();
     let is_handed = |name: &&'static str| handed.split_whitespace().any(|handed| handed == *name);
@@ -217,22 +206,13 @@ mod tests {
     /// SC-54
     #[test]
     fn groups_are_made_only_where_nothing_has_to_be_moved() {
-        let found = [
-            "0::/\n",
-            "1:cpu:/x\n0::/system.slice/hivewright.service/service\n",
-        ]
-        .map(|own| place(own, MOUNTS));
+        let found = ["0::/\n", "1:cpu:/x\n0::/system.slice/hivewright.service/service\n"]
+            .map(|own| place(own, MOUNTS));
         let shared = place("0::/user.slice/session-1.scope\n", MOUNTS);
-        let none = [
-            place("0::/\n", "31 23 0:27 / /proc rw - proc proc rw\n"),
-            place("", MOUNTS),
-        ];
+        let none = [place("0::/\n", "31 23 0:27 / /proc rw - proc proc rw\n"), place("", MOUNTS)];
 
-        let expected = [
-            "/sys/fs/cgroup",
-            "/sys/fs/cgroup/system.slice/hivewright.service",
-        ]
-        .map(|path| Ok(PathBuf::from(path)));
+        let expected = ["/sys/fs/cgroup", "/sys/fs/cgroup/system.slice/hivewright.service"]
+            .map(|path| Ok(PathBuf::from(path)));
         assert_eq!(found, expected);
         assert!(shared.unwrap_err().contains("DelegateSubgroup=service"));
         assert!(none.iter().all(Result::is_err));
@@ -242,14 +222,8 @@ mod tests {
     #[test]
     fn a_group_is_bound_by_the_controllers_that_are_there() {
         let folder = tempfile::tempdir().unwrap();
-        let groups = Groups {
-            base: folder.path().to_owned(),
-            controllers: CONTROLLERS.to_vec(),
-        };
-        let bounds = Bounds {
-            memory: 1 << 20,
-            processes: 256,
-        };
+        let groups = Groups { base: folder.path().to_owned(), controllers: CONTROLLERS.to_vec() };
+        let bounds = Bounds { memory: 1 << 20, processes: 256 };
 
         let group = groups.make(bounds).unwrap();
 
@@ -261,11 +235,7 @@ mod tests {
         assert!(read("cpu.max").ends_with(" 100000"));
         let name = group.path.file_name().unwrap().to_str().unwrap();
         assert_eq!(maker(name), Some(std::process::id()));
-        fs::write(
-            group.path.join("memory.events"),
-            "low 0\noom 1\noom_kill 0\n",
-        )
-        .unwrap();
+        fs::write(group.path.join("memory.events"), "low 0\noom 1\noom_kill 0\n").unwrap();
         assert!(!ran_out_of_memory(&group.path));
         fs::write(group.path.join("memory.events"), "oom 1\noom_kill 3\n").unwrap();
         assert!(ran_out_of_memory(&group.path));
@@ -281,18 +251,11 @@ mod tests {
                 return;
             }
         };
-        let bounds = Bounds {
-            memory: 1 << 30,
-            processes: 64,
-        };
+        let bounds = Bounds { memory: 1 << 30, processes: 64 };
         let group = groups.make(bounds).unwrap();
         let mut shell = Command::new("bash");
-        shell
-            .arg("-c")
-            .arg("echo 0 > \"$0\"; setsid sleep 600 & exec sleep 600");
-        shell
-            .arg(group.path.join("cgroup.procs"))
-            .stdout(Stdio::null());
+        shell.arg("-c").arg("echo 0 > \"$0\"; setsid sleep 600 & exec sleep 600");
+        shell.arg(group.path.join("cgroup.procs")).stdout(Stdio::null());
         let mut shell = shell.spawn().unwrap();
         let members = || fs::read_to_string(group.path.join("cgroup.procs")).unwrap_or_default();
         let deadline = std::time::Instant::now() + Duration::from_secs(30);

@@ -99,19 +99,12 @@ fn limit(plan: &Plan) -> Result<(), Missing> {
         (Resource::Data, plan.memory),
     ];
     // Counted per user and user namespace: outside a new one, all that the user runs counts too.
-    let running = if plan.namespaces {
-        0
-    } else {
-        threads_of_user()
-    };
+    let running = if plan.namespaces { 0 } else { threads_of_user() };
     limits.push((Resource::Nproc, running + plan.processes));
     for (resource, limit) in limits {
         let allowed = rustix::process::getrlimit(resource).maximum;
         let limit = Some(allowed.map_or(limit, |allowed| allowed.min(limit)));
-        let both = Rlimit {
-            current: limit,
-            maximum: limit,
-        };
+        let both = Rlimit { current: limit, maximum: limit };
         rustix::process::setrlimit(resource, both).map_err(Missing::of("base", "limits"))?;
     }
     Ok(())
@@ -230,11 +223,8 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
                 rules = allow(rules, below, access)?;
             }
         }
-        let access = if folder.writable && !keep_top {
-            writable()
-        } else {
-            look | AccessFs::Execute
-        };
+        let access =
+            if folder.writable && !keep_top { writable() } else { look | AccessFs::Execute };
         rules = allow(rules, handle, access)?;
     }
 
@@ -285,15 +275,9 @@ fn allow_path(
     let Ok(kind) = fs::metadata(path) else {
         return Ok(rules);
     };
-    let access = if kind.is_dir() {
-        access
-    } else {
-        access & AccessFs::from_file(ABI::V3)
-    };
+    let access = if kind.is_dir() { access } else { access & AccessFs::from_file(ABI::V3) };
     let handle = PathFd::new(path).map_err(|error| Missing::new(LANDLOCK, error))?;
-    rules
-        .add_rule(PathBeneath::new(handle, access))
-        .map_err(|error| Missing::new(LANDLOCK, error))
+    rules.add_rule(PathBeneath::new(handle, access)).map_err(|error| Missing::new(LANDLOCK, error))
 }
 
 fn allow(
@@ -301,7 +285,5 @@ fn allow(
     folder: OwnedFd,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, Missing> {
-    rules
-        .add_rule(PathBeneath::new(folder, access))
-        .map_err(|error| Missing::new(LANDLOCK, error))
+    rules.add_rule(PathBeneath::new(folder, access)).map_err(|error| Missing::new(LANDLOCK, error))
 }

@@ -42,10 +42,7 @@ pub(super) struct Missing {
 
 impl Missing {
     pub(super) fn new(layer: &'static str, reason: impl ToString) -> Self {
-        Self {
-            layer,
-            reason: reason.to_string(),
-        }
+        Self { layer, reason: reason.to_string() }
     }
 
     /// For `map_err`.
@@ -73,10 +70,7 @@ pub fn main() -> ExitCode {
     if let Err(missing) = launch(&plan, &control) {
         report(
             &control,
-            &Report::Refused {
-                layer: missing.layer.to_owned(),
-                reason: missing.reason,
-            },
+            &Report::Refused { layer: missing.layer.to_owned(), reason: missing.reason },
         );
         return ExitCode::from(125);
     }
@@ -153,10 +147,7 @@ fn end_with(parent: &OwnedFd) -> Result<(), Missing> {
 
 fn has_ended(process: &OwnedFd) -> rustix::io::Result<bool> {
     let mut events = [PollFd::new(process, PollFlags::IN)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     Ok(rustix::event::poll(&mut events, Some(&now))? > 0)
 }
 
@@ -165,10 +156,7 @@ fn leave(ended: Result<i32, Missing>, control: &UnixStream) -> ! {
     let code = ended.unwrap_or_else(|missing| {
         report(
             control,
-            &Report::Refused {
-                layer: missing.layer.to_owned(),
-                reason: missing.reason,
-            },
+            &Report::Refused { layer: missing.layer.to_owned(), reason: missing.reason },
         );
         125
     });
@@ -233,15 +221,9 @@ pub(super) fn ended(status: WaitStatus) -> Ended {
 /// Confines this process and becomes the program.
 fn work(plan: &Plan) -> Result<i32, Missing> {
     let home = if plan.namespaces {
-        Home {
-            home: mounts::HOME.into(),
-            tmp: "/tmp".into(),
-        }
+        Home { home: mounts::HOME.into(), tmp: "/tmp".into() }
     } else {
-        Home {
-            home: plan.scratch.join("home"),
-            tmp: plan.scratch.join("tmp"),
-        }
+        Home { home: plan.scratch.join("home"), tmp: plan.scratch.join("tmp") }
     };
     let workspace: &Path = plan
         .folders
@@ -258,10 +240,7 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
                 .arg(command)
                 .env_clear()
                 .envs(&plan.env)
-                .env(
-                    "PATH",
-                    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                )
+                .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
                 .env("HOME", &home.home)
                 .env("TMPDIR", &home.tmp)
                 .env("USER", "team")

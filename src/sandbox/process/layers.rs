@@ -40,16 +40,10 @@ impl Layer {
     }
 
     pub(super) fn named(name: &str) -> Self {
-        [
-            Self::Landlock,
-            Self::Seccomp,
-            Self::Namespaces,
-            Self::Network,
-            Self::Cleanup,
-        ]
-        .into_iter()
-        .find(|layer| layer.as_str() == name)
-        .unwrap_or(Self::Base)
+        [Self::Landlock, Self::Seccomp, Self::Namespaces, Self::Network, Self::Cleanup]
+            .into_iter()
+            .find(|layer| layer.as_str() == name)
+            .unwrap_or(Self::Base)
     }
 
     /// What an operator can do about a missing one.
@@ -87,11 +81,7 @@ pub struct Layers {
 impl Layers {
     /// Asks the kernel. Namespaces are only known by trying; until then they count as there.
     pub(super) fn ask() -> Self {
-        Self {
-            landlock: sys::landlock_abi(),
-            seccomp: sys::seccomp_available(),
-            namespaces: true,
-        }
+        Self { landlock: sys::landlock_abi(), seccomp: sys::seccomp_available(), namespaces: true }
     }
 
     /// The layer without which nothing runs here, if one is missing.
@@ -127,11 +117,7 @@ mod tests {
         ];
 
         for ((landlock, seccomp, namespaces), missing) in table {
-            let layers = Layers {
-                landlock,
-                seccomp,
-                namespaces,
-            };
+            let layers = Layers { landlock, seccomp, namespaces };
             assert_eq!((layers, layers.missing()), (layers, missing));
         }
     }

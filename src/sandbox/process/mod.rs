@@ -204,10 +204,7 @@ impl Sandbox {
 
     /// What control groups do for commands here; `Err` is why there are none.
     pub fn groups(&self) -> Result<String, &str> {
-        self.groups
-            .as_ref()
-            .map(Groups::bounds)
-            .map_err(String::as_str)
+        self.groups.as_ref().map(Groups::bounds).map_err(String::as_str)
     }
 
     /// Runs a command to its end. Stopping asks it to end and kills what is left after a moment.
@@ -216,8 +213,7 @@ impl Sandbox {
     pub async fn run(&self, job: Job, stop: CancellationToken) -> Result<Finished, SandboxError> {
         let kept: &[&str] = if job.keeps_self { &SELF } else { &[] };
         let program = Program::Bash(job.command);
-        self.execute(&job.workspace, job.env, program, kept, stop)
-            .await
+        self.execute(&job.workspace, job.env, program, kept, stop).await
     }
 
     async fn execute(
@@ -231,12 +227,8 @@ impl Sandbox {
         if let Some((layer, reason)) = self.missing() {
             return Err(SandboxError::Unavailable { layer, reason });
         }
-        let Prepared {
-            plan,
-            watch,
-            scratch,
-            group,
-        } = self.prepare(workspace, env, program, kept).await?;
+        let Prepared { plan, watch, scratch, group } =
+            self.prepare(workspace, env, program, kept).await?;
         let result = self.supervise(&plan, watch, stop).await;
         drop((scratch, group));
         result
@@ -272,12 +264,7 @@ impl Sandbox {
                 env,
                 program,
             };
-            let prepared = Prepared {
-                plan,
-                watch,
-                scratch,
-                group,
-            };
+            let prepared = Prepared { plan, watch, scratch, group };
             Ok((prepared, exposed))
         })
         .await?;
@@ -342,12 +329,7 @@ impl Sandbox {
         }
         let excess = too_much.into_inner();
         let stopped = stop.is_cancelled() || excess.is_some();
-        Ok(Finished {
-            ended: self.ended(&said, stopped)?,
-            stdout: out,
-            stderr: err,
-            excess,
-        })
+        Ok(Finished { ended: self.ended(&said, stopped)?, stdout: out, stderr: err, excess })
     }
 
     /// How a command ended, by what its launcher said; none was stopped.
@@ -360,9 +342,7 @@ impl Sandbox {
             }
             Ok(Report::Ended(ended)) if !stopped => Ok(Some(ended)),
             _ if stopped => Ok(None),
-            _ => Err(SandboxError::Start(io::Error::other(
-                "the launcher fell silent",
-            ))),
+            _ => Err(SandboxError::Start(io::Error::other("the launcher fell silent"))),
         }
     }
 }
@@ -377,10 +357,7 @@ struct Prepared {
 
 /// A control group for a command. Without one the other bounds hold alone.
 fn in_group(groups: &Groups, memory: u64) -> Option<Group> {
-    let bounds = Bounds {
-        memory,
-        processes: PROCESSES,
-    };
+    let bounds = Bounds { memory, processes: PROCESSES };
     groups
         .make(bounds)
         .inspect_err(|error| tracing::warn!(%error, "a command runs without a control group"))
@@ -420,11 +397,7 @@ where
 fn clear(scratch: &Path) -> io::Result<()> {
     folder(scratch)?;
     for entry in fs::read_dir(scratch)?.flatten() {
-        if entry
-            .file_name()
-            .as_encoded_bytes()
-            .starts_with(CALL.as_bytes())
-        {
+        if entry.file_name().as_encoded_bytes().starts_with(CALL.as_bytes()) {
             fs::remove_dir_all(entry.path())?;
         }
     }
@@ -439,17 +412,12 @@ fn exposed(private: &[PathBuf], workspace: &Workspace) -> Option<PathBuf> {
         .filter_map(|path| fs::canonicalize(path).ok())
         .collect();
     let is_readable = |path: &Path| readable.iter().any(|folder| path.starts_with(folder));
-    private
-        .iter()
-        .find(|path| fs::canonicalize(path).is_ok_and(|path| is_readable(&path)))
-        .cloned()
+    private.iter().find(|path| fs::canonicalize(path).is_ok_and(|path| is_readable(&path))).cloned()
 }
 
 /// Makes what tells a team what it is, as far as it is missing, so that it can be kept from commands. Blocks.
 pub fn protect_self(workspace: &Workspace) -> Result<(), SandboxError> {
-    protect(workspace, &SELF)
-        .map(drop)
-        .map_err(SandboxError::Start)
+    protect(workspace, &SELF).map(drop).map_err(SandboxError::Start)
 }
 
 /// Makes sure that the governed names at the top of the workspace can be held by mounts.
@@ -500,9 +468,7 @@ struct Scratch {
 impl Scratch {
     fn make(parent: &Path) -> io::Result<Self> {
         let bits = getrandom::u64().map_err(io::Error::other)?;
-        let scratch = Self {
-            path: parent.join(format!("{CALL}{bits:016x}")),
-        };
+        let scratch = Self { path: parent.join(format!("{CALL}{bits:016x}")) };
         for name in ["home", "tmp", "root"] {
             folder(&scratch.path.join(name))?;
         }
@@ -514,9 +480,7 @@ impl Scratch {
         let path = self.path.join("workspace");
         folder(&path)?;
         fs::write(path.join(GOVERNED_FILE), "")?;
-        Workspace::open(&path, &[])
-            .map(Arc::new)
-            .map_err(io::Error::other)
+        Workspace::open(&path, &[]).map(Arc::new).map_err(io::Error::other)
     }
 }
 
@@ -536,8 +500,5 @@ impl Drop for Scratch {
 }
 
 fn folder(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -29,30 +29,16 @@ const LAYER: &str = "namespaces";
 /// The private home inside.
 pub(super) const HOME: &str = "/home/team";
 
-const READ_ONLY: MountLimits = MountLimits {
-    read_only: true,
-    no_devices: true,
-};
-const WRITABLE: MountLimits = MountLimits {
-    read_only: false,
-    no_devices: true,
-};
-const DEVICE: MountLimits = MountLimits {
-    read_only: false,
-    no_devices: false,
-};
+const READ_ONLY: MountLimits = MountLimits { read_only: true, no_devices: true };
+const WRITABLE: MountLimits = MountLimits { read_only: false, no_devices: true };
+const DEVICE: MountLimits = MountLimits { read_only: false, no_devices: false };
 
 /// Builds the tree and makes it this process's root.
 pub(super) fn enter(plan: &Plan) -> Result<(), Missing> {
     sys::unshare(UnshareFlags::NEWNS).map_err(Missing::of(LAYER, "unshare mounts"))?;
-    rustix::mount::mount_change(
-        "/",
-        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
-    )
-    .map_err(Missing::of(LAYER, "private mounts"))?;
-    let tree = Tree {
-        root: plan.scratch.join("root"),
-    };
+    rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(Missing::of(LAYER, "private mounts"))?;
+    let tree = Tree { root: plan.scratch.join("root") };
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     rustix::mount::mount("tmpfs", &tree.root, "tmpfs", flags, c"size=1m,mode=755")
         .map_err(Missing::of(LAYER, "root"))?;
@@ -122,11 +108,7 @@ impl Tree {
     fn folders(&self, plan: &Plan) -> Result<(), Missing> {
         for (position, folder) in plan.folders.iter().enumerate() {
             let keep_top = position == 0 && plan.keep_top;
-            let limits = if folder.writable && !keep_top {
-                WRITABLE
-            } else {
-                READ_ONLY
-            };
+            let limits = if folder.writable && !keep_top { WRITABLE } else { READ_ONLY };
             let handle = confine::open_folder(folder)?;
             self.bind_handle(&handle, &folder.path, limits)?;
             if keep_top {

@@ -43,20 +43,11 @@ impl Sandbox {
             .map(|layer| judge(layer, &attempts))
             .collect();
         reports.push(if self.layers().namespaces {
-            held(
-                Layer::Namespaces,
-                "own processes, mounts and network".to_owned(),
-            )
+            held(Layer::Namespaces, "own processes, mounts and network".to_owned())
         } else {
-            failed(
-                Layer::Namespaces,
-                "commands run without; the top of a workspace is read-only",
-            )
+            failed(Layer::Namespaces, "commands run without; the top of a workspace is read-only")
         });
-        reports.push(held(
-            Layer::Cleanup,
-            "an orphaned process was ended".to_owned(),
-        ));
+        reports.push(held(Layer::Cleanup, "an orphaned process was ended".to_owned()));
         reports
     }
 
@@ -82,11 +73,7 @@ impl Sandbox {
             let secret = scratch.path.join("secret");
             fs::write(&secret, "secret")?;
             forbidden.push(secret);
-            let targets = Targets {
-                forbidden,
-                config: workspace.path().join(GOVERNED_FILE),
-                port,
-            };
+            let targets = Targets { forbidden, config: workspace.path().join(GOVERNED_FILE), port };
             Ok((scratch, workspace, targets))
         })
         .await?;
@@ -109,10 +96,7 @@ impl Sandbox {
 
 fn judge(layer: Layer, attempts: &[Attempt]) -> LayerReport {
     let (mut refused, mut succeeded) = (Vec::new(), Vec::new());
-    for attempt in attempts
-        .iter()
-        .filter(|attempt| attempt.layer == layer.as_str())
-    {
+    for attempt in attempts.iter().filter(|attempt| attempt.layer == layer.as_str()) {
         if attempt.succeeded {
             succeeded.push(attempt.what.as_str());
         } else {
@@ -127,19 +111,11 @@ fn judge(layer: Layer, attempts: &[Attempt]) -> LayerReport {
 }
 
 fn held(layer: Layer, detail: String) -> LayerReport {
-    LayerReport {
-        layer,
-        holds: true,
-        detail,
-    }
+    LayerReport { layer, holds: true, detail }
 }
 
 fn failed(layer: Layer, seen: &str) -> LayerReport {
-    LayerReport {
-        layer,
-        holds: false,
-        detail: format!("{seen}; {}", layer.cure()),
-    }
+    LayerReport { layer, holds: false, detail: format!("{seen}; {}", layer.cure()) }
 }
 
 #[cfg(test)]

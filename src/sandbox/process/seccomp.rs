@@ -122,10 +122,7 @@ pub(super) fn apply(namespaces: bool) -> Result<(), Missing> {
 
 fn programs(namespaces: bool) -> Result<[BpfProgram; 2], seccompiler::BackendError> {
     let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
-    Ok([
-        program(absent, libc::ENOSYS)?,
-        program(refused(namespaces)?, libc::EPERM)?,
-    ])
+    Ok([program(absent, libc::ENOSYS)?, program(refused(namespaces)?, libc::EPERM)?])
 }
 
 fn refused(namespaces: bool) -> Result<Rules, seccompiler::BackendError> {
@@ -133,12 +130,7 @@ fn refused(namespaces: bool) -> Result<Rules, seccompiler::BackendError> {
     let mut clone = Vec::new();
     for flag in NAMESPACES {
         let flag = u64::from(flag.unsigned_abs());
-        clone.push(when(
-            0,
-            SeccompCmpArgLen::Qword,
-            SeccompCmpOp::MaskedEq(flag),
-            flag,
-        )?);
+        clone.push(when(0, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(flag), flag)?);
     }
     rules.insert(libc::SYS_clone, clone);
     let mut ioctl = Vec::new();
@@ -149,18 +141,8 @@ fn refused(namespaces: bool) -> Result<Rules, seccompiler::BackendError> {
     // A pair talks to itself. One of datagrams could be pointed elsewhere afterwards.
     let masked = SeccompCmpOp::MaskedEq(SOCKET_TYPE);
     let pair = vec![
-        when(
-            0,
-            SeccompCmpArgLen::Dword,
-            SeccompCmpOp::Ne,
-            libc::AF_UNIX as u64,
-        )?,
-        when(
-            1,
-            SeccompCmpArgLen::Dword,
-            masked.clone(),
-            libc::SOCK_DGRAM as u64,
-        )?,
+        when(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?,
+        when(1, SeccompCmpArgLen::Dword, masked.clone(), libc::SOCK_DGRAM as u64)?,
         when(1, SeccompCmpArgLen::Dword, masked, libc::SOCK_RAW as u64)?,
     ];
     rules.insert(libc::SYS_socketpair, pair);
@@ -180,9 +162,7 @@ fn when(
     operator: SeccompCmpOp,
     value: u64,
 ) -> Result<SeccompRule, seccompiler::BackendError> {
-    SeccompRule::new(vec![SeccompCondition::new(
-        argument, length, operator, value,
-    )?])
+    SeccompRule::new(vec![SeccompCondition::new(argument, length, operator, value)?])
 }
 
 /// A filter that answers the listed calls with an error. Other architectures are killed.

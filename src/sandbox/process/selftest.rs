@@ -38,22 +38,14 @@ pub(super) struct Attempt {
 pub(super) fn attempt(targets: &Targets) -> i32 {
     let mut attempts = Vec::new();
     let mut record = |layer: &str, what: String, result: io::Result<()>| {
-        attempts.push(Attempt {
-            layer: layer.to_owned(),
-            what,
-            succeeded: result.is_ok(),
-        });
+        attempts.push(Attempt { layer: layer.to_owned(), what, succeeded: result.is_ok() });
     };
     for path in &targets.forbidden {
         let what = format!("read {}", path.display());
         record("landlock", what, read(path));
     }
     let written = OpenOptions::new().append(true).open(&targets.config);
-    record(
-        "landlock",
-        "write config.yaml".to_owned(),
-        written.map(drop),
-    );
+    record("landlock", "write config.yaml".to_owned(), written.map(drop));
     for address in ["127.0.0.1", "169.254.169.254", "192.0.2.1"] {
         let connected = TcpStream::connect((address, targets.port)).map(drop);
         record("network", format!("connect to {address}"), connected);

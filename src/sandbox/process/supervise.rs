@@ -29,10 +29,7 @@ pub(super) fn until_end(
     plan: &Plan,
 ) -> io::Result<Option<Ended>> {
     let handle = rustix::process::pidfd_open(child, PidfdFlags::empty())?;
-    let pause = Timespec {
-        tv_sec: 0,
-        tv_nsec: i64::from(SWEEP.subsec_nanos()),
-    };
+    let pause = Timespec { tv_sec: 0, tv_nsec: i64::from(SWEEP.subsec_nanos()) };
     let mut swept = Instant::now();
     loop {
         let mut events = [
@@ -102,10 +99,7 @@ fn kill_tree(plan: &Plan) -> io::Result<()> {
         signal(&tree, Signal::KILL);
         while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
         if Instant::now() > deadline {
-            return Err(io::Error::other(format!(
-                "{} processes do not end",
-                tree.len()
-            )));
+            return Err(io::Error::other(format!("{} processes do not end", tree.len())));
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -129,11 +123,7 @@ fn signal(tree: &HashSet<Pid>, signal: Signal) {
 fn descendants() -> io::Result<HashSet<Pid>> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry
-            .file_name()
-            .to_str()
-            .and_then(|name| name.parse().ok())
-        else {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {

@@ -1,8 +1,5 @@
 //! The few system calls that no safe wrapper offers.
-#![expect(
-    unsafe_code,
-    reason = "fork, unshare and three raw system calls have no safe form"
-)]
+#![expect(unsafe_code, reason = "fork, unshare and three raw system calls have no safe form")]
 
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 
@@ -90,12 +87,7 @@ pub(super) fn limit_mount(path: &Path, limits: MountLimits, recursive: bool) -> 
     }
 
     let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut attributes = Attributes {
-        set: NOSUID,
-        clear: 0,
-        propagation: 0,
-        user_namespace: 0,
-    };
+    let mut attributes = Attributes { set: NOSUID, clear: 0, propagation: 0, user_namespace: 0 };
     if limits.read_only {
         attributes.set |= RDONLY;
     }

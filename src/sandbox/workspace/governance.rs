@@ -100,10 +100,7 @@ mod tests {
 
         for (path, name, writable) in classes {
             let class = Class::of(Path::new(path));
-            assert_eq!(
-                (path, class.as_str(), class.writable()),
-                (path, name, writable)
-            );
+            assert_eq!((path, class.as_str(), class.writable()), (path, name, writable));
         }
     }
 }

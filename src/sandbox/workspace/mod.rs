@@ -167,9 +167,7 @@ impl Workspace {
 
     /// Every root with its open handle, the workspace first.
     pub fn roots(&self) -> impl Iterator<Item = (&Path, BorrowedFd<'_>, Access)> {
-        self.roots
-            .iter()
-            .map(|root| (root.path.as_path(), root.handle.as_fd(), root.access))
+        self.roots.iter().map(|root| (root.path.as_path(), root.handle.as_fd(), root.access))
     }
 
     /// The real path of every root, the workspace first.
@@ -180,8 +178,7 @@ impl Workspace {
 
     /// The path speaks of the workspace, not of a folder beside it.
     pub fn is_own(&self, path: &str) -> bool {
-        self.locate(path)
-            .is_ok_and(|(root, _)| std::ptr::eq(root, &raw const self.roots[0]))
+        self.locate(path).is_ok_and(|(root, _)| std::ptr::eq(root, &raw const self.roots[0]))
     }
 
     /// Opens a regular file for reading, if the guard lets it.
@@ -217,9 +214,7 @@ impl Workspace {
     /// The root a path speaks of, and the rest of the path. Only names the place: the kernel judges it.
     fn locate(&self, path: &str) -> Result<(&Root, PathBuf), WorkspaceError> {
         if path.is_empty() {
-            return Err(WorkspaceError::Invalid {
-                reason: "the path is empty",
-            });
+            return Err(WorkspaceError::Invalid { reason: "the path is empty" });
         }
         let asked = Path::new(path);
         let (root, rest) = if asked.is_absolute() {
@@ -231,16 +226,11 @@ impl Workspace {
         } else {
             (&self.roots[0], asked)
         };
-        let rest: PathBuf = rest
-            .components()
-            .filter(|part| !matches!(part, Component::CurDir))
-            .collect();
+        let rest: PathBuf =
+            rest.components().filter(|part| !matches!(part, Component::CurDir)).collect();
         // `dir/` and `dir/.` mean the folder, which `components` would take for a file's name.
-        let rest = if path.ends_with('/') && !rest.as_os_str().is_empty() {
-            rest.join("")
-        } else {
-            rest
-        };
+        let rest =
+            if path.ends_with('/') && !rest.as_os_str().is_empty() { rest.join("") } else { rest };
         Ok((root, rest))
     }
 }
@@ -280,11 +270,7 @@ fn open_beneath(
     flags: OFlags,
     mode: Mode,
 ) -> Result<OwnedFd, Errno> {
-    let relative = if relative.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        relative
-    };
+    let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     for _ in 0..TRIES {
         match rustix::fs::openat2(dir, relative, flags | OFlags::CLOEXEC, mode, resolve) {
@@ -335,17 +321,11 @@ fn regular(path: &str, kind: FileType) -> Result<(), WorkspaceError> {
         FileType::CharacterDevice | FileType::BlockDevice => "a device",
         _ => "something else",
     };
-    Err(WorkspaceError::NotAFile {
-        path: path.to_owned(),
-        kind,
-    })
+    Err(WorkspaceError::NotAFile { path: path.to_owned(), kind })
 }
 
 fn io_error(path: &str, source: io::Error) -> WorkspaceError {
-    WorkspaceError::Io {
-        path: path.to_owned(),
-        source,
-    }
+    WorkspaceError::Io { path: path.to_owned(), source }
 }
 
 fn refused(path: &str, errno: Errno) -> WorkspaceError {
@@ -354,16 +334,13 @@ fn refused(path: &str, errno: Errno) -> WorkspaceError {
         Errno::NOENT => WorkspaceError::NotFound(path.to_owned()),
         Errno::NOTDIR => WorkspaceError::NotAFolder(path.to_owned()),
         Errno::AGAIN => WorkspaceError::Unsettled(path.to_owned()),
-        Errno::NAMETOOLONG => WorkspaceError::Invalid {
-            reason: "the path is too long",
-        },
-        Errno::INVAL if path.contains('\0') => WorkspaceError::Invalid {
-            reason: "the path holds a NUL byte",
-        },
-        Errno::NXIO => WorkspaceError::NotAFile {
-            path: path.to_owned(),
-            kind: "a socket or a device",
-        },
+        Errno::NAMETOOLONG => WorkspaceError::Invalid { reason: "the path is too long" },
+        Errno::INVAL if path.contains('\0') => {
+            WorkspaceError::Invalid { reason: "the path holds a NUL byte" }
+        }
+        Errno::NXIO => {
+            WorkspaceError::NotAFile { path: path.to_owned(), kind: "a socket or a device" }
+        }
         errno => io_error(path, errno.into()),
     }
 }

@@ -29,13 +29,8 @@ impl Place {
         fs::write(dir.path().join("team/notes/a"), "inside").unwrap();
         fs::write(dir.path().join("other/a"), "outside").unwrap();
         fs::write(dir.path().join("manuals/m"), "manual").unwrap();
-        let allowed =
-            [("manuals", Access::ReadOnly), ("drop", Access::ReadWrite)].map(|(name, access)| {
-                AllowedDir {
-                    path: dir.path().join(name),
-                    access,
-                }
-            });
+        let allowed = [("manuals", Access::ReadOnly), ("drop", Access::ReadWrite)]
+            .map(|(name, access)| AllowedDir { path: dir.path().join(name), access });
         let workspace = Workspace::open(&dir.path().join("team"), &allowed).unwrap();
         Self { dir, workspace }
     }
@@ -49,10 +44,8 @@ impl Place {
     }
 
     fn read(&self, path: &str) -> Result<String, String> {
-        let mut opened = self
-            .workspace
-            .open_file(path, &unguarded)
-            .map_err(|error| error.to_string())?;
+        let mut opened =
+            self.workspace.open_file(path, &unguarded).map_err(|error| error.to_string())?;
         let mut text = String::new();
         opened.file.read_to_string(&mut text).unwrap();
         Ok(text)
@@ -108,21 +101,12 @@ fn links_are_followed_inside_and_refused_outside() {
     symlink("loop", place.path("team/loop")).unwrap();
 
     assert_eq!(place.read("near"), Ok("inside".into()));
-    for path in [
-        "far",
-        "faraway/a",
-        "absolute",
-        "magic/etc/passwd",
-        "faraway/new",
-    ] {
+    for path in ["far", "faraway/a", "absolute", "magic/etc/passwd", "faraway/new"] {
         assert_eq!(place.read(path), outside(path));
         assert_eq!(place.write(path), outside(path).map(|_| Class::Other));
     }
     assert!(place.read("loop").is_err() && place.write("loop").is_err());
-    assert_eq!(
-        fs::read_to_string(place.path("other/a")).unwrap(),
-        "outside"
-    );
+    assert_eq!(fs::read_to_string(place.path("other/a")).unwrap(), "outside");
     assert!(!place.path("other/new").exists());
 }
 
@@ -136,14 +120,8 @@ fn a_link_inside_is_written_through() {
     assert_eq!(place.write("near"), Ok(Class::Other));
     assert_eq!(place.write("dangling"), Ok(Class::Other));
 
-    assert_eq!(
-        fs::read_to_string(place.path("team/notes/a")).unwrap(),
-        "new"
-    );
-    assert_eq!(
-        fs::read_to_string(place.path("team/notes/fresh")).unwrap(),
-        "new"
-    );
+    assert_eq!(fs::read_to_string(place.path("team/notes/a")).unwrap(), "new");
+    assert_eq!(fs::read_to_string(place.path("team/notes/fresh")).unwrap(), "new");
     assert!(place.path("team/near").is_symlink());
 }
 
@@ -169,13 +147,8 @@ fn governed_paths_are_not_written_by_any_name() {
         "config.yaml/x",
         &absolute,
     ];
-    let plugins = [
-        "plugins/a.js",
-        "plugins/deep/er/a.js",
-        "code/a.js",
-        "here/plugins/a.js",
-        "dangling",
-    ];
+    let plugins =
+        ["plugins/a.js", "plugins/deep/er/a.js", "code/a.js", "here/plugins/a.js", "dangling"];
 
     for path in config {
         let refused = place.write(path).unwrap_err();
@@ -187,10 +160,7 @@ fn governed_paths_are_not_written_by_any_name() {
         let governed = format!("Governance: write blocked for own-plugins path: {path}");
         assert_eq!(place.write(path), Err(governed));
     }
-    assert_eq!(
-        fs::read_to_string(place.path("team/config.yaml")).unwrap(),
-        "mine"
-    );
+    assert_eq!(fs::read_to_string(place.path("team/config.yaml")).unwrap(), "mine");
     assert_eq!(fs::read_dir(place.path("team/plugins")).unwrap().count(), 0);
 }
 
@@ -199,22 +169,13 @@ fn governed_paths_are_not_written_by_any_name() {
 fn a_root_around_the_workspace_does_not_open_its_configuration() {
     let place = Place::new();
     symlink("team", place.path("detour")).unwrap();
-    let around = [AllowedDir {
-        path: place.dir.path().to_owned(),
-        access: Access::ReadWrite,
-    }];
+    let around = [AllowedDir { path: place.dir.path().to_owned(), access: Access::ReadWrite }];
     let workspace = Workspace::open(&place.path("team"), &around).unwrap();
     let path = place.absolute("detour/config.yaml");
 
-    let refused = workspace
-        .write(&path, b"new", &unguarded)
-        .unwrap_err()
-        .to_string();
+    let refused = workspace.write(&path, b"new", &unguarded).unwrap_err().to_string();
 
-    assert_eq!(
-        refused,
-        format!("Governance: write blocked for own-config path: {path}")
-    );
+    assert_eq!(refused, format!("Governance: write blocked for own-config path: {path}"));
 }
 
 /// TO-55
@@ -222,22 +183,12 @@ fn a_root_around_the_workspace_does_not_open_its_configuration() {
 fn the_rest_of_the_workspace_is_written_and_classed() {
     let place = Place::new();
 
-    let paths = [
-        "skills/a/SKILL.md",
-        "org-rules/r.md",
-        "deep/er/config.yaml",
-        "Config.yaml",
-    ];
+    let paths = ["skills/a/SKILL.md", "org-rules/r.md", "deep/er/config.yaml", "Config.yaml"];
     let classes = paths.map(|path| place.write(path));
 
     assert_eq!(
         classes,
-        [
-            Ok(Class::OwnSkills),
-            Ok(Class::OwnOrgRules),
-            Ok(Class::Other),
-            Ok(Class::Other)
-        ]
+        [Ok(Class::OwnSkills), Ok(Class::OwnOrgRules), Ok(Class::Other), Ok(Class::Other)]
     );
 }
 
@@ -287,10 +238,7 @@ fn only_regular_files_are_opened_and_nothing_blocks() {
 fn a_device_is_refused() {
     let devices = Workspace::open(Path::new("/dev"), &[]).unwrap();
 
-    let refused = devices
-        .open_file("null", &unguarded)
-        .unwrap_err()
-        .to_string();
+    let refused = devices.open_file("null", &unguarded).unwrap_err().to_string();
 
     assert_eq!(refused, "null is a device, not a regular file");
 }

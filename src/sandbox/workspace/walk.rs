@@ -74,10 +74,7 @@ impl Found<'_> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(Errno::INVAL);
         }
-        Ok((
-            handle.into(),
-            u64::try_from(stat.st_size).unwrap_or_default(),
-        ))
+        Ok((handle.into(), u64::try_from(stat.st_size).unwrap_or_default()))
     }
 
     /// The folder it is in, and its name there.
@@ -109,11 +106,7 @@ fn descend(
         }
         let path = path.join(&name);
         match kind {
-            FileType::RegularFile => visit(Found {
-                folder,
-                name: &name,
-                path: &path,
-            })?,
+            FileType::RegularFile => visit(Found { folder, name: &name, path: &path })?,
             FileType::Directory => {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY;
                 if let Ok(below) = open_entry(folder, &name, flags) {
@@ -154,11 +147,5 @@ fn entries(folder: BorrowedFd<'_>) -> Vec<(OsString, FileType)> {
 
 fn open_entry(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    rustix::fs::openat2(
-        folder,
-        name,
-        flags | OFlags::CLOEXEC,
-        Mode::empty(),
-        resolve,
-    )
+    rustix::fs::openat2(folder, name, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }

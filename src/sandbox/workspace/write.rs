@@ -68,11 +68,7 @@ impl Workspace {
             guard(&real)?;
             let folder = make(parent, path)?;
             let file = replace(folder.as_fd(), &name, content, path)?;
-            return Ok(Written {
-                class,
-                path: real,
-                file,
-            });
+            return Ok(Written { class, path: real, file });
         }
         Err(WorkspaceError::Unsettled(path.to_owned()))
     }
@@ -91,16 +87,11 @@ impl Workspace {
         let mut real = place(path, &parent.handle)?;
         real.extend(&parent.missing);
         real.push(name);
-        let class = real
-            .strip_prefix(self.real_path())
-            .map_or(Class::Other, Class::of);
+        let class = real.strip_prefix(self.real_path()).map_or(Class::Other, Class::of);
         if class.writable() {
             Ok((class, real))
         } else {
-            Err(WorkspaceError::Governed {
-                class,
-                path: path.to_owned(),
-            })
+            Err(WorkspaceError::Governed { class, path: path.to_owned() })
         }
     }
 }
@@ -109,10 +100,7 @@ fn file_name<'a>(path: &str, relative: &'a Path) -> Result<&'a OsStr, WorkspaceE
     match relative.file_name() {
         Some(name) if !path.ends_with('/') => Ok(name),
         // The root itself, or a path that ends in `..` or `/`.
-        _ => Err(WorkspaceError::NotAFile {
-            path: path.to_owned(),
-            kind: "a folder",
-        }),
+        _ => Err(WorkspaceError::NotAFile { path: path.to_owned(), kind: "a folder" }),
     }
 }
 

@@ -27,9 +27,7 @@ fn config(text: &str) -> Config {
 fn channels(text: &str) -> ChannelsState {
     let place = place();
     place.write(&place.home.channels_file(), text);
-    load::load(&place.home, &place.environment)
-        .unwrap()
-        .channels
+    load::load(&place.home, &place.environment).unwrap().channels
 }
 
 /// OR-12
@@ -74,10 +72,7 @@ backup: {dir: /backups}
     expected.server.public_url = Some("https://sesame.example.org".parse().unwrap());
     let cert = found.server.tls.clone().unwrap().cert;
     assert!(cert.is_absolute() && cert.ends_with("data/cert.pem"));
-    expected.server.tls = Some(Tls {
-        cert,
-        key: "/etc/key.pem".into(),
-    });
+    expected.server.tls = Some(Tls { cert, key: "/etc/key.pem".into() });
     expected.server.trusted_proxies = vec!["10.0.0.0/8".parse().unwrap()];
     expected.server.allowed_origins = vec!["https://other.example.org".parse().unwrap()];
     expected.store.durability = Durability::Process;
@@ -198,24 +193,12 @@ fn what_is_not_one_small_yaml_document_is_refused() {
         (b"log: {level: info", "1:6: log: syntax: unclosed bracket"),
         (b"a: 'x", "syntax: "),
         (b"log:\n  level: \xff", "2:10: (file): is not UTF-8"),
-        (
-            &[b'#'; 1024 * 1024 + 1],
-            "1:1: (file): is larger than 1 MiB",
-        ),
-        (
-            b"log:\n---\nlog:\n",
-            "2:1: (file): only one document is allowed",
-        ),
+        (&[b'#'; 1024 * 1024 + 1], "1:1: (file): is larger than 1 MiB"),
+        (b"log:\n---\nlog:\n", "2:1: (file): only one document is allowed"),
         (b"- log\n", "1:1: (file): expected a map, found a list"),
         (b"? [a]\n: b\n", "1:3: (file): a key must be a word"),
-        (
-            b"log: {level: !!str info}\n",
-            "log.level: tags are not supported",
-        ),
-        (
-            b"log: &a {level: *a}\n",
-            "log.level: an alias inside of what it stands for",
-        ),
+        (b"log: {level: !!str info}\n", "log.level: tags are not supported"),
+        (b"log: &a {level: *a}\n", "log.level: an alias inside of what it stands for"),
     ];
 
     for (text, expected) in cases {
@@ -238,10 +221,7 @@ fn aliases_work_but_may_not_blow_up() {
     let origin = "https://a.org".parse().unwrap();
     assert_eq!(config(small).server.allowed_origins, vec![origin; 2]);
     let found = config_problems(&bomb);
-    assert!(
-        found.iter().any(|line| line.contains("too many values")),
-        "{found:?}"
-    );
+    assert!(found.iter().any(|line| line.contains("too many values")), "{found:?}");
 }
 
 /// OR-21
@@ -257,10 +237,7 @@ fn a_variable_that_is_not_set_is_a_fault_of_its_field() {
 #[test]
 fn faults_in_channels_close_them_and_nothing_else() {
     let place = place();
-    place.write(
-        &place.home.channels_file(),
-        "ws: {enabled: on}\ntopic: {}\n",
-    );
+    place.write(&place.home.channels_file(), "ws: {enabled: on}\ntopic: {}\n");
 
     let settings = load::load(&place.home, &place.environment).unwrap();
 
@@ -285,19 +262,10 @@ fn a_channels_file_opens_only_what_it_names() {
     };
 
     let admitted = |ws: WebSocket| {
-        let clients = [
-            "127.0.0.1",
-            "::1",
-            "::ffff:127.0.0.9",
-            "192.0.2.2",
-            "fd00::2",
-        ];
+        let clients = ["127.0.0.1", "::1", "::ffff:127.0.0.9", "192.0.2.2", "fd00::2"];
         clients.map(|client| ws.admits(client.parse().ok()))
     };
-    assert_eq!(
-        admitted(Channels::default().ws),
-        [true, true, true, false, false]
-    );
+    assert_eq!(admitted(Channels::default().ws), [true, true, true, false, false]);
     assert!(!Channels::default().ws.admits(None));
     assert_eq!(admitted(WebSocket::On), [true; 5]);
     assert_eq!(admitted(WebSocket::Off), [false; 5]);
@@ -317,14 +285,8 @@ topics: {max_active: 3, idle_after: 1h, model: never, profile: small}
 ",
     );
 
-    let mut expected = Channels {
-        ws: WebSocket::Off,
-        ..Channels::default()
-    };
-    expected.limits.rate.ws = Rate {
-        per_minute: 0,
-        burst: 2,
-    };
+    let mut expected = Channels { ws: WebSocket::Off, ..Channels::default() };
+    expected.limits.rate.ws = Rate { per_minute: 0, burst: 2 };
     expected.topics.max_active = 3;
     expected.topics.idle_after = Duration::from_secs(3600);
     expected.topics.model = crate::settings::channels::TopicModel::Never;

@@ -44,20 +44,11 @@ fn flags_come_before_the_environment_and_that_before_the_default() {
     let none = flags(None, None, None);
     let default = find(none.clone(), &Environment::fixed(user));
     let by_variable = find(none.clone(), &Environment::fixed(all));
-    let by_flag = find(
-        flags(Some("/fh"), Some("/fd"), None),
-        &Environment::fixed(user),
-    );
-    let before = find(
-        flags(None, Some("/fd"), Some("/fr")),
-        &Environment::fixed(all),
-    );
+    let by_flag = find(flags(Some("/fh"), Some("/fd"), None), &Environment::fixed(user));
+    let before = find(flags(None, Some("/fd"), Some("/fr")), &Environment::fixed(all));
     let nothing = Home::new(&none, &Environment::fixed([])).unwrap_err();
 
-    assert_eq!(
-        default,
-        ["/u/.hivewright/data", "/u/.hivewright/run"].map(PathBuf::from)
-    );
+    assert_eq!(default, ["/u/.hivewright/data", "/u/.hivewright/run"].map(PathBuf::from));
     assert_eq!(by_variable, ["/ed", "/er"].map(PathBuf::from));
     assert_eq!(by_flag, ["/fd", "/fh/run"].map(PathBuf::from));
     assert_eq!(before, ["/fd", "/fr"].map(PathBuf::from));
@@ -108,20 +99,12 @@ fn data_and_run_dir_may_not_lie_inside_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let at = |path: &str| Some(folder.path().join(path));
     symlink(folder.path().join("run"), folder.path().join("link")).unwrap();
-    let cases = [
-        ("same", "same"),
-        ("data", "data/run"),
-        ("run/teams/a", "run"),
-        ("link/data", "run"),
-    ];
+    let cases =
+        [("same", "same"), ("data", "data/run"), ("run/teams/a", "run"), ("link/data", "run")];
 
     for (data, run) in cases {
         fs::create_dir_all(folder.path().join("run")).unwrap();
-        let flags = Flags {
-            data_dir: at(data),
-            run_dir: at(run),
-            ..Flags::default()
-        };
+        let flags = Flags { data_dir: at(data), run_dir: at(run), ..Flags::default() };
         let error = Home::new(&flags, &Environment::fixed([])).unwrap_err();
         assert_eq!(error.exit_code(), 3);
         let shown = error.to_string();
@@ -138,10 +121,7 @@ fn a_run_dir_has_one_process() {
     let place = place();
     place.write(&place.home.run().join("lock"), "999999999\n");
 
-    let lock = place
-        .home
-        .lock()
-        .expect("a lock of a dead process is taken over");
+    let lock = place.home.lock().expect("a lock of a dead process is taken over");
     let error = place.home.lock().unwrap_err();
 
     assert_eq!(error.exit_code(), 6);
@@ -162,11 +142,7 @@ fn init_writes_what_is_missing_and_overwrites_nothing() {
 
     assert_eq!(
         first,
-        [
-            place.home.providers_file(),
-            place.home.channels_file(),
-            place.home.team_file("main"),
-        ]
+        [place.home.providers_file(), place.home.channels_file(), place.home.team_file("main"),]
     );
     assert_eq!(second, [] as [PathBuf; 0]);
     let kept = fs::read_to_string(place.home.config_file()).unwrap();
@@ -187,10 +163,7 @@ fn the_shipped_files_state_the_defaults() {
     let settings = load::load(&place.home, &place.environment).unwrap();
     assert_eq!(settings.config, Config::default());
     // With a file a WebSocket is open only if named, so the shipped file names it.
-    let named = Channels {
-        ws: WebSocket::On,
-        ..Channels::default()
-    };
+    let named = Channels { ws: WebSocket::On, ..Channels::default() };
     assert_eq!(settings.channels, ChannelsState::Open(named));
     assert_eq!(settings.warnings, []);
     assert_eq!(
@@ -198,10 +171,7 @@ fn the_shipped_files_state_the_defaults() {
         Ok(Providers::from_environment(&place.environment))
     );
     // Nothing in what is shipped is wrong, or gives nothing.
-    assert_eq!(
-        load::check(&place.home, &place.environment),
-        Report::default()
-    );
+    assert_eq!(load::check(&place.home, &place.environment), Report::default());
     assert_eq!(
         load::read_team(&place.home, "main"),
         Ok(Team {
@@ -235,15 +205,9 @@ fn the_commented_examples_are_valid() {
     let providers = include_str!("../../../config/providers.yaml");
     place.write(
         &place.home.config_file(),
-        uncomment(
-            config,
-            &["public_url:", "tls:", "  cert:", "  key:", "dir:"],
-        ),
+        uncomment(config, &["public_url:", "tls:", "  cert:", "  key:", "dir:"]),
     );
-    place.write(
-        &place.home.providers_file(),
-        uncomment(providers, &["profiles:", "  "]),
-    );
+    place.write(&place.home.providers_file(), uncomment(providers, &["profiles:", "  "]));
     let environment = Environment::fixed([("ANTHROPIC_API_KEY", "k")]);
 
     let settings = load::load(&place.home, &environment).unwrap();
@@ -285,8 +249,7 @@ fn the_shipped_comments_say_what_needs_a_restart() {
     let read = |text: &str| {
         place.write(&place.home.config_file(), text);
         let read = load::read_config(&place.home, &place.environment);
-        read.unwrap_or_else(|problems| panic!("{text}: {problems}"))
-            .0
+        read.unwrap_or_else(|problems| panic!("{text}: {problems}")).0
     };
     let others = [
         ("timezone", "Europe/Berlin"),
@@ -342,19 +305,14 @@ fn comment_of(shipped: &str, path: &str) -> String {
     let lines: Vec<&str> = shipped.lines().collect();
     let bare = |line: &str| line.trim_start().trim_start_matches("# ").to_owned();
     let (section, key) = path.split_once('.').unwrap_or(("", path));
-    let begin = lines
-        .iter()
-        .position(|line| *line == format!("{section}:"))
-        .unwrap_or_default();
+    let begin = lines.iter().position(|line| *line == format!("{section}:")).unwrap_or_default();
     let at = lines[begin..]
         .iter()
         .position(|line| bare(line).starts_with(&format!("{key}:")))
         .unwrap_or_else(|| panic!("{path} is not in the shipped file"));
     let above = lines[..begin + at].iter().rev();
-    let mut comment: Vec<&str> = above
-        .take_while(|line| line.trim_start().starts_with('#'))
-        .copied()
-        .collect();
+    let mut comment: Vec<&str> =
+        above.take_while(|line| line.trim_start().starts_with('#')).copied().collect();
     comment.reverse();
     let text: Vec<_> = comment.into_iter().map(bare).collect();
     text.join(" ")

@@ -14,8 +14,7 @@ use crate::settings::{live::Live, providers::Provider};
 fn write_aged(place: &Place, path: &Path, text: &str, seconds: u64) {
     place.write(path, text);
     let file = fs::File::options().write(true).open(path).unwrap();
-    file.set_modified(SystemTime::now() - Duration::from_secs(seconds))
-        .unwrap();
+    file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
 }
 
 /// SE-113
@@ -26,27 +25,14 @@ async fn a_wrong_providers_file_gives_no_profile_until_it_is_cured() {
     let path = place.home.providers_file();
 
     let absent = live.providers().await.unwrap();
-    write_aged(
-        &place,
-        &path,
-        "profiles: {default: {provider: nonsense}}",
-        60,
-    );
+    write_aged(&place, &path, "profiles: {default: {provider: nonsense}}", 60);
     let wrong = live.providers().await.unwrap_err();
-    write_aged(
-        &place,
-        &path,
-        "profiles: {default: {provider: offline}}",
-        30,
-    );
+    write_aged(&place, &path, "profiles: {default: {provider: offline}}", 30);
     let cured = live.providers().await.unwrap();
 
     assert!(absent.demo && !cured.demo);
     assert!(wrong.to_string().contains("profiles.default.provider"));
-    assert_eq!(
-        cured.profile("default").unwrap().provider,
-        Provider::Offline
-    );
+    assert_eq!(cured.profile("default").unwrap().provider, Provider::Offline);
 }
 
 /// OR-21: references are looked up at use, so a new key in the file counts.
@@ -89,18 +75,11 @@ async fn a_wrong_team_file_concerns_its_team_only() {
     write_aged(&place, &place.home.team_file("bad"), "max_steps: 4", 30);
     let cured = live.team(&bad).await.unwrap();
 
-    assert!(
-        wrong
-            .to_string()
-            .contains("teams/bad/config.yaml:1:12: max_steps: ")
-    );
+    assert!(wrong.to_string().contains("teams/bad/config.yaml:1:12: max_steps: "));
     assert!(missing.to_string().contains("there is no such file"));
     assert_eq!((fine.max_steps, cured.max_steps), (3, 4));
     let again = live.team(&good).await.unwrap();
-    assert!(
-        Arc::ptr_eq(&fine, &again),
-        "an unchanged file is not read again"
-    );
+    assert!(Arc::ptr_eq(&fine, &again), "an unchanged file is not read again");
 }
 
 /// OR-22: what a service runs with stays in force while one of the three files is wrong, and all are
@@ -124,20 +103,12 @@ async fn a_service_goes_on_with_the_last_good_set() {
 
     write_aged(&place, &home.providers_file(), &profile("two"), 80);
     let runtime = "runtime: {max_running_turns: 7}\n";
-    write_aged(
-        &place,
-        &home.config_file(),
-        &format!("{runtime}prot: 1\n"),
-        80,
-    );
+    write_aged(&place, &home.config_file(), &format!("{runtime}prot: 1\n"), 80);
     write_aged(&place, &home.channels_file(), "ws: {enabld: true}\n", 80);
     assert_eq!(now(), ("one".to_owned(), 256));
     let problems = live.set_now().unwrap_err().to_string();
     assert!(problems.contains("config.yaml:2:1: prot: "), "{problems}");
-    assert!(
-        problems.contains("channels.yaml:1:6: ws.enabld: "),
-        "{problems}"
-    );
+    assert!(problems.contains("channels.yaml:1:6: ws.enabld: "), "{problems}");
 
     write_aged(&place, &home.config_file(), runtime, 70);
     assert_eq!(now(), ("one".to_owned(), 256));

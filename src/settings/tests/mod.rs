@@ -26,18 +26,11 @@ pub(crate) struct Place {
 
 pub(crate) fn place() -> Place {
     let folder = tempfile::tempdir().unwrap();
-    let flags = Flags {
-        home: Some(folder.path().to_owned()),
-        ..Flags::default()
-    };
+    let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
     let environment = Environment::fixed([("KEY", "sesame")]);
     let home = Home::new(&flags, &environment).unwrap();
     home.prepare().unwrap();
-    Place {
-        _folder: folder,
-        home,
-        environment,
-    }
+    Place { _folder: folder, home, environment }
 }
 
 impl Place {

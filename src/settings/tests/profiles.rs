@@ -51,12 +51,7 @@ fn every_field_of_a_profile_is_read() {
         fallbacks: vec!["spare".into()],
         max_concurrency: 4,
         requests_per_minute: Some(60),
-        pricing: Some(Pricing {
-            input: 1.0,
-            output: 2.5,
-            cache_read: 1.0,
-            cache_write: 3.0,
-        }),
+        pricing: Some(Pricing { input: 1.0, output: 2.5, cache_read: 1.0, cache_write: 3.0 }),
     };
     let spare = Profile::new("spare", Provider::Offline);
     assert_eq!(
@@ -100,10 +95,7 @@ fn a_key_is_required_except_offline_and_on_private_ground() {
 
     assert_eq!(missing("provider: anthropic"), Err(true));
     assert_eq!(missing("provider: openai"), Err(true));
-    assert_eq!(
-        missing("provider: openai, api_url: https://a.example.org"),
-        Err(true)
-    );
+    assert_eq!(missing("provider: openai, api_url: https://a.example.org"), Err(true));
     assert!(missing("provider: openai, api_url: http://localhost:1/v1").is_ok());
     assert!(missing("provider: offline").is_ok());
 }
@@ -164,18 +156,12 @@ fn without_a_file_the_environment_decides() {
     let key = |text: &str| Some(Secret::new(text.into()));
     let both = [("ANTHROPIC_API_KEY", "a"), ("OPENAI_API_KEY", "o")];
 
-    assert_eq!(
-        profile(Environment::fixed(both)),
-        (Provider::Anthropic, key("a"), false)
-    );
+    assert_eq!(profile(Environment::fixed(both)), (Provider::Anthropic, key("a"), false));
     assert_eq!(
         profile(Environment::fixed([("OPENAI_API_KEY", "o")])),
         (Provider::OpenAi, key("o"), false)
     );
-    assert_eq!(
-        profile(Environment::fixed([])),
-        (Provider::Offline, None, true)
-    );
+    assert_eq!(profile(Environment::fixed([])), (Provider::Offline, None, true));
 }
 
 /// SE-109
@@ -247,19 +233,13 @@ fn a_team_names_profile_and_model_in_one_word() {
     let profiles: BTreeMap<_, _> = [profile("default", "d"), profile("local", "l")]
         .map(|profile| (profile.name.clone(), profile))
         .into();
-    let providers = Providers {
-        profiles,
-        ..Providers::default()
-    };
+    let providers = Providers { profiles, ..Providers::default() };
     let choose = |model| providers.choose("default", model);
 
     assert_eq!(choose(None), Ok(profile("default", "d")));
     assert_eq!(choose(Some("local")), Ok(profile("local", "l")));
     assert_eq!(choose(Some("large")), Ok(profile("default", "large")));
-    assert_eq!(
-        choose(Some("local:llama3:8b")),
-        Ok(profile("local", "llama3:8b"))
-    );
+    assert_eq!(choose(Some("local:llama3:8b")), Ok(profile("local", "llama3:8b")));
     assert_eq!(
         choose(Some("llama3:8b")).unwrap_err().to_string(),
         "unknown profile `llama3`; there are: default, local"

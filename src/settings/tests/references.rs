@@ -19,79 +19,35 @@ const TEXTS: [(&str, &str); 36] = [
     ("config", "defaults: {sdk: @}"),
     ("config", "defaults: {allowed_tools: [@]}"),
     ("config", "backup: {dir: @}"),
-    (
-        "config",
-        "policy: [{id: @, resource: 'tool:x', effect: deny}]",
-    ),
-    (
-        "config",
-        "policy: [{note: @, resource: 'tool:x', effect: no}]",
-    ),
-    (
-        "config",
-        "policy: [{expires_at: @, resource: 'tool:x', effect: deny}]",
-    ),
-    (
-        "config",
-        "policy: [{team: @, resource: 'tool:x', effect: deny}]",
-    ),
+    ("config", "policy: [{id: @, resource: 'tool:x', effect: deny}]"),
+    ("config", "policy: [{note: @, resource: 'tool:x', effect: no}]"),
+    ("config", "policy: [{expires_at: @, resource: 'tool:x', effect: deny}]"),
+    ("config", "policy: [{team: @, resource: 'tool:x', effect: deny}]"),
     ("config", "policy: [{resource: @, effect: deny}]"),
-    (
-        "config",
-        "policy: [{mode: @, resource: 'tool:x', effect: deny}]",
-    ),
-    (
-        "config",
-        "policy: [{principal: @, resource: 'tool:x', effect: deny}]",
-    ),
+    ("config", "policy: [{mode: @, resource: 'tool:x', effect: deny}]"),
+    ("config", "policy: [{principal: @, resource: 'tool:x', effect: deny}]"),
     ("config", "policy: [{resource: 'tool:x', effect: @}]"),
-    (
-        "config",
-        "policy: [{risk: @, resource: 'tool:x', effect: ask}]",
-    ),
-    (
-        "config",
-        "policy: [{resource: 'tool:x', effect: deny, when: [{pointer: @, glob: 'x'}]}]",
-    ),
-    (
-        "config",
-        "policy: [{resource: 'tool:x', effect: deny, when: [{pointer: /a, glob: @}]}]",
-    ),
+    ("config", "policy: [{risk: @, resource: 'tool:x', effect: ask}]"),
+    ("config", "policy: [{resource: 'tool:x', effect: deny, when: [{pointer: @, glob: 'x'}]}]"),
+    ("config", "policy: [{resource: 'tool:x', effect: deny, when: [{pointer: /a, glob: @}]}]"),
     ("providers", "profiles: {default: {type: @}}"),
-    (
-        "providers",
-        "profiles: {default: {provider: @, api_key: k}}",
-    ),
+    ("providers", "profiles: {default: {provider: @, api_key: k}}"),
     ("providers", "profiles: {default: {api_url: @, api_key: k}}"),
     ("providers", "profiles: {default: {api_key: @}}"),
     ("providers", "profiles: {default: {model: @, api_key: k}}"),
-    (
-        "providers",
-        "profiles: {default: {api_key: k, fallbacks: [@]}}",
-    ),
+    ("providers", "profiles: {default: {api_key: k, fallbacks: [@]}}"),
     ("channels", "topics: {model: @}"),
     ("channels", "topics: {profile: @}"),
     ("channels", "trust: {default_policy: @}"),
     ("channels", "trust: {channels: {ws: {policy: @}}}"),
-    (
-        "channels",
-        "trust: {channels: {ws: {sender_allowlist: [@]}}}",
-    ),
-    (
-        "channels",
-        "trust: {channels: {ws: {sender_denylist: [@]}}}",
-    ),
-    (
-        "channels",
-        "trust: {channels: {ws: {channel_overrides: {'ws:a': {policy: @}}}}}",
-    ),
+    ("channels", "trust: {channels: {ws: {sender_allowlist: [@]}}}"),
+    ("channels", "trust: {channels: {ws: {sender_denylist: [@]}}}"),
+    ("channels", "trust: {channels: {ws: {channel_overrides: {'ws:a': {policy: @}}}}}"),
 ];
 
 fn is_told(report: &Report) -> bool {
     let told = format!("{report:?}").to_lowercase();
-    ["5417", "canary", "nobody"]
-        .iter()
-        .any(|part| told.contains(part))
+    ["5417", "canary", "nobody"].iter().any(|part| told.contains(part))
 }
 
 /// SC-05: what is wrong with a value is said without the value.
@@ -105,10 +61,7 @@ fn no_report_quotes_what_a_reference_stands_for() {
     for (file, text) in TEXTS {
         for reference in ["${env:SECRET}", "${file:secret}", "a${env:SECRET}b"] {
             let text = text.replace('@', &format!("\"{reference}\""));
-            let name = place
-                .home
-                .config_file()
-                .with_file_name(format!("{file}.yaml"));
+            let name = place.home.config_file().with_file_name(format!("{file}.yaml"));
             place.write(&name, &text);
 
             let report = load::check(&place.home, &environment);

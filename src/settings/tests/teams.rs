@@ -40,10 +40,7 @@ heartbeat: 30m
         real.display()
     );
 
-    let dir = |mode| AllowedDir {
-        path: real.clone(),
-        mode,
-    };
+    let dir = |mode| AllowedDir { path: real.clone(), mode };
     assert_eq!(
         read(&text),
         Ok(Team {
@@ -133,72 +130,28 @@ fn wrong_fields_of_a_team_are_refused() {
 
     for (text, path, reason) in [
         ("name: other".into(), "name", "must be `scouts`"),
-        (
-            format!("description: {}", "x".repeat(501)),
-            "description",
-            "500",
-        ),
+        (format!("description: {}", "x".repeat(501)), "description", "500"),
         ("max_steps: 501".into(), "max_steps", "1 to 500"),
         ("max_steps: 0".into(), "max_steps", "1 to 500"),
         ("turn_timeout: 7h".into(), "turn_timeout", "6h"),
-        (
-            "allowed_tools: ['']".into(),
-            "allowed_tools[0]",
-            "name of a tool",
-        ),
-        (
-            "budgets: {usd_per_day: 0}".into(),
-            "budgets.usd_per_day",
-            "above 0",
-        ),
-        (
-            "budgets: {tokens_per_day: -1}".into(),
-            "budgets.tokens_per_day",
-            "whole number",
-        ),
-        (
-            "budgets: {usd_per_month: 1}".into(),
-            "budgets.usd_per_month",
-            "unknown key",
-        ),
+        ("allowed_tools: ['']".into(), "allowed_tools[0]", "name of a tool"),
+        ("budgets: {usd_per_day: 0}".into(), "budgets.usd_per_day", "above 0"),
+        ("budgets: {tokens_per_day: -1}".into(), "budgets.tokens_per_day", "whole number"),
+        ("budgets: {usd_per_month: 1}".into(), "budgets.usd_per_month", "unknown key"),
         ("learning: 1".into(), "learning", "true or false"),
         // TR-69
         ("heartbeat: 8d".into(), "heartbeat", "7d"),
         ("heartbeat: 59s".into(), "heartbeat", "1m"),
         ("model: {}".into(), "model", "`provider`"),
-        (
-            "description: ${env:KEY}".into(),
-            "description",
-            "not allowed",
-        ),
+        ("description: ${env:KEY}".into(), "description", "not allowed"),
         ("model: ${file:key}".into(), "model", "not allowed"),
-        (
-            "allowed_dirs: [{mode: ro}]".into(),
-            "allowed_dirs[0]",
-            "`path`",
-        ),
-        (
-            "allowed_dirs: [{path: here}]".into(),
-            "allowed_dirs[0].path",
-            "absolute",
-        ),
+        ("allowed_dirs: [{mode: ro}]".into(), "allowed_dirs[0]", "`path`"),
+        ("allowed_dirs: [{path: here}]".into(), "allowed_dirs[0].path", "absolute"),
         (dir(Path::new("/")), "allowed_dirs[0].path", "data dir"),
-        (
-            dir(&place.home.secrets()),
-            "allowed_dirs[0].path",
-            "data dir",
-        ),
+        (dir(&place.home.secrets()), "allowed_dirs[0].path", "data dir"),
         (dir(&place.home.store()), "allowed_dirs[0].path", "run dir"),
-        (
-            dir(&place.home.team("other")),
-            "allowed_dirs[0].path",
-            "run dir",
-        ),
-        (
-            dir(&place.home.data().join("../run/teams")),
-            "allowed_dirs[0].path",
-            "run dir",
-        ),
+        (dir(&place.home.team("other")), "allowed_dirs[0].path", "run dir"),
+        (dir(&place.home.data().join("../run/teams")), "allowed_dirs[0].path", "run dir"),
     ] {
         let found = faults(text);
         assert_eq!(found.0, path);
@@ -231,38 +184,23 @@ fn a_team_names_profiles_and_groups_that_exist() {
         ("model: claude", None),
         (
             "provider_profile: nobody",
-            Some((
-                "provider_profile",
-                "unknown profile `nobody`; there are: default, local, off",
-            )),
+            Some(("provider_profile", "unknown profile `nobody`; there are: default, local, off")),
         ),
         (
             "provider_profile: locla",
-            Some((
-                "provider_profile",
-                "unknown profile `locla` (did you mean `local`?)",
-            )),
+            Some(("provider_profile", "unknown profile `locla` (did you mean `local`?)")),
         ),
         (
             "model: llama3:8b",
-            Some((
-                "model",
-                "unknown profile `llama3`; there are: default, local, off",
-            )),
+            Some(("model", "unknown profile `llama3`; there are: default, local, off")),
         ),
         (
             "allowed_tools: ['@nonsense']",
-            Some((
-                "allowed_tools[0]",
-                "unknown tool group `@nonsense`; known groups are `@files`",
-            )),
+            Some(("allowed_tools[0]", "unknown tool group `@nonsense`; known groups are `@files`")),
         ),
         (
             "allowed_tools: ['*', '!@shel']",
-            Some((
-                "allowed_tools[1]",
-                "unknown tool group `@shel` (did you mean `@shell`?)",
-            )),
+            Some(("allowed_tools[1]", "unknown tool group `@shel` (did you mean `@shell`?)")),
         ),
     ];
 
@@ -287,10 +225,7 @@ fn a_team_names_profiles_and_groups_that_exist() {
 #[test]
 fn a_team_that_names_no_profile_needs_the_default_one() {
     let place = place();
-    place.write(
-        &place.home.providers_file(),
-        "profiles: {big: {provider: offline}}",
-    );
+    place.write(&place.home.providers_file(), "profiles: {big: {provider: offline}}");
     place.write(&place.home.team_file("scouts"), "max_steps: 3\n");
     place.write(&place.home.team_file("miners"), "model: big:x\n");
 
@@ -299,9 +234,7 @@ fn a_team_that_names_no_profile_needs_the_default_one() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].file.contains("teams/scouts"));
     assert!(
-        found[0]
-            .reason
-            .starts_with("`provider_profile`: unknown profile `default`"),
+        found[0].reason.starts_with("`provider_profile`: unknown profile `default`"),
         "{}",
         found[0].reason
     );
@@ -312,10 +245,7 @@ fn a_team_that_names_no_profile_needs_the_default_one() {
 fn a_group_without_tools_is_warned_of() {
     let place = place();
     for group in ["@web", "@browser", "@topics", "@plugins", "@mcp"] {
-        place.write(
-            &place.home.team_file("scouts"),
-            format!("allowed_tools: [\"{group}\"]\n"),
-        );
+        place.write(&place.home.team_file("scouts"), format!("allowed_tools: [\"{group}\"]\n"));
 
         let report = load::check(&place.home, &place.environment);
 
@@ -337,8 +267,5 @@ fn a_file_with_a_second_name_is_not_read() {
     fs::hard_link(&file, place.home.team("scouts").join("second")).unwrap();
 
     let problems = read_team(&place.home, "scouts").unwrap_err();
-    assert!(
-        problems.to_string().contains("more than one hard link"),
-        "{problems}"
-    );
+    assert!(problems.to_string().contains("more than one hard link"), "{problems}");
 }

@@ -56,10 +56,7 @@ fn the_whole_section_is_read() {
         channel_overrides: [("77".into(), Stance::Deny)].into(),
         ..TypeTrust::default()
     };
-    let irc = TypeTrust {
-        policy: Some(Stance::Allow),
-        ..TypeTrust::default()
-    };
+    let irc = TypeTrust { policy: Some(Stance::Allow), ..TypeTrust::default() };
     let expected = Trust {
         default_policy: Stance::Allow,
         channels: [
@@ -75,16 +72,8 @@ fn the_whole_section_is_read() {
 /// CH-115, CH-116, OR-11
 #[test]
 fn a_section_that_says_nothing_denies_and_none_is_none() {
-    for text in [
-        "trust: {}",
-        "trust: {channels: {}}",
-        "trust: {default_policy: }",
-    ] {
-        assert_eq!(
-            channels(text).trust,
-            Policy::Given(Trust::default()),
-            "{text}"
-        );
+    for text in ["trust: {}", "trust: {channels: {}}", "trust: {default_policy: }"] {
+        assert_eq!(channels(text).trust, Policy::Given(Trust::default()), "{text}");
     }
     for text in ["ws: {enabled: true}", "trust:", "trust: null"] {
         assert_eq!(channels(text).trust, Policy::None, "{text}");
@@ -129,10 +118,7 @@ trust:
     let ChannelsState::Open(channels) = found.channels else {
         panic!("closed: {:?}", found.channels);
     };
-    assert_eq!(
-        (channels.ws, channels.trust),
-        (WebSocket::On, Policy::Unusable)
-    );
+    assert_eq!((channels.ws, channels.trust), (WebSocket::On, Policy::Unusable));
 }
 
 /// CH-118, OR-24
@@ -146,11 +132,7 @@ fn a_section_that_is_no_map_and_a_file_that_is_no_yaml_let_nobody_in() {
         };
         assert_eq!(channels.trust, Policy::Unusable, "{text}");
     }
-    for text in [
-        "trust: {",
-        "trust: {}\ntrust: {default_policy: allow}",
-        "trst: {}",
-    ] {
+    for text in ["trust: {", "trust: {}\ntrust: {default_policy: allow}", "trst: {}"] {
         let found = settings(&place(), text);
         let closed = match found.channels {
             ChannelsState::Closed(_) => true,

@@ -48,11 +48,7 @@ fn lived_in() -> Place {
     let long = place.path(&format!("run/teams/research/{}", "long-name-".repeat(20)));
     fs::write(long, "long").unwrap();
     symlink("notes.md", place.path("run/teams/research/link")).unwrap();
-    symlink(
-        place.path("data/secrets"),
-        place.path("run/teams/research/out"),
-    )
-    .unwrap();
+    symlink(place.path("data/secrets"), place.path("run/teams/research/out")).unwrap();
     let run = fs::Permissions::from_mode(0o750);
     fs::set_permissions(place.path("run/teams/research/notes.md"), run).unwrap();
     let storage = place.open();
@@ -109,18 +105,11 @@ fn a_backup_holds_no_secret_and_is_private() {
     let file = back_up(&place);
 
     let content = unpacked(&file);
-    let holds = |text: &str| {
-        content
-            .windows(text.len())
-            .any(|part| part == text.as_bytes())
-    };
+    let holds = |text: &str| content.windows(text.len()).any(|part| part == text.as_bytes());
 
     assert!(holds("be kind") && holds("notes"));
     assert!(!holds("SECRET-"));
-    assert_eq!(
-        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
-        0o600
-    );
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let names = fs::read_dir(&place.home.backups).unwrap().count();
     assert_eq!(names, 1, "nothing unfinished stays");
 }
@@ -136,23 +125,18 @@ fn the_newest_seven_backups_stay() {
     }
     fs::write(place.home.backups.join("mine.tar.zst"), "kept").unwrap();
     let day = std::time::Duration::from_secs(24 * 60 * 60 + 1);
-    for (name, age) in [
-        ("hivewright-1.tar.zst.partial", day),
-        ("hivewright-2.tar.zst.partial", day / 2),
-    ] {
+    for (name, age) in
+        [("hivewright-1.tar.zst.partial", day), ("hivewright-2.tar.zst.partial", day / 2)]
+    {
         let file = fs::File::create(place.home.backups.join(name)).unwrap();
-        file.set_modified(std::time::SystemTime::now() - age)
-            .unwrap();
+        file.set_modified(std::time::SystemTime::now() - age).unwrap();
     }
     backup::create(&storage, &place.home, &quiet).unwrap();
 
     let left = backup::list(&place.home.backups).unwrap();
 
     assert_eq!(left.len(), 7);
-    assert_eq!(
-        left[1..],
-        made.iter().rev().take(6).cloned().collect::<Vec<_>>()
-    );
+    assert_eq!(left[1..], made.iter().rev().take(6).cloned().collect::<Vec<_>>());
     let exists = |name: &str| place.home.backups.join(name).exists();
     assert!(exists("mine.tar.zst"));
     assert!(!exists("hivewright-1.tar.zst.partial"), "abandoned");
@@ -165,10 +149,7 @@ fn a_backup_taken_while_commits_go_on_is_of_one_commit() {
     let place = Place::new();
     let storage = Arc::new(open(&place.home, Durability::Process, &quiet).unwrap());
     let key = |n: u64| format!("k/{:04}", n * 7919 % 2000);
-    commit(
-        &storage,
-        (0..2000).map(|n| put(&key(n), "start")).collect::<Vec<_>>(),
-    );
+    commit(&storage, (0..2000).map(|n| put(&key(n), "start")).collect::<Vec<_>>());
     let stop = Arc::new(AtomicBool::new(false));
     let history = Arc::new(Mutex::new(vec![all(&storage)]));
     let writer = thread::spawn({
@@ -178,11 +159,8 @@ fn a_backup_taken_while_commits_go_on_is_of_one_commit() {
             for n in 0.. {
                 // One changed, one removed, one added, spread over all keys; sometimes large.
                 let value = noise(n, if n % 9 == 0 { 40_000 } else { 20 });
-                let changes = [
-                    put(&key(n), value),
-                    remove(&key(n + 1)),
-                    put(&format!("n/{n}"), ""),
-                ];
+                let changes =
+                    [put(&key(n), value), remove(&key(n + 1)), put(&format!("n/{n}"), "")];
                 for (key, value) in &changes {
                     match value {
                         Some(value) => state.insert(key.clone(), value.clone()),
@@ -261,10 +239,7 @@ fn a_changed_member_does_not_match_its_sum() {
     let place = lived_in();
     let file = back_up(&place);
     let mut content = unpacked(&file);
-    let at = content
-        .windows(7)
-        .position(|part| part == b"be kind")
-        .unwrap();
+    let at = content.windows(7).position(|part| part == b"be kind").unwrap();
     content[at] = b'B';
     let tampered = place.path("tampered.tar.zst");
     fs::write(&tampered, zstd::encode_all(content.as_slice(), 1).unwrap()).unwrap();
@@ -300,17 +275,11 @@ fn crafted(
     header.as_old_mut().name[..path.len()].copy_from_slice(path);
     header.set_cksum();
     tar.append(&header, b"evil".as_slice()).unwrap();
-    let manifest = Manifest {
-        format: 1,
-        created: String::new(),
-        records: 0,
-        parts: Vec::new(),
-    };
+    let manifest = Manifest { format: 1, created: String::new(), records: 0, parts: Vec::new() };
     let manifest = serde_json::to_vec(&manifest).unwrap();
     let mut header = tar::Header::new_gnu();
     header.set_size(manifest.len() as u64);
-    tar.append_data(&mut header, "manifest.json", manifest.as_slice())
-        .unwrap();
+    tar.append_data(&mut header, "manifest.json", manifest.as_slice()).unwrap();
     tar.into_inner().unwrap().finish().unwrap().flush().unwrap();
     file
 }
@@ -335,10 +304,7 @@ fn members_that_lead_outside_are_refused() {
 
         let error = archive::verify(&file, &quiet).unwrap_err();
 
-        assert!(
-            matches!(error, ArchiveError::Refused { .. }),
-            "{path}: {error}"
-        );
+        assert!(matches!(error, ArchiveError::Refused { .. }), "{path}: {error}");
         assert!(restore(&file, &place.home, true, &quiet).is_err());
     }
     assert_eq!(place.names(), [""; 0]);
@@ -363,29 +329,16 @@ fn a_restore_replaces_a_store_only_when_forced_and_keeps_it() {
     assert_eq!(all(&place.open()), backed_up);
     assert!(!place.path("run/teams/research/later.md").exists());
     let kept = |name: &str| {
-        let path = restored
-            .kept
-            .iter()
-            .find(|path| path.to_string_lossy().contains(name));
+        let path = restored.kept.iter().find(|path| path.to_string_lossy().contains(name));
         path.unwrap().clone()
     };
     assert!(kept("teams.before-").join("research/later.md").exists());
     let mut old = place.home.clone();
     old.store = kept("store.before-");
-    assert_eq!(
-        all(&open(&old, Durability::Power, &quiet).unwrap()),
-        replaced
-    );
+    assert_eq!(all(&open(&old, Durability::Power, &quiet).unwrap()), replaced);
     assert_eq!(
         place.names(),
-        [
-            "backups",
-            "engines",
-            "store",
-            "store.before",
-            "teams",
-            "teams.before"
-        ]
+        ["backups", "engines", "store", "store.before", "teams", "teams.before"]
     );
 }
 
@@ -422,9 +375,7 @@ fn a_bad_store_is_set_aside_and_rebuilt_from_the_newest_good_backup() {
     let restored = restore_newest(&place.home, &quiet).unwrap();
 
     assert_eq!(all(&place.open()), expected);
-    let [aside] = restored.kept.as_slice() else {
-        panic!("{:?}", restored.kept)
-    };
+    let [aside] = restored.kept.as_slice() else { panic!("{:?}", restored.kept) };
     assert!(aside.to_string_lossy().contains("store.bad-"));
     assert!(files(aside).into_values().collect::<Vec<_>>() == damaged);
     assert_eq!(
@@ -458,11 +409,8 @@ fn a_restored_channel_begins_at_numbers_that_nobody_has_seen() {
         let Body::Progress(note) = &last.frame.body else {
             panic!("{last:?}");
         };
-        let gap = Gap {
-            from_seq: outbox::seq(begins),
-            to_seq: outbox::seq(last.ordinal),
-            dropped: 0,
-        };
+        let gap =
+            Gap { from_seq: outbox::seq(begins), to_seq: outbox::seq(last.ordinal), dropped: 0 };
         assert!(last.ordinal >= before);
         assert!(outbox::seq(last.ordinal) < 1 << 53);
         assert_eq!(note.gap, Some(gap));
@@ -530,10 +478,7 @@ fn without_a_good_backup_a_bad_store_stays_where_it_is() {
 
     let error = restore_newest(&place.home, &quiet).unwrap_err();
 
-    assert!(
-        matches!(error, restore::RestoreError::NoBackup(_)),
-        "{error}"
-    );
+    assert!(matches!(error, restore::RestoreError::NoBackup(_)), "{error}");
     assert_eq!(fs::read(place.home.store.join("db")).unwrap(), b"damaged");
 }
 
@@ -544,10 +489,7 @@ fn progress_runs_up_to_its_total() {
     let storage = place.open();
     let told = Mutex::new(Vec::new());
 
-    backup::create(&storage, &place.home, &|progress| {
-        told.lock().unwrap().push(progress)
-    })
-    .unwrap();
+    backup::create(&storage, &place.home, &|progress| told.lock().unwrap().push(progress)).unwrap();
 
     let told = told.into_inner().unwrap();
     for unit in [Unit::Records, Unit::Files, Unit::Bytes] {

@@ -35,9 +35,7 @@ fn used() -> Place {
 
 /// What that store holds. To open it would write a snapshot, and so change what damage does.
 fn held() -> Records {
-    (0..RECORDS)
-        .map(|number| (key(number).into(), noise(number + 1, 5000)))
-        .collect()
+    (0..RECORDS).map(|number| (key(number).into(), noise(number + 1, 5000))).collect()
 }
 
 fn key(number: u64) -> String {
@@ -53,10 +51,7 @@ fn assert_refused(place: &Place, what: &str) {
 
     assert_eq!(error.exit_code(), 1, "{what}");
     let said = error.to_string();
-    assert!(
-        said.contains("`hivewright restore --newest`"),
-        "{what}: {said}"
-    );
+    assert!(said.contains("`hivewright restore --newest`"), "{what}: {said}");
     assert!(before == files(store), "{what}: files were changed");
     assert!(!place.names().contains(&"store.check".to_owned()), "{what}");
 }
@@ -210,10 +205,7 @@ fn flipped_bytes_lose_nothing_in_silence() {
 #[test]
 fn a_torn_end_that_nobody_was_told_of_is_no_damage() {
     let place = used();
-    let file = fs::File::options()
-        .write(true)
-        .open(place.home.store.join("db"))
-        .unwrap();
+    let file = fs::File::options().write(true).open(place.home.store.join("db")).unwrap();
     let content = fs::read(place.home.store.join("db")).unwrap();
     let used = content.iter().rposition(|byte| *byte != 0).unwrap() as u64;
 

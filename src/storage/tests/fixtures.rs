@@ -21,10 +21,7 @@ fn home(version: u16) -> Place {
     let place = Place::new();
     let file = fixture(version, "home");
     let packed = fs::File::open(&file).unwrap_or_else(|error| {
-        panic!(
-            "version {version} has no fixture `{}`: {error}",
-            file.display()
-        )
+        panic!("version {version} has no fixture `{}`: {error}", file.display())
     });
     let plain = zstd::Decoder::new(packed).unwrap();
     let mut archive = tar::Archive::new(plain);
@@ -36,10 +33,7 @@ fn home(version: u16) -> Place {
 /// All records of a fixture, in the form of its own version.
 fn as_written(version: u16) -> Records {
     let place = home(version);
-    let schema = Schema {
-        version,
-        steps: &[],
-    };
+    let schema = Schema { version, steps: &[] };
     all(&open_as(&place.home, Durability::Process, &schema, &quiet).unwrap())
 }
 
@@ -144,10 +138,7 @@ fn every_earlier_version_refuses_this_one() {
     let place = Place::new();
     drop(place.open());
     for version in 1..Schema::CURRENT.version {
-        let schema = Schema {
-            version,
-            steps: &[],
-        };
+        let schema = Schema { version, steps: &[] };
 
         let error = open_as(&place.home, Durability::Power, &schema, &quiet);
 

@@ -57,9 +57,7 @@ fn a_full_disk_refuses_commits_and_the_store_goes_on_when_there_is_room() {
         for number in 0..5_000 {
             let key = format!("{round}/{number:05}").into_bytes();
             let value = noise(round * 5_000 + number, 16_000);
-            let batch = Batch {
-                changes: vec![(key.clone(), Some(value.clone()))],
-            };
+            let batch = Batch { changes: vec![(key.clone(), Some(value.clone()))] };
             match storage.commit(&batch) {
                 Ok(()) => drop(acknowledged.insert(key, value)),
                 Err(error) => {
@@ -85,9 +83,7 @@ fn a_full_disk_refuses_commits_and_the_store_goes_on_when_there_is_room() {
 }
 
 fn one() -> Batch {
-    Batch {
-        changes: vec![(b"one".to_vec(), Some(b"1".to_vec()))],
-    }
+    Batch { changes: vec![(b"one".to_vec(), Some(b"1".to_vec()))] }
 }
 
 /// SC-112: nothing is wrong with a store on a disk without room, so nobody is sent to restore it.
@@ -101,9 +97,7 @@ fn a_start_on_a_full_disk_says_so_and_leaves_the_store_alone() {
     storage.commit(&one()).unwrap();
     drop(storage);
     // What was allocated ahead goes too.
-    let file = fs::File::options()
-        .write(true)
-        .open(place.path("run/store/db"));
+    let file = fs::File::options().write(true).open(place.path("run/store/db"));
     let file = file.unwrap();
     file.set_len(file.metadata().unwrap().len()).unwrap();
     let filler = disk.fill();
@@ -143,10 +137,7 @@ fn a_start_that_runs_out_of_room_does_not_call_the_store_damaged() {
     };
     let storage = place.open();
     for number in 0..600 {
-        commit(
-            &storage,
-            [put(&format!("{number:04}"), noise(number, 8_000))],
-        );
+        commit(&storage, [put(&format!("{number:04}"), noise(number, 8_000))]);
     }
     drop(storage);
     let database = place.path("run/store/db");

@@ -17,11 +17,7 @@ fn home_of(folder: &Path) -> Home {
 
 /// What commit `number` writes. Some of it is large, so that groups span several pages and segments.
 fn written(number: u64) -> [(Vec<u8>, Option<Vec<u8>>); 3] {
-    let length = if number.is_multiple_of(10) {
-        60_000
-    } else {
-        400
-    };
+    let length = if number.is_multiple_of(10) { 60_000 } else { 400 };
     [
         put(&format!("a/{number:08}"), noise(number, 100)),
         put(&format!("b/{number:08}"), noise(number, length)),
@@ -37,9 +33,7 @@ fn a_child_commits_until_it_is_killed() {
     };
     let storage = open(&home_of(Path::new(&folder)), Durability::Process, &quiet).unwrap();
     let newest = storage.get(b"newest").unwrap();
-    let next = newest.map_or(1, |newest| {
-        u64::from_be_bytes(newest.try_into().unwrap()) + 1
-    });
+    let next = newest.map_or(1, |newest| u64::from_be_bytes(newest.try_into().unwrap()) + 1);
     let mut out = std::io::stdout();
     for number in next.. {
         commit(&storage, written(number));
@@ -82,16 +76,11 @@ fn whatever_was_acknowledged_survives_being_killed() {
         let newest = u64::from_be_bytes(newest.try_into().unwrap());
 
         let last = *acknowledged.last().unwrap();
-        assert!(
-            newest >= last,
-            "round {round}: {newest} of {last} are there"
-        );
+        assert!(newest >= last, "round {round}: {newest} of {last} are there");
         // The one that was not acknowledged is there whole or not at all.
         assert!(newest <= last + 1, "round {round}");
-        let expected: Records = (1..=newest)
-            .flat_map(written)
-            .map(|(key, value)| (key, value.unwrap()))
-            .collect();
+        let expected: Records =
+            (1..=newest).flat_map(written).map(|(key, value)| (key, value.unwrap())).collect();
         assert_eq!(all(&storage), expected, "round {round}");
     }
 }

@@ -58,10 +58,7 @@ fn a_closed_store_is_free_at_once() {
 fn a_scan_keeps_to_its_range_in_both_orders() {
     let place = Place::new();
     let storage = place.open();
-    commit(
-        &storage,
-        ["a", "b", "ba", "c", "d"].map(|key| put(key, key)),
-    );
+    commit(&storage, ["a", "b", "ba", "c", "d"].map(|key| put(key, key)));
 
     assert_eq!(keys(&storage, "b", "d", Order::Rising), ["b", "ba", "c"]);
     assert_eq!(keys(&storage, "b", "d", Order::Falling), ["c", "ba", "b"]);
@@ -94,10 +91,7 @@ fn the_last_change_of_a_key_in_a_batch_counts() {
 
     commit(&storage, [put("a", &large), put("a", "small"), remove("b")]);
 
-    assert_eq!(
-        all(&storage),
-        Records::from([(b"a".to_vec(), b"small".to_vec())])
-    );
+    assert_eq!(all(&storage), Records::from([(b"a".to_vec(), b"small".to_vec())]));
     assert_eq!(storage.records(), 1);
 }
 
@@ -115,11 +109,7 @@ fn large_values_come_back_whole_and_leave_nothing_behind() {
 
     commit(&storage, [put("k", noise(1, 2 * parts::WHOLE))]);
     commit(&storage, [remove("k2")]);
-    assert_eq!(
-        held(&storage),
-        1 + 2 + 2,
-        "the record, its parts, and the two about the store"
-    );
+    assert_eq!(held(&storage), 1 + 2 + 2, "the record, its parts, and the two about the store");
     commit(&storage, [remove("k")]);
     assert_eq!(held(&storage), 2);
 }
@@ -131,10 +121,7 @@ fn what_is_too_large_is_refused_and_the_store_goes_on() {
     let storage = place.open();
     let refused = |key: Vec<u8>, value: Vec<u8>| {
         let changes = vec![put("beside", ""), (key, Some(value))];
-        matches!(
-            storage.commit(&Batch { changes }),
-            Err(StorageError::Write(_))
-        )
+        matches!(storage.commit(&Batch { changes }), Err(StorageError::Write(_)))
     };
 
     assert!(refused(b"k".to_vec(), vec![0; parts::LARGEST + 1]));
@@ -174,15 +161,7 @@ fn a_damaged_record_is_named_and_the_others_go_on() {
     let place = Place::new();
     let storage = place.open();
     let large = noise(1, 2 * parts::WHOLE);
-    commit(
-        &storage,
-        [
-            put("a", "1"),
-            put("b", "2"),
-            put("c", &large),
-            put("d", "4"),
-        ],
-    );
+    commit(&storage, [put("a", "1"), put("b", "2"), put("c", &large), put("d", "4")]);
     drop(storage);
     let database = Database::open(&place.home.store).unwrap();
     for key in [b"b".to_vec(), parts::part_key(b"c", 1)] {
@@ -207,10 +186,7 @@ fn a_damaged_record_is_named_and_the_others_go_on() {
         seen,
         [
             ("a".to_owned(), Ok(b"1".to_vec())),
-            (
-                "b".to_owned(),
-                Err("record b is damaged: wrong checksum".to_owned())
-            ),
+            ("b".to_owned(), Err("record b is damaged: wrong checksum".to_owned())),
             (
                 "c".to_owned(),
                 Err(r"record \xffpart/c\x00\x00\x00\x01 is damaged: wrong checksum".to_owned())
@@ -218,10 +194,7 @@ fn a_damaged_record_is_named_and_the_others_go_on() {
             ("d".to_owned(), Ok(b"4".to_vec())),
         ]
     );
-    assert!(matches!(
-        storage.get(b"b"),
-        Err(StorageError::Damaged { .. })
-    ));
+    assert!(matches!(storage.get(b"b"), Err(StorageError::Damaged { .. })));
 }
 
 #[test]
@@ -258,9 +231,7 @@ fn after_a_failed_write_nothing_more_is_acknowledged() {
     commit(&storage, [put("a", "1")]);
     storage.writing().fail();
 
-    let refused = storage.commit(&Batch {
-        changes: vec![put("b", "2")],
-    });
+    let refused = storage.commit(&Batch { changes: vec![put("b", "2")] });
 
     assert!(matches!(refused, Err(StorageError::Write(_))));
     assert_eq!(storage.get(b"b").unwrap(), None);

@@ -21,10 +21,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const TASKS: usize = 3_000;
 
 fn ended(id: &str, at: Timestamp) -> Task {
-    let lane = Lane {
-        team: "news".into(),
-        topic: None,
-    };
+    let lane = Lane { team: "news".into(), topic: None };
     // Text that does not lend itself to being stored in less space.
     let text: String = (0..4_096)
         .map(|place| char::from(b'a' + ((place * 7 + id.len() * place / 3) % 26) as u8))
@@ -62,10 +59,8 @@ fn the_space_of_what_was_removed_is_used_again() {
     let place = Place::new();
     let storage = place.open();
     let environment = Environment::fixed([]);
-    let flags = home::Flags {
-        home: Some(place.folder.path().to_owned()),
-        ..home::Flags::default()
-    };
+    let flags =
+        home::Flags { home: Some(place.folder.path().to_owned()), ..home::Flags::default() };
     let home = home::Home::new(&flags, &environment).unwrap();
     let keeping = Arc::new(Keeper::new(Live::new(home.clone(), environment), home));
     let database = place.path("run/store/db");

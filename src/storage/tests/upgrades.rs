@@ -17,14 +17,8 @@ const STEP: Step = |key, value| {
         _ => Some((key.to_vec(), value.to_vec())),
     }
 };
-const FIRST: Schema<'_> = Schema {
-    version: 1,
-    steps: &[],
-};
-const SECOND: Schema<'_> = Schema {
-    version: 2,
-    steps: &[STEP],
-};
+const FIRST: Schema<'_> = Schema { version: 1, steps: &[] };
+const SECOND: Schema<'_> = Schema { version: 2, steps: &[STEP] };
 
 fn older() -> Place {
     let place = Place::new();
@@ -32,12 +26,7 @@ fn older() -> Place {
     let large = vec![b'x'; 3 * parts::WHOLE];
     commit(
         &storage,
-        [
-            put("task/1", "one"),
-            put("task/2", large),
-            put("draft/1", "-"),
-            put("other", "same"),
-        ],
+        [put("task/1", "one"), put("task/2", large), put("draft/1", "-"), put("other", "same")],
     );
     place
 }
@@ -62,9 +51,7 @@ fn open_second(place: &Place) -> Result<SledStorage, OpenError> {
 fn kept(place: &Place) -> Vec<PathBuf> {
     let entries = fs::read_dir(place.path("run")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
-    paths
-        .filter(|path| path.to_string_lossy().contains("store.before-"))
-        .collect()
+    paths.filter(|path| path.to_string_lossy().contains("store.before-")).collect()
 }
 
 /// SC-113, OP-91
@@ -80,11 +67,7 @@ fn an_older_store_is_upgraded_after_a_backup_and_kept() {
     drop(storage);
     assert_eq!(place.names(), ["backups", "store", "store.before"]);
     assert_eq!(all(&open_second(&place).unwrap()), upgraded());
-    assert_eq!(
-        place.names(),
-        ["backups", "store", "store.before"],
-        "upgraded once"
-    );
+    assert_eq!(place.names(), ["backups", "store", "store.before"], "upgraded once");
 
     let mut old = place.home.clone();
     old.store = kept(&place).remove(0);
@@ -105,10 +88,7 @@ fn a_newer_store_is_refused_with_exit_code_3() {
 
     let error = open_first(&place).map(drop).unwrap_err();
 
-    assert!(
-        matches!(error, OpenError::Newer { found: 2, known: 1 }),
-        "{error}"
-    );
+    assert!(matches!(error, OpenError::Newer { found: 2, known: 1 }), "{error}");
     assert_eq!(error.exit_code(), 3);
     assert!(before == files(&place.home.store));
 }
@@ -132,20 +112,9 @@ fn an_upgrade_interrupted_anywhere_leaves_a_usable_store() {
             swap::stage(&built, &place.home.store, "before").unwrap();
         }
 
-        assert_eq!(
-            all(&open_first(&place).unwrap()),
-            before,
-            "the older program, after {steps}"
-        );
-        assert_eq!(
-            all(&open_second(&place).unwrap()),
-            upgraded(),
-            "after {steps}"
-        );
-        assert!(
-            !place.names().contains(&"store.building".to_owned()),
-            "after {steps}"
-        );
+        assert_eq!(all(&open_first(&place).unwrap()), before, "the older program, after {steps}");
+        assert_eq!(all(&open_second(&place).unwrap()), upgraded(), "after {steps}");
+        assert!(!place.names().contains(&"store.building".to_owned()), "after {steps}");
     }
 }
 
@@ -188,9 +157,7 @@ fn a_replaced_store_goes_a_day_after_the_first_good_start() {
 
     let since = fs::File::open(kept(&place)[0].join("started-since")).unwrap();
     let day = std::time::Duration::from_secs(24 * 60 * 60 + 1);
-    since
-        .set_modified(std::time::SystemTime::now() - day)
-        .unwrap();
+    since.set_modified(std::time::SystemTime::now() - day).unwrap();
     migrate::forget_replaced(&place.home).unwrap();
 
     assert_eq!(kept(&place), Vec::<PathBuf>::new());

@@ -47,12 +47,7 @@ impl Sessions {
         clock: Arc<dyn Clock>,
         draining: Arc<AtomicBool>,
     ) {
-        let _ = self.0.set(Spine {
-            queue,
-            store,
-            clock,
-            draining,
-        });
+        let _ = self.0.set(Spine { queue, store, clock, draining });
     }
 }
 
@@ -83,12 +78,7 @@ impl Spine {
         }
         let task = self.task(&order, session);
         let id = task.id.clone();
-        let submit = Submit {
-            task,
-            writes: Writes::new(),
-            overlap: None,
-            giver: None,
-        };
+        let submit = Submit { task, writes: Writes::new(), overlap: None, giver: None };
         match self.queue.send(submit).await {
             Ok(Ok(_)) => {}
             Ok(Err(refusal)) => return Err(refused(&refusal)),
@@ -113,10 +103,7 @@ impl Spine {
             kind: Kind::Agent,
             // Its caller waits for it.
             priority: Priority::High,
-            source: caller.source.as_ref().map(|source| Source {
-                message: None,
-                ..source.clone()
-            }),
+            source: caller.source.as_ref().map(|source| Source { message: None, ..source.clone() }),
             on_result: OnResult::Silent,
             options: Options {
                 subagent: Some(order.subagent.clone()),
@@ -134,14 +121,9 @@ impl Spine {
 
     /// The end of a session; none if there is no such session. Dropped or told to stop, it ends the session.
     async fn wait(&self, id: &TaskId, order: &Order) -> Option<Outcome> {
-        let mut leash = Leash {
-            spine: self,
-            task: Some(id),
-        };
-        let ended = self.queue.send(Wait {
-            task: id.clone(),
-            waiter: Some(order.caller.lane.clone()),
-        });
+        let mut leash = Leash { spine: self, task: Some(id) };
+        let ended =
+            self.queue.send(Wait { task: id.clone(), waiter: Some(order.caller.lane.clone()) });
         tokio::pin!(ended);
         let ended = tokio::select! {
             ended = &mut ended => ended,
@@ -165,22 +147,14 @@ impl Spine {
         });
         // What cannot be looked up is not believed.
         let (label, steps) = row.await.unwrap_or((Label::Untrusted, None));
-        let Outcome {
-            ending,
-            code,
-            message,
-            text,
-            ..
-        } = outcome;
+        let Outcome { ending, code, message, text, .. } = outcome;
         if ending == Ending::Done {
             return Ok(AgentReply { text, steps, label });
         }
         let message =
             message.unwrap_or_else(|| format!("its session ended as {}", ending.as_str()));
         Err(AgentFailure {
-            error: code
-                .map_or(ending.as_str(), |code| code.as_str())
-                .to_owned(),
+            error: code.map_or(ending.as_str(), |code| code.as_str()).to_owned(),
             message,
             ending: Some(ending),
             text,
@@ -224,10 +198,7 @@ fn name(order: &Order, session: u32) -> TaskId {
     }
     hasher.update(session.to_be_bytes());
     let digest = hasher.finalize();
-    let digits: String = digest[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     TaskId::from(format!("task-{digits}"))
 }
 
@@ -264,10 +235,7 @@ mod tests {
     use super::*;
 
     fn order(key: &str) -> Order {
-        let lane = Lane {
-            team: "scouts".into(),
-            topic: None,
-        };
+        let lane = Lane { team: "scouts".into(), topic: None };
         let body = String::new();
         let task = Task::new("task-1".into(), lane, body.clone(), body, Timestamp(0));
         Order {

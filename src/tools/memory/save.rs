@@ -59,11 +59,7 @@ impl Tool for Save {
             kind: kind(args.r#type.as_deref())?,
             reason: args.supersede_reason,
             sources: args.sources,
-            provenance: self
-                .0
-                .provenance(&cx.caller, &cx.key, cx.label)
-                .await
-                .map_err(refusal)?,
+            provenance: self.0.provenance(&cx.caller, &cx.key, cx.label).await.map_err(refusal)?,
             by: Actor::Team(cx.caller.team.name.clone()),
             call: Some(cx.key.clone()),
             expires_at: None,

@@ -16,12 +16,8 @@ use hivewright_actors::{
 use super::{escalate, handoff, idempotency};
 
 /// Rows of these kinds have a team's key as their name, or before a `/` in it.
-const KINDS: [&str; 4] = [
-    escalate::KIND,
-    handoff::KIND,
-    idempotency::KIND,
-    crate::import::openhive::apply::PLUGIN_TOOL,
-];
+const KINDS: [&str; 4] =
+    [escalate::KIND, handoff::KIND, idempotency::KIND, crate::import::openhive::apply::PLUGIN_TOOL];
 
 /// Escalations, handoffs, idempotency keys and imported plugin tools in a store.
 #[derive(Clone, Debug)]

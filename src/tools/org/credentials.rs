@@ -118,10 +118,7 @@ pub(super) fn redact(args: &Value) -> Option<Redaction> {
         }
         _ => (field.clone(), cleaned(value, &longest)),
     });
-    Some(Redaction {
-        args: Value::Object(fields.collect()),
-        values,
-    })
+    Some(Redaction { args: Value::Object(fields.collect()), values })
 }
 
 fn cleaned(value: &Value, secrets: &[(&String, &String)]) -> Value {
@@ -136,10 +133,9 @@ fn cleaned(value: &Value, secrets: &[(&String, &String)]) -> Value {
             Value::String(text)
         }
         Value::Array(items) => items.iter().map(|item| cleaned(item, secrets)).collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, field)| (name.clone(), cleaned(field, secrets)))
-            .collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, field)| (name.clone(), cleaned(field, secrets))).collect()
+        }
         other => other.clone(),
     }
 }

@@ -210,19 +210,11 @@ impl Tool for DelegateTask {
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts()?;
         if let Some(sent) = parts.earlier::<Sent>(cx, "").await? {
-            return Ok(enqueued(
-                &json!(sent.task_id),
-                args.overlap_policy,
-                &[],
-                None,
-            ));
+            return Ok(enqueued(&json!(sent.task_id), args.overlap_policy, &[], None));
         }
         let (task, note) = self.task(parts, &args, cx).await?;
         let (id, team) = (task.id.clone(), task.team());
-        let sent = Sent {
-            task_id: id.clone(),
-            at: task.created_at,
-        };
+        let sent = Sent { task_id: id.clone(), at: task.created_at };
         let mut writes = Writes::new().answer(&cx.key, &sent);
         if let Some(key) = &args.idempotency_key {
             match idempotency::look_up(parts, &team, key, &args.task).await? {

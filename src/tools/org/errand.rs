@@ -50,10 +50,7 @@ pub(super) fn lane_of(team: &TeamRecord, cx: &ToolContext) -> Lane {
         let topic = source.topic.as_ref()?;
         (team.name.as_str() == MAIN).then(|| topic.id.clone())
     });
-    Lane {
-        team: team.name.clone(),
-        topic,
-    }
+    Lane { team: team.name.clone(), topic }
 }
 
 /// A task for a team, on behalf of a turn. Nothing in its lineage comes from the model.
@@ -66,17 +63,9 @@ pub(super) fn errand(
 ) -> Task {
     let now = parts.clock.now();
     let caller = &cx.caller;
-    let source = caller.source.as_ref().map(|source| Source {
-        message: None,
-        ..source.clone()
-    });
-    let task = Task::new(
-        parts.ids.task(),
-        lane_of(team, cx),
-        body,
-        caller.team.name.to_string(),
-        now,
-    );
+    let source = caller.source.as_ref().map(|source| Source { message: None, ..source.clone() });
+    let task =
+        Task::new(parts.ids.task(), lane_of(team, cx), body, caller.team.name.to_string(), now);
     Task {
         generation: team.generation,
         kind,
@@ -98,11 +87,7 @@ pub(super) fn errand(
 
 /// Whose turn makes a task, and in which words.
 pub(super) fn giver(cx: &ToolContext, words: &str) -> Giver {
-    Giver {
-        task: cx.caller.task.clone(),
-        step: cx.step,
-        words: words.to_owned(),
-    }
+    Giver { task: cx.caller.task.clone(), step: cx.step, words: words.to_owned() }
 }
 
 /// Hands a task to the queue. Durable once answered.
@@ -114,12 +99,7 @@ pub(super) async fn submit(
     writes: Writes,
     overlap: Option<Overlap>,
 ) -> Result<Submission, Refusal> {
-    let submit = Submit {
-        task,
-        writes,
-        overlap,
-        giver: Some(giver(cx, words)),
-    };
+    let submit = Submit { task, writes, overlap, giver: Some(giver(cx, words)) };
     parts.work.submit(submit).await
 }
 

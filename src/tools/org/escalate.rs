@@ -119,9 +119,7 @@ async fn earlier(
         };
         Ok(Some(state_of(&row, task.as_ref())))
     });
-    found
-        .await
-        .map_err(|error| ToolError::failed(error.to_string()))
+    found.await.map_err(|error| ToolError::failed(error.to_string()))
 }
 
 impl Escalate {
@@ -148,9 +146,7 @@ impl Escalate {
         let mut task = errand(parts, cx, team, Kind::Escalation, body);
         task.priority = Priority::High;
         task.on_result = OnResult::Wake;
-        let row = Row {
-            task: Some(task.id.clone()),
-        };
+        let row = Row { task: Some(task.id.clone()) };
         let writes = Writes::new()
             .answer(&cx.key, escalated)
             .edge(&key_of(&cx.caller.team, &escalated.correlation_id), &row);
@@ -178,10 +174,7 @@ impl Escalate {
         let text = format!("{}{reason}", args.message);
         let mut writes = Writes::new()
             .answer(&cx.key, escalated)
-            .edge(
-                &key_of(team, &escalated.correlation_id),
-                &Row { task: None },
-            )
+            .edge(&key_of(team, &escalated.correlation_id), &Row { task: None })
             .notice(&Notice {
                 id: parts.ids.notice(),
                 kind: NoticeKind::Escalation,
@@ -270,9 +263,7 @@ impl Tool for Escalate {
                 .correlation_id
                 .clone()
                 .unwrap_or_else(|| format!("esc-{:016x}", parts.ids.bits())),
-            delivered_to: parent
-                .as_ref()
-                .map_or(OPERATOR.to_owned(), TeamName::to_string),
+            delivered_to: parent.as_ref().map_or(OPERATOR.to_owned(), TeamName::to_string),
             earlier: before,
         };
         let note = match parent {

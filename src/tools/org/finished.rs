@@ -94,10 +94,7 @@ fn may_read(caller: &Caller, task: &Task) -> bool {
 /// A part of a text, with the way to the next.
 fn piece(id: &str, text: &str, offset: usize) -> Value {
     let total = text.chars().count();
-    let start = text
-        .char_indices()
-        .nth(offset)
-        .map_or(text.len(), |(at, _)| at);
+    let start = text.char_indices().nth(offset).map_or(text.len(), |(at, _)| at);
     let (shown, missing) = excerpt::split(&text[start..], PIECE);
     let mut fields = json!({ "id": id, "text": shown, "offset": offset, "characters": total });
     if missing > 0 {
@@ -115,20 +112,14 @@ impl ListCompletedTasks {
         cx: &ToolContext,
     ) -> Result<String, ToolError> {
         let caller = &cx.caller;
-        let unknown = || {
-            answer::refuse(
-                "not_found",
-                format!("`id`: there is no text `{id}` for you"),
-            )
-        };
+        let unknown =
+            || answer::refuse("not_found", format!("`id`: there is no text `{id}` for you"));
         let (key, lane, generation) = (id.to_owned(), caller.lane.clone(), caller.team.generation);
         let found = parts.store.read(move |storage| {
             let task = reads::task(storage, &TaskId::from(key.as_str()))?;
             Ok((task, reads::shown_event(storage, &lane, generation, &key)?))
         });
-        let found = found
-            .await
-            .map_err(|error| ToolError::failed(error.to_string()))?;
+        let found = found.await.map_err(|error| ToolError::failed(error.to_string()))?;
         let (text, label): (String, Label) = match found {
             (Some(task), _) => {
                 let tree = parts.tree();
@@ -211,15 +202,11 @@ impl Tool for ListCompletedTasks {
                 |task: &Task| task.generation == team.generation && is_shown(task, &behind);
             reads::ended_tasks(storage, since, limit, of, wanted)
         });
-        let tasks = tasks
-            .await
-            .map_err(|error| ToolError::failed(error.to_string()))?;
+        let tasks = tasks.await.map_err(|error| ToolError::failed(error.to_string()))?;
         // What a turn said holds what it had read.
         tasks.iter().for_each(|task| cx.believe(task.label));
-        let rows: Vec<Value> = tasks
-            .iter()
-            .filter_map(|task| Some(row(task, task.outcome.as_ref()?)))
-            .collect();
+        let rows: Vec<Value> =
+            tasks.iter().filter_map(|task| Some(row(task, task.outcome.as_ref()?))).collect();
         Ok(answer::ok(json!({ "tasks": rows })))
     }
 }

@@ -82,22 +82,14 @@ impl Lately {
     /// With one more, or why not.
     fn with(mut self, correlation_id: &str, now: Timestamp) -> Result<Self, ToolError> {
         self.0.retain(|entry| now.since(entry.at) < REMEMBERED);
-        if self
-            .0
-            .iter()
-            .any(|entry| entry.correlation_id == correlation_id)
-        {
+        if self.0.iter().any(|entry| entry.correlation_id == correlation_id) {
             return Err(answer::refuse(
                 "duplicate_correlation_id",
                 format!("`correlation_id`: `{correlation_id}` was used within the last 5 minutes"),
             ));
         }
-        let recent: Vec<Timestamp> = self
-            .0
-            .iter()
-            .map(|entry| entry.at)
-            .filter(|at| now.since(*at) < PERIOD)
-            .collect();
+        let recent: Vec<Timestamp> =
+            self.0.iter().map(|entry| entry.at).filter(|at| now.since(*at) < PERIOD).collect();
         if recent.len() >= MOST {
             let oldest = recent.iter().min().copied().unwrap_or(now);
             let wait = PERIOD.saturating_sub(now.since(oldest));
@@ -110,10 +102,7 @@ impl Lately {
                 json!({ "retry_after_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) }),
             ));
         }
-        self.0.push(Entry {
-            at: now,
-            correlation_id: correlation_id.to_owned(),
-        });
+        self.0.push(Entry { at: now, correlation_id: correlation_id.to_owned() });
         Ok(self)
     }
 }
@@ -124,12 +113,8 @@ fn key_of(team: &TeamKey) -> EdgeKey {
 
 async fn lately(parts: &Parts, team: &TeamKey) -> Result<Lately, ToolError> {
     let key = key_of(team).bytes();
-    let row = parts
-        .store
-        .read(move |storage| one::<Lately>(storage, &key));
-    let row = row
-        .await
-        .map_err(|error| ToolError::failed(error.to_string()))?;
+    let row = parts.store.read(move |storage| one::<Lately>(storage, &key));
+    let row = row.await.map_err(|error| ToolError::failed(error.to_string()))?;
     Ok(row.unwrap_or_default())
 }
 
@@ -209,25 +194,11 @@ impl Tool for EnqueueParentTask {
         let now = parts.clock.now();
         let lately = lately(parts, caller).await?.with(&correlation_id, now)?;
         let note = parts.note(team).await;
-        let mut task = errand(
-            parts,
-            cx,
-            team,
-            Kind::Handoff,
-            body(&args, cx, &correlation_id),
-        );
+        let mut task = errand(parts, cx, team, Kind::Handoff, body(&args, cx, &correlation_id));
         task.priority = args.priority.into();
-        let handed = Handed {
-            task_id: task.id.clone(),
-            correlation_id,
-        };
-        let mut writes = Writes::new()
-            .answer(&cx.key, &handed)
-            .edge(&key_of(caller), &lately);
-        let told = args
-            .message_for_user
-            .as_ref()
-            .zip(cx.caller.source.as_ref());
+        let handed = Handed { task_id: task.id.clone(), correlation_id };
+        let mut writes = Writes::new().answer(&cx.key, &handed).edge(&key_of(caller), &lately);
+        let told = args.message_for_user.as_ref().zip(cx.caller.source.as_ref());
         if let Some((message, source)) = told {
             let frame = Frame {
                 topic: source.topic.clone(),

@@ -53,9 +53,7 @@ pub(super) async fn look_up(
 ) -> Result<Known, ToolError> {
     let bytes = key_of(team, key).bytes();
     let row = parts.store.read(move |storage| one::<Row>(storage, &bytes));
-    let row = row
-        .await
-        .map_err(|error| ToolError::failed(error.to_string()))?;
+    let row = row.await.map_err(|error| ToolError::failed(error.to_string()))?;
     let fresh = row.filter(|row| parts.clock.now().since(row.at) < KEPT);
     Ok(match fresh {
         None => Known::Not,
@@ -79,10 +77,6 @@ pub(crate) fn lot(now: Timestamp) -> Lot {
 
 /// What remembers a key with the task that it was first used for.
 pub(super) fn remember(team: &TeamKey, key: &str, words: &str, sent: &Sent) -> Writes {
-    let row = Row {
-        task: sent.task_id.clone(),
-        digest: digest(words),
-        at: sent.at,
-    };
+    let row = Row { task: sent.task_id.clone(), digest: digest(words), at: sent.at };
     Writes::new().edge(&key_of(team, key), &row)
 }

@@ -39,9 +39,7 @@ fn row<'a>(
     Box::pin(async move {
         let file = parts.live.team(&team.name).await;
         let own = || open.iter().filter(|task| task.team == team.name);
-        let running = own()
-            .filter(|task| task.state == OpenState::Running)
-            .count();
+        let running = own().filter(|task| task.state == OpenState::Running).count();
         let mut fields = json!({
             "name": team.name,
             "description": file.map(|file| file.description.clone()).unwrap_or_default(),

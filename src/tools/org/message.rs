@@ -102,10 +102,7 @@ impl Tool for SendMessage {
             Some(id) => format!(", in reply to {id}"),
             None => String::new(),
         };
-        let body = format!(
-            "Message {message_id} from team {from}{reply}:\n\n{}",
-            args.message
-        );
+        let body = format!("Message {message_id} from team {from}{reply}:\n\n{}", args.message);
         let note = parts.note(team).await;
         if !args.wake {
             if team.state == TeamState::Draining {
@@ -118,10 +115,7 @@ impl Tool for SendMessage {
                 at: parts.clock.now(),
                 audience: Some(cx.caller.audience()),
             };
-            let said = Said {
-                message_id,
-                task_id: None,
-            };
+            let said = Said { message_id, task_id: None };
             let lane = lane_of(team, cx);
             let writes = Writes::new()
                 .inbox(&lane, team.generation, parts.ids.arrival(), &event)
@@ -134,10 +128,7 @@ impl Tool for SendMessage {
         // Nobody waits for what the team makes of it.
         task.reply_to = None;
         task.on_result = OnResult::Silent;
-        let said = Said {
-            message_id,
-            task_id: Some(task.id.clone()),
-        };
+        let said = Said { message_id, task_id: Some(task.id.clone()) };
         let writes = Writes::new().answer(&cx.key, &said);
         match submit(parts, cx, &args.message, task, writes, None).await {
             Ok(Submission::Enqueued { .. }) => Ok(said.answer(note)),

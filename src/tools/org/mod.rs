@@ -50,10 +50,7 @@ pub fn add(toolbox: Toolbox, office: &Office) -> Toolbox {
         .with(shutdown::ShutdownTeam(office.clone()))
         .with(update::UpdateTeam(office.clone()))
         .with(list::ListTeams(office.clone()))
-        .with(status::GetStatus {
-            office: office.clone(),
-            pools,
-        })
+        .with(status::GetStatus { office: office.clone(), pools })
         .with(delegate::DelegateTask(office.clone()))
         .with(query::QueryTeam(office.clone()))
         .with(query::QueryTeams(office.clone()))
@@ -74,9 +71,9 @@ fn check_text(field: &str, text: &str) -> Result<(), String> {
 /// Refuses a text that is too long.
 fn check_length(field: &str, text: &str, most: usize) -> Result<(), String> {
     match text.chars().count() {
-        length if length > most => Err(format!(
-            "`{field}`: {length} characters; at most {most} are allowed"
-        )),
+        length if length > most => {
+            Err(format!("`{field}`: {length} characters; at most {most} are allowed"))
+        }
         _ => Ok(()),
     }
 }

@@ -118,20 +118,15 @@ impl Parts {
         }
         let key = format!("{}{part}", cx.key);
         let read = self.store.read(move |storage| reads::answer(storage, &key));
-        read.await
-            .map_err(|error| ToolError::failed(error.to_string()))
+        read.await.map_err(|error| ToolError::failed(error.to_string()))
     }
 
     /// Commits what needs no task, and sends the frames in it.
     pub(super) async fn commit(&self, writes: Writes) -> Result<(), ToolError> {
-        let frames = self
-            .store
-            .commit(writes)
-            .await
-            .map_err(|error| match error {
-                StoreError::TooLarge(_) => answer::refuse("invalid_input", error.to_string()),
-                other => ToolError::failed(other.to_string()),
-            })?;
+        let frames = self.store.commit(writes).await.map_err(|error| match error {
+            StoreError::TooLarge(_) => answer::refuse("invalid_input", error.to_string()),
+            other => ToolError::failed(other.to_string()),
+        })?;
         self.channel.do_send(Deliver { frames });
         Ok(())
     }

@@ -114,10 +114,7 @@ async fn ask(
         }
         None => give(parts, cx, team, query, patience, &part).await?,
     };
-    let open = Open {
-        work: parts.work.clone(),
-        task: Some(id.clone()),
-    };
+    let open = Open { work: parts.work.clone(), task: Some(id.clone()) };
     let waiting = parts.work.wait(id.clone(), Some(cx.caller.lane.clone()));
     let mut teams = parts.view.changes();
     let is_degraded = |tree: &Arc<Tree>| {
@@ -187,10 +184,7 @@ async fn give(
     task.reply_to = None;
     task.on_result = OnResult::Silent;
     task.deadline_at = task.deadline_at.min(task.created_at + patience + SLACK);
-    let sent = Sent {
-        task_id: task.id.clone(),
-        at: task.created_at,
-    };
+    let sent = Sent { task_id: task.id.clone(), at: task.created_at };
     let writes = Writes::new().answer(&format!("{}{part}", cx.key), &sent);
     match submit(parts, cx, query, task, writes, None).await {
         Ok(Submission::Enqueued { .. }) => Ok(sent.task_id),
@@ -218,16 +212,11 @@ async fn withdraw(parts: &Parts, team: &TeamRecord, id: &TaskId, patience: Durat
 
 /// What the end of a question says.
 fn read(team: &TeamName, outcome: Outcome) -> Result<String, Silence> {
-    let silence = |code, message| Silence {
-        code,
-        message,
-        current: None,
-    };
+    let silence = |code, message| Silence { code, message, current: None };
     match outcome.ending {
-        Ending::Done if outcome.text.trim().is_empty() => Err(silence(
-            "empty_response",
-            format!("`{team}` answered with nothing"),
-        )),
+        Ending::Done if outcome.text.trim().is_empty() => {
+            Err(silence("empty_response", format!("`{team}` answered with nothing")))
+        }
         Ending::Done => Ok(outcome.text),
         Ending::Expired => Err(silence(
             "timeout",
@@ -236,14 +225,9 @@ fn read(team: &TeamName, outcome: Outcome) -> Result<String, Silence> {
             ),
         )),
         Ending::Failed | Ending::Cancelled | Ending::Dead => {
-            let why = outcome
-                .message
-                .unwrap_or_else(|| "no reason was given".to_owned());
+            let why = outcome.message.unwrap_or_else(|| "no reason was given".to_owned());
             let ending = outcome.ending.as_str();
-            Err(silence(
-                "team_failed",
-                format!("`{team}`: the question ended as {ending}: {why}"),
-            ))
+            Err(silence("team_failed", format!("`{team}`: the question ended as {ending}: {why}")))
         }
     }
 }
@@ -271,10 +255,7 @@ impl Tool for QueryTeam {
         seconds to a few minutes; for longer work use `delegate_task`.";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits {
-        timeout: ONE,
-        longest: LONGEST,
-    };
+    const LIMITS: Limits = Limits { timeout: ONE, longest: LONGEST };
     const CLASS: &'static str = "org.query_team";
     type Args = One;
 
@@ -297,9 +278,7 @@ impl Tool for QueryTeam {
         let patience = patience(args.timeout_ms, ONE);
         let (task_id, heard) = ask(parts, cx, &team, &args.query, patience).await?;
         match heard {
-            Ok(response) => Ok(answer::ok(
-                json!({ "response": response, "task_id": task_id }),
-            )),
+            Ok(response) => Ok(answer::ok(json!({ "response": response, "task_id": task_id }))),
             Err(silence) => Err(answer::refuse_with(
                 silence.code,
                 silence.message,
@@ -315,10 +294,7 @@ impl Tool for QueryTeams {
         A team that fails or is too slow leaves the others' answers alone.";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits {
-        timeout: SEVERAL.0,
-        longest: LONGEST,
-    };
+    const LIMITS: Limits = Limits { timeout: SEVERAL.0, longest: LONGEST };
     const CLASS: &'static str = "org.query_teams";
     type Args = Several;
 
@@ -347,10 +323,7 @@ impl Tool for QueryTeams {
         if args.teams.len() > MOST {
             return Err(answer::refuse(
                 "fanout_limit",
-                format!(
-                    "`teams`: {} are named; at most {MOST} are allowed",
-                    args.teams.len()
-                ),
+                format!("`teams`: {} are named; at most {MOST} are allowed", args.teams.len()),
             ));
         }
         let names: Vec<TeamName> = args.teams.into_iter().map(TeamName::from).collect();
@@ -360,9 +333,7 @@ impl Tool for QueryTeams {
             tree.as_parent(&by, name).map_err(no)?;
         }
         let patience = patience(args.timeout_ms, SEVERAL.0);
-        let asked = names
-            .iter()
-            .map(|name| ask(parts, cx, name, &args.query, patience));
+        let asked = names.iter().map(|name| ask(parts, cx, name, &args.query, patience));
         let heard = join_all(asked).await;
         if cx.cancel.is_cancelled() {
             return Err(ToolError::stopped(""));
@@ -392,19 +363,13 @@ impl Tool for QueryTeams {
         if results.iter().any(|result| result["ok"] == true) {
             return Ok(answer::ok(json!({ "results": results })));
         }
-        let codes: Vec<&str> = results
-            .iter()
-            .filter_map(|result| result["error"].as_str())
-            .collect();
+        let codes: Vec<&str> =
+            results.iter().filter_map(|result| result["error"].as_str()).collect();
         let code = match codes.first() {
             Some(first) if codes.iter().all(|code| code == first) => first,
             _ => "team_failed",
         };
         let message = "none of the teams answered; `results` says why";
-        Err(answer::refuse_with(
-            code,
-            message,
-            json!({ "results": results }),
-        ))
+        Err(answer::refuse_with(code, message, json!({ "results": results })))
     }
 }

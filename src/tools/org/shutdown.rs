@@ -43,10 +43,7 @@ impl Tool for ShutdownTeam {
         secrets deleted, its folder moved to the trash. An operator has to agree.";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits {
-        timeout: Duration::from_secs(300),
-        longest: LONGEST,
-    };
+    const LIMITS: Limits = Limits { timeout: Duration::from_secs(300), longest: LONGEST };
     const CLASS: &'static str = "org.shutdown_team";
     type Args = Args;
 

@@ -169,10 +169,7 @@ impl SpawnTeam {
     ) -> Result<(org::Spawn, Spawned), ToolError> {
         let name = names::check_name(&args.name).map_err(no)?;
         // Only for where the first work goes: the record is the organisation's to make.
-        let to_be = TeamRecord {
-            name: name.clone(),
-            ..TeamRecord::main(Timestamp::default())
-        };
+        let to_be = TeamRecord { name: name.clone(), ..TeamRecord::main(Timestamp::default()) };
         let mut bootstrap = errand(parts, cx, &to_be, Kind::Bootstrap, BOOTSTRAP.to_owned());
         bootstrap.lane.topic = None;
         bootstrap.priority = Priority::Critical;
@@ -239,22 +236,12 @@ impl Tool for SpawnTeam {
         let Ok(parts) = self.0.parts() else {
             return ask("the service is still starting".to_owned());
         };
-        let Some(config) = parts
-            .live
-            .config_held()
-            .or_else(|| parts.live.config_now().ok())
-        else {
+        let Some(config) = parts.live.config_held().or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
-        let file = args
-            .wish()
-            .file(&config)
-            .text(&TeamName::from(args.name.as_str()));
+        let file = args.wish().file(&config).text(&TeamName::from(args.name.as_str()));
         if caller.team.name.as_str() != MAIN {
-            return ask(format!(
-                "team {} makes a team of its own:\n{file}",
-                caller.team.name
-            ));
+            return ask(format!("team {} makes a team of its own:\n{file}", caller.team.name));
         }
         let tools = args.allowed_tools.as_ref();
         let tools = tools.unwrap_or(&config.defaults.allowed_tools);
@@ -262,10 +249,7 @@ impl Tool for SpawnTeam {
         if more.is_empty() {
             return None;
         }
-        ask(format!(
-            "{} is beyond `defaults.grantable_tools`:\n{file}",
-            more.join(", ")
-        ))
+        ask(format!("{} is beyond `defaults.grantable_tools`:\n{file}", more.join(", ")))
     }
 
     fn redact(args: &Value) -> Option<Redaction> {
@@ -298,10 +282,8 @@ impl Tool for SpawnTeam {
         }
         let config = args.wish().check(&parts.live).await.map_err(unwanted)?;
         // The values were taken out before the call was written down.
-        if let Some((key, _)) = args
-            .credentials
-            .iter()
-            .find(|(key, value)| **value != reference(key))
+        if let Some((key, _)) =
+            args.credentials.iter().find(|(key, value)| **value != reference(key))
         {
             return Err(answer::refuse(
                 "invalid_input",

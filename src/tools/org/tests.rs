@@ -180,10 +180,8 @@ impl Credentials for Mirror {
     ) -> Result<Stow, VaultError> {
         self.check(values)?;
         let sealed = |text: &String| text.chars().rev().collect::<String>();
-        let sealed: BTreeMap<String, String> = values
-            .iter()
-            .map(|(key, value)| (key.clone(), sealed(value)))
-            .collect();
+        let sealed: BTreeMap<String, String> =
+            values.iter().map(|(key, value)| (key.clone(), sealed(value))).collect();
         let mut aside = self.aside.lock().unwrap();
         aside.insert(of.call.to_string(), sealed.clone());
         let name = of.call.to_string();
@@ -277,10 +275,7 @@ impl Bench {
             told: Mutex::default(),
             endless: Mutex::default(),
         });
-        let mirror = Mirror {
-            aside: Arc::default(),
-            locked,
-        };
+        let mirror = Mirror { aside: Arc::default(), locked };
         let clock = Arc::new(Hands::default());
         let ids = Ids::new(Arc::new(Randomness));
         let view = OrgView::default();
@@ -295,9 +290,7 @@ impl Bench {
             channel: channel.clone().recipient(),
         };
         let org = Org::new(parts, Vec::new()).start();
-        org.do_send(Settle {
-            belongings: Vec::new(),
-        });
+        org.do_send(Settle { belongings: Vec::new() });
         let office = Office::default();
         office.open(Parts {
             org: org.clone(),
@@ -310,10 +303,7 @@ impl Bench {
             live: Live::new(place.home.clone(), place.environment.clone()),
             credentials: Arc::new(mirror.clone()),
             roster: Arc::new(|_| vec!["miner".to_owned(), "welder".to_owned()]),
-            spent: Arc::new(|_| Spent {
-                usd: 1.5,
-                tokens: 10,
-            }),
+            spent: Arc::new(|_| Spent { usd: 1.5, tokens: 10 }),
         });
         let sandbox = Sandbox::with_layers(
             SandboxSettings {
@@ -322,11 +312,7 @@ impl Bench {
                 scratch: place.home.run().join("scratch"),
                 private: Vec::new(),
             },
-            Layers {
-                landlock: 6,
-                seccomp: true,
-                namespaces: true,
-            },
+            Layers { landlock: 6, seccomp: true, namespaces: true },
         );
         Self {
             toolbox: super::add(Toolbox::default(), &office),
@@ -400,20 +386,14 @@ impl Bench {
         let source = Source {
             channel: "ws:1".into(),
             message: Some("m-1".into()),
-            topic: Some(TopicRef {
-                id: "t-1".into(),
-                name: "Ore".to_owned(),
-            }),
+            topic: Some(TopicRef { id: "t-1".into(), name: "Ore".to_owned() }),
             notify: None,
         };
         self.context_of(team, Some(source))
     }
 
     fn context_of(&self, team: &str, source: Option<Source>) -> CallContext {
-        let lane = Lane {
-            team: team.into(),
-            topic: (team == "main").then(|| "t-1".into()),
-        };
+        let lane = Lane { team: team.into(), topic: (team == "main").then(|| "t-1".into()) };
         let task = Task {
             source,
             deadline_at: self.clock.now() + std::time::Duration::from_secs(3_600),
@@ -465,11 +445,7 @@ impl Bench {
 }
 
 fn call(name: &str, args: Value) -> ToolCall {
-    ToolCall {
-        id: "call-1".into(),
-        name: name.to_owned(),
-        args: CallArgs::Json(args),
-    }
+    ToolCall { id: "call-1".into(), name: name.to_owned(), args: CallArgs::Json(args) }
 }
 
 /// The answer, whose form and fault go together.
@@ -482,12 +458,7 @@ fn said(reply: &ToolReply) -> Value {
 
 /// The code of a refusal.
 fn code(answer: &Value) -> &str {
-    assert!(
-        answer["message"]
-            .as_str()
-            .is_some_and(|text| !text.is_empty()),
-        "{answer}"
-    );
+    assert!(answer["message"].as_str().is_some_and(|text| !text.is_empty()), "{answer}");
     answer["error"].as_str().unwrap()
 }
 

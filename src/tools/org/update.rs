@@ -67,11 +67,7 @@ impl Tool for UpdateTeam {
 
     fn accept(args: &Args) -> Result<(), String> {
         let description = args.description.as_deref();
-        check_length(
-            "description",
-            description.unwrap_or_default(),
-            LONGEST_DESCRIPTION,
-        )?;
+        check_length("description", description.unwrap_or_default(), LONGEST_DESCRIPTION)?;
         if args.scope_add.is_empty() && args.scope_remove.is_empty() && description.is_none() {
             return Err("give `scope_add`, `scope_remove` or `description`".to_owned());
         }

@@ -31,12 +31,7 @@ fn bench(rules: &[Draft]) -> Bench {
 }
 
 fn names(bench: &Bench) -> Vec<String> {
-    bench
-        .tools
-        .specs()
-        .iter()
-        .map(|spec| spec.name.clone())
-        .collect()
+    bench.tools.specs().iter().map(|spec| spec.name.clone()).collect()
 }
 
 fn asking(bench: &Bench, call: &ToolCall, label: Label) -> Option<Asking> {
@@ -59,9 +54,7 @@ fn bash(command: &str) -> ToolCall {
 async fn a_denied_tool_is_neither_shown_nor_callable() {
     let bench = bench(&[rule("deny", "class:file.write")]);
 
-    let ran = bench
-        .call("write", json!({"file_path": "a", "content": "x"}))
-        .await;
+    let ran = bench.call("write", json!({"file_path": "a", "content": "x"})).await;
 
     assert_eq!(names(&bench), ["bash", "glob", "grep", "read"]);
     assert_eq!(ran.fault, Some(ToolFault::NotAvailable));
@@ -105,49 +98,25 @@ fn a_rule_about_arguments_asks_for_those_alone() {
     assert!(!pushed.high_risk);
     assert_eq!(
         pushed.cwd,
-        Some(
-            bench
-                .path("")
-                .display()
-                .to_string()
-                .trim_end_matches('/')
-                .to_owned()
-        )
+        Some(bench.path("").display().to_string().trim_end_matches('/').to_owned())
     );
     assert_eq!(asking(&bench, &bash("git status"), Label::Trusted), None);
-    assert!(
-        asking(&bench, &bash("cd x && git status"), Label::Trusted).is_some(),
-        "hidden"
-    );
+    assert!(asking(&bench, &bash("cd x && git status"), Label::Trusted).is_some(), "hidden");
 }
 
 /// PL-67: deny is a refusal, and what is refused does not run.
 #[tokio::test]
 async fn a_denied_call_is_refused_with_the_rule_that_denies_it() {
-    let closed = Draft {
-        mode: Some("w".to_owned()),
-        ..rule("deny", "file:docs")
-    };
+    let closed = Draft { mode: Some("w".to_owned()), ..rule("deny", "file:docs") };
     let bench = bench(&[closed]);
     std::fs::create_dir(bench.path("docs")).unwrap();
 
     let refused = bench.look(&write("docs/a")).unwrap_err();
-    let ran = bench
-        .call(
-            "write",
-            json!({"file_path": "./docs/../docs/a", "content": "x"}),
-        )
-        .await;
-    let beside = bench
-        .call("write", json!({"file_path": "a", "content": "x"}))
-        .await;
+    let ran = bench.call("write", json!({"file_path": "./docs/../docs/a", "content": "x"})).await;
+    let beside = bench.call("write", json!({"file_path": "a", "content": "x"})).await;
 
     assert_eq!(refused.fault, Some(ToolFault::Denied));
-    assert!(
-        refused.content.contains("`deny-file-docs`"),
-        "{}",
-        refused.content
-    );
+    assert!(refused.content.contains("`deny-file-docs`"), "{}", refused.content);
     assert_eq!(ran.fault, Some(ToolFault::Denied));
     assert!(!bench.path("docs/a").exists());
     assert_eq!(beside.fault, None);
@@ -180,11 +149,7 @@ fn what_is_not_on_a_list_is_denied() {
 
     assert_eq!(listed, None);
     assert_eq!(refused.fault, Some(ToolFault::Denied));
-    assert!(
-        refused.content.contains("not on the list"),
-        "{}",
-        refused.content
-    );
+    assert!(refused.content.contains("not on the list"), "{}", refused.content);
 }
 
 /// SC-42
@@ -196,40 +161,23 @@ fn an_untrusted_turn_asks_before_it_changes_what_the_team_is() {
     let asked = asking(&bench, &write("team-rules/new.md"), Label::Untrusted).unwrap();
 
     assert_eq!(asked.kind, "self_change");
-    assert_eq!(
-        asking(&bench, &write("team-rules/new.md"), Label::Trusted),
-        None
-    );
+    assert_eq!(asking(&bench, &write("team-rules/new.md"), Label::Trusted), None);
     assert_eq!(asking(&bench, &write("notes.md"), Label::Untrusted), None);
 }
 
 /// PL-68: the rule looks at who is behind the stored task.
 #[test]
 fn a_rule_for_some_people_looks_at_whoever_caused_the_task() {
-    let guests = Draft {
-        principal: Some("user:discord:42".to_owned()),
-        ..rule("deny", "tool:bash")
-    };
+    let guests =
+        Draft { principal: Some("user:discord:42".to_owned()), ..rule("deny", "tool:bash") };
     let bench = bench(&[guests]);
     let by = |channel_type: &str, id: &str| {
-        let caller = Caller {
-            cause: Cause::sender(channel_type, id),
-            ..caller()
-        };
-        bench
-            .tools
-            .check(&bash("ls"), &caller, Label::Trusted)
-            .is_ok()
+        let caller = Caller { cause: Cause::sender(channel_type, id), ..caller() };
+        bench.tools.check(&bash("ls"), &caller, Label::Trusted).is_ok()
     };
 
-    assert_eq!(
-        (by("discord", "42"), by("discord", "43"), by("ws", "42")),
-        (false, true, true)
-    );
-    assert!(
-        names(&bench).contains(&"bash".to_owned()),
-        "others may use it"
-    );
+    assert_eq!((by("discord", "42"), by("discord", "43"), by("ws", "42")), (false, true, true));
+    assert!(names(&bench).contains(&"bash".to_owned()), "others may use it");
 }
 
 /// PL-73: what a rule forbids after a call was looked at does not run any more.
@@ -240,9 +188,7 @@ async fn a_rule_that_came_meanwhile_stops_a_call_that_was_let_through() {
     let before = bench.look(&write("a")).is_ok();
 
     rules.fix(vec![rule("deny", "tool:write").check().unwrap()]);
-    let ran = bench
-        .call("write", json!({"file_path": "a", "content": "x"}))
-        .await;
+    let ran = bench.call("write", json!({"file_path": "a", "content": "x"})).await;
 
     assert!(before);
     assert_eq!(ran.fault, Some(ToolFault::Denied));
@@ -261,10 +207,7 @@ fn every_tool_has_a_class_that_rules_know() {
     let toolbox = crate::tools::triggers::add(toolbox, &desk);
 
     for (key, class) in toolbox.classes() {
-        assert_eq!(
-            (key, hivewright_actors::policy::class::check(class)),
-            (key, Ok(()))
-        );
+        assert_eq!((key, hivewright_actors::policy::class::check(class)), (key, Ok(())));
     }
 }
 
@@ -298,33 +241,22 @@ async fn a_grant_takes_the_place_of_a_decision() {
     let book = |effect: &str| {
         let live = Live::new(place.home.clone(), place.environment.clone());
         let book = Rulebook::open(live, &storage).unwrap();
-        let rules = [
-            rule("require_approval", "tool:write"),
-            rule(effect, "tool:write"),
-        ];
+        let rules = [rule("require_approval", "tool:write"), rule(effect, "tool:write")];
         book.fix(rules.map(|draft| draft.check().unwrap()).into());
         Bench::with_rules(book)
     };
     let bench = book("require_approval");
-    let named = |id: &str, path: &str| ToolCall {
-        id: id.into(),
-        ..write(path)
-    };
+    let named = |id: &str, path: &str| ToolCall { id: id.into(), ..write(path) };
     let checked = |call: ToolCall, label| bench.tools.check(&call, &caller(), label).unwrap();
 
     // Somebody has decided on that one: it asks no grant.
-    let decided = bench
-        .tools
-        .recheck(&named("c0", "a"), &caller(), Label::Trusted)
-        .unwrap();
+    let decided = bench.tools.recheck(&named("c0", "a"), &caller(), Label::Trusted).unwrap();
     let other = checked(named("c1", "b"), Label::Trusted);
     let tainted = checked(named("c2", "a"), Label::Untrusted);
     let granted = checked(named("c3", "a"), Label::Trusted);
     let again = checked(named("c3", "a"), Label::Trusted);
     let next = checked(named("c4", "a"), Label::Trusted);
-    let denied = book("deny")
-        .tools
-        .check(&named("c5", "a"), &caller(), Label::Trusted);
+    let denied = book("deny").tools.check(&named("c5", "a"), &caller(), Label::Trusted);
 
     assert!(!asked.schema.is_empty());
     for held in [decided, other, tainted, next] {

@@ -26,10 +26,7 @@ impl Racer {
                 renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
             }
         });
-        Self {
-            stop,
-            thread: Some(thread),
-        }
+        Self { stop, thread: Some(thread) }
     }
 }
 
@@ -44,9 +41,8 @@ impl Drop for Racer {
 
 fn entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().flatten();
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
 }
@@ -114,10 +110,7 @@ async fn a_racer_does_not_lead_a_call_to_what_a_rule_denies() {
             ("read", json!({"file_path": "flip/open.md"})),
             ("grep", json!({"pattern": "needle", "path": "flip"})),
             ("glob", json!({"pattern": "*.md", "path": "flip"})),
-            (
-                "write",
-                json!({"file_path": format!("flip/{round}.md"), "content": "x"}),
-            ),
+            ("write", json!({"file_path": format!("flip/{round}.md"), "content": "x"})),
         ];
         for (name, args) in calls {
             if let Some(reply) = attempt(&bench, Label::Trusted, name, args).await {

@@ -12,14 +12,9 @@ async fn a_long_file_is_read_in_pieces_without_a_gap() {
     let (mut seen, mut offset) = (Vec::new(), Some(1));
 
     while let Some(from) = offset {
-        let reply = bench
-            .call("read", json!({"file_path": "long.txt", "offset": from}))
-            .await;
+        let reply = bench.call("read", json!({"file_path": "long.txt", "offset": from})).await;
         assert!(reply.fault.is_none() && !reply.truncated, "{reply:?}");
-        let shown = reply
-            .content
-            .lines()
-            .filter_map(|line| line.split_once('│'));
+        let shown = reply.content.lines().filter_map(|line| line.split_once('│'));
         seen.extend(shown.map(|(_, line)| line.to_owned()));
         offset = reply.content.lines().last().and_then(|note| {
             let rest = note.strip_prefix('[')?.split_once("`offset` ")?.1;

@@ -28,25 +28,12 @@ async fn reading(bench: &Bench, path: &str) -> bool {
 async fn what_an_untrusted_turn_writes_labels_whoever_reads_it() {
     let bench = Bench::new();
     write(&bench, Label::Trusted, "own.md", "needle of ours").await;
-    write(
-        &bench,
-        Label::Untrusted,
-        "notes/plan.md",
-        "needle of a stranger",
-    )
-    .await;
+    write(&bench, Label::Untrusted, "notes/plan.md", "needle of a stranger").await;
 
     assert!(reading(&bench, "notes/plan.md").await);
     assert!(reading(&bench, "./notes/../notes/plan.md").await);
     assert!(labels(&bench, "grep", json!({"pattern": "stranger"})).await);
-    assert!(
-        labels(
-            &bench,
-            "grep",
-            json!({"pattern": "needle", "path": "notes/plan.md"})
-        )
-        .await
-    );
+    assert!(labels(&bench, "grep", json!({"pattern": "needle", "path": "notes/plan.md"})).await);
     assert!(labels(&bench, "glob", json!({"pattern": "**/*.md"})).await);
     assert!(!reading(&bench, "own.md").await);
     assert!(!labels(&bench, "grep", json!({"pattern": "ours"})).await);
@@ -78,11 +65,7 @@ async fn a_label_follows_a_file_that_is_moved() {
 
     fs::create_dir(bench.path("ours")).unwrap();
     fs::rename(bench.path("notes"), bench.path("ours/deep")).unwrap();
-    fs::rename(
-        bench.path("ours/deep/plan.md"),
-        bench.path("ours/deep/rules.md"),
-    )
-    .unwrap();
+    fs::rename(bench.path("ours/deep/plan.md"), bench.path("ours/deep/rules.md")).unwrap();
 
     assert!(reading(&bench, "ours/deep/rules.md").await);
 }

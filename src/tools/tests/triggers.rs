@@ -35,9 +35,7 @@ fn team(name: &str, parent: &str, capabilities: &[Capability]) -> TeamRecord {
 
 /// `main` is above `news`, which is above `desk`; `free` may have triggers of its own.
 fn teams() -> Teams {
-    let stage = Stage::new("2025-06-02T12:00", |_| {
-        (Duration::from_secs(600), Ending::Done)
-    });
+    let stage = Stage::new("2025-06-02T12:00", |_| (Duration::from_secs(600), Ending::Done));
     let tree = Tree::new([
         TeamRecord::main(Timestamp(0)),
         team("news", "main", &[]),
@@ -46,32 +44,17 @@ fn teams() -> Teams {
     ]);
     let desk = Desk::default();
     desk.open(stage.desk(tree));
-    Teams {
-        bench: Bench::with(add(crate::tools::all(), &desk), &["@triggers"]),
-        stage,
-    }
+    Teams { bench: Bench::with(add(crate::tools::all(), &desk), &["@triggers"]), stage }
 }
 
 impl Teams {
     fn caller(name: &str) -> Caller {
-        let lane = Lane {
-            team: name.into(),
-            topic: None,
-        };
-        let mut task = Task::new(
-            "task-1".into(),
-            lane,
-            String::new(),
-            String::new(),
-            Timestamp(0),
-        );
+        let lane = Lane { team: name.into(), topic: None };
+        let mut task = Task::new("task-1".into(), lane, String::new(), String::new(), Timestamp(0));
         task.source = Some(Source {
             channel: "ws:1".into(),
             message: None,
-            topic: Some(TopicRef {
-                id: "t-1".into(),
-                name: "news".to_owned(),
-            }),
+            topic: Some(TopicRef { id: "t-1".into(), name: "news".to_owned() }),
             notify: None,
         });
         Caller::of(&task)
@@ -80,9 +63,7 @@ impl Teams {
     /// What a person is asked before a call runs, if one is.
     fn asked_as(&self, caller: &str, tool: &str, args: Value) -> Option<Asking> {
         let checked =
-            self.bench
-                .tools
-                .check(&call(tool, args), &Self::caller(caller), Label::Trusted);
+            self.bench.tools.check(&call(tool, args), &Self::caller(caller), Label::Trusted);
         match checked.unwrap().verdict {
             Verdict::Ask(asking) => Some(asking),
             Verdict::Allow => None,
@@ -95,10 +76,7 @@ impl Teams {
     }
 
     async fn run_as(&self, caller: &str, tool: &str, args: Value, cx: CallContext) -> Value {
-        let cx = CallContext {
-            caller: Arc::new(Self::caller(caller)),
-            ..cx
-        };
+        let cx = CallContext { caller: Arc::new(Self::caller(caller)), ..cx };
         let reply = self.bench.tools.run(call(tool, args), cx).await;
         serde_json::from_str(&reply.content).unwrap_or_else(|_| panic!("{}", reply.content))
     }
@@ -135,11 +113,7 @@ async fn a_person_decides_on_triggers_that_could_do_harm() {
         make("news", "schedule", json!({"cron": "* * * * *"})),
         make("news", "schedule", json!({"every": "60s"})),
         make("news", "keyword", json!({"pattern": "news"})),
-        make(
-            "news",
-            "window",
-            json!({"watch": "* 9 * * *", "tick_interval": "60s"}),
-        ),
+        make("news", "window", json!({"watch": "* 9 * * *", "tick_interval": "60s"})),
     ] {
         assert_eq!(harmless, None);
     }
@@ -164,11 +138,7 @@ async fn a_person_decides_on_triggers_that_could_do_harm() {
         ("main", "schedule", json!({"cron": "0 8 * * *"})),
     ] {
         let asked = make(team, kind, config.clone());
-        assert_eq!(
-            asked.map(|asked| asked.kind),
-            Some("trigger".to_owned()),
-            "{config}"
-        );
+        assert_eq!(asked.map(|asked| asked.kind), Some("trigger".to_owned()), "{config}");
     }
 }
 
@@ -189,22 +159,10 @@ async fn a_person_decides_on_what_such_a_trigger_becomes() {
     assert_eq!(change("news", earlier.clone()), None);
     assert!(change("main", earlier).is_some());
     assert!(change("news", json!({"cron": null, "every": "30s"})).is_some());
-    assert_eq!(
-        teams.asked_as("main", "enable_trigger", named("news")),
-        None
-    );
-    let on = teams
-        .asked_as("main", "enable_trigger", named("main"))
-        .unwrap();
-    assert!(
-        on.summary.starts_with("Team main wants to enable"),
-        "{}",
-        on.summary
-    );
-    assert_eq!(
-        teams.asked_as("main", "disable_trigger", named("main")),
-        None
-    );
+    assert_eq!(teams.asked_as("main", "enable_trigger", named("news")), None);
+    let on = teams.asked_as("main", "enable_trigger", named("main")).unwrap();
+    assert!(on.summary.starts_with("Team main wants to enable"), "{}", on.summary);
+    assert_eq!(teams.asked_as("main", "disable_trigger", named("main")), None);
 }
 
 /// TR-49 to TR-54, TR-60
@@ -212,9 +170,7 @@ async fn a_person_decides_on_what_such_a_trigger_becomes() {
 async fn a_parent_manages_the_triggers_of_its_child() {
     let teams = teams();
 
-    let made = teams
-        .call_as("main", "create_trigger", morning("news"))
-        .await;
+    let made = teams.call_as("main", "create_trigger", morning("news")).await;
     assert_eq!(made["success"], true, "{made}");
     assert_eq!(made["state"], "active");
     assert_eq!(
@@ -240,14 +196,10 @@ async fn a_parent_manages_the_triggers_of_its_child() {
     assert_eq!(tested["enqueued"], true, "{tested}");
     assert!(tested["run_id"].is_string() && tested["task_id"].is_string());
     // TR-28: the same call again gives the same run.
-    let again = teams
-        .try_as("main", "test_trigger", named("news"), true)
-        .await;
+    let again = teams.try_as("main", "test_trigger", named("news"), true).await;
     assert_eq!(again["run_id"], tested["run_id"]);
 
-    let off = teams
-        .call_as("main", "disable_trigger", named("news"))
-        .await;
+    let off = teams.call_as("main", "disable_trigger", named("news")).await;
     assert_eq!(off, json!({"success": true, "state": "disabled"}));
     let on = teams.call_as("main", "enable_trigger", named("news")).await;
     assert_eq!(
@@ -280,9 +232,7 @@ async fn only_a_direct_parent_manages_triggers() {
     assert_eq!(may("main", "nobody").await, "not_found");
     let seen = teams.call_as("desk", "list_triggers", json!({})).await;
     assert_eq!(seen["triggers"][0]["team"], "desk");
-    let spied = teams
-        .call_as("desk", "list_triggers", json!({"team": "news"}))
-        .await;
+    let spied = teams.call_as("desk", "list_triggers", json!({"team": "news"})).await;
     assert_eq!(spied["error"], "not_authorized");
 }
 
@@ -301,38 +251,17 @@ async fn a_refusal_names_the_field() {
             "invalid_input",
             "config.cron: field 2 \"25\" is not 0-23",
         ),
-        (
-            with("subagent", json!("ghost")),
-            "unknown_subagent",
-            "there are editor",
-        ),
-        (
-            with("tasc", json!("x")),
-            "invalid_input",
-            "did you mean `task`?",
-        ),
-        (
-            with("allow_untrusted", json!(true)),
-            "invalid_input",
-            "operators only",
-        ),
-        (
-            with("name", json!("heartbeat")),
-            "name_reserved",
-            "heartbeat",
-        ),
+        (with("subagent", json!("ghost")), "unknown_subagent", "there are editor"),
+        (with("tasc", json!("x")), "invalid_input", "did you mean `task`?"),
+        (with("allow_untrusted", json!(true)), "invalid_input", "operators only"),
+        (with("name", json!("heartbeat")), "name_reserved", "heartbeat"),
     ];
     for (form, code, part) in cases {
         let answer = teams.call_as("main", "create_trigger", form).await;
         assert_eq!(answer["error"], code, "{answer}");
-        assert!(
-            answer["message"].as_str().unwrap().contains(part),
-            "{answer}"
-        );
+        assert!(answer["message"].as_str().unwrap().contains(part), "{answer}");
     }
-    let none = teams
-        .call_as("main", "list_triggers", json!({"team": "news"}))
-        .await;
+    let none = teams.call_as("main", "list_triggers", json!({"team": "news"})).await;
     assert_eq!(none["triggers"], json!([]));
     let unknown = teams.call_as("main", "enable_trigger", named("news")).await;
     assert_eq!(unknown["error"], "not_found");
@@ -342,16 +271,10 @@ async fn a_refusal_names_the_field() {
 #[actix::test]
 async fn a_call_that_took_effect_before_a_crash_gives_its_trigger() {
     let teams = teams();
-    let first = teams
-        .call_as("main", "create_trigger", morning("news"))
-        .await;
+    let first = teams.call_as("main", "create_trigger", morning("news")).await;
 
-    let again = teams
-        .try_as("main", "create_trigger", morning("news"), true)
-        .await;
-    let other = teams
-        .call_as("main", "create_trigger", morning("news"))
-        .await;
+    let again = teams.try_as("main", "create_trigger", morning("news"), true).await;
+    let other = teams.call_as("main", "create_trigger", morning("news")).await;
 
     assert_eq!(again["trigger"]["id"], first["trigger"]["id"]);
     assert_eq!(other["error"], "name_taken");
@@ -393,9 +316,7 @@ async fn a_report_is_taken_beside_the_teams_own_tools() {
     assert!(tools.check(&report, &caller(), Label::Trusted).is_ok());
     assert_eq!(tools.run(report, context()).await.fault, None);
     bench.put("a.txt", "words");
-    let read = tools
-        .run(call("read", json!({"file_path": "a.txt"})), context())
-        .await;
+    let read = tools.run(call("read", json!({"file_path": "a.txt"})), context()).await;
     assert!(read.content.contains("words"));
 }
 
@@ -413,25 +334,15 @@ fn the_group_holds_all_but_the_report() {
 #[actix::test]
 async fn a_tried_run_carries_on_the_turn_that_tries_it() {
     let teams = teams();
-    teams
-        .call_as("main", "create_trigger", morning("news"))
-        .await;
-    let cx = CallContext {
-        label: Label::Untrusted,
-        ..context()
-    };
+    teams.call_as("main", "create_trigger", morning("news")).await;
+    let cx = CallContext { label: Label::Untrusted, ..context() };
 
-    let tested = teams
-        .run_as("main", "test_trigger", named("news"), cx)
-        .await;
+    let tested = teams.run_as("main", "test_trigger", named("news"), cx).await;
 
     let id = TaskId::from(tested["task_id"].as_str().unwrap());
     let task = teams.stage.task(&id);
     assert_eq!(task.label, Label::Untrusted);
-    assert_eq!(
-        task.lineage.unwrap().parent().map(TaskId::as_str),
-        Some("task-1")
-    );
+    assert_eq!(task.lineage.unwrap().parent().map(TaskId::as_str), Some("task-1"));
 }
 
 /// PL-70, SC-39: what a stranger wrote reaches a team with secrets only through the operator, also as a
@@ -441,10 +352,7 @@ async fn an_untrusted_turn_asks_before_it_tries_a_trigger_of_a_team_with_secrets
     let vault = doubles::Bench::new();
     for team in ["rich", "team"] {
         let (scope, put) = (doubles::team(team), Put::secret("canary-value-1"));
-        let set = vault
-            .vault
-            .set(&scope, "TOKEN", put, &doubles::operator())
-            .await;
+        let set = vault.vault.set(&scope, "TOKEN", put, &doubles::operator()).await;
         set.unwrap();
     }
     let toolbox = add(crate::tools::all(), &Desk::default());

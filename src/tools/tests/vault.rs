@@ -66,25 +66,17 @@ async fn the_vault_tools_declare_themselves() {
 #[actix::test]
 async fn a_team_keeps_values_and_gets_references_to_secrets() {
     let desk = Desk::new();
-    let secret = Put {
-        note: Some("the forge".to_owned()),
-        ..Put::secret("canary-value-1")
-    };
+    let secret = Put { note: Some("the forge".to_owned()), ..Put::secret("canary-value-1") };
     desk.set("TOKEN", secret).await;
     let long = "x".repeat(300);
 
-    let set = desk
-        .ask("vault_set", json!({ "key": "PLACE", "value": long }))
-        .await;
+    let set = desk.ask("vault_set", json!({ "key": "PLACE", "value": long })).await;
     let place = desk.ask("vault_get", json!({ "key": "PLACE" })).await;
     let token = desk.ask("vault_get", json!({ "key": "TOKEN" })).await;
     let listed = desk.ask("vault_list", json!({})).await;
     let prefixed = desk.ask("vault_list", json!({ "prefix": "T" })).await;
 
-    assert_eq!(
-        set,
-        json!({ "success": true, "key": "PLACE", "version": 1 })
-    );
+    assert_eq!(set, json!({ "success": true, "key": "PLACE", "version": 1 }));
     assert_eq!(place, json!({ "success": true, "value": long }));
     assert_eq!(
         token,
@@ -111,12 +103,7 @@ async fn a_refusal_names_its_code_and_the_way_out() {
     let desk = Desk::new();
     desk.set("TOKEN", Put::secret("canary-value-1")).await;
     let cases = [
-        (
-            "vault_set",
-            json!({ "key": "TOKEN", "value": "x" }),
-            "is_secret",
-            "an operator can",
-        ),
+        ("vault_set", json!({ "key": "TOKEN", "value": "x" }), "is_secret", "an operator can"),
         (
             "vault_delete",
             json!({ "key": "TOKEN" }),
@@ -129,24 +116,9 @@ async fn a_refusal_names_its_code_and_the_way_out() {
             "not_found",
             "vault key \"TOKE\" not found; there are \"TOKEN\"",
         ),
-        (
-            "vault_set",
-            json!({ "key": "a b", "value": "x" }),
-            "invalid_key",
-            "3 characters",
-        ),
-        (
-            "vault_set",
-            json!({ "key": "a", "value": "" }),
-            "too_short",
-            "at least one byte",
-        ),
-        (
-            "vault_set",
-            json!({ "key": "a", "value": "x".repeat(65_537) }),
-            "too_large",
-            "65537",
-        ),
+        ("vault_set", json!({ "key": "a b", "value": "x" }), "invalid_key", "3 characters"),
+        ("vault_set", json!({ "key": "a", "value": "" }), "too_short", "at least one byte"),
+        ("vault_set", json!({ "key": "a", "value": "x".repeat(65_537) }), "too_large", "65537"),
     ];
     for (tool, args, code, words) in cases {
         let reply = desk.tools.call(tool, args).await;
@@ -160,8 +132,7 @@ async fn a_refusal_names_its_code_and_the_way_out() {
     }
     let missing = desk.ask("vault_delete", json!({ "key": "NONE" })).await;
     assert_eq!(missing, json!({ "success": true, "deleted": false }));
-    desk.ask("vault_set", json!({ "key": "A", "value": "b" }))
-        .await;
+    desk.ask("vault_set", json!({ "key": "A", "value": "b" })).await;
     let deleted = desk.ask("vault_delete", json!({ "key": "A" })).await;
     assert_eq!(deleted, json!({ "success": true, "deleted": true }));
 }
@@ -171,10 +142,7 @@ async fn a_refusal_names_its_code_and_the_way_out() {
 async fn a_locked_vault_says_where_the_key_was_looked_for() {
     let vault = doubles::Bench::locked();
     let toolbox = add(super::super::all());
-    let desk = Desk {
-        tools: Bench::with_vault(toolbox, &["*"], vault.vault.clone()),
-        vault,
-    };
+    let desk = Desk { tools: Bench::with_vault(toolbox, &["*"], vault.vault.clone()), vault };
     let env = json!({ "command": "true", "env": { "A": "${vault:TOKEN}" } });
 
     for (tool, args) in [
@@ -199,20 +167,14 @@ async fn the_value_of_a_secret_is_not_written_down() {
     desk.tools.put("notes.md", "old");
     let coded = "Y2FuYXJ5LXZhbHVlLTE=";
     let cases = [
-        (
-            "write",
-            json!({ "file_path": "a", "content": "x canary-value-1 y" }),
-        ),
+        ("write", json!({ "file_path": "a", "content": "x canary-value-1 y" })),
         ("write", json!({ "file_path": "a", "content": coded })),
         (
             "edit",
             json!({ "file_path": "notes.md", "old_string": "old", "new_string": "canary-value-1" }),
         ),
         ("bash", json!({ "command": "echo canary-value-1" })),
-        (
-            "bash",
-            json!({ "command": "true", "env": { "A": "canary-value-1" } }),
-        ),
+        ("bash", json!({ "command": "true", "env": { "A": "canary-value-1" } })),
     ];
     for (tool, args) in cases {
         let refused = ToolReply::failed(
@@ -224,17 +186,11 @@ async fn the_value_of_a_secret_is_not_written_down() {
         assert_eq!((checked, ran), (Err(refused.clone()), refused), "{tool}");
     }
     assert!(!desk.tools.path("a").exists());
-    assert_eq!(
-        fs::read_to_string(desk.tools.path("notes.md")).unwrap(),
-        "old"
-    );
+    assert_eq!(fs::read_to_string(desk.tools.path("notes.md")).unwrap(), "old");
     // A reference is plain text in a file.
     let args = json!({ "file_path": "a", "content": "${vault:TOKEN}" });
     desk.tools.call("write", args).await;
-    assert_eq!(
-        fs::read_to_string(desk.tools.path("a")).unwrap(),
-        "${vault:TOKEN}"
-    );
+    assert_eq!(fs::read_to_string(desk.tools.path("a")).unwrap(), "${vault:TOKEN}");
 }
 
 /// MV-50, MV-45: what is journalled of a call holds the reference.
@@ -246,10 +202,7 @@ async fn arguments_are_kept_with_references_in_place_of_values() {
         json!({ "pattern": ["a canary-value-1", { "canary-value-1": 7 }], "path": "hunter2" });
 
     let clean = desk.tools.tools.clean(&call("grep", args));
-    let untouched = desk
-        .tools
-        .tools
-        .clean(&call("grep", json!({ "pattern": "x" })));
+    let untouched = desk.tools.tools.clean(&call("grep", json!({ "pattern": "x" })));
 
     assert_eq!(
         clean,
@@ -292,21 +245,11 @@ async fn a_reference_is_refused_where_it_may_not_be_expanded() {
         let message = answer["message"].as_str().unwrap();
         assert!(message.contains(words), "{message}");
     }
-    let literal = desk
-        .tools
-        .call("bash", json!({ "command": "echo ${vault:TOKEN}" }));
+    let literal = desk.tools.call("bash", json!({ "command": "echo ${vault:TOKEN}" }));
     let literal = literal.await;
     assert_eq!(literal.fault, Some(ToolFault::InvalidArguments));
-    assert!(
-        literal.content.contains("put `${vault:KEY}` into `env`"),
-        "{}",
-        literal.content
-    );
-    let wanted = Wanted {
-        action: Some(Action::Expand),
-        limit: 10,
-        ..Wanted::default()
-    };
+    assert!(literal.content.contains("put `${vault:KEY}` into `env`"), "{}", literal.content);
+    let wanted = Wanted { action: Some(Action::Expand), limit: 10, ..Wanted::default() };
     assert_eq!(desk.vault.vault.audit(wanted).await.unwrap().len(), 3);
 }
 

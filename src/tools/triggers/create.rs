@@ -49,10 +49,7 @@ impl Tool for CreateTrigger {
         let enable = args.take_flag("enable")?;
         let author = author(cx);
         let team = parts.team(&author, &team).map_err(no)?;
-        let made = parts
-            .create(&author, team, &args.fields, enable, cx.rerun)
-            .await
-            .map_err(no)?;
+        let made = parts.create(&author, team, &args.fields, enable, cx.rerun).await.map_err(no)?;
         Ok(answer::ok(told(parts, &made)))
     }
 }

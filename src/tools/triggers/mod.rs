@@ -69,10 +69,7 @@ fn author(cx: &ToolContext) -> Author<'_> {
 /// A trigger that the caller may manage.
 fn which(parts: &Parts, cx: &ToolContext, team: &str, name: &str) -> Result<Which, ToolError> {
     let team = parts.team(&author(cx), team).map_err(no)?;
-    Ok(Which::Named {
-        team,
-        name: name.to_owned(),
-    })
+    Ok(Which::Named { team, name: name.to_owned() })
 }
 
 /// What the model reads of a trigger that it made or changed: with its next times, so that a wrong
@@ -106,14 +103,8 @@ impl<S> Form<S> {
     fn take(&mut self, name: &str) -> Result<String, ToolError> {
         match self.fields.remove(name) {
             Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(answer::refuse(
-                "invalid_input",
-                format!("{name}: expected text"),
-            )),
-            None => Err(answer::refuse(
-                "invalid_input",
-                format!("{name}: is missing"),
-            )),
+            Some(_) => Err(answer::refuse("invalid_input", format!("{name}: expected text"))),
+            None => Err(answer::refuse("invalid_input", format!("{name}: is missing"))),
         }
     }
 

@@ -148,11 +148,7 @@ mod tests {
     use super::*;
 
     fn checked(args: Value) -> Result<Checked, ToolReply> {
-        check(&ToolCall {
-            id: "c1".into(),
-            name: REPORT_RUN.to_owned(),
-            args: Args::Json(args),
-        })
+        check(&ToolCall { id: "c1".into(), name: REPORT_RUN.to_owned(), args: Args::Json(args) })
     }
 
     /// TR-45
@@ -166,18 +162,9 @@ mod tests {
             (json!({"notify": "no", "outcome": "ok"}), "notify"),
             (json!({"notify": true, "outcome": "fine"}), "outcome"),
             (json!({"notify": true}), "outcome"),
-            (
-                json!({"notify": true, "outcome": "ok", "reason": "x".repeat(501)}),
-                "reason",
-            ),
-            (
-                json!({"notify": true, "outcome": "ok", "cursors": {"a b": ""}}),
-                "cursors",
-            ),
-            (
-                json!({"notify": true, "outcome": "ok", "noise": 1}),
-                "noise",
-            ),
+            (json!({"notify": true, "outcome": "ok", "reason": "x".repeat(501)}), "reason"),
+            (json!({"notify": true, "outcome": "ok", "cursors": {"a b": ""}}), "cursors"),
+            (json!({"notify": true, "outcome": "ok", "noise": 1}), "noise"),
         ] {
             let reply = checked(bad).err().map(|reply| reply.content);
             assert!(reply.is_some_and(|text| text.contains(part)), "{part}");

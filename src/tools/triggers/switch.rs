@@ -101,9 +101,9 @@ impl Tool for DisableTrigger {
 
     fn accept(args: &Off) -> Result<(), String> {
         match &args.reason {
-            Some(reason) if reason.chars().count() > LONGEST_REASON => Err(format!(
-                "`reason`: at most {LONGEST_REASON} characters are allowed"
-            )),
+            Some(reason) if reason.chars().count() > LONGEST_REASON => {
+                Err(format!("`reason`: at most {LONGEST_REASON} characters are allowed"))
+            }
             _ => Ok(()),
         }
     }
@@ -118,8 +118,6 @@ impl Tool for DisableTrigger {
             cancel_running: args.cancel_running,
         };
         let trigger = parts.disable(disable).await.map_err(no)?;
-        Ok(answer::ok(
-            json!({ "state": show::trigger(&trigger).state }),
-        ))
+        Ok(answer::ok(json!({ "state": show::trigger(&trigger).state })))
     }
 }

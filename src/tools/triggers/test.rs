@@ -89,16 +89,13 @@ impl Tool for TestTrigger {
     }
 
     fn accept(args: &Args) -> Result<(), String> {
-        if args
-            .max_steps
-            .is_some_and(|steps| !(1..=500).contains(&steps))
-        {
+        if args.max_steps.is_some_and(|steps| !(1..=500).contains(&steps)) {
             return Err("`max_steps`: expected a number from 1 to 500".to_owned());
         }
         match &args.sample {
-            Some(sample) if sample.chars().count() > LONGEST_SAMPLE => Err(format!(
-                "`sample`: at most {LONGEST_SAMPLE} characters are allowed"
-            )),
+            Some(sample) if sample.chars().count() > LONGEST_SAMPLE => {
+                Err(format!("`sample`: at most {LONGEST_SAMPLE} characters are allowed"))
+            }
             _ => Ok(()),
         }
     }
@@ -121,11 +118,7 @@ impl Tool for TestTrigger {
                 label: cx.label,
                 lineage: cx.caller.lineage.clone(),
                 deadline_at: cx.caller.deadline_at,
-                giver: Giver {
-                    task: cx.caller.task.clone(),
-                    step: cx.step,
-                    words,
-                },
+                giver: Giver { task: cx.caller.task.clone(), step: cx.step, words },
             }),
         });
         let applied = args.overlap_policy.as_str();

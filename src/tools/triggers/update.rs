@@ -37,12 +37,7 @@ impl Tool for UpdateTrigger {
         let parts = self.0.parts().ok()?;
         let mut form = args.fields.clone();
         let (team, name) = (form.remove("team")?, form.remove("trigger_name")?);
-        consent::caution(
-            parts,
-            caller,
-            team.as_str()?,
-            &Deed::Change(name.as_str()?, &form),
-        )
+        consent::caution(parts, caller, team.as_str()?, &Deed::Change(name.as_str()?, &form))
     }
 
     async fn call(&self, mut args: Form<Changes>, cx: &ToolContext) -> Result<String, ToolError> {

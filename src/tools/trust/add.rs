@@ -40,21 +40,12 @@ impl Tool for AddTrustedSender {
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {
-        grantee(
-            &args.channel_type,
-            &args.sender_id,
-            args.channel_id.as_deref(),
-        )
-        .map(drop)
+        grantee(&args.channel_type, &args.sender_id, args.channel_id.as_deref()).map(drop)
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let grantee = grantee(
-            &args.channel_type,
-            &args.sender_id,
-            args.channel_id.as_deref(),
-        )
-        .map_err(ToolError::invalid)?;
+        let grantee = grantee(&args.channel_type, &args.sender_id, args.channel_id.as_deref())
+            .map_err(ToolError::invalid)?;
         let turn = || format!("{}/{}", cx.caller.team.name, cx.caller.task);
         let grant = Grant {
             grantee,

@@ -34,11 +34,7 @@ mod revoke;
 mod tests;
 
 /// Their names.
-pub const NAMES: [&str; 3] = [
-    "add_trusted_sender",
-    "list_trusted_senders",
-    "revoke_sender_trust",
-];
+pub const NAMES: [&str; 3] = ["add_trusted_sender", "list_trusted_senders", "revoke_sender_trust"];
 /// What the operator's rules call them by.
 pub const CLASS: &str = "trust";
 
@@ -114,9 +110,8 @@ fn grantee(channel_type: &str, sender: &str, channel: Option<&str>) -> Result<Gr
 
 /// A grant as the model sees it.
 fn shown(grant: &SenderGrant) -> Value {
-    let granted_at = i64::try_from(grant.at.0)
-        .ok()
-        .and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    let granted_at =
+        i64::try_from(grant.at.0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     json!({
         "channel_type": grant.grantee.channel_type,
         "sender_id": grant.grantee.sender,

@@ -24,10 +24,7 @@ fn a_wrong_type_or_level_is_refused_with_those_there_are() {
         refused::<revoke::RevokeSenderTrust>(slack()),
         refused::<list::ListTrustedSenders>(json!({"channel_type": "slack"})),
     ] {
-        assert!(
-            refusal.contains("`channel_type`") && refusal.contains(types),
-            "{refusal}"
-        );
+        assert!(refusal.contains("`channel_type`") && refusal.contains(types), "{refusal}");
     }
     let level = json!({"channel_type": "ws", "sender_id": "b", "trust_level": "friend"});
     let refusal = refused::<add::AddTrustedSender>(level);

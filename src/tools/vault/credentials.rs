@@ -63,8 +63,5 @@ impl Credentials for Vault {
 
 fn alongside(pending: Result<Pending, VaultError>) -> Result<Alongside, String> {
     let mut pending = pending.map_err(|error| error.to_string())?;
-    Ok(Alongside {
-        writes: pending.take_writes(),
-        then: Box::pin(pending.committed()),
-    })
+    Ok(Alongside { writes: pending.take_writes(), then: Box::pin(pending.committed()) })
 }

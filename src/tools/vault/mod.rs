@@ -23,17 +23,10 @@ const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
 
 /// The tools that exist, and those of the vault.
 pub fn add(toolbox: Toolbox) -> Toolbox {
-    toolbox
-        .with(delete::VaultDelete)
-        .with(get::VaultGet)
-        .with(list::VaultList)
-        .with(set::VaultSet)
+    toolbox.with(delete::VaultDelete).with(get::VaultGet).with(list::VaultList).with(set::VaultSet)
 }
 
 /// The calling team's own entries, and the team as their user.
 fn own(cx: &ToolContext) -> (Scope, Actor) {
-    (
-        Scope::Team(cx.caller.team.clone()),
-        secrets::actor(&cx.caller),
-    )
+    (Scope::Team(cx.caller.team.clone()), secrets::actor(&cx.caller))
 }

@@ -48,11 +48,7 @@ fn schedule(
 ) -> Result<Schedule, Problem> {
     let fields = fields(map, &["at", "cron", "every", "timezone"])?;
     let timezone = zone(&fields)?;
-    let when = match (
-        fields.text("cron")?,
-        fields.text("at")?,
-        fields.duration("every")?,
-    ) {
+    let when = match (fields.text("cron")?, fields.text("at")?, fields.duration("every")?) {
         (Some(pattern), None, None) => When::Cron(pattern.to_owned()),
         (None, Some(text), None) => at(&fields, text, timezone.as_deref(), writer, old)?,
         (None, None, Some(step)) => When::Every(step),
@@ -82,18 +78,9 @@ fn at(
         return Ok(known.clone());
     }
     let zone = timezone.unwrap_or(&writer.zone);
-    writer
-        .calendar
-        .check_zone(zone)
-        .map_err(|reason| fields.problem("timezone", reason))?;
-    let at = writer
-        .calendar
-        .moment(text, zone)
-        .map_err(|reason| fields.problem("at", reason))?;
-    Ok(When::At {
-        text: text.to_owned(),
-        at,
-    })
+    writer.calendar.check_zone(zone).map_err(|reason| fields.problem("timezone", reason))?;
+    let at = writer.calendar.moment(text, zone).map_err(|reason| fields.problem("at", reason))?;
+    Ok(When::At { text: text.to_owned(), at })
 }
 
 fn listen(map: &Map<String, Value>, has_flags: bool) -> Result<Listen, Problem> {
@@ -135,14 +122,12 @@ fn window(map: &Map<String, Value>) -> Result<Window, Problem> {
         fields.duration("duration")?,
     ) {
         (Some(watch), None, None, None) => Span::Watch(watch.to_owned()),
-        (None, Some(open), Some(close), None) => Span::Between {
-            open: open.to_owned(),
-            close: close.to_owned(),
-        },
-        (None, Some(open), None, Some(duration)) => Span::Lasting {
-            open: open.to_owned(),
-            duration,
-        },
+        (None, Some(open), Some(close), None) => {
+            Span::Between { open: open.to_owned(), close: close.to_owned() }
+        }
+        (None, Some(open), None, Some(duration)) => {
+            Span::Lasting { open: open.to_owned(), duration }
+        }
         _ => {
             let reason = "needs `watch`, or `open` with either `close` or `duration`";
             return Err(Problem::new("config", reason));
@@ -152,9 +137,7 @@ fn window(map: &Map<String, Value>) -> Result<Window, Problem> {
     Ok(Window {
         span,
         timezone: zone(&fields)?,
-        tick_interval: fields
-            .duration("tick_interval")?
-            .unwrap_or(Duration::from_secs(30)),
+        tick_interval: fields.duration("tick_interval")?.unwrap_or(Duration::from_secs(30)),
         max_ticks: fields.small("max_ticks_per_window")?.unwrap_or(1_000),
         max_tokens: fields.number("max_tokens_per_window")?,
         max_usd: fields.amount("max_usd_per_window")?,
@@ -187,32 +170,21 @@ fn webhook(
         _ => Some(writer.now + ROTATION),
     };
     let content_types = fields.texts("content_types")?.unwrap_or_else(|| {
-        [
-            "application/json",
-            "application/x-www-form-urlencoded",
-            "text/plain",
-        ]
-        .map(str::to_owned)
-        .to_vec()
+        ["application/json", "application/x-www-form-urlencoded", "text/plain"]
+            .map(str::to_owned)
+            .to_vec()
     });
     Ok(Webhook {
         scheme: scheme(&fields)?,
         secret: secret(&fields, "secret")?.ok_or_else(|| {
-            fields.problem(
-                "secret",
-                "is missing: name a secret of the team's vault as ${vault:KEY}",
-            )
+            fields
+                .problem("secret", "is missing: name a secret of the team's vault as ${vault:KEY}")
         })?,
         secret_previous,
         previous_until,
-        tolerance: fields
-            .duration("tolerance")?
-            .unwrap_or(Duration::from_secs(5 * 60)),
+        tolerance: fields.duration("tolerance")?.unwrap_or(Duration::from_secs(5 * 60)),
         max_body: fields.size("max_body")?.unwrap_or(1 << 20),
-        content_types: content_types
-            .into_iter()
-            .map(|name| name.to_ascii_lowercase())
-            .collect(),
+        content_types: content_types.into_iter().map(|name| name.to_ascii_lowercase()).collect(),
         filter: filter(&fields)?,
         pass_headers: fields.texts("pass_headers")?.unwrap_or_default(),
         rate: rate(&fields)?,
@@ -262,18 +234,10 @@ fn scheme(fields: &Fields<'_>) -> Result<Scheme, Problem> {
     let known = ["encoding", "header", "prefix", "signed", "timestamp_header"];
     let own = Fields::new(map, "config.scheme", &known)?;
     let encoding = own
-        .choice(
-            "encoding",
-            &[("hex", Encoding::Hex), ("base64", Encoding::Base64)],
-        )?
+        .choice("encoding", &[("hex", Encoding::Hex), ("base64", Encoding::Base64)])?
         .ok_or_else(|| own.problem("encoding", "is missing: `hex` or `base64`"))?;
-    let signed = own.choice(
-        "signed",
-        &[
-            ("body", Signed::Body),
-            ("timestamp.body", Signed::TimestampBody),
-        ],
-    )?;
+    let signed =
+        own.choice("signed", &[("body", Signed::Body), ("timestamp.body", Signed::TimestampBody)])?;
     let timestamp_header = own.text("timestamp_header")?.map(str::to_owned);
     let signed = signed.unwrap_or(Signed::Body);
     if signed == Signed::TimestampBody && timestamp_header.is_none() {

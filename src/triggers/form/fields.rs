@@ -23,10 +23,7 @@ impl<'a> Fields<'a> {
         path: &str,
         known: &[&str],
     ) -> Result<Self, Problem> {
-        let fields = Self {
-            map,
-            path: path.to_owned(),
-        };
+        let fields = Self { map, path: path.to_owned() };
         match map.keys().find(|name| !known.contains(&name.as_str())) {
             Some(unknown) => Err(fields.problem(unknown, unknown_field(unknown, known))),
             None => Ok(fields),
@@ -60,8 +57,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn needed(&self, name: &str) -> Result<&'a str, Problem> {
-        self.text(name)?
-            .ok_or_else(|| self.problem(name, "is missing"))
+        self.text(name)?.ok_or_else(|| self.problem(name, "is missing"))
     }
 
     pub(super) fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
@@ -89,11 +85,9 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn duration(&self, name: &str) -> Result<Option<Duration>, Problem> {
-        self.maybe(
-            name,
-            "expected a duration such as 30s, 15m, 6h or 2d",
-            |value| value.as_str().and_then(units::duration),
-        )
+        self.maybe(name, "expected a duration such as 30s, 15m, 6h or 2d", |value| {
+            value.as_str().and_then(units::duration)
+        })
     }
 
     pub(super) fn size(&self, name: &str) -> Result<Option<u64>, Problem> {
@@ -120,10 +114,7 @@ impl<'a> Fields<'a> {
         };
         let found = choices.iter().find(|(word, _)| *word == text);
         found.map(|(_, choice)| Some(*choice)).ok_or_else(|| {
-            let words: Vec<String> = choices
-                .iter()
-                .map(|(word, _)| format!("`{word}`"))
-                .collect();
+            let words: Vec<String> = choices.iter().map(|(word, _)| format!("`{word}`")).collect();
             self.problem(name, format!("expected one of {}", words.join(", ")))
         })
     }
@@ -136,9 +127,7 @@ impl<'a> Fields<'a> {
     ) -> Result<Option<T>, Problem> {
         match self.get(name) {
             None => Ok(None),
-            Some(value) => read(value)
-                .map(Some)
-                .ok_or_else(|| self.problem(name, expected)),
+            Some(value) => read(value).map(Some).ok_or_else(|| self.problem(name, expected)),
         }
     }
 }

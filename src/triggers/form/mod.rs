@@ -68,12 +68,10 @@ impl Writer<'_> {
     pub fn definition(&self, form: &Map<String, Value>) -> Result<Definition, Problem> {
         let fields = Fields::new(form, "", &SETTABLE)?;
         let name = fields.needed("name")?;
-        let kind = fields
-            .choice("type", &TYPES)?
-            .ok_or_else(|| fields.problem("type", "is missing"))?;
-        let config = fields
-            .object("config")?
-            .ok_or_else(|| fields.problem("config", "is missing"))?;
+        let kind =
+            fields.choice("type", &TYPES)?.ok_or_else(|| fields.problem("type", "is missing"))?;
+        let config =
+            fields.object("config")?.ok_or_else(|| fields.problem("config", "is missing"))?;
         let config = config::read(kind, config, self, None)?;
         let task = fields.needed("task")?;
         self.fill(Definition::new(name, config, task), &fields)
@@ -89,10 +87,7 @@ impl Writer<'_> {
         let fields = Fields::new(form, "", &SETTABLE)?;
         let mut definition = trigger.definition.clone();
         let kind = definition.config.type_name();
-        if fields
-            .choice("type", &TYPES)?
-            .is_some_and(|new| new != kind)
-        {
+        if fields.choice("type", &TYPES)?.is_some_and(|new| new != kind) {
             let reason = format!("is `{kind}` and cannot change; create another trigger");
             return Err(fields.problem("type", reason));
         }
@@ -130,11 +125,7 @@ impl Writer<'_> {
         if named("priority") {
             let priority = fields.choice(
                 "priority",
-                &[
-                    ("high", Priority::High),
-                    ("normal", Priority::Normal),
-                    ("low", Priority::Low),
-                ],
+                &[("high", Priority::High), ("normal", Priority::Normal), ("low", Priority::Low)],
             )?;
             definition.priority = priority.unwrap_or(fresh.priority);
         }
@@ -219,9 +210,8 @@ impl Writer<'_> {
                 })?),
             };
             if channel != definition.notify_channel && !fields.has("notify_topic") {
-                let of_source = self
-                    .source
-                    .filter(|source| Some(&source.channel) == channel.as_ref());
+                let of_source =
+                    self.source.filter(|source| Some(&source.channel) == channel.as_ref());
                 definition.notify_topic = of_source.and_then(|source| source.topic.clone());
             }
             definition.notify_channel = channel;
@@ -229,10 +219,9 @@ impl Writer<'_> {
         if fields.has("notify_topic") {
             definition.notify_topic = match fields.text("notify_topic")? {
                 Some("source") => self.source.and_then(|source| source.topic.clone()),
-                topic => topic.map(|topic| TopicRef {
-                    id: TopicId::from(topic),
-                    name: topic.to_owned(),
-                }),
+                topic => {
+                    topic.map(|topic| TopicRef { id: TopicId::from(topic), name: topic.to_owned() })
+                }
             };
         }
         Ok(())
@@ -244,11 +233,7 @@ fn quiet(map: &Map<String, Value>) -> Result<Quiet, Problem> {
     let minute = |name| -> Result<u32, Problem> {
         let text = fields.needed(name)?;
         let parts = text.split_once(':').and_then(|(hour, minute)| {
-            let two = |part: &str| {
-                (part.len() == 2)
-                    .then(|| part.parse::<u32>().ok())
-                    .flatten()
-            };
+            let two = |part: &str| (part.len() == 2).then(|| part.parse::<u32>().ok()).flatten();
             Some((two(hour)?, two(minute)?))
         });
         match parts {

@@ -14,13 +14,7 @@ use crate::triggers::calendar::Zones;
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
 fn writer<'a>(source: Option<&'a Source>) -> Writer<'a> {
-    Writer {
-        calendar: &Zones,
-        zone: "UTC".to_owned(),
-        now: NOW,
-        source,
-        is_operator: false,
-    }
+    Writer { calendar: &Zones, zone: "UTC".to_owned(), now: NOW, source, is_operator: false }
 }
 
 fn map(value: Value) -> Map<String, Value> {
@@ -35,10 +29,7 @@ fn source() -> Source {
     Source {
         channel: "ws:1".into(),
         message: None,
-        topic: Some(TopicRef {
-            id: "t-1".into(),
-            name: "news".to_owned(),
-        }),
+        topic: Some(TopicRef { id: "t-1".into(), name: "news".to_owned() }),
         notify: None,
     }
 }
@@ -47,16 +38,10 @@ fn source() -> Source {
 #[test]
 fn what_is_written_is_shown_again() {
     let configs = [
-        (
-            "schedule",
-            json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"}),
-        ),
+        ("schedule", json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"})),
         ("schedule", json!({"at": "2030-01-31T09:00"})),
         ("schedule", json!({"every": "45m"})),
-        (
-            "keyword",
-            json!({"pattern": "fire", "channels": ["ws:1"], "sender": ["ann"]}),
-        ),
+        ("keyword", json!({"pattern": "fire", "channels": ["ws:1"], "sender": ["ann"]})),
         ("message", json!({"pattern": "^a", "flags": "im"})),
         (
             "window",
@@ -91,14 +76,9 @@ fn fields_that_are_left_out_have_their_defaults() {
     let definition = read(form).unwrap();
 
     assert_eq!(definition.overlap_policy, OverlapPolicy::AlwaysSkip);
-    let Config::Window(window) = definition.config else {
-        unreachable!("a window was asked for")
-    };
+    let Config::Window(window) = definition.config else { unreachable!("a window was asked for") };
     assert_eq!(window.span, Span::Watch("* 9 * * *".to_owned()));
-    assert_eq!(
-        (window.tick_interval.as_secs(), window.max_ticks),
-        (30, 1_000)
-    );
+    assert_eq!((window.tick_interval.as_secs(), window.max_ticks), (30, 1_000));
 }
 
 /// TR-02, TR-07, TR-17, TR-20: each complaint names its field.
@@ -193,10 +173,7 @@ fn a_change_leaves_what_it_does_not_name() {
     assert_eq!(show::config(&changed.config), json!({"cron": "0 8 * * *"}));
     assert_eq!((changed.subagent, changed.task.as_str()), (None, "c"));
     assert_eq!(changed.max_steps, Some(9));
-    assert_eq!(
-        change(json!({"type": "keyword"})).unwrap_err().field,
-        "type"
-    );
+    assert_eq!(change(json!({"type": "keyword"})).unwrap_err().field, "type");
     let other = change(json!({"config": {"cron": null, "at": "2030-01-01T00:00"}})).unwrap();
     assert!(
         matches!(other.config, Config::Schedule(schedule) if matches!(schedule.when, When::At { .. }))

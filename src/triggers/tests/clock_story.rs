@@ -21,10 +21,8 @@ use super::stage::Stage;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn cron(name: &str, pattern: &str) -> Definition {
-    let config = Config::Schedule(Schedule {
-        when: When::Cron(pattern.to_owned()),
-        timezone: None,
-    });
+    let config =
+        Config::Schedule(Schedule { when: When::Cron(pattern.to_owned()), timezone: None });
     Definition::new(name, config, name)
 }
 
@@ -39,10 +37,7 @@ fn script(order: &str) -> (Duration, Ending) {
 
 fn office_hours() -> Definition {
     let config = Config::Window(Window {
-        span: Span::Between {
-            open: "0 9 * * MON-FRI".to_owned(),
-            close: "6 9 * * *".to_owned(),
-        },
+        span: Span::Between { open: "0 9 * * MON-FRI".to_owned(), close: "6 9 * * *".to_owned() },
         timezone: None,
         tick_interval: 2 * MINUTE,
         max_ticks: 1_000,
@@ -66,16 +61,10 @@ async fn a_spring_of_triggers() {
     let [skip, once, all] =
         [MissedPolicy::Skip, MissedPolicy::Once, MissedPolicy::All].map(|missed| {
             let name = format!("{missed:?}").to_lowercase();
-            Definition {
-                missed,
-                ..cron(&name, "0 12 * * *")
-            }
+            Definition { missed, ..cron(&name, "0 12 * * *") }
         });
-    let (skip, once, all) = (
-        stage.create(skip).await,
-        stage.create(once).await,
-        stage.create(all).await,
-    );
+    let (skip, once, all) =
+        (stage.create(skip).await, stage.create(once).await, stage.create(all).await);
 
     // From Friday noon over the night of the change to Monday, half past nine.
     stage.until("2025-03-31T09:30").await;
@@ -90,13 +79,7 @@ async fn a_spring_of_triggers() {
         ]
     );
     // Friday afternoon 24, Saturday 48, Sunday 46, Monday morning 20 (midnight counts as Monday).
-    let of_day = |day: &str| {
-        stage
-            .story(&rhythm)
-            .iter()
-            .filter(|run| run.starts_with(day))
-            .count()
-    };
+    let of_day = |day: &str| stage.story(&rhythm).iter().filter(|run| run.starts_with(day)).count();
     assert_eq!(
         ["Fri", "Sat", "Sun", "Mon"].map(of_day),
         [23, 48, 46, 20],
@@ -126,10 +109,7 @@ async fn a_spring_of_triggers() {
     );
     let off = stage.trigger(&broken).await;
     assert_eq!(off.state, State::Disabled);
-    assert_eq!(
-        off.disabled_reason.as_deref(),
-        Some("3 failures in a row: no luck")
-    );
+    assert_eq!(off.disabled_reason.as_deref(), Some("3 failures in a row: no luck"));
     // The window opened on Monday at nine for six minutes.
     assert_eq!(
         stage.story(&watch),
@@ -140,10 +120,7 @@ async fn a_spring_of_triggers() {
         ]
     );
     let over = stage.trigger(&watch).await.occurrence.unwrap();
-    assert_eq!(
-        (over.phase, over.reason, over.ticks),
-        (Phase::Closed, Some(Closed::Time), 3)
-    );
+    assert_eq!((over.phase, over.reason, over.ticks), (Phase::Closed, Some(Closed::Time), 3));
 
     // Three days down, from Monday to Thursday, past three nights, three noons and three openings.
     stage.stop().await;
@@ -152,25 +129,15 @@ async fn a_spring_of_triggers() {
     stage.until("2025-04-03T12:31").await;
 
     // Only what is less than a day old is made up, and who asked for nothing gets nothing.
-    assert_eq!(
-        stage.story(&nightly)[3..],
-        ["Thu 2025-04-03 02:30 CEST missed enqueued ok"]
-    );
+    assert_eq!(stage.story(&nightly)[3..], ["Thu 2025-04-03 02:30 CEST missed enqueued ok"]);
     let made_up = &stage.runs(&nightly)[3];
-    assert!(
-        stage
-            .body(made_up)
-            .contains("stands for 3 that were due since Tue 2025-04-01 02:30")
-    );
+    assert!(stage.body(made_up).contains("stands for 3 that were due since Tue 2025-04-01 02:30"));
     let noon = "Thu 2025-04-03 12:00 CEST schedule enqueued ok";
     assert_eq!(
         stage.story(&skip)[2..],
         ["Wed 2025-04-02 12:00 CEST missed missed_skipped x3", noon]
     );
-    assert_eq!(
-        stage.story(&once)[2..],
-        ["Wed 2025-04-02 12:00 CEST missed enqueued ok", noon]
-    );
+    assert_eq!(stage.story(&once)[2..], ["Wed 2025-04-02 12:00 CEST missed enqueued ok", noon]);
     assert_eq!(
         stage.story(&all)[2..],
         [
@@ -203,10 +170,8 @@ async fn a_spring_of_triggers() {
     assert_eq!(stage.open(), []);
     for trigger in [&nightly, &rhythm, &slow, &skip, &once, &all] {
         let runs = stage.runs(trigger);
-        let mut keys: Vec<_> = runs
-            .iter()
-            .map(|run| (run.cause == Cause::Missed, &run.key))
-            .collect();
+        let mut keys: Vec<_> =
+            runs.iter().map(|run| (run.cause == Cause::Missed, &run.key)).collect();
         keys.sort();
         let all = keys.len();
         keys.dedup();
@@ -240,11 +205,7 @@ async fn an_autumn_of_triggers() {
             "Mon 2025-10-27 02:30 CET schedule enqueued ok",
         ]
     );
-    let sunday = stage
-        .story(&rhythm)
-        .iter()
-        .filter(|run| run.starts_with("Sun"))
-        .count();
+    let sunday = stage.story(&rhythm).iter().filter(|run| run.starts_with("Sun")).count();
     assert_eq!(sunday, 50);
     assert_eq!(stage.notices(), []);
 }

@@ -175,17 +175,12 @@ impl Handler<Leased> for Worker {
 
     fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
         let task = leased.task;
-        self.queue.do_send(Taken {
-            task: task.id.clone(),
-            lease: leased.lease,
-        });
+        self.queue.do_send(Taken { task: task.id.clone(), lease: leased.lease });
         let order = task.body.lines().next().unwrap_or_default();
         let (takes, ending) = (self.script)(order);
         let id = task.id.clone();
         let held = task.clone();
-        let handle = ctx.run_later(takes, move |worker, ctx| {
-            worker.end(task, ending, None, ctx)
-        });
+        let handle = ctx.run_later(takes, move |worker, ctx| worker.end(task, ending, None, ctx));
         self.running.insert(id, (held, handle));
     }
 }
@@ -249,10 +244,7 @@ impl Stage {
         let mut stage = Self {
             storage: Arc::new(Memory::default()),
             board: Board::default(),
-            clock: Arc::new(Wall {
-                began: Instant::now(),
-                at: Zones.moment(at, ZONE).unwrap(),
-            }),
+            clock: Arc::new(Wall { began: Instant::now(), at: Zones.moment(at, ZONE).unwrap() }),
             ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
             script,
             process: None,
@@ -309,10 +301,7 @@ impl Stage {
                 ended: vec![address.recipient()],
                 ledger: Ledger::default(),
             };
-            let left = Left {
-                open,
-                ..Left::default()
-            };
+            let left = Left { open, ..Left::default() };
             Queue::new(
                 store.clone(),
                 channel,

@@ -31,11 +31,7 @@ async fn the_value_of_a_secret_is_shown_to_nobody_and_stored_nowhere() {
         hosts: Some(vec!["*.example.org".to_owned()]),
         ..Put::secret("canary-value-1")
     };
-    bench
-        .vault
-        .set(&ops, "TOKEN", put, &operator())
-        .await
-        .unwrap();
+    bench.vault.set(&ops, "TOKEN", put, &operator()).await.unwrap();
 
     bench.restart();
     let seen = bench.vault.get(&ops, "TOKEN", &operator()).await.unwrap();
@@ -44,10 +40,7 @@ async fn the_value_of_a_secret_is_shown_to_nobody_and_stored_nowhere() {
     assert_eq!((seen.value, of_team.value), (None, None));
     assert_eq!(seen.entry.note, "for the forge");
     assert_eq!(seen.entry.updated_by, "operator:operator");
-    assert_eq!(
-        bench.scrubbed(&ops, "it is canary-value-1"),
-        "it is ${vault:TOKEN}"
-    );
+    assert_eq!(bench.scrubbed(&ops, "it is canary-value-1"), "it is ${vault:TOKEN}");
     let masks = bench.vault.secrets_of([&ops]);
     let stored = bench.disk.text();
     assert!(!crate::scrub::Scrubber::with(masks).knows(&stored));
@@ -59,16 +52,9 @@ async fn a_team_can_neither_change_nor_delete_a_secret() {
     let bench = Bench::new();
     let (ops, by) = (team("ops"), actor("ops"));
     let secret = Put::secret("canary-value-1");
-    bench
-        .vault
-        .set(&ops, "TOKEN", secret, &operator())
-        .await
-        .unwrap();
+    bench.vault.set(&ops, "TOKEN", secret, &operator()).await.unwrap();
 
-    let set = bench
-        .vault
-        .set(&ops, "TOKEN", Put::public("other"), &by)
-        .await;
+    let set = bench.vault.set(&ops, "TOKEN", Put::public("other"), &by).await;
     let deleted = bench.vault.delete(&ops, "TOKEN", &by).await;
     let missing = bench.vault.delete(&ops, "OTHER", &by).await;
 
@@ -86,10 +72,7 @@ async fn an_entry_can_become_a_secret_and_never_public_again() {
     let bench = Bench::new();
     let ops = team("ops");
     let (vault, by) = (&bench.vault, operator());
-    vault
-        .set(&ops, "K", Put::public("canary-value-1"), &actor("ops"))
-        .await
-        .unwrap();
+    vault.set(&ops, "K", Put::public("canary-value-1"), &actor("ops")).await.unwrap();
     assert!(!vault.has_secrets(&ops));
     let change = |secret, tools: Option<&str>| Put {
         secret,
@@ -97,32 +80,17 @@ async fn an_entry_can_become_a_secret_and_never_public_again() {
         ..Put::default()
     };
 
-    let raised = vault
-        .set(&ops, "K", change(Some(true), Some("bash")), &by)
-        .await
-        .unwrap();
-    let narrowed = vault
-        .set(&ops, "K", change(None, Some("web_fetch")), &by)
-        .await
-        .unwrap();
-    let lowered = vault
-        .set(&ops, "K", change(Some(false), None), &by)
-        .await
-        .unwrap_err();
-    let replaced = vault
-        .set(&ops, "K", Put::secret("canary-value-2"), &by)
-        .await
-        .unwrap();
+    let raised = vault.set(&ops, "K", change(Some(true), Some("bash")), &by).await.unwrap();
+    let narrowed = vault.set(&ops, "K", change(None, Some("web_fetch")), &by).await.unwrap();
+    let lowered = vault.set(&ops, "K", change(Some(false), None), &by).await.unwrap_err();
+    let replaced = vault.set(&ops, "K", Put::secret("canary-value-2"), &by).await.unwrap();
 
     assert_eq!((raised.secret, raised.version), (true, 1));
     assert_eq!(narrowed.tools, ["web_fetch"]);
     assert_eq!(lowered.code(), "is_secret");
     assert!(lowered.to_string().contains("delete it"), "{lowered}");
     assert_eq!((replaced.version, &*replaced.tools[0]), (2, "web_fetch"));
-    assert_eq!(
-        bench.scrubbed(&ops, "canary-value-1 canary-value-2"),
-        "canary-value-1 ${vault:K}"
-    );
+    assert_eq!(bench.scrubbed(&ops, "canary-value-1 canary-value-2"), "canary-value-1 ${vault:K}");
 }
 
 /// MV-80
@@ -131,23 +99,12 @@ async fn what_is_not_there_is_told_with_keys_of_the_same_scope() {
     let bench = Bench::new();
     let by = operator();
     for (scope, key) in [(team("ops"), "GITHUB_TOKEN"), (team("dev"), "GITHUB_TOKEM")] {
-        bench
-            .vault
-            .set(&scope, key, Put::secret("canary-value-1"), &by)
-            .await
-            .unwrap();
+        bench.vault.set(&scope, key, Put::secret("canary-value-1"), &by).await.unwrap();
     }
 
-    let missing = bench
-        .vault
-        .get(&team("ops"), "GITHUB_TOKE", &by)
-        .await
-        .unwrap_err();
-    let without_value = bench
-        .vault
-        .set(&team("ops"), "NEW", Put::default(), &by)
-        .await
-        .unwrap_err();
+    let missing = bench.vault.get(&team("ops"), "GITHUB_TOKE", &by).await.unwrap_err();
+    let without_value =
+        bench.vault.set(&team("ops"), "NEW", Put::default(), &by).await.unwrap_err();
 
     assert_eq!(
         missing.to_string(),
@@ -163,11 +120,7 @@ async fn a_scope_has_room_for_so_many_entries() {
     let (ops, by) = (team("ops"), actor("ops"));
     for number in 0..500 {
         let key = format!("K{number}");
-        bench
-            .vault
-            .set(&ops, &key, Put::public("x"), &by)
-            .await
-            .unwrap();
+        bench.vault.set(&ops, &key, Put::public("x"), &by).await.unwrap();
     }
 
     let another = bench.vault.set(&ops, "K500", Put::public("x"), &by).await;
@@ -186,31 +139,16 @@ async fn every_act_and_every_refusal_is_in_the_audit() {
     let mut bench = Bench::new();
     let (ops, by) = (team("ops"), operator());
     let team_actor = actor("ops");
-    bench
-        .vault
-        .set(&ops, "K", Put::secret("canary-value-1"), &by)
-        .await
-        .unwrap();
+    bench.vault.set(&ops, "K", Put::secret("canary-value-1"), &by).await.unwrap();
     bench.vault.get(&ops, "K", &team_actor).await.unwrap();
     bench.vault.list(&ops, "", &by).await.unwrap();
-    bench
-        .vault
-        .delete(&ops, "K", &team_actor)
-        .await
-        .unwrap_err();
-    bench
-        .vault
-        .get(&ops, "canary-value 2", &by)
-        .await
-        .unwrap_err();
+    bench.vault.delete(&ops, "K", &team_actor).await.unwrap_err();
+    bench.vault.get(&ops, "canary-value 2", &by).await.unwrap_err();
     bench.vault.delete(&ops, "K", &by).await.unwrap();
     bench.vault.rotate_master(&by).await.unwrap();
     bench.restart();
 
-    let all = Wanted {
-        limit: 100,
-        ..Wanted::default()
-    };
+    let all = Wanted { limit: 100, ..Wanted::default() };
     let rows = bench.vault.audit(all.clone()).await.unwrap();
     let refused = bench.vault.audit(Wanted {
         scope: Some("team:ops".to_owned()),
@@ -222,13 +160,7 @@ async fn every_act_and_every_refusal_is_in_the_audit() {
 
     let shown = |row: &AuditRow| {
         let actor = row.actor.name();
-        format!(
-            "{} {} {:?} {actor} {}",
-            row.action.as_str(),
-            row.scope,
-            row.key,
-            row.outcome
-        )
+        format!("{} {} {:?} {actor} {}", row.action.as_str(), row.scope, row.key, row.outcome)
     };
     let shown: Vec<_> = rows.iter().rev().map(shown).collect();
     assert_eq!(
@@ -246,10 +178,7 @@ async fn every_act_and_every_refusal_is_in_the_audit() {
     );
     assert_eq!(refused.await.unwrap().len(), 1);
     assert!(!bench.disk.text().contains("canary"));
-    let later = Wanted {
-        since: Some(rows[0].at + std::time::Duration::from_secs(1)),
-        ..all
-    };
+    let later = Wanted { since: Some(rows[0].at + std::time::Duration::from_secs(1)), ..all };
     assert_eq!(bench.vault.audit(later).await.unwrap(), []);
 }
 
@@ -269,11 +198,7 @@ async fn listeners_know_a_secret_before_whoever_set_it_hears_that_it_is_set() {
         bench.vault.set(&ops, "PLAIN", put, &by).await.unwrap();
         seen.push(known.lock().unwrap().clone());
     }
-    bench
-        .vault
-        .set(&ops, "K", Put::secret("canary-value-1"), &by)
-        .await
-        .unwrap();
+    bench.vault.set(&ops, "K", Put::secret("canary-value-1"), &by).await.unwrap();
     seen.push(known.lock().unwrap().clone());
     bench.vault.delete(&ops, "K", &by).await.unwrap();
     seen.push(known.lock().unwrap().clone());

@@ -73,11 +73,7 @@ async fn without_its_key_the_vault_is_locked_and_no_key_is_made() {
             vault.rotate_master(&by).await.err(),
             vault
                 .put_aside(
-                    &Origin {
-                        team: key("main", 1),
-                        task: "task-1".into(),
-                        call: "call".into(),
-                    },
+                    &Origin { team: key("main", 1), task: "task-1".into(), call: "call".into() },
                     &given,
                 )
                 .err(),
@@ -87,11 +83,7 @@ async fn without_its_key_the_vault_is_locked_and_no_key_is_made() {
         }
         assert_eq!(fs::read_to_string(&file).ok(), content, "{case}");
     }
-    let wanted = Wanted {
-        action: Some(Action::Lock),
-        limit: 10,
-        ..Wanted::default()
-    };
+    let wanted = Wanted { action: Some(Action::Lock), limit: 10, ..Wanted::default() };
     assert_eq!(bench.vault.audit(wanted).await.unwrap().len(), 3);
 
     fs::write(&file, right).unwrap();
@@ -126,16 +118,7 @@ async fn a_rotation_replaces_the_key_and_keeps_the_old_one() {
     let rotated = bench.vault.rotate_master(&operator()).await.unwrap();
     assert_whole(&bench, "after the rotation").await;
     // What is set afterwards is under the new key.
-    bench
-        .vault
-        .set(
-            &team("new"),
-            "K",
-            Put::secret("canary-value-3"),
-            &operator(),
-        )
-        .await
-        .unwrap();
+    bench.vault.set(&team("new"), "K", Put::secret("canary-value-3"), &operator()).await.unwrap();
     bench.restart();
 
     assert_eq!(rotated.data_keys, 3);
@@ -144,11 +127,8 @@ async fn a_rotation_replaces_the_key_and_keeps_the_old_one() {
     assert_ne!(fs::read(bench.key_file("")).unwrap(), old);
     assert_eq!(fs::read(bench.key_file(".old")).unwrap(), old);
     assert!(!bench.key_file(".new").exists());
-    let check = |text: &str| {
-        text.lines()
-            .find(|line| line.contains("vault-check"))
-            .map(str::to_owned)
-    };
+    let check =
+        |text: &str| text.lines().find(|line| line.contains("vault-check")).map(str::to_owned);
     assert_ne!(check(&bench.disk.text()), check(&before));
     assert!(bench.vault.forget_old_master(&operator()).await.unwrap());
     assert!(!bench.key_file(".old").exists());
@@ -169,10 +149,7 @@ async fn a_rotation_that_is_cut_off_after_any_step_loses_nothing() {
             let row = vault.row(&Scope::System, None, Action::Rotate, &operator());
             let mut rotation = Rotation::new(&vault.state(), &bench.files(), &row).unwrap();
             for step in &Step::ALL[..done] {
-                rotation
-                    .perform(*step, vault.store().unwrap())
-                    .await
-                    .unwrap();
+                rotation.perform(*step, vault.store().unwrap()).await.unwrap();
             }
 
             bench.restart();
@@ -327,12 +304,8 @@ async fn a_record_that_was_changed_or_moved_is_corrupt_and_others_are_fine() {
         if case == "a byte flipped" {
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         }
-        let name = String::from_utf8(name)
-            .unwrap()
-            .replace("ops~1/TOKEN", place);
-        bench
-            .disk
-            .put(name.into_bytes(), Some(content.unwrap_or(changed)));
+        let name = String::from_utf8(name).unwrap().replace("ops~1/TOKEN", place);
+        bench.disk.put(name.into_bytes(), Some(content.unwrap_or(changed)));
 
         bench.restart();
 
@@ -341,18 +314,11 @@ async fn a_record_that_was_changed_or_moved_is_corrupt_and_others_are_fine() {
         let error = bench.vault.get(&scope, key, &by).await.unwrap_err();
         assert_eq!(error.code(), "corrupt", "{case}");
         let said = error.to_string();
-        assert!(
-            said.contains(key) && said.contains(&scope.to_string()),
-            "{said}"
-        );
+        assert!(said.contains(key) && said.contains(&scope.to_string()), "{said}");
         let other = bench.vault.get(&team("dev"), "TOKEN", &by).await;
         assert!(other.is_ok(), "{case}");
         // Setting it anew cures it.
-        bench
-            .vault
-            .set(&scope, key, Put::secret("canary-value-9"), &by)
-            .await
-            .unwrap();
+        bench.vault.set(&scope, key, Put::secret("canary-value-9"), &by).await.unwrap();
         bench.restart();
         assert!(bench.vault.get(&scope, key, &by).await.is_ok(), "{case}");
     }
@@ -369,11 +335,7 @@ async fn the_data_key_of_one_team_opens_nothing_of_another() {
     bench.restart();
 
     let by = operator();
-    let error = bench
-        .vault
-        .get(&team("ops"), "TOKEN", &by)
-        .await
-        .unwrap_err();
+    let error = bench.vault.get(&team("ops"), "TOKEN", &by).await.unwrap_err();
     assert_eq!(error.code(), "corrupt");
     assert!(bench.vault.get(&team("dev"), "TOKEN", &by).await.is_ok());
 }

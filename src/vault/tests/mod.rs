@@ -133,12 +133,7 @@ impl Bench {
         let (disk, folder) = (Arc::new(Disk::default()), tempfile::tempdir().unwrap());
         let clock = Arc::new(Hands::default());
         let vault = start(&disk, &folder, &clock);
-        Self {
-            vault,
-            disk,
-            clock,
-            folder,
-        }
+        Self { vault, disk, clock, folder }
     }
 
     /// A vault whose key is gone.
@@ -175,21 +170,14 @@ fn files(folder: &TempDir) -> KeyFiles {
 
 fn start(disk: &Arc<Disk>, folder: &TempDir, clock: &Arc<Hands>) -> Vault {
     let vault = Vault::open(&**disk, files(folder), clock.clone()).unwrap();
-    let store = Store::start(
-        &Arbiter::new().handle(),
-        disk.clone(),
-        Box::new(|_| {}),
-        Box::new(|_, _| {}),
-    );
+    let store =
+        Store::start(&Arbiter::new().handle(), disk.clone(), Box::new(|_| {}), Box::new(|_, _| {}));
     vault.attach(store);
     vault
 }
 
 pub(crate) fn key(name: &str, generation: u32) -> TeamKey {
-    TeamKey {
-        name: name.into(),
-        generation,
-    }
+    TeamKey { name: name.into(), generation }
 }
 
 pub(crate) fn team(name: &str) -> Scope {
@@ -197,15 +185,9 @@ pub(crate) fn team(name: &str) -> Scope {
 }
 
 pub(crate) fn operator() -> Actor {
-    Actor::Operator {
-        name: "operator".to_owned(),
-        token: "token-0".to_owned(),
-    }
+    Actor::Operator { name: "operator".to_owned(), token: "token-0".to_owned() }
 }
 
 pub(crate) fn actor(name: &str) -> Actor {
-    Actor::Team {
-        team: key(name, 1),
-        task: "task-1".into(),
-    }
+    Actor::Team { team: key(name, 1), task: "task-1".into() }
 }

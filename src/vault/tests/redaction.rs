@@ -26,10 +26,7 @@ fn said(seq: u64, text: &str) -> HistoryEvent {
         seq,
         turn: "turn-1".into(),
         timestamp: Timestamp(seq),
-        fact: Fact::AssistantText {
-            text: text.to_owned(),
-            step: 1,
-        },
+        fact: Fact::AssistantText { text: text.to_owned(), step: 1 },
         redacted: false,
     }
 }
@@ -40,10 +37,7 @@ async fn commit(bench: &Bench, writes: Writes) {
 
 /// Something in the journal of a team.
 async fn write(bench: &Bench, team: &str, seq: u64, text: &str) {
-    let lane = Lane {
-        team: team.into(),
-        topic: None,
-    };
+    let lane = Lane { team: team.into(), topic: None };
     let writes = Writes::new().events(&lane, 1, &[said(seq, text)]);
     commit(bench, writes).await;
 }
@@ -51,9 +45,7 @@ async fn write(bench: &Bench, team: &str, seq: u64, text: &str) {
 fn journal(bench: &Bench, team: &str) -> Vec<HistoryEvent> {
     let keys = bench.disk.keys(&format!("hist\0{team}\0"));
     let values = keys.iter().map(|key| bench.disk.get(key).unwrap().unwrap());
-    values
-        .flat_map(|value| serde_json::from_slice::<Vec<_>>(&value).unwrap())
-        .collect()
+    values.flat_map(|value| serde_json::from_slice::<Vec<_>>(&value).unwrap()).collect()
 }
 
 /// A tree: `main` above `ops` and `dev`, `ops` above `night`.
@@ -87,10 +79,7 @@ async fn what_became_a_secret_is_taken_out_of_the_journals_of_its_lineage() {
 
     set(&bench, &team("ops"), VALUE).await.unwrap();
 
-    let mark = |seq, text| HistoryEvent {
-        redacted: true,
-        ..said(seq, text)
-    };
+    let mark = |seq, text| HistoryEvent { redacted: true, ..said(seq, text) };
     let clean = [
         mark(1, "it is \"${vault:TOKEN}\", no?"),
         said(2, "nothing"),
@@ -140,15 +129,10 @@ async fn a_topic_is_not_called_after_a_secret() {
     };
     commit(&bench, Writes::new().topic(&"ws:1".into(), &topic)).await;
 
-    set(&bench, &team("main"), "canary+5b0c77e9=1fa6d024")
-        .await
-        .unwrap();
+    set(&bench, &team("main"), "canary+5b0c77e9=1fa6d024").await.unwrap();
 
     let text = bench.disk.text();
-    assert!(
-        !text.contains("5b0c77e9") && !text.contains("1fa6d024"),
-        "{text}"
-    );
+    assert!(!text.contains("5b0c77e9") && !text.contains("1fa6d024"), "{text}");
     assert!(text.contains("password canary ${vault:TOKEN}"), "{text}");
 }
 
@@ -159,24 +143,13 @@ async fn it_counts_however_a_value_becomes_a_secret() {
     tree(&bench).await;
     let public = Put::public(VALUE);
     let by = actor("ops");
-    bench
-        .vault
-        .set(&team("ops"), "TOKEN", public, &by)
-        .await
-        .unwrap();
+    bench.vault.set(&team("ops"), "TOKEN", public, &by).await.unwrap();
     write(&bench, "ops", 1, VALUE).await;
     write(&bench, "dev", 1, "canary-value-2").await;
     assert!(bench.disk.text().contains(VALUE));
 
-    let raised = Put {
-        secret: Some(true),
-        ..Put::default()
-    };
-    bench
-        .vault
-        .set(&team("ops"), "TOKEN", raised, &operator())
-        .await
-        .unwrap();
+    let raised = Put { secret: Some(true), ..Put::default() };
+    bench.vault.set(&team("ops"), "TOKEN", raised, &operator()).await.unwrap();
     set(&bench, &Scope::System, "canary-value-2").await.unwrap();
 
     let text = bench.disk.text();
@@ -293,12 +266,7 @@ async fn a_memory_that_held_it_is_told_and_found_without_it() {
     };
     memory.save(draft).await.unwrap();
     let search = |words: &str| {
-        let query = Query {
-            words: words.to_owned(),
-            kind: None,
-            inactive: false,
-            most: 5,
-        };
+        let query = Query { words: words.to_owned(), kind: None, inactive: false, most: 5 };
         memory.search(&ops, query)
     };
     let before = memory.injected(&ops).await.unwrap();
@@ -308,10 +276,7 @@ async fn a_memory_that_held_it_is_told_and_found_without_it() {
 
     let after = memory.injected(&ops).await.unwrap();
     assert!(before.contains(VALUE), "{before}");
-    assert!(
-        after.contains("${vault:TOKEN} opens") && !after.contains(VALUE),
-        "{after}"
-    );
+    assert!(after.contains("${vault:TOKEN} opens") && !after.contains(VALUE), "{after}");
     assert_eq!(search("canary").await.unwrap().len(), 0);
     let found = search("hammers").await.unwrap();
     assert!(found[0].snippet.contains("${vault:TOKEN}"), "{found:?}");

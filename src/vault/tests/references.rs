@@ -9,29 +9,17 @@ use crate::scrub::Mask;
 
 async fn filled() -> Bench {
     let bench = Bench::new();
-    let for_bash = Put {
-        tools: Some(vec!["bash".to_owned()]),
-        ..Put::secret("canary-value-1")
-    };
-    let like_a_reference = Put {
-        tools: Some(vec!["bash".to_owned()]),
-        ..Put::secret("${vault:TOKEN}")
-    };
-    let public = Put {
-        tools: Some(vec!["bash".to_owned()]),
-        ..Put::public("Rome")
-    };
+    let for_bash = Put { tools: Some(vec!["bash".to_owned()]), ..Put::secret("canary-value-1") };
+    let like_a_reference =
+        Put { tools: Some(vec!["bash".to_owned()]), ..Put::secret("${vault:TOKEN}") };
+    let public = Put { tools: Some(vec!["bash".to_owned()]), ..Put::public("Rome") };
     for (key, put) in [
         ("TOKEN", for_bash),
         ("DEFAULT", Put::secret("canary-value-2")),
         ("NESTED", like_a_reference),
         ("PLACE", public),
     ] {
-        bench
-            .vault
-            .set(&team("ops"), key, put, &operator())
-            .await
-            .unwrap();
+        bench.vault.set(&team("ops"), key, put, &operator()).await.unwrap();
     }
     bench
 }
@@ -69,10 +57,7 @@ async fn a_value_that_was_not_approved_is_not_expanded() {
     let expand = || expand_approved(&bench, &ops, args.clone(), Some(&approved));
     let before = expand().await.unwrap();
 
-    let other = Put {
-        value: Some(Plain::new("canary-value-9")),
-        ..Put::default()
-    };
+    let other = Put { value: Some(Plain::new("canary-value-9")), ..Put::default() };
     let set = bench.vault.set(&ops, "TOKEN", other, &by);
     set.await.unwrap();
 
@@ -106,17 +91,9 @@ async fn references_are_expanded_once_and_only_where_they_may_stand() {
             },
         })
     );
-    let seen = bench
-        .vault
-        .get(&team("ops"), "TOKEN", &operator())
-        .await
-        .unwrap();
+    let seen = bench.vault.get(&team("ops"), "TOKEN", &operator()).await.unwrap();
     assert!(seen.entry.last_used_at.is_some());
-    let other = bench
-        .vault
-        .get(&team("ops"), "DEFAULT", &operator())
-        .await
-        .unwrap();
+    let other = bench.vault.get(&team("ops"), "DEFAULT", &operator()).await.unwrap();
     assert_eq!(other.entry.last_used_at, None);
 }
 
@@ -130,11 +107,7 @@ async fn a_reference_that_may_not_be_used_is_refused_and_recorded() {
         (&ops, env("${vault:DEFAULT}"), "secret_tool_denied"),
         (&ops, env("${vault:TOKE}"), "not_found"),
         (&ops, env("${vault:TOKEN"), "secret_not_allowed"),
-        (
-            &ops,
-            json!({ "file_path": "a/${vault:TOKEN}" }),
-            "secret_not_allowed",
-        ),
+        (&ops, json!({ "file_path": "a/${vault:TOKEN}" }), "secret_not_allowed"),
         (&team("dev"), env("${vault:TOKEN}"), "not_found"),
     ];
     for (scope, args, code) in cases.clone() {
@@ -142,19 +115,13 @@ async fn a_reference_that_may_not_be_used_is_refused_and_recorded() {
         assert_eq!(error.code(), code, "{args}");
     }
 
-    let denied = expand(&bench, &ops, env("${vault:DEFAULT}"))
-        .await
-        .unwrap_err();
+    let denied = expand(&bench, &ops, env("${vault:DEFAULT}")).await.unwrap_err();
     let said = denied.to_string();
     assert!(
         said.contains("`DEFAULT`") && said.contains("--keep-value --tool '*' --tool 'bash'"),
         "{said}"
     );
-    let wanted = Wanted {
-        action: Some(Action::Expand),
-        limit: 100,
-        ..Wanted::default()
-    };
+    let wanted = Wanted { action: Some(Action::Expand), limit: 100, ..Wanted::default() };
     let rows = bench.vault.audit(wanted).await.unwrap();
     let outcomes: Vec<_> = rows.iter().rev().map(|row| &*row.outcome).collect();
     let mut expected: Vec<_> = cases.iter().map(|(_, _, code)| *code).collect();
@@ -175,10 +142,7 @@ async fn in_a_locked_vault_nothing_is_expanded() {
     let plain = json!({ "env": { "A": "nothing" } });
 
     assert_eq!(error.code(), "vault_locked");
-    assert_eq!(
-        expand(&bench, &team("ops"), plain.clone()).await.unwrap(),
-        plain
-    );
+    assert_eq!(expand(&bench, &team("ops"), plain.clone()).await.unwrap(), plain);
 }
 
 /// MV-48
@@ -186,32 +150,16 @@ async fn in_a_locked_vault_nothing_is_expanded() {
 async fn a_team_is_kept_from_its_own_secrets_and_people_from_all() {
     let bench = filled().await;
     let by = operator();
-    bench
-        .vault
-        .set(&team("dev"), "DEV", Put::secret("canary-value-3"), &by)
-        .await
-        .unwrap();
-    bench
-        .vault
-        .set(&Scope::System, "KEY", Put::secret("canary-value-4"), &by)
-        .await
-        .unwrap();
+    bench.vault.set(&team("dev"), "DEV", Put::secret("canary-value-3"), &by).await.unwrap();
+    bench.vault.set(&Scope::System, "KEY", Put::secret("canary-value-4"), &by).await.unwrap();
     let scrubbers = Scrubbers::new(bench.vault.clone(), [Mask::hidden("provider-key")]);
     let text = "canary-value-1 canary-value-3 canary-value-4 provider-key canary-value-5";
     let scrub = |team: &str| scrubbers.of(&team.into()).scrub(text).into_owned();
 
     let before = [scrub("ops"), scrub("dev"), scrub("none")];
     let everything = scrubbers.everything().scrub(text).into_owned();
-    bench
-        .vault
-        .set(&team("none"), "NEW", Put::secret("canary-value-5"), &by)
-        .await
-        .unwrap();
-    bench
-        .vault
-        .delete(&team("ops"), "TOKEN", &by)
-        .await
-        .unwrap();
+    bench.vault.set(&team("none"), "NEW", Put::secret("canary-value-5"), &by).await.unwrap();
+    bench.vault.delete(&team("ops"), "TOKEN", &by).await.unwrap();
     let after = [scrub("ops"), scrub("none")];
 
     assert_eq!(
@@ -222,10 +170,7 @@ async fn a_team_is_kept_from_its_own_secrets_and_people_from_all() {
             "canary-value-1 canary-value-3 [REDACTED] [REDACTED] canary-value-5",
         ]
     );
-    assert_eq!(
-        everything,
-        "${vault:TOKEN} ${vault:DEV} [REDACTED] [REDACTED] canary-value-5"
-    );
+    assert_eq!(everything, "${vault:TOKEN} ${vault:DEV} [REDACTED] [REDACTED] canary-value-5");
     assert_eq!(
         after,
         [

@@ -18,18 +18,12 @@ use crate::vault::{
 
 fn credentials(values: &[(&str, &str)]) -> BTreeMap<String, String> {
     let pairs = values.iter();
-    pairs
-        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-        .collect()
+    pairs.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 /// A call of a team.
 fn origin(team: &str, task: &str, call: &str) -> Origin {
-    Origin {
-        team: key(team, 1),
-        task: task.into(),
-        call: call.into(),
-    }
+    Origin { team: key(team, 1), task: task.into(), call: call.into() }
 }
 
 fn first_call() -> Origin {
@@ -86,18 +80,10 @@ async fn a_team_that_is_made_again_inherits_nothing() {
     let mut bench = Bench::new();
     let by = operator();
     let first = key("ops", 1);
-    make(
-        &bench,
-        &[("TOKEN", "canary-value-1"), ("OTHER", "canary-value-2")],
-    )
-    .await;
+    make(&bench, &[("TOKEN", "canary-value-1"), ("OTHER", "canary-value-2")]).await;
     let store = bench.vault.store().unwrap().clone();
     let public = Put::public("Rome");
-    bench
-        .vault
-        .set(&team("ops"), "PLACE", public, &actor("ops"))
-        .await
-        .unwrap();
+    bench.vault.set(&team("ops"), "PLACE", public, &actor("ops")).await.unwrap();
     assert!(bench.vault.has_secrets(&team("ops")));
 
     let writes = bench.vault.forget_team(&first, &by).await;
@@ -150,10 +136,7 @@ async fn the_credentials_of_a_team_are_there_with_it_or_not_at_all() {
     bench.restart();
 
     let entries = bench.vault.list(&team("ops"), "", &by).await.unwrap();
-    let listed: Vec<_> = entries
-        .iter()
-        .map(|entry| (&*entry.key, entry.secret))
-        .collect();
+    let listed: Vec<_> = entries.iter().map(|entry| (&*entry.key, entry.secret)).collect();
     assert_eq!(listed, [("A", true), ("B", true)]);
     assert_eq!(
         bench.scrubbed(&team("ops"), "canary-value-1 canary-value-2"),
@@ -194,16 +177,10 @@ async fn each_team_has_room_of_its_own_for_credentials_that_wait() {
     }
     let one = credentials(&[("A", "canary-value-2")]);
 
-    let full = bench
-        .vault
-        .put_aside(&origin("main", "task-1", "next"), &one);
-    let again = bench.vault.put_aside(
-        &origin("main", "task-1", "call 0"),
-        &credentials(&many[..1]),
-    );
-    let other = bench
-        .vault
-        .put_aside(&origin("ops", "task-2", "call 0"), &one);
+    let full = bench.vault.put_aside(&origin("main", "task-1", "next"), &one);
+    let again =
+        bench.vault.put_aside(&origin("main", "task-1", "call 0"), &credentials(&many[..1]));
+    let other = bench.vault.put_aside(&origin("ops", "task-2", "call 0"), &one);
 
     assert_eq!(full.err().unwrap().code(), "limit_entries");
     assert!(again.is_ok(), "the same call made again");
@@ -309,16 +286,11 @@ async fn credentials_that_wait_leave_rows_with_who_gave_them() {
     await_secrets(&bench, 0).await;
     make(&bench, &[("B", "canary-value-2")]).await;
 
-    let wanted = Wanted {
-        limit: 10,
-        ..Wanted::default()
-    };
+    let wanted = Wanted { limit: 10, ..Wanted::default() };
     let rows = bench.vault.audit(wanted).await.unwrap();
 
-    let mut told: Vec<_> = rows
-        .iter()
-        .map(|row| (&*row.scope, row.key.as_deref(), row.action, &row.actor))
-        .collect();
+    let mut told: Vec<_> =
+        rows.iter().map(|row| (&*row.scope, row.key.as_deref(), row.action, &row.actor)).collect();
     told.reverse();
     let (main, system) = (actor("main"), Actor::System);
     let expected = [
@@ -334,18 +306,12 @@ async fn credentials_that_wait_leave_rows_with_who_gave_them() {
 #[actix::test]
 async fn a_secret_answer_names_who_gave_it() {
     let bench = Bench::new();
-    let by = Decider {
-        credential: Some("token-0".to_owned()),
-        ..Decider::new("operator")
-    };
+    let by = Decider { credential: Some("token-0".to_owned()), ..Decider::new("operator") };
     let secret = SecretText::new("canary-value-1".to_owned());
     let kept = SecretSink::keep(&bench.vault, key("ops", 1), "A".to_owned(), secret, &by);
     kept.await.unwrap();
 
-    let wanted = Wanted {
-        limit: 1,
-        ..Wanted::default()
-    };
+    let wanted = Wanted { limit: 1, ..Wanted::default() };
     let rows = bench.vault.audit(wanted).await.unwrap();
 
     assert_eq!(rows[0].actor, operator());

@@ -12,10 +12,8 @@ use super::{
 use crate::webdriver::is_quick;
 
 /// `./tests/run` puts it there, at the version that `tests/ui/package.json` names.
-const AXE: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/target/ui/node_modules/axe-core/axe.min.js"
-);
+const AXE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/target/ui/node_modules/axe-core/axe.min.js");
 
 const AUDIT: &str = "return axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']}) \
     .then(found => found.violations.filter(one => ['serious', 'critical'].includes(one.impact)) \
@@ -44,12 +42,9 @@ async fn every_view_passes_an_accessibility_check_in_all_sizes() {
     browser.run(&axe).await;
 
     let mut found: Vec<String> = Vec::new();
-    for (width, height, colours) in [
-        (1280, 800, "light"),
-        (1280, 800, "dark"),
-        (375, 780, "light"),
-        (320, 640, "dark"),
-    ] {
+    for (width, height, colours) in
+        [(1280, 800, "light"), (1280, 800, "dark"), (375, 780, "light"), (320, 640, "dark")]
+    {
         browser.resize(width, height).await;
         browser.prefer(colours).await;
         browser.until(&format!("innerWidth === {width}")).await;
@@ -60,9 +55,7 @@ async fn every_view_passes_an_accessibility_check_in_all_sizes() {
                 _ => what,
             };
             shows(&browser, hash, what).await;
-            browser
-                .until("!document.querySelector('#view .loading')")
-                .await;
+            browser.until("!document.querySelector('#view .loading')").await;
             browser.until(STILL).await;
             let place = format!("{hash} at {width}, {colours}");
             if browser.value(TOO_WIDE).await != 0 {
@@ -89,19 +82,14 @@ async fn pictures_for_the_documentation_can_be_taken() {
     };
     let folder = env::var_os("HIVEWRIGHT_SCREENSHOTS");
     browser.resize(1280, 800).await;
-    for (name, about) in [
-        ("writing", "writes reports and letters"),
-        ("billing", "sends invoices and reminders"),
-    ] {
+    for (name, about) in
+        [("writing", "writes reports and letters"), ("billing", "sends invoices and reminders")]
+    {
         let team = json!({"name": name, "description": about, "scope_accepts": [name]});
         let (status, answer) = service.api("POST", "/api/v1/teams", Some(team)).await;
         assert_eq!(status, 201, "{answer}");
     }
-    send(
-        &browser,
-        "delegate research: Find three books about honey bees",
-    )
-    .await;
+    send(&browser, "delegate research: Find three books about honey bees").await;
     browser.until("document.querySelector('.notice')").await;
 
     for (name, hash, what, colours) in [

@@ -151,13 +151,9 @@ async fn a_page_elsewhere_changes_and_reads_nothing() {
 
     // Another port is another origin of the same site, which a browser gives its cookies to; the others are other sites.
     for host in ["127.0.0.1", "localhost", "evil.example"] {
-        browser
-            .open(&format!("http://{host}:{}/", elsewhere.port))
-            .await;
+        browser.open(&format!("http://{host}:{}/", elsewhere.port)).await;
         let target = json!(service.url());
-        let seen = browser
-            .wait_for(&format!("const TARGET = {target};{ATTEMPTS}"))
-            .await;
+        let seen = browser.wait_for(&format!("const TARGET = {target};{ATTEMPTS}")).await;
 
         for (attempt, read) in seen.as_object().unwrap() {
             assert_eq!(read, "nothing", "{attempt} from {host}");
@@ -226,21 +222,14 @@ async fn what_logs_in_is_told_to_nobody() {
     browser.until("document.title === 'elsewhere'").await;
     browser.forget_cookies().await;
     browser.open(&service.url()).await;
-    browser
-        .until("!document.querySelector('#login').hidden")
-        .await;
-    browser
-        .keys("#token", &format!("{token}{}", key::ENTER))
-        .await;
+    browser.until("!document.querySelector('#login').hidden").await;
+    browser.keys("#token", &format!("{token}{}", key::ENTER)).await;
     browser.until(ONLINE).await;
 
     let heads = elsewhere.heads.lock().unwrap().clone();
     assert!(!heads.is_empty());
     for head in heads {
-        assert!(
-            !head.contains(&format!("Referer: {}", service.url())),
-            "{head}"
-        );
+        assert!(!head.contains(&format!("Referer: {}", service.url())), "{head}");
         assert!(!head.contains(code) && !head.contains(&token), "{head}");
     }
     for (event, told) in browser.trace().await {
@@ -252,10 +241,7 @@ async fn what_logs_in_is_told_to_nobody() {
             _ => &told["request"]["url"],
         };
         let address = address.as_str().unwrap();
-        assert!(
-            !address.contains(code) && !address.contains(&token),
-            "{address}"
-        );
+        assert!(!address.contains(code) && !address.contains(&token), "{address}");
         let referrer = told["request"]["headers"]["Referer"].to_string();
         assert!(!referrer.contains(&service.url()), "{address}: {referrer}");
     }

@@ -8,9 +8,7 @@ use crate::{service::Service, webdriver::Browser};
 async fn dialog_says(browser: &Browser, words: &str) {
     let words = json!(words);
     browser
-        .until(&format!(
-            "document.querySelector('dialog')?.textContent.includes({words})"
-        ))
+        .until(&format!("document.querySelector('dialog')?.textContent.includes({words})"))
         .await;
 }
 
@@ -31,9 +29,7 @@ async fn a_new_secret_under_a_key_that_exists_asks_first() {
     until_shown(&browser, "smtp-password").await;
     browser.click("#view .page-head .primary").await;
     browser.keys("dialog [name=key]", "smtp-password").await;
-    browser
-        .keys("dialog [name=value]", "another-value-here")
-        .await;
+    browser.keys("dialog [name=value]", "another-value-here").await;
     browser.click("dialog [type=submit]").await;
     browser
         .until("[...document.querySelectorAll('dialog h2')].some(title => title.textContent.includes('Replace'))")
@@ -55,9 +51,7 @@ async fn a_new_secret_under_a_key_that_exists_asks_first() {
 #[tokio::test]
 async fn revoking_a_token_offers_what_it_made() {
     let service = Service::start().await;
-    let made = service
-        .run(&["token", "create", "mother", "--scope", "admin"], "")
-        .await;
+    let made = service.run(&["token", "create", "mother", "--scope", "admin"], "").await;
     let mother = made.stdout.trim().to_owned();
     let answer = crate::service::http()
         .post(format!("{}/api/v1/tokens", service.url()))
@@ -97,14 +91,10 @@ async fn a_lone_person_decides_by_typing_the_short_id() {
         .await;
     let mut client = service.connect().await;
     client
-        .say(
-            "m1",
-            "#call write {\"file_path\":\"a.md\",\"content\":\"x\"}\n#reply Wrote it.",
-        )
+        .say("m1", "#call write {\"file_path\":\"a.md\",\"content\":\"x\"}\n#reply Wrote it.")
         .await;
-    let card = client
-        .until(|frame| frame["kind"] == "approval" && frame["status"] == "pending")
-        .await;
+    let card =
+        client.until(|frame| frame["kind"] == "approval" && frame["status"] == "pending").await;
     let id = card["ref_id"].as_str().unwrap().to_owned();
     let row = data(&service, &format!("/api/v1/approvals/{id}")).await;
     let short = row["short_id"].as_str().unwrap().to_owned();
@@ -113,9 +103,7 @@ async fn a_lone_person_decides_by_typing_the_short_id() {
     };
 
     go(&browser, "#/approvals").await;
-    browser
-        .until("document.querySelector('[data-act=approve]')")
-        .await;
+    browser.until("document.querySelector('[data-act=approve]')").await;
     browser.click("[data-act=approve]").await;
     dialog_says(&browser, "nobody else could decide").await;
     browser.keys("dialog [name=typed]", &short).await;
@@ -123,9 +111,6 @@ async fn a_lone_person_decides_by_typing_the_short_id() {
     client.end_of("m1").await;
 
     let row = data(&service, &format!("/api/v1/approvals/{id}")).await;
-    assert_eq!(
-        (&row["status"], &row["alone"]),
-        (&json!("approved"), &json!(true))
-    );
+    assert_eq!((&row["status"], &row["alone"]), (&json!("approved"), &json!(true)));
     browser.close().await;
 }

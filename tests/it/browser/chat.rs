@@ -30,14 +30,9 @@ async fn a_link_logs_in_once_and_leaves_no_code_in_the_address() {
 
     browser.forget_cookies().await;
     browser.open(&link).await;
-    browser
-        .until("!document.querySelector('#login-error').hidden")
-        .await;
+    browser.until("!document.querySelector('#login-error').hidden").await;
 
-    assert_eq!(
-        browser.value("document.querySelector('#app').hidden").await,
-        true
-    );
+    assert_eq!(browser.value("document.querySelector('#app').hidden").await, true);
     browser.close().await;
 }
 
@@ -85,10 +80,7 @@ async fn an_answer_streams_in_with_its_tool_calls() {
     browser.click(".tool:nth-child(3) summary").await;
 
     let folded_out = browser.text(".tool:nth-child(3) .tool-body").await;
-    assert!(
-        folded_out.contains("\"file_path\": \"notes/hello.md\""),
-        "{folded_out}"
-    );
+    assert!(folded_out.contains("\"file_path\": \"notes/hello.md\""), "{folded_out}");
     assert!(folded_out.contains("Hello"), "{folded_out}");
     has_no_complaints(&browser).await;
     browser.close().await;
@@ -102,15 +94,9 @@ async fn ctrl_and_full_stop_ends_the_running_turn() {
         return;
     };
 
-    send(
-        &browser,
-        "#say Waiting now.\n#wait 30000\n#reply Never said.",
-    )
-    .await;
+    send(&browser, "#say Waiting now.\n#wait 30000\n#reply Never said.").await;
     until_last_turn_is(&browser, "running").await;
-    browser
-        .keys("#composer", &format!("{}.", key::CONTROL))
-        .await;
+    browser.keys("#composer", &format!("{}.", key::CONTROL)).await;
     until_last_turn_is(&browser, "cancelled").await;
     send(&browser, "#reply Still here.").await;
     until_last_turn_is(&browser, "done").await;
@@ -152,10 +138,7 @@ async fn a_reload_in_the_middle_of_a_turn_loses_and_repeats_nothing() {
     assert_eq!(said[0][0], first);
     assert_eq!(texts.matches("The first part.").count(), 1, "{said}");
     assert_eq!(texts.matches("The first end.").count(), 1, "{said}");
-    assert_eq!(
-        said[1],
-        json!(["#reply The second end.", ["The second end."]])
-    );
+    assert_eq!(said[1], json!(["#reply The second end.", ["The second end."]]));
     has_no_complaints(&browser).await;
     browser.close().await;
 }
@@ -185,9 +168,7 @@ async fn words_that_stream_during_a_break_are_neither_lost_nor_doubled() {
     let said =
         |from: u32, to: u32| -> String { (from..=to).map(|number| format!("{number};")).collect() };
     let says = |from: u32, to: u32| -> String {
-        (from..=to)
-            .map(|number| format!("#say {number};\n#wait 100\n"))
-            .collect()
+        (from..=to).map(|number| format!("#say {number};\n#wait 100\n")).collect()
     };
     let script = format!(
         "{}#call write {{\"file_path\":\"a.md\",\"content\":\"Hello\"}}\n#then\n{}#wait 60000\n#reply Never said.",
@@ -217,9 +198,7 @@ async fn words_that_stream_during_a_break_are_neither_lost_nor_doubled() {
     browser.until(&shows(25)).await;
     let reloaded = browser.value(&now).await;
     browser.unplug(true).await;
-    browser
-        .until("document.querySelector('#connection').dataset.state === 'offline'")
-        .await;
+    browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
     // Somebody else sees the second step begin meanwhile.
     until_said(&service, ";45;").await;
     browser.unplug(false).await;
@@ -230,12 +209,8 @@ async fn words_that_stream_during_a_break_are_neither_lost_nor_doubled() {
     let whole = browser.value(&now).await;
 
     for (moment, found) in [("reload", &reloaded), ("return", &returned)] {
-        let found: Vec<&str> = found
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|text| text.as_str().unwrap())
-            .collect();
+        let found: Vec<&str> =
+            found.as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
         assert_eq!(found[0], "running", "{moment}: {found:?}");
         assert!(said(1, 40).starts_with(found[1]), "{moment}: {found:?}");
         if let Some(second) = found.get(2) {
@@ -289,20 +264,11 @@ async fn without_a_connection_sending_is_blocked_with_the_reason_and_the_text_is
     };
 
     browser.unplug(true).await;
-    browser
-        .until("document.querySelector('#connection').dataset.state === 'offline'")
-        .await;
-    browser
-        .keys("#composer", &format!("#reply Back.{}", key::ENTER))
-        .await;
+    browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
+    browser.keys("#composer", &format!("#reply Back.{}", key::ENTER)).await;
 
     assert!(browser.text("#blocked").await.starts_with("Offline:"));
-    assert_eq!(
-        browser
-            .value("document.querySelector('#send').disabled")
-            .await,
-        true
-    );
+    assert_eq!(browser.value("document.querySelector('#send').disabled").await, true);
 
     browser.unplug(false).await;
     browser.until(ONLINE).await;
@@ -311,10 +277,7 @@ async fn without_a_connection_sending_is_blocked_with_the_reason_and_the_text_is
     browser.click("#send").await;
     until_last_turn_is(&browser, "done").await;
 
-    assert_eq!(
-        answers(&browser).await,
-        json!([["#reply Back.", ["Back."]]])
-    );
+    assert_eq!(answers(&browser).await, json!([["#reply Back.", ["Back."]]]));
     browser.close().await;
 }
 
@@ -330,11 +293,7 @@ async fn a_new_topic_is_new_for_certain() {
     for topics in 1..=3 {
         browser.click("#new-topic").await;
         send(&browser, message).await;
-        browser
-            .until(&format!(
-                "document.querySelectorAll('.topic').length === {topics}"
-            ))
-            .await;
+        browser.until(&format!("document.querySelectorAll('.topic').length === {topics}")).await;
         until_last_turn_is(&browser, "done").await;
     }
     // Each has the one turn, and the list says so after a reload too.
@@ -367,22 +326,12 @@ async fn two_topics_answer_at_the_same_time() {
     browser.click("#new-topic").await;
     send(&browser, "invoices before april").await;
     until_last_turn_is(&browser, "done").await;
-    browser
-        .until("document.querySelectorAll('.topic').length === 2")
-        .await;
+    browser.until("document.querySelectorAll('.topic').length === 2").await;
 
-    send(
-        &browser,
-        "#say Sorting invoices.\n#wait 6000\n#reply Invoices sorted.",
-    )
-    .await;
+    send(&browser, "#say Sorting invoices.\n#wait 6000\n#reply Invoices sorted.").await;
     browser.until(&said("Sorting invoices.")).await;
     browser.click(".topic:not([aria-current])").await;
-    send(
-        &browser,
-        "#say Watering tulips.\n#wait 3000\n#reply Tulips watered.",
-    )
-    .await;
+    send(&browser, "#say Watering tulips.\n#wait 3000\n#reply Tulips watered.").await;
     browser.until(&said("Watering tulips.")).await;
     browser
         .until(
@@ -415,17 +364,13 @@ async fn delegated_work_is_nested_below_its_turn() {
 
     send(&browser, "delegate research: Find three books about bees").await;
     until_last_turn_is(&browser, "done").await;
-    browser
-        .until("document.querySelector('.turn .given .pill')?.textContent === 'done'")
-        .await;
+    browser.until("document.querySelector('.turn .given .pill')?.textContent === 'done'").await;
 
     let card = browser.text(".given").await;
     assert!(card.contains("research"), "{card}");
     assert!(card.contains("Find three books about bees"), "{card}");
     browser.click(".given-link").await;
-    browser
-        .until("document.querySelector('.chain')?.textContent.includes('research')")
-        .await;
+    browser.until("document.querySelector('.chain')?.textContent.includes('research')").await;
     has_no_complaints(&browser).await;
     browser.close().await;
 }
@@ -442,9 +387,7 @@ async fn colours_follow_the_system_until_a_person_chooses() {
     browser.prefer("light").await;
     let light = browser.value(background).await;
     browser.prefer("dark").await;
-    browser
-        .until("document.documentElement.dataset.shade === 'dark'")
-        .await;
+    browser.until("document.documentElement.dataset.shade === 'dark'").await;
     let dark = browser.value(background).await;
     browser.click("#theme").await;
     browser.reload().await;
@@ -470,10 +413,7 @@ async fn an_answer_that_was_cut_goes_on_with_a_click() {
     );
     let service = Service::prepare()
         .with_file("data/config/providers.yaml", &providers)
-        .with_file(
-            "data/config/channels.yaml",
-            "ws: {enabled: true}\ntopics: {model: never}\n",
-        )
+        .with_file("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {model: never}\n")
         .started()
         .await;
     let Some(browser) = chat(&service).await else {
@@ -484,11 +424,7 @@ async fn an_answer_that_was_cut_goes_on_with_a_click() {
     browser.until("document.querySelector('.turn .cut')").await;
     let cut = browser.text(".turn .cut").await;
     press(&browser, "Go on").await;
-    browser
-        .until(&format!(
-            "{TURNS}.length === 2 && {TURNS}[1].dataset.status === 'done'"
-        ))
-        .await;
+    browser.until(&format!("{TURNS}.length === 2 && {TURNS}[1].dataset.status === 'done'")).await;
 
     assert_eq!(cut.trim(), "The answer was cut here. Go on");
     assert_eq!(

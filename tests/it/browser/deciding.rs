@@ -13,9 +13,7 @@ async fn a_call_is_approved_in_the_chat_and_runs() {
     };
 
     send(&browser, &write("a.txt")).await;
-    browser
-        .until("document.querySelector('[data-act=approve]')")
-        .await;
+    browser.until("document.querySelector('[data-act=approve]')").await;
     let card = browser.text("hw-approval").await;
     let before = service.path("run/teams/main/a.txt").exists();
     browser.click("[data-act=approve]").await;
@@ -31,12 +29,7 @@ async fn a_call_is_approved_in_the_chat_and_runs() {
     let said = answers(&browser).await.to_string();
     assert!(said.contains("Wrote"), "{said}");
     // What is told of the decision makes no second card.
-    assert_eq!(
-        browser
-            .value("document.querySelectorAll('hw-approval').length")
-            .await,
-        1
-    );
+    assert_eq!(browser.value("document.querySelectorAll('hw-approval').length").await, 1);
     has_no_complaints(&browser).await;
     browser.close().await;
 }
@@ -50,13 +43,9 @@ async fn a_call_is_denied_with_a_note_that_the_model_reads() {
     };
 
     send(&browser, &write("b.txt")).await;
-    browser
-        .until("document.querySelector('[data-act=deny]')")
-        .await;
+    browser.until("document.querySelector('[data-act=deny]')").await;
     browser.click("[data-act=deny]").await;
-    browser
-        .keys("dialog [name=note]", "not in this folder")
-        .await;
+    browser.keys("dialog [name=note]", "not in this folder").await;
     browser.click("dialog [type=submit]").await;
     until_last_turn_is(&browser, "done").await;
 
@@ -82,27 +71,14 @@ async fn the_inbox_counts_what_waits_and_says_who_was_first() {
 
     go(&browser, "#/approvals").await;
     browser.until(&format!("{waiting} === '2'")).await;
-    browser
-        .until("document.querySelector('[data-act=approve]')")
-        .await;
-    assert!(
-        browser
-            .value("document.title")
-            .await
-            .as_str()
-            .unwrap()
-            .starts_with("(2)")
-    );
+    browser.until("document.querySelector('[data-act=approve]')").await;
+    assert!(browser.value("document.title").await.as_str().unwrap().starts_with("(2)"));
 
-    let (_, list) = service
-        .api("GET", "/api/v1/approvals?status=pending", None)
-        .await;
+    let (_, list) = service.api("GET", "/api/v1/approvals?status=pending", None).await;
     let held = &list["data"][0];
     let path = format!("/api/v1/approvals/{}", held["id"].as_str().unwrap());
     // The card is held as it is, as if the news had not come yet.
-    browser
-        .run("window.button = document.querySelector('[data-act=approve]')")
-        .await;
+    browser.run("window.button = document.querySelector('[data-act=approve]')").await;
     let word = serde_json::json!({"decision": "deny", "digest": held["digest"]});
     let (status, _) = service.api("POST", &path, Some(word)).await;
     assert_eq!(status, 200);
@@ -114,9 +90,7 @@ async fn the_inbox_counts_what_waits_and_says_who_was_first() {
         .await;
 
     go(&browser, "#/approvals/questions").await;
-    browser
-        .until("document.querySelector('hw-question [type=radio]')")
-        .await;
+    browser.until("document.querySelector('hw-question [type=radio]')").await;
     browser.click("hw-question .tick:nth-of-type(2)").await;
     browser.click("hw-question [type=submit]").await;
     browser
@@ -124,9 +98,6 @@ async fn the_inbox_counts_what_waits_and_says_who_was_first() {
         .await;
 
     let (_, questions) = service.api("GET", "/api/v1/questions", None).await;
-    assert_eq!(
-        questions["data"][0]["answer"]["selected"],
-        serde_json::json!(["Formal"])
-    );
+    assert_eq!(questions["data"][0]["answer"]["selected"], serde_json::json!(["Formal"]));
     browser.close().await;
 }

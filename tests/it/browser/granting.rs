@@ -14,9 +14,7 @@ async fn held(service: &Service, paths: &[&str]) {
     for path in paths {
         let mut client = service.connect().await;
         client.say("held", &write(path)).await;
-        client
-            .until(|frame| frame["type"] == "notification" && frame["kind"] == "approval")
-            .await;
+        client.until(|frame| frame["type"] == "notification" && frame["kind"] == "approval").await;
     }
 }
 
@@ -33,13 +31,9 @@ async fn a_call_is_approved_more_than_once() {
     };
 
     send(&browser, &write("a.txt")).await;
-    browser
-        .until("document.querySelector('[data-act=more]')")
-        .await;
+    browser.until("document.querySelector('[data-act=more]')").await;
     browser.click("[data-act=more]").await;
-    browser
-        .run("document.querySelector('dialog [name=times]').value = ''")
-        .await;
+    browser.run("document.querySelector('dialog [name=times]').value = ''").await;
     browser.keys("dialog [name=times]", "3").await;
     browser
         .until(
@@ -51,9 +45,7 @@ async fn a_call_is_approved_more_than_once() {
     browser.click("dialog [type=submit]").await;
     until_last_turn_is(&browser, "done").await;
     send(&browser, &write("a.txt")).await;
-    browser
-        .until("document.querySelectorAll('.turn[data-status=done]').length === 2")
-        .await;
+    browser.until("document.querySelectorAll('.turn[data-status=done]').length === 2").await;
 
     assert!(shown.contains("main") && shown.contains("write"), "{shown}");
     assert!(shown.contains("\"file_path\": \"a.txt\""), "{shown}");
@@ -61,14 +53,10 @@ async fn a_call_is_approved_more_than_once() {
     assert_eq!(grants(&service).await[0]["uses_left"], 1);
 
     go(&browser, "#/approvals/grants").await;
-    browser
-        .until("document.querySelector('hw-grants .rows tbody tr')")
-        .await;
+    browser.until("document.querySelector('hw-grants .rows tbody tr')").await;
     press(&browser, "Take back").await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('hw-grants .empty')")
-        .await;
+    browser.until("document.querySelector('hw-grants .empty')").await;
     assert_eq!(grants(&service).await, json!([]));
     has_no_complaints(&browser).await;
     browser.close().await;
@@ -84,9 +72,7 @@ async fn a_call_is_approved_for_always() {
     };
 
     go(&browser, "#/approvals").await;
-    browser
-        .until("document.querySelector('[data-act=more]')")
-        .await;
+    browser.until("document.querySelector('[data-act=more]')").await;
     browser.click("[data-act=more]").await;
     browser.click("dialog [value=always]").await;
     browser
@@ -112,13 +98,9 @@ async fn several_calls_are_decided_together() {
     };
 
     go(&browser, "#/approvals").await;
-    browser
-        .until("document.querySelectorAll('.picker').length === 3")
-        .await;
+    browser.until("document.querySelectorAll('.picker').length === 3").await;
     browser.click("[data-act=choose]").await;
-    browser
-        .until("document.querySelectorAll('.picker input:checked').length === 3")
-        .await;
+    browser.until("document.querySelectorAll('.picker input:checked').length === 3").await;
     browser.click(".pickable:first-child .picker input").await;
     browser
         .until("document.querySelector('[data-act=approve-all]')?.textContent === 'Approve 2 once'")
@@ -136,12 +118,8 @@ async fn several_calls_are_decided_together() {
         .await;
 
     let (_, all) = service.api("GET", "/api/v1/approvals", None).await;
-    let statuses: Vec<&str> = all["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["status"].as_str().unwrap())
-        .collect();
+    let statuses: Vec<&str> =
+        all["data"].as_array().unwrap().iter().map(|row| row["status"].as_str().unwrap()).collect();
     assert_eq!(statuses.iter().filter(|one| **one == "approved").count(), 2);
     assert_eq!(statuses.iter().filter(|one| **one == "denied").count(), 1);
     assert!(service.path("run/teams/main/c.md").exists());

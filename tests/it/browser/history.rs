@@ -32,16 +32,10 @@ async fn a_transcript_is_found_read_and_taken_along() {
             json!(session)
         ))
         .await;
-    browser
-        .fill(".session-list .search", "not in any name")
-        .await;
+    browser.fill(".session-list .search", "not in any name").await;
     until_shown(&browser, "None of those shown fits.").await;
 
-    go(
-        &browser,
-        &format!("#/history/{}", session.replace(':', "%3A")),
-    )
-    .await;
+    go(&browser, &format!("#/history/{}", session.replace(':', "%3A"))).await;
     until_shown(&browser, "no honey").await;
     until_shown(&browser, "about bees").await;
     let stored = format!("/api/v1/sessions/{session}/history");

@@ -5,10 +5,7 @@ use crate::webdriver::{Browser, key};
 
 /// Goes forward with Tab until an element of this kind has the focus.
 async fn tab_to(browser: &Browser, selector: &str) {
-    let arrived = format!(
-        "document.activeElement?.matches({})",
-        serde_json::json!(selector)
-    );
+    let arrived = format!("document.activeElement?.matches({})", serde_json::json!(selector));
     for _ in 0..80 {
         if browser.value(&arrived).await == true {
             return;
@@ -16,20 +13,14 @@ async fn tab_to(browser: &Browser, selector: &str) {
         browser.press(&[key::TAB]).await;
         let seen = "(() => { const at = document.activeElement; if (!at || at === document.body) return true; \
                     const box = at.getBoundingClientRect(); return box.width > 0 && box.height > 0; })()";
-        assert_eq!(
-            browser.value(seen).await,
-            true,
-            "the focus is nowhere to be seen"
-        );
+        assert_eq!(browser.value(seen).await, true, "the focus is nowhere to be seen");
     }
     panic!("{selector} cannot be reached with Tab");
 }
 
 async fn go_by_palette(browser: &Browser, word: &str, there: &str) {
     browser.press(&[key::CONTROL, "k"]).await;
-    browser
-        .until("document.activeElement?.closest('dialog.palette')")
-        .await;
+    browser.until("document.activeElement?.closest('dialog.palette')").await;
     browser.write(word).await;
     browser.press(&[key::ENTER]).await;
     browser
@@ -64,13 +55,9 @@ async fn the_palette_opens_every_view_and_gives_the_focus_back() {
     ] {
         go_by_palette(&browser, word, there).await;
     }
-    browser
-        .run("document.querySelector('#composer').focus()")
-        .await;
+    browser.run("document.querySelector('#composer').focus()").await;
     browser.press(&[key::CONTROL, "k"]).await;
-    browser
-        .until("document.querySelector('dialog.palette')")
-        .await;
+    browser.until("document.querySelector('dialog.palette')").await;
     browser.press(&[key::ESCAPE]).await;
 
     browser
@@ -98,26 +85,18 @@ async fn a_call_is_sent_and_approved_with_keys_only() {
         browser.write(line).await;
     }
     browser.press(&[key::CONTROL, key::ENTER]).await;
-    browser
-        .until("document.querySelector('[data-act=approve]')")
-        .await;
-    browser
-        .run("document.querySelector('#scroll').focus()")
-        .await;
+    browser.until("document.querySelector('[data-act=approve]')").await;
+    browser.run("document.querySelector('#scroll').focus()").await;
     tab_to(&browser, "[data-act=approve]").await;
     browser.press(&[key::ENTER]).await;
-    browser
-        .until(&format!("{TURNS}.at(-1)?.dataset.status === 'done'"))
-        .await;
+    browser.until(&format!("{TURNS}.at(-1)?.dataset.status === 'done'")).await;
 
     assert!(service.path("run/teams/main/a.txt").exists());
     go_by_palette(&browser, "organ", "hw-org .node").await;
     browser.run("document.querySelector('#view').focus()").await;
     tab_to(&browser, ".node-cell").await;
     browser.press(&[key::ENTER]).await;
-    browser
-        .until("document.querySelector('hw-team h1')?.textContent === 'main'")
-        .await;
+    browser.until("document.querySelector('hw-team h1')?.textContent === 'main'").await;
     has_no_complaints(&browser).await;
     browser.close().await;
 }

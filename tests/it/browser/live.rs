@@ -23,52 +23,21 @@ async fn what_others_do_is_seen_at_once() {
     let secret = json!({"value": "a-value-nobody-sees", "secret": true});
 
     for (hash, method, path, body, seen) in [
-        (
-            "#/org",
-            "POST",
-            "/api/v1/teams",
-            team,
-            "[aria-label^='research:']",
-        ),
-        (
-            "#/triggers",
-            "POST",
-            "/api/v1/triggers",
-            trigger,
-            ".rows tbody tr",
-        ),
-        (
-            "#/memory?team=main",
-            "POST",
-            "/api/v1/memories",
-            memory,
-            ".rows tbody tr",
-        ),
-        (
-            "#/vault",
-            "PUT",
-            "/api/v1/vault/system/smtp-password",
-            secret,
-            ".rows tbody tr",
-        ),
+        ("#/org", "POST", "/api/v1/teams", team, "[aria-label^='research:']"),
+        ("#/triggers", "POST", "/api/v1/triggers", trigger, ".rows tbody tr"),
+        ("#/memory?team=main", "POST", "/api/v1/memories", memory, ".rows tbody tr"),
+        ("#/vault", "PUT", "/api/v1/vault/system/smtp-password", secret, ".rows tbody tr"),
     ] {
         go(&browser, hash).await;
-        browser
-            .until("document.querySelector('#view .empty')")
-            .await;
+        browser.until("document.querySelector('#view .empty')").await;
         let (status, answer) = service.api(method, path, Some(body)).await;
         assert!(status < 300, "{path}: {status} {answer}");
         browser
-            .until(&format!(
-                "document.querySelector('#view').querySelector({})",
-                json!(seen)
-            ))
+            .until(&format!("document.querySelector('#view').querySelector({})", json!(seen)))
             .await;
     }
     go(&browser, "#/approvals").await;
-    browser
-        .until("document.querySelector('#view .empty')")
-        .await;
+    browser.until("document.querySelector('#view .empty')").await;
     let mut client = service.connect().await;
     client.say("held", &write("a.md")).await;
     browser
@@ -90,11 +59,7 @@ async fn thinking_is_folded_away() {
     };
     let thought = "document.querySelector('.turn .thinking:not([open])')?.textContent.includes('Perhaps it is a riddle.')";
 
-    send(
-        &browser,
-        "#think Perhaps it is a riddle.\n#say Hm.\n#reply Yes.",
-    )
-    .await;
+    send(&browser, "#think Perhaps it is a riddle.\n#say Hm.\n#reply Yes.").await;
     until_last_turn_is(&browser, "done").await;
     browser.until(thought).await;
     browser.reload().await;
@@ -166,10 +131,8 @@ async fn knows_the_same(browser: &Browser, service: &Service) {
 /// OP-66, OP-95: the state that the page keeps, through a stall, a break and a restart of the service.
 #[tokio::test]
 async fn the_page_knows_what_the_snapshot_says() {
-    let mut service = Service::prepare()
-        .with_file("data/config/channels.yaml", UNLIMITED)
-        .started()
-        .await;
+    let mut service =
+        Service::prepare().with_file("data/config/channels.yaml", UNLIMITED).started().await;
     service.keep_port();
     let Some(browser) = chat(&service).await else {
         return;

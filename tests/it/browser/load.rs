@@ -32,10 +32,7 @@ fn received(service: &Service, trace: &[(String, Value)]) -> Vec<(u64, String)> 
     };
     let mut asked = HashMap::new();
     for told in of("Network.requestWillBeSent") {
-        asked.insert(
-            told["requestId"].as_str(),
-            told["request"]["url"].as_str().unwrap(),
-        );
+        asked.insert(told["requestId"].as_str(), told["request"]["url"].as_str().unwrap());
     }
     let mut answers: Vec<(u64, String)> = of("Network.loadingFinished")
         .filter_map(|told| {
@@ -144,9 +141,7 @@ async fn the_page_asks_nobody_else() {
         "#/settings",
     ] {
         go(&browser, hash).await;
-        browser
-            .until("document.querySelector('#view h1, #view .empty')")
-            .await;
+        browser.until("document.querySelector('#view h1, #view .empty')").await;
     }
 
     for entry in browser.value(LOADED).await.as_array().unwrap() {

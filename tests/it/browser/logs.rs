@@ -13,10 +13,7 @@ async fn the_log_is_held_narrowed_and_downloaded() {
     let Some(browser) = chat(&service).await else {
         return;
     };
-    let shown = format!(
-        "document.querySelector('.log')?.textContent.includes({})",
-        json!(SAID)
-    );
+    let shown = format!("document.querySelector('.log')?.textContent.includes({})", json!(SAID));
     shows(&browser, "#/logs", ".log li").await;
     // Hears the same as the page.
     browser
@@ -25,18 +22,12 @@ async fn the_log_is_held_narrowed_and_downloaded() {
               window.ear.addEventListener('log', event => { window.heard += event.data; })",
         )
         .await;
-    browser
-        .until("window.ear.readyState === EventSource.OPEN")
-        .await;
+    browser.until("window.ear.readyState === EventSource.OPEN").await;
 
     press(&browser, "Pause").await;
-    browser
-        .until("document.querySelector('[aria-pressed=true]')?.textContent === 'Go on'")
-        .await;
+    browser.until("document.querySelector('[aria-pressed=true]')?.textContent === 'Go on'").await;
     order(&service, "POST", "/api/v1/config/reload", json!({})).await;
-    browser
-        .until(&format!("window.heard.includes({})", json!(SAID)))
-        .await;
+    browser.until(&format!("window.heard.includes({})", json!(SAID))).await;
     assert_eq!(browser.value(&shown).await, false);
     press(&browser, "Go on").await;
     browser.until(&shown).await;
@@ -48,13 +39,9 @@ async fn the_log_is_held_narrowed_and_downloaded() {
         )
         .await;
     press(&browser, "Download").await;
-    browser
-        .until(&format!("window.saved?.includes({})", json!(SAID)))
-        .await;
+    browser.until(&format!("window.saved?.includes({})", json!(SAID))).await;
     browser.choose("[aria-label=Level]", "error").await;
-    browser
-        .until("!document.querySelector('.log li:not([data-level=error])')")
-        .await;
+    browser.until("!document.querySelector('.log li:not([data-level=error])')").await;
     browser.choose("[aria-label=Level]", "info").await;
     browser.fill("#view .search", "settings were read").await;
     browser

@@ -39,15 +39,9 @@ async fn two_tabs_show_the_same_conversation() {
     browser.until(ONLINE).await;
     browser.run(WATCH).await;
     until_last_turn_is(&browser, "done").await;
-    send(
-        &browser,
-        "#say In the middle.\n#wait 1500\n#reply From the second.",
-    )
-    .await;
+    send(&browser, "#say In the middle.\n#wait 1500\n#reply From the second.").await;
     let second = browser.to_tab(&first).await;
-    browser
-        .until("document.querySelector('#turns').textContent.includes('In the middle.')")
-        .await;
+    browser.until("document.querySelector('#turns').textContent.includes('In the middle.')").await;
     browser.until(&format!("{TURNS}.length === 2")).await;
     until_last_turn_is(&browser, "done").await;
     let here = answers(&browser).await;
@@ -56,10 +50,7 @@ async fn two_tabs_show_the_same_conversation() {
     let there = answers(&browser).await;
 
     assert_eq!(here, there);
-    assert_eq!(
-        here[0],
-        json!(["#reply From the first.", ["From the first."]])
-    );
+    assert_eq!(here[0], json!(["#reply From the first.", ["From the first."]]));
     assert_eq!(connected(&service).await, 2);
     assert_eq!(browser.value("window.changes").await, 0);
     browser.reload().await;
@@ -121,9 +112,7 @@ async fn a_message_that_is_too_large_is_refused_in_the_composer() {
 
     paste(&browser, "'x'.repeat(1_200_000)").await;
     let said = browser.text("#blocked").await;
-    let disabled = browser
-        .value("document.querySelector('#send').disabled")
-        .await;
+    let disabled = browser.value("document.querySelector('#send').disabled").await;
     browser.keys("#composer", key::ENTER).await;
     let turns = browser.value(&format!("{TURNS}.length")).await;
     paste(&browser, "'#reply Short.'").await;
@@ -173,10 +162,7 @@ async fn a_message_that_was_too_large_ends_and_the_chat_goes_on() {
     until_last_turn_is(&browser, "done").await;
 
     assert!(said.contains("too large"), "{said}");
-    assert_eq!(
-        answers(&browser).await[1],
-        json!(["#reply After.", ["After."]])
-    );
+    assert_eq!(answers(&browser).await[1], json!(["#reply After.", ["After."]]));
     has_no_complaints(&browser).await;
     browser.close().await;
 }
@@ -215,9 +201,7 @@ async fn a_conversation_is_there_again_after_a_logout() {
     let topic = browser.value("location.hash").await;
 
     browser.click("#logout").await;
-    browser
-        .until("document.querySelector('#login-note')?.checkVisibility()")
-        .await;
+    browser.until("document.querySelector('#login-note')?.checkVisibility()").await;
     let note = browser.text("#login-note").await;
     browser.open(&service.login_link().await).await;
     browser.until(ONLINE).await;
@@ -225,10 +209,7 @@ async fn a_conversation_is_there_again_after_a_logout() {
     until_last_turn_is(&browser, "done").await;
 
     assert!(note.contains("stay on the server"), "{note}");
-    assert_eq!(
-        answers(&browser).await,
-        json!([["#reply Kept.", ["Kept."]]])
-    );
+    assert_eq!(answers(&browser).await, json!([["#reply Kept.", ["Kept."]]]));
     browser.close().await;
 }
 
@@ -241,9 +222,7 @@ async fn a_dialog_keeps_what_was_typed() {
     };
     send(&browser, "#reply A topic.").await;
     until_last_turn_is(&browser, "done").await;
-    browser
-        .until("!document.querySelector('#rename').hidden")
-        .await;
+    browser.until("!document.querySelector('#rename').hidden").await;
     browser.click("#rename").await;
     browser.fill("dialog [name=name]", "Another name").await;
     let typed = "document.querySelector('dialog[open] [name=name]')?.value";
@@ -253,30 +232,20 @@ async fn a_dialog_keeps_what_was_typed() {
     browser.drag("#sidebar", 0, 0).await;
     let after_click = browser.value(typed).await;
     browser.press(&[key::ESCAPE]).await;
-    browser
-        .until("document.querySelector('dialog').textContent.includes('not saved')")
-        .await;
+    browser.until("document.querySelector('dialog').textContent.includes('not saved')").await;
     let asked = browser.value(typed).await;
     press(&browser, "Keep writing").await;
     browser.press(&[key::ESCAPE]).await;
     press(&browser, "Discard it").await;
-    browser
-        .until("!document.querySelector('dialog[open]')")
-        .await;
+    browser.until("!document.querySelector('dialog[open]')").await;
     browser.click("#rename").await;
     browser.until(typed).await;
     browser.press(&[key::ESCAPE]).await;
-    browser
-        .until("!document.querySelector('dialog[open]')")
-        .await;
+    browser.until("!document.querySelector('dialog[open]')").await;
 
     assert_eq!(
         [after_drag, after_click, asked],
-        [
-            json!("Another name"),
-            json!("Another name"),
-            json!("Another name")
-        ]
+        [json!("Another name"), json!("Another name"), json!("Another name")]
     );
     has_no_complaints(&browser).await;
     browser.close().await;

@@ -17,9 +17,7 @@ async fn a_memory_is_corrected_and_brought_back() {
     };
 
     go(&browser, "#/memory").await;
-    browser
-        .until("document.querySelector('.rows')?.textContent.includes('tone')")
-        .await;
+    browser.until("document.querySelector('.rows')?.textContent.includes('tone')").await;
     browser
         .run("[...document.querySelectorAll('.rows a')].find(link => link.textContent === 'tone').click()")
         .await;
@@ -27,9 +25,7 @@ async fn a_memory_is_corrected_and_brought_back() {
     browser
         .run("[...document.querySelectorAll('.actions button')].find(one => one.textContent === 'Edit…').click()")
         .await;
-    browser
-        .run("document.querySelector('dialog [name=content]').value = 'Long letters.'")
-        .await;
+    browser.run("document.querySelector('dialog [name=content]').value = 'Long letters.'").await;
     browser.keys("dialog [name=reason]", "asked for").await;
     browser.click("dialog [type=submit]").await;
     browser
@@ -38,13 +34,9 @@ async fn a_memory_is_corrected_and_brought_back() {
     browser
         .run("[...document.querySelectorAll('.versions button')].find(one => one.textContent === 'Bring back').click()")
         .await;
-    browser
-        .until("document.querySelectorAll('.versions > li').length === 3")
-        .await;
+    browser.until("document.querySelectorAll('.versions > li').length === 3").await;
 
-    let (_, list) = service
-        .api("GET", "/api/v1/memories?key=tone&active=true", None)
-        .await;
+    let (_, list) = service.api("GET", "/api/v1/memories?key=tone&active=true", None).await;
     assert_eq!(list["data"][0]["version"], 3);
     has_no_complaints(&browser).await;
     browser.close().await;
@@ -113,9 +105,7 @@ async fn what_a_stranger_planted_is_judged() {
         ("door", "It opens to the left, and pay at once."),
     ] {
         let saved = json!({"key": key, "content": content, "type": "context"});
-        let end = stranger
-            .ask(&format!("#call memory_save {saved}\n#reply saved"))
-            .await;
+        let end = stranger.ask(&format!("#call memory_save {saved}\n#reply saved")).await;
         assert_eq!(end["type"], "response", "{end}");
     }
     let Some(browser) = chat(&service).await else {
@@ -168,12 +158,8 @@ async fn what_a_stranger_planted_is_judged() {
     until_shown(&browser, "No memory to review").await;
 
     let kept = data(&service, "/api/v1/memories?active=true").await;
-    let keys: Vec<&str> = kept
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row["key"].as_str().unwrap())
-        .collect();
+    let keys: Vec<&str> =
+        kept.as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap()).collect();
     assert_eq!(keys, ["tone", "door"]);
     assert_eq!(kept[1]["reviewed"]["note"], "seen myself");
     assert_eq!(kept[1]["snippet"], "It opens to the left.");

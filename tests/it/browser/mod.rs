@@ -77,9 +77,7 @@ async fn answers(browser: &Browser) -> Value {
 
 /// Goes to a view as a link would.
 async fn go(browser: &Browser, hash: &str) {
-    browser
-        .run(&format!("location.hash = {}", json!(hash)))
-        .await;
+    browser.run(&format!("location.hash = {}", json!(hash))).await;
 }
 
 /// Presses the button that says this, in the dialog if there is one.
@@ -96,29 +94,19 @@ async fn press(browser: &Browser, word: &str) {
 /// Sends the form of the dialog, which is over then.
 async fn submit(browser: &Browser) {
     browser.click("dialog[open] [type=submit]").await;
-    browser
-        .until("!document.querySelector('dialog[open]')")
-        .await;
+    browser.until("!document.querySelector('dialog[open]')").await;
 }
 
 /// Waits until the view says something.
 async fn until_shown(browser: &Browser, words: &str) {
     let words = json!(words);
-    browser
-        .until(&format!(
-            "document.querySelector('#view').textContent.includes({words})"
-        ))
-        .await;
+    browser.until(&format!("document.querySelector('#view').textContent.includes({words})")).await;
 }
 
 /// Waits until the view says something no more.
 async fn until_gone(browser: &Browser, words: &str) {
     let words = json!(words);
-    browser
-        .until(&format!(
-            "!document.querySelector('#view').textContent.includes({words})"
-        ))
-        .await;
+    browser.until(&format!("!document.querySelector('#view').textContent.includes({words})")).await;
 }
 
 /// Waits until the page reports that.
@@ -180,16 +168,9 @@ async fn furnished() -> Service {
     let mut client = service.connect().await;
     client.ask("hello").await;
     client.say("held", &write("a.md")).await;
-    client
-        .until(|frame| frame["type"] == "notification" && frame["kind"] == "approval")
-        .await;
+    client.until(|frame| frame["type"] == "notification" && frame["kind"] == "approval").await;
     let question = json!({"question": "Which tone?", "options": ["Friendly", "Formal"]});
-    client
-        .say(
-            "asked",
-            &format!("#call ask_operator {question}\n#reply asked"),
-        )
-        .await;
+    client.say("asked", &format!("#call ask_operator {question}\n#reply asked")).await;
     client.end_of("asked").await;
     service
 }

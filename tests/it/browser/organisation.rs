@@ -29,49 +29,29 @@ async fn the_organisation_is_looked_at_and_steered() {
     press(&browser, "Fit").await;
     browser.until(&format!("{frame} === {whole}")).await;
     browser.fill("#view .search", "resea").await;
-    browser
-        .until("document.querySelectorAll('.node[data-dim]').length === 1")
-        .await;
+    browser.until("document.querySelectorAll('.node[data-dim]').length === 1").await;
     press(&browser, "List").await;
-    browser
-        .until("document.querySelectorAll('.org-list li').length === 1")
-        .await;
+    browser.until("document.querySelectorAll('.org-list li').length === 1").await;
 
     press(&browser, "Pause research").await;
     until_told(&browser, "research is paused.").await;
-    assert_eq!(
-        data(&service, "/api/v1/teams/research").await["state"],
-        "paused"
-    );
+    assert_eq!(data(&service, "/api/v1/teams/research").await["state"], "paused");
     press(&browser, "Resume research").await;
     until_told(&browser, "research goes on.").await;
-    assert_eq!(
-        data(&service, "/api/v1/teams/research").await["state"],
-        "active"
-    );
+    assert_eq!(data(&service, "/api/v1/teams/research").await["state"], "active");
 
     press(&browser, "Pause all").await;
     submit(&browser).await;
     until_shown(&browser, "paused").await;
-    assert_eq!(
-        data(&service, "/api/v1/overview").await["teams"]["paused"],
-        2
-    );
+    assert_eq!(data(&service, "/api/v1/overview").await["teams"]["paused"], 2);
     press(&browser, "Resume all").await;
     until_told(&browser, "All teams go on.").await;
-    assert_eq!(
-        data(&service, "/api/v1/overview").await["teams"]["paused"],
-        0
-    );
+    assert_eq!(data(&service, "/api/v1/overview").await["teams"]["paused"], 0);
 
     press(&browser, "New team").await;
     browser.fill("dialog [name=name]", "writing").await;
-    browser
-        .fill("dialog [name=description]", "writes researched letters")
-        .await;
-    browser
-        .fill("dialog [name=scope]", "letters, reports")
-        .await;
+    browser.fill("dialog [name=description]", "writes researched letters").await;
+    browser.fill("dialog [name=scope]", "letters, reports").await;
     browser.choose("dialog [name=parent]", "research").await;
     submit(&browser).await;
     until_shown(&browser, "writes researched letters").await;
@@ -86,13 +66,8 @@ async fn the_organisation_is_looked_at_and_steered() {
         .await;
     browser.fill("dialog [name=typed]", "writing").await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('dialog [name=typed]:invalid')")
-        .await;
-    assert_eq!(
-        service.api("GET", "/api/v1/teams/research", None).await.0,
-        200
-    );
+    browser.until("document.querySelector('dialog [name=typed]:invalid')").await;
+    assert_eq!(service.api("GET", "/api/v1/teams/research", None).await.0, 200);
     browser.fill("dialog [name=typed]", "research").await;
     submit(&browser).await;
     until_gone(&browser, "writes researched letters").await;

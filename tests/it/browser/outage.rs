@@ -12,24 +12,13 @@ async fn a_killed_server_comes_back_to_the_same_page() {
         return;
     };
 
-    send(
-        &browser,
-        "#say The part before.\n#wait 3000\n#reply The part after.",
-    )
-    .await;
+    send(&browser, "#say The part before.\n#wait 3000\n#reply The part after.").await;
     browser
         .until("document.querySelector('.answer')?.textContent.includes('The part before.')")
         .await;
     service.kill();
-    browser
-        .until("document.querySelector('#connection').dataset.state === 'offline'")
-        .await;
-    assert!(
-        browser
-            .text("#offline")
-            .await
-            .starts_with("Offline: the server cannot be reached.")
-    );
+    browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
+    assert!(browser.text("#offline").await.starts_with("Offline: the server cannot be reached."));
     service.launch().await;
     browser.until(ONLINE).await;
     until_last_turn_is(&browser, "done").await;
@@ -43,11 +32,7 @@ async fn a_killed_server_comes_back_to_the_same_page() {
     // What the console says of the outage itself is no complaint.
     browser.complaints().await;
     send(&browser, "#reply Still here.").await;
-    browser
-        .until(&format!(
-            "{TURNS}.length === 2 && {TURNS}[1].dataset.status === 'done'"
-        ))
-        .await;
+    browser.until(&format!("{TURNS}.length === 2 && {TURNS}[1].dataset.status === 'done'")).await;
     has_no_complaints(&browser).await;
     browser.close().await;
 }
@@ -62,29 +47,19 @@ async fn nothing_can_be_changed_while_the_server_is_away() {
     };
 
     go(&browser, "#/memory").await;
-    browser
-        .until("document.querySelector('#view .empty')")
-        .await;
+    browser.until("document.querySelector('#view .empty')").await;
     browser.click("#view .page-head .primary").await;
     browser.keys("dialog [name=key]", "tone").await;
-    browser
-        .keys("dialog [name=content]", "Short letters.")
-        .await;
+    browser.keys("dialog [name=content]", "Short letters.").await;
     service.kill();
-    browser
-        .until("document.querySelector('#connection').dataset.state === 'offline'")
-        .await;
+    browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("!document.querySelector('dialog .problem').hidden")
-        .await;
+    browser.until("!document.querySelector('dialog .problem').hidden").await;
     let refused = browser.text("dialog .problem").await;
     service.launch().await;
     browser.until(ONLINE).await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('#view h1')?.textContent === 'tone'")
-        .await;
+    browser.until("document.querySelector('#view h1')?.textContent === 'tone'").await;
 
     assert!(refused.contains("cannot be reached"), "{refused}");
     let (_, list) = service.api("GET", "/api/v1/memories", None).await;

@@ -31,19 +31,13 @@ async fn a_token_is_made_and_revoked() {
     browser.choose("dialog [name=expires]", "30d").await;
     browser.click("dialog [name='scope.metrics']").await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('dialog .token code')")
-        .await;
+    browser.until("document.querySelector('dialog .token code')").await;
     let token = browser.text("dialog .token code").await;
     assert_eq!(status(&service, &token).await, 200);
     submit(&browser).await;
     until_shown(&browser, "nightly-job").await;
     let rows = data(&service, "/api/v1/tokens").await;
-    let made = rows
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|row| row["name"] == "nightly-job");
+    let made = rows.as_array().unwrap().iter().find(|row| row["name"] == "nightly-job");
     assert_eq!(made.unwrap()["scopes"], json!(["read", "metrics"]));
     let everywhere = browser.value("document.documentElement.outerHTML").await;
     assert!(!everywhere.as_str().unwrap().contains(&token));
@@ -70,25 +64,17 @@ async fn settings_are_checked_and_read_again() {
     go(&browser, "#/settings/config").await;
     press(&browser, "Check a file…").await;
     browser
-        .fill(
-            "dialog [name=content]",
-            "store: {durability: process}\nlog: {level: loud}\n",
-        )
+        .fill("dialog [name=content]", "store: {durability: process}\nlog: {level: loud}\n")
         .await;
     browser.click("dialog [type=submit]").await;
     browser
         .until("document.querySelector('dialog .line-numbers [data-bad]')?.textContent === '2'")
         .await;
-    browser
-        .fill("dialog [name=content]", "log: {level: debug}\n")
-        .await;
+    browser.fill("dialog [name=content]", "log: {level: debug}\n").await;
     submit(&browser).await;
     until_told(&browser, "The file is valid.").await;
 
-    service.write(
-        "data/config/config.yaml",
-        &format!("{ASKING}log: {{level: loud}}\n"),
-    );
+    service.write("data/config/config.yaml", &format!("{ASKING}log: {{level: loud}}\n"));
     press(&browser, "Read files again").await;
     browser
         .until("document.querySelector('.toast[data-bad]')?.textContent.includes('config_invalid')")
@@ -96,10 +82,7 @@ async fn settings_are_checked_and_read_again() {
     until_shown(&browser, "config.yaml:8").await;
     // The refusal is one to the browser, too.
     browser.complaints().await;
-    service.write(
-        "data/config/config.yaml",
-        &format!("{ASKING}log: {{level: debug}}\n"),
-    );
+    service.write("data/config/config.yaml", &format!("{ASKING}log: {{level: debug}}\n"));
     press(&browser, "Read files again").await;
     until_told(&browser, "Read again").await;
     until_gone(&browser, "config.yaml:8").await;
@@ -128,10 +111,7 @@ async fn senders_and_rules_are_let_in_and_taken_back() {
     browser.fill("dialog [name=sender_id]", "8035111").await;
     submit(&browser).await;
     until_shown(&browser, "8035111").await;
-    assert_eq!(
-        data(&service, "/api/v1/trust").await[0]["sender_id"],
-        "8035111"
-    );
+    assert_eq!(data(&service, "/api/v1/trust").await[0]["sender_id"], "8035111");
     press(&browser, "Take back the grant of 8035111").await;
     submit(&browser).await;
     until_shown(&browser, "No grants").await;
@@ -143,10 +123,7 @@ async fn senders_and_rules_are_let_in_and_taken_back() {
     browser.fill("dialog [name=token]", "ann").await;
     submit(&browser).await;
     until_shown(&browser, "8035111").await;
-    assert_eq!(
-        data(&service, "/api/v1/identities").await[0]["token"],
-        "ann"
-    );
+    assert_eq!(data(&service, "/api/v1/identities").await[0]["token"], "ann");
     press(&browser, "Unlink 8035111").await;
     submit(&browser).await;
     until_shown(&browser, "Nobody is linked").await;
@@ -161,16 +138,9 @@ async fn senders_and_rules_are_let_in_and_taken_back() {
     until_shown(&browser, "no-shell").await;
     press(&browser, "Explain a call…").await;
     browser.fill("dialog [name=tool]", "write").await;
-    browser
-        .fill(
-            "dialog [name=args]",
-            "{\"file_path\": \"a\", \"content\": \"b\"}",
-        )
-        .await;
+    browser.fill("dialog [name=args]", "{\"file_path\": \"a\", \"content\": \"b\"}").await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('#explained')?.textContent.includes('ask-write')")
-        .await;
+    browser.until("document.querySelector('#explained')?.textContent.includes('ask-write')").await;
     press(&browser, "Close").await;
     press(&browser, "Remove no-shell").await;
     submit(&browser).await;
@@ -193,11 +163,7 @@ async fn the_service_is_backed_up_and_examined() {
     press(&browser, "Back up").await;
     until_told(&browser, "Backup written: ").await;
     let jobs = data(&service, "/api/v1/jobs").await;
-    let job = jobs
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|job| job["kind"] == "backup");
+    let job = jobs.as_array().unwrap().iter().find(|job| job["kind"] == "backup");
     let job = job.unwrap();
     assert_eq!(job["state"], "done");
     assert!(Path::new(job["message"].as_str().unwrap()).exists());
@@ -234,13 +200,7 @@ async fn backups_of_before_the_start_are_shown() {
 #[tokio::test]
 async fn an_act_is_found_among_many() {
     let service = asking().await;
-    order(
-        &service,
-        "PUT",
-        "/api/v1/vault/system/OLDEST",
-        json!({"value": "a-long-value"}),
-    )
-    .await;
+    order(&service, "PUT", "/api/v1/vault/system/OLDEST", json!({"value": "a-long-value"})).await;
     for _ in 0..35 {
         for act in ["pause", "resume"] {
             let path = format!("/api/v1/teams/main/{act}");

@@ -43,26 +43,15 @@ async fn every_view_says_that_it_loads_and_why_it_failed() {
         browser.until("document.querySelector('#composer')").await;
         browser.run(REFUSES).await;
         go(&browser, hash).await;
-        browser
-            .until("document.querySelector('#view .failure')")
-            .await;
+        browser.until("document.querySelector('#view .failure')").await;
         let words = browser.text("#view .failure").await;
-        for part in [
-            "It broke.",
-            "internal · 500",
-            "request req-tested",
-            "Try again",
-        ] {
+        for part in ["It broke.", "internal · 500", "request req-tested", "Try again"] {
             assert!(words.contains(part), "{hash}: {words}");
         }
         browser.run(ANSWERS).await;
-        browser
-            .run("document.querySelector('#view .failure button').click()")
-            .await;
+        browser.run("document.querySelector('#view .failure button').click()").await;
         shows(&browser, hash, what).await;
-        browser
-            .until("!document.querySelector('#view .failure')")
-            .await;
+        browser.until("!document.querySelector('#view .failure')").await;
     }
     browser.close().await;
 }
@@ -82,9 +71,7 @@ async fn what_is_touched_is_as_large_as_a_finger() {
         return;
     };
     browser.touch(375, 780).await;
-    browser
-        .until("innerWidth === 375 && matchMedia('(pointer: coarse)').matches")
-        .await;
+    browser.until("innerWidth === 375 && matchMedia('(pointer: coarse)').matches").await;
 
     let mut small = Vec::new();
     for (hash, what) in VIEWS.into_iter().chain(ALWAYS) {
@@ -93,9 +80,7 @@ async fn what_is_touched_is_as_large_as_a_finger() {
             _ => what,
         };
         shows(&browser, hash, what).await;
-        browser
-            .until("!document.querySelector('#view .loading')")
-            .await;
+        browser.until("!document.querySelector('#view .loading')").await;
         let Value::Array(found) = browser.value(SMALL).await else {
             panic!("no answer for {hash}");
         };

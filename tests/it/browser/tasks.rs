@@ -68,9 +68,7 @@ async fn a_task_is_given_cancelled_and_tried_again() {
 
     press(&browser, "Try again").await;
     until_told(&browser, "Given again as a new task.").await;
-    browser
-        .until(&format!("!location.hash.endsWith({})", json!(first)))
-        .await;
+    browser.until(&format!("!location.hash.endsWith({})", json!(first))).await;
     let second = on_page(&browser).await;
     until_it_is(&browser, "running").await;
     assert_eq!(state(&service, &second).await, "running");
@@ -92,9 +90,7 @@ async fn a_task_is_cancelled_with_all_that_it_led_to() {
     };
 
     go(&browser, &format!("#/tasks/{root}")).await;
-    browser
-        .until("document.querySelectorAll('.chain-node').length === 2")
-        .await;
+    browser.until("document.querySelectorAll('.chain-node').length === 2").await;
     press(&browser, "Cancel…").await;
     browser.click("dialog [name=cascade]").await;
     submit(&browser).await;
@@ -104,12 +100,8 @@ async fn a_task_is_cancelled_with_all_that_it_led_to() {
         .await;
 
     let all = data(&service, &format!("/api/v1/tasks?root={root}")).await;
-    let states: Vec<&str> = all
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|task| task["state"].as_str().unwrap())
-        .collect();
+    let states: Vec<&str> =
+        all.as_array().unwrap().iter().map(|task| task["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["cancelled", "cancelled"]);
     has_no_complaints(&browser).await;
     browser.close().await;
@@ -139,9 +131,7 @@ async fn tasks_are_found_among_many() {
     until_shown(&browser, &format!("60 of {all} shown.")).await;
     press(&browser, "Show more").await;
     browser.until(&format!("{cards} === {all}")).await;
-    browser
-        .until("!document.querySelector('#view .remainder')")
-        .await;
+    browser.until("!document.querySelector('#view .remainder')").await;
 
     browser.choose("[aria-label=Priority]", "high").await;
     browser.until(&format!("{cards} === 1")).await;

@@ -43,9 +43,7 @@ async fn file(service: &Service) -> Value {
 async fn rewrite(browser: &Browser, text: &str) {
     browser.fill("dialog [name=content]", text).await;
     press(browser, "Look at the changes").await;
-    browser
-        .until("document.querySelector('dialog .diff')")
-        .await;
+    browser.until("document.querySelector('dialog .diff')").await;
 }
 
 /// OP-53
@@ -60,15 +58,10 @@ async fn a_team_is_set_up_again_described_and_given_work() {
     press(&browser, "Set up again").await;
     until_told(&browser, "Its first work was given to it again.").await;
     until_gone(&browser, "Set up again").await;
-    assert_eq!(
-        data(&service, "/api/v1/teams/research").await["phase"],
-        "ready"
-    );
+    assert_eq!(data(&service, "/api/v1/teams/research").await["phase"], "ready");
 
     press(&browser, "Describe…").await;
-    browser
-        .fill("dialog [name=description]", "reads books")
-        .await;
+    browser.fill("dialog [name=description]", "reads books").await;
     browser.fill("dialog [name=scope]", "books").await;
     submit(&browser).await;
     until_shown(&browser, "reads books").await;
@@ -84,10 +77,7 @@ async fn a_team_is_set_up_again_described_and_given_work() {
 
     press(&browser, "Pause").await;
     until_shown(&browser, "Resume").await;
-    assert_eq!(
-        data(&service, "/api/v1/teams/research").await["state"],
-        "paused"
-    );
+    assert_eq!(data(&service, "/api/v1/teams/research").await["state"], "paused");
     has_no_complaints(&browser).await;
     browser.close().await;
 }
@@ -113,10 +103,7 @@ async fn the_file_of_a_team_is_edited() {
         .until("document.querySelector('dialog .line-numbers [data-bad]')?.textContent === '2'")
         .await;
     let said = browser.text("dialog .problems").await;
-    assert!(
-        said.contains("Line 2") && said.contains("max_steps"),
-        "{said}"
-    );
+    assert!(said.contains("Line 2") && said.contains("max_steps"), "{said}");
     press(&browser, "Line 2").await;
     let marked = "(() => { const field = document.querySelector('dialog [name=content]'); \
                   return field.value.slice(field.selectionStart, field.selectionEnd); })()";
@@ -165,9 +152,7 @@ async fn what_a_team_changed_by_itself_is_rolled_back() {
 
     until_shown(&browser, "maps were not checked in two tasks").await;
     press(&browser, "Roll back…").await;
-    browser
-        .until("document.querySelector('dialog .diff .taken')")
-        .await;
+    browser.until("document.querySelector('dialog .diff .taken')").await;
     let difference = browser.text("dialog .diff .taken").await;
     submit(&browser).await;
     until_shown(&browser, "Rolled back").await;
@@ -215,12 +200,7 @@ async fn an_untrusted_file_is_accepted() {
     press(&browser, "Accept").await;
     until_gone(&browser, "Untrusted files").await;
 
-    let paths: Vec<_> = left
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["path"])
-        .collect();
+    let paths: Vec<_> = left.as_array().unwrap().iter().map(|row| &row["path"]).collect();
     assert_eq!(paths, ["notes/two.md"]);
     let left = data(&service, "/api/v1/teams/main/untrusted-files").await;
     assert_eq!(left, json!([]));

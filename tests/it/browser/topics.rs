@@ -15,17 +15,12 @@ async fn a_topic_is_renamed_taken_along_and_closed() {
     until_last_turn_is(&browser, "done").await;
     browser.until("location.hash.startsWith('#/chat/t-')").await;
     let hash = browser.value("location.hash").await;
-    let path = format!(
-        "/api/v1/topics/{}",
-        hash.as_str().unwrap().replace("#/chat/", "")
-    );
+    let path = format!("/api/v1/topics/{}", hash.as_str().unwrap().replace("#/chat/", ""));
 
     browser.click("#rename").await;
     browser.fill("dialog [name=name]", "about bees").await;
     submit(&browser).await;
-    browser
-        .until("document.querySelector('#topic-name').textContent === 'about bees'")
-        .await;
+    browser.until("document.querySelector('#topic-name').textContent === 'about bees'").await;
     assert_eq!(data(&service, &path).await["name"], "about bees");
 
     browser
@@ -65,19 +60,11 @@ async fn a_question_is_answered_in_the_chat() {
     };
     let question = json!({"question": "Which tone?", "options": ["Friendly", "Formal"]});
 
-    send(
-        &browser,
-        &format!("#call ask_operator {question}\n#reply asked"),
-    )
-    .await;
-    browser
-        .until("document.querySelector('#turns hw-question [type=radio]')")
-        .await;
+    send(&browser, &format!("#call ask_operator {question}\n#reply asked")).await;
+    browser.until("document.querySelector('#turns hw-question [type=radio]')").await;
     browser.click("hw-question .tick:nth-of-type(2)").await;
     browser.click("hw-question [type=submit]").await;
-    browser
-        .until("document.querySelector('hw-question [data-status=answered]')")
-        .await;
+    browser.until("document.querySelector('hw-question [data-status=answered]')").await;
 
     let all = data(&service, "/api/v1/questions").await;
     assert_eq!(all[0]["answer"]["selected"], json!(["Formal"]));

@@ -17,32 +17,18 @@ async fn a_trigger_is_made_by_a_form_that_shows_its_times() {
     };
 
     go(&browser, "#/triggers?new=1").await;
-    browser
-        .until("document.querySelector('dialog [name=name]')")
-        .await;
+    browser.until("document.querySelector('dialog [name=name]')").await;
     browser.keys("dialog [name=name]", "weekly-report").await;
     browser.keys("dialog [name=task]", "Sum up the week").await;
-    browser
-        .keys("dialog [name='config.cron']", "not a pattern")
-        .await;
-    browser
-        .until("document.querySelector('.preview')?.dataset.bad === 'true'")
-        .await;
-    browser
-        .run("document.querySelector(\"dialog [name='config.cron']\").value = ''")
-        .await;
-    browser
-        .keys("dialog [name='config.cron']", "0 9 * * 1")
-        .await;
-    browser
-        .until("document.querySelectorAll('.preview .times li').length === 10")
-        .await;
+    browser.keys("dialog [name='config.cron']", "not a pattern").await;
+    browser.until("document.querySelector('.preview')?.dataset.bad === 'true'").await;
+    browser.run("document.querySelector(\"dialog [name='config.cron']\").value = ''").await;
+    browser.keys("dialog [name='config.cron']", "0 9 * * 1").await;
+    browser.until("document.querySelectorAll('.preview .times li').length === 10").await;
     // What could not be read so far was refused, as it should be.
     browser.complaints().await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('#view h1')?.textContent === 'weekly-report'")
-        .await;
+    browser.until("document.querySelector('#view h1')?.textContent === 'weekly-report'").await;
 
     let (_, list) = service.api("GET", "/api/v1/triggers", None).await;
     assert_eq!(list["data"][0]["config"], json!({"cron": "0 9 * * 1"}));
@@ -77,15 +63,11 @@ async fn a_trigger_is_switched_changed_run_and_deleted() {
     assert_eq!(data(&service, &path).await["state"], "disabled");
 
     press(&browser, "Edit…").await;
-    browser
-        .fill("dialog [name='config.cron']", "30 10 * * 2")
-        .await;
+    browser.fill("dialog [name='config.cron']", "30 10 * * 2").await;
     browser
         .until("document.querySelector('.preview .times li')?.textContent.includes('10:30')")
         .await;
-    browser
-        .fill("dialog [name=task]", "Sum up the weekend")
-        .await;
+    browser.fill("dialog [name=task]", "Sum up the weekend").await;
     submit(&browser).await;
     until_shown(&browser, "Sum up the weekend").await;
     let changed = data(&service, &path).await;
@@ -111,10 +93,7 @@ async fn a_trigger_is_switched_changed_run_and_deleted() {
     browser.fill("dialog [name=cursors]", "last_id = 42").await;
     submit(&browser).await;
     until_shown(&browser, "\"last_id\": \"42\"").await;
-    assert_eq!(
-        data(&service, &path).await["cursors"],
-        json!({"last_id": "42"})
-    );
+    assert_eq!(data(&service, &path).await["cursors"], json!({"last_id": "42"}));
 
     press(&browser, "Delete…").await;
     submit(&browser).await;
@@ -171,28 +150,18 @@ async fn a_webhook_is_made_and_enabled_by_the_form() {
     };
 
     go(&browser, "#/triggers?new=1").await;
-    browser
-        .until("document.querySelector('dialog [name=name]')")
-        .await;
+    browser.until("document.querySelector('dialog [name=name]')").await;
     browser.keys("dialog [name=name]", "push").await;
     browser.keys("dialog [name=task]", "Look at it").await;
     browser.choose("dialog [name=type]", "webhook").await;
-    browser
-        .fill("dialog [name='config.secret']", "${vault:HOOK}")
-        .await;
+    browser.fill("dialog [name='config.secret']", "${vault:HOOK}").await;
     browser.click("dialog [name=allow_untrusted]").await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('#view h1')?.textContent === 'push'")
-        .await;
+    browser.until("document.querySelector('#view h1')?.textContent === 'push'").await;
 
     let made = data(&service, "/api/v1/triggers").await[0].clone();
     assert_eq!(
-        (
-            &made["state"],
-            &made["allow_untrusted"],
-            &made["overlap_policy"]
-        ),
+        (&made["state"], &made["allow_untrusted"], &made["overlap_policy"]),
         (&json!("active"), &json!(true), &json!("allow"))
     );
     has_no_complaints(&browser).await;
@@ -216,53 +185,32 @@ async fn a_trigger_is_changed_field_by_field() {
         return;
     };
 
-    go(
-        &browser,
-        &format!("#/triggers/{}", made["id"].as_str().unwrap()),
-    )
-    .await;
+    go(&browser, &format!("#/triggers/{}", made["id"].as_str().unwrap())).await;
     press(&browser, "Edit…").await;
-    browser
-        .until("document.querySelector('dialog [name=priority]')")
-        .await;
+    browser.until("document.querySelector('dialog [name=priority]')").await;
     let offered = browser
         .value("[...document.querySelectorAll('dialog [name=priority] option')].map(one => one.value).join()")
         .await;
     assert_eq!(offered, "high,normal,low");
-    for emptied in [
-        "config.cron",
-        "config.timezone",
-        "max_steps",
-        "quiet.from",
-        "quiet.to",
-    ] {
+    for emptied in ["config.cron", "config.timezone", "max_steps", "quiet.from", "quiet.to"] {
         let empty = format!("document.querySelector(\"dialog [name='{emptied}']\").value = ''");
         browser.run(&empty).await;
     }
     browser.fill("dialog [name='config.every']", "30m").await;
-    browser
-        .run("document.querySelector('dialog details').open = true")
-        .await;
-    browser
-        .fill("dialog [name=notify_channel]", "ws:nobody")
-        .await;
+    browser.run("document.querySelector('dialog details').open = true").await;
+    browser.fill("dialog [name=notify_channel]", "ws:nobody").await;
     browser.click("dialog [type=submit]").await;
     browser
         .until("document.querySelector('dialog .problem')?.textContent.includes('no channel `ws:nobody`')")
         .await;
     browser.complaints().await;
-    browser
-        .run("document.querySelector('dialog [name=notify_channel]').value = ''")
-        .await;
+    browser.run("document.querySelector('dialog [name=notify_channel]').value = ''").await;
     submit(&browser).await;
     until_shown(&browser, "30m").await;
 
     let changed = data(&service, &path).await;
     assert_eq!(changed["config"], json!({"every": "30m"}));
-    assert_eq!(
-        (&changed["max_steps"], &changed["quiet"]),
-        (&json!(null), &json!(null))
-    );
+    assert_eq!((&changed["max_steps"], &changed["quiet"]), (&json!(null), &json!(null)));
     has_no_complaints(&browser).await;
     browser.close().await;
 }

@@ -37,12 +37,8 @@ async fn usage_is_seen_over_a_range_and_as_a_table() {
         assert!(Instant::now() < deadline, "{requests}: {shown}");
     }
     let teams = "[...document.querySelectorAll('.chart-panel')].find(one => one.textContent.startsWith('Tokens by team'))";
-    browser
-        .click_on(&format!("{teams}.querySelector('summary')"))
-        .await;
-    let told = browser
-        .value(&format!("{teams}.querySelector('tbody').innerText"))
-        .await;
+    browser.click_on(&format!("{teams}.querySelector('summary')")).await;
+    let told = browser.value(&format!("{teams}.querySelector('tbody').innerText")).await;
     let told = told.as_str().unwrap();
     assert!(told.contains("main") && told.contains("research"), "{told}");
     has_no_complaints(&browser).await;

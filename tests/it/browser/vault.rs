@@ -17,24 +17,18 @@ async fn a_secret_can_be_written_but_never_read() {
     let secret = "correct-horse-battery-staple";
 
     go(&browser, "#/vault").await;
-    browser
-        .until("document.querySelector('#view .empty')")
-        .await;
+    browser.until("document.querySelector('#view .empty')").await;
     browser.click("#view .page-head .primary").await;
     browser.keys("dialog [name=key]", "smtp-password").await;
     browser.keys("dialog [name=value]", secret).await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('.rows')?.textContent.includes('smtp-password')")
-        .await;
+    browser.until("document.querySelector('.rows')?.textContent.includes('smtp-password')").await;
 
     let everywhere = "document.documentElement.outerHTML + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) \
                       + [...document.querySelectorAll('input')].map(field => field.value) + location.href";
     let everywhere = browser.value(everywhere).await;
     assert!(!everywhere.as_str().unwrap().contains(secret));
-    let (status, row) = service
-        .api("GET", "/api/v1/vault/system/smtp-password", None)
-        .await;
+    let (status, row) = service.api("GET", "/api/v1/vault/system/smtp-password", None).await;
     assert_eq!((status, &row["data"]["secret"]), (200, &json!(true)));
     has_no_complaints(&browser).await;
     browser.close().await;
@@ -51,9 +45,7 @@ async fn a_secret_is_changed_and_deleted_and_the_key_rotated() {
 
     go(&browser, "#/vault").await;
     press(&browser, "Change smtp-password").await;
-    browser
-        .fill("dialog [name=hosts]", "mail.example.org")
-        .await;
+    browser.fill("dialog [name=hosts]", "mail.example.org").await;
     browser.fill("dialog [name=tools]", "web_fetch").await;
     browser.fill("dialog [name=note]", "for letters").await;
     submit(&browser).await;
@@ -64,13 +56,9 @@ async fn a_secret_is_changed_and_deleted_and_the_key_rotated() {
     assert_eq!(changed["secret"], true);
 
     press(&browser, "Change smtp-password").await;
-    browser
-        .fill("dialog [name=value]", "another-value-nobody-sees")
-        .await;
+    browser.fill("dialog [name=value]", "another-value-nobody-sees").await;
     submit(&browser).await;
-    browser
-        .until("document.querySelector(\"td[data-name=Version]\")?.textContent === '2'")
-        .await;
+    browser.until("document.querySelector(\"td[data-name=Version]\")?.textContent === '2'").await;
     assert_eq!(data(&service, path).await["version"], 2);
 
     press(&browser, "Rotate key…").await;
@@ -82,9 +70,7 @@ async fn a_secret_is_changed_and_deleted_and_the_key_rotated() {
     press(&browser, "Delete smtp-password").await;
     browser.fill("dialog [name=typed]", "smtp").await;
     browser.click("dialog [type=submit]").await;
-    browser
-        .until("document.querySelector('dialog [name=typed]:invalid')")
-        .await;
+    browser.until("document.querySelector('dialog [name=typed]:invalid')").await;
     assert_eq!(service.api("GET", path, None).await.0, 200);
     browser.fill("dialog [name=typed]", "smtp-password").await;
     submit(&browser).await;

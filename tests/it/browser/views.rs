@@ -41,12 +41,7 @@ pub(super) const ALWAYS: [(&str, &str); 5] = [
 
 pub(super) async fn shows(browser: &Browser, hash: &str, what: &str) {
     go(browser, hash).await;
-    browser
-        .until(&format!(
-            "document.querySelector('#view').querySelector({})",
-            json!(what)
-        ))
-        .await;
+    browser.until(&format!("document.querySelector('#view').querySelector({})", json!(what))).await;
 }
 
 /// OP-51 to OP-63, OP-97
@@ -59,9 +54,8 @@ async fn every_view_opens_with_data() {
 
     for (hash, what) in VIEWS {
         shows(&browser, hash, what).await;
-        let refused = browser
-            .value("document.querySelectorAll('#view > * > .failure').length")
-            .await;
+        let refused =
+            browser.value("document.querySelectorAll('#view > * > .failure').length").await;
         assert_eq!(refused, 0, "{hash}");
     }
     for (hash, what) in ALWAYS {

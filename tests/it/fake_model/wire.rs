@@ -34,10 +34,7 @@ pub(super) fn answer(
         Vendor::OpenAi => {
             let calls = parts.iter().any(|part| matches!(part, Part::Call(..)));
             let reason = reason.unwrap_or(if calls { "tool_calls" } else { "stop" });
-            let mut chunks = vec![openai_chunk(
-                json!({"role": "assistant", "content": ""}),
-                None,
-            )];
+            let mut chunks = vec![openai_chunk(json!({"role": "assistant", "content": ""}), None)];
             chunks.extend(openai_parts(parts));
             chunks.push(openai_chunk(json!({}), Some(reason)));
             let mut usage = openai_chunk(json!({}), None);
@@ -48,10 +45,8 @@ pub(super) fn answer(
                 "total_tokens": input + OUTPUT,
             });
             chunks.push(usage);
-            let mut wire: Vec<String> = chunks
-                .iter()
-                .map(|chunk| format!("data: {chunk}\n\n"))
-                .collect();
+            let mut wire: Vec<String> =
+                chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
             wire.push("data: [DONE]\n\n".to_owned());
             wire
         }
@@ -68,10 +63,9 @@ pub(super) fn beginning(vendor: Vendor, text: &str) -> Vec<String> {
             events.pop();
             events.iter().map(anthropic_event).collect()
         }
-        Vendor::OpenAi => openai_parts(&parts)
-            .iter()
-            .map(|chunk| format!("data: {chunk}\n\n"))
-            .collect(),
+        Vendor::OpenAi => {
+            openai_parts(&parts).iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
+        }
     }
 }
 
@@ -143,19 +137,14 @@ fn anthropic_block(index: usize, part: &Part) -> Vec<Value> {
     let (block, deltas) = match part {
         Part::Text(text) => (
             json!({"type": "text", "text": ""}),
-            words(text)
-                .map(|word| json!({"type": "text_delta", "text": word}))
-                .collect::<Vec<_>>(),
+            words(text).map(|word| json!({"type": "text_delta", "text": word})).collect::<Vec<_>>(),
         ),
         Part::Thinking(text) => {
             let mut deltas: Vec<Value> = words(text)
                 .map(|word| json!({"type": "thinking_delta", "thinking": word}))
                 .collect();
             deltas.push(json!({"type": "signature_delta", "signature": "c2lnbmVk"}));
-            (
-                json!({"type": "thinking", "thinking": "", "signature": ""}),
-                deltas,
-            )
+            (json!({"type": "thinking", "thinking": "", "signature": ""}), deltas)
         }
         Part::Call(id, tool, args) => (
             json!({"type": "tool_use", "id": id, "name": tool, "input": {}}),

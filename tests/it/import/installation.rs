@@ -52,10 +52,7 @@ impl Installation {
                  maxSteps: 80\nallowed_tools: [Read, Write, memory_save]\n\
                  credentials: {ARCHIVE_KEY: archive-key-0123456789}\n",
             ),
-            (
-                "run/teams/research/team-rules/team-context.md",
-                "# Context\nPapers.\n",
-            ),
+            ("run/teams/research/team-rules/team-context.md", "# Context\nPapers.\n"),
             (
                 "run/teams/research/subagents/scout.md",
                 "# Agent: scout\n## Role\nLooks around.\n## Boundaries\nNone.\n",
@@ -64,10 +61,7 @@ impl Installation {
                 "run/teams/research/skills/dig.md",
                 "# Skill: dig\n## Purpose\nDigs.\n## Required Tools\n- lookup\n",
             ),
-            (
-                "run/teams/research/plugins/lookup.ts",
-                "export const description = 'x';\n",
-            ),
+            ("run/teams/research/plugins/lookup.ts", "export const description = 'x';\n"),
             ("run/teams/research/notes/list.txt", "one\ntwo\n"),
             (
                 "run/teams/api/config.yaml",
@@ -108,9 +102,7 @@ impl Installation {
     /// The database, as the program has it open.
     pub(crate) fn database(&self) -> Connection {
         let connection = Connection::open(self.path("run/openhive.db")).unwrap();
-        connection
-            .pragma_update(None, "journal_mode", "WAL")
-            .unwrap();
+        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
         connection
     }
 
@@ -119,10 +111,7 @@ impl Installation {
         let mut words = ["import", "openhive", "--data", "DATA", "--run", "RUN"].map(str::to_owned);
         words[3] = self.path("data").to_str().unwrap().to_owned();
         words[5] = self.path("run").to_str().unwrap().to_owned();
-        words
-            .into_iter()
-            .chain(more.iter().map(|word| (*word).to_owned()))
-            .collect()
+        words.into_iter().chain(more.iter().map(|word| (*word).to_owned())).collect()
     }
 
     /// Everything that is there: what it is, what it holds, when it was last changed.

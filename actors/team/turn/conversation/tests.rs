@@ -84,10 +84,7 @@ fn old_long_results_become_their_size() {
 
     assert!(all.shorten(LONG));
 
-    let sizes: Vec<usize> = contents(&all)
-        .iter()
-        .map(|text| text.chars().count())
-        .collect();
+    let sizes: Vec<usize> = contents(&all).iter().map(|text| text.chars().count()).collect();
     assert_eq!(sizes[1..], [2_000, 5_000, 5_000, 5_000]);
     assert_eq!(
         contents(&all)[0],

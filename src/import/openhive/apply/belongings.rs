@@ -153,9 +153,7 @@ impl Work<'_> {
                 content: thing.content.clone(),
                 kind: MemoryKind::named(thing.kind).unwrap_or(MemoryKind::Context),
                 active: thing.active,
-                supersedes_id: thing
-                    .supersedes
-                    .and_then(|number| by_number.get(&number).cloned()),
+                supersedes_id: thing.supersedes.and_then(|number| by_number.get(&number).cloned()),
                 supersede_reason: thing.reason.clone(),
                 rollback_to: None,
                 provenance: Provenance::by(&Actor::Import),
@@ -231,11 +229,7 @@ impl Work<'_> {
                     task.attempts = u32::from(*redelivered);
                     (writes.task(&task), id)
                 }
-                State::Ended {
-                    ending,
-                    result,
-                    took_ms,
-                } => {
+                State::Ended { ending, result, took_ms } => {
                     let began = task.created_at;
                     let finished_at = began + std::time::Duration::from_millis(*took_ms);
                     task.outcome = Some(outcome(*ending, result, finished_at));
@@ -257,13 +251,8 @@ fn task(team: &TeamKey, job: &Job, plan: &Plan, now: Timestamp) -> Task {
             .filter(|_| team.name.as_str() == MAIN)
             .map(|thread| TopicId::from(thread.id.as_str())),
     };
-    let mut task = Task::new(
-        TaskId::from(job.id.as_str()),
-        lane,
-        job.body.clone(),
-        IMPORT.to_owned(),
-        now,
-    );
+    let mut task =
+        Task::new(TaskId::from(job.id.as_str()), lane, job.body.clone(), IMPORT.to_owned(), now);
     task.generation = team.generation;
     task.kind = job.kind;
     task.priority = job.priority;
@@ -275,10 +264,8 @@ fn task(team: &TeamKey, job: &Job, plan: &Plan, now: Timestamp) -> Task {
     task.source = job.channel.as_deref().map(|channel| Source {
         channel: ChannelId::from(channel),
         message: None,
-        topic: thread.map(|thread| TopicRef {
-            id: thread.id.as_str().into(),
-            name: thread.name.clone(),
-        }),
+        topic: thread
+            .map(|thread| TopicRef { id: thread.id.as_str().into(), name: thread.name.clone() }),
         notify: None,
     });
     debug_assert_ne!(task.kind, Kind::Chat);
@@ -288,10 +275,7 @@ fn task(team: &TeamKey, job: &Job, plan: &Plan, now: Timestamp) -> Task {
 fn outcome(ending: Ending, result: &str, finished_at: Timestamp) -> Outcome {
     let (code, message) = match ending {
         Ending::Failed => (Some(Code::Internal), Some("failed in OpenHive".to_owned())),
-        Ending::Cancelled => (
-            Some(Code::Cancelled),
-            Some("cancelled in OpenHive".to_owned()),
-        ),
+        Ending::Cancelled => (Some(Code::Cancelled), Some("cancelled in OpenHive".to_owned())),
         _ => (None, None),
     };
     Outcome {

@@ -37,10 +37,8 @@ impl Work<'_> {
     /// Topics, with the channels they are of: the operator may resume those of WebSockets.
     pub(super) fn topics(&mut self, threads: &[Marked<Thread>]) -> Result<(), ApplyError> {
         let mut channels = Writes::new();
-        let ids: BTreeSet<&str> = threads
-            .iter()
-            .map(|thread| thread.thing.channel.as_str())
-            .collect();
+        let ids: BTreeSet<&str> =
+            threads.iter().map(|thread| thread.thing.channel.as_str()).collect();
         for id in ids {
             let channel = ChannelId::from(id);
             let row = ChannelRow {
@@ -140,10 +138,7 @@ impl Work<'_> {
                     sender: decision.sender.clone(),
                     asserted_by: None,
                     listener: None,
-                    decision: Verdict {
-                        allowed: decision.allowed,
-                        reason: reason(decision),
-                    },
+                    decision: Verdict { allowed: decision.allowed, reason: reason(decision) },
                 };
                 let id = row.id.clone();
                 (writes.trust_decision(&row), id)

@@ -87,12 +87,8 @@ pub(in super::super) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()>
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".importing");
     let partial = path.with_file_name(name);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&partial)?;
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&partial, path)?;

@@ -55,20 +55,13 @@ impl Plan {
     }
 
     fn memories(&mut self, at: usize, former: &str, found: &Found, target: &Target, cast: &Cast) {
-        let rows: Vec<&MemoryRow> = found
-            .tables
-            .memories
-            .iter()
-            .filter(|row| row.team == former)
-            .collect();
+        let rows: Vec<&MemoryRow> =
+            found.tables.memories.iter().filter(|row| row.team == former).collect();
         let journals = std::mem::take(&mut self.teams[at].memories);
-        let entries = memories::convert(&rows)
-            .into_iter()
-            .zip(&rows)
-            .map(|(thing, row)| {
-                let mark = mark("memories", row.id, &row.created_at);
-                Marked { mark, thing }
-            });
+        let entries = memories::convert(&rows).into_iter().zip(&rows).map(|(thing, row)| {
+            let mark = mark("memories", row.id, &row.created_at);
+            Marked { mark, thing }
+        });
         let entries: Vec<_> = entries.chain(journals).collect();
         // A key that an earlier import brought has a life of its own by now.
         let lived: BTreeSet<String> = entries
@@ -78,8 +71,7 @@ impl Plan {
             .collect();
         for mut entry in entries {
             let memory = &mut entry.thing;
-            cast.redactor
-                .clean(&mut memory.content, &mut memory.changes);
+            cast.redactor.clean(&mut memory.content, &mut memory.changes);
             if let Some(reason) = &mut memory.reason {
                 cast.redactor.clean(reason, &mut memory.changes);
             }
@@ -97,10 +89,7 @@ impl Plan {
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call, and a struct would only repeat it"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one call, and a struct would only repeat it")]
     fn triggers(
         &mut self,
         at: usize,
@@ -113,12 +102,7 @@ impl Plan {
     ) {
         let folder = found.folders.get(former);
         let mut taken = BTreeSet::new();
-        for row in found
-            .tables
-            .triggers
-            .iter()
-            .filter(|row| row.team == former)
-        {
+        for row in found.tables.triggers.iter().filter(|row| row.team == former) {
             let mark = mark("trigger_configs", row.id, &row.created_at);
             let item = match triggers::convert(row, &taken) {
                 _ if triggers::is_cycle(&row.name) => {
@@ -176,17 +160,10 @@ impl Plan {
         target: &Target,
         needing: &BTreeMap<String, Vec<String>>,
     ) {
-        let sources = found
-            .folders
-            .get(former)
-            .map(|folder| folder.plugins.clone());
+        let sources = found.folders.get(former).map(|folder| folder.plugins.clone());
         let sources = sources.unwrap_or_default();
         for row in found.tables.plugins.iter().filter(|row| row.team == former) {
-            let mark = mark(
-                "plugin_tools",
-                format!("{former}/{}", row.tool),
-                &row.created_at,
-            );
+            let mark = mark("plugin_tools", format!("{former}/{}", row.tool), &row.created_at);
             let item = if target.has(&mark) {
                 Item::left(Kind::Plugin, &row.tool, BEFORE)
             } else if row.status == "removed" {
@@ -219,13 +196,8 @@ fn needing(found: &Found, former: &str, folder: Option<&Folder>) -> BTreeMap<Str
         return BTreeMap::new();
     };
     let rows = found.tables.plugins.iter().filter(|row| row.team == former);
-    let files = folder
-        .plugins
-        .iter()
-        .filter_map(|name| name.strip_suffix(".ts"));
-    let tools = rows
-        .map(|row| row.tool.clone())
-        .chain(files.map(str::to_owned));
+    let files = folder.plugins.iter().filter_map(|name| name.strip_suffix(".ts"));
+    let tools = rows.map(|row| row.tool.clone()).chain(files.map(str::to_owned));
     plugins::dependents(&folder.skills, &tools.collect())
 }
 
@@ -244,11 +216,8 @@ fn check_trigger(
         },
         None => row.skill.iter().cloned().collect(),
     };
-    let tools: BTreeSet<&String> = listed
-        .iter()
-        .filter_map(|skill| needing.get(skill))
-        .flatten()
-        .collect();
+    let tools: BTreeSet<&String> =
+        listed.iter().filter_map(|skill| needing.get(skill)).flatten().collect();
     if !tools.is_empty() {
         let tools: Vec<_> = tools.iter().map(|tool| format!("`{tool}`")).collect();
         let tools = tools.join(", ");

@@ -23,25 +23,13 @@ impl Plan {
         checks: &dyn Checks,
     ) -> BTreeMap<String, String> {
         let mut profiles = BTreeMap::new();
-        self.file(
-            "config.yaml",
-            &found.config,
-            target,
-            checks,
-            settings::config,
-        );
+        self.file("config.yaml", &found.config, target, checks, settings::config);
         self.file("providers.yaml", &found.providers, target, checks, |tree| {
             let (converted, renamed) = settings::providers(tree);
             profiles = renamed;
             converted
         });
-        self.file(
-            "channels.yaml",
-            &found.channels,
-            target,
-            checks,
-            settings::channels,
-        );
+        self.file("channels.yaml", &found.channels, target, checks, settings::channels);
         profiles
     }
 
@@ -79,8 +67,7 @@ impl Plan {
             }
         };
         let text = tree.write();
-        self.report
-            .push(Item::taken(Kind::Settings, name, &converted.changes));
+        self.report.push(Item::taken(Kind::Settings, name, &converted.changes));
         self.report.items.extend(converted.items);
         for problem in gone {
             let name = format!("{name}: {}", problem.path);

@@ -47,18 +47,13 @@ impl Plan {
     ) -> Cast {
         let rows = with_main(&found.tables.teams);
         let mark_of = |row: &OrgRow| mark("org_tree", &row.id, &row.created_at);
-        let marks: BTreeMap<&str, String> = rows
-            .iter()
-            .map(|row| (row.id.as_str(), mark_of(row)))
-            .collect();
+        let marks: BTreeMap<&str, String> =
+            rows.iter().map(|row| (row.id.as_str(), mark_of(row))).collect();
         let given = marks
             .iter()
             .filter_map(|(id, mark)| Some(((*id).to_owned(), target.marks.get(mark)?.clone())))
             .collect();
-        let wishes = Wishes {
-            profiles,
-            keep_wildcard: options.keep_wildcard,
-        };
+        let wishes = Wishes { profiles, keep_wildcard: options.keep_wildcard };
         let others = &target.teams - &BTreeSet::from_iter(BTreeMap::values(&given).cloned());
         let mut cast = Cast::default();
         for planned in org::plan(&rows, &found.tables.keywords, &given, &others) {
@@ -70,10 +65,7 @@ impl Plan {
                     continue;
                 }
             };
-            let mark = marks
-                .get(place.former.as_str())
-                .cloned()
-                .unwrap_or_default();
+            let mark = marks.get(place.former.as_str()).cloned().unwrap_or_default();
             if place.is_root() && target.main_in_use && !target.has(&mark) {
                 let reason = "it has worked here already, and teams are not merged; \
                               an import into a fresh home takes it";
@@ -83,15 +75,7 @@ impl Plan {
             }
             cast.plans.insert(place.former.clone(), self.teams.len());
             let folder = found.folders.get(&place.former);
-            self.team(
-                place,
-                folder,
-                mark,
-                target,
-                wishes,
-                checks,
-                &found.tables.vault,
-            );
+            self.team(place, folder, mark, target, wishes, checks, &found.tables.vault);
         }
         for name in found.folders.keys() {
             if !cast.plans.contains_key(name) && !cast.left.contains(name) {
@@ -104,10 +88,7 @@ impl Plan {
         cast
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call, and a struct would only repeat it"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one call, and a struct would only repeat it")]
     fn team(
         &mut self,
         mut place: Place,
@@ -122,9 +103,7 @@ impl Plan {
         let (file, mut items) = match folder {
             Some(folder) => read_file(&mut place, folder, wishes),
             None => {
-                place
-                    .changes
-                    .push("it has no folder, and is degraded".into());
+                place.changes.push("it has no folder, and is degraded".into());
                 place.degraded.get_or_insert("it has no folder".into());
                 (TeamFile::default(), Vec::new())
             }
@@ -134,9 +113,7 @@ impl Plan {
         }
         if place.scope.is_empty() && !place.is_root() {
             place.scope.insert(place.name.clone());
-            place
-                .changes
-                .push("its name is its scope, since it had none".into());
+            place.changes.push("its name is its scope, since it had none".into());
         }
         place.changes.extend(file.changes);
         let mut tree = Yaml::Map(file.tree);
@@ -154,14 +131,8 @@ impl Plan {
         let team = &place.former;
         items.extend(file.items);
         let rows: Vec<&VaultRow> = vault.iter().filter(|row| row.team == *team).collect();
-        let (entries, journals) = secrets(
-            team,
-            &rows,
-            &file.secrets,
-            target,
-            &mut items,
-            &mut self.secrets,
-        );
+        let (entries, journals) =
+            secrets(team, &rows, &file.secrets, target, &mut items, &mut self.secrets);
         let copy_mark = super::super::target::mark("folder", team, &mark);
         let copied = target.has(&copy_mark)
             || (known && !place.is_root() && target.folders.contains(&place.name));
@@ -171,10 +142,9 @@ impl Plan {
                 Item::taken(Kind::Team, team, &place.changes)
             }
             false => {
-                place.changes.push(format!(
-                    "paused until `hivewright teams resume {}`",
-                    place.name
-                ));
+                place
+                    .changes
+                    .push(format!("paused until `hivewright teams resume {}`", place.name));
                 Item::taken(Kind::Team, team, &place.changes)
             }
         });
@@ -187,10 +157,7 @@ impl Plan {
             record: (!known).then(|| mark.clone()),
             folder: folder.filter(|_| !copied).map(|folder| Marked {
                 mark: copy_mark,
-                thing: FolderPlan {
-                    from: folder.path.clone(),
-                    config: tree.write(),
-                },
+                thing: FolderPlan { from: folder.path.clone(), config: tree.write() },
             }),
             vault: entries,
             memories: journals,
@@ -239,20 +206,14 @@ fn read_file(place: &mut Place, folder: &Folder, wishes: Wishes<'_>) -> (TeamFil
     let file = match &folder.config {
         Ok(Some(tree)) => teams::convert(&place.name, place.is_root(), tree.clone(), wishes),
         Ok(None) => {
-            place
-                .changes
-                .push("it has no `config.yaml`, so defaults hold".into());
+            place.changes.push("it has no `config.yaml`, so defaults hold".into());
             teams::convert(&place.name, place.is_root(), Yaml::Null, wishes)
         }
         Err(reason) => {
             let item = Item::faulty(Kind::Settings, "config.yaml", reason);
             items.push(item.of(&place.former));
-            place
-                .changes
-                .push("its `config.yaml` cannot be read, and it is degraded".into());
-            place
-                .degraded
-                .get_or_insert("its `config.yaml` could not be read".into());
+            place.changes.push("its `config.yaml` cannot be read, and it is degraded".into());
+            place.degraded.get_or_insert("its `config.yaml` could not be read".into());
             TeamFile::default()
         }
     };

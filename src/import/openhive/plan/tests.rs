@@ -142,11 +142,8 @@ fn found() -> Found {
     research.links = vec!["outside".into()];
     Found {
         config: Ok(Some(parse("log_level: debug\n", "test").unwrap())),
-        providers: parse(
-            "profiles: {default: {type: api, api_key: key-of-the-provider}}",
-            "test",
-        )
-        .map(Some),
+        providers: parse("profiles: {default: {type: api, api_key: key-of-the-provider}}", "test")
+            .map(Some),
         channels: Err("channels.yaml:1:1: (file): syntax".into()),
         rules: ["house.md".to_owned()].into(),
         other_rules: BTreeSet::new(),
@@ -170,31 +167,16 @@ fn found() -> Found {
                 kept(1, "research", "TOKEN", "older-value-of-it", true),
                 kept(2, "research", "cursor", "7", false),
                 kept(3, "research", "PIN", "1234", true),
-                kept(
-                    4,
-                    "research",
-                    "learning:research:scout:journal",
-                    "learnt",
-                    false,
-                ),
+                kept(4, "research", "learning:research:scout:journal", "learnt", false),
             ],
             triggers: vec![
                 trigger(1, "learning-cycle", "Learn."),
                 trigger(2, "daily", "Look."),
                 trigger(3, "bad", "wrong"),
-                TriggerRow {
-                    subagent: Some("scout".into()),
-                    ..trigger(4, "scouting", "Scout.")
-                },
-                TriggerRow {
-                    subagent: Some("ghost".into()),
-                    ..trigger(5, "haunted", "Boo.")
-                },
+                TriggerRow { subagent: Some("scout".into()), ..trigger(4, "scouting", "Scout.") },
+                TriggerRow { subagent: Some("ghost".into()), ..trigger(5, "haunted", "Boo.") },
             ],
-            tasks: vec![
-                task("task-1", "research", "Do it."),
-                task("task-2", "main", "Too."),
-            ],
+            tasks: vec![task("task-1", "research", "Do it."), task("task-2", "main", "Too.")],
             plugins: vec![PluginRow {
                 team: "research".into(),
                 tool: "lookup".into(),
@@ -261,12 +243,7 @@ fn everything_of_the_source_is_in_the_report() {
         (Kind::Vault, "cursor", Outcome::Imported, false),
         (Kind::Vault, "PIN", Outcome::Skipped, true),
         (Kind::Memory, "goal", Outcome::Converted, false),
-        (
-            Kind::Memory,
-            "learning:research:scout:journal",
-            Outcome::Converted,
-            false,
-        ),
+        (Kind::Memory, "learning:research:scout:journal", Outcome::Converted, false),
         (Kind::Trigger, "learning-cycle", Outcome::Skipped, false),
         (Kind::Trigger, "daily", Outcome::Imported, false),
         (Kind::Trigger, "bad", Outcome::Converted, false),
@@ -287,11 +264,7 @@ fn everything_of_the_source_is_in_the_report() {
     let scouting = &find(&plan, Kind::Trigger, "scouting").reason;
     assert!(scouting.as_deref().unwrap().contains("`lookup`"));
     let tool = &find(&plan, Kind::Plugin, "lookup").reason;
-    assert!(
-        tool.as_deref()
-            .unwrap()
-            .contains("skills that need it: `dig`")
-    );
+    assert!(tool.as_deref().unwrap().contains("skills that need it: `dig`"));
 }
 
 /// OR-27, MV-07
@@ -305,17 +278,9 @@ fn no_value_of_a_secret_is_in_the_report_or_in_a_text() {
         assert!(!said.contains(value), "{said}");
     }
     let research = &plan.teams[1];
-    assert_eq!(
-        research.memories[0].thing.content,
-        "uses ${vault:TOKEN} daily"
-    );
+    assert_eq!(research.memories[0].thing.content, "uses ${vault:TOKEN} daily");
     assert_eq!(research.vault[0].thing.value.expose(), "value-of-the-token");
-    assert!(
-        plan.files[1]
-            .thing
-            .text
-            .contains("${vault:provider.default.api_key}")
-    );
+    assert!(plan.files[1].thing.text.contains("${vault:provider.default.api_key}"));
     assert_eq!(plan.system[0].thing.value.expose(), "key-of-the-provider");
 }
 
@@ -329,11 +294,7 @@ fn teams_come_with_their_places_and_a_missing_folder_degrades() {
         .iter()
         .map(|team| {
             let place = &team.place;
-            (
-                place.name.as_str(),
-                place.parent.as_deref(),
-                place.degraded.is_some(),
-            )
+            (place.name.as_str(), place.parent.as_deref(), place.degraded.is_some())
         })
         .collect();
     assert_eq!(
@@ -345,10 +306,7 @@ fn teams_come_with_their_places_and_a_missing_folder_degrades() {
         ]
     );
     let config = &plan.teams[1].folder.as_ref().unwrap().thing.config;
-    assert!(
-        !config.contains("parent") && !config.contains("TOKEN"),
-        "{config}"
-    );
+    assert!(!config.contains("parent") && !config.contains("TOKEN"), "{config}");
 }
 
 /// OR-26
@@ -384,23 +342,12 @@ fn what_was_imported_before_is_not_taken_again() {
     let second = planned(&after);
 
     let totals = second.report.totals();
-    assert_eq!(
-        (totals.imported, totals.converted),
-        (0, 0),
-        "{}",
-        lines(&second)
-    );
+    assert_eq!((totals.imported, totals.converted), (0, 0), "{}", lines(&second));
     assert!(second.files.is_empty() && second.rules.is_empty() && second.system.is_empty());
     for team in &second.teams {
         assert!(team.record.is_none() && team.folder.is_none(), "{team:?}");
-        assert!(
-            team.vault.is_empty() && team.memories.is_empty(),
-            "{team:?}"
-        );
-        assert!(
-            team.triggers.is_empty() && team.tasks.is_empty(),
-            "{team:?}"
-        );
+        assert!(team.vault.is_empty() && team.memories.is_empty(), "{team:?}");
+        assert!(team.triggers.is_empty() && team.tasks.is_empty(), "{team:?}");
     }
 }
 
@@ -413,11 +360,7 @@ fn a_team_that_is_there_keeps_everything_of_the_other_out() {
 
     let plan = planned(&taken);
 
-    let names: Vec<_> = plan
-        .teams
-        .iter()
-        .map(|team| team.place.name.as_str())
-        .collect();
+    let names: Vec<_> = plan.teams.iter().map(|team| team.place.name.as_str()).collect();
     assert_eq!(names, ["bare"]);
     let left = find(&plan, Kind::Team, "research");
     assert!(left.reason.as_deref().unwrap().contains("not merged"));
@@ -426,10 +369,7 @@ fn a_team_that_is_there_keeps_everything_of_the_other_out() {
         .items
         .iter()
         .find(|item| item.kind == Kind::Memory && item.team.as_deref() == Some("research"));
-    assert_eq!(
-        memories.unwrap().reason.as_deref(),
-        Some("their team stays behind")
-    );
+    assert_eq!(memories.unwrap().reason.as_deref(), Some("their team stays behind"));
 }
 
 /// MV-41
@@ -438,10 +378,7 @@ fn an_entry_that_nobody_called_harmless_becomes_a_secret() {
     let mut source = found();
     source.tables.vault = vec![
         kept(71, "research", "said", "a-harmless-value", false),
-        VaultRow {
-            secret: None,
-            ..kept(72, "research", "unsaid", "another-value", false)
-        },
+        VaultRow { secret: None, ..kept(72, "research", "unsaid", "another-value", false) },
     ];
 
     let planned = plan(&source, &target(), Options::default(), &Lenient);
@@ -471,10 +408,7 @@ fn a_key_that_an_earlier_import_used_is_not_overwritten_by_another_of_the_same_f
 
     let first = keys(&planned(&target()));
     let mut after = target();
-    after.marks = first
-        .iter()
-        .map(|mark| (mark.clone(), String::new()))
-        .collect();
+    after.marks = first.iter().map(|mark| (mark.clone(), String::new())).collect();
     let second = keys(&planned(&after));
 
     assert!(first.iter().any(|mark| mark.contains("/71@")), "{first:?}");

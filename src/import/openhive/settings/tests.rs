@@ -42,11 +42,8 @@ fn literal_keys_move_to_the_vault_and_a_missing_model_is_written_out() {
              api_key: \"short\", model: \"gpt-4o\", context_window: 128000}\n"
         )
     );
-    let secrets: Vec<_> = converted
-        .secrets
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.expose()))
-        .collect();
+    let secrets: Vec<_> =
+        converted.secrets.iter().map(|(key, value)| (key.as_str(), value.expose())).collect();
     assert_eq!(secrets, [("provider.default.api_key", "sk-ant-0123456789")]);
     assert_eq!(renamed["My GPT"], "my-gpt");
     let all = format!("{:?}{:?}", converted.items, converted.changes);
@@ -71,10 +68,7 @@ fn channels_without_a_trust_section_are_closed_and_it_is_said_how_to_open_them()
     );
     let told = told(&converted).join("\n");
     assert!(told.contains("`trust.channels.ws.policy: allow`"), "{told}");
-    assert!(
-        told.contains("skipped   settings     channels.yaml: cli"),
-        "{told}"
-    );
+    assert!(told.contains("skipped   settings     channels.yaml: cli"), "{told}");
 }
 
 /// OR-29

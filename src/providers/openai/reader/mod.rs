@@ -118,10 +118,7 @@ impl Reading {
         let Some(delta) = choice.delta else {
             return Ok(());
         };
-        let thinking = delta
-            .reasoning_content
-            .or(delta.reasoning)
-            .unwrap_or_default();
+        let thinking = delta.reasoning_content.or(delta.reasoning).unwrap_or_default();
         if !thinking.is_empty() {
             self.thinking.push_str(&thinking);
             listener(EngineEvent::Thinking(thinking));
@@ -141,10 +138,7 @@ impl Reading {
     fn call(&mut self, delta: CallDelta) -> Result<(), Fault> {
         let id = delta.id.unwrap_or_default();
         let known = match delta.index {
-            Some(index) => self
-                .calls
-                .iter()
-                .rposition(|call| call.index == Some(index)),
+            Some(index) => self.calls.iter().rposition(|call| call.index == Some(index)),
             // Without an index, a piece without an id belongs to the last call.
             None if id.is_empty() => self.calls.len().checked_sub(1),
             None => self.calls.iter().rposition(|call| call.id == id),
@@ -155,10 +149,7 @@ impl Reading {
             id.is_empty() || call.id.is_empty() || call.id == id
         });
         let at = known.unwrap_or_else(|| {
-            self.calls.push(Call {
-                index: delta.index,
-                ..Call::default()
-            });
+            self.calls.push(Call { index: delta.index, ..Call::default() });
             self.calls.len() - 1
         });
         let call = &mut self.calls[at];
@@ -247,16 +238,11 @@ impl Reader for Reading {
         }
         let mut blocks = Vec::new();
         if !self.thinking.is_empty() {
-            blocks.push(Block::Thinking {
-                text: std::mem::take(&mut self.thinking),
-                block: None,
-            });
+            blocks.push(Block::Thinking { text: std::mem::take(&mut self.thinking), block: None });
         }
         if !self.text.is_empty() {
             listener(EngineEvent::TextEnd);
-            blocks.push(Block::Text {
-                text: std::mem::take(&mut self.text),
-            });
+            blocks.push(Block::Text { text: std::mem::take(&mut self.text) });
         }
         let truncated = is_output_limit(&reason);
         let stop_reason = match self.calls.is_empty() || truncated {
@@ -270,13 +256,7 @@ impl Reader for Reading {
                 args: arguments(call.arguments),
             }));
         }
-        Ok(Answer {
-            blocks,
-            usage,
-            stop_reason,
-            truncated,
-            paused: false,
-        })
+        Ok(Answer { blocks, usage, stop_reason, truncated, paused: false })
     }
 
     fn reported(&self) -> Usage {
@@ -288,10 +268,7 @@ impl Reader for Reading {
 fn words(content: Value) -> String {
     match content {
         Value::String(text) => text,
-        Value::Array(parts) => parts
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => String::new(),
     }
 }
@@ -329,17 +306,11 @@ fn asked_chars(ask: &Ask<'_>) -> usize {
                 }
             })
             .sum(),
-        Message::ToolResults(results) => results
-            .iter()
-            .map(|result| result.content.chars().count())
-            .sum(),
+        Message::ToolResults(results) => {
+            results.iter().map(|result| result.content.chars().count()).sum()
+        }
     });
-    system
-        .into_iter()
-        .map(|part| part.chars().count())
-        .chain(tools)
-        .chain(messages)
-        .sum()
+    system.into_iter().map(|part| part.chars().count()).chain(tools).chain(messages).sum()
 }
 
 /// An error in the stream stands for the status that the response could not have any more.

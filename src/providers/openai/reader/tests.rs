@@ -16,10 +16,7 @@ fn reading(messages: &[Message]) -> Reading {
         model: "m",
         max_output_tokens: 100,
         step: 3,
-        system: &SystemPrompt {
-            shared: "12345678".into(),
-            ..SystemPrompt::default()
-        },
+        system: &SystemPrompt { shared: "12345678".into(), ..SystemPrompt::default() },
         tools: &[],
         messages,
         without: LeftOut::default(),
@@ -34,9 +31,7 @@ fn read(chunks: &[Value]) -> (Result<Answer, Fault>, Vec<EngineEvent>) {
     for chunk in chunks {
         result = result.and_then(|()| {
             let event = sse::Event {
-                data: chunk
-                    .as_str()
-                    .map_or_else(|| chunk.to_string(), str::to_owned),
+                data: chunk.as_str().map_or_else(|| chunk.to_string(), str::to_owned),
                 ..sse::Event::default()
             };
             reading.on(&event, &mut listener)
@@ -61,11 +56,7 @@ fn piece(index: u32, id: Option<&str>, name: Option<&str>, arguments: &str) -> V
 }
 
 fn call(id: &str, name: &str, args: Value) -> Block {
-    Block::Call(ToolCall {
-        id: id.into(),
-        name: name.into(),
-        args: Args::Json(args),
-    })
+    Block::Call(ToolCall { id: id.into(), name: name.into(), args: Args::Json(args) })
 }
 
 #[test]
@@ -86,20 +77,10 @@ fn a_stream_becomes_blocks_and_figures() {
         answer,
         Ok(Answer {
             blocks: vec![
-                Block::Thinking {
-                    text: "hm".into(),
-                    block: None
-                },
-                Block::Text {
-                    text: "Hello you".into()
-                },
+                Block::Thinking { text: "hm".into(), block: None },
+                Block::Text { text: "Hello you".into() },
             ],
-            usage: Usage {
-                input: 10,
-                output: 5,
-                cache_read: 20,
-                ..Usage::default()
-            },
+            usage: Usage { input: 10, output: 5, cache_read: 20, ..Usage::default() },
             stop_reason: "stop".into(),
             truncated: false,
             paused: false,
@@ -130,10 +111,7 @@ fn calls_are_put_together_by_index_and_win_over_the_finish_reason() {
     let answer = answer.unwrap();
     assert_eq!(
         answer.blocks,
-        [
-            call("a", "read", json!({"path": "x"})),
-            call("b", "list", json!({})),
-        ]
+        [call("a", "read", json!({"path": "x"})), call("b", "list", json!({})),]
     );
     assert_eq!(answer.stop_reason, "tool_calls");
 }
@@ -148,22 +126,14 @@ fn missing_and_repeated_ids_are_made_up() {
     ]);
     assert_eq!(
         answer.unwrap().blocks,
-        [
-            call("call_3_0", "read", json!({})),
-            call("call_3_1", "list", json!({})),
-        ]
+        [call("call_3_0", "read", json!({})), call("call_3_1", "list", json!({})),]
     );
 
     let mut again = reading(&[Message::Assistant(vec![call("a", "read", json!({}))])]);
     let chunk = piece(0, Some("a"), Some("read"), "{}");
-    again
-        .take(serde_json::from_value(chunk).unwrap(), &mut |_| {})
-        .unwrap();
+    again.take(serde_json::from_value(chunk).unwrap(), &mut |_| {}).unwrap();
     again.complete = true;
-    assert_eq!(
-        again.finish(&mut |_| {}).unwrap().blocks,
-        [call("call_3_0", "read", json!({}))]
-    );
+    assert_eq!(again.finish(&mut |_| {}).unwrap().blocks, [call("call_3_0", "read", json!({}))]);
 }
 
 #[test]
@@ -189,9 +159,7 @@ fn an_answer_in_one_piece_is_taken() {
         "usage": {"prompt_tokens": 3, "completion_tokens": 1},
     });
 
-    reading
-        .whole(body.to_string().as_bytes(), &mut |_| {})
-        .unwrap();
+    reading.whole(body.to_string().as_bytes(), &mut |_| {}).unwrap();
     let answer = reading.finish(&mut |_| {}).unwrap();
 
     assert_eq!(answer.blocks, [Block::Text { text: "Hi".into() }]);
@@ -206,12 +174,7 @@ fn missing_figures_are_estimated_and_marked() {
 
     assert_eq!(
         answer.unwrap().usage,
-        Usage {
-            input: 2,
-            output: 2,
-            estimated: true,
-            ..Usage::default()
-        }
+        Usage { input: 2, output: 2, estimated: true, ..Usage::default() }
     );
 }
 
@@ -234,11 +197,7 @@ fn an_error_in_the_stream_counts_as_its_status() {
             429,
             "slow down (rate_limit_exceeded)",
         ),
-        (
-            json!({"message": "oops", "type": "server_error"}),
-            500,
-            "oops",
-        ),
+        (json!({"message": "oops", "type": "server_error"}), 500, "oops"),
     ];
 
     for (error, status, said) in cases {

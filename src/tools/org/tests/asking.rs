@@ -22,10 +22,7 @@ async fn an_answer_comes_back_to_whoever_asked() {
     let answer = bench.call("main", "query_team", question("scouts")).await;
 
     let task = bench.last();
-    assert_eq!(
-        answer,
-        json!({"success": true, "response": "Six feet.", "task_id": task.id})
-    );
+    assert_eq!(answer, json!({"success": true, "response": "Six feet.", "task_id": task.id}));
     assert_eq!((task.kind, task.priority), (Kind::Query, Priority::High));
     // Nobody but the caller hears of it.
     assert_eq!((task.reply_to, task.on_result), (None, OnResult::Silent));
@@ -53,32 +50,19 @@ async fn a_question_without_an_answer_says_why() {
     let foreign = bench.call("main", "query_team", question("guides")).await;
     assert_eq!(code(&foreign), "not_authorized");
     let long = json!({"team": "scouts", "query": "x", "timeout_ms": 600_001});
-    assert_eq!(
-        code(&bench.call("main", "query_team", long).await),
-        "invalid_input"
-    );
+    assert_eq!(code(&bench.call("main", "query_team", long).await), "invalid_input");
 }
 
 /// OR-68: the question is withdrawn, and the caller learns what the team does.
 #[actix_web::test]
 async fn a_question_that_takes_too_long_is_withdrawn() {
     let bench = bench().await;
-    bench
-        .work
-        .open
-        .lock()
-        .unwrap()
-        .push(busy("scouts", Kind::Trigger));
+    bench.work.open.lock().unwrap().push(busy("scouts", Kind::Trigger));
 
     let answer = bench.call("main", "query_team", question("scouts")).await;
 
     assert_eq!(code(&answer), "timeout");
-    assert!(
-        answer["message"]
-            .as_str()
-            .unwrap()
-            .contains("delegate_task")
-    );
+    assert!(answer["message"].as_str().unwrap().contains("delegate_task"));
     assert_eq!(answer["current_task"]["type"], "trigger");
     assert_eq!(*bench.work.cancelled.lock().unwrap(), [bench.last().id]);
 }
@@ -99,10 +83,7 @@ async fn a_stopped_turn_withdraws_its_question() {
     stop.cancel();
     let reply = running.await.unwrap();
 
-    assert_eq!(
-        reply.fault,
-        Some(hivewright_actors::tool::ToolFault::Cancelled)
-    );
+    assert_eq!(reply.fault, Some(hivewright_actors::tool::ToolFault::Cancelled));
     assert_eq!(*bench.work.cancelled.lock().unwrap(), [bench.last().id]);
 }
 
@@ -113,10 +94,7 @@ async fn a_question_that_was_asked_is_waited_for_after_a_restart() {
     bench.ends("scouts", Ending::Done, "Six feet.");
     let first = bench.call("main", "query_team", question("scouts")).await;
 
-    let rerun = CallContext {
-        rerun: true,
-        ..bench.context("main")
-    };
+    let rerun = CallContext { rerun: true, ..bench.context("main") };
     let again = bench.call_as(rerun, "query_team", question("scouts")).await;
 
     assert_eq!(again, first);
@@ -137,14 +115,8 @@ async fn one_that_fails_leaves_the_others_alone() {
 
     let results = answer["results"].as_array().unwrap();
     assert_eq!(results[0]["team"], "smiths");
-    assert_eq!(
-        (&results[0]["ok"], &results[0]["error"]),
-        (&json!(false), &json!("timeout"))
-    );
-    assert_eq!(
-        (&results[1]["ok"], &results[1]["response"]),
-        (&json!(true), &json!("Six feet."))
-    );
+    assert_eq!((&results[0]["ok"], &results[0]["error"]), (&json!(false), &json!("timeout")));
+    assert_eq!((&results[1]["ok"], &results[1]["response"]), (&json!(true), &json!("Six feet.")));
     assert_eq!(bench.work.cancelled.lock().unwrap().len(), 1);
 
     bench.ends("smiths", Ending::Failed, "");
@@ -165,10 +137,7 @@ async fn one_to_five_different_children_can_be_asked_at_once() {
 
     assert_eq!(code(&ask(&[]).await), "invalid_input");
     assert_eq!(code(&ask(&["scouts", "scouts"]).await), "invalid_input");
-    assert_eq!(
-        code(&ask(&["a1", "a2", "a3", "a4", "a5", "a6"]).await),
-        "fanout_limit"
-    );
+    assert_eq!(code(&ask(&["a1", "a2", "a3", "a4", "a5", "a6"]).await), "fanout_limit");
     assert_eq!(code(&ask(&["scouts", "guides"]).await), "not_authorized");
     assert_eq!(bench.given(), 0);
     // The host gives it the time that it asks for, and some to say what happened.
@@ -189,10 +158,7 @@ async fn whoever_reads_an_untrusted_answer_is_not_believed_any_more() {
     let calls = [
         ("query_team", question("scouts")),
         ("query_team", question("smiths")),
-        (
-            "query_teams",
-            json!({"teams": ["scouts"], "query": "How deep?"}),
-        ),
+        ("query_teams", json!({"teams": ["scouts"], "query": "How deep?"})),
         ("list_completed_tasks", json!({"team": "scouts"})),
     ];
 
@@ -200,9 +166,7 @@ async fn whoever_reads_an_untrusted_answer_is_not_believed_any_more() {
         *bench.work.label.lock().unwrap() = label;
         for (tool, args) in &calls {
             let tools = bench.tools("main");
-            let reply = tools
-                .run(call(tool, args.clone()), bench.context("main"))
-                .await;
+            let reply = tools.run(call(tool, args.clone()), bench.context("main")).await;
 
             let taints = label == Label::Untrusted;
             assert_eq!(reply.taints, taints, "{tool} {args}: {reply:?}");
@@ -211,11 +175,7 @@ async fn whoever_reads_an_untrusted_answer_is_not_believed_any_more() {
 }
 
 fn deadly(team: &str) -> Degrade {
-    Degrade {
-        team: team.into(),
-        deaths: 5,
-        within: Duration::from_secs(600),
-    }
+    Degrade { team: team.into(), deaths: 5, within: Duration::from_secs(600) }
 }
 
 /// OR-24, OR-42: a team that keeps dying rests for minutes; whoever asks it is told at once.
@@ -232,23 +192,12 @@ async fn a_question_to_a_team_that_keeps_dying_fails_at_once() {
     let deadline = Duration::from_secs(60);
 
     bench.org.send(deadly("scouts")).await.unwrap();
-    let under_way = tokio::time::timeout(deadline, asked)
-        .await
-        .unwrap()
-        .unwrap();
+    let under_way = tokio::time::timeout(deadline, asked).await.unwrap().unwrap();
     let later = tokio::time::timeout(deadline, bench.call("main", "query_team", args)).await;
 
     assert_eq!(*bench.work.cancelled.lock().unwrap(), [bench.last().id]);
-    assert!(
-        under_way.content.contains("team_failed"),
-        "{}",
-        under_way.content
-    );
-    assert!(
-        under_way.content.contains("degraded"),
-        "{}",
-        under_way.content
-    );
+    assert!(under_way.content.contains("team_failed"), "{}", under_way.content);
+    assert!(under_way.content.contains("degraded"), "{}", under_way.content);
     let later = later.unwrap();
     assert_eq!(code(&later), "team_failed");
     assert!(later["message"].as_str().unwrap().contains("degraded"));

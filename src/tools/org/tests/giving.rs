@@ -50,10 +50,7 @@ async fn a_task_for_a_child_carries_on_what_it_comes_from() {
     assert_eq!(task.label, Label::Untrusted);
     assert_eq!(task.options.subagent.as_deref(), Some("miner"));
     assert_eq!(task.options.max_steps, Some(7));
-    assert_eq!(
-        task.deadline_at,
-        bench.clock.now() + Duration::from_secs(600)
-    );
+    assert_eq!(task.deadline_at, bench.clock.now() + Duration::from_secs(600));
     let given = bench.work.given.lock().unwrap();
     assert_eq!(given[0].overlap, Some(Overlap::Confirm));
     let giver = given[0].giver.clone().unwrap();
@@ -68,10 +65,7 @@ async fn a_later_deadline_than_the_callers_does_not_count() {
 
     bench.call("main", "delegate_task", args).await;
 
-    assert_eq!(
-        bench.last().deadline_at,
-        bench.context("main").caller.deadline_at
-    );
+    assert_eq!(bench.last().deadline_at, bench.context("main").caller.deadline_at);
     for deadline in ["tomorrow", "0s", "2001-01-01T00:00:00Z"] {
         let args = json!({"team": "scouts", "task": "Dig.", "deadline": deadline});
         let refused = bench.call("main", "delegate_task", args).await;
@@ -108,17 +102,12 @@ async fn a_busy_team_is_left_or_asked_about_as_the_policy_says() {
         bench.call("main", "delegate_task", args).await
     };
 
-    says(Submission::Skipped {
-        in_flight: in_flight.clone(),
-    });
+    says(Submission::Skipped { in_flight: in_flight.clone() });
     assert_eq!(
         ask("skip").await,
         json!({"success": true, "enqueued": false, "overlap_policy_applied": "skip", "in_flight": shown})
     );
-    says(Submission::NeedsConfirmation {
-        in_flight: in_flight.clone(),
-        reason: None,
-    });
+    says(Submission::NeedsConfirmation { in_flight: in_flight.clone(), reason: None });
     assert_eq!(
         ask("confirm").await,
         json!({
@@ -133,10 +122,7 @@ async fn a_busy_team_is_left_or_asked_about_as_the_policy_says() {
     assert_eq!(ask("replace").await["reason"], "replace_targets_other_work");
     says(Submission::Enqueued { in_flight });
     let allowed = ask("allow").await;
-    assert_eq!(
-        (&allowed["enqueued"], &allowed["in_flight"]),
-        (&json!(true), &shown)
-    );
+    assert_eq!((&allowed["enqueued"], &allowed["in_flight"]), (&json!(true), &shown));
 }
 
 /// OR-42, OR-46, OR-86 to OR-88
@@ -147,14 +133,8 @@ async fn a_refusal_of_the_queue_has_its_code() {
         (Refusal::QueueFull(10_000), "queue_full"),
         (Refusal::TeamDraining, "team_draining"),
         (Refusal::Runaway(Runaway::Hops(17)), "hop_limit"),
-        (
-            Refusal::Runaway(Runaway::Fanout("much".into())),
-            "fanout_limit",
-        ),
-        (
-            Refusal::Runaway(Runaway::Loop("round".into())),
-            "loop_detected",
-        ),
+        (Refusal::Runaway(Runaway::Fanout("much".into())), "fanout_limit"),
+        (Refusal::Runaway(Runaway::Loop("round".into())), "loop_detected"),
     ];
 
     for (refusal, expected) in table {
@@ -174,26 +154,10 @@ async fn work_goes_to_a_child_that_is_there() {
         ("scouts", work("smiths"), "not_authorized"),
         ("guides", work("guides"), "not_authorized"),
         ("main", work("nobody"), "not_found"),
-        (
-            "main",
-            json!({"team": "scouts", "task": " "}),
-            "invalid_input",
-        ),
-        (
-            "main",
-            json!({"team": "scouts", "task": "x".repeat(100_001)}),
-            "invalid_input",
-        ),
-        (
-            "main",
-            json!({"team": "scouts", "task": "x", "max_steps": 501}),
-            "invalid_input",
-        ),
-        (
-            "main",
-            json!({"team": "scouts", "task": "x", "prority": "low"}),
-            "invalid_input",
-        ),
+        ("main", json!({"team": "scouts", "task": " "}), "invalid_input"),
+        ("main", json!({"team": "scouts", "task": "x".repeat(100_001)}), "invalid_input"),
+        ("main", json!({"team": "scouts", "task": "x", "max_steps": 501}), "invalid_input"),
+        ("main", json!({"team": "scouts", "task": "x", "prority": "low"}), "invalid_input"),
     ];
 
     for (team, args, expected) in table {
@@ -211,15 +175,9 @@ async fn work_goes_to_a_child_that_is_there() {
 #[actix_web::test]
 async fn a_team_that_rests_takes_work_and_says_so() {
     let bench = bench().await;
-    let paused = Pause {
-        team: Some("scouts".into()),
-        paused: true,
-        now: false,
-    };
+    let paused = Pause { team: Some("scouts".into()), paused: true, now: false };
     bench.org.send(paused).await.unwrap().unwrap();
-    bench
-        .place
-        .write(&bench.place.home.team_file("smiths"), "max_steps: many\n");
+    bench.place.write(&bench.place.home.team_file("smiths"), "max_steps: many\n");
 
     let resting = bench.call("main", "delegate_task", work("scouts")).await;
     let broken = bench.call("main", "delegate_task", work("smiths")).await;
@@ -240,19 +198,13 @@ async fn the_same_key_gives_the_first_task() {
     let other = bench.call("main", "delegate_task", args("Don't.")).await;
 
     assert_eq!(again["task_id"], first["task_id"]);
-    assert_eq!(
-        (&again["duplicate"], &again["enqueued"]),
-        (&json!(true), &json!(false))
-    );
+    assert_eq!((&again["duplicate"], &again["enqueued"]), (&json!(true), &json!(false)));
     assert_eq!(code(&other), "idempotency_conflict");
     assert_eq!(bench.given(), 1);
     bench.clock.turn(Duration::from_secs(24 * 60 * 60));
     let next_day = bench.call("main", "delegate_task", args("Don't.")).await;
     assert_eq!(next_day["enqueued"], true);
-    let rerun = CallContext {
-        rerun: true,
-        ..bench.context("main")
-    };
+    let rerun = CallContext { rerun: true, ..bench.context("main") };
     let repeated = bench.call_as(rerun, "delegate_task", args("Don't.")).await;
     assert_eq!(repeated["task_id"], next_day["task_id"]);
     assert_eq!(bench.given(), 2);
@@ -275,25 +227,12 @@ async fn work_that_is_handed_up_keeps_its_parts_apart() {
         .await;
 
     let task = bench.last();
-    assert_eq!(
-        answer,
-        json!({"success": true, "task_id": task.id, "correlation_id": "rope"})
-    );
+    assert_eq!(answer, json!({"success": true, "task_id": task.id, "correlation_id": "rope"}));
     assert_eq!((task.kind, task.priority), (Kind::Handoff, Priority::Low));
     // The topic of the person, not of the team.
-    assert_eq!(
-        task.lane,
-        Lane {
-            team: "main".into(),
-            topic: Some("t-1".into())
-        }
-    );
-    for part in [
-        "team scouts",
-        "Task: Buy rope.",
-        "Context: Ours is torn.",
-        "told: We need rope.",
-    ] {
+    assert_eq!(task.lane, Lane { team: "main".into(), topic: Some("t-1".into()) });
+    for part in ["team scouts", "Task: Buy rope.", "Context: Ours is torn.", "told: We need rope."]
+    {
         assert!(task.body.contains(part), "{}", task.body);
     }
     let stored = bench.storage.text();
@@ -321,8 +260,6 @@ async fn five_tasks_a_minute_go_up() {
     assert_eq!(code(&hand("b").await), "duplicate_correlation_id");
     bench.clock.turn(Duration::from_secs(300));
     assert_eq!(hand("b").await["success"], true);
-    let refused = bench
-        .call("main", "enqueue_parent_task", json!({"task": "Rest."}))
-        .await;
+    let refused = bench.call("main", "enqueue_parent_task", json!({"task": "Rest."})).await;
     assert_eq!(code(&refused), "no_parent");
 }

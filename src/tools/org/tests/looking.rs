@@ -15,16 +15,11 @@ async fn a_team_sees_what_is_below_it() {
     let bench = bench().await;
     bench.work.open.lock().unwrap().extend([
         busy("scouts", Kind::Delegate),
-        OpenTask {
-            state: OpenState::Accepted,
-            ..busy("scouts", Kind::Query)
-        },
+        OpenTask { state: OpenState::Accepted, ..busy("scouts", Kind::Query) },
     ]);
 
     let flat = bench.call("main", "list_teams", json!({})).await;
-    let deep = bench
-        .call("main", "list_teams", json!({"recursive": true}))
-        .await;
+    let deep = bench.call("main", "list_teams", json!({"recursive": true})).await;
 
     assert_eq!(
         flat["teams"][0],
@@ -35,10 +30,7 @@ async fn a_team_sees_what_is_below_it() {
     );
     let names = |teams: &Value| {
         let teams = teams.as_array().unwrap();
-        teams
-            .iter()
-            .map(|team| team["name"].clone())
-            .collect::<Vec<_>>()
+        teams.iter().map(|team| team["name"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(names(&flat["teams"]), ["scouts", "smiths"]);
     assert_eq!(names(&deep["teams"][0]["children"]), ["guides"]);
@@ -52,24 +44,13 @@ async fn a_team_sees_what_runs_below_it() {
     let bench = bench().await;
     let parked = OpenState::Parked(hivewright_actors::task::WaitReason::Approval);
     bench.work.open.lock().unwrap().extend([
-        OpenTask {
-            state: parked,
-            ..busy("guides", Kind::Trigger)
-        },
-        OpenTask {
-            state: OpenState::Accepted,
-            ..busy("guides", Kind::Query)
-        },
+        OpenTask { state: parked, ..busy("guides", Kind::Trigger) },
+        OpenTask { state: OpenState::Accepted, ..busy("guides", Kind::Query) },
     ]);
-    bench.place.write(
-        &bench.place.home.team_file("guides"),
-        "budgets: {usd_per_day: 3}\n",
-    );
+    bench.place.write(&bench.place.home.team_file("guides"), "budgets: {usd_per_day: 3}\n");
     bench.begins("task-busy", "guides", 3).await;
 
-    let one = bench
-        .call("scouts", "get_status", json!({"team": "guides"}))
-        .await;
+    let one = bench.call("scouts", "get_status", json!({"team": "guides"})).await;
     let all = bench.call("scouts", "get_status", json!({})).await;
 
     assert_eq!(
@@ -88,23 +69,15 @@ async fn a_team_sees_what_runs_below_it() {
     assert_eq!(all["teams"].as_array().unwrap().len(), 2);
     // It counts itself.
     let daily = |row: &Value| row["active_daily_ops"].clone();
-    assert_eq!(
-        [daily(&all["teams"][0]), daily(&all["teams"][1])],
-        [json!(1), json!(0)]
-    );
-    let above = bench
-        .call("guides", "get_status", json!({"team": "scouts"}))
-        .await;
+    assert_eq!([daily(&all["teams"][0]), daily(&all["teams"][1])], [json!(1), json!(0)]);
+    let above = bench.call("guides", "get_status", json!({"team": "scouts"})).await;
     assert_eq!(code(&above), "not_authorized");
 }
 
 impl super::Bench {
     /// The turn of a task has come so far.
     async fn begins(&self, id: &str, team: &str, step: u32) {
-        let lane = Lane {
-            team: team.into(),
-            topic: None,
-        };
+        let lane = Lane { team: team.into(), topic: None };
         let text = String::new();
         let now = self.clock.now();
         let task = Task::new(id.into(), lane.clone(), text.clone(), text.clone(), now);
@@ -143,10 +116,7 @@ async fn finished_work_is_listed_newest_first() {
     let bench = bench().await;
     let finish = async |id: &str, team: &str, generation: u32, text: &str| {
         bench.ends(team, Ending::Done, text);
-        let lane = Lane {
-            team: team.into(),
-            topic: None,
-        };
+        let lane = Lane { team: team.into(), topic: None };
         let task = Task {
             generation,
             kind: Kind::Delegate,
@@ -160,11 +130,7 @@ async fn finished_work_is_listed_newest_first() {
                 Timestamp(bench.clock.now().0 - 1_500),
             )
         };
-        bench
-            .store
-            .commit(Writes::new().finished(&task))
-            .await
-            .unwrap();
+        bench.store.commit(Writes::new().finished(&task)).await.unwrap();
         bench.clock.turn(Duration::from_secs(24 * 60 * 60));
     };
     finish("task-1", "scouts", 1, "first").await;
@@ -175,27 +141,16 @@ async fn finished_work_is_listed_newest_first() {
     let list = async |args: Value| {
         let answer = bench.call("main", "list_completed_tasks", args).await;
         let tasks = answer["tasks"].as_array().unwrap().clone();
-        tasks
-            .iter()
-            .map(|task| task["id"].clone())
-            .collect::<Vec<_>>()
+        tasks.iter().map(|task| task["id"].clone()).collect::<Vec<_>>()
     };
 
     assert_eq!(list(json!({"team": "scouts"})).await, ["task-2", "task-1"]);
-    assert_eq!(
-        list(json!({"team": "scouts", "limit": 1})).await,
-        ["task-2"]
-    );
-    assert_eq!(
-        list(json!({"team": "scouts", "since": "3d"})).await,
-        ["task-2"]
-    );
+    assert_eq!(list(json!({"team": "scouts", "limit": 1})).await, ["task-2"]);
+    assert_eq!(list(json!({"team": "scouts", "since": "3d"})).await, ["task-2"]);
     assert_eq!(list(json!({"team": "smiths"})).await, ["task-4"]);
     bench.clock.turn(Duration::from_secs(3 * 24 * 60 * 60 + 1));
     assert_eq!(list(json!({"team": "scouts"})).await, ["task-2"]);
-    let answer = bench
-        .call("scouts", "list_completed_tasks", json!({}))
-        .await;
+    let answer = bench.call("scouts", "list_completed_tasks", json!({})).await;
     assert_eq!(
         answer["tasks"][0],
         json!({
@@ -203,13 +158,9 @@ async fn finished_work_is_listed_newest_first() {
             "result_snippet": "x".repeat(199) + "…", "finished_at": "2023-11-15T22:13:20.000Z",
         })
     );
-    let refused = bench
-        .call("scouts", "list_completed_tasks", json!({"team": "smiths"}))
-        .await;
+    let refused = bench.call("scouts", "list_completed_tasks", json!({"team": "smiths"})).await;
     assert_eq!(code(&refused), "not_authorized");
-    let refused = bench
-        .call("scouts", "list_completed_tasks", json!({"limit": 201}))
-        .await;
+    let refused = bench.call("scouts", "list_completed_tasks", json!({"limit": 201})).await;
     assert_eq!(code(&refused), "invalid_input");
 }
 
@@ -218,16 +169,11 @@ async fn finished_work_is_listed_newest_first() {
 async fn finished_work_of_another_person_is_not_listed() {
     let bench = bench().await;
     let own = bench.context("main").caller.cause.clone();
-    for (id, cause) in [
-        ("task-1", own),
-        ("task-2", Cause::sender("ws", "bob")),
-        ("task-3", Cause::System),
-    ] {
+    for (id, cause) in
+        [("task-1", own), ("task-2", Cause::sender("ws", "bob")), ("task-3", Cause::System)]
+    {
         bench.ends("scouts", Ending::Done, "done");
-        let lane = Lane {
-            team: "scouts".into(),
-            topic: None,
-        };
+        let lane = Lane { team: "scouts".into(), topic: None };
         let (words, now) = (String::new(), bench.clock.now());
         let task = Task {
             kind: Kind::Delegate,
@@ -239,9 +185,7 @@ async fn finished_work_of_another_person_is_not_listed() {
         bench.store.commit(writes).await.unwrap();
     }
 
-    let answer = bench
-        .call("main", "list_completed_tasks", json!({"team": "scouts"}))
-        .await;
+    let answer = bench.call("main", "list_completed_tasks", json!({"team": "scouts"})).await;
 
     let rows = answer["tasks"].as_array().unwrap();
     let mut ids: Vec<&str> = rows.iter().filter_map(|row| row["id"].as_str()).collect();

@@ -48,24 +48,11 @@ async fn a_team_is_made_with_folder_file_and_first_work() {
     assert_eq!(file.description, "Looks around. ${env:HOME}");
     assert_eq!(file.allowed_tools, ["@files"]);
     assert_eq!(file.budgets.usd_per_day, Some(5.0));
-    let context = bench
-        .place
-        .home
-        .team("scouts")
-        .join("team-rules/team-context.md");
+    let context = bench.place.home.team("scouts").join("team-rules/team-context.md");
     assert_eq!(fs::read_to_string(context).unwrap(), "Start in the north.");
     let caller = bench.context("main").caller;
-    assert_eq!(
-        (task.kind, task.priority),
-        (Kind::Bootstrap, Priority::Critical)
-    );
-    assert_eq!(
-        task.lane,
-        Lane {
-            team: "scouts".into(),
-            topic: None
-        }
-    );
+    assert_eq!((task.kind, task.priority), (Kind::Bootstrap, Priority::Critical));
+    assert_eq!(task.lane, Lane { team: "scouts".into(), topic: None });
     assert_eq!(task.lineage, Some(caller.lineage.clone()));
     assert_eq!(task.reply_to, Some(caller.lane.clone()));
     assert_eq!(task.label, Label::Untrusted);
@@ -82,20 +69,11 @@ async fn a_repeated_call_gets_the_first_answer() {
     let args = json!({"name": "scouts", "scope_accepts": ["maps"]});
     let first = bench.call("main", "spawn_team", args.clone()).await;
 
-    let again = CallContext {
-        rerun: true,
-        ..bench.context("main")
-    };
-    assert_eq!(
-        bench.call_as(again, "spawn_team", args.clone()).await,
-        first
-    );
+    let again = CallContext { rerun: true, ..bench.context("main") };
+    assert_eq!(bench.call_as(again, "spawn_team", args.clone()).await, first);
     assert_eq!(bench.given(), 1);
     // Another call is another call.
-    let other = CallContext {
-        key: "key-2".to_owned(),
-        ..bench.context("main")
-    };
+    let other = CallContext { key: "key-2".to_owned(), ..bench.context("main") };
     let taken = bench.call_as(other, "spawn_team", args).await;
     assert_eq!(code(&taken), "name_taken");
 }
@@ -161,10 +139,7 @@ async fn a_call_that_cannot_run_is_redacted_as_well() {
     ];
 
     for args in table {
-        let call = ToolCall {
-            args,
-            ..call("spawn_team", Value::Null)
-        };
+        let call = ToolCall { args, ..call("spawn_team", Value::Null) };
         let refused = bench.check("main", &call).unwrap_err();
         let redacted = bench.clean("main", &call).unwrap();
         assert!(!redacted.to_string().contains(secret), "{redacted}");
@@ -219,36 +194,11 @@ async fn credentials_that_the_vault_does_not_take_are_refused_at_once() {
     let bench = Bench::new(false);
     let locked = Bench::new(true);
     let table = [
-        (
-            &bench,
-            json!({"PIN": "1234567"}),
-            "too_short",
-            "`credentials.PIN`",
-        ),
-        (
-            &bench,
-            json!({"A": "s3cr3t-value", "PIN": ""}),
-            "too_short",
-            "PIN",
-        ),
-        (
-            &bench,
-            json!({"a key": "s3cr3t-value"}),
-            "invalid_key",
-            "letters",
-        ),
-        (
-            &bench,
-            json!({"K": "x".repeat(70_000)}),
-            "too_large",
-            "`credentials.K`",
-        ),
-        (
-            &locked,
-            json!({"K": "s3cr3t-value"}),
-            "vault_locked",
-            "locked",
-        ),
+        (&bench, json!({"PIN": "1234567"}), "too_short", "`credentials.PIN`"),
+        (&bench, json!({"A": "s3cr3t-value", "PIN": ""}), "too_short", "PIN"),
+        (&bench, json!({"a key": "s3cr3t-value"}), "invalid_key", "letters"),
+        (&bench, json!({"K": "x".repeat(70_000)}), "too_large", "`credentials.K`"),
+        (&locked, json!({"K": "s3cr3t-value"}), "vault_locked", "locked"),
     ];
 
     for (bench, credentials, expected, hint) in table {
@@ -256,10 +206,7 @@ async fn credentials_that_the_vault_does_not_take_are_refused_at_once() {
         let refused = bench.check("main", &call("spawn_team", args)).unwrap_err();
         let answer = said(&refused);
         assert_eq!(code(&answer), expected, "{answer}");
-        assert!(
-            answer["message"].as_str().unwrap().contains(hint),
-            "{answer}"
-        );
+        assert!(answer["message"].as_str().unwrap().contains(hint), "{answer}");
         assert_eq!(bench.aside(), 0);
     }
 }
@@ -269,21 +216,12 @@ async fn credentials_that_the_vault_does_not_take_are_refused_at_once() {
 async fn arguments_that_cannot_be_meant_are_refused_by_name() {
     let bench = Bench::new(false);
     let table = [
-        (
-            json!({"nme": "x", "scope_accepts": ["x"]}),
-            "did you mean `name`?",
-        ),
+        (json!({"nme": "x", "scope_accepts": ["x"]}), "did you mean `name`?"),
         (json!({"name": "x1"}), "scope_accepts"),
-        (
-            json!({"name": "x1", "scope_accepts": []}),
-            "`scope_accepts`",
-        ),
+        (json!({"name": "x1", "scope_accepts": []}), "`scope_accepts`"),
         (json!({"name": "X1", "scope_accepts": ["x"]}), "lower-case"),
         (json!({"name": "x1", "scope_accepts": [" "]}), "`scope`"),
-        (
-            json!({"name": "x1", "scope_accepts": ["x"], "sdk": "claude"}),
-            "sdk",
-        ),
+        (json!({"name": "x1", "scope_accepts": ["x"], "sdk": "claude"}), "sdk"),
         (
             json!({"name": "x1", "scope_accepts": ["x"], "allowed_tools": ["@all"]}),
             "`allowed_tools`",
@@ -292,10 +230,7 @@ async fn arguments_that_cannot_be_meant_are_refused_by_name() {
             json!({"name": "x1", "scope_accepts": ["x"], "provider_profile": "no"}),
             "`provider_profile`",
         ),
-        (
-            json!({"name": "x1", "scope_accepts": ["x"], "budgets": {"usd_per_day": 0}}),
-            "`budgets`",
-        ),
+        (json!({"name": "x1", "scope_accepts": ["x"], "budgets": {"usd_per_day": 0}}), "`budgets`"),
         (
             json!({"name": "x1", "scope_accepts": ["x"], "description": "d".repeat(501)}),
             "`description`",
@@ -332,12 +267,7 @@ async fn limits_come_from_the_settings_as_they_are_now() {
     assert_eq!(spawn("aa").await["success"], true);
     let refused = spawn("bb").await;
     assert_eq!(code(&refused), "limit_children");
-    assert!(
-        refused["message"]
-            .as_str()
-            .unwrap()
-            .contains("has 1 children")
-    );
+    assert!(refused["message"].as_str().unwrap().contains("has 1 children"));
     set("limits: {max_children: 2, max_teams: 2}\n");
     assert_eq!(code(&spawn("bb").await), "limit_teams");
     set("limits: {max_children: 2}\ndefaults: {allowed_tools: ['@web']}\n");
@@ -361,10 +291,7 @@ async fn the_main_team_gives_what_may_be_given_and_a_person_decides_on_the_rest(
     assert_eq!(caution("main", plain.clone()), None);
     let beyond = caution("main", wide).unwrap().why;
     assert!(beyond.contains("@browser is beyond"), "{beyond}");
-    assert!(
-        beyond.contains("allowed_tools: [\"@files\", \"@browser\"]"),
-        "{beyond}"
-    );
+    assert!(beyond.contains("allowed_tools: [\"@files\", \"@browser\"]"), "{beyond}");
     let other = caution("scouts", plain).unwrap().why;
     assert!(other.contains("team scouts makes a team"), "{other}");
 }
@@ -386,17 +313,9 @@ async fn a_team_is_let_go_by_its_parent() {
     let answer = shutdown("main", args.clone()).await;
     assert_eq!(answer["removed"], json!(["guides", "scouts"]));
     assert_eq!(answer["cancelled_tasks"], 4);
-    assert!(
-        answer["trash"]
-            .as_str()
-            .unwrap()
-            .starts_with("trash/scouts-1-")
-    );
+    assert!(answer["trash"].as_str().unwrap().starts_with("trash/scouts-1-"));
     assert!(!bench.place.home.team("scouts").exists());
-    let again = CallContext {
-        rerun: true,
-        ..bench.context("main")
-    };
+    let again = CallContext { rerun: true, ..bench.context("main") };
     assert_eq!(bench.call_as(again, "shutdown_team", args).await, answer);
 }
 
@@ -416,32 +335,19 @@ async fn a_team_takes_on_other_things() {
     assert_eq!(answer["scope"], json!(["ore", "zinc"]));
     assert_eq!(answer["description"], "Digs.");
     let empty = json!({"team": "scouts", "scope_remove": ["ore", "zinc"]});
-    assert_eq!(
-        code(&bench.call("main", "update_team", empty).await),
-        "scope_empty"
-    );
+    assert_eq!(code(&bench.call("main", "update_team", empty).await), "scope_empty");
     let nothing = json!({"team": "scouts"});
-    assert_eq!(
-        code(&bench.call("main", "update_team", nothing).await),
-        "invalid_input"
-    );
+    assert_eq!(code(&bench.call("main", "update_team", nothing).await), "invalid_input");
     let foreign = json!({"team": "scouts", "scope_add": ["x"]});
-    assert_eq!(
-        code(&bench.call("smiths", "update_team", foreign).await),
-        "not_authorized"
-    );
+    assert_eq!(code(&bench.call("smiths", "update_team", foreign).await), "not_authorized");
 }
 
 /// OR-38, TO-27, TO-30
 #[actix_web::test]
 async fn all_twelve_are_there_and_only_looking_is_pure() {
     let bench = Bench::new(false);
-    let names: Vec<String> = bench
-        .tools("main")
-        .specs()
-        .iter()
-        .map(|spec| spec.name.clone())
-        .collect();
+    let names: Vec<String> =
+        bench.tools("main").specs().iter().map(|spec| spec.name.clone()).collect();
 
     assert_eq!(
         names,
@@ -464,16 +370,9 @@ async fn all_twelve_are_there_and_only_looking_is_pure() {
     for tool in ["list_teams", "get_status", "list_completed_tasks"] {
         assert_eq!(effect(tool, json!({})), Effect::Pure);
     }
-    assert_eq!(
-        effect("escalate", json!({"message": "x"})),
-        Effect::Idempotent
-    );
+    assert_eq!(effect("escalate", json!({"message": "x"})), Effect::Idempotent);
     assert_eq!(SpawnTeam::CLASS, "org.spawn_team");
-    let paused = Pause {
-        team: Some("main".into()),
-        paused: true,
-        now: false,
-    };
+    let paused = Pause { team: Some("main".into()), paused: true, now: false };
     assert!(bench.org.send(paused).await.unwrap().is_ok());
     assert!(bench.clock.now() > Timestamp(0) + Duration::ZERO);
 }

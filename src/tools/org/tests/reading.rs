@@ -13,27 +13,15 @@ impl super::Bench {
             outcome: self.work.ends.lock().unwrap().get(team).cloned(),
             ..task
         };
-        self.store
-            .commit(Writes::new().finished(&ended))
-            .await
-            .unwrap();
+        self.store.commit(Writes::new().finished(&ended)).await.unwrap();
     }
 
     fn work(&self, team: &str, from: &str) -> Task {
-        let lane = Lane {
-            team: team.into(),
-            topic: None,
-        };
+        let lane = Lane { team: team.into(), topic: None };
         Task {
             kind: Kind::Delegate,
             source: self.context("main").caller.source.clone(),
-            ..Task::new(
-                "task".into(),
-                lane,
-                "Dig. ".repeat(10),
-                from.to_owned(),
-                self.clock.now(),
-            )
+            ..Task::new("task".into(), lane, "Dig. ".repeat(10), from.to_owned(), self.clock.now())
         }
     }
 
@@ -47,28 +35,19 @@ impl super::Bench {
 async fn a_long_result_is_read_in_pieces() {
     let bench = bench().await;
     let whole = "é".repeat(24_999) + "z";
-    bench
-        .ended("task-1", "scouts", bench.work("scouts", "ann"), &whole)
-        .await;
+    bench.ended("task-1", "scouts", bench.work("scouts", "ann"), &whole).await;
 
     let mut read = String::new();
     let mut offset = Some(json!(0));
     let mut pieces = 0;
     while let Some(from) = offset {
-        let piece = bench
-            .read("main", json!({"id": "task-1", "offset": from}))
-            .await;
+        let piece = bench.read("main", json!({"id": "task-1", "offset": from})).await;
         assert_eq!(piece["characters"], 25_000);
         read.push_str(piece["text"].as_str().unwrap());
         offset = piece.get("next_offset").cloned();
         pieces += 1;
     }
-    let body = bench
-        .read(
-            "main",
-            json!({"id": "task-1", "part": "body", "offset": 45}),
-        )
-        .await;
+    let body = bench.read("main", json!({"id": "task-1", "part": "body", "offset": 45})).await;
 
     assert_eq!((read == whole, pieces), (true, 3));
     assert_eq!(body["text"], "Dig. ");
@@ -80,46 +59,22 @@ async fn a_long_result_is_read_in_pieces() {
 async fn a_team_reads_only_what_it_may() {
     let bench = bench().await;
     let work = |team: &str, from: &str| bench.work(team, from);
-    bench
-        .ended("task-own", "scouts", work("scouts", "ann"), "own")
-        .await;
-    bench
-        .ended("task-other", "smiths", work("smiths", "ann"), "other team")
-        .await;
-    bench
-        .ended("task-bob", "scouts", work("scouts", "bob"), "for bob")
-        .await;
-    let timed = Task {
-        cause: Some(Cause::System),
-        ..work("scouts", "trigger")
-    };
+    bench.ended("task-own", "scouts", work("scouts", "ann"), "own").await;
+    bench.ended("task-other", "smiths", work("smiths", "ann"), "other team").await;
+    bench.ended("task-bob", "scouts", work("scouts", "bob"), "for bob").await;
+    let timed = Task { cause: Some(Cause::System), ..work("scouts", "trigger") };
     bench.ended("task-timed", "scouts", timed, "timed").await;
-    let former = Task {
-        generation: 2,
-        ..work("scouts", "ann")
-    };
-    bench
-        .ended("task-former", "scouts", former, "former life")
-        .await;
-    let escalated = Task {
-        reply_to: Some(work("scouts", "ann").lane),
-        ..work("main", "ann")
-    };
-    bench
-        .ended("task-asked", "main", escalated, "the answer")
-        .await;
+    let former = Task { generation: 2, ..work("scouts", "ann") };
+    bench.ended("task-former", "scouts", former, "former life").await;
+    let escalated = Task { reply_to: Some(work("scouts", "ann").lane), ..work("main", "ann") };
+    bench.ended("task-asked", "main", escalated, "the answer").await;
     let chat = |topic: &str| Task {
         kind: Kind::Chat,
-        lane: Lane {
-            team: "main".into(),
-            topic: Some(topic.into()),
-        },
+        lane: Lane { team: "main".into(), topic: Some(topic.into()) },
         ..work("main", "ann")
     };
     bench.ended("task-here", "main", chat("t-1"), "here").await;
-    bench
-        .ended("task-there", "main", chat("t-2"), "there")
-        .await;
+    bench.ended("task-there", "main", chat("t-2"), "there").await;
 
     let mut seen = Vec::new();
     for (team, id) in [
@@ -159,11 +114,7 @@ async fn a_message_that_was_shown_cut_is_read_by_its_team() {
         audience: Some(bench.context("scouts").caller.audience()),
     };
     let lane = bench.work("scouts", "ann").lane;
-    bench
-        .store
-        .commit(Writes::new().shown(&lane, 1, &event))
-        .await
-        .unwrap();
+    bench.store.commit(Writes::new().shown(&lane, 1, &event)).await.unwrap();
 
     let rest = json!({"id": "m-9", "offset": 8_000});
     assert_eq!(bench.read("scouts", rest.clone()).await["text"], "the end");

@@ -22,16 +22,8 @@ async fn a_message_wakes_a_neighbour() {
     let task = bench.last();
     assert_eq!(answer["task_id"], json!(task.id));
     assert!(answer["message_id"].as_str().unwrap().starts_with("m-"));
-    assert_eq!(
-        (task.kind, task.on_result, task.reply_to),
-        (Kind::Message, OnResult::Silent, None)
-    );
-    assert!(
-        task.body
-            .contains("from team guides, in reply to m-7:\n\nRain."),
-        "{}",
-        task.body
-    );
+    assert_eq!((task.kind, task.on_result, task.reply_to), (Kind::Message, OnResult::Silent, None));
+    assert!(task.body.contains("from team guides, in reply to m-7:\n\nRain."), "{}", task.body);
     assert_eq!(say("smiths", "scouts").await["success"], true);
     assert_eq!(say("scouts", "main").await["success"], true);
     assert_eq!(bench.last().lane.topic, Some("t-1".into()));
@@ -50,27 +42,14 @@ async fn a_quiet_message_waits_in_the_inbox() {
 
     assert_eq!(answer.get("task_id"), None);
     assert_eq!(bench.given(), 0);
-    let lane = Lane {
-        team: "scouts".into(),
-        topic: None,
-    };
-    assert_eq!(
-        *bench.work.told.lock().unwrap(),
-        std::slice::from_ref(&lane)
-    );
-    let inbox = bench
-        .store
-        .read(move |storage| reads::inbox(storage, &lane, 1))
-        .await
-        .unwrap();
+    let lane = Lane { team: "scouts".into(), topic: None };
+    assert_eq!(*bench.work.told.lock().unwrap(), std::slice::from_ref(&lane));
+    let inbox = bench.store.read(move |storage| reads::inbox(storage, &lane, 1)).await.unwrap();
     assert_eq!(inbox.len(), 1);
     assert!(inbox[0].1.text.ends_with("Rain."));
     assert_eq!(inbox[0].1.label, Label::Untrusted);
     // OR-39
-    let rerun = CallContext {
-        rerun: true,
-        ..bench.context("main")
-    };
+    let rerun = CallContext { rerun: true, ..bench.context("main") };
     assert_eq!(bench.call_as(rerun, "send_message", args).await, answer);
 }
 
@@ -89,44 +68,25 @@ async fn a_problem_goes_to_the_parent_whose_answer_comes_back() {
     assert_eq!(answer["delivered_to"], "main");
     assert_eq!(answer["state"], "open");
     let mut task = bench.last();
-    assert_eq!(
-        (task.kind, task.priority),
-        (Kind::Escalation, Priority::High)
-    );
+    assert_eq!((task.kind, task.priority), (Kind::Escalation, Priority::High));
     assert_eq!(
         (task.on_result, task.reply_to.clone()),
-        (
-            OnResult::Wake,
-            Some(Lane {
-                team: "scouts".into(),
-                topic: None
-            })
-        )
+        (OnResult::Wake, Some(Lane { team: "scouts".into(), topic: None }))
     );
-    for part in [
-        id.as_str().unwrap(),
-        "team scouts",
-        "Reason: I have no money.",
-        "The rope broke.",
-    ] {
+    for part in [id.as_str().unwrap(), "team scouts", "Reason: I have no money.", "The rope broke."]
+    {
         assert!(task.body.contains(part), "{}", task.body);
     }
 
     // What became of it is known when it comes up again.
     assert_eq!(escalate(id.clone()).await["earlier"]["state"], "open");
-    for (ending, expected) in [
-        (Ending::Done, "answered"),
-        (Ending::Cancelled, "closed"),
-        (Ending::Expired, "expired"),
-    ] {
+    for (ending, expected) in
+        [(Ending::Done, "answered"), (Ending::Cancelled, "closed"), (Ending::Expired, "expired")]
+    {
         task = bench.last();
         bench.ends("main", ending, "");
         task.outcome = bench.work.ends.lock().unwrap().get("main").cloned();
-        bench
-            .store
-            .commit(Writes::new().finished(&task))
-            .await
-            .unwrap();
+        bench.store.commit(Writes::new().finished(&task)).await.unwrap();
         assert_eq!(escalate(id.clone()).await["earlier"]["state"], expected);
     }
 }
@@ -136,9 +96,7 @@ async fn a_problem_goes_to_the_parent_whose_answer_comes_back() {
 async fn from_the_main_team_it_goes_to_the_operator_and_the_person() {
     let bench = bench().await;
 
-    let answer = bench
-        .call("main", "escalate", json!({"message": "We are lost."}))
-        .await;
+    let answer = bench.call("main", "escalate", json!({"message": "We are lost."})).await;
 
     assert_eq!(answer["delivered_to"], "operator");
     assert_eq!(bench.given(), 0);
@@ -146,11 +104,7 @@ async fn from_the_main_team_it_goes_to_the_operator_and_the_person() {
     assert_eq!(notices.len(), 1);
     assert_eq!(notices[0].kind, NoticeKind::Escalation);
     assert_eq!(notices[0].text, "We are lost.");
-    let frames = bench
-        .store
-        .read(|storage| reads::outbox(storage, &"ws:1".into()))
-        .await
-        .unwrap();
+    let frames = bench.store.read(|storage| reads::outbox(storage, &"ws:1".into())).await.unwrap();
     assert_eq!(frames.len(), 1);
 }
 
@@ -160,10 +114,7 @@ async fn texts_have_their_limits() {
     let bench = bench().await;
     let table = [
         ("escalate", json!({"message": ""})),
-        (
-            "escalate",
-            json!({"message": "x", "reason": "r".repeat(2_001)}),
-        ),
+        ("escalate", json!({"message": "x", "reason": "r".repeat(2_001)})),
         ("escalate", json!({"message": "x".repeat(100_001)})),
         ("send_message", json!({"target": "scouts", "message": "\n"})),
         ("enqueue_parent_task", json!({"task": ""})),
@@ -181,19 +132,13 @@ async fn texts_have_their_limits() {
 async fn the_same_words_are_the_same_to_the_queue() {
     let bench = bench().await;
     for (tool, args) in [
-        (
-            "send_message",
-            json!({"target": "main", "message": "Rain."}),
-        ),
+        ("send_message", json!({"target": "main", "message": "Rain."})),
         ("escalate", json!({"message": "Rain."})),
         ("enqueue_parent_task", json!({"task": "Rain."})),
     ] {
         bench.work.given.lock().unwrap().clear();
         for key in ["one", "two"] {
-            let cx = CallContext {
-                key: format!("{tool}-{key}"),
-                ..bench.context("scouts")
-            };
+            let cx = CallContext { key: format!("{tool}-{key}"), ..bench.context("scouts") };
             bench.call_as(cx, tool, args.clone()).await;
         }
 
@@ -218,41 +163,24 @@ async fn a_quiet_message_says_that_its_team_rests_or_goes() {
     let bench = bench().await;
     let quietly = async |key: &str| {
         let args = json!({"target": "guides", "message": "Rain.", "wake": false});
-        let cx = CallContext {
-            key: key.to_owned(),
-            ..bench.context("scouts")
-        };
+        let cx = CallContext { key: key.to_owned(), ..bench.context("scouts") };
         bench.call_as(cx, "send_message", args).await
     };
     let escalated = async |key: &str| {
-        let cx = CallContext {
-            key: key.to_owned(),
-            ..bench.context("guides")
-        };
-        bench
-            .call_as(cx, "escalate", json!({"message": "Lost."}))
-            .await
+        let cx = CallContext { key: key.to_owned(), ..bench.context("guides") };
+        bench.call_as(cx, "escalate", json!({"message": "Lost."})).await
     };
     assert_eq!(quietly("1").await.get("note"), None);
     assert_eq!(escalated("2").await.get("note"), None);
 
     let org = bench.org.clone();
     for name in ["guides", "scouts"] {
-        let pause = org::Pause {
-            team: Some(name.into()),
-            paused: true,
-            now: false,
-        };
+        let pause = org::Pause { team: Some(name.into()), paused: true, now: false };
         org.send(pause).await.unwrap().unwrap();
     }
     let rests = "is paused";
     assert!(quietly("3").await["note"].as_str().unwrap().contains(rests));
-    assert!(
-        escalated("4").await["note"]
-            .as_str()
-            .unwrap()
-            .contains(rests)
-    );
+    assert!(escalated("4").await["note"].as_str().unwrap().contains(rests));
 
     let told = bench.work.told.lock().unwrap().len();
     *bench.work.endless.lock().unwrap() = true;
