@@ -157,9 +157,7 @@ impl Changes {
 
     /// The change that a call made, if it came so far.
     pub async fn find(&self, team: &TeamKey, call: &str) -> Result<Option<Change>, ChangeError> {
-        let id = name(team, call);
-        let found = self.store()?.read(move |storage| find(storage, &id));
-        Ok(found.await?)
+        self.row(&name(team, call)).await
     }
 
     /// Keeps the text before a change and the one after it. This comes before [`Changes::apply`].
@@ -180,6 +178,9 @@ impl Changes {
     }
 
     /// Makes the file what the change says. To do it again is to do nothing.
+    ///
+    /// A person who rolls the change back meanwhile finds the old text, and has nothing to do: so it is looked
+    /// at once more afterwards.
     pub async fn apply(
         &self,
         workspace: Arc<Workspace>,
@@ -194,7 +195,11 @@ impl Changes {
                 .write(&file, after.as_bytes(), &|place| as_named(&workspace, &file, place))?;
             Ok(())
         })
-        .await
+        .await?;
+        match self.row(&change.id).await? {
+            Some(row) if row.rolled_back.is_some() => self.put_back(&row).await,
+            _ => Ok(()),
+        }
     }
 
     /// All changes, newest first.
@@ -216,35 +221,43 @@ impl Changes {
 
     /// Puts the text before a change back, if nobody went on from it.
     pub async fn roll_back(&self, id: &str, by: &PrincipalId) -> Result<Change, ChangeError> {
-        let wanted = id.to_owned();
-        let found = self.store()?.read(move |storage| find(storage, &wanted));
-        let mut change = found.await?.ok_or_else(|| ChangeError::Unknown(id.to_owned()))?;
+        let mut change = self.row(id).await?.ok_or_else(|| ChangeError::Unknown(id.to_owned()))?;
         if change.rolled_back.is_some() {
             return Err(ChangeError::Again);
         }
-        let folder = self.0.home.team(change.team.name.as_str());
-        let row = change.clone();
-        off_thread(move || {
-            let workspace = Workspace::open(&folder, &[])?;
-            let now = text_of(&workspace, &row.file)?;
-            // An earlier try may have come this far.
-            if now == row.before {
-                return Ok(());
-            }
-            if now != row.after {
-                return Err(ChangeError::MovedOn(row.file));
-            }
-            workspace.write(&row.file, row.before.as_bytes(), &|place| {
-                as_named(&workspace, &row.file, place)
-            })?;
-            Ok(())
-        })
-        .await?;
+        self.put_back(&change).await?;
         let now = self.0.clock.now();
         change.rolled_back = Some((by.to_string(), now));
         let audit = Audit::new(&self.0.ids, now, by, "change.rollback", id, "api", "ok");
         self.commit(&change, Writes::new().audit(&audit)).await?;
+        // The change may have been applied just before the row said that it is taken back.
+        self.put_back(&change).await?;
         Ok(change)
+    }
+
+    /// Puts the text before a change where the text after it stands. An earlier try may have done it.
+    async fn put_back(&self, change: &Change) -> Result<(), ChangeError> {
+        let folder = self.0.home.team(change.team.name.as_str());
+        let Change { file, before, after, .. } = change.clone();
+        off_thread(move || {
+            let workspace = Workspace::open(&folder, &[])?;
+            let now = text_of(&workspace, &file)?;
+            if now == before {
+                return Ok(());
+            }
+            if now != after {
+                return Err(ChangeError::MovedOn(file));
+            }
+            let named = |place: &Path| as_named(&workspace, &file, place);
+            workspace.write(&file, before.as_bytes(), &named)?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn row(&self, id: &str) -> Result<Option<Change>, ChangeError> {
+        let id = id.to_owned();
+        Ok(self.store()?.read(move |storage| find(storage, &id)).await?)
     }
 
     async fn commit(&self, change: &Change, beside: Writes) -> Result<(), ChangeError> {
@@ -283,9 +296,10 @@ pub fn text_of(workspace: &Workspace, path: &str) -> Result<String, ChangeError>
         .take(LARGEST + 1)
         .read_to_string(&mut text)
         .map_err(|error| broken(format!("cannot be read: {error}")))?;
-    match text.len() as u64 > LARGEST {
-        true => Err(broken(format!("is larger than {LARGEST} bytes"))),
-        false => Ok(text),
+    if text.len() as u64 > LARGEST {
+        Err(broken(format!("is larger than {LARGEST} bytes")))
+    } else {
+        Ok(text)
     }
 }
 

@@ -26,7 +26,7 @@ async fn launch(service: &Service) -> tokio::process::Child {
     child
 }
 
-async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         assert!(Instant::now() < deadline, "not in time: {what}");

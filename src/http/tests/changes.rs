@@ -1,14 +1,17 @@
 //! Changes that teams made to themselves, over REST.
 
+use std::path::PathBuf;
+
 use serde_json::json;
 
 use super::*;
-use crate::{changes::Proposal, sandbox::workspace::Workspace};
+use crate::{
+    changes::{Change, Proposal},
+    sandbox::workspace::Workspace,
+};
 
-/// TR-67
-#[actix::test]
-async fn an_operator_sees_a_change_and_takes_it_back() {
-    let bench = Bench::new().await;
+/// A change of a file of the main team, which says `old` now.
+async fn proposed(bench: &Bench) -> (Change, Arc<Workspace>, PathBuf) {
     let folder = bench.home.team("main");
     let file = folder.join("team-rules/work.md");
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -23,7 +26,29 @@ async fn an_operator_sees_a_change_and_takes_it_back() {
         after: "new".to_owned(),
     };
     let change = bench.state.changes.keep(proposal).await.unwrap();
-    let workspace = Arc::new(Workspace::open(&folder, &[]).unwrap());
+    (change, Arc::new(Workspace::open(&folder, &[]).unwrap()), file)
+}
+
+/// TR-67: who takes a change back before it has reached the file has taken it back all the same.
+#[actix::test]
+async fn a_change_that_is_taken_back_while_it_is_made_is_not_made() {
+    let bench = Bench::new().await;
+    let (change, workspace, file) = proposed(&bench).await;
+    let token = bench.token("ops", only(Scope::Operate)).await;
+    let path = format!("/api/v1/changes/{}/rollback", change.id);
+
+    let back = bench.post(&path, &token, json!({})).await;
+    bench.state.changes.apply(workspace, &change).await.unwrap();
+
+    assert_eq!(back.status, 200);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
+}
+
+/// TR-67
+#[actix::test]
+async fn an_operator_sees_a_change_and_takes_it_back() {
+    let bench = Bench::new().await;
+    let (change, workspace, file) = proposed(&bench).await;
     bench.state.changes.apply(workspace, &change).await.unwrap();
     let token = bench.token("ops", only(Scope::Operate)).await;
     let reader = bench.token("reader", only(Scope::Read)).await;

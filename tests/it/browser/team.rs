@@ -144,7 +144,9 @@ async fn what_a_team_changed_by_itself_is_rolled_back() {
     })
     .await;
     let rule = || std::fs::read_to_string(service.path(RULE)).unwrap();
-    assert_eq!(rule(), "Work fast.\nCheck what you did.\n");
+    // The text before is kept first, and listed; then the file changes.
+    crate::store::until("the rule says more", || rule() == "Work fast.\nCheck what you did.\n")
+        .await;
     let Some(browser) = chat(&service).await else {
         return;
     };
