@@ -93,7 +93,6 @@ impl<'de> Deserialize<'de> for ChannelType {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

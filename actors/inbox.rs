@@ -67,13 +67,12 @@ pub fn show(events: &[InboxEvent], can_read: bool) -> Shown {
         if shown.count > 0 && length + size > LONGEST {
             break;
         }
-        let text = match can_read && size > LONGEST {
-            true => {
-                shown.is_cut = true;
-                let rest = excerpt::to_read(&event.id, Part::Result, LONGEST);
-                excerpt::excerpt(&event.text, LONGEST, &rest)
-            }
-            false => event.text.clone(),
+        let text = if can_read && size > LONGEST {
+            shown.is_cut = true;
+            let rest = excerpt::to_read(&event.id, Part::Result, LONGEST);
+            excerpt::excerpt(&event.text, LONGEST, &rest)
+        } else {
+            event.text.clone()
         };
         length += size;
         shown.count += 1;

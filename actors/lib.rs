@@ -11,6 +11,8 @@
 //! them, and what they need from the world is a port: `storage`, `engine`, `tool`, `briefing`,
 //! `classifier`, `clock`, `meter`. Nothing here does I/O.
 
+#![warn(missing_docs)]
+
 pub mod approvals;
 pub mod audit;
 pub mod briefing;

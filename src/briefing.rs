@@ -238,15 +238,14 @@ impl Inner {
             cast: part.cast.clone(),
             // The session of a subagent knows its task and nothing of the conversation.
             topic: topic.filter(|_| !inner),
-            conversation: match inner {
-                true => Vec::new(),
-                false => {
-                    let lines = conversation.into_iter().map(|mut line| {
-                        line.text = texts.scrub_known(&line.text).into_owned();
-                        line
-                    });
-                    lines.collect()
-                }
+            conversation: if inner {
+                Vec::new()
+            } else {
+                let lines = conversation.into_iter().map(|mut line| {
+                    line.text = texts.scrub_known(&line.text).into_owned();
+                    line
+                });
+                lines.collect()
             },
             withheld: if inner { 0 } else { withheld },
         };
@@ -264,10 +263,7 @@ impl Inner {
         let tools = self.tools(&part, earlier);
         Ok(Brief {
             system: composed.system,
-            tools: match reports {
-                true => report::with_report(tools),
-                false => tools,
-            },
+            tools: if reports { report::with_report(tools) } else { tools },
             engine: part.engine.clone(),
             provider: part.provider.clone(),
             model: part.model.clone(),

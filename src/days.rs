@@ -67,7 +67,6 @@ impl Days for ZoneDays {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

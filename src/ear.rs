@@ -101,7 +101,6 @@ fn drain(listening: impl AsFd, file: Option<&str>) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::{fs, time::Duration};
 

@@ -69,7 +69,6 @@ fn skip_string(bytes: &mut std::slice::Iter<'_, u8>) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::Value;
 

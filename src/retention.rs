@@ -73,10 +73,8 @@ fn empty(trash: &Path, before: Timestamp) -> io::Result<()> {
         if moved_at(&entry.file_name().to_string_lossy(), &found) >= before {
             continue;
         }
-        let removed = match found.is_dir() {
-            true => fs::remove_dir_all(&path),
-            false => fs::remove_file(&path),
-        };
+        let removed =
+            if found.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         match removed {
             Ok(()) => tracing::info!(path = %path.display(), "removed from the trash"),
             Err(error) => failed = Some(error),
@@ -103,7 +101,6 @@ fn moved_at(name: &str, found: &fs::Metadata) -> Timestamp {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
     use crate::settings::tests::place;

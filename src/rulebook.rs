@@ -344,7 +344,6 @@ fn closed(key: &[u8], value: &[u8]) -> Option<Rule> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use actix::Arbiter;
     use hivewright_actors::{
@@ -378,9 +377,10 @@ mod tests {
             visit: &mut Visit<'_>,
         ) -> Result<(), StorageError> {
             self.0.scan(start, end, order, &mut |key, value| {
-                let value = match key == self.1 {
-                    true => Err(StorageError::Read("wrong checksum".to_owned())),
-                    false => value,
+                let value = if key == self.1 {
+                    Err(StorageError::Read("wrong checksum".to_owned()))
+                } else {
+                    value
                 };
                 visit(key, value)
             })

@@ -61,9 +61,10 @@ fn plain(schema: Value) -> Value {
         plainer.insert(name, value);
     }
     let shapes = ["type", "oneOf", "anyOf", "allOf"];
-    match shapes.iter().any(|shape| plainer.contains_key(*shape)) {
-        true => Value::Object(plainer),
-        false => anything(),
+    if shapes.iter().any(|shape| plainer.contains_key(*shape)) {
+        Value::Object(plainer)
+    } else {
+        anything()
     }
 }
 

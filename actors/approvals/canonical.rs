@@ -109,7 +109,6 @@ fn digits(number: &Number) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use proptest::prelude::*;
     use serde_json::json;

@@ -26,10 +26,7 @@ pub fn approval(approval: &Approval) -> Frame {
 pub fn resolved(approval: &Approval, now: Timestamp) -> Frame {
     let name = &approval.short_id;
     let who = approval.resolved_by.as_deref().unwrap_or("nobody");
-    let who = match approval.alone {
-        true => format!("{who} alone"),
-        false => who.to_owned(),
-    };
+    let who = if approval.alone { format!("{who} alone") } else { who.to_owned() };
     let tool = approval.tool.as_deref().unwrap_or_default();
     let text = match approval.status {
         Status::Approved => format!("Approved by {who}: {tool} ({name})."),

@@ -69,9 +69,10 @@ impl Approvals {
             "approval.decide",
             approval.id.as_str(),
             from,
-            match approval.alone {
-                true => format!("{} alone", approval.status.as_str()),
-                false => approval.status.as_str().to_owned(),
+            if approval.alone {
+                format!("{} alone", approval.status.as_str())
+            } else {
+                approval.status.as_str().to_owned()
             },
         )
     }

@@ -107,10 +107,7 @@ impl Desk {
             summary: asking.summary.clone(),
             diff: asking.diff.clone(),
             rule: (!asking.rule.is_empty()).then(|| asking.rule.clone()),
-            risk: match asking.high_risk {
-                true => Risk::High,
-                false => Risk::Normal,
-            },
+            risk: if asking.high_risk { Risk::High } else { Risk::Normal },
             label: wish.label,
             lineage: Some(caller.lineage.clone()),
             source: caller.source.clone(),

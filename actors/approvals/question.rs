@@ -165,9 +165,10 @@ impl Question {
             let options = self.options.join("`, `");
             return wrong(
                 "selected",
-                match self.options.is_empty() {
-                    true => "the question has no options; answer with `text`".to_owned(),
-                    false => format!("`{unknown}` is no option; there are `{options}`"),
+                if self.options.is_empty() {
+                    "the question has no options; answer with `text`".to_owned()
+                } else {
+                    format!("`{unknown}` is no option; there are `{options}`")
                 },
             );
         }

@@ -40,13 +40,12 @@ impl Recovered {
             .map(|task| &task.id)
             .collect();
         // Only after a crash between a decision and its telling is there anything to look for.
-        let decided = match unheard.is_empty() {
-            true => Vec::new(),
-            false => {
-                let mut rows = reads::approvals(storage)?.rows;
-                rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
-                rows
-            }
+        let decided = if unheard.is_empty() {
+            Vec::new()
+        } else {
+            let mut rows = reads::approvals(storage)?.rows;
+            rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
+            rows
         };
         Ok(Self {
             approvals: approvals.rows,

@@ -1,7 +1,5 @@
 //! What waits for a person, and what becomes of it.
 
-#![allow(clippy::unwrap_used)]
-
 mod bench;
 mod cards;
 mod deciding;

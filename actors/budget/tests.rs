@@ -1,5 +1,4 @@
 //! Who may spend how much.
-#![allow(clippy::unwrap_used)]
 
 use super::*;
 

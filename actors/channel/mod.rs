@@ -398,9 +398,10 @@ impl Channel {
         }
         // What passed while nobody listened, or while the outbox was read. What passes from here
         // on is sent behind it.
-        let mut behind = match std::mem::take(&mut conversation.dropped) {
-            true => conversation.sockets.clone(),
-            false => Vec::new(),
+        let mut behind = if std::mem::take(&mut conversation.dropped) {
+            conversation.sockets.clone()
+        } else {
+            Vec::new()
         };
         if let Some(Joining { socket, last_seq }) = joining {
             socket.tell(Item::Adopted(channel.clone()));

@@ -1,5 +1,4 @@
 //! The way out: resume, several connections, frames that nobody announced.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{ops::ControlFlow, time::Duration};
 

@@ -1,5 +1,4 @@
 //! Doubles of all ports, and a world in which a whole spine runs in one process on paused time.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub(crate) mod client;
 pub(crate) mod disk;

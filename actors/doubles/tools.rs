@@ -211,13 +211,12 @@ async fn give(
             Err(refusal) => return ToolReply::failed(ToolFault::Refused, refusal.to_string()),
         }
     }
-    let content = match waits {
-        false => format!("gave {team}"),
-        true => {
-            let waiter = Some(cx.caller.lane.clone());
-            let outcome = queue.send(Wait { task: id, waiter }).await.unwrap();
-            outcome.map_or_else(|| "gone".to_owned(), |outcome| outcome.text)
-        }
+    let content = if !waits {
+        format!("gave {team}")
+    } else {
+        let waiter = Some(cx.caller.lane.clone());
+        let outcome = queue.send(Wait { task: id, waiter }).await.unwrap();
+        outcome.map_or_else(|| "gone".to_owned(), |outcome| outcome.text)
     };
     ToolReply { content, fault: None, truncated: false, taints: false, rule: None }
 }

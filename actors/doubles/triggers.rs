@@ -158,9 +158,10 @@ fn fits(pattern: &str, minute: u64) -> bool {
 
 impl Calendar for Hours {
     fn check_cron(&self, pattern: &str, _: Timestamp) -> Result<(), String> {
-        match (0..60).any(|minute| fits(pattern, minute)) {
-            true => Ok(()),
-            false => Err(format!("\"{pattern}\" is not 0-59")),
+        if (0..60).any(|minute| fits(pattern, minute)) {
+            Ok(())
+        } else {
+            Err(format!("\"{pattern}\" is not 0-59"))
         }
     }
 

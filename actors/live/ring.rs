@@ -76,9 +76,10 @@ impl Ring {
         let team = event.team.clone();
         let removes = is_removal(&event);
         if let (Kind::TeamChanged, Some(team)) = (event.kind, &team) {
-            match removes {
-                true => self.gone.insert(team.clone(), seq),
-                false => self.gone.remove(team),
+            if removes {
+                self.gone.insert(team.clone(), seq)
+            } else {
+                self.gone.remove(team)
             };
         }
         let team_seq = team.as_ref().and_then(|team| self.count(team, seq));
@@ -162,7 +163,6 @@ fn is_removal(event: &Event) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
 
     use serde_json::json;
 

@@ -309,7 +309,6 @@ fn append(text: &mut String, more: &str, step_begins: usize) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::json;
 

@@ -78,7 +78,6 @@ pub fn check_size(scope: &BTreeSet<String>) -> Result<(), OrgError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

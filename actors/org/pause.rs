@@ -11,10 +11,7 @@ use crate::{ids::TeamName, store::records::Writes};
 impl Org {
     /// The teams that change, and those that are as wanted already.
     fn repaused(&self, pause: &Pause) -> Result<(Vec<TeamRecord>, Vec<TeamName>), OrgError> {
-        let wanted = match pause.paused {
-            true => TeamState::Paused,
-            false => TeamState::Active,
-        };
+        let wanted = if pause.paused { TeamState::Paused } else { TeamState::Active };
         let meant: Vec<&TeamRecord> = match &pause.team {
             Some(name) => {
                 let team = self.tree.known(name)?;

@@ -1,5 +1,4 @@
 //! The organisation alone, between a store that may crash and doubles that remember.
-#![allow(clippy::unwrap_used)]
 
 use std::{
     collections::BTreeMap,

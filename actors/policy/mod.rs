@@ -187,11 +187,8 @@ impl Policy {
         if let Some(rule) = fitting(Effect::Deny).next() {
             return Decision::Deny(by(rule));
         }
-        let riskiest =
-            fitting(Effect::RequireApproval).reduce(|most, rule| match rule.risk > most.risk {
-                true => rule,
-                false => most,
-            });
+        let riskiest = fitting(Effect::RequireApproval)
+            .reduce(|most, rule| if rule.risk > most.risk { rule } else { most });
         if let Some(rule) = riskiest {
             return Decision::Ask(by(rule), rule_caution(rule, class::caution(request)));
         }
@@ -259,9 +256,10 @@ impl Policy {
 
 /// A rule asks; if the class would have asked as well, its kind and its risk count too.
 fn rule_caution(rule: &Rule, default: Option<Caution>) -> Caution {
-    let why = match rule.note.is_empty() {
-        true => format!("rule `{}` asks for approval", rule.id),
-        false => format!("rule `{}` asks for approval: {}", rule.id, rule.note),
+    let why = if rule.note.is_empty() {
+        format!("rule `{}` asks for approval", rule.id)
+    } else {
+        format!("rule `{}` asks for approval: {}", rule.id, rule.note)
     };
     let (kind, risk) = default.map_or((Kind::Tool, Risk::Normal), |found| (found.kind, found.risk));
     Caution::new(kind, risk.max(rule.risk), why)

@@ -114,10 +114,7 @@ impl Resource {
     pub fn fits(&self, touch: &Touch, rule: Mode, permits: bool) -> bool {
         match (self, touch) {
             (Self::File(folder), Touch::File { path, inside, mode, deep }) => {
-                let place = match folder.starts_with('/') {
-                    true => Some(path),
-                    false => inside.as_ref(),
-                };
+                let place = if folder.starts_with('/') { Some(path) } else { inside.as_ref() };
                 // Who looks through a folder looks into those below it.
                 let through = *deep && !permits;
                 rule.includes(*mode)
@@ -141,10 +138,8 @@ impl Resource {
 /// A command has the words of the pattern; a `*` at the end stands for all that follow.
 fn is_command(pattern: &[String], words: &[String], whole: bool) -> bool {
     let open = pattern.last().is_some_and(|last| last == "*");
-    let length = match whole && !open {
-        true => words.len() == pattern.len(),
-        false => words.len() >= pattern.len(),
-    };
+    let length =
+        if whole && !open { words.len() == pattern.len() } else { words.len() >= pattern.len() };
     let mut pairs = pattern.iter().zip(words);
     length && pairs.all(|(pattern, word)| fits(pattern, word))
 }
@@ -224,7 +219,6 @@ impl fmt::Display for Resource {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

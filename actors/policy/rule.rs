@@ -162,9 +162,10 @@ impl Rule {
             .filter(|touch| self.resource.is_about(touch, self.mode))
             .map(|touch| self.resource.fits(touch, self.mode, permits))
             .peekable();
-        match permits {
-            true => touched.peek().is_some() && touched.all(|fits| fits),
-            false => touched.any(|fits| fits),
+        if permits {
+            touched.peek().is_some() && touched.all(|fits| fits)
+        } else {
+            touched.any(|fits| fits)
         }
     }
 

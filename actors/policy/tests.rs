@@ -1,7 +1,5 @@
 //! What rules and classes decide.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 

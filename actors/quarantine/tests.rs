@@ -1,5 +1,4 @@
 //! Damaged records, met by a whole spine.
-#![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
 

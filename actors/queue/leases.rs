@@ -85,10 +85,7 @@ impl Queue {
         let waited = self.waited.entry(task.lane.team.clone()).or_default();
         waited.add(now.since(task.created_at));
         self.expect_no_more(&task);
-        let placement = match joins {
-            true => Placement::CurrentTurn,
-            false => Placement::Started,
-        };
+        let placement = if joins { Placement::CurrentTurn } else { Placement::Started };
         self.placed(id, placement);
         let committed = self.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {

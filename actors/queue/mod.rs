@@ -421,10 +421,8 @@ impl Handler<Cancel> for Queue {
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
         // What was set aside is not in the way of others, but it is what the person sees at work.
-        let parked: Vec<TaskId> = match running && !queued {
-            true => Vec::new(),
-            false => self.parked_in(&lane),
-        };
+        let parked: Vec<TaskId> =
+            if running && !queued { Vec::new() } else { self.parked_in(&lane) };
         for id in &parked {
             self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);

@@ -324,9 +324,10 @@ impl Schedule {
         self.change(lane, |work| {
             let place = Place {
                 priority: ticket.priority,
-                round: match has_rounds {
-                    true => work.rounds(ticket.priority).next_of(&ticket.person),
-                    false => 0,
+                round: if has_rounds {
+                    work.rounds(ticket.priority).next_of(&ticket.person)
+                } else {
+                    0
                 },
                 arrival,
             };

@@ -1,5 +1,4 @@
 //! The queue alone, between a store and recorders.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Mutex;
 

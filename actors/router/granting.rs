@@ -155,9 +155,10 @@ impl Handler<ListGrants> for Router {
     type Result = MessageResult<ListGrants>;
 
     fn handle(&mut self, _: ListGrants, _: &mut Self::Context) -> Self::Result {
-        MessageResult(match self.grants.is_unreadable() {
-            true => Err(GrantError::Unreadable),
-            false => Ok(self.grants.list()),
+        MessageResult(if self.grants.is_unreadable() {
+            Err(GrantError::Unreadable)
+        } else {
+            Ok(self.grants.list())
         })
     }
 }

@@ -132,9 +132,10 @@ impl Router {
         if anew {
             arrival.message.topic = None;
         }
-        match anew {
-            true => self.begin_anew(channel, arrival, ctx),
-            false => self.arrive(channel, arrival, ctx),
+        if anew {
+            self.begin_anew(channel, arrival, ctx)
+        } else {
+            self.arrive(channel, arrival, ctx)
         }
     }
 
@@ -159,13 +160,12 @@ impl Router {
             .conversations
             .get(channel)
             .is_some_and(|conversation| !conversation.deciding.is_empty());
-        match waits {
+        if waits {
             // Not yet: the message is stored before its turn comes.
-            true => self.set_aside(channel, arrival, ctx),
-            false => {
-                let resolution = self.resolve(channel, &arrival);
-                self.resolved(channel, arrival, resolution, ctx);
-            }
+            self.set_aside(channel, arrival, ctx);
+        } else {
+            let resolution = self.resolve(channel, &arrival);
+            self.resolved(channel, arrival, resolution, ctx);
         }
     }
 

@@ -76,7 +76,6 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use proptest::prelude::*;
 

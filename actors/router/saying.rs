@@ -165,12 +165,11 @@ impl Handler<Say> for Router {
         let store = self.to.store.clone();
         let channel = say.channel.clone();
         let read = async move {
-            match known {
-                true => Ok(None),
-                false => {
-                    let read = store.read(move |storage| reads::channel(storage, &channel));
-                    read.await
-                }
+            if known {
+                Ok(None)
+            } else {
+                let read = store.read(move |storage| reads::channel(storage, &channel));
+                read.await
             }
         };
         let said = read.into_actor(self).map(move |history, router: &mut Self, ctx| {

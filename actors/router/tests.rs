@@ -1,5 +1,4 @@
 //! The way in, with a whole spine behind it.
-#![allow(clippy::unwrap_used)]
 
 mod commands;
 mod gate;

@@ -25,9 +25,10 @@ pub struct Quoted<'a> {
 pub(super) fn order(trigger: &Trigger) -> String {
     let task = trigger.definition.task.trim().to_owned();
     let is_window = matches!(trigger.definition.config, Config::Window(_));
-    match is_window || !trigger.cursors.is_empty() {
-        true => with_cursors(task, &trigger.cursors),
-        false => task,
+    if is_window || !trigger.cursors.is_empty() {
+        with_cursors(task, &trigger.cursors)
+    } else {
+        task
     }
 }
 

@@ -210,10 +210,7 @@ impl Check<'_> {
 }
 
 fn ensure(holds: bool, field: &str, reason: impl FnOnce() -> String) -> Result<(), Problem> {
-    match holds {
-        true => Ok(()),
-        false => Err(Problem::new(field, reason())),
-    }
+    if holds { Ok(()) } else { Err(Problem::new(field, reason())) }
 }
 
 fn within(

@@ -154,10 +154,7 @@ fn settle(
     {
         run.cursors = changes(&trigger.cursors, &new);
         trigger.cursors = new;
-        trigger.cursors_label = match trigger.cursors.is_empty() {
-            true => Label::Trusted,
-            false => label,
-        };
+        trigger.cursors_label = if trigger.cursors.is_empty() { Label::Trusted } else { label };
     }
     let Config::Window(window) = &trigger.definition.config else {
         return;

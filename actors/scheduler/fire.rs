@@ -81,10 +81,7 @@ impl Pending {
             label: self.label,
             source: self.source,
             principal: self.principal,
-            overlap: match self.side_by_side {
-                true => Some(OverlapPolicy::Allow),
-                false => self.overlap,
-            },
+            overlap: if self.side_by_side { Some(OverlapPolicy::Allow) } else { self.overlap },
             max_steps: self.max_steps,
             skill: found.skill.clone(),
             turn_timeout,

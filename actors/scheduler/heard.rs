@@ -98,9 +98,10 @@ impl Ears {
             _ => return,
         };
         let flags = listen.flags.as_deref();
-        let matcher = match trigger.is_active() {
-            true => expressions.read(language, &listen.pattern, flags).ok(),
-            false => None,
+        let matcher = if trigger.is_active() {
+            expressions.read(language, &listen.pattern, flags).ok()
+        } else {
+            None
         };
         self.replace(
             &trigger.id,

@@ -214,9 +214,10 @@ impl Scheduler {
     }
 
     fn check_name(&self, team: &TeamKey, name: &str) -> Result<(), Refusal> {
-        match self.names.contains_key(&(team.clone(), name.to_owned())) {
-            true => Err(Refusal::NameTaken { team: team.name.to_string(), name: name.to_owned() }),
-            false => Ok(()),
+        if self.names.contains_key(&(team.clone(), name.to_owned())) {
+            Err(Refusal::NameTaken { team: team.name.to_string(), name: name.to_owned() })
+        } else {
+            Ok(())
         }
     }
 

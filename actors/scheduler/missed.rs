@@ -49,9 +49,10 @@ pub fn plan(
         return Plan::default();
     };
     if once_only {
-        return match times.recent.is_empty() {
-            false => Plan { serve: times.recent, ..Plan::default() },
-            true => Plan { skipped: Some(all), ..Plan::default() },
+        return if !times.recent.is_empty() {
+            Plan { serve: times.recent, ..Plan::default() }
+        } else {
+            Plan { skipped: Some(all), ..Plan::default() }
         };
     }
     match (policy, times.recent.last()) {

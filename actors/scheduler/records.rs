@@ -248,10 +248,7 @@ pub fn runs(
     }
     storage.scan(&start, &end, Order::Falling, &mut |key, value| {
         rows.extend(row::<Run>(storage, key, value));
-        match rows.len() < most {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
+        if rows.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     Ok(rows)
 }

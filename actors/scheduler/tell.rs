@@ -177,9 +177,10 @@ impl Scheduler {
         };
         let calendar = &self.to.ports.calendar;
         let minute = calendar.minute_of_day(self.quiet_zone(quiet), now);
-        match quiet.from <= quiet.to {
-            true => (quiet.from..quiet.to).contains(&minute),
-            false => minute >= quiet.from || minute < quiet.to,
+        if quiet.from <= quiet.to {
+            (quiet.from..quiet.to).contains(&minute)
+        } else {
+            minute >= quiet.from || minute < quiet.to
         }
     }
 

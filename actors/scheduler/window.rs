@@ -232,9 +232,10 @@ pub fn opening(view: View<'_>, after: Timestamp) -> Option<(Timestamp, Timestamp
         Span::Watch(pattern) => {
             let fits = |at| calendar.matches(pattern, zone, at);
             let start = now.max(after);
-            let opens = match fits(start) {
-                true => first_of_run(start, after, fits),
-                false => calendar.next(pattern, zone, start)?,
+            let opens = if fits(start) {
+                first_of_run(start, after, fits)
+            } else {
+                calendar.next(pattern, zone, start)?
             };
             return Some((opens, end_of_run(opens, fits)));
         }

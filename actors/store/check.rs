@@ -154,7 +154,6 @@ fn channels(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), Stora
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
     use crate::{

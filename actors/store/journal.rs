@@ -210,10 +210,7 @@ pub fn unfinished_turn(
         }
         let first = events.iter().any(|event| begins(event, &task.id));
         found.push(events);
-        match first {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let events = of_turn(found, turn.as_ref());
     let ended = events.iter().any(|event| matches!(event.fact, Fact::TurnEnd { .. }));
@@ -293,10 +290,7 @@ pub fn trail(
         if turn.is_some() {
             rows.push(events);
         }
-        match is_first {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if is_first { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(follow(of_turn(rows, turn.as_ref()).into_iter(), call))
 }

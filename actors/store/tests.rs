@@ -1,5 +1,4 @@
 //! The store: groups, guards, numbers.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::{
     Arc, Mutex,

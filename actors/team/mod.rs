@@ -454,9 +454,10 @@ impl Handler<Waiting> for Team {
             return;
         };
         let behind = running.caller.audience();
-        let mode = match task.may_steer(&behind) && running.reads_messages() {
-            true => running.brief.queue_mode,
-            false => QueueMode::Queue,
+        let mode = if task.may_steer(&behind) && running.reads_messages() {
+            running.brief.queue_mode
+        } else {
+            QueueMode::Queue
         };
         let placed = |task, placement| self.queue.do_send(Placed { task, placement });
         let lane = task.lane;

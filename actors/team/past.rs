@@ -71,9 +71,10 @@ pub(super) fn read(
         let new = new.filter(|event| began.is_none_or(|began| event.timestamp >= began));
         let before = events.len();
         events.extend(new);
-        match events.len() - before == all && events.len() < MOST_EVENTS {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+        if events.len() - before == all && events.len() < MOST_EVENTS {
+            ControlFlow::Continue(())
+        } else {
+            ControlFlow::Break(())
         }
     };
     sessions::journal(storage, lane, generation, range, Order::Falling, &mut add)?;
@@ -110,10 +111,7 @@ fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> O
             }
             Fact::ToolResult { id, name, content, fault, taints, .. } => {
                 let output = ToolOutput { id, name, content, fault };
-                let label = match taints {
-                    true => Label::Untrusted,
-                    false => Label::Trusted,
-                };
+                let label = if taints { Label::Untrusted } else { Label::Trusted };
                 (label, Message::ToolResults(vec![output]))
             }
             _ => continue,
@@ -168,7 +166,6 @@ fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> O
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
     use crate::{history::Origin, tool::Effect};

@@ -297,10 +297,7 @@ impl Team {
             self.queue.do_send(Hindered { team: self.name.clone(), reason, note: message.clone() });
         }
         let end = End {
-            ending: match code.is_transient() {
-                true => Ending::Dead,
-                false => Ending::Failed,
-            },
+            ending: if code.is_transient() { Ending::Dead } else { Ending::Failed },
             code: Some(code),
             message: Some(message),
             text: String::new(),

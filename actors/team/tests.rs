@@ -1,5 +1,4 @@
 //! A whole spine, from message to response.
-#![allow(clippy::unwrap_used)]
 
 mod approvals;
 mod audit;

@@ -1,7 +1,5 @@
 //! What a turn is given: by its team, its role, its skills and its subagents.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{
     fs,
     path::PathBuf,

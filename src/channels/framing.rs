@@ -136,7 +136,6 @@ fn read(header: &[u8]) -> Result<Option<usize>, Violation> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use futures_util::{StreamExt, stream};
 

@@ -163,9 +163,10 @@ async fn look(service: &Service, id: &str) -> Result<Value, Failure> {
 /// The grant that would be given, as it would be kept.
 fn granted(found: &Value) -> String {
     let grant = &found["data"]["grant"];
-    let text = match grant.is_null() {
-        true => "none can be given for this call".to_owned(),
-        false => serde_json::to_string_pretty(grant).unwrap_or_default(),
+    let text = if grant.is_null() {
+        "none can be given for this call".to_owned()
+    } else {
+        serde_json::to_string_pretty(grant).unwrap_or_default()
     };
     printable(&format!("grant\n{text}\n"))
 }
@@ -193,9 +194,10 @@ async fn decide(
 /// An id that can stand in a path.
 pub(super) fn safe(id: &str) -> Result<&str, Failure> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-    match !id.is_empty() && id.bytes().all(plain) {
-        true => Ok(id),
-        false => Err(Failure::new(Exit::Usage, format!("`{id}` is no id"))),
+    if !id.is_empty() && id.bytes().all(plain) {
+        Ok(id)
+    } else {
+        Err(Failure::new(Exit::Usage, format!("`{id}` is no id")))
     }
 }
 
@@ -277,7 +279,6 @@ fn shown(answer: &Value) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

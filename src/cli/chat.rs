@@ -63,9 +63,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
     chat.talk().await?;
     // Who types has seen the errors; a script wants to know of them.
-    match chat.failed && !chat.typed {
-        true => Err(Failure::failed("at least one message was not answered")),
-        false => Ok(()),
+    if chat.failed && !chat.typed {
+        Err(Failure::failed("at least one message was not answered"))
+    } else {
+        Ok(())
     }
 }
 
@@ -214,9 +215,10 @@ impl Chat {
         }
         match self.presses {
             1 => {
-                let decision = match self.waiting.is_empty() {
-                    true => "",
-                    false => "; it waits for a decision, which /approvals lists",
+                let decision = if self.waiting.is_empty() {
+                    ""
+                } else {
+                    "; it waits for a decision, which /approvals lists"
                 };
                 self.screen.remark(&format!(
                     "· Ctrl-C again stops the turn, Ctrl-D leaves and lets it go on{decision}"
@@ -249,10 +251,7 @@ impl Chat {
                     prints.push(Print::Remark(format!("· topic: {name}")));
                     self.topic_shown = Some(name.to_owned());
                 }
-                prints.extend(match live {
-                    true => open.transcript.live(&heard),
-                    false => plain(&heard),
-                });
+                prints.extend(if live { open.transcript.live(&heard) } else { plain(&heard) });
                 about = Some(place);
                 break;
             }

@@ -43,7 +43,6 @@ fn script(shell: For) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::{
         io::Write,

@@ -278,9 +278,10 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
         return context.screen.remark(&format!("· {}", notification.content));
     };
     let is_approval = notification.kind == NotificationKind::Approval;
-    let path = match is_approval {
-        true => format!("/api/v1/approvals/{id}"),
-        false => format!("/api/v1/questions/{id}"),
+    let path = if is_approval {
+        format!("/api/v1/approvals/{id}")
+    } else {
+        format!("/api/v1/questions/{id}")
     };
     let row = async {
         let answer = Service::find(context)?.get(&path).await?;
@@ -297,13 +298,14 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
         _ => notification.content.clone(),
     };
     let name = text("short_id").unwrap_or(id);
-    let how = match is_approval {
-        true => format!(
+    let how = if is_approval {
+        format!(
             "decide with {} or {}",
             context.command(&format!("approvals approve {name}")),
             context.command(&format!("approvals deny {name} WHY"))
-        ),
-        false => format!("answer with {}", context.command(&format!("questions answer {name}"))),
+        )
+    } else {
+        format!("answer with {}", context.command(&format!("questions answer {name}")))
     };
     let until = text("expires_at")
         .map_or(String::new(), |date| format!("; it waits until {}", moment(date)));

@@ -116,7 +116,6 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::{Value, json};
 

@@ -74,7 +74,6 @@ fn line(mut input: impl Read) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -128,7 +128,6 @@ fn links(answer: &Value) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -112,13 +112,14 @@ fn import(
         Options { keep_wildcard: arguments.keep_wildcard, with_logs: arguments.with_logs };
     let gauge = Gauge::new(context.screen, "import");
     let import = Import::read(source, options)?;
-    let stopped = match arguments.dry_run && !stopped::has_store(context) {
+    let stopped = if arguments.dry_run && !stopped::has_store(context) {
         // There is nothing that a look at it could find, and it is not made for a look.
-        true => None,
-        false => Some(
+        None
+    } else {
+        Some(
             Stopped::open(context, &|progress| gauge.storage(progress))
                 .map_err(|error| busy(error.into()))?,
-        ),
+        )
     };
     let settings = load::load(&context.home, &context.environment)?;
     let channels = match settings.channels {

@@ -206,7 +206,6 @@ pub(super) fn cancel(topic: &TopicId) -> Value {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

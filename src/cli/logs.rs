@@ -133,10 +133,7 @@ async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> 
             }
         };
         for row in rows.iter().filter(|row| shown.is_news(row)) {
-            let line = match screen.json {
-                true => row.to_string(),
-                false => line(row, screen),
-            };
+            let line = if screen.json { row.to_string() } else { line(row, screen) };
             if !screen.follow(&line) {
                 return Ok(());
             }

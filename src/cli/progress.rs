@@ -132,7 +132,6 @@ fn style(unit: &str) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -120,16 +120,15 @@ async fn is_secret(service: &Service, id: &str) -> Result<bool, Failure> {
 
 /// The secret, from the keyboard without showing it, or from standard input.
 fn read_secret() -> Result<Zeroizing<String>, Failure> {
-    let mut bytes = match io::stdin().is_terminal() {
-        true => hidden::ask("Secret: ")?,
-        false => {
-            let mut bytes = Zeroizing::new(Vec::new());
-            io::stdin()
-                .take(LARGEST + 2)
-                .read_to_end(&mut bytes)
-                .map_err(|error| Failure::system("standard input cannot be read", error))?;
-            bytes
-        }
+    let mut bytes = if io::stdin().is_terminal() {
+        hidden::ask("Secret: ")?
+    } else {
+        let mut bytes = Zeroizing::new(Vec::new());
+        io::stdin()
+            .take(LARGEST + 2)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failure::system("standard input cannot be read", error))?;
+        bytes
     };
     if bytes.ends_with(b"\n") {
         bytes.pop();
@@ -157,9 +156,10 @@ fn rows(answer: &Value) -> Result<Vec<Row>, Failure> {
 
 fn listed(answer: &Value) -> Result<String, Failure> {
     let rows = rows(answer)?.into_iter().map(|row| {
-        let options = match row.options.is_empty() {
-            true => String::new(),
-            false => format!(" [{}]", row.options.join(" | ")),
+        let options = if row.options.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", row.options.join(" | "))
         };
         [
             row.id,
@@ -175,7 +175,6 @@ fn listed(answer: &Value) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -89,9 +89,10 @@ pub(super) async fn words(text: String) -> Result<String, Failure> {
             .unwrap_or_else(|error| Err(Failure::system("reading was cut off", error)))?,
         _ => text,
     };
-    match words.trim().is_empty() {
-        true => Err(Failure::new(Exit::Usage, "there is nothing to say")),
-        false => Ok(words),
+    if words.trim().is_empty() {
+        Err(Failure::new(Exit::Usage, "there is nothing to say"))
+    } else {
+        Ok(words)
     }
 }
 
@@ -170,10 +171,7 @@ async fn answer(
             }
         }
     }
-    let further = match used_tools {
-        true => delegated.finish(Some(&mut link)).await,
-        false => Ok(()),
-    };
+    let further = if used_tools { delegated.finish(Some(&mut link)).await } else { Ok(()) };
     failure.map_or(further, Err)
 }
 

@@ -453,7 +453,6 @@ fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -63,18 +63,17 @@ async fn watch(context: &Context) -> Result<(), Failure> {
         }
         let first = before.replace(timeless(&overview)).is_none();
         let answer = json!({ "data": overview });
-        let line = match screen.json {
-            true => answer.to_string(),
-            false => {
-                let clear = match (first, screen.live) {
-                    (false, true) => "\x1b[H\x1b[J",
-                    (false, false) => "\n",
-                    (true, _) => "",
-                };
-                let url = follower.service().url().as_str();
-                let text = Overview::read(&answer)?.render(url, screen);
-                format!("{clear}{}", text.trim_end())
-            }
+        let line = if screen.json {
+            answer.to_string()
+        } else {
+            let clear = match (first, screen.live) {
+                (false, true) => "\x1b[H\x1b[J",
+                (false, false) => "\n",
+                (true, _) => "",
+            };
+            let url = follower.service().url().as_str();
+            let text = Overview::read(&answer)?.render(url, screen);
+            format!("{clear}{}", text.trim_end())
         };
         if !screen.follow(&line) {
             return Ok(());
@@ -137,9 +136,10 @@ impl Overview {
     fn render(&self, url: &str, screen: Screen) -> String {
         let mut rows = Vec::new();
         let uptime = span(Duration::from_secs(self.uptime_s));
-        let state = match self.drain {
-            false => screen.paint(Tone::Good, "running"),
-            true => screen.paint(Tone::Doubtful, "stopping"),
+        let state = if !self.drain {
+            screen.paint(Tone::Good, "running")
+        } else {
+            screen.paint(Tone::Doubtful, "stopping")
         };
         rows.push(("service", format!("{state}, version {}, up {uptime}, {url}", self.version)));
         for (name, counts) in
@@ -232,7 +232,6 @@ fn span(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::json;
 

@@ -219,9 +219,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         Action::Capabilities { name, capabilities } => {
             let change = json!({ "capabilities": capabilities });
             let answer = service.patch(&path(&name, "")?, &change).await?;
-            let line = match capabilities.is_empty() {
-                true => format!("team {name} may do nothing beyond its tools"),
-                false => format!("team {name} may also: {}", capabilities.join(", ")),
+            let line = if capabilities.is_empty() {
+                format!("team {name} may do nothing beyond its tools")
+            } else {
+                format!("team {name} may also: {}", capabilities.join(", "))
             };
             (answer, Shown::Remark(line))
         }
@@ -248,9 +249,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         }
         Action::Shutdown { name, cascade } => {
             let found = service.get(&path(&name, "")?).await?;
-            let question = match cascade {
-                true => "Shut it down for good, with all teams below it?",
-                false => "Shut it down for good?",
+            let question = if cascade {
+                "Shut it down for good, with all teams below it?"
+            } else {
+                "Shut it down for good?"
             };
             confirm(context, &one(&found)?, question)?;
             let way = path(&name, if cascade { "?cascade=true" } else { "" })?;
@@ -404,9 +406,10 @@ fn draw(node: &Node, before: &str, below: &str, text: &mut String) {
     let line = format!("{before}{} ({}{work})\n", node.name, node.state);
     text.push_str(&printable(&line));
     for (place, child) in node.teams.iter().enumerate() {
-        let (before, further) = match place + 1 == node.teams.len() {
-            true => ("└── ", "    "),
-            false => ("├── ", "│   "),
+        let (before, further) = if place + 1 == node.teams.len() {
+            ("└── ", "    ")
+        } else {
+            ("├── ", "│   ")
         };
         draw(child, &format!("{below}{before}"), &format!("{below}{further}"), text);
     }
@@ -503,7 +506,6 @@ fn one(answer: &Value) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -1,7 +1,5 @@
 //! What the arguments mean.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::{any::TypeId, path::PathBuf};
 
 use clap::{CommandFactory, error::ErrorKind};

@@ -151,9 +151,10 @@ fn closing(response: &Response) -> Option<Print> {
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let (shown, missing) = excerpt::split(line, PREVIEW);
-    match missing > 0 || line.len() < text.trim_end().len() {
-        true => format!("{shown}…"),
-        false => shown.to_owned(),
+    if missing > 0 || line.len() < text.trim_end().len() {
+        format!("{shown}…")
+    } else {
+        shown.to_owned()
     }
 }
 

@@ -254,7 +254,6 @@ fn decisions(answer: &Value) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

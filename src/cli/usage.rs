@@ -60,28 +60,22 @@ impl Group {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let limit = ("limit", Some(arguments.limit.to_string()));
-    let answer = match arguments.budgets {
-        true => {
-            let path = "/api/v1/usage/budgets";
-            service.search(path, given([limit])).await?
-        }
-        false => {
-            let fields = [
-                ("group", Some(arguments.by.as_str().to_owned())),
-                ("from", arguments.from),
-                ("to", arguments.to),
-                limit,
-            ];
-            service.search("/api/v1/usage", given(fields)).await?
-        }
+    let answer = if arguments.budgets {
+        let path = "/api/v1/usage/budgets";
+        service.search(path, given([limit])).await?
+    } else {
+        let fields = [
+            ("group", Some(arguments.by.as_str().to_owned())),
+            ("from", arguments.from),
+            ("to", arguments.to),
+            limit,
+        ];
+        service.search("/api/v1/usage", given(fields)).await?
     };
     if context.screen.json {
         return context.screen.document(&answer);
     }
-    let text = match arguments.budgets {
-        true => budgets(&answer)?,
-        false => calls(&answer, arguments.by)?,
-    };
+    let text = if arguments.budgets { budgets(&answer)? } else { calls(&answer, arguments.by)? };
     context.screen.write(&text);
     Ok(())
 }
@@ -152,7 +146,6 @@ fn budgets(answer: &Value) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::json;
 

@@ -34,9 +34,10 @@ pub fn modes(home: &Home) -> Vec<Finding> {
         closed.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
     }
     let open: Vec<_> = closed.iter().filter_map(|path| opened(path)).collect();
-    match open.is_empty() {
-        true => vec![Finding::ok("modes", "secrets and store are closed to others")],
-        false => open,
+    if open.is_empty() {
+        vec![Finding::ok("modes", "secrets and store are closed to others")]
+    } else {
+        open
     }
 }
 
@@ -175,7 +176,6 @@ fn time(now: SystemTime, newest: Option<SystemTime>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

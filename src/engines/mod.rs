@@ -206,7 +206,6 @@ pub(crate) fn chain(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
     use crate::{providers::client, settings::providers::Provider};

@@ -67,9 +67,10 @@ impl Upgrade {
 
 /// The listener that a request came in on, for the audit.
 fn listener(request: &HttpRequest) -> String {
-    match is_local(request) {
-        true => "unix".to_owned(),
-        false => request.app_config().local_addr().to_string(),
+    if is_local(request) {
+        "unix".to_owned()
+    } else {
+        request.app_config().local_addr().to_string()
     }
 }
 
@@ -191,10 +192,7 @@ pub(super) fn is_command_line(principal: &Principal, headers: &HeaderMap) -> boo
 }
 
 fn channel_type(principal: &Principal, headers: &HeaderMap) -> ChannelType {
-    match is_command_line(principal, headers) {
-        true => ChannelType::Cli,
-        false => ChannelType::Ws,
-    }
+    if is_command_line(principal, headers) { ChannelType::Cli } else { ChannelType::Ws }
 }
 
 fn claimed_sender(headers: &HeaderMap) -> Result<Option<String>, ApiError> {

@@ -474,10 +474,7 @@ fn refused(refusal: NotDecided) -> ApiError {
 
 /// On which way somebody decides.
 fn via(principal: &Principal, request: &HttpRequest) -> &'static str {
-    match access::is_command_line(principal, request.headers()) {
-        true => "cli",
-        false => "api",
-    }
+    if access::is_command_line(principal, request.headers()) { "cli" } else { "api" }
 }
 
 /// Who was first, and when.

@@ -105,10 +105,7 @@ impl<R> Caller<R> {
 
     /// Refuses whoever may not act on this team.
     pub(super) fn team(&self, team: &str) -> Result<(), ApiError> {
-        match self.reaches(team) {
-            true => Ok(()),
-            false => Err(ApiError::other_team()),
-        }
+        if self.reaches(team) { Ok(()) } else { Err(ApiError::other_team()) }
     }
 
     /// Refuses whoever may act on some teams only: this is not about one of them.

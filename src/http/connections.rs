@@ -97,7 +97,6 @@ pub(super) fn check(request: &HttpRequest, gate: &Gate) -> Result<(), ApiError> 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -110,12 +110,11 @@ async fn examined(
 
 fn service(state: &State) -> Finding {
     let id = "service";
-    match state.service.is_draining() {
-        true => Finding::warn(id, "is about to stop", "start it again if it should run"),
-        false => {
-            let minutes = state.started.elapsed().as_secs() / 60;
-            Finding::ok(id, format!("runs since {minutes} minutes, version {}", super::VERSION))
-        }
+    if state.service.is_draining() {
+        Finding::warn(id, "is about to stop", "start it again if it should run")
+    } else {
+        let minutes = state.started.elapsed().as_secs() / 60;
+        Finding::ok(id, format!("runs since {minutes} minutes, version {}", super::VERSION))
     }
 }
 

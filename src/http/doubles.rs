@@ -1,7 +1,5 @@
 //! Doubles of ports, for tests: a storage in memory, a clock that tests set.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{
     collections::BTreeMap,
     ops::ControlFlow,

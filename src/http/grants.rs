@@ -122,8 +122,5 @@ async fn revoke(
     let (grant, _) = known.find(|(grant, _)| grant.id == *id).ok_or_else(unknown)?;
     let revoke = Revoke { grant: grant.id, by: caller.principal.id().clone() };
     let revoked = state.spine.approvals.send(revoke).timeout(PATIENCE).await;
-    match ask(revoked)?.map_err(ApiError::internal)? {
-        true => Ok(Done),
-        false => Err(unknown()),
-    }
+    if ask(revoked)?.map_err(ApiError::internal)? { Ok(Done) } else { Err(unknown()) }
 }

@@ -144,9 +144,10 @@ async fn show_ready(
             disk: space.as_str(),
         });
     }
-    Ok(match readiness.ready {
-        true => Either::Left(Bare(readiness)),
-        false => Either::Right(Unavailable(readiness)),
+    Ok(if readiness.ready {
+        Either::Left(Bare(readiness))
+    } else {
+        Either::Right(Unavailable(readiness))
     })
 }
 

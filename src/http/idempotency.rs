@@ -136,12 +136,13 @@ fn key(request: &HttpRequest) -> Result<&str, ApiError> {
     let key = value.and_then(|value| value.to_str().ok());
     let key = key.unwrap_or_default();
     let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic());
-    match is_plain && (1..=LONGEST).contains(&key.len()) {
-        true => Ok(key),
-        false => Err(ApiError::invalid_field(
+    if is_plain && (1..=LONGEST).contains(&key.len()) {
+        Ok(key)
+    } else {
+        Err(ApiError::invalid_field(
             "Idempotency-Key",
             "a key has 1 to 128 printable characters without space",
-        )),
+        ))
     }
 }
 

@@ -183,9 +183,10 @@ async fn read_all(
                 if !notice.read && notice.at <= now && seen.holds(&notice) {
                     unread.push(notice.id);
                 }
-                match unread.len() < AT_ONCE {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
+                if unread.len() < AT_ONCE {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
                 }
             })?;
             Ok(unread)

@@ -94,7 +94,6 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::time::Duration;
 

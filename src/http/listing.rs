@@ -37,10 +37,7 @@ pub(super) fn page_by_id<T: Serialize>(
         let value = shown.get(page.sort.field).cloned().unwrap_or_default();
         placed.push((value, id, row));
     }
-    let turned = |order: Ordering| match page.sort.falling {
-        true => order.reverse(),
-        false => order,
-    };
+    let turned = |order: Ordering| if page.sort.falling { order.reverse() } else { order };
     placed.sort_by(|(a, x, _), (b, y, _)| turned(compare(a, b)).then_with(|| turned(x.cmp(y))));
     let total = placed.len();
     let start = match &page.after {
@@ -97,30 +94,23 @@ pub(super) fn scan<T>(
     page: &Page,
     read: impl Fn(&[u8], &[u8]) -> Option<T>,
 ) -> Result<Rows<T>, StorageError> {
-    let order = match page.sort.falling {
-        true => Order::Falling,
-        false => Order::Rising,
-    };
+    let order = if page.sort.falling { Order::Falling } else { Order::Rising };
     let mut total = 0;
     storage.scan(&start, &end, order, &mut |key, value| {
         let value = value.inspect_err(|error| report(storage, key, error));
         let row = value.ok().and_then(|value| read(key, value));
         total += usize::from(row.is_some());
-        match total > MOST_COUNTED {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if total > MOST_COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let (mut start, mut end) = (start, end);
     let place = page.after.as_ref().and_then(Value::as_str);
     if let Some(mut key) = place.and_then(|place| URL_SAFE_NO_PAD.decode(place).ok()) {
-        match page.sort.falling {
-            true => end = end.min(key),
-            false => {
-                // The very next key.
-                key.push(0);
-                start = start.max(key);
-            }
+        if page.sort.falling {
+            end = end.min(key)
+        } else {
+            // The very next key.
+            key.push(0);
+            start = start.max(key);
         }
     }
     let (mut skip, mut data, mut last, mut goes_on) = (page.offset, Vec::new(), None, false);
@@ -172,10 +162,7 @@ struct Place {
 impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
         let order = compare(&self.value, &other.value);
-        let order = match self.falling {
-            true => order.reverse(),
-            false => order,
-        };
+        let order = if self.falling { order.reverse() } else { order };
         order.then_with(|| self.id.cmp(&other.id))
     }
 }
@@ -238,10 +225,7 @@ impl Gathering {
         let at = Value::from(at.0);
         let is_last = |last: &Place| {
             let order = compare(&last.value, &at);
-            match self.falling {
-                true => order.is_gt(),
-                false => order.is_lt(),
-            }
+            if self.falling { order.is_gt() } else { order.is_lt() }
         };
         self.total > MOST_COUNTED
             && self.beyond > self.most
@@ -272,7 +256,6 @@ impl Gathering {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
     use crate::http::query::Sort;

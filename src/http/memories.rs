@@ -325,10 +325,7 @@ struct Pin {
 async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
     let query = &caller.query;
     let searched = query.text("q").is_some();
-    let page = match searched {
-        true => query.page_by("-score")?,
-        false => query.page()?,
-    };
+    let page = if searched { query.page_by("-score")? } else { query.page()? };
     let by_score = page.sort.field == "score";
     // What fits words has no place of its own: a list of it goes on by how many were seen.
     let place = page.after.as_ref();
@@ -359,9 +356,12 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let goes_on = found.rows.len() > page.limit;
     found.rows.truncate(page.limit);
     let last = found.rows.last().filter(|_| goes_on);
-    let last = last.map(|last| match by_score {
-        true => json!(offset.saturating_add(page.limit)),
-        false => json!([last.entry.updated_at.0, last.entry.id]),
+    let last = last.map(|last| {
+        if by_score {
+            json!(offset.saturating_add(page.limit))
+        } else {
+            json!([last.entry.updated_at.0, last.entry.id])
+        }
     });
     let mut injections = HashMap::new();
     for team in found.rows.iter().map(|found| &found.entry.team) {
@@ -370,10 +370,8 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         }
     }
     let shown = |found: Found| {
-        let snippet = match searched {
-            true => found.snippet.as_str(),
-            false => &excerpt::line(&found.snippet, SHOWN),
-        };
+        let snippet =
+            if searched { found.snippet.as_str() } else { &excerpt::line(&found.snippet, SHOWN) };
         Row {
             snippet: Some(snippet.to_owned()),
             score: searched.then_some(found.score),
@@ -402,9 +400,10 @@ async fn chain_of<R>(
 ) -> Result<Vec<Entry>, ApiError> {
     let chain = state.memory.chain(id).await?;
     let foreign = |entry: &Entry| !caller.reaches(entry.team.name.as_str());
-    match chain.iter().any(foreign) {
-        true => Err(ApiError::not_found("there is no such memory")),
-        false => Ok(chain),
+    if chain.iter().any(foreign) {
+        Err(ApiError::not_found("there is no such memory"))
+    } else {
+        Ok(chain)
     }
 }
 
@@ -431,9 +430,10 @@ async fn create(
     let saved = state.memory.save(draft).await?;
     let row = Row::whole(&saved.entry);
     caller.names(format!("{} {}", row.id, wish.team));
-    Ok(match saved.unchanged {
-        false => Either::Left(Created(row)),
-        true => Either::Right(Data(Row { unchanged: Some(true), ..row })),
+    Ok(if !saved.unchanged {
+        Either::Left(Created(row))
+    } else {
+        Either::Right(Data(Row { unchanged: Some(true), ..row }))
     })
 }
 

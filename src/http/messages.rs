@@ -134,9 +134,10 @@ impl Row {
     fn new(message: MessageId, channel: Option<ChannelId>, task: Option<&Task>) -> Self {
         let reply = task.and_then(|task| {
             let outcome = task.outcome.as_ref()?;
-            let text = match outcome.text.is_empty() {
-                true => outcome.message.clone().unwrap_or_default(),
-                false => outcome.text.clone(),
+            let text = if outcome.text.is_empty() {
+                outcome.message.clone().unwrap_or_default()
+            } else {
+                outcome.text.clone()
             };
             Some(Reply {
                 text,
@@ -181,10 +182,7 @@ async fn own_channel(state: &State, principal: &Principal) -> Result<ChannelId, 
         let found = store.read(move |storage| reads::channel_row(storage, &former));
         found.await.map_err(ApiError::internal)?
     };
-    match row.is_some_and(|row| row.belongs_to(&owner)) {
-        true => Ok(former),
-        false => Ok(own),
-    }
+    if row.is_some_and(|row| row.belongs_to(&owner)) { Ok(former) } else { Ok(own) }
 }
 
 /// Of a task that the queue has no more: it has had its turn.
@@ -310,9 +308,10 @@ fn other_team(
 /// The end is told to those who waited for it; others hear that it was taken in.
 fn answer(state: &State, mut row: Row, waits: bool) -> Sent {
     row.reply = row.reply.filter(|_| waits);
-    match row.reply.is_some() {
-        true => Either::Left(Clean::new(&state.secrets, Data(row))),
-        false => Either::Right(Clean::new(&state.secrets, Accepted(row))),
+    if row.reply.is_some() {
+        Either::Left(Clean::new(&state.secrets, Data(row)))
+    } else {
+        Either::Right(Clean::new(&state.secrets, Accepted(row)))
     }
 }
 

@@ -175,10 +175,8 @@ impl Metrics {
 
     fn of_actors(&self, snapshot: &Snapshot, is_there: &dyn Fn(&TeamName) -> bool) -> Registry {
         let mut registry = Registry::with_prefix(PREFIX);
-        let label = |team: &TeamName| match is_there(team) {
-            true => self.label(team),
-            false => OTHER.to_owned(),
-        };
+        let label =
+            |team: &TeamName| if is_there(team) { self.label(team) } else { OTHER.to_owned() };
         let Counts { teams, ended, waited } = &snapshot.counts;
         let tasks = Family::<Labels, Counter>::default();
         for (team, kind, ending, count) in ended {

@@ -80,11 +80,10 @@ impl Fixed {
     /// In the form that a client can read.
     fn answer(&'static self, request: &HttpRequest, mut response: HttpResponseBuilder) -> Content {
         response.insert_header((header::VARY, "Accept-Encoding"));
-        Content(match page::takes_gzip(request) {
-            true => response
-                .insert_header((header::CONTENT_ENCODING, "gzip"))
-                .body(self.packed.as_slice()),
-            false => response.body(self.plain.as_str()),
+        Content(if page::takes_gzip(request) {
+            response.insert_header((header::CONTENT_ENCODING, "gzip")).body(self.packed.as_slice())
+        } else {
+            response.body(self.plain.as_str())
         })
     }
 }
@@ -270,10 +269,7 @@ fn describe(
     if let Some(schema) = draft.body {
         let example = operation.example.and_then(|text| serde_json::from_str(text).ok());
         let content = ContentBuilder::new().schema(Some(schema)).example(example).build();
-        let required = match draft.needs_body {
-            true => Required::True,
-            false => Required::False,
-        };
+        let required = if draft.needs_body { Required::True } else { Required::False };
         let body = RequestBodyBuilder::new().content(JSON, content).required(Some(required));
         built = built.request_body(Some(body.build()));
     }
@@ -321,10 +317,7 @@ fn name(path: &str, method: &Method) -> String {
     let short = path.strip_prefix("/api/v1").unwrap_or(path);
     let words = short.split(|letter: char| !letter.is_ascii_alphanumeric());
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let words = match words.is_empty() {
-        true => "root".to_owned(),
-        false => words.join("_"),
-    };
+    let words = if words.is_empty() { "root".to_owned() } else { words.join("_") };
     format!("{}_{words}", method.as_str().to_ascii_lowercase())
 }
 

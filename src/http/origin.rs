@@ -235,7 +235,6 @@ fn is_loopback(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use actix_web::{ResponseError, test::TestRequest};
 

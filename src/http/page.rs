@@ -26,24 +26,20 @@ async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
     let asset = asset.ok_or_else(|| ApiError::not_found("there is no such file"))?;
     let packed = takes_gzip(&request);
     // Each form of a file has a tag of its own.
-    let etag = match packed {
-        true => format!("\"{}-gzip\"", asset.tag()),
-        false => format!("\"{}\"", asset.tag()),
-    };
+    let etag =
+        if packed { format!("\"{}-gzip\"", asset.tag()) } else { format!("\"{}\"", asset.tag()) };
     let known = request.headers().get(header::IF_NONE_MATCH);
     let is_known = known.is_some_and(|known| names(known, &etag));
-    let mut response = match is_known {
-        true => HttpResponse::NotModified(),
-        false => HttpResponse::Ok(),
-    };
+    let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
     for (name, value) in ui::security_headers() {
         response.insert_header((name, value));
     }
     // The files of one page belong together: a browser keeps those of one version, and asks again for
     // what has no version in its name. The tag saves the bytes.
-    let keep = match ui::is_lasting(request.path()) {
-        true => "public, max-age=31536000, immutable",
-        false => "no-cache",
+    let keep = if ui::is_lasting(request.path()) {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
     };
     response
         .insert_header((header::CACHE_CONTROL, keep))
@@ -53,9 +49,10 @@ async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
         return Ok(Content(response.finish()));
     }
     response.content_type(asset.content_type());
-    Ok(Content(match packed {
-        true => response.insert_header((header::CONTENT_ENCODING, "gzip")).body(asset.packed()),
-        false => response.body(asset.bytes()),
+    Ok(Content(if packed {
+        response.insert_header((header::CONTENT_ENCODING, "gzip")).body(asset.packed())
+    } else {
+        response.body(asset.bytes())
     }))
 }
 

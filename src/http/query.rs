@@ -242,9 +242,10 @@ fn check(name: &str, text: &str, form: &Form) -> Result<(), ApiError> {
         },
         Form::Word(words) => {
             let words = words();
-            match words.contains(&text) {
-                true => Ok(()),
-                false => refused(format!("expected one of `{}`", words.join("`, `"))),
+            if words.contains(&text) {
+                Ok(())
+            } else {
+                refused(format!("expected one of `{}`", words.join("`, `")))
             }
         }
     }
@@ -252,7 +253,6 @@ fn check(name: &str, text: &str, form: &Form) -> Result<(), ApiError> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::time::Duration;
 

@@ -90,15 +90,8 @@ pub(super) async fn write(
         return Ok(());
     }
     let route = request.match_pattern().unwrap_or_default();
-    let values: Vec<String> = request
-        .match_info()
-        .iter()
-        .map(|(_, value)| match access::is_token(value) {
-            // It was put in the wrong place.
-            true => "a token".to_owned(),
-            false => excerpt::line(value, 128),
-        })
-        .collect();
+    let values: Vec<String> =
+        request.match_info().iter().map(|(_, value)| parameter(value)).collect();
     let named = request.extensions().get::<Target>().map(Target::get);
     let parts = [values.join("/"), named.unwrap_or_default()];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -113,10 +106,7 @@ pub(super) async fn write(
             Some(address) => format!("api {address}"),
             None => "api".to_owned(),
         },
-        outcome: match status.is_success() {
-            true => "ok".to_owned(),
-            false => status.as_u16().to_string(),
-        },
+        outcome: if status.is_success() { "ok".to_owned() } else { status.as_u16().to_string() },
         call: None,
     };
     let written = state.spine.store.commit(Writes::new().audit(&audit)).await;
@@ -157,9 +147,10 @@ pub(super) async fn exposed(state: &State, query: &str) {
     let (Ok(bits), true) = (getrandom::u64(), state.strangers.admit(None, now)) else {
         return;
     };
-    let cure = match holder.is_operator() {
-        true => "replace it with `hivewright token rotate-operator`".to_owned(),
-        false => format!("replace it: `hivewright token revoke {}`", holder.id()),
+    let cure = if holder.is_operator() {
+        "replace it with `hivewright token rotate-operator`".to_owned()
+    } else {
+        format!("replace it: `hivewright token revoke {}`", holder.id())
     };
     let notice = Notice {
         id: NoticeId::from(format!("notice-{bits:016x}")),
@@ -185,6 +176,11 @@ pub(super) fn who(state: &State, request: &HttpRequest) -> Option<PrincipalId> {
         .any(|name| request.headers().contains_key(name));
     let principal = state.access.holder(request).filter(|_| has_credential)?;
     Some(principal.id().clone())
+}
+
+/// A parameter of the path, as it is kept. A token was put in the wrong place.
+fn parameter(value: &str) -> String {
+    if access::is_token(value) { "a token".to_owned() } else { excerpt::line(value, 128) }
 }
 
 #[cfg(test)]

@@ -106,9 +106,10 @@ impl Resource {
         });
         let route = route.to(handler);
         // What makes something can be repeated without making it twice.
-        let route = match method == Method::POST && self.path.starts_with("/api/") {
-            true => route.wrap(middleware::from_fn(idempotency::pass)),
-            false => route,
+        let route = if method == Method::POST && self.path.starts_with("/api/") {
+            route.wrap(middleware::from_fn(idempotency::pass))
+        } else {
+            route
         };
         let route = route.wrap(middleware::from_fn(revocation::pass));
         self.operations.push((method, operation));
@@ -133,10 +134,7 @@ impl Resource {
             let refusal = ApiError::method(&allowed);
             async move { Err::<HttpResponse, _>(refusal) }
         };
-        let path = match self.deep {
-            true => format!("{}*", self.path),
-            false => self.path.to_owned(),
-        };
+        let path = if self.deep { format!("{}*", self.path) } else { self.path.to_owned() };
         let resource = self
             .routes
             .into_iter()

@@ -297,10 +297,7 @@ fn missing(id: &str) -> ApiError {
 /// The session of a team that the caller reaches.
 fn reached<R>(caller: &Caller<R>, id: &str) -> Result<(Lane, u32), ApiError> {
     let (lane, generation) = lane_of(id)?;
-    match caller.reaches(lane.team.as_str()) {
-        true => Ok((lane, generation)),
-        false => Err(missing(id)),
-    }
+    if caller.reaches(lane.team.as_str()) { Ok((lane, generation)) } else { Err(missing(id)) }
 }
 
 async fn show(
@@ -528,9 +525,10 @@ impl Export {
                             last = event.seq;
                             merge.push(event);
                         }
-                        match count < PIECE {
-                            true => ControlFlow::Continue(()),
-                            false => ControlFlow::Break(()),
+                        if count < PIECE {
+                            ControlFlow::Continue(())
+                        } else {
+                            ControlFlow::Break(())
                         }
                     },
                 )?;
@@ -541,13 +539,12 @@ impl Export {
                 Err(error) => return Some(Err(error)),
             };
             self.seen = last;
-            let messages = match is_end {
-                true => merge.finish(),
-                false => {
-                    let messages = merge.take();
-                    self.merge = Some(merge);
-                    messages
-                }
+            let messages = if is_end {
+                merge.finish()
+            } else {
+                let messages = merge.take();
+                self.merge = Some(merge);
+                messages
             };
             if messages.is_empty() {
                 continue;

@@ -232,9 +232,8 @@ fn waits_for(task: &Task, tree: &Tree, asks: bool) -> Option<WaitReason> {
 impl Row {
     fn of(task: Task, whole: bool, tree: &Tree, asks: bool) -> Self {
         let rest = format!("GET /api/v1/tasks/{}", task.id);
-        let cut = |text: &str, most: usize| match whole {
-            true => text.to_owned(),
-            false => excerpt::excerpt(text, most, &rest),
+        let cut = |text: &str, most: usize| {
+            if whole { text.to_owned() } else { excerpt::excerpt(text, most, &rest) }
         };
         let state = task.state();
         let line = task.lineage.as_ref();
@@ -379,9 +378,10 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
                     gathering.see(task.created_at, task.id.as_str());
                 }
                 // None of those that ended before was made after.
-                match page.sort.falling && gathering.is_settled(ended_at) {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+                if page.sort.falling && gathering.is_settled(ended_at) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
             })?;
         }
@@ -581,10 +581,7 @@ async fn end(
     let in_time = tokio::time::timeout(PATIENCE, ended).await.is_ok();
     let task = find(&caller, parts, task.id.as_str()).await?;
     let cancelled = Cancelled { state: task.state(), id: task.id, cancelled: going };
-    Ok(match in_time {
-        true => Either::Left(Data(cancelled)),
-        false => Either::Right(Accepted(cancelled)),
-    })
+    Ok(if in_time { Either::Left(Data(cancelled)) } else { Either::Right(Accepted(cancelled)) })
 }
 
 /// The same work as a new task, linked to the one it follows.

@@ -97,10 +97,7 @@ fn work(open: &[OpenWork]) -> Work {
     for task in open {
         if let Some(topic) = &task.lane.topic {
             let (queued, running) = counts.entry(topic.clone()).or_default();
-            match task.lease.is_some() && task.parked.is_none() {
-                true => *running += 1,
-                false => *queued += 1,
-            }
+            if task.lease.is_some() && task.parked.is_none() { *running += 1 } else { *queued += 1 }
         }
     }
     counts

@@ -246,9 +246,10 @@ async fn stand<'a>(
 ) -> Result<(&'a Parts, Trigger), ApiError> {
     let desk = state.desk.parts()?;
     let trigger = desk.known(id(path)).await?.trigger;
-    match caller.reaches(trigger.team.name.as_str()) {
-        true => Ok((desk, trigger)),
-        false => Err(ApiError::not_found("there is no such trigger")),
+    if caller.reaches(trigger.team.name.as_str()) {
+        Ok((desk, trigger))
+    } else {
+        Err(ApiError::not_found("there is no such trigger"))
     }
 }
 
@@ -520,7 +521,6 @@ async fn look(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::collections::BTreeSet;
 

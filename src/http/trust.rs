@@ -214,10 +214,7 @@ async fn revoke(
     caller.all_teams()?;
     let revoke = Revoke(Which::Id(id.into_inner()));
     let revoked = state.spine.router.send(revoke).timeout(PATIENCE).await;
-    match answered(revoked)? {
-        true => Ok(Done),
-        false => Err(ApiError::not_found("there is no such grant")),
-    }
+    if answered(revoked)? { Ok(Done) } else { Err(ApiError::not_found("there is no such grant")) }
 }
 
 async fn show_audit(

@@ -63,9 +63,10 @@ impl Row {
         let inside = path.strip_prefix(folder).unwrap_or(path);
         Self {
             id: label.id(),
-            path: match inside.as_os_str().is_empty() {
-                true => ".".to_owned(),
-                false => inside.display().to_string(),
+            path: if inside.as_os_str().is_empty() {
+                ".".to_owned()
+            } else {
+                inside.display().to_string()
             },
             extent: label.extent,
             task_id: label.task.to_string(),

@@ -347,10 +347,7 @@ async fn set(
         secret: entry.secret,
         version: entry.version,
     };
-    Ok(match is_first {
-        true => Either::Left(Created(stored)),
-        false => Either::Right(Data(stored)),
-    })
+    Ok(if is_first { Either::Left(Created(stored)) } else { Either::Right(Data(stored)) })
 }
 
 async fn remove(
@@ -361,9 +358,10 @@ async fn remove(
     let (of, key) = place.into_inner();
     let of = scope(&state, &caller, of).await?;
     let actor = operator(&caller.principal);
-    match state.vault.delete(&of, &key, &actor).await? {
-        true => Ok(Done),
-        false => Err(ApiError::not_found("there is no such entry")),
+    if state.vault.delete(&of, &key, &actor).await? {
+        Ok(Done)
+    } else {
+        Err(ApiError::not_found("there is no such entry"))
     }
 }
 
@@ -407,9 +405,10 @@ async fn rotate(
     caller.all_teams()?;
     let actor = operator(&caller.principal);
     let mut rotated = Rotated { data_keys: None, forgotten: None };
-    match forget_old {
-        true => rotated.forgotten = Some(state.vault.forget_old_master(&actor).await?),
-        false => rotated.data_keys = Some(state.vault.rotate_master(&actor).await?.data_keys),
+    if forget_old {
+        rotated.forgotten = Some(state.vault.forget_old_master(&actor).await?)
+    } else {
+        rotated.data_keys = Some(state.vault.rotate_master(&actor).await?.data_keys)
     }
     Ok(Data(rotated))
 }

@@ -262,10 +262,7 @@ impl Proof {
             .map_err(|_| ApiError::invalid("the timestamp is no number of seconds since 1970"))?;
         let sent = Timestamp(seconds.saturating_mul(1_000));
         let off = now.since(sent).max(sent.since(now));
-        match off <= webhook.tolerance {
-            true => Ok(()),
-            false => Err(unproved()),
-        }
+        if off <= webhook.tolerance { Ok(()) } else { Err(unproved()) }
     }
 
     /// One of the secrets that are good now made one of the signatures.
@@ -328,13 +325,14 @@ fn content_type(request: &HttpRequest, webhook: &Webhook) -> Result<String, ApiE
     let named = text(request, header::CONTENT_TYPE.as_str()).unwrap_or_default();
     let kind = named.split(';').next().unwrap_or_default().trim();
     let kind = kind.to_ascii_lowercase();
-    match webhook.content_types.contains(&kind) {
-        true => Ok(kind),
-        false => Err(ApiError::new(
+    if webhook.content_types.contains(&kind) {
+        Ok(kind)
+    } else {
+        Err(ApiError::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
             format!("this webhook takes `{}`", webhook.content_types.join("`, `")),
-        )),
+        ))
     }
 }
 

@@ -112,7 +112,6 @@ async fn forget(store: &StoreHandle) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::sync::Arc;
 

@@ -28,7 +28,6 @@ fn said<'a>(info: &'a PanicHookInfo<'_>) -> &'a str {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::panic)]
 
     use std::process::Command;
 

@@ -221,7 +221,6 @@ impl Visit for Words<'_> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use hivewright_actors::live::watch::Filter;
     use tracing_subscriber::prelude::*;

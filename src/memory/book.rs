@@ -66,10 +66,7 @@ impl Book {
         }
         if let Some(index) = &self.index {
             let mut index = index.write().unwrap_or_else(PoisonError::into_inner);
-            match is_found(entry) {
-                true => index.put(entry),
-                false => index.remove(&entry.id),
-            }
+            if is_found(entry) { index.put(entry) } else { index.remove(&entry.id) }
         }
     }
 

@@ -176,9 +176,10 @@ impl Chain {
         }
         if let Some(active) = active {
             // What nobody has looked at is read by searching, where it is quoted as what it is.
-            let current = match active.is_untrusted() {
-                true => "(not reviewed yet; search for it to read it)",
-                false => &excerpt::line(&active.content, SHOWN),
+            let current = if active.is_untrusted() {
+                "(not reviewed yet; search for it to read it)"
+            } else {
+                &excerpt::line(&active.content, SHOWN)
             };
             let (key, current) = (active.key.to_string(), current.to_owned());
             if raced {

@@ -1,7 +1,5 @@
 //! Memory over a real store, with the rows in this process: for tests.
 
-#![allow(clippy::panic)]
-
 use std::sync::{
     Arc,
     atomic::{AtomicU64, AtomicUsize, Ordering},

@@ -234,7 +234,6 @@ pub fn beginning(text: &str, characters: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

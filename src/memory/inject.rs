@@ -91,10 +91,8 @@ impl Injections {
     pub(super) fn of_choice(choice: &Choice) -> Self {
         let shown = choice.chosen.iter().map(|chosen| {
             let (shown, of) = (chosen.characters, chosen.candidate.characters);
-            let injection = match shown < of {
-                true => Injection::Cut { shown, of },
-                false => Injection::Whole,
-            };
+            let injection =
+                if shown < of { Injection::Cut { shown, of } } else { Injection::Whole };
             (chosen.candidate.id.clone(), injection)
         });
         Self(shown.collect())
@@ -224,9 +222,10 @@ pub(super) fn lay_out<'a>(
             let key = &candidate.key;
             let whole = set_in(content(&candidate.id).unwrap_or_default());
             let shown = beginning(&whole, *characters);
-            let _ = match shown.len() < whole.len() {
-                true => writeln!(text, "[{key}]: {shown}{}", mark(key)),
-                false => writeln!(text, "[{key}]: {shown}"),
+            let _ = if shown.len() < whole.len() {
+                writeln!(text, "[{key}]: {shown}{}", mark(key))
+            } else {
+                writeln!(text, "[{key}]: {shown}")
             };
         }
     }
@@ -240,10 +239,7 @@ pub(super) fn lay_out<'a>(
             );
         }
     }
-    match text.is_empty() {
-        true => text,
-        false => format!("--- Memory ---\n{}", text.trim_end()),
-    }
+    if text.is_empty() { text } else { format!("--- Memory ---\n{}", text.trim_end()) }
 }
 
 #[cfg(test)]

@@ -101,7 +101,6 @@ impl fmt::Display for Kind {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -178,7 +178,6 @@ fn source(caller: &Caller) -> (Origin, Option<String>) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use hivewright_actors::{
         clock::Timestamp,

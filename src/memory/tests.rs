@@ -1,7 +1,5 @@
 //! Memory over a real store.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use futures_util::FutureExt;

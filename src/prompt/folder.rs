@@ -418,7 +418,6 @@ fn kib(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::{
         fs,

@@ -233,9 +233,10 @@ impl Library {
             self.warnings
                 .push(format!("{file}: skills: there is no skill `{skill}`; it is left out"));
         }
-        let subagent = match unknown.is_empty() {
-            true => subagent.clone(),
-            false => Arc::new(Subagent { skills: known, ..(**subagent).clone() }),
+        let subagent = if unknown.is_empty() {
+            subagent.clone()
+        } else {
+            Arc::new(Subagent { skills: known, ..(**subagent).clone() })
         };
         self.subagents.insert(name.clone(), subagent);
     }

@@ -92,9 +92,10 @@ pub(super) fn role(
     let mut parts =
         vec![headed("Rules for your role", &join(general.map(|tier| tier.joined(for_role))))];
     for (team, tier) in lineage {
-        let heading = match team == reader.team {
-            true => "Rules for your team and those below it".to_owned(),
-            false => format!("Rules of `{team}` for the teams below it"),
+        let heading = if team == reader.team {
+            "Rules for your team and those below it".to_owned()
+        } else {
+            format!("Rules of `{team}` for the teams below it")
         };
         parts.push(headed(&heading, &tier.joined(concerns)));
     }
@@ -139,9 +140,10 @@ pub(super) fn conversation(lines: &[Line], withheld: usize) -> String {
             Speaker::Team(team) => write!(text, "[{}] ", one_line(team)),
         };
         let said = said.trim_end();
-        let said = match said.contains('\r') {
-            true => Cow::Owned(said.replace("\r\n", "\n")),
-            false => Cow::Borrowed(said),
+        let said = if said.contains('\r') {
+            Cow::Owned(said.replace("\r\n", "\n"))
+        } else {
+            Cow::Borrowed(said)
         };
         for (number, piece) in said.split(is_line_break).enumerate() {
             if number > 0 {

@@ -101,9 +101,10 @@ impl Role {
             parts.push(self.catalogue());
         }
         parts.retain(|part| !part.is_empty());
-        Ok(match parts.is_empty() {
-            true => String::new(),
-            false => format!("--- Skills ---\n\n{}", parts.join("\n\n")),
+        Ok(if parts.is_empty() {
+            String::new()
+        } else {
+            format!("--- Skills ---\n\n{}", parts.join("\n\n"))
         })
     }
 

@@ -132,7 +132,6 @@ pub(super) fn system() -> Tier {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -216,7 +216,6 @@ pub(super) const SHIPPED: &[(&str, &str)] = &[
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

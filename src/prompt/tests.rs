@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -130,7 +128,6 @@ fn in_order(text: &str, pieces: &[&str]) {
     }
 }
 
-#[expect(clippy::panic, reason = "a failed test")]
 fn panic_missing(piece: &str, text: &str) -> ! {
     panic!("{piece:?} is missing or out of order in:\n{text}")
 }

@@ -37,9 +37,10 @@ pub(super) async fn exchange(
         said = true;
         listener(event);
     };
-    let result = match response.status().is_success() {
-        true => read(response, &limits, reader, &mut listen).await,
-        false => Err(rejection(response, &limits).await),
+    let result = if response.status().is_success() {
+        read(response, &limits, reader, &mut listen).await
+    } else {
+        Err(rejection(response, &limits).await)
     };
     result.map_err(|fault| Fault {
         answered: said || reader.reported() != Usage::default(),
@@ -92,10 +93,7 @@ async fn send(
         )
     })?;
     limits.hold(http.execute(request)).await?.map_err(|error| {
-        let what = match error.is_connect() {
-            true => "no connection",
-            false => "the connection broke",
-        };
+        let what = if error.is_connect() { "no connection" } else { "the connection broke" };
         Fault::network(format!("{what}: {}", because(&error)))
     })
 }
@@ -208,7 +206,6 @@ fn because(error: &reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -144,10 +144,7 @@ fn endpoint(base: &str, path: &str) -> String {
     let versioned = version
         .strip_prefix('v')
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
-    match versioned {
-        true => format!("{base}/{path}"),
-        false => format!("{base}/v1/{path}"),
-    }
+    if versioned { format!("{base}/{path}") } else { format!("{base}/v1/{path}") }
 }
 
 /// Arguments as the model wrote them: no text at all means none.

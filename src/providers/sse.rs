@@ -60,9 +60,10 @@ impl Parser {
     fn end_line(&mut self) -> Option<Event> {
         let bytes = std::mem::take(&mut self.line);
         let line = String::from_utf8_lossy(&bytes);
-        let line = match std::mem::replace(&mut self.past_first_line, true) {
-            false => line.strip_prefix('\u{feff}').unwrap_or(&line),
-            true => &line,
+        let line = if !std::mem::replace(&mut self.past_first_line, true) {
+            line.strip_prefix('\u{feff}').unwrap_or(&line)
+        } else {
+            &line
         };
         if line.is_empty() {
             return self.end_event();

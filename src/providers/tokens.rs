@@ -19,7 +19,6 @@ impl From<u64> for Tokens {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

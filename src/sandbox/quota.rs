@@ -241,7 +241,6 @@ fn below(folder: BorrowedFd<'_>, depth: usize, seen: &mut HashSet<(u64, u64)>) -
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::fs;
 

@@ -230,10 +230,7 @@ pub(super) fn breaks(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let escaped = escaped.map(|(at, _)| (at..at + 2, BREAKS[3]));
     let ends = plain.chain(escaped).map(move |(feed, returned)| {
         let start = feed.end.saturating_sub(returned.len());
-        match bytes[start..feed.end] == *returned {
-            true => start..feed.end,
-            false => feed,
-        }
+        if bytes[start..feed.end] == *returned { start..feed.end } else { feed }
     });
     ends.filter(move |at| {
         let before = at.start.checked_sub(1).and_then(|before| bytes.get(before));

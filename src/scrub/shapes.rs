@@ -141,10 +141,7 @@ fn pem(text: &str, start: &Range<usize>) -> Reading {
     let label = run(text, start.end, |c| c.is_ascii_uppercase() || c == ' ');
     let (name, rest) = (&text[start.end..label], &text[label..]);
     if !(name.ends_with(PRIVATE_KEY) && rest.starts_with(DASHES)) {
-        return match DASHES.starts_with(rest) {
-            true => Reading::Unfinished,
-            false => Reading::Harmless,
-        };
+        return if DASHES.starts_with(rest) { Reading::Unfinished } else { Reading::Harmless };
     }
     let end = text[label..]
         .find("-----END ")

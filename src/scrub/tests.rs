@@ -1,7 +1,5 @@
 //! What is taken out of text, whole and in pieces.
 
-#![allow(clippy::unwrap_used)]
-
 use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},

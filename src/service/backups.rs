@@ -122,7 +122,6 @@ async fn newest_age(layout: storage::Home) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::{cell::Cell, path::Path, rc::Rc};
 

@@ -217,7 +217,6 @@ async fn learn_secrets(live: &Live, secrets: &Secrets, notices: &mut Vec<String>
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
     use crate::settings::home::Flags;

@@ -114,9 +114,10 @@ async fn connect(
     let upgrade = state.access.upgrade(&request);
     let is_cli = matches!(&upgrade, Ok(upgrade) if upgrade.channel_type == ChannelType::Cli);
     let websocket = state.service.websocket();
-    let client = match connections::is_local(&request) {
-        true => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        false => state.access.gate.client(&request),
+    let client = if connections::is_local(&request) {
+        Some(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    } else {
+        state.access.gate.client(&request)
     };
     if !is_cli && !websocket.admits(client) {
         let reason = match websocket {
@@ -165,7 +166,6 @@ fn prepare(stream: &TcpStream, deaf: Duration, connections: &Connections, data: 
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::io::{Read, Write};
 

@@ -309,10 +309,7 @@ impl Watch {
             let is_new = now != self.applied;
             was_heard &= !is_quiet;
             due = Instant::now()
-                + match was_heard || (is_new && !has_settled) {
-                    true => SETTLES_AFTER,
-                    false => LOOKS_ANYWAY,
-                };
+                + if was_heard || (is_new && !has_settled) { SETTLES_AFTER } else { LOOKS_ANYWAY };
             if told || uses_vault || (has_settled && is_new) {
                 self.applied = now;
                 let outcome = self.reread().await;

@@ -183,9 +183,12 @@ pub(crate) fn read(text: &str, document: Document) -> Result<Read, Problems> {
 
 fn read_root(root: &mut Section<'_>, document: &Document) -> Channels {
     Channels {
-        ws: root.section("ws", |ws| match ws.setting("enabled", false, |field| field.boolean()) {
-            true => WebSocket::On,
-            false => WebSocket::Off,
+        ws: root.section("ws", |ws| {
+            if ws.setting("enabled", false, |field| field.boolean()) {
+                WebSocket::On
+            } else {
+                WebSocket::Off
+            }
         }),
         limits: root.section("limits", |limits| Limits {
             rate: limits.section("rate", |rate| Rates {

@@ -97,9 +97,10 @@ fn collect(file: &'static str, path: String, node: &Node, fields: &mut Vec<Field
         Value::Null => {}
         Value::Map(entries) => {
             for entry in entries {
-                let path = match path.is_empty() {
-                    true => entry.key.clone(),
-                    false => format!("{path}.{}", entry.key),
+                let path = if path.is_empty() {
+                    entry.key.clone()
+                } else {
+                    format!("{path}.{}", entry.key)
                 };
                 collect(file, path, &entry.value, fields);
             }
@@ -140,7 +141,6 @@ fn shown(path: &str, node: &Node) -> Json {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic)]
 
     use super::*;
     use crate::settings::tests::place;

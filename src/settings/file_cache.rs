@@ -112,7 +112,6 @@ impl<T: Clone> FileCache<T> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -94,10 +94,7 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
     let providers = read_providers(home, environment).0;
     take(providers.as_ref().map_err(Clone::clone).and_then(|providers| {
         let disabled: Vec<_> = providers.disabled.values().cloned().collect();
-        match disabled.is_empty() {
-            true => Ok(providers.warnings.clone()),
-            false => Err(Problems(disabled)),
-        }
+        if disabled.is_empty() { Ok(providers.warnings.clone()) } else { Err(Problems(disabled)) }
     }));
     for name in team_names(home) {
         let read = read_team_with(home, &name, providers.as_ref().ok());
@@ -209,10 +206,7 @@ pub(crate) fn channels_use_vault(home: &Home) -> bool {
 /// The file, if nothing at all is wrong with it.
 fn whole_channels(home: &Home, environment: &Environment) -> Result<Read, Problems> {
     let read = read_channels(home, environment)?;
-    match read.distrust.0.is_empty() {
-        true => Ok(read),
-        false => Err(read.distrust),
-    }
+    if read.distrust.0.is_empty() { Ok(read) } else { Err(read.distrust) }
 }
 
 fn read_channels(home: &Home, environment: &Environment) -> Result<Read, Problems> {

@@ -140,7 +140,6 @@ fn is_private(url: &Url) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -92,10 +92,7 @@ impl Document {
     /// Ends the reading: what was found if nothing is wrong, with warnings.
     pub(crate) fn finish<T>(self, found: T) -> Result<(T, Vec<Problem>), Problems> {
         let (problems, warnings) = self.into_findings();
-        match problems.0.is_empty() {
-            true => Ok((found, warnings)),
-            false => Err(problems),
-        }
+        if problems.0.is_empty() { Ok((found, warnings)) } else { Err(problems) }
     }
 
     /// Ends the reading if nothing is wrong but in one section: warnings, and what is wrong there.
@@ -105,10 +102,7 @@ impl Document {
             let rest = problem.path.strip_prefix(section);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        match problems.0.iter().all(inside) {
-            true => Ok((warnings, problems)),
-            false => Err(problems),
-        }
+        if problems.0.iter().all(inside) { Ok((warnings, problems)) } else { Err(problems) }
     }
 
     /// What counts where the file says nothing, by the way to it.

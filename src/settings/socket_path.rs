@@ -47,7 +47,6 @@ impl SocketPath {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::os::unix::net::{UnixListener, UnixStream};
 

@@ -55,9 +55,10 @@ fn nearest(name: &str) -> String {
         .collect();
     near.sort();
     let names: Vec<String> = near.into_iter().take(3).map(|(_, name)| name).collect();
-    match names.is_empty() {
-        true => "; use a name such as `Europe/Berlin`".to_owned(),
-        false => format!("; did you mean {}?", names.join(" or ")),
+    if names.is_empty() {
+        "; use a name such as `Europe/Berlin`".to_owned()
+    } else {
+        format!("; did you mean {}?", names.join(" or "))
     }
 }
 

@@ -298,10 +298,7 @@ struct Stoppable<'a, W> {
 
 impl<W: Write> Write for Stoppable<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match (self.is_stopped)() {
-            true => Err(super::stopped()),
-            false => self.inner.write(bytes),
-        }
+        if (self.is_stopped)() { Err(super::stopped()) } else { self.inner.write(bytes) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

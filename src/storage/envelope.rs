@@ -66,7 +66,6 @@ fn checksum(described: &[u8], key: &[u8], payload: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -84,7 +84,6 @@ fn boot() -> [u8; 36] {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -88,7 +88,6 @@ fn is_full(errno: Errno) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::os::unix::fs::MetadataExt;
 

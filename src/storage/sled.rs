@@ -310,10 +310,7 @@ impl Storage for SledStorage {
         // The parts are there where the record itself says nothing any more.
         let parts = (0..).map_while(|index| read(&parts::part_key(key, index)));
         let parts: Vec<u8> = parts.flat_map(|part| envelope::content(&part).to_vec()).collect();
-        match parts.is_empty() {
-            true => Some(envelope::content(&sealed).to_vec()),
-            false => Some(parts),
-        }
+        if parts.is_empty() { Some(envelope::content(&sealed).to_vec()) } else { Some(parts) }
     }
 
     fn damage_reports(&self) -> Option<&DamageReports> {

@@ -714,10 +714,7 @@ impl Belongings for Taint {
             state.remove(&label.path);
             writes = writes.drop_edge(&label.key());
         }
-        let writes = match labels.is_empty() {
-            true => Vec::new(),
-            false => vec![writes],
-        };
+        let writes = if labels.is_empty() { Vec::new() } else { vec![writes] };
         std::future::ready(writes).boxed()
     }
 }

@@ -1,7 +1,5 @@
 //! Labels over restarts, and what is made of very many changes.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 
 use hivewright_actors::storage::Batch;

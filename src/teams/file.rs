@@ -92,7 +92,6 @@ pub fn redescribed(text: &str, description: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use proptest::prelude::*;
 

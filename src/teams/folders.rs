@@ -300,7 +300,6 @@ impl Folders for TeamFolders {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::os::unix::fs::PermissionsExt;
 

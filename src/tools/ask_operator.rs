@@ -207,7 +207,6 @@ fn question(args: Args, cx: &ToolContext) -> Question {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::Value;
 

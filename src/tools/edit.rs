@@ -151,7 +151,6 @@ fn is_replaced(text: &str, old: &str, new: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -286,10 +286,8 @@ impl<T: Tool> Hosted for T {
     fn check(&self, args: &Value) -> Result<Checked, ToolError> {
         let args = parse::<T>(args)?;
         let asked = T::timeout(&args).unwrap_or(T::LIMITS.timeout);
-        let limit = match T::WHOLE_TURN {
-            true => LONGEST_TURN,
-            false => asked.min(T::LIMITS.longest).min(LONGEST),
-        };
+        let limit =
+            if T::WHOLE_TURN { LONGEST_TURN } else { asked.min(T::LIMITS.longest).min(LONGEST) };
         Ok(Checked::allowed(T::EFFECT, T::EXCLUSIVE, limit))
     }
 

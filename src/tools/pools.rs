@@ -86,10 +86,7 @@ impl Pools {
             return Ok(Slot { _permit: None });
         }
         let pool = self.0.entry(team.clone()).or_default().clone();
-        let places = match structural {
-            true => pool.org,
-            false => pool.daily,
-        };
+        let places = if structural { pool.org } else { pool.daily };
         tokio::select! {
             biased;
             permit = places.acquire_owned() => Ok(Slot { _permit: permit.ok() }),
@@ -107,7 +104,6 @@ fn busy() -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

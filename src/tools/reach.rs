@@ -86,9 +86,10 @@ fn real(path: &Path) -> Option<PathBuf> {
         if let Ok(real) = known.canonicalize() {
             return Some(real.join(missing));
         }
-        missing = match missing.as_os_str().is_empty() {
-            true => PathBuf::from(known.file_name()?),
-            false => Path::new(known.file_name()?).join(missing),
+        missing = if missing.as_os_str().is_empty() {
+            PathBuf::from(known.file_name()?)
+        } else {
+            Path::new(known.file_name()?).join(missing)
         };
         known = known.parent()?;
     }
@@ -96,7 +97,6 @@ fn real(path: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

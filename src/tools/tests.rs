@@ -1,7 +1,5 @@
 //! The path of a call, and the file tools through it.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::{
     fs,
     path::PathBuf,

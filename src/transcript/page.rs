@@ -94,10 +94,7 @@ fn forward(
         }
         messages.extend(view(merge.take(), wish.view));
         is_full = messages.len() >= wish.limit || count >= MOST_EVENTS;
-        match is_full {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     if !is_full || messages.is_empty() {
         messages.extend(view(merge.finish(), wish.view));
@@ -131,10 +128,7 @@ fn backward(
         let begins = events.iter().any(|event| matches!(event.fact, Fact::TurnStart { .. }));
         pieces.push(events);
         broke_off = (said >= wish.limit && begins) || count >= MOST_EVENTS;
-        match broke_off {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if broke_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let mut merge = Merge::default();
     let events = pieces.into_iter().rev().flatten();

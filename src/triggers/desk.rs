@@ -199,19 +199,20 @@ impl Parts {
         let own = caller.team == team.key();
         let is_parent = team.parent.as_ref() == Some(&caller.team.name);
         let may_own = name == MAIN || team.capabilities.contains(&Capability::Triggers);
-        match is_parent || own && may_own {
-            true => Ok(team.key()),
-            false => Err(DeskError::new(
+        if is_parent || own && may_own {
+            Ok(team.key())
+        } else {
+            Err(DeskError::new(
                 "not_authorized",
                 format!(
                     "the triggers of team `{name}` are managed by its direct parent{}",
-                    match own {
-                        true =>
-                            "; ask it, or let an operator give this team the capability `triggers`",
-                        false => "",
+                    if own {
+                        "; ask it, or let an operator give this team the capability `triggers`"
+                    } else {
+                        ""
                     }
                 ),
-            )),
+            ))
         }
     }
 

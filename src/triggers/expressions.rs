@@ -97,7 +97,6 @@ impl Matcher for Expression {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -133,9 +133,10 @@ impl Keeper {
             if before.is_some_and(|before| before != caps) {
                 self.queue.do_send(UnparkAll { reason: WaitReason::Budget, team: None });
             }
-            let learning = match file.learning && team.name.as_str() != MAIN {
-                true => Some(self.subagents(&team).await),
-                false => None,
+            let learning = if file.learning && team.name.as_str() != MAIN {
+                Some(self.subagents(&team).await)
+            } else {
+                None
             };
             let wanted = Wanted { heartbeat: file.heartbeat, learning };
             let known = self.kept.get(&team);

@@ -123,11 +123,14 @@ fn find(of: &Use<'_>, args: &Value, keys: &mut BTreeSet<String>) -> Result<(), V
     for (name, field) in fields {
         let name = name.as_str();
         if of.paths.contains(&name) {
-            leaves(field, &mut |text| match text.contains(BEGIN) {
-                true => Err(VaultError::Misplaced(format!(
-                    "`{name}` is a path; references to the vault are not expanded in paths"
-                ))),
-                false => Ok(()),
+            leaves(field, &mut |text| {
+                if text.contains(BEGIN) {
+                    Err(VaultError::Misplaced(format!(
+                        "`{name}` is a path; references to the vault are not expanded in paths"
+                    )))
+                } else {
+                    Ok(())
+                }
             })?;
         } else if of.places.contains(&name) {
             leaves(field, &mut |text| {
@@ -248,7 +251,6 @@ pub fn wipe(args: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -289,7 +289,6 @@ fn hex(bytes: &[u8]) -> Zeroizing<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::os::unix::fs::PermissionsExt;
 

@@ -54,10 +54,7 @@ impl Plan {
         let row = Row { sealed: data_key.seal(&binding, value.bytes())?, entry };
         self.change.entry(scope, &row.entry.key, &row);
         let item = Item {
-            content: match row.entry.secret {
-                true => Content::Secret(value),
-                false => Content::Public,
-            },
+            content: if row.entry.secret { Content::Secret(value) } else { Content::Public },
             entry: row.entry,
         };
         self.effects.push(Effect::Put(scope.clone(), item));
@@ -147,13 +144,14 @@ pub(super) fn corrupt(scope: &Scope, key: &str) -> VaultError {
 
 fn is_secret(scope: &Scope, key: &str, actor: &Actor) -> VaultError {
     let flag = scope.flag();
-    let way_out = match actor.is_team() {
-        true => format!(
+    let way_out = if actor.is_team() {
+        format!(
             "an operator can change it with `hivewright vault set {key} {flag}`, or delete it with `hivewright vault delete {key} {flag}`"
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "it cannot become public: delete it with `hivewright vault delete {key} {flag}` and set it anew"
-        ),
+        )
     };
     VaultError::IsSecret { key: key.to_owned(), way_out }
 }

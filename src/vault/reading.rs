@@ -104,10 +104,11 @@ impl Vault {
     ) -> Result<Vec<Seen>, VaultError> {
         let mut shown = Vec::new();
         for entry in self.list(scope, prefix, actor).await? {
-            let value = match entry.secret {
-                true => None,
+            let value = if entry.secret {
+                None
+            } else {
                 // What is corrupt has none to show.
-                false => self.stored_value(scope, &entry.key).await.unwrap_or(None),
+                self.stored_value(scope, &entry.key).await.unwrap_or(None)
             };
             shown.push(Seen { entry, value });
         }

@@ -322,7 +322,6 @@ fn each<T: DeserializeOwned>(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::collections::HashMap;
 

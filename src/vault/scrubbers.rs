@@ -58,10 +58,7 @@ impl Scrubbers {
         }
         let mut own = self.vault.secrets_of_team(team);
         own.extend(self.vault.secrets_aside_of(team));
-        let scrubber = match own.is_empty() {
-            true => self.common(),
-            false => self.build(own),
-        };
+        let scrubber = if own.is_empty() { self.common() } else { self.build(own) };
         let kept = Kept { version, scrubber: scrubber.clone() };
         self.teams.insert(team.clone(), kept);
         scrubber

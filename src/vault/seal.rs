@@ -143,7 +143,6 @@ impl fmt::Debug for Key {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use hivewright_actors::ids::TeamKey;
 

@@ -58,15 +58,12 @@ pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, Vaul
 /// Finds the key, and changes nothing. Blocks.
 pub(super) fn look(keys: MasterKeys, stored: &Stored) -> Unlocked {
     let MasterKeys { files, mut candidates } = keys;
-    let fitting = match is_fresh(stored) {
+    let fitting = if is_fresh(stored) {
         // Every key fits, so the first counts, and what is left of rotations doesn't.
-        true => {
-            candidates.retain(|(place, _)| matches!(place, Place::Credential | Place::Current));
-            (!candidates.is_empty()).then_some(0)
-        }
-        false => {
-            candidates.iter().position(|(_, key)| key.as_ref().is_ok_and(|key| fits(key, stored)))
-        }
+        candidates.retain(|(place, _)| matches!(place, Place::Credential | Place::Current));
+        (!candidates.is_empty()).then_some(0)
+    } else {
+        candidates.iter().position(|(_, key)| key.as_ref().is_ok_and(|key| fits(key, stored)))
     };
     let Some(fitting) = fitting else {
         return Unlocked {

@@ -42,10 +42,7 @@ fn picture(folder: &Path, but: &Path, into: &mut BTreeMap<PathBuf, (u32, Vec<u8>
     for entry in entries {
         let path = entry.path();
         let kind = fs::symlink_metadata(&path).unwrap();
-        let content = match kind.is_file() {
-            true => fs::read(&path).unwrap(),
-            false => Vec::new(),
-        };
+        let content = if kind.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
         // The folder itself is its team's, with its mode.
         let mode = if path == but { 0 } else { kind.mode() };
         into.insert(path.clone(), (mode, content));
@@ -367,13 +364,12 @@ fn what_a_rule_sees_is_what_the_shell_runs() {
             .collect();
         let name = words[0].rsplit('/').next().unwrap_or_default().to_owned();
         let known = ["probe", "second", "a", "x1"].contains(&words[0].as_str());
-        match known {
-            true => prop_assert_eq!(seen, vec![words], "{:?}", text),
+        if known {
+            prop_assert_eq!(seen, vec![words], "{:?}", text);
+        } else {
             // A path, a word of the shell, or nothing at all: nobody else ran.
-            false => {
-                let others: Vec<_> = seen.iter().filter(|ran| ran[0] != name).collect();
-                prop_assert!(others.is_empty(), "{:?} ran {:?}", text, others);
-            }
+            let others: Vec<_> = seen.iter().filter(|ran| ran[0] != name).collect();
+            prop_assert!(others.is_empty(), "{:?} ran {:?}", text, others);
         }
         Ok(())
     });

@@ -1,7 +1,5 @@
 //! The command line without a service: help, first files, doctor, what is said when nothing runs.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{
     fs,
     os::unix::fs::PermissionsExt,

@@ -1,7 +1,5 @@
 //! `send` and `chat` against a service that follows a script, over a real socket.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::{
     fs,
     io::{Read, Write},

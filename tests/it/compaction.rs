@@ -251,12 +251,11 @@ async fn a_request_that_the_provider_finds_too_long_is_tried_once_more() {
             let shorter = requests[7].bytes.len() + 5_000 < requests[6].bytes.len();
             assert!(shorter, "{shown}");
             assert!(is_paired(vendor, &requests[7].body), "{shown}");
-            match helped {
-                true => assert_eq!(end["content"], "All done.", "{shown}: {frames:#?}"),
-                false => {
-                    assert_eq!(end["code"], "context_overflow", "{shown}: {frames:#?}");
-                    assert!(end["error"].as_str().unwrap().contains("`/new`"), "{end:#}");
-                }
+            if helped {
+                assert_eq!(end["content"], "All done.", "{shown}: {frames:#?}");
+            } else {
+                assert_eq!(end["code"], "context_overflow", "{shown}: {frames:#?}");
+                assert!(end["error"].as_str().unwrap().contains("`/new`"), "{end:#}");
             }
         }
     }
@@ -303,9 +302,10 @@ fn system_of(model: &FakeModel) -> String {
 }
 
 fn answer(body: &Value) -> Reply {
-    match is_summary(body) {
-        true => Reply::text("They spoke of tulips."),
-        false => Reply::text(&"Tulips are flowers. ".repeat(20)),
+    if is_summary(body) {
+        Reply::text("They spoke of tulips.")
+    } else {
+        Reply::text(&"Tulips are flowers. ".repeat(20))
     }
 }
 

@@ -29,14 +29,13 @@ fn tool(name: &str) -> Option<PathBuf> {
         .expect("a folder")
         .join("contract/bin")
         .join(name);
-    match path.exists() {
-        true => Some(path),
-        false if is_quick() => None,
-        false => panic!(
-            "{} is missing: `./tests/run` installs it (HIVEWRIGHT_TESTS=quick does without)",
-            path.display()
-        ),
-    }
+    let there = path.exists();
+    assert!(
+        there || is_quick(),
+        "{} is missing: `./tests/run` installs it (HIVEWRIGHT_TESTS=quick does without)",
+        path.display()
+    );
+    there.then_some(path)
 }
 
 /// What a program says, which has to end well.

@@ -128,9 +128,10 @@ impl Follower {
         match kind.as_str() {
             "topic.changed" => {
                 let id = text(&data["id"]);
-                match data["state"] == "done" {
-                    true => self.topics.remove(&id),
-                    false => self.topics.insert(id, text(&data["name"])),
+                if data["state"] == "done" {
+                    self.topics.remove(&id)
+                } else {
+                    self.topics.insert(id, text(&data["name"]))
                 };
             }
             "turn" => self.apply_turn(&data),

@@ -263,10 +263,7 @@ async fn respond(
     };
     let (reply, read) = {
         let mut state = state.lock().unwrap();
-        let read = match state.counts {
-            true => body.len() as u64 / 4,
-            false => wire::INPUT,
-        };
+        let read = if state.counts { body.len() as u64 / 4 } else { wire::INPUT };
         let key = state.key.as_deref().unwrap_or(KEY);
         let refusal = objection(vendor, &received, key);
         state.received.push(received);

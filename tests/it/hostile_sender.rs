@@ -1,8 +1,6 @@
 //! A sender who was let in and is not known, with commands, file tools and two topics, tries to write what governs
 //! the team, to read what other teams have, and to keep a hold after the trust was revoked.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{
     collections::BTreeMap,
     fs,
@@ -53,9 +51,10 @@ fn governed(team: &Path) -> BTreeMap<String, String> {
             if kind.is_dir() {
                 open.push(path);
             } else {
-                let text = match kind.is_symlink() {
-                    true => format!("a link to {:?}", fs::read_link(&path)),
-                    false => fs::read_to_string(&path).unwrap_or_default(),
+                let text = if kind.is_symlink() {
+                    format!("a link to {:?}", fs::read_link(&path))
+                } else {
+                    fs::read_to_string(&path).unwrap_or_default()
                 };
                 found.insert(inside, text);
             }

@@ -252,9 +252,8 @@ fn actor(request: &Value) -> Reply {
     let asked = messages.get(place).map(text).unwrap_or_default();
     let answered = messages.len() > place + 1;
     let words = |said: &str| asked.ends_with(said);
-    let step = |call: (&str, Value), then: &str| match answered {
-        false => Reply::call(call.0, call.1),
-        true => Reply::text(then),
+    let step = |call: (&str, Value), then: &str| {
+        if answered { Reply::text(then) } else { Reply::call(call.0, call.1) }
     };
     let team = |name: &str| {
         json!({
@@ -289,9 +288,10 @@ fn actor(request: &Value) -> Reply {
     }
     if words("Which teams are there?") {
         let last = messages.last().map(Value::to_string).unwrap_or_default();
-        return match answered {
-            false => Reply::call("list_teams", json!({ "recursive": true })),
-            true => Reply::text(&format!("There are: {last}")),
+        return if answered {
+            Reply::text(&format!("There are: {last}"))
+        } else {
+            Reply::call("list_teams", json!({ "recursive": true }))
         };
     }
     if words("Shut research down") {

@@ -77,10 +77,11 @@ impl Disk {
             let made = made.unwrap_or_default();
             let name = format!("{}-{}-{}", found.ino(), made.as_secs(), made.subsec_nanos());
             let synced = self.folder.path().join("synced").join(name);
-            match synced.exists() {
+            if synced.exists() {
                 // Into the same file, so that it is known again at the next cut.
-                true => _ = fs::copy(synced, path).expect("what was synced"),
-                false => fs::remove_file(path).expect("it can be removed"),
+                _ = fs::copy(synced, path).expect("what was synced")
+            } else {
+                fs::remove_file(path).expect("it can be removed")
             }
         }
     }

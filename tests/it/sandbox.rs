@@ -1,7 +1,5 @@
 //! Commands in the sandbox: what they reach, what they don't, and how they end.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{
     fs,
     net::TcpListener,
@@ -609,9 +607,10 @@ async fn a_command_of_an_untrusted_turn_cannot_change_what_the_team_is() {
         let mut found = Vec::new();
         for name in ["org-rules", "team-rules", "skills", "subagents", "HEARTBEAT.md"] {
             let path = world.path("teams/alpha").join(name);
-            let files = match path.is_dir() {
-                true => fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect(),
-                false => vec![path],
+            let files = if path.is_dir() {
+                fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect()
+            } else {
+                vec![path]
             };
             let is_planted = |file: &PathBuf| {
                 fs::read_to_string(file).is_ok_and(|text| text.contains("planted"))

@@ -63,9 +63,8 @@ fn actor(request: &Value) -> Reply {
         .split(|letter: char| !letter.is_alphanumeric() && letter != '-')
         .find(|part| PEOPLE.iter().any(|(_, word)| part.starts_with(&format!("{word}-"))))
         .unwrap_or("nothing");
-    let step = |tool: &str, args: Value| match is_answered {
-        false => Reply::call(tool, args),
-        true => Reply::text(&format!("begun {canary}")),
+    let step = |tool: &str, args: Value| {
+        if is_answered { Reply::text(&format!("begun {canary}")) } else { Reply::call(tool, args) }
     };
     let give = |team: &str, task: &str, on_result: &str| {
         let args = json!({
@@ -114,10 +113,7 @@ async fn talk(
         let mut said = ends.clone();
         loop {
             let opening = topics.len() < TOPICS;
-            let wanted = match opening {
-                true => topics.len()..topics.len() + 1,
-                false => 0..MESSAGES,
-            };
+            let wanted = if opening { topics.len()..topics.len() + 1 } else { 0..MESSAGES };
             let busy: BTreeSet<usize> = said.difference(&ends).map(|one| one % TOPICS).collect();
             let next = wanted
                 .filter(|one| !said.contains(one))

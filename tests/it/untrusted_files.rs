@@ -1,7 +1,5 @@
 //! Files that commands of untrusted turns write, and what reading them means.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::{fs, os::unix::fs::MetadataExt, time::Duration};
 
 use hivewright::taint::seen::{self, Seen};

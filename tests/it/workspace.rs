@@ -1,7 +1,5 @@
 //! The dependencies keep the shape of the project: the spine cannot reach the outside.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

@@ -1,5 +1,4 @@
 //! The outbox: order on the wire, bounds in the store.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 

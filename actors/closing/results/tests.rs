@@ -1,5 +1,4 @@
 //! Who is told of the end of given work.
-#![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! Which watchers hear of what people are told and asked.
-#![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::{

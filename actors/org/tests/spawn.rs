@@ -44,9 +44,10 @@ async fn a_crash_leaves_a_whole_team_or_none() {
         assert_eq!(world.disk.keys("task/").len(), expected.len(), "{crash:?}");
         assert_eq!(world.disk.keys("call/").len(), expected.len(), "{crash:?}");
         let again = process.spawn("scouts", "main").await;
-        match whole {
-            true => assert_eq!(again, Err(OrgError::NameTaken("scouts".into()))),
-            false => assert_eq!(again, Ok(TeamKey::first("scouts"))),
+        if whole {
+            assert_eq!(again, Err(OrgError::NameTaken("scouts".into())))
+        } else {
+            assert_eq!(again, Ok(TeamKey::first("scouts")))
         }
     }
     assert!(seen.contains(&true) && seen.contains(&false));

@@ -1,5 +1,4 @@
 //! The tree alone.
-#![allow(clippy::unwrap_used)]
 
 use super::*;
 use crate::{clock::Timestamp, org::record::Phase};

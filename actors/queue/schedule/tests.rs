@@ -1,5 +1,4 @@
 //! The schedule against a simple model of it.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
 

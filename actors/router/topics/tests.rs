@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);

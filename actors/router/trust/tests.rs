@@ -1,7 +1,5 @@
 //! The rules against a table that states them one by one.
 
-#![allow(clippy::unwrap_used)]
-
 use proptest::prelude::*;
 
 use super::{

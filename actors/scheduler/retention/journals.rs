@@ -68,15 +68,14 @@ impl Walked {
             }
         }
         let stays = |event: &HistoryEvent| self.turns.get(&event.turn).is_some_and(|stays| *stays);
-        self.held = match events.iter().any(stays) {
-            true => None,
-            false => {
-                let calls = events
-                    .iter()
-                    .filter(|event| matches!(event.fact, Fact::ToolCall { .. }))
-                    .map(|event| event.turn.clone());
-                Some((key.to_vec(), calls.collect()))
-            }
+        self.held = if events.iter().any(stays) {
+            None
+        } else {
+            let calls = events
+                .iter()
+                .filter(|event| matches!(event.fact, Fact::ToolCall { .. }))
+                .map(|event| event.turn.clone());
+            Some((key.to_vec(), calls.collect()))
         };
         Ok(())
     }
@@ -152,9 +151,10 @@ impl Journals {
                 if paused && next.is_none() {
                     next = Some(behind(key));
                 }
-                match next.is_some() || failed.is_some() {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+                if next.is_some() || failed.is_some() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
             })?;
             if let Some(error) = failed {

@@ -89,9 +89,10 @@ impl Scheduler {
     pub(super) fn await_retention(&mut self, due: Timestamp, ctx: &mut Context<Self>) {
         let pause = due.since(self.now()).min(LONGEST_SLEEP);
         ctx.run_later(pause, move |scheduler, ctx| {
-            match scheduler.now() < due {
-                true => scheduler.await_retention(due, ctx),
-                false => scheduler.retain(ctx),
+            if scheduler.now() < due {
+                scheduler.await_retention(due, ctx)
+            } else {
+                scheduler.retain(ctx)
             };
         });
     }

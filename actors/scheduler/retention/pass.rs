@@ -330,12 +330,11 @@ impl Pass {
                     slice.drop_keys(runs::keys_of_run(key, &run));
                 }
             }
-            match slice.is_full() || enough() {
-                true => {
-                    left = Some(key.to_vec());
-                    ControlFlow::Break(())
-                }
-                false => ControlFlow::Continue(()),
+            if slice.is_full() || enough() {
+                left = Some(key.to_vec());
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
         self.from = left;
@@ -389,12 +388,11 @@ impl<'b> Walk<'_, 'b> {
                 Ok(value) => visit(key, value, slice),
                 Err(error) => report(storage, key, &error),
             }
-            match slice.is_full() || enough() {
-                true => {
-                    *from = Some(behind(key));
-                    ControlFlow::Break(())
-                }
-                false => ControlFlow::Continue(()),
+            if slice.is_full() || enough() {
+                *from = Some(behind(key));
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
         Ok(from.is_none())

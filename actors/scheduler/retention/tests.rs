@@ -1,5 +1,4 @@
 //! Tests of retention: what goes, what stays, and when.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},

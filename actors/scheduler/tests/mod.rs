@@ -1,5 +1,4 @@
 //! Tests of the scheduler: a whole spine on paused time, with doubles of its ports.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod crash;
 mod downtime;

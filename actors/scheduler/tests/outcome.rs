@@ -174,9 +174,10 @@ async fn cursors_go_from_run_to_run() {
         let report = json!({
             "notify": false, "outcome": outcome, "reason": seen, "cursors": {"last_scan": seen},
         });
-        match is_first {
-            true => vec![Play::CallWith("r1", "report_run", report)],
-            false => vec![Play::Say("fine"), Play::Answer],
+        if is_first {
+            vec![Play::CallWith("r1", "report_run", report)]
+        } else {
+            vec![Play::Say("fine"), Play::Answer]
         }
     });
     let mut definition = cron("scan", "*");

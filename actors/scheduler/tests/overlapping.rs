@@ -122,9 +122,10 @@ async fn the_first_is_skipped_and_the_next_one_replaces() {
 async fn the_tools_of_a_replaced_turn_are_gone_before_the_next_turn() {
     let stage = Stage::new(|request| {
         let is_first = matches!(request.messages.last(), Some(Message::User(_)));
-        match is_first && first_line(request) == "do slow" {
-            true => vec![Play::Call(vec![("c1", "deaf")])],
-            false => vec![Play::Say("done"), Play::Answer],
+        if is_first && first_line(request) == "do slow" {
+            vec![Play::Call(vec![("c1", "deaf")])]
+        } else {
+            vec![Play::Say("done"), Play::Answer]
         }
     });
     let trigger = stage.create(with(OverlapPolicy::AlwaysReplace)).await;

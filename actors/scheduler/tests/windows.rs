@@ -58,10 +58,7 @@ async fn five_ticks_in_all_over_a_restart_and_each_sees_what_the_last_one_left()
         let report = json!({
             "notify": false, "outcome": "noop", "reason": "", "cursors": {"last": next},
         });
-        match is_first {
-            true => vec![Play::CallWith("r1", "report_run", report)],
-            false => vec![Play::Answer],
-        }
+        if is_first { vec![Play::CallWith("r1", "report_run", report)] } else { vec![Play::Answer] }
     });
     let trigger = stage.create(definition(|window| window.max_ticks = 5)).await;
 

@@ -52,9 +52,10 @@ pub(in crate::store) fn join(parts: &[&str]) -> Vec<u8> {
 
 /// Adds a part to a key.
 fn extend(key: &mut Vec<u8>, part: &str) {
-    match part.contains('\0') {
-        false => key.extend_from_slice(part.as_bytes()),
-        true => key.extend(part.replace('\0', "\u{fffd}").bytes()),
+    if !part.contains('\0') {
+        key.extend_from_slice(part.as_bytes())
+    } else {
+        key.extend(part.replace('\0', "\u{fffd}").bytes())
     }
 }
 

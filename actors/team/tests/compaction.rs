@@ -1,5 +1,4 @@
 //! Conversations that do not fit: left out, summarised, and gone on with, whatever happens meanwhile.
-#![allow(clippy::panic)]
 
 use std::{collections::BTreeSet, ops::ControlFlow, time::Duration};
 
@@ -302,9 +301,12 @@ async fn talk(client: &Client) -> String {
 }
 
 fn talking() -> World {
-    World::new(|request| match is_summary(request) {
-        true => vec![Play::Say("They said hello."), Play::Answer],
-        false => vec![Play::Say(WORDS), Play::Answer],
+    World::new(|request| {
+        if is_summary(request) {
+            vec![Play::Say("They said hello."), Play::Answer]
+        } else {
+            vec![Play::Say(WORDS), Play::Answer]
+        }
     })
 }
 
@@ -392,9 +394,12 @@ async fn what_cannot_be_summarised_is_said() {
 /// EN-36, EN-57: a summary that cannot be had changes nothing; one comes after the running turn.
 #[actix::test]
 async fn a_summary_that_fails_changes_nothing_and_waits_its_turn() {
-    let world = World::new(|request| match is_summary(request) {
-        true => vec![Play::Fail(Code::ProviderError)],
-        false => vec![Play::Say(WORDS), Play::Wait(Duration::from_secs(5)), Play::Answer],
+    let world = World::new(|request| {
+        if is_summary(request) {
+            vec![Play::Fail(Code::ProviderError)]
+        } else {
+            vec![Play::Say(WORDS), Play::Wait(Duration::from_secs(5)), Play::Answer]
+        }
     });
     let spine = world.start();
     let client = world.connect(&spine);
@@ -417,13 +422,16 @@ async fn a_summary_that_fails_changes_nothing_and_waits_its_turn() {
 #[actix::test]
 async fn a_message_does_not_get_into_a_summary() {
     for mode in [QueueMode::Steer, QueueMode::Interrupt] {
-        let mut world = World::new(|request| match is_summary(request) {
-            true => vec![
-                Play::Wait(Duration::from_secs(5)),
-                Play::Say("They said hello."),
-                Play::Answer,
-            ],
-            false => vec![Play::Say(WORDS), Play::Answer],
+        let mut world = World::new(|request| {
+            if is_summary(request) {
+                vec![
+                    Play::Wait(Duration::from_secs(5)),
+                    Play::Say("They said hello."),
+                    Play::Answer,
+                ]
+            } else {
+                vec![Play::Say(WORDS), Play::Answer]
+            }
         });
         world.queue_mode = mode;
         let client = world.connect(&world.start());

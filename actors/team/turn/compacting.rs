@@ -147,9 +147,10 @@ impl Turn {
             return self.compact_at_last(pending, None, paid);
         };
         self.conversation.summarise(cut, &summary);
-        match self.conversation.is_above_limit() {
-            true => self.compact_at_last(pending, Some(summary), paid),
-            false => self.compacted(pending, Some(summary), paid),
+        if self.conversation.is_above_limit() {
+            self.compact_at_last(pending, Some(summary), paid)
+        } else {
+            self.compacted(pending, Some(summary), paid)
         }
     }
 

@@ -121,10 +121,7 @@ impl Turn {
     /// that.
     pub fn refused_by_store(&mut self, error: &StoreError) -> End {
         // Its end was refused too: then what was said is what is too much.
-        let said = match self.refused {
-            true => String::new(),
-            false => self.said.join("\n\n"),
-        };
+        let said = if self.refused { String::new() } else { self.said.join("\n\n") };
         self.ended = true;
         self.refused = true;
         let rest = "the store does not take them";

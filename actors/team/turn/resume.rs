@@ -42,11 +42,7 @@ impl Turn {
                     continue;
                 };
                 let begun = !unbegun.contains(&call.id);
-                let effect = match begun {
-                    true => effect_of(journal, &call.id),
-                    // It may.
-                    false => Effect::Pure,
-                };
+                let effect = if begun { effect_of(journal, &call.id) } else { Effect::Pure };
                 let mut verdict = check(call, approval.as_ref(), label);
                 if let Ok(checked) = &mut verdict {
                     stows.extend(checked.stow.take());
@@ -68,9 +64,10 @@ impl Turn {
             if !stows.is_empty() {
                 wants.push(Want::Stash(stows));
             }
-            wants.push(match held.is_empty() {
-                true => Want::Record(facts, frames),
-                false => Want::Hold(facts, frames, held),
+            wants.push(if held.is_empty() {
+                Want::Record(facts, frames)
+            } else {
+                Want::Hold(facts, frames, held)
             });
             wants.extend(self.proceed());
             return wants;

@@ -111,9 +111,10 @@ impl Turn {
         if !stows.is_empty() {
             wants.push(Want::Stash(stows));
         }
-        wants.push(match held.is_empty() {
-            true => Want::Record(facts, frames),
-            false => Want::Hold(facts, frames, held),
+        wants.push(if held.is_empty() {
+            Want::Record(facts, frames)
+        } else {
+            Want::Hold(facts, frames, held)
         });
         wants.extend(self.proceed());
         wants

@@ -1,5 +1,4 @@
 //! The turn machine, driven by random models, tools, people and crashes.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -236,10 +235,7 @@ impl Shell {
         self.running.remove(&id);
         let mut reply = done(&id);
         if self.room.is_some() {
-            let long = match id.as_str().contains("look") {
-                true => 3_000,
-                false => 700,
-            };
+            let long = if id.as_str().contains("look") { 3_000 } else { 700 };
             reply.content.push_str(&"x".repeat(long));
         }
         self.hear(Input::Called { id, reply, took: Duration::ZERO });

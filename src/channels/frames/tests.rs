@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use proptest::prelude::*;
 use serde_json::json;
 

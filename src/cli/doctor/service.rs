@@ -97,7 +97,6 @@ fn port(address: SocketAddr) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -160,11 +160,10 @@ struct Listed(BTreeSet<String>);
 
 impl SystemVault for Listed {
     fn value(&self, key: &str) -> Result<String, String> {
-        match self.0.contains(key) {
-            true => Ok(UNKNOWN.to_owned()),
-            false => Err(format!(
-                "there is no such secret; `hivewright vault set {key} --system` sets it"
-            )),
+        if self.0.contains(key) {
+            Ok(UNKNOWN.to_owned())
+        } else {
+            Err(format!("there is no such secret; `hivewright vault set {key} --system` sets it"))
         }
     }
 

@@ -247,7 +247,6 @@ async fn export(which: &Which, context: &Context) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

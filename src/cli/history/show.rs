@@ -112,7 +112,6 @@ fn who(said: &Said) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::json;
 

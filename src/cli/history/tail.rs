@@ -66,10 +66,8 @@ fn is_passing(event: &Value) -> bool {
 /// Shows messages. False if nobody reads them any more.
 fn tell(answer: &Value, screen: Screen) -> Result<bool, Failure> {
     for row in answer["data"].as_array().into_iter().flatten() {
-        let text = match screen.json {
-            true => row.to_string(),
-            false => show::message(row)?.trim_end().to_owned(),
-        };
+        let text =
+            if screen.json { row.to_string() } else { show::message(row)?.trim_end().to_owned() };
         if !screen.follow(&text) {
             return Ok(false);
         }

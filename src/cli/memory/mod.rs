@@ -203,10 +203,13 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         Action::Show { .. } | Action::Review { approve: false, reject: false, .. } => {
             screen.write(&screen.harmless(&show::entry(&document)?))
         }
-        Action::Set { key, .. } => match document["data"]["unchanged"] == true {
-            true => screen.remark(&format!("`{key}` says so already")),
-            false => screen.remark(&format!("saved `{key}` as {}", text("id"))),
-        },
+        Action::Set { key, .. } => {
+            if document["data"]["unchanged"] == true {
+                screen.remark(&format!("`{key}` says so already"))
+            } else {
+                screen.remark(&format!("saved `{key}` as {}", text("id")))
+            }
+        }
         Action::Edit { .. } => screen.remark(&format!("`{}` is now {}", text("key"), text("id"))),
         Action::Pin { off, .. } => {
             let now = if off { "no longer pinned" } else { "pinned" };
@@ -318,10 +321,8 @@ async fn find(service: &Service, which: &Which, pending: bool) -> Result<String,
     if which.starts_with("mem-") {
         return Ok(which.clone());
     }
-    let state = match pending {
-        true => ("review", "pending".to_owned()),
-        false => ("active", "true".to_owned()),
-    };
+    let state =
+        if pending { ("review", "pending".to_owned()) } else { ("active", "true".to_owned()) };
     let fields = [("team", team.clone()), ("key", which.clone()), state];
     let found = service.search("/api/v1/memories", fields).await?;
     let rows = found["data"].as_array().into_iter().flatten();

@@ -213,7 +213,6 @@ fn path(id: &str, rest: &str) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

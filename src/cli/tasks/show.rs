@@ -111,7 +111,6 @@ pub(super) fn one(answer: &Value) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::json;
 

@@ -79,9 +79,10 @@ struct Shown(BTreeMap<String, Seen>);
 impl Shown {
     /// Notes how a task is now, and says whether that is news.
     fn is_news(&mut self, seen: &Seen) -> bool {
-        let known = match is_final(&seen.state) {
-            true => self.0.remove(&seen.id),
-            false => self.0.insert(seen.id.clone(), seen.clone()),
+        let known = if is_final(&seen.state) {
+            self.0.remove(&seen.id)
+        } else {
+            self.0.insert(seen.id.clone(), seen.clone())
         };
         !known.is_some_and(|known| known.same(seen))
     }
@@ -137,9 +138,10 @@ fn end(row: &Value, screen: Screen) -> Result<(), Failure> {
         (code, why) => format!(": {code}: {why}"),
     };
     // Its last line has been written; an error would be one more.
-    let message = match screen.json {
-        true => String::new(),
-        false => format!("{} is {}{reason}", text(&row["id"]), text(&row["state"])),
+    let message = if screen.json {
+        String::new()
+    } else {
+        format!("{} is {}{reason}", text(&row["id"]), text(&row["state"]))
     };
     Err(Failure::failed(message))
 }
@@ -196,7 +198,6 @@ async fn open(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::json;
 

@@ -122,7 +122,6 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -129,7 +129,6 @@ pub(super) fn preview(answer: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::json;
 

@@ -312,25 +312,21 @@ async fn wish(action: &Action) -> Result<Value, Failure> {
 
 /// The value, from the keyboard without showing it, or from standard input.
 fn read_value(key: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let value = match io::stdin().is_terminal() {
-        true => hidden::ask(&format!("Value of {key}: "))?,
-        false => {
-            let mut value = Zeroizing::new(Vec::new());
-            let most = LARGEST_VALUE as u64 + 2;
-            io::stdin()
-                .take(most)
-                .read_to_end(&mut value)
-                .map_err(|error| Failure::system("standard input cannot be read", error))?;
-            if value.ends_with(b"\n") {
-                value.pop();
-            }
-            value
+    let value = if io::stdin().is_terminal() {
+        hidden::ask(&format!("Value of {key}: "))?
+    } else {
+        let mut value = Zeroizing::new(Vec::new());
+        let most = LARGEST_VALUE as u64 + 2;
+        io::stdin()
+            .take(most)
+            .read_to_end(&mut value)
+            .map_err(|error| Failure::system("standard input cannot be read", error))?;
+        if value.ends_with(b"\n") {
+            value.pop();
         }
+        value
     };
-    match value.is_empty() {
-        true => Err(Failure::new(Exit::Usage, "there is no value")),
-        false => Ok(value),
-    }
+    if value.is_empty() { Err(Failure::new(Exit::Usage, "there is no value")) } else { Ok(value) }
 }
 
 /// Replaces the master key of a service that is stopped.
@@ -344,23 +340,19 @@ async fn at_rest(forget_old: bool, context: &Context) -> Result<Value, Failure> 
     let gauge = Gauge::new(context.screen, "rotation");
     let files = KeyFiles::new(&context.home.secrets(), &context.environment);
     let clock = std::sync::Arc::new(WallClock);
-    Ok(match forget_old {
-        true => {
-            let forgotten = forget_old_at_rest(&stopped.storage, files, clock)?;
-            json!({"data": {"forgotten": forgotten}})
-        }
-        false => {
-            let step = |done, total| gauge.set(done, total, "steps");
-            let rotated = rotate_at_rest(&stopped.storage, files, clock, &step);
-            let rotated = gauge.over(rotated).await?;
-            json!({"data": {"data_keys": rotated.data_keys}})
-        }
+    Ok(if forget_old {
+        let forgotten = forget_old_at_rest(&stopped.storage, files, clock)?;
+        json!({"data": {"forgotten": forgotten}})
+    } else {
+        let step = |done, total| gauge.set(done, total, "steps");
+        let rotated = rotate_at_rest(&stopped.storage, files, clock, &step);
+        let rotated = gauge.over(rotated).await?;
+        json!({"data": {"data_keys": rotated.data_keys}})
     })
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

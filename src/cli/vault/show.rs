@@ -52,17 +52,21 @@ pub(super) fn show(action: &Action, document: &Value, context: &Context) -> Resu
         Action::Show { .. } => screen.write(&screen.harmless(&described(&data(document)?))),
         Action::Set { key, of, .. } => {
             let version = &document["data"]["version"];
-            let reference = match of.system {
-                true => format!("`${{vault:{key}}}` in settings files stands for it"),
-                false => format!("its tools know it as `${{vault:{key}}}`"),
+            let reference = if of.system {
+                format!("`${{vault:{key}}}` in settings files stands for it")
+            } else {
+                format!("its tools know it as `${{vault:{key}}}`")
             };
             screen.remark(&format!("{key} is set (version {version}); {reference}"));
         }
         Action::Delete { key, .. } => screen.remark(&format!("deleted {key}")),
         Action::RotateMaster { forget_old: true } => {
-            screen.remark(match document["data"]["forgotten"] == true {
-                true => "the replaced master key is removed; backups from before the rotation cannot be used any more",
-                false => "there is no replaced master key",
+            let forgotten = document["data"]["forgotten"] == true;
+            screen.remark(if forgotten {
+                "the replaced master key is removed; \
+                 backups from before the rotation cannot be used any more"
+            } else {
+                "there is no replaced master key"
             });
         }
         Action::RotateMaster { forget_old: false } => {
@@ -152,7 +156,6 @@ fn acts(rows: Vec<Act>) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use serde_json::json;
 

@@ -91,7 +91,6 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::time::Duration;
 

@@ -131,7 +131,6 @@ fn clean_value(value: Value, scrubber: &Scrubber) -> Value {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::sync::{Arc, Mutex};
 

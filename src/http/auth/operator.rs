@@ -60,7 +60,6 @@ fn write(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::os::unix::fs::PermissionsExt;
 

@@ -74,17 +74,18 @@ impl Principal {
     /// As whose the channels that they open are kept. The operator stays the same, whatever the
     /// token is replaced by.
     pub fn owner(&self) -> Owner {
-        match self.is_operator() {
-            true => Owner {
+        if self.is_operator() {
+            Owner {
                 principal: self.id.clone(),
                 grant: OPERATOR.into(),
                 since: Timestamp::default(),
-            },
-            false => Owner {
+            }
+        } else {
+            Owner {
                 principal: self.id.clone(),
                 grant: self.grant.as_str().into(),
                 since: self.since,
-            },
+            }
         }
     }
 

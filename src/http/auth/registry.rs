@@ -277,9 +277,10 @@ impl Registry {
         let former = self.operator();
         if let Some(former) = former.filter(|former| former.hash == hash) {
             // A newer version may know more scopes.
-            let grants = match former.scopes == Scopes::all() {
-                true => Vec::new(),
-                false => vec![Grant { scopes: Scopes::all(), ..former.clone() }],
+            let grants = if former.scopes == Scopes::all() {
+                Vec::new()
+            } else {
+                vec![Grant { scopes: Scopes::all(), ..former.clone() }]
             };
             return Ok(Change { grants, ..Change::default() });
         }

@@ -1,7 +1,5 @@
 //! Tests of credentials over a real store actor, with a clock that tests set.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{path::Path, sync::Arc, time::Duration};
 
 use actix::Arbiter;

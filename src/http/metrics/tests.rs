@@ -1,7 +1,5 @@
 //! Tests of the figures.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 
 use hivewright_actors::task::Kind;

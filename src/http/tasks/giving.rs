@@ -118,13 +118,14 @@ pub(crate) async fn source_channel(
     let known = known.await.map_err(ApiError::internal)?;
     let may =
         |row: &ChannelRow| row.belongs_to(&principal.owner()) || principal.may(Scope::Operate);
-    match known.is_some_and(|row| may(&row)) {
-        true => Ok(named),
-        false => Err(ApiError::new(
+    if known.is_some_and(|row| may(&row)) {
+        Ok(named)
+    } else {
+        Err(ApiError::new(
             StatusCode::FORBIDDEN,
             "source_channel_not_allowed",
             "`X-Source-Channel` names no channel that this token opened",
-        )),
+        ))
     }
 }
 

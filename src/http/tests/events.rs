@@ -323,9 +323,10 @@ async fn a_snapshot_among_writers_loses_nothing() {
         for number in 0..written {
             let heard = all.next().await.unwrap();
             assert_eq!(heard.data["id"], format!("n-{number}"));
-            match heard.data["seq"].as_u64().unwrap() <= seq {
-                true => before += 1,
-                false => after.push(heard.data),
+            if heard.data["seq"].as_u64().unwrap() <= seq {
+                before += 1
+            } else {
+                after.push(heard.data)
             }
         }
         assert!(unread >= before, "{unread} of {before} at {seq}");

@@ -1,7 +1,5 @@
 //! Tests of the routes over a real spine, with a storage in memory.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::{
     num::NonZeroUsize,
     path::PathBuf,

@@ -218,7 +218,6 @@ pub fn security_headers() -> [(&'static str, &'static str); 5] {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::collections::BTreeSet;
 

@@ -175,10 +175,7 @@ impl Work<'_> {
     fn step(&mut self, things: usize) -> Result<(), ApplyError> {
         self.done += things as u64;
         (self.site.progress)(self.done, self.total);
-        match self.site.stop.load(Ordering::Relaxed) {
-            true => Err(ApplyError::Stopped),
-            false => Ok(()),
-        }
+        if self.site.stop.load(Ordering::Relaxed) { Err(ApplyError::Stopped) } else { Ok(()) }
     }
 
     /// Notes that something was taken.

@@ -178,7 +178,6 @@ fn listed(text: &str, heading: &str) -> BTreeSet<String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

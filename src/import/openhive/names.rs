@@ -36,10 +36,7 @@ pub(super) fn team(former: &str, taken: &BTreeSet<String>) -> Option<String> {
 pub(super) fn profile(former: &str, taken: &BTreeSet<String>) -> String {
     let good = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
     let whole = (1..=LONGEST_PROFILE).contains(&former.len()) && former.bytes().all(good);
-    let name = match whole {
-        true => former.to_owned(),
-        false => slug(former, LONGEST_PROFILE - 3),
-    };
+    let name = if whole { former.to_owned() } else { slug(former, LONGEST_PROFILE - 3) };
     unique(if name.is_empty() { "profile" } else { &name }, "-", taken)
 }
 
@@ -67,10 +64,7 @@ fn key(former: &str, allowed: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || allowed.contains(c);
     let key: String =
         former.trim().chars().take(LONGEST_KEY).map(|c| if good(c) { c } else { '-' }).collect();
-    match key.is_empty() {
-        true => "unnamed".to_owned(),
-        false => key,
-    }
+    if key.is_empty() { "unnamed".to_owned() } else { key }
 }
 
 /// A name that is not taken: itself, or with a number after it.

@@ -127,10 +127,7 @@ impl Item {
     /// Something that is taken: with changes, if there are any.
     pub(super) fn taken(kind: Kind, name: impl Into<String>, changes: &[String]) -> Self {
         Self {
-            outcome: match changes.is_empty() {
-                true => Outcome::Imported,
-                false => Outcome::Converted,
-            },
+            outcome: if changes.is_empty() { Outcome::Imported } else { Outcome::Converted },
             kind,
             team: None,
             name: name.into(),

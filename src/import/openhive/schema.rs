@@ -112,7 +112,6 @@ fn columns(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::{
         super::tables::{TASK_QUEUE, TOPICS, TRIGGER_CONFIGS},

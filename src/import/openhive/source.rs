@@ -110,10 +110,7 @@ impl Source {
     pub fn new(data: &Path, run: &Path) -> Result<Self, SourceError> {
         let folder = |path: &Path, flag, what| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            match path.is_dir() {
-                true => Ok(path),
-                false => Err(SourceError::Missing { path, flag, what }),
-            }
+            if path.is_dir() { Ok(path) } else { Err(SourceError::Missing { path, flag, what }) }
         };
         Ok(Self {
             data: folder(data, "--data", "data folder")?,

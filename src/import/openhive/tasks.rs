@@ -130,7 +130,6 @@ fn options(text: Option<&str>, changes: &mut Vec<String>) -> Options {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -188,7 +188,6 @@ impl TeamFile {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::{super::yaml::parse, *};
 

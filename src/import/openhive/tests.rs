@@ -1,7 +1,5 @@
 //! An import that is broken off.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::{
     collections::BTreeMap,
     fs,

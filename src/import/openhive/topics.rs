@@ -80,11 +80,10 @@ fn convert_one(
         changes.push("its description is dropped".into());
     }
     let said = moment(&row.last_activity).unwrap_or(now);
-    let last_activity = match closed {
-        true => said,
-        false => {
-            said.max(now - (idle_after + DONE_AFTER).saturating_sub(MARGIN)).min(now - idle_after)
-        }
+    let last_activity = if closed {
+        said
+    } else {
+        said.max(now - (idle_after + DONE_AFTER).saturating_sub(MARGIN)).min(now - idle_after)
     };
     Ok(Thread {
         id: row.id.clone(),
@@ -148,7 +147,6 @@ pub(super) fn saying(row: &InteractionRow, now: Timestamp) -> Result<Saying, &'s
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -183,7 +183,6 @@ impl Trigger {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

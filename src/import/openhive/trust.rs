@@ -92,7 +92,6 @@ pub(super) fn decision(row: &AuditRow) -> Result<Decision, String> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

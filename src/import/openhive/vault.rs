@@ -35,10 +35,7 @@ pub(super) fn convert(former: &str, value: &Secret, secret: bool) -> Result<Entr
             .into());
     }
     let key = names::vault_key(former);
-    let changes = match key == former {
-        true => Vec::new(),
-        false => vec![format!("its key is `{key}`")],
-    };
+    let changes = if key == former { Vec::new() } else { vec![format!("its key is `{key}`")] };
     Ok(Entry { key, value: value.clone(), secret, changes })
 }
 
@@ -87,7 +84,6 @@ impl Redactor {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

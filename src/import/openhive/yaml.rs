@@ -29,10 +29,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Yaml>, String> {
 pub(super) fn parse(text: &str, name: &str) -> Result<Yaml, String> {
     let mut problems = Vec::new();
     let root = yaml::parse(text, name, &mut problems);
-    match problems.is_empty() {
-        true => Ok(Yaml::from(root)),
-        false => Err(Problems(problems).to_string()),
-    }
+    if problems.is_empty() { Ok(Yaml::from(root)) } else { Err(Problems(problems).to_string()) }
 }
 
 impl From<Node> for Yaml {
@@ -173,10 +170,7 @@ impl Yaml {
         match self {
             Self::Map(entries) => {
                 for (key, value) in entries {
-                    let key = match is_simple(key) {
-                        true => key.clone(),
-                        false => quoted(key),
-                    };
+                    let key = if is_simple(key) { key.clone() } else { quoted(key) };
                     if value.is_block() {
                         let _ = writeln!(out, "{indent}{key}:");
                         value.block(depth + 1, out);
@@ -257,7 +251,6 @@ pub(super) fn settle(
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 
@@ -292,15 +285,18 @@ mod tests {
     #[test]
     fn what_a_reader_refuses_goes_and_is_told() {
         let mut found = tree("good: 1\nbad: 2\n");
-        let check = |text: &str| match text.contains("bad") {
-            true => Err(Problems(vec![Problem {
-                file: "f".into(),
-                line: 2,
-                column: 1,
-                path: "bad".into(),
-                reason: "unknown key".into(),
-            }])),
-            false => Ok(()),
+        let check = |text: &str| {
+            if text.contains("bad") {
+                Err(Problems(vec![Problem {
+                    file: "f".into(),
+                    line: 2,
+                    column: 1,
+                    path: "bad".into(),
+                    reason: "unknown key".into(),
+                }]))
+            } else {
+                Ok(())
+            }
         };
 
         let gone = settle(&mut found, check).unwrap();

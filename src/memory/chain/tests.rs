@@ -1,7 +1,5 @@
 //! What each act makes of the versions of a key.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use proptest::prelude::*;
 
 use super::*;

@@ -1,7 +1,5 @@
 //! What goes into a prompt, and in which words.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::HashMap;
 
 use proptest::prelude::*;

@@ -1,7 +1,5 @@
 //! Ranking, against sums done by hand.
 
-#![allow(clippy::unwrap_used)]
-
 use hivewright_actors::ids::TeamKey;
 use proptest::prelude::*;
 

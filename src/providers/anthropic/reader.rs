@@ -277,7 +277,6 @@ fn failure(error: &Value) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use hivewright_actors::{task::Code, tool::Args};
 

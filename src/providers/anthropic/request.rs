@@ -59,10 +59,7 @@ fn body(ask: &Ask<'_>) -> Result<Vec<u8>, Fault> {
     if !ask.without.has(OptionalField::CacheMarkers) {
         tools.last_mut().map(mark);
         // The part of the turn is the last, and changes each time.
-        let lasting = match ask.system.turn.is_empty() {
-            true => system.len(),
-            false => system.len() - 1,
-        };
+        let lasting = if ask.system.turn.is_empty() { system.len() } else { system.len() - 1 };
         system[..lasting].iter_mut().for_each(mark);
         messages
             .last_mut()
@@ -180,7 +177,6 @@ fn wire_id(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use hivewright_actors::{
         engine::ToolOutput,

@@ -67,9 +67,10 @@ pub(super) async fn answer(ask: Ask<'_>, listener: &mut Listener<'_>) -> Answer 
     }
     Answer {
         usage: scene.usage(&blocks),
-        stop_reason: match blocks.iter().any(|block| matches!(block, Block::Call(_))) {
-            true => "tool_use",
-            false => "end_turn",
+        stop_reason: if blocks.iter().any(|block| matches!(block, Block::Call(_))) {
+            "tool_use"
+        } else {
+            "end_turn"
         }
         .to_owned(),
         blocks,
@@ -206,11 +207,10 @@ fn first_task(message: &str) -> Option<&str> {
 
 fn plain(message: &str) -> String {
     let message = message.trim();
-    match message.eq_ignore_ascii_case("help") {
-        true => help(),
-        false => format!(
-            "[offline demo] You said: {message}\n\nType `help` to see what the demo can do."
-        ),
+    if message.eq_ignore_ascii_case("help") {
+        help()
+    } else {
+        format!("[offline demo] You said: {message}\n\nType `help` to see what the demo can do.")
     }
 }
 
@@ -223,7 +223,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use hivewright_actors::engine::{SystemPrompt, ToolOutput};
     use serde_json::json;

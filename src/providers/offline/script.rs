@@ -169,7 +169,6 @@ fn fill(reply: &str, results: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -146,7 +146,6 @@ fn assistant(blocks: &[Block]) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use hivewright_actors::{
         engine::ToolOutput,

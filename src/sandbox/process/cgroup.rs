@@ -194,7 +194,6 @@ fn maker(name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use std::process::{Command, Stdio};
 

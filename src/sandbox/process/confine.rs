@@ -216,9 +216,10 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
         if keep_top {
             for (name, below) in folders_below(&handle, &plan.kept)? {
                 // No hard link leads out of what tells the team what it is.
-                let access = match SELF_FOLDERS.iter().any(|folder| name == *folder) {
-                    true => writable() & !AccessFs::Refer,
-                    false => writable(),
+                let access = if SELF_FOLDERS.iter().any(|folder| name == *folder) {
+                    writable() & !AccessFs::Refer
+                } else {
+                    writable()
                 };
                 rules = allow(rules, below, access)?;
             }

@@ -111,9 +111,8 @@ fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
                 // Outside of it the other bounds hold alone, as where there are no groups.
                 let _ = cgroup::enter(group);
             }
-            let ended = end_with(&launcher).and_then(|()| match plan.namespaces {
-                true => first_process(plan, control),
-                false => work(plan),
+            let ended = end_with(&launcher).and_then(|()| {
+                if plan.namespaces { first_process(plan, control) } else { work(plan) }
             });
             leave(ended, control)
         }
@@ -267,7 +266,6 @@ pub(super) fn orphan() -> io::Result<Option<Pid>> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

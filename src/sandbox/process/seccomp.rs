@@ -197,7 +197,6 @@ fn other_numbering() -> BpfProgram {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use rustix::{
         io::Errno,

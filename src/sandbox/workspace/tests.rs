@@ -1,7 +1,5 @@
 //! The file boundary against paths, links and kinds of files that mean harm.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{
     fs,
     io::Read,

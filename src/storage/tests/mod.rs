@@ -1,5 +1,4 @@
 //! The store on a real disk, whole: used, killed, damaged, backed up, restored, upgraded.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod backups;
 mod damage;

@@ -75,10 +75,7 @@ fn quoted(entry: &Entry, text: &str, cx: &ToolContext) -> Value {
 
 /// How much longer a text is between marks, in characters.
 fn marks(entry: &Entry, text: &str) -> usize {
-    match entry.is_untrusted() {
-        true => 2 * fence(text).len() + 52,
-        false => 0,
-    }
+    if entry.is_untrusted() { 2 * fence(text).len() + 52 } else { 0 }
 }
 
 /// More tildes than stand together anywhere in the text.

@@ -1,5 +1,4 @@
 //! The tools over a real organisation, with a queue that keeps what it is given.
-#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -131,9 +130,10 @@ impl Work for Kept {
     }
 
     fn cancel_team(&self, _: TeamName, _: String) -> BoxFuture<'static, usize> {
-        match *self.endless.lock().unwrap() {
-            true => Box::pin(std::future::pending()),
-            false => Box::pin(std::future::ready(2)),
+        if *self.endless.lock().unwrap() {
+            Box::pin(std::future::pending())
+        } else {
+            Box::pin(std::future::ready(2))
         }
     }
 
@@ -167,9 +167,10 @@ struct Mirror {
 
 impl Credentials for Mirror {
     fn check(&self, values: &BTreeMap<String, String>) -> Result<(), VaultError> {
-        match self.locked {
-            true => Err(VaultError::Locked(Locked::new("its key is gone"))),
-            false => check_given(values),
+        if self.locked {
+            Err(VaultError::Locked(Locked::new("its key is gone")))
+        } else {
+            check_given(values)
         }
     }
 

@@ -217,9 +217,10 @@ async fn only_a_direct_parent_manages_triggers() {
     let teams = teams();
     let may = async |caller: &str, team: &str| {
         let answer = teams.call_as(caller, "create_trigger", morning(team)).await;
-        match answer["success"] == true {
-            true => "yes".to_owned(),
-            false => answer["error"].as_str().unwrap_or_default().to_owned(),
+        if answer["success"] == true {
+            "yes".to_owned()
+        } else {
+            answer["error"].as_str().unwrap_or_default().to_owned()
         }
     };
 

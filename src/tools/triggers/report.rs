@@ -108,10 +108,7 @@ impl Toolset for Reporting {
     }
 
     fn check(&self, call: &ToolCall, caller: &Caller, label: Label) -> Result<Checked, ToolReply> {
-        match call.name == REPORT_RUN {
-            true => check(call),
-            false => self.tools.check(call, caller, label),
-        }
+        if call.name == REPORT_RUN { check(call) } else { self.tools.check(call, caller, label) }
     }
 
     fn recheck(
@@ -120,10 +117,7 @@ impl Toolset for Reporting {
         caller: &Caller,
         label: Label,
     ) -> Result<Checked, ToolReply> {
-        match call.name == REPORT_RUN {
-            true => check(call),
-            false => self.tools.recheck(call, caller, label),
-        }
+        if call.name == REPORT_RUN { check(call) } else { self.tools.recheck(call, caller, label) }
     }
 
     fn run(&self, call: ToolCall, cx: CallContext) -> BoxFuture<'static, ToolReply> {

@@ -1,7 +1,5 @@
 //! What the arguments of a call may say.
 
-#![allow(clippy::unwrap_used)]
-
 use serde_json::json;
 
 use super::{super::contract::Tool, *};

@@ -1,7 +1,5 @@
 //! Forms and what they mean.
 
-#![allow(clippy::unwrap_used)]
-
 use hivewright_actors::{
     ids::TeamKey,
     scheduler::config::{Config, Span, When},

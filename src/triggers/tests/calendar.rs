@@ -1,7 +1,5 @@
 //! The real calendar: fields, zones, and days on which clocks change.
 
-#![allow(clippy::unwrap_used)]
-
 use super::*;
 
 const DAY: u64 = 24 * 60 * 60 * 1000;

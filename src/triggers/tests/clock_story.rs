@@ -1,8 +1,6 @@
 //! Weeks of triggers on virtual time: two changes of the clock, three days of downtime, a run that
 //! takes too long, failures in a row, a window. Every firing, skip and notice is named.
 
-#![allow(clippy::unwrap_used)]
-
 use std::time::Duration;
 
 use hivewright_actors::{

@@ -1,7 +1,5 @@
 //! What is looked at before a firing.
 
-#![allow(clippy::unwrap_used)]
-
 use std::{sync::Arc, time::Duration};
 
 use actix::Arbiter;

@@ -1,8 +1,6 @@
 //! A stage for triggers: the real scheduler, queue, store and calendar, on virtual time, with workers
 //! that do as their script says.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::{
     collections::HashMap,
     sync::{

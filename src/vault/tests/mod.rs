@@ -1,7 +1,5 @@
 //! The vault over a storage in memory and real key files.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::{
     ops::ControlFlow,
     path::PathBuf,
@@ -56,9 +54,10 @@ impl Storage for Disk {
                 None => self.break_down(true),
             }
         }
-        match self.broken.load(Ordering::SeqCst) {
-            true => Err(StorageError::Write("broken".to_owned())),
-            false => self.memory.commit(batch),
+        if self.broken.load(Ordering::SeqCst) {
+            Err(StorageError::Write("broken".to_owned()))
+        } else {
+            self.memory.commit(batch)
         }
     }
 

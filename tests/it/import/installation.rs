@@ -126,10 +126,7 @@ fn look(folder: &Path, state: &mut BTreeMap<PathBuf, (u32, Vec<u8>, SystemTime)>
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let found = fs::symlink_metadata(&path).unwrap();
-        let content = match found.is_file() {
-            true => fs::read(&path).unwrap(),
-            false => Vec::new(),
-        };
+        let content = if found.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
         let changed = found.modified().unwrap();
         state.insert(path.clone(), (found.mode(), content, changed));
         if found.is_dir() {

@@ -1,5 +1,4 @@
 //! Conversations that grow and are made smaller.
-#![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
 

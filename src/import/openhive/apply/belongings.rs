@@ -105,10 +105,7 @@ impl Work<'_> {
         }
         let puts = entries.iter().map(|Marked { thing, .. }| {
             let value = thing.value.expose();
-            let mut put = match thing.secret {
-                true => Put::secret(value),
-                false => Put::public(value),
-            };
+            let mut put = if thing.secret { Put::secret(value) } else { Put::public(value) };
             put.note = Some("imported from OpenHive".to_owned());
             (thing.key.clone(), put)
         });
@@ -158,10 +155,7 @@ impl Work<'_> {
                 rollback_to: None,
                 provenance: Provenance::by(&Actor::Import),
                 sources: Vec::new(),
-                review: match thing.pending {
-                    true => Review::Pending,
-                    false => Review::NotNeeded,
-                },
+                review: if thing.pending { Review::Pending } else { Review::NotNeeded },
                 reviewed: None,
                 pinned: false,
                 expires_at: None,

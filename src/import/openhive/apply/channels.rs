@@ -113,10 +113,7 @@ impl Work<'_> {
                     sender: grant.sender.clone(),
                     channel: grant.channel.as_deref().map(ChannelId::from),
                 },
-                level: match grant.trusted {
-                    true => Level::Trusted,
-                    false => Level::Denied,
-                },
+                level: if grant.trusted { Level::Trusted } else { Level::Denied },
                 granted_by: format!("import:{}", grant.granted_by),
                 at: grant.at.unwrap_or(now),
             };
@@ -190,8 +187,9 @@ fn channel_type(name: &str) -> ChannelType {
 /// The rule that decided, or the most general one that could have.
 fn reason(decision: &Decision) -> Reason {
     let named = serde_json::from_value(decision.reason.as_str().into());
-    named.unwrap_or(match decision.allowed {
-        true => Reason::DefaultPolicyAllow,
-        false => Reason::DefaultPolicyDeny,
+    named.unwrap_or(if decision.allowed {
+        Reason::DefaultPolicyAllow
+    } else {
+        Reason::DefaultPolicyDeny
     })
 }

@@ -36,16 +36,15 @@ impl Work<'_> {
     ) -> Result<(), ApplyError> {
         let to = self.site.home.team(&team.place.name);
         let FolderPlan { from, config } = &folder.thing;
-        match team.place.is_root() {
+        if team.place.is_root() {
             // It may have been made at a start; what is there stays.
-            true => copy(from, &to).map_err(disk(&to))?,
-            false => {
-                let building = to.with_file_name(format!(".importing-{}", team.place.name));
-                clear(&building).map_err(disk(&building))?;
-                copy(from, &building).map_err(disk(&building))?;
-                write_whole(&building.join(CONFIG), config.as_bytes()).map_err(disk(&building))?;
-                fs::rename(&building, &to).map_err(disk(&to))?;
-            }
+            copy(from, &to).map_err(disk(&to))?
+        } else {
+            let building = to.with_file_name(format!(".importing-{}", team.place.name));
+            clear(&building).map_err(disk(&building))?;
+            copy(from, &building).map_err(disk(&building))?;
+            write_whole(&building.join(CONFIG), config.as_bytes()).map_err(disk(&building))?;
+            fs::rename(&building, &to).map_err(disk(&to))?;
         }
         if team.place.is_root() && is_free(&to.join(CONFIG)) {
             write_whole(&to.join(CONFIG), config.as_bytes()).map_err(disk(&to))?;
@@ -122,7 +121,6 @@ fn copy_file(mut file: &File, target: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
 
     use super::*;
 

@@ -242,9 +242,10 @@ impl Strays {
 
     fn items(self, cast: &Cast) -> impl Iterator<Item = Item> {
         self.0.into_iter().map(|((kind, team), count)| {
-            let reason = match cast.left.contains(&team) {
-                true => "their team stays behind",
-                false => "there is no such team",
+            let reason = if cast.left.contains(&team) {
+                "their team stays behind"
+            } else {
+                "there is no such team"
             };
             Item::left(kind, "(all)", reason).of(team).times(count)
         })

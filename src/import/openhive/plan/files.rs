@@ -125,8 +125,9 @@ impl Plan {
 
 /// Why a reader refused something, to someone who has not written it.
 pub(super) fn refusal(reason: String) -> String {
-    match reason.starts_with("unknown key") {
-        true => "there is no such setting here".to_owned(),
-        false => reason,
+    if reason.starts_with("unknown key") {
+        "there is no such setting here".to_owned()
+    } else {
+        reason
     }
 }

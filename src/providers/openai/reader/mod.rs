@@ -175,9 +175,10 @@ impl Reading {
 
     /// An id that no other call of the turn has.
     fn unique_id(&mut self, id: String, position: usize) -> String {
-        let id = match id.is_empty() || self.taken_ids.contains(&id) {
-            true => format!("call_{}_{position}", self.step),
-            false => id,
+        let id = if id.is_empty() || self.taken_ids.contains(&id) {
+            format!("call_{}_{position}", self.step)
+        } else {
+            id
         };
         self.taken_ids.insert(id.clone());
         id
@@ -245,10 +246,8 @@ impl Reader for Reading {
             blocks.push(Block::Text { text: std::mem::take(&mut self.text) });
         }
         let truncated = is_output_limit(&reason);
-        let stop_reason = match self.calls.is_empty() || truncated {
-            true => reason,
-            false => "tool_calls".to_owned(),
-        };
+        let stop_reason =
+            if self.calls.is_empty() || truncated { reason } else { "tool_calls".to_owned() };
         for (position, call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
             blocks.push(Block::Call(ToolCall {
                 id: self.unique_id(call.id, position).into(),

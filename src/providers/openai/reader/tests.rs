@@ -1,5 +1,3 @@
-#![allow(clippy::unwrap_used)]
-
 use hivewright_actors::{engine::SystemPrompt, tool::Args};
 use serde_json::json;
 
