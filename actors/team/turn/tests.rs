@@ -219,12 +219,7 @@ impl Shell {
     fn summarise(&mut self) {
         if let Some(request) = self.summary.take() {
             let text = format!("summary of {} bytes", request.len());
-            let paid = Paid {
-                profile: "p".to_owned(),
-                model: "m".to_owned(),
-                usage: Usage { input: 3, ..Usage::default() },
-            };
-            self.hear(Input::Summarised(Some(text), Some(paid)));
+            self.hear(Input::Summarised(Some(text), Some(paid())));
         }
     }
 
@@ -751,4 +746,57 @@ fn a_summary_is_asked_for_with_the_task_and_counted() {
 
     assert!(request.contains("words 0"), "{request}");
     assert_eq!(shell.turn.requests(), asked + 1);
+}
+
+fn paid() -> Paid {
+    let usage = Usage { input: 3, ..Usage::default() };
+    Paid { profile: "p".to_owned(), model: "m".to_owned(), usage }
+}
+
+/// SE-93, OP-26: the summary of a session is taken if it is shorter than what it stands for, and counted with
+/// what stays.
+#[test]
+fn the_summary_of_a_session_is_shorter_than_what_it_stands_for() {
+    let summarised = |tokens: usize| {
+        let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+        let (request, label) = ("Summarise.".to_owned(), Label::Untrusted);
+        let past = Past { request, keep_from_seq: 7, tokens: 100, kept: 40, label };
+        turn.compact(start(), Ok(past));
+        turn.on(Input::Summarised(Some("four".repeat(tokens)), Some(paid())))
+    };
+
+    let [Want::End(facts, end)] = &summarised(59)[..] else { panic!("no end") };
+    let [Fact::Meta(Meta::Compaction(compaction))] = &facts[..] else { panic!("{facts:?}") };
+    assert_eq!(end.ending, Ending::Done);
+    assert_eq!((compaction.tokens_before, compaction.tokens_after), (100, 99));
+    assert_eq!((compaction.keep_from_seq, compaction.label), (Some(7), Label::Untrusted));
+    let [Want::End(facts, end)] = &summarised(60)[..] else { panic!("no end") };
+    assert_eq!((end.ending, end.code), (Ending::Failed, Some(Code::ProviderError)));
+    assert!(matches!(facts[..], [Fact::Meta(Meta::Spent { .. })]), "{facts:?}");
+}
+
+/// SE-93: a summary that could not be had changes nothing, and what it cost is in the journal.
+#[test]
+fn a_summary_that_could_not_be_had_is_paid_for_all_the_same() {
+    let without = |paid: Option<Paid>| {
+        let mut turn = Turn::new("turn".into(), task(0, 1), MANY_STEPS).within(4_000, 100);
+        turn.begin(start(), &Shown::default());
+        for place in 0.. {
+            let id = format!("c{place}");
+            let mut step = reply(&"word ".repeat(200), &[(&id, "look")]);
+            step.usage = Usage::default();
+            turn.on(Input::Replied(step, vec![checked("look")]));
+            let (id, took) = (CallId::from(id), Duration::ZERO);
+            let wants = turn.on(Input::Called { reply: done(&id), id, took });
+            if wants.iter().any(|want| matches!(want, Want::Summarise(_))) {
+                break;
+            }
+        }
+        turn.on(Input::Summarised(None, paid))
+    };
+
+    assert_eq!(without(None), [Want::CallModel]);
+    let Paid { profile, model, usage } = paid();
+    let spent = Fact::Meta(Meta::Spent { profile, model, usage });
+    assert_eq!(without(Some(paid())), [Want::Record(vec![spent], Vec::new()), Want::CallModel]);
 }
