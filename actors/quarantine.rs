@@ -46,7 +46,8 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Puts what was reported so far into the quarantine, before anything else is written, and all that is
     /// reported from now on.
-    pub(crate) fn start(self, storage: Arc<dyn Storage>) {
+    pub(crate) fn start(self) {
+        let storage = self.store.storage().clone();
         let Some(reports) = storage.damage_reports() else {
             return;
         };

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
+use actix::{Addr, ArbiterHandle, AsyncContext, Context};
 
 use crate::{
     approvals::{
@@ -33,7 +33,7 @@ use crate::{
     router::{self, Neighbours, Recovered, Router, grants::Grants},
     scheduler::{self, Scheduler, heard::Ears},
     storage::{Storage, StorageError},
-    store::{OnFailure, OnGroup, Store, StoreHandle, accounts, reads, trust},
+    store::{StoreHandle, accounts, reads, trust},
     supervisor::{Directory, Supervisor},
     team::Recipe,
 };
@@ -50,12 +50,6 @@ pub const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// What the spine needs from outside.
 pub struct Ports {
-    /// The key space.
-    pub storage: Arc<dyn Storage>,
-    /// Told when nothing can be promised any more.
-    pub on_store_failure: OnFailure,
-    /// Told of each group of commits.
-    pub on_store_group: OnGroup,
     /// Prepares turns.
     pub briefing: Arc<dyn Briefing>,
     /// A model's opinion on topics.
@@ -76,31 +70,27 @@ pub struct Ports {
     pub digester: Digester,
     /// What was decided on in advance.
     pub grants: approvals::grants::Grants,
+    /// Who may decide on approvals.
+    pub deciders: Deciders,
     /// How long a decision is waited for.
     pub approvals_last: Duration,
     /// Counts.
     pub meter: Arc<dyn Meter>,
-    /// Tells what happens to whoever watches.
-    pub live: Publisher,
     /// The folders of teams.
     pub folders: Arc<dyn Folders>,
-    /// Where the organisation is to be seen by those who are there before it.
-    pub view: OrgView,
     /// What triggers need.
     pub triggers: scheduler::Ports,
 }
 
-/// The threads that the spine runs on, beside the one it is started on.
+/// The threads that teams run on, beside the one that the rest of the spine is started on.
 pub struct Threads {
-    /// For the store alone.
-    pub store: ArbiterHandle,
     /// For teams.
     pub teams: Vec<ArbiterHandle>,
     /// A team that does not answer within this is replaced, on another thread if there is one.
     pub answers_within: Duration,
 }
 
-/// The running spine.
+/// Handles to the actors of the spine, which may be made use of before these run: what they are told waits for them.
 #[derive(Clone)]
 pub struct Spine {
     /// The way in.
@@ -125,8 +115,18 @@ pub struct Spine {
     pub view: OrgView,
     /// What happens, for whoever watches.
     pub live: Publisher,
-    /// Who may decide on approvals: for whoever knows it.
-    pub deciders: Deciders,
+}
+
+/// Contexts of the actors that do not run yet. Their addresses are in the [`Spine`], so that each can know all others.
+#[must_use = "nothing runs before `start`"]
+pub struct Contexts {
+    router: Context<Router>,
+    channel: Context<Channel>,
+    queue: Context<Queue>,
+    approvals: Context<Approvals>,
+    scheduler: Context<Scheduler>,
+    supervisor: Context<Supervisor>,
+    org: Context<Org>,
 }
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
@@ -231,177 +231,179 @@ fn grants(storage: &dyn Storage) -> Grants {
 }
 
 impl Spine {
+    /// The spine around a store that runs.
+    pub fn new(store: StoreHandle, view: OrgView, live: Publisher) -> (Self, Contexts) {
+        store.publish_to(live.clone());
+        let contexts = Contexts {
+            router: Context::new(),
+            channel: Context::new(),
+            queue: Context::new(),
+            approvals: Context::new(),
+            scheduler: Context::new(),
+            supervisor: Context::new(),
+            org: Context::new(),
+        };
+        let spine = Self {
+            router: contexts.router.address(),
+            channel: contexts.channel.address(),
+            queue: contexts.queue.address(),
+            approvals: contexts.approvals.address(),
+            scheduler: contexts.scheduler.address(),
+            supervisor: contexts.supervisor.address(),
+            store,
+            directory: Directory::default(),
+            org: contexts.org.address(),
+            view,
+            live,
+        };
+        (spine, contexts)
+    }
+
+    fn approvals(
+        &self,
+        ports: &Ports,
+        desk: &Desk,
+        left: approvals::recover::Recovered,
+    ) -> Approvals {
+        let neighbours = approvals::Neighbours {
+            store: self.store.clone(),
+            channel: self.channel.clone(),
+            queue: self.queue.clone().recipient(),
+            resolved: self.queue.clone().recipient(),
+            secrets: ports.secrets.clone(),
+            clock: ports.clock.clone(),
+            ids: ports.ids.clone(),
+            desk: desk.clone(),
+            grants: ports.grants.clone(),
+            deciders: ports.deciders.clone(),
+            ledger: ports.ledger.clone(),
+            days: ports.days.clone(),
+        };
+        Approvals::new(neighbours, left)
+    }
+
+    fn queue(&self, ports: &Ports, limits: Limits, left: Left) -> Queue {
+        let supervisor = &self.supervisor;
+        let listeners = Listeners {
+            leased: supervisor.clone().recipient(),
+            waiting: supervisor.clone().recipient(),
+            stop: supervisor.clone().recipient(),
+            dismiss: supervisor.clone().recipient(),
+            progressed: self.router.clone().recipient(),
+            ended: vec![
+                self.approvals.clone().recipient(),
+                self.org.clone().recipient(),
+                self.scheduler.clone().recipient(),
+            ],
+            ledger: ports.ledger.clone(),
+        };
+        let (clock, ids) = (ports.clock.clone(), ports.ids.clone());
+        Queue::new(self.store.clone(), self.channel.clone(), clock, ids, limits, listeners, left)
+    }
+
+    fn org(&self, ports: &Ports, teams: Vec<TeamRecord>) -> Org {
+        let parts = org::Parts {
+            store: self.store.clone(),
+            work: Arc::new(Actors { queue: self.queue.clone() }),
+            channel: self.channel.clone().recipient(),
+            folders: ports.folders.clone(),
+            clock: ports.clock.clone(),
+            ids: ports.ids.clone(),
+            view: self.view.clone(),
+        };
+        Org::new(parts, teams)
+    }
+
+    fn supervisor(&self, ports: Ports, desk: Desk, threads: Threads) -> Supervisor {
+        let recipe = Recipe {
+            store: self.store.clone(),
+            channel: self.channel.clone(),
+            clock: ports.clock,
+            ids: ports.ids,
+            briefing: ports.briefing,
+            on_hindrance: ports.on_hindrance,
+            desk,
+            approvals: self.approvals.clone().recipient(),
+            view: self.view.clone(),
+            ledger: ports.ledger,
+            days: ports.days,
+            meter: ports.meter,
+            live: self.live.clone(),
+            idle: TEAM_IDLE,
+            grace: GRACE,
+            preparation: PREPARATION,
+            answers_within: threads.answers_within,
+        };
+        let degraded = self.org.clone().recipient();
+        Supervisor::new(self.queue.clone(), recipe, self.directory.clone(), threads.teams, degraded)
+    }
+}
+
+impl Contexts {
     /// Starts all actors. They begin at once with what was recovered.
     pub fn start(
+        self,
+        spine: &Spine,
         ports: Ports,
         threads: Threads,
         limits: Limits,
         settings: router::Settings,
         mut recovered: Recovered,
-    ) -> Self {
-        let storage = ports.storage;
-        let store = Store::start(
-            &threads.store,
-            storage.clone(),
-            ports.on_store_failure,
-            ports.on_store_group,
-        );
-        store.publish_to(ports.live.clone());
-        let channel = Channel::new(store.clone(), ports.clock.clone(), ports.ids.clone())
-            .publishing(ports.live.clone())
-            .start();
-        let keeper = quarantine::Keeper {
+    ) {
+        let Spine { store, channel, .. } = spine;
+        let (clock, ids) = (&ports.clock, &ports.ids);
+        let way_out = Channel::new(store.clone(), clock.clone(), ids.clone());
+        self.channel.run(way_out.publishing(spine.live.clone()));
+        quarantine::Keeper {
             store: store.clone(),
             channel: channel.clone(),
-            clock: ports.clock.clone(),
-            ids: ports.ids.clone(),
-        };
-        keeper.start(storage);
-        let directory = Directory::default();
-        let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
-        let deciders = Deciders::default();
-        // Each of these knows another: their addresses exist before they do.
-        let mut queue = None;
-        let mut router = None;
-        let mut approvals = None;
-        let mut org = None;
-        let mut scheduler = None;
-        let supervisor = Supervisor::create(|supervisor| {
-            let left = Left {
-                open: recovered.tasks.clone(),
-                lost: std::mem::take(&mut recovered.lost),
-                causes: std::mem::take(&mut recovered.causes),
-                inboxes: std::mem::take(&mut recovered.inboxes),
-                paused: in_state(&recovered.teams, TeamState::Paused),
-                resting: resting(&recovered.teams),
-                draining: in_state(&recovered.teams, TeamState::Draining),
-                teams: ports.view.clone(),
-            };
-            let triggers = std::mem::take(&mut recovered.triggers);
-            let waiting = std::mem::take(&mut recovered.approvals);
-            let teams = std::mem::take(&mut recovered.teams);
-            let queue_address = Queue::create(|queue| {
-                let approvals_address = Approvals::new(
-                    approvals::Neighbours {
-                        store: store.clone(),
-                        channel: channel.clone(),
-                        queue: queue.address().recipient(),
-                        resolved: queue.address().recipient(),
-                        secrets: ports.secrets,
-                        clock: ports.clock.clone(),
-                        ids: ports.ids.clone(),
-                        desk: desk.clone(),
-                        grants: ports.grants,
-                        deciders: deciders.clone(),
-                        ledger: ports.ledger.clone(),
-                        days: ports.days.clone(),
-                    },
-                    waiting,
-                )
-                .start();
-                let ears = Ears::default();
-                let neighbours = scheduler::Neighbours {
-                    queue: queue.address(),
-                    store: store.clone(),
-                    clock: ports.clock.clone(),
-                    ids: ports.ids.clone(),
-                    ports: ports.triggers,
-                };
-                let scheduler_address = Scheduler::new(neighbours, ears.clone(), triggers).start();
-                let neighbours = Neighbours {
-                    store: store.clone(),
-                    queue: queue.address(),
-                    approvals: approvals_address.clone(),
-                    channel: channel.clone(),
-                    clock: ports.clock.clone(),
-                    ids: ports.ids.clone(),
-                    classifier: ports.classifier,
-                    ears,
-                    triggers: scheduler_address.clone().recipient(),
-                };
-                let parts = org::Parts {
-                    store: store.clone(),
-                    work: Arc::new(Actors { queue: queue.address() }),
-                    channel: channel.clone().recipient(),
-                    folders: ports.folders,
-                    clock: ports.clock.clone(),
-                    ids: ports.ids.clone(),
-                    view: ports.view.clone(),
-                };
-                let org_address = Org::new(parts, teams).start();
-                let router_address = Router::new(neighbours, settings, recovered).start();
-                let listeners = Listeners {
-                    leased: supervisor.address().recipient(),
-                    waiting: supervisor.address().recipient(),
-                    stop: supervisor.address().recipient(),
-                    dismiss: supervisor.address().recipient(),
-                    progressed: router_address.clone().recipient(),
-                    ended: vec![
-                        approvals_address.clone().recipient(),
-                        org_address.clone().recipient(),
-                        scheduler_address.clone().recipient(),
-                    ],
-                    ledger: ports.ledger.clone(),
-                };
-                router = Some(router_address);
-                approvals = Some(approvals_address);
-                org = Some(org_address);
-                scheduler = Some(scheduler_address);
-                Queue::new(
-                    store.clone(),
-                    channel.clone(),
-                    ports.clock.clone(),
-                    ports.ids.clone(),
-                    limits,
-                    listeners,
-                    left,
-                )
-            });
-            queue = Some(queue_address.clone());
-            let (opened, degraded) = match (&approvals, &org) {
-                (Some(approvals), Some(org)) => {
-                    (approvals.clone().recipient(), org.clone().recipient())
-                }
-                _ => unreachable!("created with the queue"),
-            };
-            let recipe = Recipe {
-                store: store.clone(),
-                channel: channel.clone(),
-                clock: ports.clock.clone(),
-                ids: ports.ids.clone(),
-                briefing: ports.briefing,
-                on_hindrance: ports.on_hindrance,
-                desk,
-                approvals: opened,
-                view: ports.view.clone(),
-                ledger: ports.ledger,
-                days: ports.days,
-                meter: ports.meter,
-                live: ports.live.clone(),
-                idle: TEAM_IDLE,
-                grace: GRACE,
-                preparation: PREPARATION,
-                answers_within: threads.answers_within,
-            };
-            Supervisor::new(queue_address, recipe, directory.clone(), threads.teams, degraded)
-        });
-        match (router, queue, approvals, org, scheduler) {
-            (Some(router), Some(queue), Some(approvals), Some(org), Some(scheduler)) => Self {
-                router,
-                channel,
-                queue,
-                approvals,
-                scheduler,
-                supervisor,
-                store,
-                directory,
-                org,
-                view: ports.view,
-                live: ports.live,
-                deciders,
-            },
-            _ => unreachable!("all are created above"),
+            clock: clock.clone(),
+            ids: ids.clone(),
         }
+        .start();
+        let desk = Desk::new(ids.clone(), ports.digester, ports.approvals_last);
+        let waiting = std::mem::take(&mut recovered.approvals);
+        self.approvals.run(spine.approvals(&ports, &desk, waiting));
+        let ears = Ears::default();
+        let neighbours = scheduler::Neighbours {
+            queue: spine.queue.clone(),
+            store: store.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            ports: ports.triggers.clone(),
+        };
+        let triggers = std::mem::take(&mut recovered.triggers);
+        self.scheduler.run(Scheduler::new(neighbours, ears.clone(), triggers));
+        let left = left(&mut recovered, spine.view.clone());
+        self.org.run(spine.org(&ports, std::mem::take(&mut recovered.teams)));
+        let neighbours = Neighbours {
+            store: store.clone(),
+            queue: spine.queue.clone(),
+            approvals: spine.approvals.clone(),
+            channel: channel.clone(),
+            clock: clock.clone(),
+            ids: ids.clone(),
+            classifier: ports.classifier.clone(),
+            ears,
+            triggers: spine.scheduler.clone().recipient(),
+        };
+        self.router.run(Router::new(neighbours, settings, recovered));
+        self.queue.run(spine.queue(&ports, limits, left));
+        self.supervisor.run(spine.supervisor(ports, desk, threads));
+    }
+}
+
+/// What the queue goes on with.
+fn left(recovered: &mut Recovered, teams: OrgView) -> Left {
+    Left {
+        open: recovered.tasks.clone(),
+        lost: std::mem::take(&mut recovered.lost),
+        causes: std::mem::take(&mut recovered.causes),
+        inboxes: std::mem::take(&mut recovered.inboxes),
+        paused: in_state(&recovered.teams, TeamState::Paused),
+        resting: resting(&recovered.teams),
+        draining: in_state(&recovered.teams, TeamState::Draining),
+        teams,
     }
 }
 

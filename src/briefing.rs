@@ -129,6 +129,8 @@ pub struct Sources {
     pub home: Home,
     /// The files that may change.
     pub live: Live,
+    /// Rules, skills and subagents of teams.
+    pub prompts: Prompts,
     /// The model APIs.
     pub engines: Engines,
     /// The tools that exist.
@@ -161,7 +163,7 @@ impl Turns {
     /// Prepares turns from these.
     pub fn new(sources: Sources) -> Self {
         Self(Arc::new(Inner {
-            prompts: Prompts::with_taint(sources.home.clone(), sources.taint.clone()),
+            prompts: sources.prompts,
             taint: sources.taint,
             home: sources.home,
             live: sources.live,
@@ -181,20 +183,6 @@ impl Turns {
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
-    }
-}
-
-impl Turns {
-    /// What tells skills and subagents of teams.
-    pub fn prompts(&self) -> Prompts {
-        self.0.prompts.clone()
-    }
-
-    /// The subagents of a team, by name. May block.
-    pub fn subagents(&self, team: &TeamName) -> Vec<String> {
-        let library = self.0.prompts.library(team);
-        let names = library.subagents().map(|subagent| subagent.name.clone());
-        names.collect()
     }
 }
 

@@ -1,12 +1,7 @@
 //! What teams changed about themselves after a person agreed, with the text before, so that it can be
 //! taken back.
 
-use std::{
-    io::Read,
-    ops::ControlFlow,
-    path::Path,
-    sync::{Arc, OnceLock},
-};
+use std::{io::Read, ops::ControlFlow, path::Path, sync::Arc};
 
 use hivewright_actors::{
     audit::Audit,
@@ -90,7 +85,7 @@ pub enum ChangeError {
     /// The file cannot be read or written.
     #[error(transparent)]
     File(#[from] WorkspaceError),
-    /// The store cannot be read or written, or is not there yet.
+    /// The store cannot be read or written.
     #[error("the change cannot be stored: {0}")]
     Store(String),
 }
@@ -105,7 +100,7 @@ struct Inner {
     home: Home,
     clock: Arc<dyn Clock>,
     ids: Ids,
-    store: OnceLock<StoreHandle>,
+    store: StoreHandle,
 }
 
 /// All changes. Cheap to clone.
@@ -128,24 +123,14 @@ fn find(storage: &dyn Storage, id: &str) -> Result<Option<Change>, StorageError>
 
 impl Changes {
     /// The changes of the teams in a home.
-    pub fn new(home: Home, clock: Arc<dyn Clock>, ids: Ids) -> Self {
-        Self(Arc::new(Inner { home, clock, ids, store: OnceLock::new() }))
-    }
-
-    /// From now on changes can be made.
-    pub fn connect(&self, store: StoreHandle) {
-        let _already = self.0.store.set(store);
-    }
-
-    fn store(&self) -> Result<&StoreHandle, ChangeError> {
-        let starting = || ChangeError::Store("the service is still starting".to_owned());
-        self.0.store.get().ok_or_else(starting)
+    pub fn new(home: Home, clock: Arc<dyn Clock>, ids: Ids, store: StoreHandle) -> Self {
+        Self(Arc::new(Inner { home, clock, ids, store }))
     }
 
     /// What a team proposed last, whatever became of it.
     pub async fn earlier(&self, team: &TeamKey) -> Result<Earlier, ChangeError> {
         let team = team.clone();
-        let read = self.store()?.read(reads::approvals).await?;
+        let read = self.0.store.read(reads::approvals).await?;
         let mut newest_first = read.rows.into_iter().rev();
         let last =
             newest_first.find(|row| row.team == team && row.tool.as_deref() == Some(PROPOSE));
@@ -204,7 +189,7 @@ impl Changes {
 
     /// All changes, newest first.
     pub async fn list(&self) -> Result<Vec<Change>, ChangeError> {
-        let read = self.store()?.read(|storage| {
+        let read = self.0.store.read(|storage| {
             let start = EdgeKey::prefix(KIND);
             let end = after_prefix(&start);
             let mut rows: Vec<Change> = Vec::new();
@@ -257,12 +242,12 @@ impl Changes {
 
     async fn row(&self, id: &str) -> Result<Option<Change>, ChangeError> {
         let id = id.to_owned();
-        Ok(self.store()?.read(move |storage| find(storage, &id)).await?)
+        Ok(self.0.store.read(move |storage| find(storage, &id)).await?)
     }
 
     async fn commit(&self, change: &Change, beside: Writes) -> Result<(), ChangeError> {
         let writes = beside.edge(&key_of(&change.id), change);
-        let kept = self.store()?.commit(writes).await;
+        let kept = self.0.store.commit(writes).await;
         kept.map(drop).map_err(|error| ChangeError::Store(error.to_string()))
     }
 }

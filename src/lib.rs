@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+pub mod boot;
 pub mod briefing;
 pub mod changes;
 pub mod channels;
@@ -22,7 +23,6 @@ pub mod retention;
 pub mod rulebook;
 pub mod sandbox;
 pub mod scrub;
-pub mod service;
 pub mod settings;
 pub mod storage;
 pub mod taint;
@@ -33,8 +33,8 @@ pub mod triggers;
 pub mod vault;
 mod vocabulary;
 
+use boot::{Options, Service, error::ServiceError};
 use engines::native::retry::RetryPolicy;
-use service::{Options, Service, error::ServiceError};
 use settings::{home::Home, references::Environment};
 
 /// How the service is to run.
@@ -68,7 +68,7 @@ pub fn run(serve: ServeOptions) -> Result<(), ServiceError> {
         })
         .await?;
         (serve.announce)(&service);
-        service::systemd::ready();
+        boot::systemd::ready();
         service.until_told_to_stop().await;
         Ok(())
     })

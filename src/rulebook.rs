@@ -66,9 +66,9 @@ pub enum RuleError {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The service has only begun to start.
-    #[error("rules cannot be stored yet")]
-    NotReady,
+    /// There is no store to keep rules in.
+    #[error("these rules are fixed")]
+    Fixed,
 }
 
 /// The operator's rules. Cheap to clone.
@@ -84,7 +84,7 @@ struct Inner {
     rules: Mutex<Rules>,
     /// What calls are judged by.
     policy: RwLock<Arc<Policy>>,
-    store: RwLock<Option<(StoreHandle, Ids)>>,
+    store: Option<(StoreHandle, Ids)>,
     /// Held while a rule is being stored, so that two are not stored under one name.
     turn: tokio::sync::Mutex<()>,
 }
@@ -99,17 +99,24 @@ struct Rules {
 }
 
 impl Rulebook {
-    /// The rules of these settings and this store. Blocks.
-    pub fn open(live: Live, storage: &dyn Storage) -> Result<Self, StorageError> {
+    /// The rules of these settings, if there are any, and this store. Blocks.
+    pub fn open(
+        live: Option<Live>,
+        storage: &dyn Storage,
+        store: StoreHandle,
+        ids: Ids,
+    ) -> Result<Self, StorageError> {
         let stored = read(storage)?;
         let book = Self(Arc::new(Inner {
-            live: Some(live),
+            live,
             grants: Grants::read(storage)?,
             rules: Mutex::new(Rules { stored, ..Rules::default() }),
+            store: Some((store, ids)),
             ..Inner::default()
         }));
         book.look();
         book.renew(&mut book.rules());
+        book.report_unreadable();
         Ok(book)
     }
 
@@ -127,8 +134,9 @@ impl Rulebook {
         self.renew(&mut rules);
     }
 
-    /// From now on rules can be stored.
-    pub fn connect(&self, store: StoreHandle, ids: Ids) {
+    /// Tells the operator of stored rules that cannot be read.
+    fn report_unreadable(&self) {
+        let Ok((store, ids)) = self.store() else { return };
         let rules = self.rules();
         for rule in rules.stored.iter().filter(|rule| is_unreadable(rule)) {
             let notice = Notice {
@@ -145,9 +153,6 @@ impl Rulebook {
             };
             drop(store.commit(Writes::new().notice(&notice)));
         }
-        drop(rules);
-        let mut place = self.0.store.write().unwrap_or_else(PoisonError::into_inner);
-        *place = Some((store, ids));
     }
 
     /// What calls are judged by. Looks at nothing: see [`Rulebook::refresh`].
@@ -257,9 +262,8 @@ impl Rulebook {
         *place = Arc::new(policy);
     }
 
-    fn store(&self) -> Result<(StoreHandle, Ids), RuleError> {
-        let store = self.0.store.read().unwrap_or_else(PoisonError::into_inner);
-        store.clone().ok_or(RuleError::NotReady)
+    fn store(&self) -> Result<&(StoreHandle, Ids), RuleError> {
+        self.0.store.as_ref().ok_or(RuleError::Fixed)
     }
 
     fn rules(&self) -> MutexGuard<'_, Rules> {
@@ -417,15 +421,16 @@ mod tests {
         let place = place();
         let live = Live::new(place.home.clone(), place.environment.clone());
 
-        let book = Rulebook::open(live, &*storage).unwrap();
-
         let store = Store::start(
             &Arbiter::current(),
             storage.clone(),
             Box::new(|_| ()),
             Box::new(|_, _| ()),
         );
-        book.connect(store.clone(), Ids::new(Arc::new(Randomness)));
+        let ids = Ids::new(Arc::new(Randomness));
+
+        let book = Rulebook::open(Some(live), &*storage, store.clone(), ids).unwrap();
+
         let names = ["garbled", "scratched"];
         assert_eq!(unreadable_in(&*storage).unwrap(), names);
         assert!(matches!(decide(&book), Decision::Deny(By::Rule(_))));

@@ -24,7 +24,10 @@ use super::{
     triggers::Outside,
 };
 use crate::{
-    approvals::secret::{SecretSink, SecretText},
+    approvals::{
+        deciders::Deciders,
+        secret::{SecretSink, SecretText},
+    },
     briefing::{self, Assignment, Brief, BriefError, Briefing, Price, QueueMode},
     budget::{Day, Days, Ledger, Line},
     channel_type::ChannelType,
@@ -39,7 +42,8 @@ use crate::{
     queue::schedule::Limits,
     router::{self, Open, gate::Sender, rate::Rate, resolve, trust::Policy},
     spine::{ANSWERS_WITHIN, Ports, Spine, Threads, recover, recover_spending},
-    store::records::digest,
+    storage::StorageError,
+    store::{Store, records::digest},
     task::Code,
 };
 
@@ -255,12 +259,14 @@ impl World {
         let ledger = Ledger::default();
         let day = OneDay.day_of(self.clock.now());
         recover_spending(&*storage, &ledger, day, &Tree::new(Vec::new())).unwrap();
+        let on_failure = Box::new(move |_: &StorageError| {
+            failures.fetch_add(1, Ordering::Relaxed);
+        });
+        let store = Store::start(&Arbiter::current(), storage, on_failure, Box::new(|_, _| ()));
+        let live = Publisher::new(1, self.clock.clone());
+        let (spine, contexts) = Spine::new(store, OrgView::default(), live);
         let ports = Ports {
-            storage,
-            on_store_failure: Box::new(move |_| {
-                failures.fetch_add(1, Ordering::Relaxed);
-            }),
-            on_store_group: Box::new(|_, _| ()),
+            deciders: Deciders::new(|_, _| true),
             briefing: Arc::new(briefs),
             classifier: Arc::new(Opinions(self.opinion.clone())),
             clock: self.clock.clone(),
@@ -273,17 +279,11 @@ impl World {
             digester: |bytes| format!("{:016x}", digest(&String::from_utf8_lossy(bytes))),
             approvals_last: Duration::from_secs(24 * 60 * 60),
             meter: Arc::new(Unmetered),
-            live: Publisher::new(1, self.clock.clone()),
             folders: Arc::new(NoFolders),
-            view: OrgView::default(),
             triggers: self.outside.ports(),
         };
-        let threads = Threads {
-            store: Arbiter::current(),
-            teams: self.arbiters.clone(),
-            answers_within: self.answers_within,
-        };
-        let spine = Spine::start(ports, threads, self.limits, self.settings.clone(), recovered);
+        let threads = Threads { teams: self.arbiters.clone(), answers_within: self.answers_within };
+        contexts.start(&spine, ports, threads, self.limits, self.settings.clone(), recovered);
         *self.tools.office.lock().unwrap() = Some(Office {
             queue: spine.queue.clone(),
             ids: self.ids.clone(),

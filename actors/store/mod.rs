@@ -132,6 +132,11 @@ impl StoreHandle {
         async move { answer.await.unwrap_or(Err(StoreError::Gone)) }
     }
 
+    /// What it writes to. Reading blocks.
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     /// The last commit could be made. Waits for nothing.
     pub fn is_usable(&self) -> bool {
         !self.failed.load(Ordering::Relaxed)

@@ -7,9 +7,9 @@ use std::{
 
 use actix::Arbiter;
 use hivewright::{
+    boot::{Options, Service},
     engines::native::retry::RetryPolicy,
     machine::{Randomness, WallClock},
-    service::{Options, Service},
     settings::{
         home::{Flags, Home},
         references::Environment,

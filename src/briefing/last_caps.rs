@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     ops::ControlFlow,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures_util::future::BoxFuture;
@@ -32,7 +32,8 @@ struct Row {
 #[derive(Default)]
 struct Inner {
     known: Mutex<HashMap<TeamName, Caps>>,
-    store: OnceLock<StoreHandle>,
+    /// Without one, nothing is known.
+    store: Option<StoreHandle>,
 }
 
 /// The last good budgets of all teams. Cheap to clone; survives restarts.
@@ -45,7 +46,7 @@ fn key_of(team: &TeamName) -> EdgeKey {
 
 impl LastCaps {
     /// Those that former processes saw. Blocks.
-    pub fn open(storage: &dyn Storage) -> Result<Self, StorageError> {
+    pub fn open(storage: &dyn Storage, store: StoreHandle) -> Result<Self, StorageError> {
         let mut known = HashMap::new();
         let start = EdgeKey::prefix(KIND);
         storage.scan(&start, &after_prefix(&start), Order::Rising, &mut |key, value| {
@@ -55,18 +56,12 @@ impl LastCaps {
             }
             ControlFlow::Continue(())
         })?;
-        Ok(Self(Arc::new(Inner { known: Mutex::new(known), store: OnceLock::new() })))
-    }
-
-    /// From now on changes are stored.
-    pub fn connect(&self, store: StoreHandle) {
-        let _already = self.0.store.set(store);
+        Ok(Self(Arc::new(Inner { known: Mutex::new(known), store: Some(store) })))
     }
 
     /// The file of a team is good, and allows this.
     pub fn note(&self, team: &TeamName, caps: Caps) {
-        // What is known is stored: until it can be, the next look at the file has to do.
-        let Some(store) = self.0.store.get() else {
+        let Some(store) = &self.0.store else {
             return;
         };
         if self.known().insert(team.clone(), caps) != Some(caps) {

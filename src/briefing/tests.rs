@@ -38,6 +38,7 @@ use crate::{
         entry::{Actor, Key},
         provenance::Provenance,
     },
+    prompt::compose::Prompts,
     providers::client,
     rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
@@ -117,9 +118,8 @@ fn place() -> Place {
     let bench = doubles::Bench::new();
     let memory = bench.memory.clone();
     let ids = Ids::new(Arc::new(Randomness));
-    let changes = Changes::new(home.clone(), Arc::new(WallClock), ids);
     let store = bench.store.clone();
-    changes.connect(store.clone());
+    let changes = Changes::new(home.clone(), Arc::new(WallClock), ids, store.clone());
     let ledger = Ledger::default();
     let make: Box<dyn Fn(LastCaps) -> Turns> = {
         let (home, memory, changes) = (home.clone(), memory.clone(), changes.clone());
@@ -134,6 +134,7 @@ fn place() -> Place {
                 rules: Rulebook::default(),
                 memory: memory.clone(),
                 changes: changes.clone(),
+                prompts: Prompts::new(home.clone()),
                 taint: Taint::default(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),
@@ -167,9 +168,7 @@ fn place() -> Place {
 }
 
 fn last_caps(disk: &dyn Storage, store: &StoreHandle) -> LastCaps {
-    let last_caps = LastCaps::open(disk).unwrap();
-    last_caps.connect(store.clone());
-    last_caps
+    LastCaps::open(disk, store.clone()).unwrap()
 }
 
 impl Place {

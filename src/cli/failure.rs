@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::{
+    boot::error::ServiceError,
     http::auth::error::AuthError,
-    service::error::ServiceError,
     settings::error::StartError,
     storage::{backup::BackupError, open::OpenError, restore::RestoreError},
     vault::error::VaultError,

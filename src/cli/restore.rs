@@ -19,8 +19,8 @@ use super::{
     progress::Gauge,
 };
 use crate::{
+    boot::backup_home,
     machine::WallClock,
-    service::backup_home,
     settings::load,
     storage::{
         self, IsStopped,

@@ -11,7 +11,7 @@ use clap::Args;
 use super::{Context, failure::Failure};
 use crate::{
     ServeOptions,
-    service::{Service, parts::Part},
+    boot::{Service, parts::Part},
 };
 
 /// Run the service in the foreground (the default)

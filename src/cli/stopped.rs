@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::{
-    service::{backup_home, error::ServiceError},
+    boot::{backup_home, error::ServiceError},
     settings::{config, home::Lock, load},
     storage::{
         self, OnProgress, open,

@@ -279,7 +279,7 @@ impl From<RuleError> for ApiError {
                 Self::conflict(message)
             }
             RuleError::Unknown(_) => Self::not_found(message),
-            RuleError::Store(_) | RuleError::NotReady => Self::internal(message),
+            RuleError::Store(_) | RuleError::Fixed => Self::internal(message),
         }
     }
 }

@@ -244,7 +244,7 @@ async fn stand<'a>(
     caller: &Caller<Operate>,
     path: &web::Path<String>,
 ) -> Result<(&'a Parts, Trigger), ApiError> {
-    let desk = state.desk.parts()?;
+    let desk = state.desk.parts();
     let trigger = desk.known(id(path)).await?.trigger;
     if caller.reaches(trigger.team.name.as_str()) {
         Ok((desk, trigger))
@@ -254,7 +254,7 @@ async fn stand<'a>(
 }
 
 async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<Shown>, ApiError> {
-    state.desk.parts()?;
+    state.desk.parts();
     let query = &caller.query;
     let page = query.page()?;
     let word = query.text("q").map(str::to_lowercase);
@@ -306,7 +306,7 @@ async fn create(
     caller: Caller<Operate>,
     Json(Form(mut form)): Json<Form>,
 ) -> Result<Created<Shown>, ApiError> {
-    let desk = state.desk.parts()?;
+    let desk = state.desk.parts();
     let team = match form.remove("team") {
         Some(Value::String(team)) => team,
         Some(_) => return Err(ApiError::invalid_field("team", "expected text")),
@@ -478,7 +478,7 @@ async fn left_by(
     caller: &Caller<Operate>,
     trigger: &TriggerId,
 ) -> Result<Option<TeamKey>, ApiError> {
-    let tree = state.desk.parts()?.view.now();
+    let tree = state.desk.parts().view.now();
     let teams: Vec<TeamKey> = tree
         .iter()
         .filter(|team| caller.reaches(team.name.as_str()))
@@ -512,7 +512,7 @@ async fn look(
     caller: Caller<Operate>,
     Json(sketch): Json<Sketch>,
 ) -> Result<Data<Preview>, ApiError> {
-    let desk = state.desk.parts()?;
+    let desk = state.desk.parts();
     let author = Author::Operator(caller.principal.id().as_str());
     let sample = sketch.sample.as_deref();
     let shown = preview::preview(desk, &author, &sketch.r#type, &sketch.config, sample)?;

@@ -91,7 +91,7 @@ async fn receive(
     path: web::Path<(String, String)>,
     payload: web::Payload,
 ) -> Result<Either<BareAccepted<Started>, Bare<Ignored>>, ApiError> {
-    let desk = state.desk.parts()?;
+    let desk = state.desk.parts();
     let (team, name) = path.into_inner();
     let find = FindHook { team: team.into(), name };
     let found = desk.scheduler.send(find).timeout(PATIENCE).await;

@@ -43,10 +43,8 @@ impl Memory {
     ) -> Result<Provenance, MemoryError> {
         let (lane, generation) = (caller.lane.clone(), caller.team.generation);
         let key = call.to_owned();
-        let read = self
-            .store()
-            .await
-            .read(move |storage| journal::trail(storage, &lane, generation, &key));
+        let read =
+            self.store().read(move |storage| journal::trail(storage, &lane, generation, &key));
         let provenance = Provenance::in_turn(caller, call, label);
         Ok(match read.await? {
             Some(trail) => provenance.after(trail),
@@ -170,7 +168,7 @@ impl Memory {
         shelf.book = None;
         *slot.told() = None;
         let team = team.clone();
-        let read = self.store().await.read(move |storage| rows::keys(storage, &team));
+        let read = self.store().read(move |storage| rows::keys(storage, &team));
         Ok(read.await?)
     }
 
@@ -185,7 +183,7 @@ impl Memory {
     /// Where a version is found.
     pub(super) async fn place(&self, id: &MemoryId) -> Result<rows::Place, MemoryError> {
         let wanted = id.clone();
-        let read = self.store().await.read(move |storage| rows::place(storage, &wanted));
+        let read = self.store().read(move |storage| rows::place(storage, &wanted));
         read.await?.ok_or_else(|| MemoryError::Unknown(id.clone()))
     }
 
@@ -243,7 +241,7 @@ impl Memory {
     /// How many lessons were saved in a task. Only cycles ask, so their few rows are counted each time.
     async fn lessons(&self, team: &TeamKey, task: TaskId) -> Result<usize, MemoryError> {
         let team = team.clone();
-        let read = self.store().await.read(move |storage| {
+        let read = self.store().read(move |storage| {
             let mut lessons = 0;
             rows::of_team(storage, &team, &mut |entry| {
                 let of_task = entry.provenance.task_id.as_ref() == Some(&task);
@@ -259,7 +257,7 @@ impl Memory {
             return Ok(Chain::default());
         }
         let (team, key) = (team.clone(), key.clone());
-        let read = self.store().await.read(move |storage| rows::chain(storage, &team, &key));
+        let read = self.store().read(move |storage| rows::chain(storage, &team, &key));
         Ok(read.await?)
     }
 
@@ -269,7 +267,7 @@ impl Memory {
         book: &mut Book,
         change: &Change,
     ) -> Result<(), MemoryError> {
-        self.store().await.commit(rows::writes(change)).await?;
+        self.store().commit(rows::writes(change)).await?;
         book.apply(change);
         *slot.told() = None;
         for entry in &change.put {

@@ -101,7 +101,5 @@ impl Bench {
 
 fn started(store: &StoreHandle, clock: &Arc<Hands>, from: u64) -> Memory {
     let ids = Ids::new(Arc::new(Counted(AtomicU64::new(from))));
-    let memory = Memory::new(clock.clone(), ids, Arc::new(Guard));
-    memory.connect(store.clone());
-    memory
+    Memory::new(store.clone(), clock.clone(), ids, Arc::new(Guard))
 }

@@ -21,7 +21,7 @@ use hivewright_actors::{
     store::StoreHandle,
 };
 use serde::Serialize;
-use tokio::sync::{SetOnce, broadcast};
+use tokio::sync::broadcast;
 
 pub mod acts;
 mod belongings;
@@ -122,7 +122,7 @@ impl From<&Entry> for Changed {
 pub struct Memory(Arc<Inner>);
 
 struct Inner {
-    store: SetOnce<StoreHandle>,
+    store: StoreHandle,
     clock: Arc<dyn Clock>,
     ids: Ids,
     guard: Arc<dyn SecretGuard>,
@@ -162,10 +162,15 @@ struct Told {
 }
 
 impl Memory {
-    /// A memory that is not yet connected: calls wait until it is.
-    pub fn new(clock: Arc<dyn Clock>, ids: Ids, guard: Arc<dyn SecretGuard>) -> Self {
+    /// The memory of the teams in a store.
+    pub fn new(
+        store: StoreHandle,
+        clock: Arc<dyn Clock>,
+        ids: Ids,
+        guard: Arc<dyn SecretGuard>,
+    ) -> Self {
         Self(Arc::new(Inner {
-            store: SetOnce::new(),
+            store,
             clock,
             ids,
             guard,
@@ -174,19 +179,13 @@ impl Memory {
         }))
     }
 
-    /// Connects it to the store, once.
-    pub fn connect(&self, store: StoreHandle) {
-        // A second store would be a slip of whoever starts the service; the first one stays.
-        let _ = self.0.store.set(store);
-    }
-
     /// Every change from now on.
     pub fn changes(&self) -> broadcast::Receiver<Changed> {
         self.0.changed.subscribe()
     }
 
-    async fn store(&self) -> &StoreHandle {
-        self.0.store.wait().await
+    fn store(&self) -> &StoreHandle {
+        &self.0.store
     }
 
     fn now(&self) -> Timestamp {
@@ -214,7 +213,7 @@ impl Memory {
         if shelf.book.is_none() || shelf.redactions != redactions {
             shelf.redactions = redactions;
             let team = team.clone();
-            let read = self.store().await.read(move |storage| {
+            let read = self.store().read(move |storage| {
                 let mut book = Book::default();
                 rows::of_team(storage, &team, &mut |entry| book.put(&entry))?;
                 Ok(book)

@@ -179,7 +179,7 @@ impl Memory {
         let choice = choose(book.candidates());
         let until = book.next_end();
         let team = team.clone();
-        let laid_out = self.store().await.read(move |storage| {
+        let laid_out = self.store().read(move |storage| {
             let mut contents = HashMap::new();
             for chosen in &choice.chosen {
                 let one = &chosen.candidate;
@@ -217,7 +217,7 @@ impl Memory {
         let slot = self.slot(team);
         let shelf = &mut *slot.shelf.lock().await;
         let book = self.filled(team, &slot, shelf).await?;
-        let store = self.store().await;
+        let store = self.store();
         let owner = team.clone();
         let index = match book.index() {
             Some(index) => index,
@@ -251,7 +251,7 @@ impl Memory {
     async fn search_all(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>, MemoryError> {
         self.settle(team).await?;
         let team = team.clone();
-        let read = self.store().await.read(move |storage| {
+        let read = self.store().read(move |storage| {
             let words = Some(query.words.as_str());
             let of_kind = |entry: &Entry| query.kind.is_none_or(|kind| kind == entry.kind);
             let sieve = Sieve { words, most: query.most, order };
@@ -291,7 +291,7 @@ impl Memory {
         let total = matching.len();
         let part: Vec<_> = matching.into_iter().skip(listing.offset).take(listing.limit).collect();
         let team = team.clone();
-        let read = self.store().await.read(move |storage| {
+        let read = self.store().read(move |storage| {
             let mut rows = Vec::new();
             for (key, version) in part {
                 rows.extend(rows::entry(storage, &team, &key, version)?);
@@ -314,7 +314,7 @@ impl Memory {
         let slot = self.slot(&team);
         let shelf = &mut *slot.shelf.lock().await;
         self.filled(&team, &slot, shelf).await?;
-        let read = self.store().await.read(move |storage| rows::chain(storage, &team, &key));
+        let read = self.store().read(move |storage| rows::chain(storage, &team, &key));
         let mut versions = read.await?.0;
         versions.reverse();
         Ok(versions)
@@ -327,7 +327,7 @@ impl Memory {
         let mut best = Best::new(most, browse.sort.across());
         let mut total = 0;
         let browse = Arc::new(browse);
-        for team in self.store().await.read(rows::teams).await? {
+        for team in self.store().read(rows::teams).await? {
             let is = |name: &String| team.name.as_str() == name;
             if browse.team.as_ref().is_some_and(|name| *name != team.name)
                 || !browse.teams.as_ref().is_none_or(|teams| teams.iter().any(is))
@@ -340,7 +340,7 @@ impl Memory {
                 Err(error) => return Err(error),
             }
             let (owner, browse) = (team.clone(), browse.clone());
-            let read = self.store().await.read(move |storage| {
+            let read = self.store().read(move |storage| {
                 let among = |entry: &Entry| browse.active != Some(true) || is_found(entry);
                 let wanted = |entry: &Entry| browse.wants(entry);
                 let beyond = |entry: &Entry| browse.is_beyond(entry);
@@ -355,8 +355,7 @@ impl Memory {
             }
         }
         let page: Vec<_> = best.sorted().into_iter().skip(offset).collect();
-        let read =
-            self.store().await.read(move |storage| shown(storage, page, browse.words.as_deref()));
+        let read = self.store().read(move |storage| shown(storage, page, browse.words.as_deref()));
         Ok(Page { rows: read.await?, total })
     }
 }

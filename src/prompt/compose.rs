@@ -191,6 +191,11 @@ impl Prompts {
         self.0.shelf.library(team)
     }
 
+    /// The subagents of a team, by name. Blocks.
+    pub fn subagents(&self, team: &TeamName) -> Vec<String> {
+        self.library(team).subagents().map(|subagent| subagent.name.clone()).collect()
+    }
+
     /// The rules that a team is told, with who gave them. Blocks.
     pub fn rules(&self, team: &TeamName, ancestors: &[TeamName]) -> Vec<Item> {
         let this = &self.0;

@@ -11,7 +11,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -144,10 +144,17 @@ pub struct Taint(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    store: OnceLock<(StoreHandle, Arc<dyn Clock>, Ids)>,
+    kept: Option<Kept>,
     state: Mutex<State>,
     /// Counts the changes of labels.
     version: AtomicU64,
+}
+
+/// Where labels are kept, with what their records need.
+pub struct Kept {
+    pub store: StoreHandle,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Ids,
 }
 
 #[derive(Default)]
@@ -233,7 +240,11 @@ fn key(kind: &'static str, name: &str) -> EdgeKey {
 impl Taint {
     /// The labels in this store, and windows that a kill left open. What is damaged among them counts as untrusted, and
     /// is looked for below the folder of teams. Blocks.
-    pub fn open(storage: &dyn Storage, teams: &Path) -> Result<Self, StorageError> {
+    pub fn open(
+        storage: &dyn Storage,
+        teams: &Path,
+        kept: Option<Kept>,
+    ) -> Result<Self, StorageError> {
         let mut state = State::default();
         let (labels, damaged_labels) = damage::rows::<UntrustedFile>(storage, FILE)?;
         for label in labels {
@@ -246,13 +257,15 @@ impl Taint {
             state.windows.insert(window.id.clone(), window);
         }
         state.distrust(damaged_labels, damaged_windows, teams);
-        Ok(Self(Arc::new(Inner { state: Mutex::new(state), ..Inner::default() })))
+        let taint = Self(Arc::new(Inner { state: Mutex::new(state), kept, ..Inner::default() }));
+        taint.repair();
+        Ok(taint)
     }
 
-    /// From now on labels are stored. What a kill left open is looked through.
-    pub fn connect(&self, store: StoreHandle, clock: Arc<dyn Clock>, ids: Ids) {
-        let repairs = self.state().repairs(clock.now(), &ids);
-        let _already = self.0.store.set((store, clock, ids));
+    /// Looks through what a kill left open, and stores what damage has led to.
+    fn repair(&self) {
+        let Some(Kept { clock, ids, .. }) = &self.0.kept else { return };
+        let repairs = self.state().repairs(clock.now(), ids);
         if let Some(repairs) = repairs {
             let this = self.clone();
             actix::spawn(async move {
@@ -277,13 +290,12 @@ impl Taint {
     }
 
     fn now(&self) -> Timestamp {
-        let clock = self.0.store.get();
-        clock.map_or(Timestamp(0), |(_, clock, _)| clock.now())
+        self.0.kept.as_ref().map_or(Timestamp(0), |kept| kept.clock.now())
     }
 
     async fn commit(&self, writes: Writes) -> Result<(), TaintError> {
         self.0.version.fetch_add(1, Ordering::Relaxed);
-        let Some((store, ..)) = self.0.store.get() else {
+        let Some(Kept { store, .. }) = &self.0.kept else {
             return Ok(());
         };
         let failed =
@@ -418,7 +430,7 @@ impl Taint {
         let mut writes = Writes::new();
         for label in &accepted {
             writes = writes.drop_edge(&label.key());
-            if let Some((_, clock, ids)) = self.0.store.get() {
+            if let Some(Kept { clock, ids, .. }) = &self.0.kept {
                 let target = format!("{team}: {}", label.path);
                 let audit = Audit::new(ids, clock.now(), by, "file.accept", target, "api", "ok");
                 writes = writes.audit(&audit);
@@ -444,7 +456,7 @@ impl Taint {
         inside: &Path,
         class: governance::Class,
     ) -> Result<(), TaintError> {
-        let Some((_, clock, ids)) = self.0.store.get() else {
+        let Some(Kept { clock, ids, .. }) = &self.0.kept else {
             return Ok(());
         };
         let audit = Audit::new(
@@ -462,7 +474,7 @@ impl Taint {
     /// Tells the operator of files by which a team is what it is, and which are not read.
     pub fn report(&self, team: &TeamName, text: &str) {
         tracing::warn!(%team, text, "a file that governs a team is not read");
-        if let Some((store, clock, ids)) = self.0.store.get() {
+        if let Some(Kept { store, clock, ids }) = &self.0.kept {
             let notice = Notice {
                 id: ids.notice(),
                 kind: NoticeKind::ConfigInvalid,

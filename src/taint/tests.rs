@@ -48,11 +48,11 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
         .unwrap();
     fs::write(root.join("new.md"), "planted").unwrap();
 
-    let taint = Taint::open(&storage, &root).unwrap();
+    let taint = Taint::open(&storage, &root, None).unwrap();
     let while_open = (holds(&taint, &root.join("new.md")), holds(&taint, &old));
     let writes = taint.look_through(&window);
     storage.commit(&writes.batch().unwrap()).unwrap();
-    let later = Taint::open(&storage, &root).unwrap();
+    let later = Taint::open(&storage, &root, None).unwrap();
 
     assert_eq!(while_open, (true, false));
     assert!(later.labels_at(&root.join("new.md")));
@@ -84,10 +84,10 @@ async fn a_file_with_a_damaged_label_is_untrusted() {
     }
     let storage = damaged_store(&planted, &[FILE]);
 
-    let taint = Taint::open(&storage, &root).unwrap();
+    let taint = Taint::open(&storage, &root, None).unwrap();
     let found = (holds(&taint, &planted), holds(&taint, &ours));
     let listed = taint.list(&"team".into());
-    let unsearched = Taint::open(&storage, &root.join("none")).unwrap();
+    let unsearched = Taint::open(&storage, &root.join("none"), None).unwrap();
     let unfound = (holds(&unsearched, &planted), holds(&unsearched, &ours));
     let watch = unsearched.watch(worker(), vec![root.join("team")]).await;
     let may_have_read = watch.unwrap().end().await.unwrap();
@@ -110,11 +110,11 @@ fn the_operator_is_told_of_a_damaged_label() {
     fs::create_dir(root.join("team")).unwrap();
     fs::write(&planted, "x").unwrap();
     let storage = damaged_store(&planted, &[FILE, WINDOW]);
-    let taint = Taint::open(&storage, &root).unwrap();
+    let taint = Taint::open(&storage, &root, None).unwrap();
 
     let repairs = taint.state().repairs(Timestamp(7), &Ids::new(Arc::new(Randomness)));
     storage.commit(&repairs.unwrap().batch().unwrap()).unwrap();
-    let later = Taint::open(&storage, &root.join("none")).unwrap();
+    let later = Taint::open(&storage, &root.join("none"), None).unwrap();
 
     let told = format!("who wrote `{}`: it counts as untrusted", planted.display());
     assert!(storage.text().contains(&told), "{}", storage.text());
@@ -135,7 +135,8 @@ fn a_folder_with_a_damaged_label_is_untrusted() {
     fs::write(&file, "x").unwrap();
     let storage = damaged_store(&root.join("team/modules"), &[FILE]);
 
-    let opened = [&root, &root.join("none")].map(|teams| Taint::open(&storage, teams).unwrap());
+    let opened =
+        [&root, &root.join("none")].map(|teams| Taint::open(&storage, teams, None).unwrap());
 
     assert_eq!(opened.map(|taint| holds(&taint, &file)), [true, true]);
 }
@@ -151,7 +152,7 @@ fn a_damaged_window_makes_all_teams_files_untrusted() {
     }
     let storage = damaged_store(&root, &[WINDOW]);
 
-    let taint = Taint::open(&storage, &root).unwrap();
+    let taint = Taint::open(&storage, &root, None).unwrap();
 
     assert_eq!(files.map(|file| holds(&taint, &file)), [true, true]);
     assert_eq!(taint.list(&"one".into())[0].extent, Extent::Workspace);

@@ -1,9 +1,6 @@
 //! `ask_operator`: a question to a person, whose answer comes as a task of its own.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::time::Duration;
 
 use actix::Addr;
 use hivewright_actors::{
@@ -37,24 +34,12 @@ pub const NAME: &str = "ask_operator";
 /// The shortest wait for an answer.
 const SHORTEST_TTL: Duration = Duration::from_secs(60);
 
-/// The way from the tool to the person, open once the service runs.
-#[derive(Clone, Debug, Default)]
-pub struct Line(Arc<OnceLock<Addr<Approvals>>>);
-
-impl Line {
-    /// Opens the way.
-    pub fn open(&self, approvals: Addr<Approvals>) {
-        // Opened twice it leads where it led before.
-        let _ = self.0.set(approvals);
-    }
-
-    /// The same tools and this one.
-    pub fn equip(&self, toolbox: Toolbox) -> Toolbox {
-        toolbox.with(AskOperator(self.clone()))
-    }
+/// The same tools and this one.
+pub fn add(toolbox: Toolbox, approvals: Addr<Approvals>) -> Toolbox {
+    toolbox.with(AskOperator(approvals))
 }
 
-pub(super) struct AskOperator(Line);
+pub(super) struct AskOperator(Addr<Approvals>);
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -156,12 +141,9 @@ impl Tool for AskOperator {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let Some(approvals) = self.0.0.get() else {
-            return Err(answer::refuse("busy", "the service is still starting"));
-        };
         let question = question(args, cx);
         let id = question.id.clone();
-        let asked = approvals.send(Ask(question)).await;
+        let asked = self.0.send(Ask(question)).await;
         match asked {
             Ok(Ok(())) => Ok(answer::ok(json!({
                 "question_id": id,

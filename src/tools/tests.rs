@@ -41,7 +41,7 @@ use crate::{
 };
 
 mod memory;
-mod policy;
+pub(crate) mod policy;
 mod race;
 mod reading;
 mod taint;

@@ -1,9 +1,6 @@
 //! The desk: where teams and operators manage triggers. What it lets through, the scheduler decides.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use actix::{Addr, dev::ToEnvelope};
 use hivewright_actors::{
@@ -78,9 +75,9 @@ pub struct Parts {
     pub secrets: Arc<dyn SecretSource>,
 }
 
-/// The desk is there before the service is up, since turns need tools to begin; it opens with it.
-#[derive(Clone, Default)]
-pub struct Desk(Arc<OnceLock<Parts>>);
+/// Where triggers are managed. Cheap to clone.
+#[derive(Clone)]
+pub struct Desk(Arc<Parts>);
 
 /// Who stands at the desk.
 #[derive(Clone, Copy)]
@@ -149,15 +146,12 @@ impl From<Refusal> for DeskError {
 }
 
 impl Desk {
-    /// Opens it. Once is enough.
-    pub fn open(&self, parts: Parts) {
-        let _already = self.0.set(parts);
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
     }
 
-    /// What is at it.
-    pub fn parts(&self) -> Result<&Parts, DeskError> {
-        let starting = || DeskError::new("busy", "the service is still starting; try again");
-        self.0.get().ok_or_else(starting)
+    pub fn parts(&self) -> &Parts {
+        &self.0
     }
 }
 

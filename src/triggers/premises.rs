@@ -5,7 +5,7 @@ use std::{
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use futures_util::future::BoxFuture;
@@ -42,25 +42,18 @@ struct Inner {
     home: Home,
     prompts: Prompts,
     view: OrgView,
-    store: OnceLock<StoreHandle>,
+    store: StoreHandle,
 }
 
 impl Outlook {
     /// Looks into the folders of this home.
-    pub fn new(home: Home, prompts: Prompts, view: OrgView) -> Self {
-        Self(Arc::new(Inner { home, prompts, view, store: OnceLock::new() }))
-    }
-
-    /// From now on there are records to look at.
-    pub fn connect(&self, store: StoreHandle) {
-        let _already = self.0.store.set(store);
+    pub fn new(home: Home, prompts: Prompts, view: OrgView, store: StoreHandle) -> Self {
+        Self(Arc::new(Inner { home, prompts, view, store }))
     }
 
     /// The subagents of a team, by name. Blocks.
     pub fn subagents(&self, team: &TeamName) -> Vec<String> {
-        let library = self.0.prompts.library(team);
-        let names = library.subagents().map(|subagent| subagent.name.clone());
-        names.collect()
+        self.0.prompts.subagents(team)
     }
 
     async fn heartbeat(&self, team: &TeamKey) -> Findings {
@@ -93,9 +86,7 @@ impl Outlook {
     }
 
     async fn has_mail(&self, team: &TeamKey) -> bool {
-        let Some(store) = self.0.store.get() else {
-            return false;
-        };
+        let store = &self.0.store;
         let (generation, lane) = (team.generation, lane(team));
         // What people caused waits for them.
         let everyone = Audience::new(Cause::System, None);
@@ -157,9 +148,7 @@ impl Outlook {
 
     /// The team has ended something that is no cycle itself.
     async fn worked_since(&self, team: &TeamKey, since: Timestamp) -> bool {
-        let Some(store) = self.0.store.get() else {
-            return true;
-        };
+        let store = &self.0.store;
         let key = team.clone();
         let read = store.read(move |storage| {
             let of = |ended: &EndedTask| ended.team == key.name && !ended.is_chat;

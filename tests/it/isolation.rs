@@ -3,8 +3,8 @@
 use std::{collections::HashMap, path::Path, time::Duration};
 
 use hivewright::{
+    boot::{Options, Service},
     engines::native::retry::RetryPolicy,
-    service::{Options, Service},
     settings::{
         home::{Flags, Home},
         references::Environment,

@@ -48,6 +48,12 @@ pub(crate) struct Browser {
     _profile: TempDir,
 }
 
+/// Keeps what the page tells in passing in `window.told`, since a busy machine may look too late.
+const TOLD: &str = "window.told = []; \
+    new MutationObserver(changes => changes.forEach(change => change.addedNodes.forEach(node => { \
+        if (node.classList?.contains('toast')) window.told.push(node.textContent); \
+    }))).observe(document, {childList: true, subtree: true});";
+
 impl Browser {
     /// `None` only where there is no chromedriver and `HIVEWRIGHT_TESTS=quick` allows to do without.
     pub(crate) async fn start() -> Option<Self> {
@@ -91,7 +97,12 @@ impl Browser {
         let base = format!("http://127.0.0.1:{port}/session");
         let made = answer(http.post(&base).json(&wanted)).await;
         let id = made["sessionId"].as_str().unwrap();
-        Some(Self { session: format!("{base}/{id}"), http, _driver: driver, _profile: profile })
+        let browser =
+            Self { session: format!("{base}/{id}"), http, _driver: driver, _profile: profile };
+        let on_load =
+            json!({"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": TOLD}});
+        browser.post("goog/cdp/execute", on_load).await;
+        Some(browser)
     }
 
     /// Ends the browser in good order, so that it leaves no process behind.

@@ -166,7 +166,7 @@ impl Bench {
             full: Arc::default(),
             enqueued: Arc::default(),
             resolved: Arc::default(),
-            deciders: Deciders::default(),
+            deciders: Deciders::new(|_, _| true),
         }
     }
 

@@ -15,6 +15,7 @@ use super::bench::{Bench, TTL, args, digester, intended, permits, task, word};
 use crate::{
     approvals::{
         List, Opened,
+        deciders::Deciders,
         desk::{Desk, Wish},
         record::{
             Approval, Choice, Decider, Execution, Intended, NotPermitted, Resolution, Status, Vote,
@@ -282,9 +283,9 @@ async fn at_high_risk_whoever_caused_the_task_does_not_decide() {
 /// PL-77: where nobody else could decide, they may, if they say that they mean it.
 #[actix::test]
 async fn at_high_risk_a_lone_person_decides_by_typing_the_short_id() {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     // Ann is alone, but for the team `busy`.
-    bench.deciders.connect(|who, team| who.as_str() != "ann" || team.as_str() == "busy");
+    bench.deciders = Deciders::new(|who, team| who.as_str() != "ann" || team.as_str() == "busy");
     let process = bench.start();
     let risky = || Asking { high_risk: true, ..Asking::default() };
     let approval = process.open_with(&bench, risky()).await;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::service::Running;
 use crate::{
+    boot::error::ServiceError,
     cli::{
         Context,
         backup::blocking,
@@ -15,7 +16,6 @@ use crate::{
     },
     doctor::{Finding, store},
     rulebook,
-    service::error::ServiceError,
     storage::{open::OpenError, sled::SledStorage},
 };
 

@@ -25,6 +25,7 @@ use actix_web::{
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
+    approvals::deciders::Deciders,
     briefing::{Assignment, Brief, BriefError, Briefing},
     budget::{Ledger, Spent},
     classifier::Classifier,
@@ -41,7 +42,10 @@ use hivewright_actors::{
         trigger::Trigger,
     },
     spine::{Ports, Spine, Threads},
-    store::records::{EdgeKey, Writes},
+    store::{
+        Store,
+        records::{EdgeKey, Writes},
+    },
     task::Code,
 };
 use serde_json::Value;
@@ -82,7 +86,7 @@ use crate::{
         scaffold,
     },
     storage::backup::BackupName,
-    taint::Taint,
+    taint::{self, Taint},
     teams::{
         equipment::{Equipment, Item},
         folders::TeamFolders,
@@ -336,23 +340,28 @@ impl Bench {
         let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let publisher = Publisher::new(3, clock.clone());
         let board = Board::default();
-        let rules = Rulebook::default();
+        let (broken, committed) = (storage.clone(), metrics.clone());
+        let store = Store::start(
+            &Arbiter::current(),
+            storage.clone(),
+            Box::new(move |error| assert!(broken.is_broken(), "{error}")),
+            Box::new(move |_, took| committed.committed(took)),
+        );
+        vault.attach(store.clone());
+        let random = || Ids::new(Arc::new(Randomness));
+        let rules = Rulebook::open(None, &*storage, store.clone(), random()).unwrap();
+        let auth = Authenticator::open(store.clone(), clock.clone(), folder.path()).await.unwrap();
+        let (spine, contexts) = Spine::new(store.clone(), view.clone(), publisher.clone());
         let ports = Ports {
-            storage: storage.clone(),
-            on_store_failure: Box::new({
-                let storage = storage.clone();
-                move |error| assert!(storage.is_broken(), "{error}")
-            }),
-            on_store_group: Box::new({
-                let metrics = metrics.clone();
-                move |_, took| metrics.committed(took)
+            deciders: Deciders::new({
+                let auth = auth.clone();
+                move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
             }),
             briefing: Arc::new(NoTurns),
             classifier: Arc::new(NoTurns),
             clock: clock.clone(),
             ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
             meter: metrics.clone(),
-            live: publisher.clone(),
             on_hindrance: Arc::new(|_| ()),
             ledger: Ledger::default(),
             grants: rules.grants(),
@@ -361,7 +370,6 @@ impl Bench {
             digester: sha256,
             approvals_last: Duration::from_secs(60),
             folders: Arc::new(TeamFolders::new(home.clone())),
-            view: view.clone(),
             triggers: scheduler::Ports {
                 board: board.clone(),
                 calendar: Arc::new(Zones),
@@ -375,11 +383,8 @@ impl Bench {
                 )),
             },
         };
-        let threads = Threads {
-            store: Arbiter::current(),
-            teams: vec![Arbiter::current()],
-            answers_within: Duration::from_secs(30),
-        };
+        let threads =
+            Threads { teams: vec![Arbiter::current()], answers_within: Duration::from_secs(30) };
         let settings = router::Settings {
             topics: resolve::Settings {
                 max_active: NonZeroUsize::MIN,
@@ -390,11 +395,11 @@ impl Bench {
             rate: Rate { per_minute: 0, burst: 1 },
             trust: router::trust::Policy::None,
         };
-        let spine = Spine::start(ports, threads, Limits::default(), settings, Recovered::default());
+        let (limits, recovered) = (Limits::default(), Recovered::default());
+        contexts.start(&spine, ports, threads, limits, settings, recovered);
         let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
         spine.org.do_send(Settle { belongings: Vec::new() });
-        let office = Office::default();
-        office.open(office::Parts {
+        let office = Office::new(office::Parts {
             org: spine.org.clone(),
             view: spine.view.clone(),
             work: Arc::new(Actors { queue: spine.queue.clone() }),
@@ -407,8 +412,7 @@ impl Bench {
             roster: Arc::new(|_| Vec::new()),
             spent: Arc::new(|_| Spent::default()),
         });
-        let desk = Desk::default();
-        desk.open(desk::Parts {
+        let desk = Desk::new(desk::Parts {
             scheduler: spine.scheduler.clone(),
             store: spine.store.clone(),
             view: spine.view.clone(),
@@ -420,23 +424,14 @@ impl Bench {
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(webhooks::Keys),
         });
-        let memory = crate::memory::Memory::new(clock.clone(), ids, Arc::new(NoSecrets));
-        memory.connect(spine.store.clone());
-        vault.attach(spine.store.clone());
-        let changes = Changes::new(home.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
-        changes.connect(spine.store.clone());
-        let taint = Taint::default();
-        taint.connect(spine.store.clone(), clock.clone(), Ids::new(Arc::new(Randomness)));
-        let auth =
-            Authenticator::open(spine.store.clone(), clock.clone(), folder.path()).await.unwrap();
-        spine.deciders.connect({
-            let auth = auth.clone();
-            move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
-        });
+        let memory =
+            crate::memory::Memory::new(store.clone(), clock.clone(), ids, Arc::new(NoSecrets));
+        let changes = Changes::new(home.clone(), clock.clone(), random(), store.clone());
+        let kept = taint::Kept { store, clock: clock.clone(), ids: random() };
+        let taint = Taint::open(&*storage, &home.teams(), Some(kept)).unwrap();
         let surroundings = Arc::new(Surroundings::default());
         let identities =
             Identities::open(auth.clone(), spine.store.clone(), clock.clone()).await.unwrap();
-        rules.connect(spine.store.clone(), Ids::new(Arc::new(Randomness)));
         let state = web::Data::new(State {
             limits: super::limits::Limits::default(),
             strangers: super::record::Strangers::default(),

@@ -244,8 +244,7 @@ async fn a_damaged_change_is_reported() {
     );
     let home = crate::settings::tests::place();
     let ids = Ids::new(Arc::new(Randomness));
-    let changes = Changes::new(home.home.clone(), Arc::new(WallClock), ids);
-    changes.connect(store);
+    let changes = Changes::new(home.home.clone(), Arc::new(WallClock), ids, store);
 
     let listed = changes.list().await.unwrap();
 

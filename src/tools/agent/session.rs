@@ -19,14 +19,13 @@ use hivewright_actors::{
     task::{Ending, Kind, Label, Lane, OnResult, Options, Outcome, Priority, Source, Task},
 };
 use sha2::{Digest, Sha256};
-use tokio::sync::SetOnce;
 
 use super::{AgentFailure, AgentReply, AgentRunner, Order};
 
 /// A call that is tried again after a crash begins so many sessions at most.
 const SESSIONS: u32 = 3;
 
-/// What sessions are run with.
+/// What sessions are run with. `draining` is set when the process is to end.
 struct Spine {
     queue: Addr<Queue>,
     store: StoreHandle,
@@ -35,29 +34,24 @@ struct Spine {
 }
 
 /// Runs sessions through the queue. Cheap to clone.
-#[derive(Clone, Default)]
-pub struct Sessions(Arc<SetOnce<Spine>>);
+#[derive(Clone)]
+pub struct Sessions(Arc<Spine>);
 
 impl Sessions {
-    /// From now on sessions can be run. `draining` is set when the process is to end.
-    pub fn connect(
-        &self,
+    pub fn new(
         queue: Addr<Queue>,
         store: StoreHandle,
         clock: Arc<dyn Clock>,
         draining: Arc<AtomicBool>,
-    ) {
-        let _ = self.0.set(Spine { queue, store, clock, draining });
+    ) -> Self {
+        Self(Arc::new(Spine { queue, store, clock, draining }))
     }
 }
 
 impl AgentRunner for Sessions {
     fn run(&self, order: Order) -> BoxFuture<'static, Result<AgentReply, AgentFailure>> {
         let this = self.clone();
-        Box::pin(async move {
-            // A turn of a former process may go on before everything is connected.
-            this.0.wait().await.run(order).await
-        })
+        Box::pin(async move { this.0.run(order).await })
     }
 }
 

@@ -208,7 +208,7 @@ impl Tool for DelegateTask {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         if let Some(sent) = parts.earlier::<Sent>(cx, "").await? {
             return Ok(enqueued(&json!(sent.task_id), args.overlap_policy, &[], None));
         }

@@ -131,7 +131,7 @@ impl Escalate {
         escalated: &Escalated,
         cx: &ToolContext,
     ) -> Result<Option<String>, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         let tree = parts.tree();
         let team = tree.known(&parent).map_err(no)?;
         let note = parts.note(team).await;
@@ -164,7 +164,7 @@ impl Escalate {
         escalated: &Escalated,
         cx: &ToolContext,
     ) -> Result<Option<String>, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         let now = parts.clock.now();
         let team = &cx.caller.team;
         let reason = match &args.reason {
@@ -233,7 +233,7 @@ impl Tool for Escalate {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         let answered = |escalated: &Escalated, note: Option<String>| {
             let mut fields = json!({
                 "correlation_id": escalated.correlation_id,

@@ -175,7 +175,7 @@ impl Tool for ListCompletedTasks {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         if let Some(id) = &args.id {
             return self.read(parts, &args, id, cx).await;
         }

@@ -161,7 +161,7 @@ impl Tool for EnqueueParentTask {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         let answered = |handed: &Handed, note: Option<String>| {
             let mut fields = json!({
                 "task_id": handed.task_id,

@@ -85,7 +85,7 @@ impl Tool for ListTeams {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         let tree = parts.tree();
         let open = parts.work.open(None).await;
         let above = cx.caller.team.name.as_str();

@@ -89,7 +89,7 @@ impl Tool for SendMessage {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         if let Some(said) = parts.earlier::<Said>(cx, "").await? {
             return Ok(said.answer(None));
         }

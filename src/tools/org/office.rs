@@ -1,6 +1,6 @@
 //! What the organisation tools work with.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use actix::{Addr, dev::ToEnvelope};
 use hivewright_actors::{
@@ -38,9 +38,9 @@ pub type Roster = Arc<dyn Fn(&TeamName) -> Vec<String> + Send + Sync>;
 /// What a team and all below it have spent today.
 pub type Spending = Arc<dyn Fn(&TeamName) -> Spent + Send + Sync>;
 
-/// The office is there before the service is up, since turns need tools to begin; it opens with it.
-#[derive(Clone, Default)]
-pub struct Office(Arc<OnceLock<Parts>>);
+/// Where teams are made, managed and let go. Cheap to clone.
+#[derive(Clone)]
+pub struct Office(Arc<Parts>);
 
 /// What is in the office.
 pub struct Parts {
@@ -69,21 +69,12 @@ pub struct Parts {
 }
 
 impl Office {
-    /// Opens it. Once is enough.
-    pub fn open(&self, parts: Parts) {
-        let _already = self.0.set(parts);
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
     }
 
-    /// What is in it, once it is open.
-    pub fn get(&self) -> Option<&Parts> {
-        self.0.get()
-    }
-
-    /// What is in it, for a tool.
-    pub(super) fn parts(&self) -> Result<&Parts, ToolError> {
-        self.0
-            .get()
-            .ok_or_else(|| answer::refuse("busy", "the service is still starting; try again"))
+    pub fn parts(&self) -> &Parts {
+        &self.0
     }
 }
 

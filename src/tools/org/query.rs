@@ -273,7 +273,7 @@ impl Tool for QueryTeam {
     }
 
     async fn call(&self, args: One, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         let team = TeamName::from(args.team);
         let patience = patience(args.timeout_ms, ONE);
         let (task_id, heard) = ask(parts, cx, &team, &args.query, patience).await?;
@@ -319,7 +319,7 @@ impl Tool for QueryTeams {
     }
 
     async fn call(&self, args: Several, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         if args.teams.len() > MOST {
             return Err(answer::refuse(
                 "fanout_limit",

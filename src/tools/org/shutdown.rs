@@ -52,7 +52,7 @@ impl Tool for ShutdownTeam {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         if let Some(removed) = parts.earlier::<Removed>(cx, "").await? {
             return Ok(answered(&removed));
         }

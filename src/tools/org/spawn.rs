@@ -233,9 +233,7 @@ impl Tool for SpawnTeam {
     /// The main team gives what may be given; all else is for a person to decide, who sees the file.
     fn caution(&self, args: &Args, caller: &Caller) -> Option<Caution> {
         let ask = |why: String| Some(Caution::new(CautionKind::Spawn, Risk::Normal, why));
-        let Ok(parts) = self.0.parts() else {
-            return ask("the service is still starting".to_owned());
-        };
+        let parts = self.0.parts();
         let Some(config) = parts.live.config_held().or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
@@ -257,7 +255,7 @@ impl Tool for SpawnTeam {
     }
 
     fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError> {
-        let vault = &self.0.parts()?.credentials;
+        let vault = &self.0.parts().credentials;
         // With its name, as long as that is one: it may be a value in the wrong place.
         for (key, value) in values.iter().filter(|(key, _)| is_key(key)) {
             let one = [(key.clone(), value.clone())].into();
@@ -270,13 +268,11 @@ impl Tool for SpawnTeam {
     }
 
     fn settled(&self, of: &Origin) {
-        if let Ok(parts) = self.0.parts() {
-            parts.credentials.release(of);
-        }
+        self.0.parts().credentials.release(of);
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         if let Some(spawned) = parts.earlier::<Spawned>(cx, "").await? {
             return Ok(spawned.answer());
         }

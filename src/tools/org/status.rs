@@ -108,7 +108,7 @@ impl Tool for GetStatus {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.office.parts()?;
+        let parts = self.office.parts();
         let tree = parts.tree();
         let caller = &cx.caller.team.name;
         let teams = match args.team.map(TeamName::from) {

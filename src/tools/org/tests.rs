@@ -292,8 +292,7 @@ impl Bench {
         };
         let org = Org::new(parts, Vec::new()).start();
         org.do_send(Settle { belongings: Vec::new() });
-        let office = Office::default();
-        office.open(Parts {
+        let office = Office::new(Parts {
             org: org.clone(),
             view: view.clone(),
             work: work.clone(),
@@ -472,4 +471,10 @@ fn busy(team: &str, kind: Kind) -> OpenTask {
         age_ms: 700_000,
         stale: true,
     }
+}
+
+/// TO-18 to TO-27
+#[actix::test]
+async fn every_tool_of_the_organisation_has_a_class_that_rules_know() {
+    crate::tools::tests::policy::have_known_classes(&bench().await.toolbox);
 }

@@ -75,7 +75,7 @@ impl Tool for UpdateTeam {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts()?;
+        let parts = self.0.parts();
         if let Some(team) = parts.earlier::<TeamRecord>(cx, "").await? {
             return Ok(answered(parts, &team).await);
         }

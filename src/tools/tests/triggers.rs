@@ -42,8 +42,7 @@ fn teams() -> Teams {
         team("desk", "news", &[]),
         team("free", "main", &[Capability::Triggers]),
     ]);
-    let desk = Desk::default();
-    desk.open(stage.desk(tree));
+    let desk = Desk::new(stage.desk(tree));
     Teams { bench: Bench::with(add(crate::tools::all(), &desk), &["@triggers"]), stage }
 }
 
@@ -356,7 +355,9 @@ async fn an_untrusted_turn_asks_before_it_tries_a_trigger_of_a_team_with_secrets
         let set = vault.vault.set(&scope, "TOKEN", put, &doubles::operator()).await;
         set.unwrap();
     }
-    let toolbox = add(crate::tools::all(), &Desk::default());
+    let stage = Stage::new("2025-06-02T12:00", |_| (Duration::ZERO, Ending::Done));
+    let desk = Desk::new(stage.desk(Tree::new([])));
+    let toolbox = add(crate::tools::all(), &desk);
     let bench = Bench::with_vault(toolbox, &["@triggers"], vault.vault.clone());
     let verdict = |team: &str, label| {
         let call = call("test_trigger", named(team));

@@ -36,7 +36,7 @@ impl Tool for CreateTrigger {
     }
 
     fn caution(&self, args: &Form<New>, caller: &Caller) -> Option<Caution> {
-        let parts = self.0.parts().ok()?;
+        let parts = self.0.parts();
         let mut form = args.fields.clone();
         form.remove("enable");
         let team = form.remove("team")?;
@@ -44,7 +44,7 @@ impl Tool for CreateTrigger {
     }
 
     async fn call(&self, mut args: Form<New>, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts().map_err(no)?;
+        let parts = self.0.parts();
         let team = args.take("team")?;
         let enable = args.take_flag("enable")?;
         let author = author(cx);

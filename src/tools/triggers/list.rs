@@ -39,7 +39,7 @@ impl Tool for ListTriggers {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts().map_err(no)?;
+        let parts = self.0.parts();
         let name = args.team.unwrap_or_else(|| cx.caller.team.name.to_string());
         let team = parts.team_to_see(&author(cx), &name).map_err(no)?;
         let listed = parts.list(Some(team)).await.map_err(no)?;

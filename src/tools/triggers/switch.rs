@@ -68,12 +68,12 @@ impl Tool for EnableTrigger {
     }
 
     fn caution(&self, args: &Which, caller: &Caller) -> Option<Caution> {
-        let parts = self.0.parts().ok()?;
+        let parts = self.0.parts();
         consent::caution(parts, caller, &args.team, &Deed::Enable(&args.trigger_name))
     }
 
     async fn call(&self, args: Which, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts().map_err(no)?;
+        let parts = self.0.parts();
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
         let trigger = parts.enable(which).await.map_err(no)?;
         let shown = show::trigger(&trigger);
@@ -109,7 +109,7 @@ impl Tool for DisableTrigger {
     }
 
     async fn call(&self, args: Off, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts().map_err(no)?;
+        let parts = self.0.parts();
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
         let by = format!("disabled by team {}", cx.caller.team.name);
         let disable = Disable {

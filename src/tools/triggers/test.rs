@@ -101,7 +101,7 @@ impl Tool for TestTrigger {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts().map_err(no)?;
+        let parts = self.0.parts();
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
         let sample = args.sample.as_deref().unwrap_or_default();
         let words = format!("{} {sample}", args.trigger_name);

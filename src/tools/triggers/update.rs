@@ -34,14 +34,14 @@ impl Tool for UpdateTrigger {
     }
 
     fn caution(&self, args: &Form<Changes>, caller: &Caller) -> Option<Caution> {
-        let parts = self.0.parts().ok()?;
+        let parts = self.0.parts();
         let mut form = args.fields.clone();
         let (team, name) = (form.remove("team")?, form.remove("trigger_name")?);
         consent::caution(parts, caller, team.as_str()?, &Deed::Change(name.as_str()?, &form))
     }
 
     async fn call(&self, mut args: Form<Changes>, cx: &ToolContext) -> Result<String, ToolError> {
-        let parts = self.0.parts().map_err(no)?;
+        let parts = self.0.parts();
         let (team, name) = (args.take("team")?, args.take("trigger_name")?);
         let which = which(parts, cx, &team, &name)?;
         let changed = parts.update(&author(cx), which, args.fields).await;

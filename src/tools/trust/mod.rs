@@ -1,10 +1,7 @@
 //! Tools of the main team about who is let in. Those that change it ask an operator first, by their
 //! policy class.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::time::Duration;
 
 use actix::{Addr, Handler, Message};
 use hivewright_actors::{
@@ -41,25 +38,20 @@ pub const CLASS: &str = "trust";
 /// None of them takes long.
 const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
 
-/// The way from a tool to the trust gate, open once the service runs.
-#[derive(Clone, Debug, Default)]
-pub struct Gate(Arc<OnceLock<Addr<Router>>>);
+/// The same tools and these.
+pub fn add(toolbox: Toolbox, router: Addr<Router>) -> Toolbox {
+    let gate = Gate(router);
+    toolbox
+        .with(add::AddTrustedSender(gate.clone()))
+        .with(list::ListTrustedSenders(gate.clone()))
+        .with(revoke::RevokeSenderTrust(gate))
+}
+
+/// The way from a tool to the trust gate.
+#[derive(Clone, Debug)]
+struct Gate(Addr<Router>);
 
 impl Gate {
-    /// Opens the way.
-    pub fn open(&self, router: Addr<Router>) {
-        // Opened twice it leads where it led before.
-        let _ = self.0.set(router);
-    }
-
-    /// The same tools and these.
-    pub fn equip(&self, toolbox: Toolbox) -> Toolbox {
-        toolbox
-            .with(add::AddTrustedSender(self.clone()))
-            .with(list::ListTrustedSenders(self.clone()))
-            .with(revoke::RevokeSenderTrust(self.clone()))
-    }
-
     /// Asks the gate on behalf of the main team: no other may.
     async fn ask<M, T>(&self, message: M, cx: &ToolContext) -> Result<T, ToolError>
     where
@@ -71,10 +63,7 @@ impl Gate {
             let reason = "only the main team may see or change who is trusted";
             return Err(ToolError::new(ToolFault::Denied, reason));
         }
-        let Some(router) = self.0.get() else {
-            return Err(ToolError::failed("the service is still starting"));
-        };
-        match router.send(message).await {
+        match self.0.send(message).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error @ GrantError::TooMany)) => Err(answer::refuse("busy", error.to_string())),
             Ok(Err(error)) => Err(ToolError::failed(error.to_string())),

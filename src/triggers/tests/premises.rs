@@ -45,14 +45,13 @@ fn scene(record: TeamRecord) -> Scene {
     let (place, taint) = (place(), Taint::default());
     let view = OrgView::new(Tree::new([TeamRecord::main(Timestamp(0)), record]));
     let prompts = Prompts::with_taint(place.home.clone(), taint.clone());
-    let outlook = Outlook::new(place.home.clone(), prompts, view);
     let store = Store::start(
         &Arbiter::current(),
         Arc::new(Memory::default()),
         Box::new(|error| unreachable!("{error}")),
         Box::new(|_, _| ()),
     );
-    outlook.connect(store.clone());
+    let outlook = Outlook::new(place.home.clone(), prompts, view, store.clone());
     Scene { place, outlook, store, taint }
 }
 

@@ -247,8 +247,8 @@ async fn a_memory_that_held_it_is_told_and_found_without_it() {
     let bench = Bench::new();
     let ids = Ids::new(Arc::new(Counted(1.into())));
     let guard = Arc::new(Lenient(bench.vault.clone()));
-    let memory = Memory::new(bench.clock.clone(), ids, guard);
-    memory.connect(bench.vault.store().unwrap().clone());
+    let store = bench.vault.store().unwrap().clone();
+    let memory = Memory::new(store, bench.clock.clone(), ids, guard);
     let ops = key("ops", 1);
     let by = Keeper::Team("ops".into());
     let draft = Draft {

@@ -114,7 +114,8 @@ async fn until_told(browser: &Browser, words: &str) {
     let words = json!(words);
     browser
         .until(&format!(
-            "[...document.querySelectorAll('.toast')].some(one => one.textContent.includes({words}))"
+            "(() => {{ const at = window.told.findIndex(one => one.includes({words})); \
+             return at >= 0 && window.told.splice(at, 1); }})()"
         ))
         .await;
 }

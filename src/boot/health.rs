@@ -1,4 +1,4 @@
-//! What the HTTP side asks of the service.
+//! Facts about the running service that the HTTP side shows: faults, sizes, backups.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! The ground: what everything else stands on. Folders and their lock, settings, log, the listener for health,
-//! master key, sandbox, store and vault, opened in this order.
+//! First phase of the start: folders and their lock, settings, log, the listener for health, master key, sandbox,
+//! storage and vault, opened in this order.
 
 use std::{
     io,
@@ -42,8 +42,8 @@ use crate::{
     vault::Vault,
 };
 
-/// What everything else stands on.
-pub(super) struct Ground {
+/// What is open before anything runs.
+pub(super) struct Opened {
     pub(super) home: Home,
     pub(super) lock: Lock,
     pub(super) certificate: Option<Arc<Certificate>>,
@@ -75,9 +75,9 @@ pub(super) struct Ground {
     pub(super) notices: Vec<String>,
 }
 
-impl Ground {
+impl Opened {
     /// Opens everything, and reads what a former process left.
-    pub(super) async fn lay(options: &Options) -> Result<(Self, router::Recovered), ServiceError> {
+    pub(super) async fn open(options: &Options) -> Result<(Self, router::Recovered), ServiceError> {
         let home = options.home.clone();
         storage::open::check_disk(&home.store())?;
         home.prepare()?;
@@ -136,7 +136,7 @@ impl Ground {
             notices.extend(zone_fault);
         }
         let zone = config.timezone.clone().unwrap_or(machine_zone);
-        let ground = Self {
+        let opened = Self {
             home,
             lock,
             certificate,
@@ -159,7 +159,7 @@ impl Ground {
             demo: Arc::new(AtomicBool::new(demo)),
             notices,
         };
-        Ok((ground, recovered))
+        Ok((opened, recovered))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -122,7 +122,6 @@ type Order = oneshot::Sender<Result<(), Problems>>;
 /// Looks after the settings files; ends when it is dropped.
 pub(super) struct Reload {
     channels: Arc<Channels>,
-    address: Arc<OnceLock<SocketAddr>>,
     orders: mpsc::UnboundedSender<Order>,
     task: JoinHandle<()>,
 }
@@ -153,6 +152,8 @@ pub(super) struct Running<'a> {
     pub(super) local: LocalTime,
     /// Tells when a secret changes that the files may name.
     pub(super) vault: &'a Vault,
+    /// Where the service listens: commands are told when it gets another name.
+    pub(super) address: SocketAddr,
     /// What is set anew in place.
     pub(super) dials: Dials,
 }
@@ -183,13 +184,12 @@ impl Reload {
         let secrets = Arc::new(Notify::new());
         let changed = secrets.clone();
         running.vault.on_change(move |_| changed.notify_one());
-        let address = Arc::new(OnceLock::new());
         let tls = running.config.server.tls.as_ref();
         let mut watch = Watch {
             ear: Ear::at(files(&running.home, tls).iter().filter_map(|file| file.parent())),
             secrets,
             dials: running.dials,
-            address: address.clone(),
+            address: running.address,
             public_url: running.config.server.public_url.clone(),
             applied: stamps(&running.home, tls),
             vault: running.environment.vault_version(),
@@ -207,12 +207,7 @@ impl Reload {
             watch.complain(&fault);
         }
         let (orders, mut ordered) = mpsc::unbounded_channel();
-        Self {
-            channels,
-            address,
-            orders,
-            task: actix::spawn(async move { watch.run(&mut ordered).await }),
-        }
+        Self { channels, orders, task: actix::spawn(async move { watch.run(&mut ordered).await }) }
     }
 
     /// Has the files read now.
@@ -224,11 +219,6 @@ impl Reload {
             // Whoever looks after them is gone only when the service stops.
             Box::pin(async move { outcome.await.unwrap_or(Ok(())) })
         })
-    }
-
-    /// Where the service listens: commands are told when it gets another name.
-    pub(super) fn listens_at(&self, address: SocketAddr) {
-        let _once = self.address.set(address);
     }
 
     /// How the channels stand.
@@ -259,7 +249,7 @@ struct Watch {
     /// Is told when a secret changes.
     secrets: Arc<Notify>,
     dials: Dials,
-    address: Arc<OnceLock<SocketAddr>>,
+    address: SocketAddr,
     public_url: Option<Origin>,
     live: Live,
     home: Home,
@@ -415,16 +405,13 @@ impl Watch {
 
     /// Commands of this machine are told under which name the service is reached.
     fn tell_name(&mut self, config: &Config) {
-        let Some(address) = self.address.get().copied() else {
-            return;
-        };
         if config.server.public_url == self.public_url {
             return;
         }
         self.public_url.clone_from(&config.server.public_url);
         let server =
             config::Server { public_url: self.public_url.clone(), ..self.started.server.clone() };
-        let (file, url) = (address_file(&self.home), public_url(&server, address));
+        let (file, url) = (address_file(&self.home), public_url(&server, self.address));
         tokio::task::spawn_blocking(move || {
             if let Err(error) = write_address(&file, &url) {
                 tracing::error!(%error, "the address file cannot be written");

@@ -1,4 +1,4 @@
-//! Cures: while work waits for settings, what hinders it is looked at until it is put right.
+//! Unparking: while work waits for settings or a credential, these are looked at until they are put right.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::{
     settings::{live::Live, providers::Providers},
 };
 
-/// How soon a cure counts. Nothing is looked at while nothing waits.
+/// How soon it counts that something was put right. Nothing is looked at while nothing waits.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// A look at files that takes longer is given up until the next.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Hears of hindrances before there is anybody to see to them.
 pub(super) fn hear() -> (OnHindrance, UnboundedReceiver<Hindrance>) {
@@ -36,16 +36,16 @@ pub(super) fn hear() -> (OnHindrance, UnboundedReceiver<Hindrance>) {
     (on_hindrance, told)
 }
 
-/// Looks after what hinders work; ends when it is dropped.
-pub(super) struct Cures(JoinHandle<()>);
+/// Lets parked work go on when what hinders it is put right; ends when it is dropped.
+pub(super) struct Unparking(JoinHandle<()>);
 
-impl Drop for Cures {
+impl Drop for Unparking {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Cures {
+impl Unparking {
     pub(super) fn start(
         told: UnboundedReceiver<Hindrance>,
         briefing: Arc<dyn Briefing>,
@@ -104,7 +104,7 @@ impl Watch {
         let mut cured = Vec::new();
         for (assignment, _) in &self.unprepared {
             let brief = self.briefing.brief(assignment.clone());
-            if let Ok(Ok(_)) = tokio::time::timeout(PATIENCE, brief).await {
+            if let Ok(Ok(_)) = tokio::time::timeout(LOOK_TIMEOUT, brief).await {
                 cured.push(assignment.lane.team.clone());
             }
         }

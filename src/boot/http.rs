@@ -1,4 +1,4 @@
-//! The front: what the HTTP side and WebSockets are served from.
+//! Last phase of the start: what HTTP and WebSockets are served from.
 
 use std::{
     sync::{
@@ -12,17 +12,17 @@ use hivewright_actors::{router::gate::Identify, spine::Spine};
 
 use super::{
     error::{ServiceError, machine},
-    facts::{Archive, Facts},
-    ground::Ground,
+    health::{Archive, Facts},
     reload::Reload,
-    workshop::Workshop,
+    storage::Opened,
+    turns::Services,
 };
 use crate::{
     channels::websocket::Door,
     http::{
         self,
         access::Access,
-        auth::{authenticator::Authenticator, identities::Identities, scope::Scope},
+        auth::{authenticator::Authenticator, identities::Identities},
         jobs::Jobs,
         origin::Gate,
         webhooks::Callers,
@@ -32,37 +32,31 @@ use crate::{
 };
 
 /// What is served from.
-pub(super) struct Front {
+pub(super) struct Served {
     pub(super) state: http::State,
     pub(super) door: Door,
     /// Logs the operator's browser in, once.
     pub(super) login_code: String,
 }
 
-impl Front {
+impl Served {
     pub(super) async fn open(
-        ground: &Ground,
-        workshop: Workshop,
+        opened: &Opened,
+        services: Services,
         spine: &Spine,
+        auth: Authenticator,
         reload: &Reload,
         gate: Gate,
         draining: &Arc<AtomicBool>,
     ) -> Result<Self, ServiceError> {
         let clock = Arc::new(WallClock);
-        let auth = Authenticator::open(spine.store.clone(), clock.clone(), &ground.home.secrets())
-            .await
-            .map_err(|error| machine("credentials cannot be opened", error))?;
-        spine.deciders.connect({
-            let auth = auth.clone();
-            move |who, team| auth.others_may(Scope::Approve, who, team.as_str())
-        });
         let login_code =
             auth.operator_link().map_err(|error| machine("a login code cannot be made", error))?;
         let identities = Identities::open(auth.clone(), spine.store.clone(), clock.clone())
             .await
             .map_err(|error| machine("identities cannot be opened", error))?;
         spine.router.do_send(Identify(Arc::new(identities.clone())));
-        let (explained, equipped) = (workshop.turns.clone(), workshop.turns);
+        let (explained, equipped) = (services.turns.clone(), services.turns);
         let state = http::State {
             limits: http::limits::Limits::default(),
             strangers: http::record::Strangers::default(),
@@ -70,47 +64,47 @@ impl Front {
             access: Access { auth, gate },
             identities,
             spine: spine.clone(),
-            memory: workshop.memory,
-            changes: workshop.changes,
-            taint: workshop.taint,
-            office: workshop.office,
-            rules: workshop.rules,
+            memory: services.memory,
+            changes: services.changes,
+            taint: services.taint,
+            office: services.office,
+            rules: services.rules,
             explainer: Arc::new(move |team, tool, args, subject| {
                 explained.explain(team, tool, args, subject)
             }),
             equipment: Arc::new(move |team, ancestors| equipped.equipment(team, ancestors)),
-            vault: ground.vault.clone(),
-            desk: workshop.desk,
+            vault: opened.vault.clone(),
+            desk: services.desk,
             callers: Callers::default(),
             service: Arc::new(Facts {
-                demo: ground.demo.clone(),
+                demo: opened.demo.clone(),
                 draining: draining.clone(),
                 channels: reload.channels(),
-                live: ground.live.clone(),
-                home: ground.home.clone(),
-                organisation: workshop.view,
+                live: opened.live.clone(),
+                home: opened.home.clone(),
+                organisation: spine.view.clone(),
             }),
-            metrics: workshop.metrics,
-            jobs: Jobs::new(clock, workshop.publisher),
-            secrets: ground.secrets.clone(),
+            metrics: services.metrics,
+            jobs: Jobs::new(clock, spine.live.clone()),
+            secrets: opened.secrets.clone(),
             files: http::config::Files {
-                home: ground.home.clone(),
-                environment: ground.environment.clone(),
+                home: opened.home.clone(),
+                environment: opened.environment.clone(),
                 reload: reload.order(),
             },
-            days: Arc::new(ground.local.clone()),
+            days: Arc::new(opened.local.clone()),
             backups: Arc::new(Archive {
-                storage: ground.storage.clone(),
-                home: ground.home.clone(),
-                live: ground.live.clone(),
+                storage: opened.storage.clone(),
+                home: opened.home.clone(),
+                live: opened.live.clone(),
             }),
             started: Instant::now(),
         };
         let door = Door {
             router: spine.router.clone(),
-            ids: workshop.ids,
+            ids: services.ids,
             connections: AtomicU64::new(0),
-            secrets: Arc::new(Scrubbers::new(ground.vault.clone(), [])),
+            secrets: Arc::new(Scrubbers::new(opened.vault.clone(), [])),
         };
         Ok(Self { state, door, login_code: login_code.expose().to_owned() })
     }

@@ -1,4 +1,7 @@
-//! The running service: all parts started in order, and stopped without losing anything.
+//! The service: its parts started in order, and stopped without losing anything.
+//!
+//! Storage, then the store and the addresses of all actors, then what turns are made with, then the actors, then what
+//! is served: each is made from what stands before it, and nothing is filled in later.
 
 use std::{
     io,
@@ -14,22 +17,34 @@ use std::{
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
 use hivewright_actors::{
+    approvals::deciders::Deciders,
     channel::{CountConnections, Shutdown},
-    live::event::{Event, Kind},
+    ids::Ids,
+    live::{
+        Publisher,
+        event::{Event, Kind},
+    },
     notice::NoticeKind,
+    org::{self, view::OrgView},
     queue::{self, schedule::Limits},
     router::{self, rate::Rate, resolve},
     scheduler::{self, retention::keeping::Terms},
     spine::{self, Spine, Threads},
-    store::records::Writes,
+    storage::StorageError,
+    store::{Store, StoreHandle, records::Writes},
     supervisor,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     engines::native::retry::RetryPolicy,
-    http::origin::Gate,
+    http::{
+        auth::{authenticator::Authenticator, scope::Scope},
+        metrics::Metrics,
+        origin::Gate,
+    },
     logging::keeper,
+    machine::{Randomness, WallClock},
     settings::{
         channels::{Channels, TopicModel},
         config,
@@ -38,45 +53,45 @@ use crate::{
         references::Environment,
         socket_path::SocketPath,
     },
-    storage::{self, sled::SledStorage},
+    storage::{Home as StorageHome, migrate, sled::SledStorage},
     tools::host::Toolbox,
     triggers::upkeep::Upkeep,
 };
 
 mod backups;
 mod certificate;
-mod cures;
 mod disk;
 pub mod error;
-mod facts;
-mod front;
-mod ground;
+mod health;
+mod http;
 mod listener;
 pub mod parts;
 mod reload;
 mod starting;
+mod storage;
 pub(crate) mod systemd;
+mod turns;
+mod unparking;
 mod vault;
-mod workshop;
 
 use backups::RegularBackups;
-use cures::Cures;
 use disk::DiskWatch;
 use error::{ServiceError, machine};
-use front::Front;
-use ground::Ground;
+use http::Served;
 use listener::{Listener, listen_locally};
 use parts::{Part, Parts};
 use reload::{Dials, Reload, Running, notify};
 use starting::AddressFile;
-use workshop::Workshop;
+use storage::Opened;
+use turns::Services;
+use unparking::Unparking;
 
 /// How long running turns have to reach their next commit point.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Threads for blocking work of the teams on one arbiter: files, searches.
 const BLOCKING_THREADS: usize = 32;
 /// How long connections have to hear that they are closed.
-const FAREWELL: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What is decided outside the settings files.
 pub struct Options {
@@ -116,7 +131,7 @@ pub struct Service {
     _address_file: AddressFile,
     socket: SocketPath,
     _reload: Reload,
-    _cures: Cures,
+    _unparking: Unparking,
     _upkeep: Upkeep,
     _lock: Lock,
 }
@@ -125,109 +140,116 @@ impl Service {
     /// Starts everything, in order: folders and lock, settings, the listener for health alone, master key, store,
     /// recovery, then all that is served.
     pub async fn start(options: Options) -> Result<Self, ServiceError> {
-        let (ground, recovered) = Ground::lay(&options).await?;
-        let workshop = Workshop::open(&ground, options, &recovered)?;
-        let config = &ground.config;
+        let (opened, recovered) = Opened::open(&options).await?;
+        let config = &opened.config;
+        let ids = Ids::new(Arc::new(Randomness));
+        let metrics = Arc::new(Metrics::new(turns::tool_names(), opened.tap.errors.clone()));
+        let store = start_store(&opened, metrics.clone());
+        vault::attach(&opened.vault, &store, &ids);
+        // What a crash cut off.
+        opened.vault.redact().await;
+        let publisher = Publisher::new(opened.boot, Arc::new(WallClock));
+        let (spine, contexts) = Spine::new(store, OrgView::default(), publisher);
+        let draining = Arc::new(AtomicBool::new(false));
+        let services =
+            Services::open(&opened, &spine, options, ids, metrics, &draining, &recovered)?;
+        let auth = authenticator(&opened, &spine).await?;
+        let (on_hindrance, hindrances) = unparking::hear();
+        let ports = services.ports(&opened, &spine, on_hindrance, deciders(auth.clone()));
         let limits = Limits { running: config.runtime.max_running_turns, ..Limits::default() };
+        let settings = router_settings(&opened.channels, config.retention);
         let open_tasks = recovered.tasks.len();
-        let (on_hindrance, hindrances) = cures::hear();
-        let spine = Spine::start(
-            workshop.ports(&ground, on_hindrance),
-            threads(),
-            limits,
-            router_settings(&ground.channels, config.retention),
-            recovered,
-        );
-        let lines = ground.tap.open(workshop.publisher.clone());
+        contexts.start(&spine, ports, threads(), limits, settings, recovered);
+        spine.org.do_send(org::Settle { belongings: services.belongings(&opened, &spine) });
+        let lines = opened.tap.open(spine.live.clone());
         actix::spawn(keeper::keep(lines, spine.store.clone()));
-        let cures = Cures::start(
+        let unparking = Unparking::start(
             hindrances,
-            Arc::new(workshop.turns.clone()),
-            ground.live.clone(),
+            Arc::new(services.turns.clone()),
+            opened.live.clone(),
             spine.queue.clone(),
         );
-        let draining = Arc::new(AtomicBool::new(false));
-        workshop.connect(&ground, &spine, &draining).await;
         let upkeep = Upkeep::start(
             spine.scheduler.clone(),
             spine.queue.clone(),
-            workshop.view.clone(),
-            ground.live.clone(),
-            ground.home.clone(),
-            workshop.outlook.clone(),
-            workshop.last_caps.clone(),
+            spine.view.clone(),
+            opened.live.clone(),
+            opened.home.clone(),
+            services.outlook.clone(),
+            services.last_caps.clone(),
         );
         let parts = Parts {
-            store_bytes: facts::store_bytes(&ground.home),
+            store_bytes: health::store_bytes(&opened.home),
             durability: config.store.durability,
-            vault: &ground.vault,
-            channels: &ground.channels,
-            channels_fault: ground.fault.as_ref(),
-            providers: ground.live.providers_held(),
-            sandbox: &ground.sandbox,
+            vault: &opened.vault,
+            channels: &opened.channels,
+            channels_fault: opened.fault.as_ref(),
+            providers: opened.live.providers_held(),
+            sandbox: &opened.sandbox,
             spine: &spine,
-            teams: load::team_names(&ground.home).len(),
+            teams: load::team_names(&opened.home).len(),
             open_tasks,
         };
         let parts = parts.look().await;
         let gate = Gate::new(&config.server);
-        let certificate = ground.certificate.clone();
-        let disk = watch_disk(&ground, &workshop, &spine)?;
+        let certificate = opened.certificate.clone();
+        let disk = watch_disk(&opened, &services, &spine)?;
         let dials = Dials {
             disk,
-            log: ground.log.clone(),
+            log: opened.log.clone(),
             gate: gate.clone(),
-            sandbox: ground.sandbox.clone(),
-            backups: regular_backups(&ground, &workshop, &spine),
+            sandbox: opened.sandbox.clone(),
+            backups: regular_backups(&opened, &services, &spine),
             certificate: certificate.clone(),
         };
         let reload = Reload::start(
             Running {
-                live: ground.live.clone(),
-                vault: &ground.vault,
+                live: opened.live.clone(),
+                vault: &opened.vault,
                 dials,
-                home: ground.home.clone(),
-                environment: ground.environment.clone(),
+                home: opened.home.clone(),
+                environment: opened.environment.clone(),
                 spine: &spine,
-                ids: workshop.ids.clone(),
-                config: ground.in_file.clone(),
-                channels: &ground.channels,
-                local: ground.local.clone(),
+                ids: services.ids.clone(),
+                config: opened.in_file.clone(),
+                channels: &opened.channels,
+                local: opened.local.clone(),
+                address: opened.starting.address,
             },
-            ground.fault.clone(),
+            opened.fault.clone(),
         );
-        let front = Front::open(&ground, workshop, &spine, &reload, gate, &draining).await?;
-        let state = web::Data::new(front.state);
-        let socket = SocketPath::of(&ground.home)
+        let served =
+            Served::open(&opened, services, &spine, auth, &reload, gate, &draining).await?;
+        let state = web::Data::new(served.state);
+        let socket = SocketPath::of(&opened.home)
             .map_err(|error| machine("the run dir cannot be opened", error))?;
         // Without it commands go by the address, which suffices where nothing stands before it.
         let local = listen_locally(socket.path()).inspect_err(|error| {
             tracing::warn!(%error, "commands cannot use a Unix socket");
         });
-        let address = ground.starting.address;
-        let tcp = ground.starting.listener()?;
+        let address = opened.starting.address;
+        let tcp = opened.starting.listener()?;
         // In between, whoever connects waits: the socket goes on listening.
-        ground.starting.end().await;
-        let listener = Listener::open(tcp, state, front.door, certificate, local.ok())?;
+        opened.starting.end().await;
+        let listener = Listener::open(tcp, state, served.door, certificate, local.ok())?;
         let url = public_url(&config.server, address);
-        reload.listens_at(address);
-        forget_replaced(backup_home(&ground.home, config));
+        forget_replaced(backup_home(&opened.home, config));
         Ok(Self {
             spine,
-            storage: ground.storage,
+            storage: opened.storage,
             url,
-            login_code: front.login_code,
-            demo: ground.demo.load(Ordering::Relaxed),
+            login_code: served.login_code,
+            demo: opened.demo.load(Ordering::Relaxed),
             parts,
-            notices: ground.notices,
+            notices: opened.notices,
             draining,
             server: listener.server,
-            _address_file: ground.address_file,
+            _address_file: opened.address_file,
             socket,
             _reload: reload,
-            _cures: cures,
+            _unparking: unparking,
             _upkeep: upkeep,
-            _lock: ground.lock,
+            _lock: opened.lock,
         })
     }
 
@@ -272,14 +294,14 @@ impl Service {
         self.spine.scheduler.do_send(scheduler::ring::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);
-        let drained = tokio::time::timeout(DRAIN, self.no_turn_runs()).await;
+        let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.no_turn_runs()).await;
         if drained.is_err() {
             tracing::warn!(
                 "some turns did not reach a commit point; they go on after the next start"
             );
         }
         self.spine.channel.do_send(Shutdown);
-        let _ = tokio::time::timeout(FAREWELL, self.nobody_is_connected()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.nobody_is_connected()).await;
         self.spine.live.end();
         self.server.stop(true).await;
         let _ = std::fs::remove_file(self.socket.path());
@@ -311,24 +333,24 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
 }
 
 /// The folders of the store and its backups.
-pub(crate) fn backup_home(home: &Home, config: &config::Config) -> storage::Home {
+pub(crate) fn backup_home(home: &Home, config: &config::Config) -> StorageHome {
     backups::layout(home, &config.backup)
 }
 
 /// After a good start, what an upgrade or a restore replaced is kept for one more day.
-fn forget_replaced(layout: storage::Home) {
+fn forget_replaced(layout: StorageHome) {
     tokio::task::spawn_blocking(move || {
-        if let Err(error) = storage::migrate::forget_replaced(&layout) {
+        if let Err(error) = migrate::forget_replaced(&layout) {
             tracing::warn!(%error, "a replaced store cannot be removed");
         }
     });
 }
 
 /// Backups in time, and word of those that fail.
-fn regular_backups(ground: &Ground, workshop: &Workshop, spine: &Spine) -> RegularBackups {
-    let (told, names) = (spine.store.clone(), workshop.ids.clone());
-    let settings = ground.config.backup.clone();
-    RegularBackups::start(ground.storage.clone(), ground.home.clone(), settings, move |why| {
+fn regular_backups(opened: &Opened, services: &Services, spine: &Spine) -> RegularBackups {
+    let (told, names) = (spine.store.clone(), services.ids.clone());
+    let settings = opened.config.backup.clone();
+    RegularBackups::start(opened.storage.clone(), opened.home.clone(), settings, move |why| {
         let text = format!("The regular backup failed and is tried again: {why}");
         notify(&told, &names, NoticeKind::Report, text, Writes::new());
     })
@@ -336,23 +358,48 @@ fn regular_backups(ground: &Ground, workshop: &Workshop, spine: &Spine) -> Regul
 
 /// Closes the door to new work before the disk is full, and tells the operator.
 fn watch_disk(
-    ground: &Ground,
-    workshop: &Workshop,
+    opened: &Opened,
+    services: &Services,
     spine: &Spine,
 ) -> Result<DiskWatch, ServiceError> {
-    let (store, ids) = (spine.store.clone(), workshop.ids.clone());
-    let places = vec![ground.home.run().to_owned(), ground.home.data().to_owned()];
-    let (floor, room) = (ground.config.disk.free_space, spine.store.room().clone());
+    let (store, ids) = (spine.store.clone(), services.ids.clone());
+    let places = vec![opened.home.run().to_owned(), opened.home.data().to_owned()];
+    let (floor, room) = (opened.config.disk.free_space, spine.store.room().clone());
     let tell = move |text| notify(&store, &ids, NoticeKind::DiskSpace, text, Writes::new());
     DiskWatch::start(places, floor, room, tell)
         .map_err(|error| machine("the disk cannot be watched", error))
 }
 
-/// One thread for the store, and one per core for teams.
+/// The store, on a thread of its own.
+fn start_store(opened: &Opened, metrics: Arc<Metrics>) -> StoreHandle {
+    let on_failure = |error: &StorageError| {
+        // What was not answered may or may not be on the disk: only a new start can tell.
+        tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");
+        std::process::exit(1);
+    };
+    Store::start(
+        &Arbiter::new().handle(),
+        opened.storage.clone(),
+        Box::new(on_failure),
+        Box::new(move |_, took| metrics.committed(took)),
+    )
+}
+
+async fn authenticator(opened: &Opened, spine: &Spine) -> Result<Authenticator, ServiceError> {
+    let (store, clock) = (spine.store.clone(), Arc::new(WallClock));
+    Authenticator::open(store, clock, &opened.home.secrets())
+        .await
+        .map_err(|error| machine("credentials cannot be opened", error))
+}
+
+fn deciders(auth: Authenticator) -> Deciders {
+    Deciders::new(move |who, team| auth.others_may(Scope::Approve, who, team.as_str()))
+}
+
+/// One thread per core for teams.
 fn threads() -> Threads {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Threads {
-        store: Arbiter::new().handle(),
         teams: (0..cores).map(|_| team_arbiter()).collect(),
         answers_within: spine::ANSWERS_WITHIN,
     }

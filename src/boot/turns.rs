@@ -1,0 +1,264 @@
+//! Second phase of the start: what turns are made with, and what operators manage it by. Memory, rules, labels of
+//! files, tools, prompts and engines, around a store that runs and actors that do not yet.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use hivewright_actors::{
+    approvals::deciders::Deciders,
+    briefing::OnHindrance,
+    budget::{Days, Ledger},
+    clock::Clock,
+    ids::Ids,
+    org::{belongings::Belongings, inboxes::Inboxes, tree::Tree, waiting::Waiting, work::Actors},
+    router::Recovered,
+    scheduler::{self, board::Board},
+    spine::{self, Ports, Spine},
+};
+
+use super::{
+    Options,
+    error::{ServiceError, machine},
+    storage::Opened,
+    vault,
+};
+use crate::{
+    briefing::{Sources, Turns, last_caps::LastCaps, till::Till},
+    changes::Changes,
+    engines::Engines,
+    http::metrics::Metrics,
+    machine::{WallClock, sha256},
+    memory::Memory,
+    prompt::compose::Prompts,
+    providers::client,
+    retention::Keeper,
+    rulebook::Rulebook,
+    taint::{self, Taint},
+    teams::folders::TeamFolders,
+    tools::{
+        self,
+        agent::session::Sessions,
+        host::Toolbox,
+        org::{
+            belongings::Remembered,
+            office::{self, Office},
+        },
+    },
+    triggers::{
+        calendar::Zones,
+        desk::{self, Desk},
+        expressions::LinearExpressions,
+        premises::Outlook,
+        upkeep::Triggers,
+    },
+};
+
+/// What turns are made with.
+pub(super) struct Services {
+    pub(super) ids: Ids,
+    pub(super) memory: Memory,
+    pub(super) changes: Changes,
+    pub(super) taint: Taint,
+    pub(super) rules: Rulebook,
+    pub(super) office: Office,
+    pub(super) desk: Desk,
+    pub(super) outlook: Outlook,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) turns: Turns,
+    pub(super) last_caps: LastCaps,
+    ledger: Ledger,
+    board: Board,
+}
+
+impl Services {
+    pub(super) fn open(
+        opened: &Opened,
+        spine: &Spine,
+        options: Options,
+        ids: Ids,
+        metrics: Arc<Metrics>,
+        draining: &Arc<AtomicBool>,
+        recovered: &Recovered,
+    ) -> Result<Self, ServiceError> {
+        let unreadable = |error| machine("the store cannot be read", error);
+        let (home, live, store) = (&opened.home, &opened.live, &spine.store);
+        let (storage, clock) = (&*opened.storage, Arc::new(WallClock));
+        let ledger = Ledger::default();
+        let tree = Tree::new(recovered.teams.clone());
+        let today = opened.local.day_of(WallClock.now());
+        spine::recover_spending(storage, &ledger, today, &tree).map_err(unreadable)?;
+        let guard = Arc::new(vault::Guard::new(&opened.vault));
+        let memory = Memory::new(store.clone(), clock.clone(), ids.clone(), guard);
+        let changes = Changes::new(home.clone(), clock.clone(), ids.clone(), store.clone());
+        let rules = Rulebook::open(Some(live.clone()), storage, store.clone(), ids.clone())
+            .map_err(unreadable)?;
+        let last_caps = LastCaps::open(storage, store.clone()).map_err(unreadable)?;
+        let kept = taint::Kept { store: store.clone(), clock: clock.clone(), ids: ids.clone() };
+        let taint = Taint::open(storage, &home.teams(), Some(kept)).map_err(unreadable)?;
+        let prompts = Prompts::with_taint(home.clone(), taint.clone());
+        let board = Board::default();
+        let desk = Desk::new(desk_parts(opened, spine, &prompts, &board));
+        let office = Office::new(office_parts(opened, spine, &prompts, &ids, &ledger));
+        let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
+        let http =
+            client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
+        let agents = Sessions::new(spine.queue.clone(), store.clone(), clock, draining.clone());
+        let turns = Turns::new(Sources {
+            rules: rules.clone(),
+            taint: taint.clone(),
+            home: home.clone(),
+            live: live.clone(),
+            prompts: prompts.clone(),
+            engines: Engines::new(http, options.retry).with_vault(opened.vault.clone()),
+            toolbox,
+            memory: memory.clone(),
+            changes: changes.clone(),
+            sandbox: opened.sandbox.clone(),
+            agents: Some(Arc::new(agents)),
+            demo: opened.demo.clone(),
+            secrets: opened.secrets.clone(),
+            vault: opened.vault.clone(),
+            till: Till {
+                ledger: ledger.clone(),
+                days: Arc::new(opened.local.clone()),
+                meter: metrics.clone(),
+            },
+            last_caps: last_caps.clone(),
+        });
+        let outlook = Outlook::new(home.clone(), prompts, spine.view.clone(), store.clone());
+        Ok(Self {
+            ids,
+            memory,
+            changes,
+            taint,
+            rules,
+            office,
+            desk,
+            outlook,
+            metrics,
+            turns,
+            last_caps,
+            ledger,
+            board,
+        })
+    }
+
+    /// What the spine needs of the edges.
+    pub(super) fn ports(
+        &self,
+        opened: &Opened,
+        spine: &Spine,
+        on_hindrance: OnHindrance,
+        deciders: Deciders,
+    ) -> Ports {
+        Ports {
+            briefing: Arc::new(self.turns.clone()),
+            classifier: Arc::new(self.turns.clone()),
+            clock: Arc::new(WallClock),
+            ids: self.ids.clone(),
+            on_hindrance,
+            ledger: self.ledger.clone(),
+            grants: self.rules.grants(),
+            deciders,
+            days: Arc::new(opened.local.clone()),
+            secrets: Arc::new(opened.vault.clone()),
+            digester: sha256,
+            approvals_last: opened.config.approvals.ttl,
+            meter: self.metrics.clone(),
+            folders: Arc::new(TeamFolders::new(opened.home.clone())),
+            triggers: scheduler::Ports {
+                board: self.board.clone(),
+                calendar: Arc::new(Zones),
+                expressions: Arc::new(LinearExpressions),
+                roster: Arc::new(spine.view.clone()),
+                premises: Arc::new(self.outlook.clone()),
+                timezone: opened.local.name(),
+                retention: Arc::new(Keeper::new(opened.live.clone(), opened.home.clone())),
+            },
+        }
+    }
+
+    /// What goes with a team when it is shut down.
+    pub(super) fn belongings(&self, opened: &Opened, spine: &Spine) -> Vec<Arc<dyn Belongings>> {
+        vec![
+            Arc::new(self.memory.clone()),
+            Arc::new(opened.vault.clone()),
+            Arc::new(self.taint.clone()),
+            Arc::new(Inboxes(spine.store.clone())),
+            Arc::new(Remembered(spine.store.clone())),
+            Arc::new(Triggers(spine.scheduler.clone())),
+            Arc::new(Waiting(spine.approvals.clone())),
+            Arc::new(self.ledger.clone()),
+            Arc::new(self.last_caps.clone()),
+        ]
+    }
+}
+
+fn toolbox(
+    tools: Toolbox,
+    spine: &Spine,
+    memory: &Memory,
+    office: &Office,
+    desk: &Desk,
+) -> Toolbox {
+    let tools = tools::trust::add(tools, spine.router.clone());
+    let tools = tools::vault::add(tools::memory::add(tools, memory));
+    let tools = tools::ask_operator::add(tools, spine.approvals.clone());
+    tools::triggers::add(tools::org::add(tools, office), desk)
+}
+
+/// The subagents of a team, by name. May block.
+fn subagents(prompts: &Prompts) -> office::Roster {
+    let prompts = prompts.clone();
+    Arc::new(move |team| prompts.subagents(team))
+}
+
+fn desk_parts(opened: &Opened, spine: &Spine, prompts: &Prompts, board: &Board) -> desk::Parts {
+    desk::Parts {
+        scheduler: spine.scheduler.clone(),
+        store: spine.store.clone(),
+        view: spine.view.clone(),
+        clock: Arc::new(WallClock),
+        calendar: Arc::new(Zones),
+        expressions: Arc::new(LinearExpressions),
+        zone: opened.local.clone(),
+        board: board.clone(),
+        subagents: subagents(prompts),
+        secrets: Arc::new(opened.vault.clone()),
+    }
+}
+
+fn office_parts(
+    opened: &Opened,
+    spine: &Spine,
+    prompts: &Prompts,
+    ids: &Ids,
+    ledger: &Ledger,
+) -> office::Parts {
+    let (ledger, today) = (ledger.clone(), opened.local.clone());
+    office::Parts {
+        org: spine.org.clone(),
+        view: spine.view.clone(),
+        work: Arc::new(Actors { queue: spine.queue.clone() }),
+        store: spine.store.clone(),
+        channel: spine.channel.clone(),
+        clock: Arc::new(WallClock),
+        ids: ids.clone(),
+        live: opened.live.clone(),
+        credentials: Arc::new(opened.vault.clone()),
+        roster: subagents(prompts),
+        spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
+    }
+}
+
+/// The tools that every service has, for what is counted by tool.
+pub(super) fn tool_names() -> impl Iterator<Item = String> {
+    tools::BUILT_INS
+        .iter()
+        .chain(&tools::org::NAMES)
+        .chain(&tools::triggers::NAMES)
+        .chain(&tools::memory::NAMES)
+        .chain(&tools::trust::NAMES)
+        .chain(&tools::vault::NAMES)
+        .chain([&tools::ask_operator::NAME])
+        .map(ToString::to_string)
+}
