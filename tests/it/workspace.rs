@@ -226,3 +226,51 @@ fn the_table_of_bounds_names_tests_and_tools_that_there_are() {
         assert!(table.contains(&name), "{name} of {} is not in docs/security.md", path.display());
     }
 }
+
+/// Documents with their text.
+fn documents(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            documents(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path, text));
+        }
+    }
+}
+
+/// The name under which a heading is linked to.
+fn anchor(heading: &str) -> String {
+    let kept = |letter: &char| letter.is_alphanumeric() || " -_".contains(*letter);
+    heading.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
+}
+
+#[test]
+fn the_links_of_the_documents_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found =
+        vec![(root.join("README.md"), fs::read_to_string(root.join("README.md")).unwrap())];
+    documents(&root.join("docs"), &mut found);
+    let mut dead = Vec::new();
+
+    for (path, text) in &found {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        for (link, _) in links.filter(|(link, _)| !link.starts_with("http")) {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap().join(file),
+            };
+            let text = fs::read_to_string(&target).unwrap_or_default();
+            let headings = text.lines().filter_map(|line| line.split_once("# "));
+            let is_there =
+                heading.is_empty() || headings.into_iter().any(|(_, name)| anchor(name) == heading);
+            if !target.exists() || !is_there {
+                dead.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+
+    assert!(dead.is_empty(), "{dead:#?}");
+}
