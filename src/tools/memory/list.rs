@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::{fitting, invalid, kind, quoted, refusal};
 use crate::{
-    memory::{Memory, date, entry::Entry, reading::Listing},
+    memory::{Memory, entry::Entry, reading::Listing},
+    time,
     tools::{
         answer,
         contract::{Limits, Tool, ToolContext, ToolError},
@@ -104,6 +105,6 @@ fn row(entry: &Entry, content: &str, cx: &ToolContext) -> Value {
         "untrusted": entry.is_untrusted(),
         "review": entry.review,
         "pinned": entry.pinned,
-        "updated_at": date::show(entry.updated_at),
+        "updated_at": time::date(entry.updated_at),
     })
 }

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::{fitting, invalid, kind, quoted, refusal};
 use crate::{
-    memory::{Memory, date, reading::Query, search::SNIPPET},
+    memory::{Memory, reading::Query, search::SNIPPET},
+    time,
     tools::contract::{Limits, Tool, ToolContext, ToolError},
 };
 
@@ -76,7 +77,7 @@ impl Tool for Search {
                     "source": "keyword",
                     "untrusted": entry.is_untrusted(),
                     "review": entry.review,
-                    "updated_at": date::show(entry.updated_at),
+                    "updated_at": time::date(entry.updated_at),
                 });
                 if !entry.active {
                     row["active"] = json!(false);

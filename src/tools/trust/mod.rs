@@ -16,7 +16,6 @@ use hivewright_actors::{
     },
     tool::ToolFault,
 };
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -27,6 +26,7 @@ use super::{
     host::Toolbox,
 };
 
+use crate::time;
 mod add;
 mod list;
 mod revoke;
@@ -110,14 +110,12 @@ fn grantee(channel_type: &str, sender: &str, channel: Option<&str>) -> Result<Gr
 
 /// A grant as the model sees it.
 fn shown(grant: &SenderGrant) -> Value {
-    let granted_at =
-        i64::try_from(grant.at.0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     json!({
         "channel_type": grant.grantee.channel_type,
         "sender_id": grant.grantee.sender,
         "channel_id": grant.grantee.channel,
         "trust_level": grant.level,
         "granted_by": grant.granted_by,
-        "granted_at": granted_at.map(|at| at.to_string()),
+        "granted_at": time::instant(grant.at).map(|at| at.to_string()),
     })
 }
