@@ -49,3 +49,4 @@ pub mod task;
 pub mod team;
 pub mod tool;
 pub mod usage;
+pub mod wildcard;

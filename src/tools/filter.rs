@@ -1,5 +1,7 @@
 //! Which tools a team may see: the patterns of `allowed_tools`.
 
+use hivewright_actors::wildcard::fits;
+
 use super::wire::wire_name;
 use crate::settings::tool_groups;
 
@@ -114,30 +116,9 @@ fn is_wild(pattern: &str) -> bool {
 
 fn names(pattern: &str, key: &str) -> bool {
     if BUILT_IN.contains(&key) {
-        return matches(&pattern.to_lowercase(), key);
+        return fits(&pattern.to_lowercase(), key);
     }
-    matches(pattern, key) || matches(pattern, &wire_name(key))
-}
-
-/// Plain wildcards, in linear space and without backtracking beyond the last `*`.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<_>, Vec<_>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    let mut star = None;
-    while t < text.len() {
-        if pattern.get(p) == Some(&'*') {
-            star = Some((p, t));
-            p += 1;
-        } else if pattern.get(p).is_some_and(|c| *c == '?' || *c == text[t]) {
-            (p, t) = (p + 1, t + 1);
-        } else if let Some((at, from)) = star {
-            star = Some((at, from + 1));
-            (p, t) = (at + 1, from + 1);
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
+    fits(pattern, key) || fits(pattern, &wire_name(key))
 }
 
 #[cfg(test)]
