@@ -42,6 +42,7 @@ pub mod room;
 pub mod router;
 pub mod scheduler;
 pub mod spine;
+pub mod sliding_window;
 pub mod storage;
 pub mod store;
 pub mod supervisor;
