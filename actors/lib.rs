@@ -38,6 +38,7 @@ pub mod org;
 pub mod policy;
 mod quarantine;
 pub mod queue;
+pub mod repeats;
 pub mod room;
 pub mod router;
 pub mod scheduler;
