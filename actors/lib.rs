@@ -22,8 +22,8 @@ pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;
-#[cfg(test)]
-mod doubles;
+#[cfg(any(test, feature = "doubles"))]
+pub mod doubles;
 pub mod engine;
 pub mod event;
 pub mod excerpt;
@@ -42,8 +42,8 @@ pub mod repeats;
 pub mod room;
 pub mod router;
 pub mod scheduler;
-pub mod spine;
 pub mod sliding_window;
+pub mod spine;
 pub mod storage;
 pub mod store;
 pub mod supervisor;

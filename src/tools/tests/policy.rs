@@ -2,6 +2,7 @@
 
 use hivewright_actors::{
     approvals::grants::{Covers, Grant},
+    doubles::disk::MemoryStorage,
     policy::draft::Draft,
     storage::Storage,
     store::records::{EdgeKey, Writes},
@@ -11,7 +12,6 @@ use hivewright_actors::{
 
 use super::*;
 use crate::{
-    http::doubles::Memory,
     rulebook::Rulebook,
     settings::{live::Live, tests::place},
 };
@@ -234,7 +234,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
         expires_at: None,
         uses: Some(1),
     };
-    let storage = Memory::default();
+    let storage = MemoryStorage::default();
     let writes = Writes::new().edge(&EdgeKey::new("grant", "grant-1"), &grant);
     storage.commit(&writes.batch().unwrap()).unwrap();
     let place = place();
