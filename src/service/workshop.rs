@@ -13,6 +13,7 @@ use hivewright_actors::{
     router::Recovered,
     scheduler::{self, board::Board},
     spine::{self, Ports, Spine},
+    team::turn::REPORT_RUN,
 };
 
 use super::{
@@ -99,7 +100,8 @@ impl Workshop {
         let toolbox = tools::vault::add(toolbox);
         let toolbox = tools::org::add(line.equip(toolbox), &office);
         let toolbox = tools::triggers::add(toolbox, &desk);
-        let metrics = Arc::new(Metrics::new(tool_names(), ground.tap.errors.clone()));
+        let counted = toolbox.classes().map(|(key, _)| key).chain([REPORT_RUN]).map(str::to_owned);
+        let metrics = Arc::new(Metrics::new(counted, ground.tap.errors.clone()));
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
         let agents = Sessions::default();
@@ -246,17 +248,4 @@ impl Workshop {
             draining.clone(),
         );
     }
-}
-
-/// The tools that every service has, for what is counted by tool.
-fn tool_names() -> impl Iterator<Item = String> {
-    tools::BUILT_INS
-        .iter()
-        .chain(&tools::org::NAMES)
-        .chain(&tools::triggers::NAMES)
-        .chain(&tools::memory::NAMES)
-        .chain(&tools::trust::NAMES)
-        .chain(&tools::vault::NAMES)
-        .chain([&tools::ask_operator::NAME])
-        .map(ToString::to_string)
 }

@@ -156,6 +156,7 @@ impl ListCompletedTasks {
 
 impl Tool for ListCompletedTasks {
     const NAME: &'static str = excerpt::READER;
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Lists tasks that your team, or one below it, has ended lately, the newest first. With `id` \
         it reads one text instead, for what was shown to you cut.";
     const EFFECT: Effect = Effect::Pure;

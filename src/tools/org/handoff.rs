@@ -134,6 +134,7 @@ fn body(args: &Args, cx: &ToolContext, correlation_id: &str) -> String {
 
 impl Tool for EnqueueParentTask {
     const NAME: &'static str = "enqueue_parent_task";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Hands work up to your parent: something that is not yours to do. You don't wait for it. \
         At most five times a minute. If you need an answer to go on, use `escalate`.";
     const EFFECT: Effect = Effect::Idempotent;

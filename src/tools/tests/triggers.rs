@@ -9,12 +9,13 @@ use hivewright_actors::{
         tree::Tree,
     },
     task::{Ending, Source, TopicRef},
+    team::turn::REPORT_RUN,
     tool::{Asking, Verdict},
 };
 
 use super::*;
 use crate::{
-    tools::triggers::{NAMES, add, report::with_report},
+    tools::triggers::{add, report::with_report},
     triggers::{desk::Desk, stage::Stage},
     vault::{entry::Put, tests as doubles},
 };
@@ -326,9 +327,11 @@ async fn a_report_is_taken_beside_the_teams_own_tools() {
 fn the_group_holds_all_but_the_report() {
     let filter = ToolFilter::parse(&["@triggers"]).unwrap();
 
-    let outside: Vec<_> = NAMES.iter().filter(|name| !filter.allows(name)).collect();
+    let toolbox = add(Toolbox::default(), &Desk::default());
+    let names = toolbox.classes().map(|(name, _)| name).chain([REPORT_RUN]);
+    let outside: Vec<_> = names.filter(|name| !filter.allows(name)).collect();
 
-    assert_eq!(outside, [&"report_run"]);
+    assert_eq!(outside, [REPORT_RUN]);
 }
 
 /// MV-14, OR-40: a run that is tried is believed as far as the turn that tries it.

@@ -24,17 +24,21 @@ use super::{
     answer,
     contract::{Limits, ToolContext, ToolError},
     host::Toolbox,
+    registry::Registered,
 };
-
 use crate::time;
+
 mod add;
 mod list;
 mod revoke;
 #[cfg(test)]
 mod tests;
 
-/// Their names.
-pub const NAMES: [&str; 3] = ["add_trusted_sender", "list_trusted_senders", "revoke_sender_trust"];
+pub(super) const TOOLS: &[Registered] = &[
+    Registered::of::<add::AddTrustedSender>(),
+    Registered::of::<list::ListTrustedSenders>(),
+    Registered::of::<revoke::RevokeSenderTrust>(),
+];
 /// What the operator's rules call them by.
 pub const CLASS: &str = "trust";
 
