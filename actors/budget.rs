@@ -73,10 +73,7 @@ pub struct Spent {
 impl Spent {
     /// What a call cost.
     pub fn of(usage: &Usage) -> Self {
-        Self {
-            usd: usage.cost_usd.unwrap_or_default(),
-            tokens: usage.input + usage.output + usage.cache_read + usage.cache_write,
-        }
+        Self { usd: usage.cost_usd.unwrap_or_default(), tokens: usage.tokens() }
     }
 
     fn add(&mut self, other: Self) {

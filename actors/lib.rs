@@ -22,8 +22,8 @@ pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;
-#[cfg(test)]
-mod doubles;
+#[cfg(any(test, feature = "doubles"))]
+pub mod doubles;
 pub mod engine;
 pub mod event;
 pub mod excerpt;
@@ -38,9 +38,11 @@ pub mod org;
 pub mod policy;
 mod quarantine;
 pub mod queue;
+pub mod repeats;
 pub mod room;
 pub mod router;
 pub mod scheduler;
+pub mod sliding_window;
 pub mod spine;
 pub mod storage;
 pub mod store;
@@ -49,3 +51,4 @@ pub mod task;
 pub mod team;
 pub mod tool;
 pub mod usage;
+pub mod wildcard;

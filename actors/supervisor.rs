@@ -1,7 +1,7 @@
 //! Supervisor: which teams live. Starts one when it gets work, and again after it died.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -19,6 +19,7 @@ use crate::{
     notice::Notice,
     org::Degrade,
     queue::{Dismiss, Leased, Orphaned, Queue, Stop, Waiting},
+    sliding_window::SlidingWindow,
     store::records::Writes,
     team::{Answered, Exited, Idle, Ping, PutAway, Recipe, Retire, Team},
 };
@@ -79,9 +80,8 @@ struct Alive {
     leases: u64,
 }
 
-#[derive(Default)]
 struct Deaths {
-    recent: VecDeque<Instant>,
+    recent: SlidingWindow<Instant>,
     total: u64,
 }
 
@@ -222,21 +222,18 @@ impl Supervisor {
     /// How long a team that has just died rests.
     fn pause(&mut self, name: &TeamName) -> Duration {
         let now = Instant::now();
-        let deaths = self.deaths.entry(name.clone()).or_default();
+        let deaths = self.deaths.entry(name.clone());
+        let deaths =
+            deaths.or_insert_with(|| Deaths { recent: SlidingWindow::new(PERIOD), total: 0 });
         deaths.total += 1;
-        deaths.recent.push_back(now);
-        while let Some(first) = deaths.recent.front()
-            && now.duration_since(*first) > PERIOD
-        {
-            deaths.recent.pop_front();
-        }
-        if deaths.recent.len() >= DEATHS {
-            let count = deaths.recent.len();
+        deaths.recent.push(now);
+        let count = deaths.recent.count(now);
+        if count >= DEATHS {
             tracing::error!(team = %name, deaths = count, "team degraded: it keeps dying, so it rests");
             self.degraded.do_send(Degrade { team: name.clone(), deaths: count, within: PERIOD });
             return PERIOD;
         }
-        PAUSES[deaths.recent.len().clamp(1, PAUSES.len()) - 1]
+        PAUSES[count.clamp(1, PAUSES.len()) - 1]
     }
 }
 

@@ -24,6 +24,13 @@ pub struct Usage {
     pub estimated: bool,
 }
 
+impl Usage {
+    /// All tokens, read and written.
+    pub fn tokens(&self) -> u64 {
+        self.input + self.output + self.cache_read + self.cache_write
+    }
+}
+
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         let empty = *self == Self::default();

@@ -8,7 +8,7 @@ use hivewright_actors::{
 };
 use jiff::{ToSpan, tz::TimeZone};
 
-use crate::settings::zone::Zone;
+use crate::{settings::zone::Zone, time};
 
 /// Days in a time zone.
 #[derive(Clone, Debug)]
@@ -50,19 +50,15 @@ impl Days for LocalTime {
 
 impl Days for ZoneDays {
     fn day_of(&self, at: Timestamp) -> Day {
-        let moment = i64::try_from(at.0)
-            .ok()
-            .and_then(|at| jiff::Timestamp::from_millisecond(at).ok())
-            .unwrap_or_default()
-            .to_zoned(self.0.clone());
-        let date = moment.date();
+        let date = time::instant(at).unwrap_or_default().to_zoned(self.0.clone()).date();
         let number =
             (i64::from(date.year()) * 100 + i64::from(date.month())) * 100 + i64::from(date.day());
         let next = date
             .checked_add(1.day())
             .and_then(|tomorrow| tomorrow.to_zoned(self.0.clone()))
-            .map_or(at.0, |next| u64::try_from(next.timestamp().as_millisecond()).unwrap_or(at.0));
-        Day { number: u32::try_from(number).unwrap_or_default(), ends_at: Timestamp(next) }
+            .ok()
+            .and_then(|next| time::timestamp(next.timestamp()));
+        Day { number: u32::try_from(number).unwrap_or_default(), ends_at: next.unwrap_or(at) }
     }
 }
 
@@ -72,13 +68,11 @@ mod tests {
 
     fn day(zone: &str, at: &str) -> Day {
         let zone = TimeZone::get(zone).unwrap();
-        let at: jiff::Timestamp = at.parse().unwrap();
-        ZoneDays(zone).day_of(Timestamp(at.as_millisecond().try_into().unwrap()))
+        ZoneDays(zone).day_of(moment(at))
     }
 
     fn moment(text: &str) -> Timestamp {
-        let at: jiff::Timestamp = text.parse().unwrap();
-        Timestamp(at.as_millisecond().try_into().unwrap())
+        time::parse(text).unwrap()
     }
 
     /// SE-140

@@ -27,6 +27,7 @@ pub mod settings;
 pub mod storage;
 pub mod taint;
 pub mod teams;
+pub mod time;
 pub mod tools;
 pub mod transcript;
 pub mod triggers;

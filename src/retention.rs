@@ -3,7 +3,7 @@
 use std::{fs, io, path::Path, time::SystemTime};
 
 use hivewright_actors::{
-    clock::Timestamp,
+    clock::{Timestamp, millis},
     ids::TaskId,
     scheduler::retention::keeping::{Cut, Keeping, Lot, Terms},
 };
@@ -11,6 +11,7 @@ use hivewright_actors::{
 use crate::{
     memory::rows,
     settings::{home::Home, live::Live},
+    time,
     tools::org::idempotency,
     vault::audit,
 };
@@ -85,18 +86,13 @@ fn empty(trash: &Path, before: Timestamp) -> io::Result<()> {
 
 /// When something was put there: its name says so, or else when it was last changed.
 fn moved_at(name: &str, found: &fs::Metadata) -> Timestamp {
-    let said = name.rsplit('-').next().and_then(|moment| {
-        let moment = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", moment).ok()?;
-        let moment = moment.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-        u64::try_from(moment.timestamp().as_millisecond()).ok()
-    });
+    let said = name.rsplit('-').next().and_then(time::parse_compact);
     let changed = || {
-        let changed = found.modified().ok()?;
-        let since = changed.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        u64::try_from(since.as_millis()).ok()
+        let since = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(Timestamp(millis(since)))
     };
     // What cannot be dated stays.
-    Timestamp(said.or_else(changed).unwrap_or(u64::MAX))
+    said.or_else(changed).unwrap_or(Timestamp(u64::MAX))
 }
 
 #[cfg(test)]

@@ -351,45 +351,16 @@ mod tests {
 
     use actix::Arbiter;
     use hivewright_actors::{
+        doubles::disk::MemoryStorage,
         policy::{By, Decision, Request, Role, Subject},
-        storage::{Batch, Visit},
+        storage::Batch,
         store::{Store, reads},
         tool,
     };
     use serde_json::json;
 
     use super::*;
-    use crate::{http::doubles::Memory, machine::Randomness, settings::tests::place};
-
-    /// A disk with one record that cannot be read.
-    struct Scratched(Memory, Vec<u8>);
-
-    impl Storage for Scratched {
-        fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-            self.0.commit(batch)
-        }
-
-        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-            self.0.get(key)
-        }
-
-        fn scan(
-            &self,
-            start: &[u8],
-            end: &[u8],
-            order: Order,
-            visit: &mut Visit<'_>,
-        ) -> Result<(), StorageError> {
-            self.0.scan(start, end, order, &mut |key, value| {
-                let value = if key == self.1 {
-                    Err(StorageError::Read("wrong checksum".to_owned()))
-                } else {
-                    value
-                };
-                visit(key, value)
-            })
-        }
-    }
+    use crate::{machine::Randomness, settings::tests::place};
 
     fn decide(book: &Rulebook) -> Decision {
         let subject = Subject { role: Role::Operator, user: None, untrusted: false };
@@ -415,7 +386,8 @@ mod tests {
             (key("garbled").bytes(), Some(b"{garbled".to_vec())),
             (scratched.clone(), Some(b"{}".to_vec())),
         ];
-        let storage = Arc::new(Scratched(Memory::default(), scratched));
+        let storage = Arc::new(MemoryStorage::default());
+        storage.scratch(scratched);
         let changes = rows.to_vec();
         storage.commit(&Batch { changes }).unwrap();
         let place = place();

@@ -138,7 +138,7 @@ fn figures(task: &Task, outcome: &Outcome) -> String {
         None => String::new(),
     };
     let usage = &outcome.usage;
-    let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+    let tokens = usage.tokens();
     let cost = match usage.cost_usd {
         Some(usd) => format!(", {usd:.4} USD"),
         None => String::new(),

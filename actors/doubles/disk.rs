@@ -1,25 +1,26 @@
-//! A disk in memory that outlives the processes that write it.
+//! A storage in memory, with the faults that disks have.
 
 use std::{
     collections::BTreeMap,
+    fmt,
     ops::ControlFlow,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::storage::{Batch, DamageReports, Order, Storage, StorageError, Visit};
+use crate::{
+    storage::{Batch, DamageReports, Order, Storage, StorageError, Visit},
+    store::records::printable,
+};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What survives a process.
 #[derive(Clone, Default)]
-pub(crate) struct Disk(Arc<Mutex<Map>>);
+pub struct Disk(Arc<Mutex<Map>>);
 
 /// When a process loses the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Crash {
+pub enum Crash {
     /// Before this commit (from 0) is written.
     Before(usize),
     /// After it is written, before anyone is told.
@@ -27,122 +28,220 @@ pub(crate) enum Crash {
 }
 
 /// The disk as one process sees it.
-pub(crate) struct Mounted {
+#[derive(Default)]
+pub struct MemoryStorage {
     disk: Disk,
-    crash: Mutex<Option<Crash>>,
-    commits: Mutex<Vec<Batch>>,
-    /// Scans that begin so fail.
-    unreadable: Mutex<Option<&'static [u8]>>,
+    faults: Mutex<Faults>,
+    told: Mutex<Told>,
     damage: DamageReports,
-    full: AtomicBool,
+}
+
+/// What does not work.
+#[derive(Default)]
+struct Faults {
+    crash: Option<Crash>,
+    /// A commit came after the crash.
+    lost: bool,
+    full: bool,
+    /// Commits with a key that begins so fail.
+    refused: Option<&'static str>,
+    /// Scans that begin so fail.
+    unreadable: Option<&'static [u8]>,
+    /// The record that scans cannot read.
+    scratched: Option<Vec<u8>>,
+}
+
+/// What was asked of a storage.
+#[derive(Default)]
+struct Told {
+    commits: Vec<Batch>,
+    reads: usize,
+    shown: u64,
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Disk {
-    pub(crate) fn mount(&self, crash: Option<Crash>) -> Arc<Mounted> {
-        Arc::new(Mounted {
+    /// The disk as a process finds it that loses it at some commit.
+    pub fn mount(&self, crash: Option<Crash>) -> Arc<MemoryStorage> {
+        Arc::new(MemoryStorage {
             disk: self.clone(),
-            crash: Mutex::new(crash),
-            commits: Mutex::default(),
-            unreadable: Mutex::default(),
-            damage: DamageReports::default(),
-            full: AtomicBool::default(),
+            faults: Mutex::new(Faults { crash, ..Faults::default() }),
+            ..MemoryStorage::default()
         })
     }
 
     /// A disk with the same records.
-    pub(crate) fn copied(&self) -> Self {
-        Self(Arc::new(Mutex::new(self.0.lock().unwrap().clone())))
+    pub fn copied(&self) -> Self {
+        Self(Arc::new(Mutex::new(held(&self.0).clone())))
     }
 
     /// Overwrites the records whose keys, made readable, begin so.
-    pub(crate) fn damage(&self, prefix: &str) {
-        let mut map = self.0.lock().unwrap();
-        for (key, value) in map.iter_mut() {
-            if crate::store::records::printable(key).starts_with(prefix) {
-                *value = b"?".to_vec();
-            }
-        }
+    pub fn damage(&self, prefix: &str) {
+        self.rewrite(prefix, |_| b"?".to_vec());
     }
 
     /// Replaces a text in the records whose keys, made readable, begin so.
-    pub(crate) fn replace(&self, prefix: &str, from: &str, to: &str) {
-        let mut map = self.0.lock().unwrap();
-        for (key, value) in map.iter_mut() {
-            if crate::store::records::printable(key).starts_with(prefix) {
-                let text = String::from_utf8(value.clone()).unwrap();
-                assert!(text.contains(from));
-                *value = text.replace(from, to).into();
+    pub fn replace(&self, prefix: &str, from: &str, to: &str) {
+        self.rewrite(prefix, |value| {
+            let text = String::from_utf8_lossy(value);
+            assert!(text.contains(from));
+            text.replace(from, to).into()
+        });
+    }
+
+    fn rewrite(&self, prefix: &str, change: impl Fn(&[u8]) -> Vec<u8>) {
+        for (key, value) in held(&self.0).iter_mut() {
+            if printable(key).starts_with(prefix) {
+                *value = change(value);
             }
         }
     }
 
     /// The keys of all records, made readable, that begin so.
-    pub(crate) fn keys(&self, prefix: &str) -> Vec<String> {
-        let map = self.0.lock().unwrap();
-        map.keys()
-            .map(|key| crate::store::records::printable(key))
-            .filter(|key| key.starts_with(prefix))
-            .collect()
+    pub fn keys(&self, prefix: &str) -> Vec<String> {
+        let keys = held(&self.0);
+        keys.keys().map(|key| printable(key)).filter(|key| key.starts_with(prefix)).collect()
     }
 }
 
-impl Mounted {
+impl MemoryStorage {
     /// From now on, scans that begin so fail; none is none.
-    pub(crate) fn fail_scans(&self, prefix: Option<&'static [u8]>) {
-        *self.unreadable.lock().unwrap() = prefix;
+    pub fn fail_scans(&self, prefix: Option<&'static [u8]>) {
+        held(&self.faults).unreadable = prefix;
+    }
+
+    /// Scans cannot read this record.
+    pub fn scratch(&self, key: Vec<u8>) {
+        held(&self.faults).scratched = Some(key);
     }
 
     /// There is no room for commits, or there is again.
-    pub(crate) fn fill(&self, full: bool) {
-        self.full.store(full, Ordering::Relaxed);
+    pub fn fill(&self, full: bool) {
+        held(&self.faults).full = full;
+    }
+
+    /// From now on no record can be written whose key begins so.
+    pub fn refuse(&self, prefix: &'static str) {
+        held(&self.faults).refused = Some(prefix);
     }
 
     /// The disk is lost after so many more commits.
-    pub(crate) fn lose_after(&self, more: usize) {
-        *self.crash.lock().unwrap() = Some(Crash::Before(self.commits() + more));
+    pub fn lose_after(&self, more: usize) {
+        let crash = Crash::Before(self.commits() + more);
+        let mut faults = held(&self.faults);
+        (faults.crash, faults.lost) = (Some(crash), false);
+    }
+
+    /// The disk is there again.
+    pub fn mend(&self) {
+        *held(&self.faults) = Faults::default();
+    }
+
+    /// Commits fail, or some of them do, as the test wants it.
+    pub fn is_broken(&self) -> bool {
+        let faults = held(&self.faults);
+        faults.lost || faults.refused.is_some()
     }
 
     /// How many commits this process made.
-    pub(crate) fn commits(&self) -> usize {
-        self.commits.lock().unwrap().len()
+    pub fn commits(&self) -> usize {
+        held(&self.told).commits.len()
     }
 
     /// What each commit of this process held.
-    pub(crate) fn batches(&self) -> Vec<Batch> {
-        self.commits.lock().unwrap().clone()
+    pub fn batches(&self) -> Vec<Batch> {
+        held(&self.told).commits.clone()
+    }
+
+    /// How often records were looked up or scanned.
+    pub fn reads(&self) -> usize {
+        held(&self.told).reads
+    }
+
+    /// How many records scans have shown so far.
+    pub fn shown(&self) -> u64 {
+        held(&self.told).shown
+    }
+
+    /// All that is stored, as text.
+    pub fn text(&self) -> String {
+        let text = String::from_utf8_lossy;
+        let records = held(&self.disk.0);
+        records.iter().map(|(key, value)| format!("{} {}\n", text(key), text(value))).collect()
+    }
+
+    /// The keys that hold a text.
+    pub fn keys(&self, part: &str) -> Vec<Vec<u8>> {
+        let records = held(&self.disk.0);
+        let keys = records.keys().filter(|key| String::from_utf8_lossy(key).contains(part));
+        keys.cloned().collect()
+    }
+
+    /// The only record whose key holds a text.
+    pub fn record(&self, part: &str) -> (Vec<u8>, Vec<u8>) {
+        let keys = self.keys(part);
+        assert_eq!(keys.len(), 1, "records for `{part}`");
+        (keys[0].clone(), held(&self.disk.0)[&keys[0]].clone())
+    }
+
+    /// Changes a record behind the back of whoever uses the storage.
+    pub fn put(&self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        write(&mut held(&self.disk.0), vec![(key, value)]);
     }
 }
 
-impl Storage for Mounted {
+fn write(records: &mut Map, changes: Vec<(Vec<u8>, Option<Vec<u8>>)>) {
+    for (key, value) in changes {
+        match value {
+            Some(value) => records.insert(key, value),
+            None => records.remove(&key),
+        };
+    }
+}
+
+impl fmt::Debug for MemoryStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStorage").finish_non_exhaustive()
+    }
+}
+
+impl Storage for MemoryStorage {
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        if self.full.load(Ordering::Relaxed) {
+        let mut faults = held(&self.faults);
+        if faults.full {
             return Err(StorageError::Full);
         }
-        let mut commits = self.commits.lock().unwrap();
-        let number = commits.len();
+        let is_refused = |(key, _): &(Vec<u8>, _)| {
+            faults.refused.is_some_and(|prefix| key.starts_with(prefix.as_bytes()))
+        };
+        if batch.changes.iter().any(is_refused) {
+            return Err(StorageError::Write("the disk is full".to_owned()));
+        }
+        let mut told = held(&self.told);
+        let number = told.commits.len();
         let gone = || StorageError::Write("the disk is gone".to_owned());
-        let crash = *self.crash.lock().unwrap();
-        match crash {
-            Some(Crash::Before(last)) if number >= last => return Err(gone()),
-            Some(Crash::After(last)) if number > last => return Err(gone()),
-            _ => {}
+        faults.lost |= match faults.crash {
+            Some(Crash::Before(last)) => number >= last,
+            Some(Crash::After(last)) => number > last,
+            None => false,
+        };
+        if faults.lost {
+            return Err(gone());
         }
-        let mut map = self.disk.0.lock().unwrap();
-        for (key, value) in batch.changes.clone() {
-            match value {
-                Some(value) => map.insert(key, value),
-                None => map.remove(&key),
-            };
-        }
-        commits.push(batch.clone());
-        if crash == Some(Crash::After(number)) {
+        write(&mut held(&self.disk.0), batch.changes.clone());
+        told.commits.push(batch.clone());
+        if faults.crash == Some(Crash::After(number)) {
             return Err(gone());
         }
         Ok(())
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        Ok(self.disk.0.lock().unwrap().get(key).cloned())
+        held(&self.told).reads += 1;
+        Ok(held(&self.disk.0).get(key).cloned())
     }
 
     fn scan(
@@ -152,21 +251,30 @@ impl Storage for Mounted {
         order: Order,
         visit: &mut Visit<'_>,
     ) -> Result<(), StorageError> {
-        let unreadable = *self.unreadable.lock().unwrap();
-        if unreadable.is_some_and(|prefix| start.starts_with(prefix)) {
-            return Err(StorageError::Read("the disk does not answer".to_owned()));
-        }
+        held(&self.told).reads += 1;
+        let scratched = {
+            let faults = held(&self.faults);
+            if faults.unreadable.is_some_and(|prefix| start.starts_with(prefix)) {
+                return Err(StorageError::Read("the disk does not answer".to_owned()));
+            }
+            faults.scratched.clone()
+        };
         let mut found: Vec<_> = {
-            let map = self.disk.0.lock().unwrap();
-            map.range(start.to_vec()..end.to_vec())
-                .map(|(key, value)| (key.clone(), value.clone()))
-                .collect()
+            let records = held(&self.disk.0);
+            let range = records.range(start.to_vec()..end.to_vec());
+            range.map(|(key, value)| (key.clone(), value.clone())).collect()
         };
         if order == Order::Falling {
             found.reverse();
         }
         for (key, value) in found {
-            if visit(&key, Ok(&value)) == ControlFlow::Break(()) {
+            held(&self.told).shown += 1;
+            let value = if scratched.as_ref() == Some(&key) {
+                Err(StorageError::Read("wrong checksum".to_owned()))
+            } else {
+                Ok(&*value)
+            };
+            if visit(&key, value) == ControlFlow::Break(()) {
                 break;
             }
         }

@@ -1,10 +1,22 @@
-//! Doubles of all ports, and a world in which a whole spine runs in one process on paused time.
+//! Test doubles of the ports, and a world in which a whole spine runs in one process on paused time.
+//!
+//! The edges get those of storage, clock and randomness by the crate's feature `doubles`.
 
+pub mod clock;
+pub mod disk;
+pub mod entropy;
+
+#[cfg(test)]
 pub(crate) mod client;
-pub(crate) mod disk;
+#[cfg(test)]
 pub(crate) mod engine;
+#[cfg(test)]
 pub(crate) mod folders;
+#[cfg(test)]
 pub(crate) mod log;
+#[cfg(test)]
 pub(crate) mod tools;
+#[cfg(test)]
 pub(crate) mod triggers;
+#[cfg(test)]
 pub(crate) mod world;

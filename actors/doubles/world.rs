@@ -6,19 +6,20 @@ use std::{
     num::NonZeroUsize,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use actix::{Arbiter, ArbiterHandle};
 use futures_util::future::BoxFuture;
-use tokio::time::Instant;
 
 use super::{
     client::Client,
-    disk::{Crash, Disk, Mounted},
+    clock::ManualClock,
+    disk::{Crash, Disk, MemoryStorage},
     engine::{Play, Script, Scripted},
+    entropy::Sequence,
     folders::NoFolders,
     tools::{Office, Tools},
     triggers::Outside,
@@ -35,7 +36,7 @@ use crate::{
     clock::{Clock, Timestamp},
     engine::StepRequest,
     identities::Owner,
-    ids::{Entropy, Ids},
+    ids::Ids,
     live::Publisher,
     meter::Unmetered,
     org::{tree::Tree, view::OrgView},
@@ -54,28 +55,6 @@ thread_local! {
 /// The only one who ever had a name.
 pub(crate) fn owner(name: &str) -> Owner {
     Owner { principal: name.into(), grant: name.into(), since: Timestamp::default() }
-}
-
-/// Wall time that goes with the runtime's, which tests pause.
-struct Wall {
-    began: Instant,
-}
-
-impl Clock for Wall {
-    fn now(&self) -> Timestamp {
-        Timestamp(1_000_000_000) + self.began.elapsed()
-    }
-}
-
-/// The same numbers in each test run, in no order.
-#[derive(Default)]
-struct Counted(AtomicU64);
-
-impl Entropy for Counted {
-    fn bits(&self) -> u64 {
-        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
-        number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
 }
 
 /// All of a test happens on one day.
@@ -181,7 +160,7 @@ pub(crate) struct World {
     /// What is wrong with the files of teams; `*` is all of them.
     pub(crate) brief_errors: Errors,
     pub(crate) opinion: Opinion,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) outside: Outside,
     /// Where teams run; on none, where the test does.
     pub(crate) arbiters: Vec<ArbiterHandle>,
@@ -222,13 +201,13 @@ impl World {
             room: 100_000,
             brief_errors: Errors::default(),
             opinion: Arc::new(|_| (Duration::ZERO, None)),
-            clock: Arc::new(Wall { began: Instant::now() }),
+            clock: Arc::new(ManualClock::running(Timestamp(1_000_000_000))),
             outside: Outside::default(),
             arbiters: Vec::new(),
             answers_within: ANSWERS_WITHIN,
             briefing_takes: Arc::default(),
             script: Arc::new(script),
-            ids: Ids::new(Arc::new(Counted::default())),
+            ids: Ids::new(Arc::new(Sequence::scattered())),
             connections: Cell::new(0),
         }
     }
@@ -243,7 +222,7 @@ impl World {
         self.start_on(self.disk.mount(Some(crash)))
     }
 
-    pub(crate) fn start_on(&self, storage: Arc<Mounted>) -> Spine {
+    pub(crate) fn start_on(&self, storage: Arc<MemoryStorage>) -> Spine {
         let briefs = Briefs {
             engine: Scripted { script: self.script.clone(), asked: self.asked.clone() },
             tools: self.tools.clone(),

@@ -7,18 +7,10 @@ use super::{
     event::{Event, Gap, Kind, Moment, Reason, Stream},
     watch::{Batch, Filter, QUEUE},
 };
-use crate::clock::{Clock, Timestamp};
-
-struct Still;
-
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp(1_700_000_000_000)
-    }
-}
+use crate::doubles::clock::ManualClock;
 
 fn live() -> Publisher {
-    Publisher::new(7, Arc::new(Still))
+    Publisher::new(7, Arc::new(ManualClock::default()))
 }
 
 /// Something that nobody may miss.

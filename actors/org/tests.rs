@@ -1,10 +1,6 @@
 //! The organisation alone, between a store that may crash and doubles that remember.
 
-use std::{
-    collections::BTreeMap,
-    sync::Mutex,
-    sync::atomic::{AtomicU64, Ordering},
-};
+use std::{collections::BTreeMap, sync::Mutex};
 
 use actix::{Addr, Arbiter};
 
@@ -16,8 +12,11 @@ use super::{
 use crate::{
     channel::Channel,
     clock::Timestamp,
-    doubles::disk::{Crash, Disk},
-    ids::Entropy,
+    doubles::{
+        clock::ManualClock,
+        disk::{Crash, Disk},
+        entropy::Sequence,
+    },
     queue::submit::{OpenTask, Refusal, Submission, Submit},
     store::{Store, reads},
     task::{Kind, Lane, Outcome},
@@ -192,21 +191,12 @@ impl Belongings for Rows {
     }
 }
 
-struct Still;
-
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp(1_000_000)
-    }
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::standing(Timestamp(1_000_000)))
 }
 
-#[derive(Default)]
-struct Counted(AtomicU64);
-
-impl Entropy for Counted {
-    fn bits(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
+fn ids() -> Ids {
+    Ids::new(Arc::new(Sequence::from(0)))
 }
 
 /// One process.
@@ -226,16 +216,10 @@ impl World {
         let parts = Parts {
             store: store.clone(),
             work: Arc::new(Stored { store: store.clone(), desk: self.work.clone() }),
-            channel: Channel::new(
-                store.clone(),
-                Arc::new(Still),
-                Ids::new(Arc::new(Counted::default())),
-            )
-            .start()
-            .recipient(),
+            channel: Channel::new(store.clone(), clock(), ids()).start().recipient(),
             folders: Arc::new(Shelves(self.folders.clone())),
-            clock: Arc::new(Still),
-            ids: Ids::new(Arc::new(Counted::default())),
+            clock: clock(),
+            ids: ids(),
             view: view.clone(),
         };
         let org = Org::new(parts, records).start();

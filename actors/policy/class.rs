@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Request, glob::fits, resource::Mode, resource::Touch};
+use super::{Request, resource::Mode, resource::Touch};
 use crate::tool::Effect;
+use crate::wildcard::fits;
 
 /// The classes there are. Those ending in `.*` have one class for each of their tools.
 pub const CLASSES: &[&str] = &[

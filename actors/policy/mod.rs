@@ -12,7 +12,6 @@ use crate::{
 pub mod class;
 pub mod command;
 pub mod draft;
-pub mod glob;
 pub mod resource;
 pub mod rule;
 #[cfg(test)]

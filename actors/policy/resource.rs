@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{class, command, glob::fits};
+use super::{class, command};
+use crate::wildcard::fits;
 
 /// What a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,10 +9,9 @@ use super::{
     Request, Role, Subject,
     class::Risk,
     draft::{Draft, one_of},
-    glob::fits,
     resource::{Mode, Resource},
 };
-use crate::clock::Timestamp;
+use crate::{clock::Timestamp, wildcard::fits};
 
 /// What a rule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -7,11 +7,10 @@ use super::{
     By, Decision, Policy, Request, Role, Standing, Subject,
     class::{Caution, Kind, Risk},
     draft::{Draft, DraftCondition, Invalid},
-    glob::fits,
     resource::{Mode, Touch},
     rule::{Effect, Rule},
 };
-use crate::{clock::Timestamp, tool};
+use crate::{clock::Timestamp, tool, wildcard::fits};
 
 mod matching;
 mod writing;

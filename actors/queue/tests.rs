@@ -9,8 +9,12 @@ use crate::{
     budget::Ledger,
     channel::Channel,
     closing,
-    doubles::disk::{Disk, Mounted},
-    ids::{Entropy, LeaseId},
+    doubles::{
+        clock::ManualClock,
+        disk::{Disk, MemoryStorage},
+        entropy::Sequence,
+    },
+    ids::LeaseId,
     org::{record::TeamRecord, tree::Tree},
     store::Store,
     task::Outcome,
@@ -83,29 +87,11 @@ impl Handler<Progressed> for Recorder {
     }
 }
 
-/// A clock that goes with the runtime's time, and is moved on by hand.
-struct Still(std::sync::atomic::AtomicU64, tokio::time::Instant);
-
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed)) + self.1.elapsed()
-    }
-}
-
-#[derive(Default)]
-struct Counted(std::sync::atomic::AtomicU64);
-
-impl Entropy for Counted {
-    fn bits(&self) -> u64 {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
-    }
-}
-
 struct Setting {
     queue: Addr<Queue>,
     heard: Recorder,
     store: StoreHandle,
-    clock: Arc<Still>,
+    clock: Arc<ManualClock>,
 }
 
 /// There is the main team alone.
@@ -117,11 +103,11 @@ fn set_up(limits: Limits) -> Setting {
     set_up_on(Disk::default().mount(None), limits)
 }
 
-fn set_up_on(storage: Arc<Mounted>, limits: Limits) -> Setting {
+fn set_up_on(storage: Arc<MemoryStorage>, limits: Limits) -> Setting {
     let store = Store::start(&Arbiter::current(), storage, Box::new(|_| ()), Box::new(|_, _| ()));
-    let hands = Arc::new(Still(1_000.into(), tokio::time::Instant::now()));
+    let hands = Arc::new(ManualClock::running(Timestamp(1_000)));
     let clock: Arc<dyn Clock> = hands.clone();
-    let ids = Ids::new(Arc::new(Counted::default()));
+    let ids = Ids::new(Arc::new(Sequence::from(0)));
     let channel = Channel::new(store.clone(), clock.clone(), ids.clone()).start();
     let heard = Recorder::default();
     let recorder = heard.clone().start();
@@ -248,7 +234,7 @@ async fn an_outcome_is_found_though_its_team_died() {
         report: None,
         finished_at: Timestamp(1_000),
     };
-    let ids = Ids::new(Arc::new(Counted::default()));
+    let ids = Ids::new(Arc::new(Sequence::from(0)));
     let writes = Writes::new()
         .under_lease(&done.id.clone(), &lease)
         .and(closing::close(&mut done, outcome, "", None, &ids, &OrgView::default()).writes);

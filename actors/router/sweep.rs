@@ -14,6 +14,7 @@ use crate::{
     clock::Timestamp,
     ids::{ChannelId, Ids},
     notice::Notice,
+    repeats::is_known,
     storage::{Storage, StorageError},
     store::{
         StoreHandle, reads,
@@ -23,7 +24,7 @@ use crate::{
 
 /// How often it is done.
 pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
-/// Interactions and message ids are kept this long.
+/// Interactions are kept this long.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// At least so many of a channel's newest message ids stay known.
 const KNOWN: usize = 10_000;
@@ -129,7 +130,7 @@ impl Router {
             let mut old: Vec<_> = conversation
                 .known
                 .iter()
-                .filter(|(_, known)| known.at + KEPT < now)
+                .filter(|(_, known)| !is_known(known.at, now))
                 .map(|(id, known)| (known.at, id.clone()))
                 .collect();
             old.sort_unstable();

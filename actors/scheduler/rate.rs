@@ -1,20 +1,19 @@
 //! How many tasks triggers gave a team lately.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use super::firing::FIRES_WITHIN;
-use crate::{clock::Timestamp, ids::TeamKey};
+use crate::{clock::Timestamp, ids::TeamKey, sliding_window::SlidingWindow};
 
 /// Times of firings, by team and subagent.
 #[derive(Debug, Default)]
-pub(super) struct Fires(HashMap<(TeamKey, Option<String>), VecDeque<Timestamp>>);
+pub(super) struct Fires(HashMap<(TeamKey, Option<String>), SlidingWindow<Timestamp>>);
 
 impl Fires {
     /// One more.
     pub(super) fn count(&mut self, team: &TeamKey, subagent: Option<String>, at: Timestamp) {
-        let times = self.0.entry((team.clone(), subagent)).or_default();
-        times.push_back(at);
-        times.make_contiguous().sort();
+        let fires = self.0.entry((team.clone(), subagent));
+        fires.or_insert_with(|| SlidingWindow::new(FIRES_WITHIN)).push(at);
     }
 
     /// How many there were within the time that counts.
@@ -25,11 +24,7 @@ impl Fires {
         now: Timestamp,
     ) -> usize {
         let key = (team.clone(), subagent);
-        let Some(times) = self.0.get_mut(&key) else {
-            return 0;
-        };
-        times.retain(|at| *at + FIRES_WITHIN > now);
-        let count = times.len();
+        let count = self.0.get_mut(&key).map_or(0, |fires| fires.count(now));
         if count == 0 {
             self.0.remove(&key);
         }

@@ -1,6 +1,6 @@
 //! Rows of triggers and runs: what is stored under which key, and how it is read back.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -30,8 +30,6 @@ const PAYLOAD: &str = "run.payload";
 /// Messages that a trigger has yet to fire for.
 const HEARD: &str = "heard";
 
-/// A reason is remembered for this long.
-pub const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 /// So many runs of a trigger are kept, however old.
 pub(super) const KEPT: usize = 50;
 

@@ -6,9 +6,9 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{
     Scheduler,
-    records::{Known, REMEMBERED, TriggerRows},
+    records::{Known, TriggerRows},
 };
-use crate::store::records::Writes;
+use crate::{repeats::is_known, store::records::Writes};
 
 /// How often it is swept.
 pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
@@ -21,7 +21,7 @@ impl Scheduler {
         let old: Vec<Known> = self
             .known
             .iter()
-            .filter(|(_, (_, at))| *at + REMEMBERED < now)
+            .filter(|(_, (_, at))| !is_known(*at, now))
             .take(MOST)
             .map(|((trigger, key), (run, at))| Known {
                 trigger: trigger.clone(),

@@ -10,7 +10,7 @@ use actix::Arbiter;
 use super::*;
 use crate::{
     clock::Timestamp,
-    doubles::disk::{Crash, Disk, Mounted},
+    doubles::disk::{Crash, Disk, MemoryStorage},
     event::{Body, Frame, Progress, ProgressKind},
     ids::ChannelId,
     store::records::EdgeKey,
@@ -19,7 +19,7 @@ use crate::{
 
 struct Opened {
     store: StoreHandle,
-    storage: Arc<Mounted>,
+    storage: Arc<MemoryStorage>,
     failures: Arc<AtomicUsize>,
     groups: Arc<Mutex<Vec<usize>>>,
 }

@@ -33,6 +33,7 @@ use hivewright_actors::{
     storage::StorageError,
     store::{Store, StoreHandle, records::Writes},
     supervisor,
+    team::turn::REPORT_RUN,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -54,7 +55,7 @@ use crate::{
         socket_path::SocketPath,
     },
     storage::{Home as StorageHome, migrate, sled::SledStorage},
-    tools::host::Toolbox,
+    tools::{host::Toolbox, registry},
     triggers::upkeep::Upkeep,
 };
 
@@ -143,7 +144,8 @@ impl Service {
         let (opened, recovered) = Opened::open(&options).await?;
         let config = &opened.config;
         let ids = Ids::new(Arc::new(Randomness));
-        let metrics = Arc::new(Metrics::new(turns::tool_names(), opened.tap.errors.clone()));
+        let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
+        let metrics = Arc::new(Metrics::new(tools, opened.tap.errors.clone()));
         let store = start_store(&opened, metrics.clone());
         vault::attach(&opened.vault, &store, &ids);
         // What a crash cut off.

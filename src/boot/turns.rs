@@ -249,16 +249,3 @@ fn office_parts(
         spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
     }
 }
-
-/// The tools that every service has, for what is counted by tool.
-pub(super) fn tool_names() -> impl Iterator<Item = String> {
-    tools::BUILT_INS
-        .iter()
-        .chain(&tools::org::NAMES)
-        .chain(&tools::triggers::NAMES)
-        .chain(&tools::memory::NAMES)
-        .chain(&tools::trust::NAMES)
-        .chain(&tools::vault::NAMES)
-        .chain([&tools::ask_operator::NAME])
-        .map(ToString::to_string)
-}

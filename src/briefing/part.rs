@@ -31,6 +31,7 @@ use crate::{
         filter::{FilterError, ToolFilter},
         host::{Made, TeamTools},
         propose_change::ProposeChange,
+        registry,
         use_skill::UseSkill,
         wire::wire_name,
     },
@@ -48,7 +49,7 @@ pub(super) fn inner() -> Result<ToolFilter, FilterError> {
 /// nothing else and talks to nobody; what it is itself it changes by a proposal.
 pub(super) fn looking_back() -> Result<ToolFilter, FilterError> {
     let reading = ["get_status", "list_completed_tasks", "list_teams"];
-    let org = ToolFilter::members("@org");
+    let org = registry::members("@org").unwrap_or_default();
     let not_reading = org.iter().filter(|tool| !reading.contains(tool));
     let mut patterns: Vec<String> = not_reading.map(|tool| format!("!{tool}")).collect();
     let others = [
@@ -176,9 +177,8 @@ impl Inner {
         let has = |tool: &str| specs.iter().any(|spec| spec.name == tool);
         Ok(Part {
             toolset_hash: hash_of(&serde_json::to_vec(&*specs).unwrap_or_default()),
-            builtins: crate::tools::BUILT_INS
-                .iter()
-                .map(|tool| Availability { tool: (*tool).to_owned(), enabled: has(tool) })
+            builtins: registry::built_in()
+                .map(|tool| Availability { tool: tool.to_owned(), enabled: has(tool) })
                 .collect(),
             notes: notes(&cast, &has),
             engine,
@@ -261,9 +261,6 @@ fn use_skill(Cast { library, role, .. }: &Cast) -> Made {
 /// What is to be said of tools beyond their own descriptions.
 fn notes(cast: &Cast, has: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if has("web_fetch") {
-        notes.push("`web_fetch`: ENABLED: preferred for HTTP".to_owned());
-    }
     for Subagent { name, skills, .. } in cast.library.subagents().map(|subagent| &**subagent) {
         let tool = wire_name(&Agent::key(name));
         let required = skills.iter().filter_map(|skill| cast.library.skill(skill));

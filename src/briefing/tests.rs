@@ -13,6 +13,7 @@ use hivewright_actors::{
     budget::{Caps, Days, Ledger, Spent},
     classifier::Classifier,
     clock::{Clock, Timestamp},
+    doubles::disk::MemoryStorage,
     ids::{Ids, TeamKey},
     meter::Unmetered,
     storage::Storage,
@@ -87,7 +88,7 @@ mod cycles;
 
 struct Place {
     _folder: TempDir,
-    disk: Arc<doubles::Disk>,
+    disk: Arc<MemoryStorage>,
     make: Box<dyn Fn(LastCaps) -> Turns>,
     changes: Changes,
     store: StoreHandle,

@@ -189,7 +189,7 @@ struct Line {
 /// More lines than these are not told apart.
 const RECENT: usize = 400;
 /// Between the writing of a line and its event there is less than this, in milliseconds.
-const LAG: i64 = 250;
+const LAG: u64 = 250;
 
 impl Shown {
     fn is_news(&mut self, row: &Value) -> bool {
@@ -220,12 +220,9 @@ impl Shown {
 }
 
 fn near(one: &Value, other: &Value) -> bool {
-    let moment = |date: &Value| -> Option<i64> {
-        let moment: jiff::Timestamp = date.as_str()?.parse().ok()?;
-        Some(moment.as_millisecond())
-    };
+    let moment = |date: &Value| crate::time::parse(date.as_str()?);
     match (moment(one), moment(other)) {
-        (Some(one), Some(other)) => (one - other).abs() < LAG,
+        (Some(one), Some(other)) => one.0.abs_diff(other.0) < LAG,
         _ => false,
     }
 }

@@ -4,10 +4,7 @@
 //! answer was lost is not done again, not even after a crash in the middle: it is then unknown what
 //! came of it, and that is what a repeat is told.
 
-use std::{
-    sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix_http::h1;
 use actix_web::{
@@ -24,7 +21,8 @@ use actix_web::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use dashmap::DashSet;
 use hivewright_actors::{
-    clock::Timestamp,
+    clock::{Timestamp, millis},
+    repeats::{KNOWN_FOR, is_known},
     storage::{Order, Storage, StorageError},
     store::{
         damage::one,
@@ -39,7 +37,6 @@ use super::{State, arguments, auth::principal::Principal, error::ApiError, json,
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const LONGEST: usize = 128;
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 const KIND: &str = "repeat";
 
 /// What is known of requests with a key.
@@ -275,7 +272,7 @@ fn digest(request: &HttpRequest, body: &[u8]) -> String {
 }
 
 fn day(at: Timestamp) -> u64 {
-    at.0 / u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX)
+    at.0 / millis(KNOWN_FOR)
 }
 
 /// Rows of a day stand together, so that old ones are found without reading the others.
@@ -285,10 +282,10 @@ fn place(at: Timestamp, name: &str) -> EdgeKey {
 
 /// What was asked under this name within the time that it is kept.
 fn find(storage: &dyn Storage, name: &str, now: Timestamp) -> Result<Option<Row>, StorageError> {
-    for at in [now, now - KEPT] {
+    for at in [now, now - KNOWN_FOR] {
         let key = place(at, name).bytes();
         if let Some(row) = one::<Row>(storage, &key)?
-            && now.since(row.at) < KEPT
+            && is_known(row.at, now)
         {
             return Ok(Some(row));
         }
@@ -299,7 +296,7 @@ fn find(storage: &dyn Storage, name: &str, now: Timestamp) -> Result<Option<Row>
 /// Keys of rows that nobody asks for any more.
 fn old(storage: &dyn Storage, now: Timestamp) -> Result<Vec<Vec<u8>>, StorageError> {
     let mut keys = Vec::new();
-    let (start, end) = (EdgeKey::prefix(KIND), place(now - KEPT, "").bytes());
+    let (start, end) = (EdgeKey::prefix(KIND), place(now - KNOWN_FOR, "").bytes());
     storage.scan(&start, &end, Order::Rising, &mut |key, _| {
         keys.push(key.to_vec());
         std::ops::ControlFlow::Continue(())

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, http::header, web};
 use futures_util::StreamExt;
-use hivewright_actors::{clock::Timestamp, excerpt};
+use hivewright_actors::excerpt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use time::{OffsetDateTime, macros::format_description};
 use utoipa::{
     ToSchema,
     openapi::{RefOr, schema::Schema},
@@ -15,6 +14,7 @@ use utoipa::{
 
 use super::{LONGEST_BODY, error::ApiError};
 use crate::json_size;
+pub(super) use crate::time::date;
 
 /// A body that does not arrive in this time is given up.
 const SLOWEST_BODY: Duration = Duration::from_secs(30);
@@ -144,23 +144,9 @@ fn without_values(message: &str) -> String {
     }
 }
 
-/// A moment as answers show it.
-pub(super) fn date(at: Timestamp) -> Option<String> {
-    let format =
-        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
-    let nanos = i128::from(at.0).checked_mul(1_000_000)?;
-    OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?.format(format).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_date_is_in_utc() {
-        assert_eq!(date(Timestamp(1_700_000_000_123)).as_deref(), Some("2023-11-14T22:13:20.123Z"));
-        assert_eq!(date(Timestamp(u64::MAX)), None);
-    }
 
     #[test]
     fn an_error_does_not_repeat_what_was_sent() {

@@ -27,14 +27,13 @@ use super::{
 use crate::{
     memory::{
         chain::{Draft, Edit, Verdict},
-        date,
         entry::{Actor, Entry, Key, Remark, Review},
         inject::Injection,
         kind::Kind,
         provenance::Provenance,
         reading::{Browse, Found, Sort},
     },
-    vocabulary,
+    time, vocabulary,
 };
 
 /// How much of a content a list shows, in characters.
@@ -598,7 +597,7 @@ fn state_of_review(word: &str) -> Option<Review> {
 }
 
 fn moment(text: &str) -> Result<hivewright_actors::clock::Timestamp, ApiError> {
-    date::read(text).ok_or_else(|| {
+    time::parse(text).ok_or_else(|| {
         ApiError::invalid_field("expires_at", "expected a date such as 2026-01-31T12:00:00Z")
     })
 }

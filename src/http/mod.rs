@@ -21,8 +21,6 @@ mod channels;
 pub mod config;
 pub mod connections;
 mod doctor;
-#[cfg(test)]
-pub(crate) mod doubles;
 pub mod edge;
 pub mod error;
 mod events;

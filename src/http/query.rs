@@ -10,7 +10,7 @@ use super::{
     json,
     operation::{Field, Form, Operation, Paging},
 };
-use crate::settings::units;
+use crate::{settings::units, time};
 
 /// How many rows a list shows unless told otherwise.
 const USUAL: usize = 50;
@@ -120,11 +120,7 @@ fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Some(ago) = units::duration(text) {
         return Some(now - ago);
     }
-    let millis = text.parse::<u64>().ok().or_else(|| {
-        let date: jiff::Timestamp = text.parse().ok()?;
-        u64::try_from(date.as_millisecond()).ok()
-    });
-    millis.map(Timestamp)
+    text.parse().ok().map(Timestamp).or_else(|| time::parse(text))
 }
 
 impl Query {

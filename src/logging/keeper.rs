@@ -115,8 +115,9 @@ mod tests {
 
     use std::sync::Arc;
 
+    use hivewright_actors::doubles::disk::MemoryStorage;
+
     use super::*;
-    use crate::http::doubles::Memory;
 
     fn line(at: u64) -> Line {
         Line {
@@ -131,7 +132,7 @@ mod tests {
     /// OP-50
     #[test]
     fn lines_come_newest_first_and_go_when_they_are_old() {
-        let storage = Arc::new(Memory::default());
+        let storage = Arc::new(MemoryStorage::default());
         let times = [5, 999, 1_000, 20_000_000_000];
         for (number, at) in (1..).zip(times) {
             let writes = Writes::new().edge(&key(Timestamp(at), number), &line(at));

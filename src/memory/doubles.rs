@@ -1,62 +1,16 @@
 //! Memory over a real store, with the rows in this process: for tests.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use actix::Arbiter;
 use hivewright_actors::{
-    ids::{Entropy, Ids, TeamKey},
-    storage::{Batch, Order, Storage, StorageError, Visit},
+    doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
+    ids::{Ids, TeamKey},
+    storage::StorageError,
     store::{Store, StoreHandle},
 };
 
 use super::{Memory, SecretGuard};
-use crate::http::doubles::{self, Hands};
-
-/// Rows in this process, and how often they were read.
-#[derive(Default)]
-pub(crate) struct Disk {
-    pub(crate) rows: doubles::Memory,
-    reads: AtomicUsize,
-}
-
-impl Disk {
-    pub(crate) fn reads(&self) -> usize {
-        self.reads.load(Ordering::SeqCst)
-    }
-}
-
-impl Storage for Disk {
-    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        self.rows.commit(batch)
-    }
-
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        self.reads.fetch_add(1, Ordering::SeqCst);
-        self.rows.get(key)
-    }
-
-    fn scan(
-        &self,
-        start: &[u8],
-        end: &[u8],
-        order: Order,
-        visit: &mut Visit<'_>,
-    ) -> Result<(), StorageError> {
-        self.reads.fetch_add(1, Ordering::SeqCst);
-        self.rows.scan(start, end, order, visit)
-    }
-}
-
-pub(crate) struct Counted(pub(crate) AtomicU64);
-
-impl Entropy for Counted {
-    fn bits(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst)
-    }
-}
 
 /// Knows one secret of the team `main`.
 struct Guard;
@@ -78,15 +32,15 @@ impl SecretGuard for Guard {
 
 /// A memory, and what it stands on.
 pub(crate) struct Bench {
-    pub(crate) disk: Arc<Disk>,
-    pub(crate) clock: Arc<Hands>,
+    pub(crate) disk: Arc<MemoryStorage>,
+    pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: StoreHandle,
     pub(crate) memory: Memory,
 }
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        let (disk, clock) = (Arc::new(Disk::default()), Arc::new(Hands::default()));
+        let (disk, clock) = (Arc::new(MemoryStorage::default()), Arc::new(ManualClock::default()));
         let fail = Box::new(|error: &StorageError| panic!("{error}"));
         let store = Store::start(&Arbiter::current(), disk.clone(), fail, Box::new(|_, _| {}));
         let memory = started(&store, &clock, 1);
@@ -99,7 +53,7 @@ impl Bench {
     }
 }
 
-fn started(store: &StoreHandle, clock: &Arc<Hands>, from: u64) -> Memory {
-    let ids = Ids::new(Arc::new(Counted(AtomicU64::new(from))));
+fn started(store: &StoreHandle, clock: &Arc<ManualClock>, from: u64) -> Memory {
+    let ids = Ids::new(Arc::new(Sequence::from(from)));
     Memory::new(store.clone(), clock.clone(), ids, Arc::new(Guard))
 }

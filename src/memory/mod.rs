@@ -27,7 +27,6 @@ pub mod acts;
 mod belongings;
 mod book;
 pub mod chain;
-pub mod date;
 #[cfg(test)]
 pub(crate) mod doubles;
 pub mod entry;

@@ -1,8 +1,8 @@
 //! How often a team may save: sixty times in any minute.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{clock::Timestamp, sliding_window::SlidingWindow};
 
 /// The most saves …
 const MOST: usize = 60;
@@ -10,23 +10,27 @@ const MOST: usize = 60;
 const SPAN: Duration = Duration::from_secs(60);
 
 /// The saves of the last minute.
-#[derive(Debug, Default)]
-pub(super) struct Rate(VecDeque<Timestamp>);
+#[derive(Debug)]
+pub(super) struct Rate(SlidingWindow<Timestamp>);
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self(SlidingWindow::new(SPAN))
+    }
+}
 
 impl Rate {
     /// Whether one more save is fine; if not, when it will be.
     pub(super) fn check(&mut self, now: Timestamp) -> Result<(), Duration> {
-        // A clock that was set back must not lock a team out.
-        self.0.retain(|at| *at <= now && now.since(*at) < SPAN);
-        match self.0.front() {
-            Some(oldest) if self.0.len() >= MOST => Err(SPAN.saturating_sub(now.since(*oldest))),
-            _ => Ok(()),
+        match self.0.full_until(MOST, now) {
+            Some(free) => Err(free.since(now)),
+            None => Ok(()),
         }
     }
 
     /// A save was made.
     pub(super) fn count(&mut self, now: Timestamp) {
-        self.0.push_back(now);
+        self.0.push(now);
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
 
 impl Bench {
     fn tick(&self) {
-        self.clock.turn(Duration::from_secs(2));
+        self.clock.advance(Duration::from_secs(2));
     }
 
     async fn save(&self, key: &str, content: &str) -> Entry {
@@ -189,7 +189,7 @@ async fn an_entry_leaves_prompt_list_and_search_when_its_time_is_over() {
     assert!(bench.prompt().await.contains("until friday"));
     assert_eq!(bench.found("friday", false).await.len(), 1);
 
-    bench.clock.turn(Duration::from_secs(60));
+    bench.clock.advance(Duration::from_secs(60));
 
     assert!(!bench.prompt().await.contains("friday"));
     assert_eq!(bench.found("friday", false).await.len(), 0);
@@ -230,7 +230,7 @@ async fn a_team_saves_sixty_times_a_minute_and_an_operator_as_often_as_needed() 
     let error = bench.memory.save(draft("more", "x")).await.unwrap_err();
     let by_operator = Draft { by: operator(), ..draft("more", "x") };
     let by_operator = bench.memory.save(by_operator).await;
-    bench.clock.turn(Duration::from_secs(60));
+    bench.clock.advance(Duration::from_secs(60));
     let later = bench.memory.save(draft("later", "x")).await;
 
     assert!(unchanged.unchanged);
@@ -253,7 +253,7 @@ async fn the_value_of_a_secret_is_refused_and_stored_nowhere() {
         assert!(error.to_string().contains("`${vault:PASSWORD}`"), "{error}");
         assert!(!error.to_string().contains("hunter2"));
     }
-    assert!(!bench.disk.rows.text().contains("hunter2"));
+    assert!(!bench.disk.text().contains("hunter2"));
     let hidden = bench.memory.save(draft("k", "the master-word is here")).await;
     assert_eq!(hidden.unwrap_err(), MemoryError::HiddenSecret);
     assert_eq!(bench.listed().await, ["fine"]);
@@ -271,7 +271,7 @@ async fn a_secret_is_not_put_into_the_words_of_a_review() {
 
     let secret = MemoryError::Secret("PASSWORD".to_owned());
     assert_eq!(corrected.unwrap_err(), secret);
-    assert!(!bench.disk.rows.text().contains("hunter2"));
+    assert!(!bench.disk.text().contains("hunter2"));
 }
 
 #[actix::test]
@@ -311,8 +311,8 @@ async fn a_team_that_is_made_anew_remembers_nothing_and_no_team_reads_another() 
     let keys = bench.memory.forget_team(&of("ops", 1)).await.unwrap();
     bench.store.commit(Writes::new().drop_keys(keys)).await.unwrap();
 
-    assert!(!bench.disk.rows.text().contains("plan"));
-    assert!(!bench.disk.rows.text().contains("\"ops\",\"generation\":1}"));
+    assert!(!bench.disk.text().contains("plan"));
+    assert!(!bench.disk.text().contains("\"ops\",\"generation\":1}"));
     let late = save(of("ops", 1), "too late").await.unwrap_err();
     assert_eq!(late, MemoryError::Forgotten);
     let anew = bench.memory.list(&of("ops", 2), all()).await.unwrap();

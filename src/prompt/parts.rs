@@ -4,16 +4,15 @@ use std::{borrow::Cow, fmt::Write, path::Path};
 
 use hivewright_actors::{
     briefing::{Line, Speaker},
-    clock::Timestamp,
     ids::{MAIN, TeamName},
     task::TopicRef,
 };
-use time::{OffsetDateTime, macros::format_description};
 
 use super::{
     compose::Availability,
     rules::{Audience, Reader, Tier},
 };
+use crate::time;
 
 /// The most lines of the conversation that a turn is shown.
 const MAX_LINES: usize = 10;
@@ -133,7 +132,7 @@ pub(super) fn conversation(lines: &[Line], withheld: usize) -> String {
     let lines = &lines[usize::from(summary.is_some())..];
     let lines = &lines[lines.len().saturating_sub(MAX_LINES)..];
     for Line { at, speaker, text: said, .. } in summary.into_iter().chain(lines) {
-        let _ = write!(text, "\n> [{}] ", moment(*at));
+        let _ = write!(text, "\n> [{}] ", time::date_to_second(*at));
         let _ = match speaker {
             Speaker::Summary => write!(text, "(a summary of what was said before) "),
             Speaker::Person(sender) => write!(text, "<{}>: ", one_line(sender)),
@@ -172,15 +171,6 @@ fn headed(heading: &str, text: &str) -> String {
         "" => String::new(),
         _ => format!("# {heading}\n\n{text}"),
     }
-}
-
-fn moment(at: Timestamp) -> String {
-    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
-    i64::try_from(at.0 / 1000)
-        .ok()
-        .and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok())
-        .and_then(|at| at.format(format).ok())
-        .unwrap_or_else(|| at.to_string())
 }
 
 fn is_line_break(character: char) -> bool {

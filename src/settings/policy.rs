@@ -55,8 +55,5 @@ fn read_condition(condition: &mut Section<'_>) -> DraftCondition {
 
 /// A date such as `2026-01-31T12:00:00Z`.
 pub fn date(text: &str) -> Result<Timestamp, &'static str> {
-    let date: Option<jiff::Timestamp> = text.parse().ok();
-    date.and_then(|date| u64::try_from(date.as_millisecond()).ok())
-        .map(Timestamp)
-        .ok_or("expected a date such as 2026-01-31T12:00:00Z")
+    crate::time::parse(text).ok_or("expected a date such as 2026-01-31T12:00:00Z")
 }

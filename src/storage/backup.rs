@@ -20,6 +20,7 @@ use super::{
     sled::SledStorage,
     swap,
 };
+use crate::time;
 
 /// How many backups stay in the folder of regular ones.
 const KEPT: usize = 7;
@@ -96,7 +97,7 @@ pub fn create_unless(
         place(storage, home, file, progress, is_stopped)?;
         return Ok(file.to_owned());
     }
-    let name = format!("{PREFIX}{}{SUFFIX}", swap::moment()?);
+    let name = format!("{PREFIX}{}{SUFFIX}", time::compact_now());
     let file = home.backups.join(name);
     place(storage, home, &file, progress, is_stopped)?;
     forget_old(&home.backups)?;
@@ -236,7 +237,7 @@ fn write(
     // A member's length stands before it, so the records are written down before they are packed.
     let records = Partial::new(&partial.path)?;
     let mut out = Stoppable { inner: BufWriter::new(&records.file), is_stopped };
-    let created = swap::moment()?;
+    let created = time::compact_now();
     let count = storage.export(&mut out, progress)?;
     out.flush()?;
     drop(out);

@@ -7,11 +7,9 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use hivewright_actors::store::records::printable;
-use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{
     build,
@@ -21,6 +19,7 @@ use super::{
     sled::{guarded, standing},
     swap,
 };
+use crate::time;
 
 /// The file in the store that was set aside.
 const LIST: &str = "not-recovered.txt";
@@ -46,7 +45,7 @@ pub(super) fn between(aside: &Path, rebuilt: &Path) -> io::Result<Lost> {
         .or_else(|_| fs::metadata(aside.join("db")))
         .and_then(|about| about.modified());
     let mut lost = Lost {
-        until: written.ok().and_then(as_text),
+        until: written.ok().and_then(time::date_of_file),
         commits: None,
         records: BTreeMap::new(),
         list: None,
@@ -104,8 +103,4 @@ fn kind(key: &str) -> String {
         (Some("edge"), Some(kind)) => kind.to_owned(),
         (kind, _) => kind.unwrap_or_default().to_owned(),
     }
-}
-
-fn as_text(moment: SystemTime) -> Option<String> {
-    OffsetDateTime::from(moment).format(&Rfc3339).ok()
 }

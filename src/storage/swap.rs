@@ -8,15 +8,8 @@ use std::{
 };
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use time::{OffsetDateTime, format_description::FormatItem, macros::format_description};
 
-const MOMENT: &[FormatItem<'_>] =
-    format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:6]Z");
-
-/// The present moment, as names of kept things hold it.
-pub(crate) fn moment() -> io::Result<String> {
-    OffsetDateTime::now_utc().format(MOMENT).map_err(io::Error::other)
-}
+use crate::time;
 
 /// The path beside `folder` whose name has `suffix` after it.
 pub(super) fn beside(folder: &Path, suffix: &str) -> PathBuf {
@@ -31,7 +24,7 @@ pub(super) fn beside(folder: &Path, suffix: &str) -> PathBuf {
 /// Until [`exchange`] that name holds the new state, which is harmless: everything that is found under such a
 /// name is a complete copy.
 pub(super) fn stage(built: &Path, folder: &Path, kept_as: &str) -> io::Result<PathBuf> {
-    let kept = beside(folder, &format!("{kept_as}-{}", moment()?));
+    let kept = beside(folder, &format!("{kept_as}-{}", time::compact_now()));
     fs::rename(built, &kept)?;
     Ok(kept)
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use hivewright_actors::storage::Batch;
+use hivewright_actors::{doubles::disk::MemoryStorage, storage::Batch};
 
 use super::*;
-use crate::{http::doubles::Memory, machine::Randomness};
+use crate::machine::Randomness;
 
 fn worker() -> Worker {
     Worker { team: "team".into(), task: "task-1".into(), tool: "bash".to_owned() }
@@ -41,7 +41,7 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
     while seen::now() <= before {
         std::thread::yield_now();
     }
-    let storage = Memory::default();
+    let storage = MemoryStorage::default();
     let window = row(&root);
     storage
         .commit(&Writes::new().edge(&key(WINDOW, &window.id), &window).batch().unwrap())
@@ -60,8 +60,8 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
 }
 
 /// A store with the label of one file and a window, of which these rows cannot be read.
-fn damaged_store(label_of: &Path, kinds: &[&'static str]) -> Memory {
-    let storage = Memory::default();
+fn damaged_store(label_of: &Path, kinds: &[&'static str]) -> MemoryStorage {
+    let storage = MemoryStorage::default();
     for (kind, name) in [(FILE, label_of.to_string_lossy().into_owned()), (WINDOW, "w1".to_owned())]
     {
         if kinds.contains(&kind) {

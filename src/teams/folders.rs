@@ -13,14 +13,16 @@ use hivewright_actors::{
     ids::{TeamKey, TeamName},
     org::folders::{FolderError, FolderPlan, Folders},
 };
-use jiff::fmt::strtime;
 
 use super::file::redescribed;
-use crate::settings::{
-    home::{Home, create_private},
-    load::read_team,
-    scaffold::{furnish, write_new},
-    team::{Team, is_team_name},
+use crate::{
+    settings::{
+        home::{Home, create_private},
+        load::read_team,
+        scaffold::{furnish, write_new},
+        team::{Team, is_team_name},
+    },
+    time,
 };
 
 /// Lies in a folder whose team is not durable yet.
@@ -111,7 +113,7 @@ impl TeamFolders {
         let trash = self.home.trash();
         create_private(&trash).map_err(|error| FolderError::Disk(error.to_string()))?;
         let start = format!("{}-{}-", team.name, team.generation);
-        let name = format!("{start}{}", moment(at));
+        let name = format!("{start}{}", time::compact(at));
         let folder = self.folder(team);
         match fs::rename(&folder, trash.join(&name)) {
             Ok(()) => {
@@ -230,15 +232,6 @@ fn sync(folder: &Path) -> Result<(), FolderError> {
 
 fn disk(what: &str, path: &Path, error: &io::Error) -> FolderError {
     FolderError::Disk(format!("cannot {what} {}: {error}", path.display()))
-}
-
-/// A moment as part of a name: without `-`, so that it can be told from the name before it.
-fn moment(at: Timestamp) -> String {
-    i64::try_from(at.0)
-        .ok()
-        .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
-        .and_then(|at| strtime::format("%Y%m%dT%H%M%SZ", at).ok())
-        .unwrap_or_else(|| at.0.to_string())
 }
 
 fn lost() -> FolderError {

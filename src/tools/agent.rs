@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     answer,
-    contract::{LONGEST, Limits, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Limits, Pool, Tool, ToolContext, ToolError},
 };
 use crate::{prompt::subagents::Subagent, sandbox::process::Sandbox};
 
@@ -104,6 +104,9 @@ pub struct Args {
 
 impl Tool for Agent {
     const NAME: &'static str = "agent";
+    const KEYS: &'static str = "agent.*";
+    const GROUP: &'static str = "@subagents";
+    const POOL: Pool = Pool::Unbounded;
     const DESCRIPTION: &'static str = "";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = false;

@@ -85,6 +85,7 @@ impl Args {
 
 impl Tool for AskOperator {
     const NAME: &'static str = NAME;
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Asks the operator a question. It does not wait: you get the question's id at once, go on \
         with other work or end your turn, and the answer comes later as a task of its own. Ask for secrets with `kind: secret` \
         and a `key`: you then get a reference, never the value.";

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{LONGEST, Limits, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Limits, Pool, Tool, ToolContext, ToolError},
     reach::Reach,
 };
 use crate::{
@@ -39,6 +39,8 @@ pub(super) struct Args {
 
 impl Tool for Bash {
     const NAME: &'static str = "bash";
+    const GROUP: &'static str = "@shell";
+    const POOL: Pool = Pool::Unbounded;
     const DESCRIPTION: &'static str = "Runs a shell command for local work: builds, tests, scripts, files. It sees the \
         workspace and system programs, and has no network. `HOME` and `TMPDIR` are empty and last for one call; \
         so do processes: whatever still runs at the end of the call is killed. `config.yaml` and `plugins/` are \

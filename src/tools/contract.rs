@@ -52,6 +52,17 @@ impl Limits {
     }
 }
 
+/// Which calls of a team share places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Everyday ones.
+    Daily,
+    /// Those that change what teams, triggers and trusted senders there are.
+    Structural,
+    /// Those that are bounded otherwise.
+    Unbounded,
+}
+
 /// Something a model can do.
 ///
 /// A tool file states this once; the host does the rest: who may call it, whether the arguments
@@ -59,6 +70,12 @@ impl Limits {
 pub trait Tool: Send + Sync + 'static {
     /// The key it is configured and called by.
     const NAME: &'static str;
+    /// A pattern of the keys that it has, where many tools are made of it.
+    const KEYS: &'static str = Self::NAME;
+    /// What settings name it with, and where among all a model is told of it.
+    const GROUP: &'static str = "@plugins";
+    /// How many of its team's calls run beside it.
+    const POOL: Pool = Pool::Daily;
     /// What it does and when to use it, for the model: at most 1,024 characters.
     const DESCRIPTION: &'static str;
     /// What running it again after a crash would do.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
     provenance::Scope,
     reach::Reach,
     read::text_of,
@@ -31,6 +31,8 @@ pub(super) struct Args {
 
 impl Tool for Edit {
     const NAME: &'static str = "edit";
+    const GROUP: &'static str = "@files";
+    const POOL: Pool = Pool::Unbounded;
     const DESCRIPTION: &'static str = "Replaces a passage of a text file by another. Both are plain text, no patterns. \
         `old_string` must occur exactly once unless `replace_all` is set; give enough of its surroundings.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -1,10 +1,9 @@
 //! Which tools a team may see: the patterns of `allowed_tools`.
 
-use super::wire::wire_name;
-use crate::settings::tool_groups;
+use hivewright_actors::wildcard::fits;
 
-/// The tools that match in any case.
-const BUILT_IN: &[&str] = &["bash", "edit", "glob", "grep", "read", "write"];
+use super::{registry, wire::wire_name};
+use crate::settings::tool_groups;
 
 /// Families that only the main team can have, whatever a team file says.
 const OF_ROOT: &[&str] = &["@trust", "@topics"];
@@ -52,24 +51,22 @@ impl ToolFilter {
                 list.push(pattern.to_owned());
                 continue;
             }
-            let Some(members) = tool_groups::members(pattern) else {
+            let Some(members) = registry::members(pattern) else {
                 return Err(FilterError::UnknownGroup { name: pattern.to_owned() });
             };
-            list.extend(members.iter().map(|member| (*member).to_owned()));
+            list.extend(members.into_iter().map(str::to_owned));
         }
         Ok(filter)
-    }
-
-    /// The patterns that a family stands for.
-    pub fn members(group: &str) -> &'static [&'static str] {
-        tool_groups::members(group).unwrap_or_default()
     }
 
     /// Whether all that a pattern could name is the team's: a tool by its key, a group, or a pattern
     /// that is in this list as it stands.
     pub fn covers(&self, pattern: &str) -> bool {
-        match tool_groups::members(pattern) {
-            Some(members) => members.iter().all(|member| self.covers(member)),
+        match registry::members(pattern) {
+            Some(members) if members != [pattern] => {
+                members.into_iter().all(|member| self.covers(member))
+            }
+            Some(_) => self.allows(pattern),
             None if is_wild(pattern) => {
                 let same = |allowed: &String| allowed == pattern || allowed == "*";
                 let apart = |removed: &String| !is_wild(removed) && !names(pattern, removed);
@@ -83,8 +80,8 @@ impl ToolFilter {
 
     /// The same for a team below the main one, which some tools belong to alone.
     pub fn below_root(mut self) -> Self {
-        let tools = OF_ROOT.iter().flat_map(|group| Self::members(group));
-        self.removed.extend(tools.map(|tool| (*tool).to_owned()));
+        let tools = OF_ROOT.iter().filter_map(|group| registry::members(group)).flatten();
+        self.removed.extend(tools.map(str::to_owned));
         self
     }
 
@@ -113,31 +110,11 @@ fn is_wild(pattern: &str) -> bool {
 }
 
 fn names(pattern: &str, key: &str) -> bool {
-    if BUILT_IN.contains(&key) {
-        return matches(&pattern.to_lowercase(), key);
+    // A built-in tool matches in any case.
+    if registry::built_in().any(|built_in| built_in == key) {
+        return fits(&pattern.to_lowercase(), key);
     }
-    matches(pattern, key) || matches(pattern, &wire_name(key))
-}
-
-/// Plain wildcards, in linear space and without backtracking beyond the last `*`.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<_>, Vec<_>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    let mut star = None;
-    while t < text.len() {
-        if pattern.get(p) == Some(&'*') {
-            star = Some((p, t));
-            p += 1;
-        } else if pattern.get(p).is_some_and(|c| *c == '?' || *c == text[t]) {
-            (p, t) = (p + 1, t + 1);
-        } else if let Some((at, from)) = star {
-            star = Some((at, from + 1));
-            (p, t) = (at + 1, from + 1);
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|c| *c == '*')
+    fits(pattern, key) || fits(pattern, &wire_name(key))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
     reach::Reach,
 };
 
@@ -35,6 +35,8 @@ pub(super) struct Args {
 
 impl Tool for Glob {
     const NAME: &'static str = "glob";
+    const GROUP: &'static str = "@files";
+    const POOL: Pool = Pool::Unbounded;
     const DESCRIPTION: &'static str = "Finds files by a pattern of their paths and lists them absolute, newest first. \
         Names that begin with a dot are found only if the pattern names them. Links are not followed.";
     const EFFECT: Effect = Effect::Pure;

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
     glob::Names,
     reach::Reach,
 };
@@ -56,6 +56,8 @@ pub(super) struct Args {
 
 impl Tool for Grep {
     const NAME: &'static str = "grep";
+    const GROUP: &'static str = "@files";
+    const POOL: Pool = Pool::Unbounded;
     const DESCRIPTION: &'static str = "Searches files for lines that match a regular expression, and shows them as \
         `path:line:text`. Shows at most 200 matches of a file and 2,000 in all. Binary files and files over 10 MiB \
         are passed over. Names that begin with a dot are searched only if `glob` or `path` names them.";

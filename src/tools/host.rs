@@ -30,11 +30,11 @@ use tracing::Instrument;
 
 use super::{
     cap,
-    contract::{LONGEST, Redaction, Tool, ToolContext, ToolError, origin},
-    family::family,
+    contract::{LONGEST, Pool, Redaction, Tool, ToolContext, ToolError, origin},
     filter::ToolFilter,
     judge::{Judgement, Opening, Sight},
     pools::Pools,
+    registry,
     schema::{self, Misfit},
     secrets::{self, SecretUse},
     wire::wire_name,
@@ -146,9 +146,9 @@ impl Toolbox {
             .unwrap_or_else(PoisonError::into_inner)
             .entry(keys.collect())
             .or_insert_with(|| {
-                let specs = visible
-                    .iter()
-                    .map(|(key, standing, tool)| (*key, spec(key, *standing, &***tool, &grant)));
+                let specs = visible.iter().map(|(key, standing, tool)| {
+                    (place(key, &***tool), spec(key, *standing, &***tool, &grant))
+                });
                 let tools = visible.iter().map(|(key, _, tool)| {
                     let made = Made { key: (*key).to_owned(), tool: Arc::clone(tool) };
                     (wire_name(key), made)
@@ -172,7 +172,7 @@ impl Toolbox {
             })
             .collect();
         let own = made.iter().map(|(standing, Made { key, tool })| {
-            (key.as_str(), spec(key, *standing, &**tool, &grant))
+            (place(key, &**tool), spec(key, *standing, &**tool, &grant))
         });
         let specs = set.specs_with(own.collect());
         let own = made.into_iter();
@@ -202,7 +202,7 @@ struct Set {
 
 impl Set {
     /// What the models of a team are told that has these beside them.
-    fn specs_with(&self, own: Vec<(&str, ToolSpec)>) -> Arc<[ToolSpec]> {
+    fn specs_with(&self, own: Vec<(Place<'_>, ToolSpec)>) -> Arc<[ToolSpec]> {
         if own.is_empty() {
             return self.specs.clone();
         }
@@ -216,7 +216,7 @@ impl Set {
         let by_wire: HashMap<_, _> = self.specs.iter().map(|spec| (&*spec.name, spec)).collect();
         let shared = self.tools.iter().filter_map(|(wire, made)| {
             let spec = by_wire.get(&**wire)?;
-            Some((made.key.as_str(), (*spec).clone()))
+            Some((place(&made.key, &*made.tool), (*spec).clone()))
         });
         let specs = in_order(shared.chain(own.iter().cloned()).collect());
         let own = own.into_iter().map(|(_, spec)| spec).collect();
@@ -240,9 +240,15 @@ impl fmt::Debug for Toolbox {
     }
 }
 
-/// What models are told, family by family.
-fn in_order(mut specs: Vec<(&str, ToolSpec)>) -> Arc<[ToolSpec]> {
-    specs.sort_by_key(|(key, _)| (family(key), *key));
+/// Where models are told of a tool: group by group, and by key within one.
+type Place<'a> = (Option<usize>, &'a str);
+
+fn place<'a>(key: &'a str, tool: &dyn Hosted) -> Place<'a> {
+    (registry::place(tool.group()), key)
+}
+
+fn in_order(mut specs: Vec<(Place<'_>, ToolSpec)>) -> Arc<[ToolSpec]> {
+    specs.sort_by(|(one, _), (other, _)| one.cmp(other));
     specs.into_iter().map(|(_, spec)| spec).collect()
 }
 
@@ -251,6 +257,8 @@ trait Hosted: Send + Sync {
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec;
     fn secrets(&self) -> SecretUse;
     fn class(&self) -> &'static str;
+    fn group(&self) -> &'static str;
+    fn pool(&self) -> Pool;
     fn effect(&self) -> Effect;
     fn check(&self, args: &Value) -> Result<Checked, ToolError>;
     fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError>;
@@ -293,6 +301,14 @@ impl<T: Tool> Hosted for T {
 
     fn class(&self) -> &'static str {
         T::CLASS
+    }
+
+    fn group(&self) -> &'static str {
+        T::GROUP
+    }
+
+    fn pool(&self) -> Pool {
+        T::POOL
     }
 
     fn effect(&self) -> Effect {
@@ -707,9 +723,8 @@ impl Assembled {
             tracing::debug!(%team, %turn, %tool, call = %call.id, "tool call started");
             let result = match admitted {
                 Ok(((hosted, args, checked), opening)) => {
-                    let changes = hosted.effect() != Effect::Pure;
                     let caller = &cx.caller.team.name;
-                    let entered = pools.enter(caller, hosted.class(), changes, &cx.cancel);
+                    let entered = pools.enter(caller, hosted.pool(), &cx.cancel);
                     let (slot, args) = match entered.await {
                         Ok(slot) => {
                             let uses = hosted.secrets();

@@ -9,7 +9,6 @@ mod bash;
 mod cap;
 pub mod contract;
 mod edit;
-mod family;
 pub mod filter;
 mod glob;
 mod grep;
@@ -22,6 +21,7 @@ pub mod propose_change;
 mod provenance;
 pub mod reach;
 mod read;
+pub(crate) mod registry;
 mod schema;
 mod secrets;
 #[cfg(test)]
@@ -32,9 +32,6 @@ pub mod use_skill;
 pub mod vault;
 pub(crate) mod wire;
 mod write;
-
-/// The built-in tools by name, in the order in which prompts show them.
-pub const BUILT_INS: [&str; 6] = ["bash", "edit", "glob", "grep", "read", "write"];
 
 /// Every built-in tool.
 pub fn all() -> Toolbox {

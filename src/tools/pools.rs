@@ -8,7 +8,10 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::{answer, contract::ToolError};
+use super::{
+    answer,
+    contract::{Pool, ToolError},
+};
 
 /// So many everyday calls of a team run at once …
 pub const DAILY: usize = 5;
@@ -17,32 +20,17 @@ const ORG: usize = 1;
 /// How long a call waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Tools that change what there is, by class.
-const STRUCTURAL: [&str; 9] = [
-    "org.propose_change",
-    "org.shutdown_team",
-    "org.spawn_team",
-    "org.update_team",
-    "plugin.register",
-    "trigger.create_trigger",
-    "trigger.disable_trigger",
-    "trigger.enable_trigger",
-    "trigger.update_trigger",
-];
-/// Tools that are bounded otherwise, by class.
-const FREE: [&str; 6] = ["agent", "exec", "file.read", "file.write", "skill", "topic"];
-
 /// The calls of all teams. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Pools(Arc<DashMap<TeamName, Pool>>);
+pub struct Pools(Arc<DashMap<TeamName, Places>>);
 
 #[derive(Clone, Debug)]
-struct Pool {
+struct Places {
     daily: Arc<Semaphore>,
     org: Arc<Semaphore>,
 }
 
-impl Default for Pool {
+impl Default for Places {
     fn default() -> Self {
         Self { daily: Arc::new(Semaphore::new(DAILY)), org: Arc::new(Semaphore::new(ORG)) }
     }
@@ -57,7 +45,7 @@ pub struct Busy {
     pub org: usize,
 }
 
-/// A place in a pool, until it is dropped. A call of a class that is bounded otherwise has none.
+/// A place in a pool, until it is dropped. A call that is bounded otherwise has none.
 #[derive(Debug)]
 pub struct Slot {
     _permit: Option<OwnedSemaphorePermit>,
@@ -66,10 +54,10 @@ pub struct Slot {
 impl Pools {
     /// How many calls of a team run.
     pub fn busy(&self, team: &TeamName) -> Busy {
-        let pool = self.0.get(team).map(|pool| pool.clone());
-        pool.map_or_else(Busy::default, |pool| Busy {
-            daily: DAILY - pool.daily.available_permits(),
-            org: ORG - pool.org.available_permits(),
+        let places = self.0.get(team).map(|places| places.clone());
+        places.map_or_else(Busy::default, |places| Busy {
+            daily: DAILY - places.daily.available_permits(),
+            org: ORG - places.org.available_permits(),
         })
     }
 
@@ -77,16 +65,15 @@ impl Pools {
     pub async fn enter(
         &self,
         team: &TeamName,
-        class: &str,
-        changes: bool,
+        pool: Pool,
         cancel: &CancellationToken,
     ) -> Result<Slot, ToolError> {
-        let structural = STRUCTURAL.contains(&class) || class == "trust" && changes;
-        if FREE.contains(&class) {
-            return Ok(Slot { _permit: None });
-        }
-        let pool = self.0.entry(team.clone()).or_default().clone();
-        let places = if structural { pool.org } else { pool.daily };
+        let places = || self.0.entry(team.clone()).or_default().clone();
+        let places = match pool {
+            Pool::Daily => places().daily,
+            Pool::Structural => places().org,
+            Pool::Unbounded => return Ok(Slot { _permit: None }),
+        };
         tokio::select! {
             biased;
             permit = places.acquire_owned() => Ok(Slot { _permit: permit.ok() }),
@@ -107,9 +94,9 @@ mod tests {
 
     use super::*;
 
-    async fn enter(pools: &Pools, team: &str, class: &str) -> Result<Slot, ToolError> {
+    async fn enter(pools: &Pools, team: &str, pool: Pool) -> Result<Slot, ToolError> {
         let cancel = CancellationToken::new();
-        pools.enter(&team.into(), class, true, &cancel).await
+        pools.enter(&team.into(), pool, &cancel).await
     }
 
     /// TO-132, TO-133, TO-135
@@ -118,21 +105,21 @@ mod tests {
         let pools = Pools::default();
         let mut inside = Vec::new();
         for _ in 0..DAILY {
-            inside.push(enter(&pools, "news", "memory").await.unwrap());
+            inside.push(enter(&pools, "news", Pool::Daily).await.unwrap());
         }
-        let structural = enter(&pools, "news", "org.spawn_team").await.unwrap();
+        let structural = enter(&pools, "news", Pool::Structural).await.unwrap();
 
-        let refused = enter(&pools, "news", "org.query_team").await.unwrap_err();
-        let second = enter(&pools, "news", "trigger.create_trigger").await;
+        let refused = enter(&pools, "news", Pool::Daily).await.unwrap_err();
+        let second = enter(&pools, "news", Pool::Structural).await;
 
         assert!(refused.message.contains("\"retry_after_ms\":5000"), "{refused}");
         assert!(second.is_err());
         assert_eq!(pools.busy(&"news".into()), Busy { daily: 5, org: 1 });
         assert_eq!(pools.busy(&"other".into()), Busy::default());
-        enter(&pools, "other", "memory").await.unwrap();
-        enter(&pools, "news", "file.read").await.unwrap();
+        enter(&pools, "other", Pool::Daily).await.unwrap();
+        enter(&pools, "news", Pool::Unbounded).await.unwrap();
         drop((inside.pop(), structural));
-        enter(&pools, "news", "vault").await.unwrap();
+        enter(&pools, "news", Pool::Daily).await.unwrap();
         assert_eq!(pools.busy(&"news".into()), Busy { daily: 4, org: 0 });
     }
 
@@ -140,10 +127,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_waits_for_its_turn() {
         let pools = Pools::default();
-        let first = enter(&pools, "news", "org.update_team").await.unwrap();
+        let first = enter(&pools, "news", Pool::Structural).await.unwrap();
         let waiting = tokio::spawn({
             let pools = pools.clone();
-            async move { enter(&pools, "news", "org.update_team").await.is_ok() }
+            async move { enter(&pools, "news", Pool::Structural).await.is_ok() }
         });
         tokio::time::sleep(PATIENCE / 2).await;
 

@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::{
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
     reach::Reach,
 };
 use crate::{
@@ -89,6 +89,8 @@ pub struct Args {
 
 impl Tool for ProposeChange {
     const NAME: &'static str = PROPOSE;
+    const GROUP: &'static str = "@org";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str = "Proposes one change to a skill or rule of your team. A person sees the difference and \
         decides; only then is the file changed, and the old text is kept. Once a run, at most 40 changed lines, and never \
         the file of your last proposal.";

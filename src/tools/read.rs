@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{
     cap,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
     reach::Reach,
 };
 
@@ -37,6 +37,8 @@ pub(super) struct Args {
 
 impl Tool for Read {
     const NAME: &'static str = "read";
+    const GROUP: &'static str = "@files";
+    const POOL: Pool = Pool::Unbounded;
     const DESCRIPTION: &'static str = "Reads a UTF-8 text file and shows its lines, each with its number. \
         Use `offset` and `limit` for a part of a long file. Binary files and files over 50 MiB are refused.";
     const EFFECT: Effect = Effect::Pure;

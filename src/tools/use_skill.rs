@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
 };
 use crate::prompt::{
     library::{KnownSkill, Library},
@@ -67,6 +67,8 @@ pub struct Args {
 
 impl Tool for UseSkill {
     const NAME: &'static str = "use_skill";
+    const GROUP: &'static str = "@skills";
+    const POOL: Pool = Pool::Unbounded;
     const DESCRIPTION: &'static str = "Loads a skill: a procedure for a kind of work, with all its steps. Use it before you begin \
         when a listed skill fits the task, then follow what it says. Files it mentions are in `folder`, if it names one.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
     provenance::Scope,
     reach::Reach,
 };
@@ -28,6 +28,8 @@ pub(super) struct Args {
 
 impl Tool for Write {
     const NAME: &'static str = "write";
+    const GROUP: &'static str = "@files";
+    const POOL: Pool = Pool::Unbounded;
     const DESCRIPTION: &'static str = "Writes a whole file, replacing what was there. Makes missing folders. \
         To change a part of a file use `edit`.";
     const EFFECT: Effect = Effect::Idempotent;

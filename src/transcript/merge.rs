@@ -7,7 +7,7 @@ use hivewright_actors::{
     ids::{TaskId, TurnId},
 };
 
-use super::{Answers, Block, Message, Meta, Role, Tokens};
+use super::{Answers, Block, Message, Meta, Role};
 
 /// Turns events into messages as they come. Turns may interleave.
 #[derive(Debug, Default)]
@@ -112,7 +112,7 @@ impl Merge {
                     message.meta = Some(Meta {
                         provider,
                         model: Some(model),
-                        usage: Some(Tokens::from(&usage)),
+                        usage: Some(usage),
                         stop_reason: Some(stop_reason),
                     });
                     turn.counted = true;
@@ -279,14 +279,10 @@ fn added(first: Option<Meta>, second: Option<Meta>) -> Option<Meta> {
         return first.or(second);
     };
     let usage = match (first.usage, second.usage) {
-        (Some(one), Some(other)) => Some(Tokens {
-            input: one.input + other.input,
-            output: one.output + other.output,
-            cache_read: one.cache_read + other.cache_read,
-            cache_write: one.cache_write + other.cache_write,
-            total_tokens: one.total_tokens + other.total_tokens,
-            cost: one.cost.zip(other.cost).map(|(one, other)| one + other),
-        }),
+        (Some(mut sum), Some(other)) => {
+            sum += other;
+            Some(sum)
+        }
         (one, other) => one.or(other),
     };
     Some(Meta { usage, ..second.clone() })

@@ -8,7 +8,7 @@ use hivewright_actors::{
     ids::{CallId, TaskId, TurnId},
     usage::Usage,
 };
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 use utoipa::ToSchema;
 
@@ -97,8 +97,9 @@ pub struct Meta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// What it cost.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Tokens>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_tokens")]
+    #[schema(value_type = Option<Tokens>)]
+    pub usage: Option<Usage>,
     /// Why the model stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
@@ -124,17 +125,21 @@ pub struct Tokens {
     pub cost: Option<f64>,
 }
 
-impl From<&Usage> for Tokens {
-    fn from(usage: &Usage) -> Self {
+impl From<Usage> for Tokens {
+    fn from(usage: Usage) -> Self {
         Self {
             input: usage.input,
             output: usage.output,
             cache_read: usage.cache_read,
             cache_write: usage.cache_write,
-            total_tokens: usage.input + usage.output + usage.cache_read + usage.cache_write,
+            total_tokens: usage.tokens(),
             cost: usage.cost_usd,
         }
     }
+}
+
+fn as_tokens<S: Serializer>(usage: &Option<Usage>, serializer: S) -> Result<S::Ok, S::Error> {
+    usage.map(Tokens::from).serialize(serializer)
 }
 
 /// The call that a result answers.

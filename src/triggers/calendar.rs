@@ -12,6 +12,7 @@ use jiff::{
 };
 
 use super::pattern;
+use crate::time;
 
 /// A pattern that stays silent for longer than this is a mistake.
 const LONGEST_SILENCE_YEARS: i64 = 5;
@@ -58,7 +59,7 @@ impl Calendar for Zones {
         let start = local(zone, after)?;
         if pattern::follows_real_time(text) {
             let next = cron.find_next_occurrence(&start, false).ok()?;
-            return moment_of(&next);
+            return time::timestamp(next.timestamp());
         }
         // Local times that match, one after the other; what each of them is in real time is decided
         // here and not by croner, which knows the rule only for a single time of day.
@@ -83,9 +84,7 @@ impl Calendar for Zones {
 
     fn moment(&self, text: &str, zone: &str) -> Result<Timestamp, String> {
         if let Ok(at) = text.parse::<jiff::Timestamp>() {
-            return u64::try_from(at.as_millisecond())
-                .map(Timestamp)
-                .map_err(|_| "lies before 1970".to_owned());
+            return time::timestamp(at).ok_or_else(|| "lies before 1970".to_owned());
         }
         let wrong = || {
             "expected a time such as 2030-01-31T09:00:00Z, or 2030-01-31T09:00 with `timezone`"
@@ -134,13 +133,7 @@ fn find(zone: &str) -> Option<TimeZone> {
 }
 
 fn local(zone: &str, at: Timestamp) -> Option<Zoned> {
-    let at = jiff::Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()?;
-    Some(at.to_zoned(find(zone)?))
-}
-
-fn moment_of(zoned: &Zoned) -> Option<Timestamp> {
-    let millis = zoned.timestamp().as_millisecond();
-    u64::try_from(millis).ok().map(Timestamp)
+    Some(time::instant(at)?.to_zoned(find(zone)?))
 }
 
 /// The one moment that a local time stands for.
@@ -164,7 +157,7 @@ fn resolve(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
             transition?.to_zoned(zone.clone())
         }
     };
-    moment_of(&zoned)
+    time::timestamp(zoned.timestamp())
 }
 
 /// How far a name is from another; a part of a name counts as near.

@@ -19,8 +19,9 @@ use utoipa::ToSchema;
 
 use super::{
     desk::{Author, DeskError, Parts},
-    form, show,
+    form,
 };
+use crate::time;
 
 /// Times that a preview shows.
 const SHOWN: usize = 10;
@@ -79,7 +80,7 @@ pub fn preview(
         Config::Webhook(_) => return Ok(valid(preview)),
         Config::Schedule(_) | Config::Window(_) => {
             let times = times(parts, &definition, Some(parts.now()), SHOWN);
-            let times = times.into_iter().map(|(at, local)| DueTime { at: show::date(at), local });
+            let times = times.into_iter().map(|(at, local)| DueTime { at: time::date(at), local });
             return Ok(Preview { due: Some(times.collect()), ..preview });
         }
     };

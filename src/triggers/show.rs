@@ -1,19 +1,19 @@
 //! What is shown of triggers and runs, to people and to models.
 
-use hivewright_actors::{
-    clock::Timestamp,
-    scheduler::{
-        config::{Config, Encoding, Listen, Scheme, Signed, Span, Test, Webhook, When, Window},
-        manage::Listed,
-        run::{Notified, Run},
-        trigger::{Definition, Trigger},
-    },
+use hivewright_actors::scheduler::{
+    config::{Config, Encoding, Listen, Scheme, Signed, Span, Test, Webhook, When, Window},
+    manage::Listed,
+    run::{Notified, Run},
+    trigger::{Definition, Trigger},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use crate::settings::units::{show_duration, show_size};
+use crate::{
+    settings::units::{show_duration, show_size},
+    time::date,
+};
 
 /// A trigger as people and models see it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -149,13 +149,6 @@ struct ShownNotice {
     inbox: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<bool>,
-}
-
-/// A moment as answers show it.
-pub fn date(at: Timestamp) -> Option<String> {
-    let at =
-        i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
-    at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string())
 }
 
 /// A word of an enumeration.

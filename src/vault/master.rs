@@ -15,7 +15,7 @@ use base64::{
 use zeroize::Zeroizing;
 
 use super::{error::VaultError, seal::Key};
-use crate::{settings::references::Environment, storage::swap::moment};
+use crate::{settings::references::Environment, time};
 
 /// The systemd credential that holds the key, if the unit file names one.
 const CREDENTIAL: &str = "hivewright-master-key";
@@ -152,9 +152,7 @@ impl KeyFiles {
             return Ok(());
         }
         if is_file(&Place::Old) {
-            let moment = moment()
-                .map_err(|source| VaultError::File { path: self.folder.clone(), source })?;
-            let older = self.folder.join(format!("{OLDER}{moment}"));
+            let older = self.folder.join(format!("{OLDER}{}", time::compact_now()));
             self.rename(&Place::Old, &Place::Older(older))?;
         }
         self.rename(&Place::Current, &Place::Old)

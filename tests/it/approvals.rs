@@ -1,11 +1,9 @@
 //! What a person decides: over chat, command line and REST, across restarts, and in races.
 
-use std::time::{Duration, Instant};
-
 use futures_util::future::join;
 use serde_json::{Value, json};
 
-use crate::service::{Client, PATIENCE, Service};
+use crate::service::{Client, Service, until};
 
 /// Writing asks; nobody may use `bash` but for looking.
 const CONFIG: &str = "
@@ -35,15 +33,8 @@ fn write(path: &str) -> String {
 
 /// The one thing that waits, once it does.
 async fn waiting(service: &Service) -> Value {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let (_, list) = service.api("GET", "/api/v1/approvals?status=pending", None).await;
-        match list["data"].as_array().map(Vec::as_slice) {
-            Some([one]) => return one.clone(),
-            _ => assert!(Instant::now() < deadline, "nothing waits: {list}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    let is_one = |list: &Value| list.as_array().is_some_and(|list| list.len() == 1);
+    service.until("/api/v1/approvals?status=pending", is_one).await[0].take()
 }
 
 async fn decide(service: &Service, held: &Value, decision: &str, note: &str) -> (u16, Value) {
@@ -371,25 +362,15 @@ async fn credentials_wait_as_long_as_their_call_does() {
     let mut client = service.connect().await;
 
     let (approved, _) = decide(&service, &held, "approve", "").await;
-    let deadline = Instant::now() + PATIENCE;
-    let entry = loop {
-        let entry = service.run(&["vault", "show", "TOKEN", "--team", "scouts"], "").await;
-        if entry.code == Some(0) {
-            break entry;
-        }
-        assert!(Instant::now() < deadline, "{entry:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let show = async || service.run(&["vault", "show", "TOKEN", "--team", "scouts"], "").await;
+    until("the entry is there", async || show().await.code == Some(0)).await;
+    let entry = show().await;
     client.say("m3", &spawn("smiths", "canary-value-of-m3")).await;
     let held = waiting(&service).await;
     let kept = aside(&service).await;
     decide(&service, &held, "deny", "not now").await;
     client.end_of("m3").await;
-    let deadline = Instant::now() + PATIENCE;
-    while aside(&service).await.len() == kept.len() {
-        assert!(Instant::now() < deadline, "its credentials are still there");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("its credentials are gone", async || aside(&service).await.len() != kept.len()).await;
 
     let refused = refused["content"].as_str().unwrap();
     assert!(refused.contains("too_short"), "{refused}");

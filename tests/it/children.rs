@@ -1,15 +1,12 @@
 //! Processes of commands: none outlives its turn or the service, and none inherits what it was not given.
 
-use std::{
-    fs,
-    time::{Duration, Instant},
-};
+use std::fs;
 
 use serde_json::json;
 
 use crate::{
     kill_switch::{processes, until_there_are},
-    service::{PATIENCE, Service, WORKS_ITSELF},
+    service::{Service, WORKS_ITSELF, until},
 };
 
 /// Rounds with a kill, and commands that run in each. `HIVEWRIGHT_ROUNDS` makes it more: 2,500 are the 10,000
@@ -53,11 +50,7 @@ async fn no_process_outlives_the_service() {
         }
         // From before the first has begun to when all run, and beyond.
         let wanted = 5 * round % (3 * COMMANDS + 1);
-        let deadline = Instant::now() + PATIENCE;
-        while processes(&seconds) < wanted {
-            assert!(Instant::now() < deadline, "{wanted}:\n{}", service.log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until(&format!("{wanted} run"), async || processes(&seconds) >= wanted).await;
         ran += processes(&seconds);
 
         service.kill();

@@ -4,11 +4,10 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     process::{Child, Stdio},
-    time::{Duration, Instant},
 };
 
 use crate::{
-    service::{Done, PATIENCE, Service},
+    service::{Done, Service, until},
     settings_files::certified,
 };
 
@@ -32,14 +31,9 @@ impl Drop for Running {
 
 /// Asks until the service answers.
 async fn status(service: &Service) -> Done {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let done = service.run(&["status"], "").await;
-        if done.code == Some(0) || Instant::now() > deadline {
-            return done;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let status = async || service.run(&["status"], "").await;
+    until("it answers", async || status().await.code == Some(0)).await;
+    status().await
 }
 
 /// Every way of a command to the service works: a question, a stream, a WebSocket, the doctor.

@@ -76,10 +76,8 @@ async fn an_answer_outlives_the_service_that_was_asked() {
         .spawn()
         .unwrap();
     // Something must be accepted before it can be lost.
-    while service.api("GET", "/api/v1/overview", None).await.1["data"]["tasks"]["running"] == 0 {
-        assert!(asking.try_wait().unwrap().is_none(), "it ended too early");
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    service.until("/api/v1/overview", |overview| overview["tasks"]["running"] == 1).await;
+    assert!(asking.try_wait().unwrap().is_none(), "it ended too early");
 
     service.kill();
     service.launch().await;

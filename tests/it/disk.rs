@@ -10,13 +10,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::{Value, json};
 
-use crate::service::{Client, PATIENCE, Service, WORKS_ITSELF};
+use crate::service::{Client, Service, WORKS_ITSELF};
 
 /// Who talks to the service meanwhile.
 const CLIENTS: usize = 4;
@@ -58,15 +58,7 @@ impl SmallDisk {
     }
 
     async fn until_disk(&self, state: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let (_, overview) = self.service.api("GET", "/api/v1/overview", None).await;
-            if overview["data"]["disk"] == state {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{overview}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        self.service.until("/api/v1/overview", |overview| overview["disk"] == state).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Following the service: whatever happens to the connection or the process, who follows ends up with
 //! what is.
 
-use std::{collections::BTreeMap, pin::Pin, time::Duration};
+use std::{collections::BTreeMap, pin::Pin};
 
 use actix_web::web::Bytes;
 use futures_util::{Stream, StreamExt, future};
@@ -267,17 +267,10 @@ async fn a_turn_under_way_is_shown_and_gone_on_with() {
     client
         .send(json!({ "content": "#say I begin.\n#call bash {\"command\":\"sleep 3\"}\n#reply I am done." }))
         .await;
-    let running = async {
-        loop {
-            let (_, answer) = service.api("GET", "/api/v1/snapshot", None).await;
-            let running = answer["data"]["running"].clone();
-            if running[0]["active_turn"]["toolCalls"][0]["status"] == "running" {
-                return running[0].clone();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    let calls = |snapshot: &Value| {
+        snapshot["running"][0]["active_turn"]["toolCalls"][0]["status"] == "running"
     };
-    let turn = tokio::time::timeout(PATIENCE, running).await.expect("a turn");
+    let turn = service.until("/api/v1/snapshot", calls).await["running"][0].take();
     let topic = text(&turn["topic_id"]);
     let live = service.api("GET", &format!("/api/v1/topics/{topic}/live"), None).await;
     let id = format!("{}-{}", turn["boot"], turn["seq"]);

@@ -20,7 +20,7 @@ use self::corpus::{Carrier, Injection, Scene, cases};
 use crate::{
     canaries::forms,
     fake_model::{FakeModel, KEY, Part, Reply},
-    service::{Client, PATIENCE, Service, http},
+    service::{Client, Service, http},
     triggers::hmac,
 };
 
@@ -356,15 +356,8 @@ impl Stage {
             let answer: Value = serde_json::from_str(&answer).unwrap();
             let id = answer["task_id"].as_str().unwrap_or_else(|| panic!("{answer}"));
             let path = format!("/api/v1/tasks/{id}");
-            let deadline = Instant::now() + PATIENCE;
-            let task = loop {
-                let (_, task) = self.service.api("GET", &path, None).await;
-                if task["data"]["outcome"].is_string() || task["data"]["state"] == "done" {
-                    break task;
-                }
-                assert!(Instant::now() < deadline, "{task}");
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            };
+            let ended = |task: &Value| task["outcome"].is_string() || task["state"] == "done";
+            let task = self.service.until(&path, ended).await;
             self.tasks.0 += 1;
             self.tasks.1 += usize::from(task.to_string().contains(RESULT));
             self.shown.push_str(&task.to_string());

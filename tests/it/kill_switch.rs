@@ -1,10 +1,10 @@
 //! The kill switch: whatever runs is gone, nothing new begins, and nothing is lost.
 
-use std::{fs, time::Duration};
+use std::fs;
 
 use serde_json::Value;
 
-use crate::service::{PATIENCE, Service};
+use crate::service::{Service, until};
 
 /// Processes that were started with exactly this argument, on the whole machine.
 pub(crate) fn processes(argument: &str) -> usize {
@@ -19,14 +19,7 @@ pub(crate) fn processes(argument: &str) -> usize {
 
 /// Waits until so many run.
 pub(crate) async fn until_there_are(count: usize, argument: &str) {
-    let seen = async {
-        while processes(argument) != count {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, seen)
-        .await
-        .unwrap_or_else(|_| panic!("{} run instead of {count}", processes(argument)));
+    until(&format!("{count} run"), async || processes(argument) == count).await;
 }
 
 async fn tasks(service: &Service) -> Vec<Value> {

@@ -1,26 +1,11 @@
 //! A team that looks back at itself: it proposes, a person decides, and can take it back.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
-use crate::service::{PATIENCE, Service};
+use crate::service::Service;
 
 /// The rule that the team of [`reflecting`] wants to change.
 pub(crate) const RULE: &str = "run/teams/scouts/team-rules/work.md";
-
-/// Waits until an answer of the service is as wanted.
-pub(crate) async fn until(service: &Service, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let (_, answer) = service.api("GET", path, None).await;
-        if wanted(&answer["data"]) {
-            return answer["data"].clone();
-        }
-        assert!(Instant::now() < deadline, "{answer:#}\n{}", service.log());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
 
 /// A team that is set up, learns, and whose reflection proposes always the same.
 pub(crate) async fn reflecting() -> (Service, String) {
@@ -28,7 +13,7 @@ pub(crate) async fn reflecting() -> (Service, String) {
     let wish = json!({"name": "scouts", "scope_accepts": ["maps"], "init_context": "Draw maps."});
     let (status, made) = service.api("POST", "/api/v1/teams", Some(wish)).await;
     assert_eq!(status, 201, "{made}");
-    until(&service, "/api/v1/teams/scouts", |team| team["phase"] == "ready").await;
+    service.until("/api/v1/teams/scouts", |team| team["phase"] == "ready").await;
     let proposal = json!({
         "file_path": "team-rules/work.md", "reason": "maps were not checked in two tasks",
         "old_string": "Work fast.", "new_string": "Work fast.\nCheck what you did.",
@@ -43,10 +28,11 @@ pub(crate) async fn reflecting() -> (Service, String) {
     let file = "run/teams/scouts/config.yaml";
     let text = std::fs::read_to_string(service.path(file)).unwrap();
     service.write(file, &format!("{text}learning: true\n"));
-    let listed = until(&service, "/api/v1/triggers?team=scouts", |rows| {
-        rows.as_array().is_some_and(|rows| rows.len() == 2)
-    })
-    .await;
+    let listed = service
+        .until("/api/v1/triggers?team=scouts", |rows| {
+            rows.as_array().is_some_and(|rows| rows.len() == 2)
+        })
+        .await;
     let mut rows = listed.as_array().unwrap().iter();
     let cycle = rows.find(|row| row["name"] == "reflection-cycle").unwrap();
     let id = cycle["id"].as_str().unwrap().to_owned();
@@ -62,11 +48,12 @@ pub(crate) async fn reflect(service: &Service, id: &str) {
 
 async fn ended(service: &Service, id: &str, runs: usize) -> Value {
     let path = format!("/api/v1/triggers/{id}/runs");
-    let rows = until(service, &path, |rows| {
-        let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
-        rows.len() == runs && rows[0]["outcome"].is_string()
-    })
-    .await;
+    let rows = service
+        .until(&path, |rows| {
+            let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
+            rows.len() == runs && rows[0]["outcome"].is_string()
+        })
+        .await;
     let task = format!("/api/v1/tasks/{}", rows[0]["task_id"].as_str().unwrap());
     service.api("GET", &task, None).await.1["data"].clone()
 }
@@ -78,10 +65,11 @@ async fn a_reflection_changes_a_rule_only_after_a_person_agreed() {
     let rule = || std::fs::read_to_string(service.path(RULE)).unwrap();
 
     reflect(&service, &id).await;
-    let waiting = until(&service, "/api/v1/approvals?status=pending", |rows| {
-        rows.as_array().is_some_and(|rows| rows.len() == 1)
-    })
-    .await;
+    let waiting = service
+        .until("/api/v1/approvals?status=pending", |rows| {
+            rows.as_array().is_some_and(|rows| rows.len() == 1)
+        })
+        .await;
     let held = &waiting[0];
     assert_eq!(held["kind"], "self_change", "{held:#}");
     let diff = held["diff"].as_str().unwrap();

@@ -7,18 +7,10 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio_tungstenite::{connect_async, tungstenite::client::IntoClientRequest};
 
-use crate::service::{Client, PATIENCE, Service, WORKS_ITSELF, http};
+use crate::service::{Client, Service, WORKS_ITSELF, http, until};
 
 const COUNTED: &str = "#say Begun.\n#call bash {\"command\": \"sleep 1; echo x >> count\"}\n\
      #then\n#call bash {\"command\": \"echo y >> count\"}\n#reply Counted.";
-
-async fn until(mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition().await {
-        assert!(Instant::now() < deadline, "it did not come true in time");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
 
 async fn status_of(url: String) -> Option<StatusCode> {
     let answer = http().get(url).send().await.ok()?;
@@ -39,7 +31,8 @@ async fn a_stop_lets_a_turn_reach_its_next_step_and_the_next_start_ends_it_once(
     let ready = format!("{}/readyz", service.url());
 
     service.signal("TERM");
-    until(async || status_of(ready.clone()).await == Some(StatusCode::SERVICE_UNAVAILABLE)).await;
+    let stops = async || status_of(ready.clone()).await == Some(StatusCode::SERVICE_UNAVAILABLE);
+    until("it stops", stops).await;
     let refused = Client::try_connect(&service.url(), &service.token()).await;
     let code = client.closed().await;
     let (channel, seen) = (client.channel.clone().unwrap(), client.last_seq);
@@ -100,7 +93,8 @@ async fn a_second_signal_stops_at_once() {
     let ready = format!("{}/readyz", service.url());
 
     service.signal("TERM");
-    until(async || status_of(ready.clone()).await == Some(StatusCode::SERVICE_UNAVAILABLE)).await;
+    let stops = async || status_of(ready.clone()).await == Some(StatusCode::SERVICE_UNAVAILABLE);
+    until("it stops", stops).await;
     let begin = Instant::now();
     service.signal("TERM");
     let exit = service.ended().await;

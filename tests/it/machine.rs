@@ -4,12 +4,12 @@ use std::{
     fs,
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 
-use crate::service::{PATIENCE, Service, http};
+use crate::service::{Service, http, until};
 
 /// OP-76: a deep look reads the whole store, also while the service has it.
 #[actix::test]
@@ -34,19 +34,14 @@ async fn a_deep_look_beside_a_running_service_reads_every_record() {
 
 /// Waits until it is ready where it says that it listens.
 async fn served(service: &Service) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    until("it is ready", async || {
         let told = fs::read_to_string(service.path("run/service.json")).unwrap_or_default();
         let told: Value = serde_json::from_str(&told).unwrap_or_default();
-        if let Some(url) = told["url"].as_str() {
-            let answer = http().get(format!("{url}/readyz")).send().await;
-            if answer.is_ok_and(|answer| answer.status() == 200) {
-                return;
-            }
-        }
-        assert!(Instant::now() < deadline, "not ready:\n{}", service.log());
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        let Some(url) = told["url"].as_str() else { return false };
+        let answer = http().get(format!("{url}/readyz")).send().await;
+        answer.is_ok_and(|answer| answer.status() == 200)
+    })
+    .await;
 }
 
 /// A program with its tracer; neither outlives the test.

@@ -1,12 +1,10 @@
 //! What a team remembers, over kills, restarts and the command line.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::{
     fake_model::{FakeModel, KEY, Reply},
-    service::{Client, PATIENCE, Service, http},
+    service::{Client, Service, http},
     triggers::hmac,
 };
 
@@ -305,15 +303,8 @@ async fn what_a_webhook_planted_names_its_run_and_leads_to_its_journal() {
         .body(body);
     let taken = sent.send().await.expect("an answer");
     assert_eq!(taken.status().as_u16(), 202);
-    let deadline = Instant::now() + PATIENCE;
-    let planted = loop {
-        let (_, found) = service.api("GET", "/api/v1/memories?key=tip", None).await;
-        if found["data"][0].is_object() {
-            break found["data"][0].clone();
-        }
-        assert!(Instant::now() < deadline, "{found}\n{}", service.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let path = "/api/v1/memories?key=tip";
+    let planted = service.until(path, |found| found[0].is_object()).await[0].take();
 
     let id = trigger["data"]["id"].as_str().expect("an id");
     let path = format!("/api/v1/triggers/{id}/runs");

@@ -15,8 +15,8 @@ use hivewright::{
     },
 };
 use hivewright_actors::{
+    doubles::entropy::Sequence,
     engine::{Block, EngineEvent, EngineFailure, Message, StepReply, StepRequest, SystemPrompt},
-    ids::Entropy,
     task::Code,
     tool::{Args, ToolCall, ToolSpec},
     usage::Usage,
@@ -31,20 +31,13 @@ const BOTH: [Vendor; 2] = [Vendor::Anthropic, Vendor::OpenAi];
 const BOUND: Duration = Duration::from_secs(30);
 const RETRIES: usize = 4;
 
-struct NoPause;
-
-impl Entropy for NoPause {
-    fn bits(&self) -> u64 {
-        0
-    }
-}
-
 fn engines() -> Engines {
     Engines::new(
         client::build().unwrap(),
         RetryPolicy {
             retry_after_cap: Duration::from_millis(40),
-            entropy: Arc::new(NoPause),
+            // No pause between two tries.
+            entropy: Arc::new(Sequence::constant(0)),
             ..RetryPolicy::default()
         },
     )

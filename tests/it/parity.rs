@@ -8,7 +8,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
 };
 
 use futures_util::StreamExt;
@@ -191,23 +190,12 @@ impl Stage {
     /// Gives a team work and waits for the end of it.
     async fn work(&self, team: &str, task: &str) {
         let id = self.give(team, task).await;
-        self.until(&format!("/api/v1/tasks/{id}"), |task| {
-            ["done", "failed", "cancelled", "expired", "dead"]
-                .contains(&task["state"].as_str().unwrap_or_default())
-        })
-        .await;
-    }
-
-    async fn until(&self, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let (_, answer) = self.service.api("GET", path, None).await;
-            if fits(&answer["data"]) {
-                return answer["data"].clone();
-            }
-            assert!(Instant::now() < deadline, "{path}: {answer}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        self.service
+            .until(&format!("/api/v1/tasks/{id}"), |task| {
+                ["done", "failed", "cancelled", "expired", "dead"]
+                    .contains(&task["state"].as_str().unwrap_or_default())
+            })
+            .await;
     }
 
     /// What a team was told by the model's requests that are about this word.
@@ -445,8 +433,8 @@ async fn nothing_of_a_team_is_seen_by_its_twin() {
         stage.give(name, &format!("do: ask_operator {question}\n{mark}")).await;
     }
     let both = |rows: &Value| rows.as_array().is_some_and(|rows| rows.len() == 2);
-    stage.until("/api/v1/approvals?status=pending", both).await;
-    stage.until("/api/v1/questions?status=open", both).await;
+    stage.service.until("/api/v1/approvals?status=pending", both).await;
+    stage.service.until("/api/v1/questions?status=open", both).await;
     let telling = no_route_tells(&stage).await;
     no_event_tells(&stage).await;
     stage.service.signal("TERM");

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::{
     crash::{self, Open},
-    service::{PATIENCE, Service},
+    service::{PATIENCE, Service, until},
 };
 
 /// How often the power is cut.
@@ -112,13 +112,8 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_power_is_cut() {
         service.launch().await;
         tell.send_replace((service.url(), service.token()));
         // A task has three attempts: nothing disturbs the second.
-        let ended = async {
-            while !open.lock().unwrap().is_disjoint(&cut_off) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        let ended = tokio::time::timeout(PATIENCE, ended).await;
-        ended.expect("what was acknowledged is there, and ends");
+        let ended = async || open.lock().unwrap().is_disjoint(&cut_off);
+        until("what was acknowledged is there, and ends", ended).await;
     }
     stop.store(true, Ordering::SeqCst);
 

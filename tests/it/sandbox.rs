@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hivewright::{
@@ -31,6 +31,8 @@ use hivewright_actors::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+
+use crate::service::until;
 
 /// The longest that a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -395,20 +397,13 @@ async fn beats(path: &Path) -> bool {
 
 /// Waits until nothing beats: a call that is dropped does not wait for the death of its tree.
 async fn still(path: &Path) {
-    let deadline = Instant::now() + PATIENCE;
-    while beats(path).await {
-        assert!(Instant::now() < deadline, "it lives on");
-    }
+    until("it is dead", async || !beats(path).await).await;
 }
 
 const HEART: &str = "while :; do echo . >> notes/heart; sleep 0.01; done";
 
 async fn beating(path: &Path) {
-    let deadline = Instant::now() + PATIENCE;
-    while !path.exists() {
-        assert!(Instant::now() < deadline, "the command did not start");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the command started", async || path.exists()).await;
 }
 
 /// TO-64

@@ -261,14 +261,19 @@ impl Service {
         let (status, made) = self.api("POST", "/api/v1/teams", Some(wish)).await;
         assert_eq!(status, 201, "{made}");
         let path = format!("/api/v1/tasks?team={name}");
+        self.until(&path, |tasks| tasks[0]["state"] == "done").await;
+    }
+
+    /// Asks the API as the operator until the `data` of its answer fits, and tells them.
+    pub(crate) async fn until(&self, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let (_, tasks) = self.api("GET", &path, None).await;
-            if tasks["data"][0]["state"] == "done" {
-                return;
+            let (_, mut answer) = self.api("GET", path, None).await;
+            if fits(&answer["data"]) {
+                return answer["data"].take();
             }
-            assert!(Instant::now() < deadline, "{tasks}\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            assert!(Instant::now() < deadline, "{path}: {answer:#}\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
@@ -312,6 +317,15 @@ pub(crate) struct Done {
     pub(crate) stdout: String,
     /// What it complained about.
     pub(crate) stderr: String,
+}
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_so().await {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
 
 /// An HTTP client that reaches this machine only.

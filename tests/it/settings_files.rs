@@ -1,15 +1,12 @@
 //! Settings files: what is wrong is named with its place, and costs no more than it must.
 
-use std::{
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::{
     fake_model::{FakeModel, KEY, Reply},
-    service::{Client, PATIENCE, Service, http},
+    service::{Client, Service, http, until},
 };
 
 /// OP-85, OR-10: a wrong `config.yaml` stops the start, and all problems of all files are named.
@@ -172,18 +169,17 @@ async fn on_all_addresses(service: &Service) -> (tokio::process::Child, String) 
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        assert!(Instant::now() < deadline, "it does not come up");
+    let mut port = None;
+    until("it comes up", async || {
         assert_eq!(child.try_wait().unwrap(), None, "it refuses to start");
         let text = std::fs::read_to_string(service.path("run/service.json"));
         let address: Option<Value> = text.ok().and_then(|text| serde_json::from_str(&text).ok());
         let url = address.and_then(|address| Some(address["url"].as_str()?.to_owned()));
-        if let Some((_, port)) = url.as_deref().and_then(|url| url.rsplit_once(':')) {
-            return (child, port.to_owned());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+        port = url.and_then(|url| Some(url.rsplit_once(':')?.1.to_owned()));
+        port.is_some()
+    })
+    .await;
+    (child, port.unwrap())
 }
 
 /// OP-17, OP-94, SC-33
@@ -229,13 +225,9 @@ fn trusting(certificate: &[u8]) -> reqwest::Client {
 
 /// Waits until the service has this certificate.
 async fn until_trusted(service: &Service, certificate: &[u8]) {
-    let deadline = Instant::now() + PATIENCE;
     let url = format!("{}/healthz", service.url());
-    while trusting(certificate).get(&url).send().await.is_err() {
-        let log = service.log();
-        assert!(Instant::now() < deadline, "not trusted:\n{log}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let is_trusted = async || trusting(certificate).get(&url).send().await.is_ok();
+    until("it is trusted", is_trusted).await;
 }
 
 /// OP-17: by itself, and when told to; what cannot be used changes nothing.
@@ -382,21 +374,14 @@ async fn a_backup_under_load_can_be_restored() {
 #[actix::test]
 async fn settings_count_while_the_service_runs() {
     let service = Service::start().await;
-    let inbox = async |what: &str| {
-        for _ in 0..200 {
-            let (_, inbox) = service.api("GET", "/api/v1/inbox", None).await;
-            if inbox.to_string().contains(what) {
-                return true;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-        false
+    let told = async |what: &str| {
+        service.until("/api/v1/inbox", |inbox| inbox.to_string().contains(what)).await
     };
 
     service.write("data/config/config.yaml", "tasks: {turn_timeot: 5m}\n");
-    assert!(inbox("tasks.turn_timeot").await);
+    told("tasks.turn_timeot").await;
     service.write("data/config/config.yaml", "store: {durability: process}\n");
-    assert!(inbox("store.durability changed and counts only after a restart").await);
+    told("store.durability changed and counts only after a restart").await;
     service.write("data/config/config.yaml", "tasks: {turn_timeout: 1s}\n");
     let mut client = service.connect().await;
     let end = client.ask("#wait 60000").await;
@@ -409,17 +394,7 @@ async fn settings_count_while_the_service_runs() {
 async fn a_refused_file_is_shown_by_status_until_it_is_cured() {
     let service = Service::start().await;
     let error_is = async |fits: &dyn Fn(&Value) -> bool| {
-        let seen = async {
-            loop {
-                let (_, overview) = service.api("GET", "/api/v1/overview", None).await;
-                let error = overview["data"]["settings_error"].clone();
-                if fits(&error) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, seen).await.expect("told");
+        service.until("/api/v1/overview", |overview| fits(&overview["settings_error"])).await;
     };
 
     for (file, wrong, good, field) in [
@@ -484,12 +459,7 @@ async fn other_names_and_another_log_level_count_while_the_service_runs() {
 
     assert_eq!(known_as("hive.example.org").await, 200);
     assert_eq!(times_read(), 1);
-    let told = async {
-        while service.url() != "https://hive.example.org" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, told).await.unwrap();
+    until("it is told", async || service.url() == "https://hive.example.org").await;
 
     reload("server: {allowed_origins: ['https://tools.example.net']}\nlog: {level: warn}\n").await;
     reload("server: {allowed_origins: ['https://tools.example.net']}\nlog: {level: error}\n").await;
@@ -508,16 +478,7 @@ async fn a_higher_cap_in_the_file_wakes_what_waits_for_money() {
     let mut client = service.connect().await;
 
     client.say("m1", "#reply Paid.").await;
-    let waits = async {
-        loop {
-            let (_, open) = service.api("GET", "/api/v1/tasks", None).await;
-            if open["data"][0]["wait_reason"] == "budget" {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waits).await.expect("it waits for money");
+    service.until("/api/v1/tasks", |open| open[0]["wait_reason"] == "budget").await;
     service.write("run/teams/main/config.yaml", &main(10_000_000));
     let end = client.end_of("m1").await;
 

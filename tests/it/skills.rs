@@ -1,10 +1,8 @@
 //! Skills and subagents of a team, from the outside: loaded, called, stopped, and found again after a crash.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
-use crate::service::{PATIENCE, Service};
+use crate::service::{Service, until};
 
 const TEAM: &str = r#"
 max_steps: 20
@@ -161,7 +159,7 @@ async fn a_stop_ends_the_session_of_the_subagent_too() {
     let topic = client.open_topic("owls in the garden").await;
     let hang = format!("#call bash {}", json!({ "command": "touch began; sleep 500" }));
     client.say_in(&topic, "hang", &hand(&hang)).await;
-    until(|| service.path("run/teams/main/began").exists()).await;
+    until("it began", async || service.path("run/teams/main/began").exists()).await;
     let before = running(&service).await;
 
     client.say_in(&topic, "stop", "/stop").await;
@@ -170,11 +168,7 @@ async fn a_stop_ends_the_session_of_the_subagent_too() {
     // The caller and the session of its subagent.
     assert_eq!(before, 2);
     assert_eq!(end["status"], "cancelled", "{end}");
-    let deadline = Instant::now() + PATIENCE;
-    while running(&service).await > 0 {
-        assert!(Instant::now() < deadline, "it still runs");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("nothing runs any more", async || running(&service).await == 0).await;
     let after = client.ask(&hand("#reply awake")).await;
     assert_eq!(answer(&after)["text"], "awake");
 }
@@ -188,7 +182,7 @@ async fn a_killed_service_finds_the_session_of_a_subagent_again() {
     let script = format!("#call bash {effect}\n#then\n#wait 1500\n#reply did it");
     client.say("m", &hand(&script)).await;
     let effects = service.path("run/teams/main/effects");
-    until(|| effects.exists()).await;
+    until("it took effect", async || effects.exists()).await;
     let (channel, last_seq) = (client.channel.clone().unwrap(), client.last_seq);
 
     service.kill();
@@ -199,13 +193,4 @@ async fn a_killed_service_finds_the_session_of_a_subagent_again() {
 
     assert_eq!(answer(&end)["text"], "did it");
     assert_eq!(std::fs::read_to_string(effects).unwrap(), "once\n");
-}
-
-/// Waits until something is so.
-async fn until(is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }

@@ -1,12 +1,6 @@
 //! The store around the running service: how it is opened, what former versions left, what teams leave.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    ops::ControlFlow,
-    process::Stdio,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, fs, ops::ControlFlow, process::Stdio, time::Instant};
 
 use hivewright::storage::{self, migrate::Schema, open::open, sled::Durability};
 use hivewright_actors::{
@@ -15,23 +9,15 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use crate::service::{PATIENCE, Service, http};
+use crate::service::{PATIENCE, Service, http, until};
 
 /// Starts the program without waiting until it is ready, only until it says where it listens.
 async fn launch(service: &Service) -> tokio::process::Child {
     let mut command = tokio::process::Command::from(service.command(&["serve", "--port", "0"]));
     let child =
         command.stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap();
-    until("it says where it listens", || service.path("run/service.json").exists()).await;
+    until("it says where it listens", async || service.path("run/service.json").exists()).await;
     child
-}
-
-pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 /// OR-89: whoever watches a long start sees that the process lives and what it does; others are told to
@@ -64,11 +50,7 @@ async fn health_is_answered_while_the_store_is_being_opened() {
         drop(writer);
     });
     opened.await.unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    while get("/readyz").await.0 != 200 {
-        assert!(Instant::now() < deadline, "it never became ready");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until("it is ready", async || get("/readyz").await.0 == 200).await;
     let then = get("/healthz").await;
 
     assert_eq!(alive, (200, false, "starting".to_owned()));
@@ -172,7 +154,7 @@ async fn scratch(service: &Service, kinds: &[&str]) {
     database.flush().unwrap();
     drop(database);
     let file = fs::File::open(store.join("db")).unwrap();
-    until("the database is closed", || file.try_lock().is_ok()).await;
+    until("the database is closed", async || file.try_lock().is_ok()).await;
 }
 
 /// SC-112: a damaged record of any kind stops nothing, and the operator is told of each.

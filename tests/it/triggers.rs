@@ -1,14 +1,11 @@
 //! Triggers from outside: by the clock, by a message, by a call, over a kill and a restart.
 
-use std::{
-    collections::HashSet,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, time::Duration};
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::service::{PATIENCE, Service, http};
+use crate::service::{Service, http};
 
 const MAIN: &str = "max_steps: 20\nallowed_tools: [\"@files\", \"@triggers\"]\n";
 
@@ -28,23 +25,20 @@ async fn create(service: &Service, form: Value) -> String {
     made["data"]["id"].as_str().expect("an id").to_owned()
 }
 
+fn runs_of(id: &str) -> String {
+    format!("/api/v1/triggers/{id}/runs?limit=200")
+}
+
 async fn runs(service: &Service, id: &str) -> Vec<Value> {
-    let path = format!("/api/v1/triggers/{id}/runs?limit=200");
-    let (_, runs) = service.api("GET", &path, None).await;
+    let (_, runs) = service.api("GET", &runs_of(id), None).await;
     runs["data"].as_array().expect("runs").clone()
 }
 
 /// Waits until the runs of a trigger are as wanted.
 async fn until(service: &Service, id: &str, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let runs = runs(service, id).await;
-        if wanted(&runs) {
-            return runs;
-        }
-        assert!(Instant::now() < deadline, "{runs:#?}\n{}", service.log());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let wanted = |runs: &Value| wanted(runs.as_array().expect("runs"));
+    let found = service.until(&runs_of(id), wanted).await;
+    found.as_array().expect("runs").clone()
 }
 
 /// TR-04, TR-08, TR-45, TR-47, TR-73, TR-74
@@ -128,17 +122,9 @@ async fn failures_in_a_row_switch_a_trigger_off() {
     let (started, _) = service.api("POST", &format!("{path}/run"), Some(json!({}))).await;
     assert_eq!(started, 202);
 
-    let deadline = Instant::now() + PATIENCE;
-    let trigger = loop {
-        let (_, trigger) = service.api("GET", &path, None).await;
-        if trigger["data"]["state"] == "disabled" {
-            break trigger;
-        }
-        assert!(Instant::now() < deadline, "{trigger}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
+    let trigger = service.until(&path, |trigger| trigger["state"] == "disabled").await;
 
-    assert_eq!(trigger["data"]["disabled_reason"], "2 failures in a row: as the script says");
+    assert_eq!(trigger["disabled_reason"], "2 failures in a row: as the script says");
     let runs = runs(&service, &id).await;
     let by_clock = runs.iter().filter(|run| run["cause"] == "schedule");
     assert_eq!(by_clock.count(), 2, "{runs:#?}");
@@ -205,15 +191,7 @@ async fn a_heartbeat_is_kept_by_the_team_file() {
         .with_file("run/teams/main/config.yaml", &format!("{MAIN}heartbeat: 1m\n"))
         .started()
         .await;
-    let deadline = Instant::now() + PATIENCE;
-    let row = loop {
-        let (_, listed) = service.api("GET", "/api/v1/triggers", None).await;
-        if let Some(row) = listed["data"].as_array().and_then(|rows| rows.first()) {
-            break row.clone();
-        }
-        assert!(Instant::now() < deadline, "{}", service.log());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    };
+    let row = service.until("/api/v1/triggers", |rows| rows[0].is_object()).await[0].take();
     assert_eq!((&row["name"], &row["config"]), (&json!("heartbeat"), &json!({"every": "1m"})));
 
     let id = row["id"].as_str().expect("an id");

@@ -4,16 +4,13 @@ use std::{fs, os::unix::fs::MetadataExt, time::Duration};
 
 use hivewright::taint::seen::{self, Seen};
 use hivewright_actors::{task::Label, tool::ToolReply};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     sandbox::{World, worlds},
-    service::{Client, Service, WORKS_ITSELF},
+    service::{Client, Service, WORKS_ITSELF, until},
 };
-
-/// The longest that a test waits for what must happen.
-const DEADLINE: Duration = Duration::from_secs(30);
 
 async fn stranger(world: &World, command: &str) -> ToolReply {
     let args = json!({ "command": command });
@@ -93,12 +90,8 @@ async fn what_an_untrusted_command_writes_counts_while_it_runs() {
             json!({ "command": "echo planted > notes/new.md; touch notes/ready; sleep 600" });
         let running = world.use_tool(Label::Untrusted, "bash", args, cancel.clone());
         let looked = async {
-            let ready = async {
-                while !world.path("teams/alpha/notes/ready").exists() {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            };
-            tokio::time::timeout(DEADLINE, ready).await.unwrap();
+            let ready = world.path("teams/alpha/notes/ready");
+            until("the command wrote", async || ready.exists()).await;
             let looked =
                 (reading(&world, "notes/new.md").await, reading(&world, "notes/ours.md").await);
             cancel.cancel();
@@ -190,12 +183,7 @@ async fn a_config_that_an_untrusted_command_reached_is_not_read_until_it_is_acce
     let script = format!("#call bash {}\n#reply done", json!({ "command": command }));
 
     mallory.send(json!({ "content": script })).await;
-    let until_ready = async {
-        while !ready.exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, until_ready).await.unwrap();
+    until("the command runs", async || ready.exists()).await;
     service.write("run/new.yaml", WORKS_ITSELF);
     fs::rename(service.path("run/new.yaml"), &config).unwrap();
     mallory.terminal().await;
@@ -225,14 +213,6 @@ async fn the_operator_is_told_of_a_rule_with_a_second_name() {
 
     service.connect().await.ask("Good morning").await;
 
-    let told = async {
-        loop {
-            let (_, inbox) = service.api("GET", "/api/v1/inbox", None).await;
-            if inbox.to_string().contains("house.md: has more than one hard link") {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(DEADLINE, told).await.expect("told");
+    let told = |inbox: &Value| inbox.to_string().contains("house.md: has more than one hard link");
+    service.until("/api/v1/inbox", told).await;
 }

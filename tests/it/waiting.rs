@@ -1,7 +1,5 @@
 //! Work that waits for settings or a key, and goes on when they are put right.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 
 use crate::{
@@ -9,27 +7,11 @@ use crate::{
     service::Service,
 };
 
-/// Whatever is waited for comes within this.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 fn providers(model: &FakeModel, key: &str) -> String {
     let url = model.url();
     format!(
         "profiles: {{default: {{provider: anthropic, api_url: \"{url}\", api_key: {key}, model: m}}}}\n"
     )
-}
-
-/// Asks until the answer fits.
-async fn until(service: &Service, path: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let (_, answer) = service.api("GET", path, None).await;
-        if fits(&answer) {
-            return answer;
-        }
-        assert!(Instant::now() < end, "{answer}\n{}", service.log());
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 async fn notices(service: &Service, kind: &str) -> u64 {
@@ -62,7 +44,7 @@ async fn a_message_waits_for_a_key_that_is_taken() {
     service.launch().await;
     let mut client = service.connect().await;
     client.resume(&channel, last_seq).await;
-    until(&service, "/api/v1/tasks", |tasks| tasks["data"][0]["wait_reason"] == "login").await;
+    service.until("/api/v1/tasks", |tasks| tasks[0]["wait_reason"] == "login").await;
 
     service.write("data/config/providers.yaml", &providers(&model, KEY));
     let end = client.end_of("m1").await;
@@ -85,14 +67,11 @@ async fn work_waits_for_a_providers_file_that_is_right() {
     let wish = json!({ "name": "research", "scope_accepts": ["web"], "description": "Finds out." });
     let (status, made) = service.api("POST", "/api/v1/teams", Some(wish)).await;
     assert_eq!(status, 201, "{made}");
-    let waiting = until(&service, "/api/v1/tasks?team=research", |tasks| {
-        tasks["data"][0]["wait_reason"] == "config"
-    })
-    .await;
-    assert_eq!(waiting["data"][0]["attempts"], 0, "{waiting}");
+    let tasks = "/api/v1/tasks?team=research";
+    let waiting = service.until(tasks, |tasks| tasks[0]["wait_reason"] == "config").await;
+    assert_eq!(waiting[0]["attempts"], 0, "{waiting}");
     assert_eq!(notices(&service, "config_invalid").await, 1);
     service.write("data/config/providers.yaml", &providers(&model, KEY));
 
-    until(&service, "/api/v1/tasks?team=research", |tasks| tasks["data"][0]["state"] == "done")
-        .await;
+    service.until(tasks, |tasks| tasks[0]["state"] == "done").await;
 }

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
@@ -29,10 +29,11 @@ use crate::{
     channel::Channel,
     clock::{Clock, Timestamp},
     doubles::{
-        disk::{Disk, Mounted},
+        disk::{Disk, MemoryStorage},
+        entropy::Sequence,
         world::World,
     },
-    ids::{Entropy, Ids, PrincipalId, TaskId, TeamKey},
+    ids::{Ids, PrincipalId, TaskId, TeamKey},
     queue::submit::{Refusal, Submission, Submit},
     store::{Store, StoreHandle, reads},
     task::{Label, Lane, Parked, Source, Task, TopicRef, WaitReason},
@@ -40,16 +41,6 @@ use crate::{
 };
 
 pub(super) const TTL: Duration = Duration::from_secs(3_600);
-
-#[derive(Default)]
-pub(super) struct Counted(AtomicU64);
-
-impl Entropy for Counted {
-    fn bits(&self) -> u64 {
-        let number = self.0.fetch_add(1, Ordering::Relaxed) + 1;
-        number.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    }
-}
 
 /// Tells texts apart well enough for a test.
 pub(super) fn digester(bytes: &[u8]) -> String {
@@ -151,7 +142,7 @@ pub(super) struct Process {
     pub(super) approvals: Addr<Approvals>,
     pub(super) store: StoreHandle,
     pub(super) desk: Desk,
-    pub(super) storage: Arc<Mounted>,
+    pub(super) storage: Arc<MemoryStorage>,
     pub(super) ledger: Ledger,
 }
 
@@ -161,7 +152,7 @@ impl Bench {
         Self {
             disk: world.disk,
             clock: world.clock,
-            ids: Ids::new(Arc::new(Counted::default())),
+            ids: Ids::new(Arc::new(Sequence::scattered())),
             vault: Vault::default(),
             full: Arc::default(),
             enqueued: Arc::default(),
@@ -174,7 +165,7 @@ impl Bench {
         self.start_on(self.disk.mount(None))
     }
 
-    pub(super) fn start_on(&self, storage: Arc<Mounted>) -> Process {
+    pub(super) fn start_on(&self, storage: Arc<MemoryStorage>) -> Process {
         let tasks = reads::open_tasks(&*storage).unwrap().rows;
         let recovered = Recovered::read(&*storage, &tasks).unwrap();
         let store = Store::start(

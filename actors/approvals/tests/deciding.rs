@@ -1,12 +1,6 @@
 //! Who decides, on what, and how often.
 
-use std::{
-    collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::join;
 use serde_json::{Value, json};
@@ -24,9 +18,9 @@ use crate::{
         refusal::NotDecided,
     },
     clock::Timestamp,
-    ids::{Entropy, Ids, TeamKey},
+    doubles::entropy::Sequence,
+    ids::{Ids, TeamKey},
     policy::class::Risk,
-    storage::{Batch, Order, Storage, StorageError, Visit},
     store::reads,
     task::{Cause, Label},
     tool::{Asking, Caller},
@@ -223,23 +217,6 @@ async fn six_letters_are_enough_to_name_what_waits() {
     assert_eq!(unknown, Err(NotDecided::NotFound));
 }
 
-/// A disk that finds records and lists none.
-struct Unlisted(Arc<dyn Storage>);
-
-impl Storage for Unlisted {
-    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        self.0.commit(batch)
-    }
-
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        self.0.get(key)
-    }
-
-    fn scan(&self, _: &[u8], _: &[u8], _: Order, _: &mut Visit<'_>) -> Result<(), StorageError> {
-        Err(StorageError::Read("looks at everything".to_owned()))
-    }
-}
-
 /// PL-74: whatever there ever was, a name is looked up and not searched for.
 #[actix::test]
 async fn a_short_id_is_found_without_looking_at_all_approvals() {
@@ -247,10 +224,11 @@ async fn a_short_id_is_found_without_looking_at_all_approvals() {
     let process = bench.start();
     let approval = process.open(&bench).await;
     let decided = process.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
-    let disk = Unlisted(bench.disk.mount(None));
+    let disk = bench.disk.mount(None);
+    disk.fail_scans(Some(b""));
 
-    let found = reads::approval_called(&disk, &approval.short_id).unwrap();
-    let unknown = reads::approval_called(&disk, "zzzzzz").unwrap();
+    let found = reads::approval_called(&*disk, &approval.short_id).unwrap();
+    let unknown = reads::approval_called(&*disk, "zzzzzz").unwrap();
 
     assert_eq!((found, unknown), (Some(decided), None));
 }
@@ -345,7 +323,7 @@ fn a_cause_without_the_new_fields_is_what_it_was() {
 
 #[test]
 fn short_ids_of_what_waits_are_unlike() {
-    let desk = Desk::new(Ids::new(Arc::new(Stuck::default())), digester, TTL);
+    let desk = Desk::new(Ids::new(Arc::new(Sequence::repeating(20))), digester, TTL);
     let caller = Caller::of(&task());
     let asking = Asking::default();
     let mut names: Vec<String> = (0..3)
@@ -366,16 +344,6 @@ fn short_ids_of_what_waits_are_unlike() {
     names.dedup();
 
     assert_eq!(names.len(), 3);
-}
-
-/// Gives each number twenty times.
-#[derive(Default)]
-struct Stuck(AtomicU64);
-
-impl Entropy for Stuck {
-    fn bits(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed) / 20
-    }
 }
 
 /// PL-81: what the model reads of a no names who said it, and why, if they told.

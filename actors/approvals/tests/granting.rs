@@ -16,7 +16,8 @@ use crate::{
         refusal::NotDecided,
     },
     clock::Timestamp,
-    ids::{Entropy, Ids, TeamKey},
+    doubles::entropy::Sequence,
+    ids::{Ids, TeamKey},
     policy::class::{Kind, Risk},
     task::{Cause, Label},
     tool::{Asking, Caller},
@@ -239,20 +240,10 @@ async fn a_request_names_its_rule() {
     assert_eq!(rule(""), None);
 }
 
-/// Gives the same bits four times in a row, then the next ones.
-#[derive(Default)]
-struct Stuck(std::sync::atomic::AtomicU64);
-
-impl Entropy for Stuck {
-    fn bits(&self) -> u64 {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) / 4
-    }
-}
-
 /// PL-77: people type short ids, so no two that wait are the same; after a restart neither.
 #[test]
 fn short_ids_of_what_waits_differ() {
-    let ids = || Ids::new(Arc::new(Stuck::default()));
+    let ids = || Ids::new(Arc::new(Sequence::repeating(4)));
     let request = |desk: &Desk| {
         let wish = Wish {
             caller: &Caller::of(&task()),

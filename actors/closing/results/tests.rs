@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     closing::{Closed, close},
-    doubles::disk::Disk,
-    ids::{Entropy, TeamName},
+    doubles::{disk::Disk, entropy::Sequence},
+    ids::TeamName,
     org::{
         record::{TeamRecord, TeamState},
         tree::Tree,
@@ -16,14 +16,6 @@ use crate::{
     task::Code,
     usage::Usage,
 };
-
-struct Zero;
-
-impl Entropy for Zero {
-    fn bits(&self) -> u64 {
-        0
-    }
-}
 
 fn team(name: &str, generation: u32, state: TeamState) -> TeamRecord {
     TeamRecord { name: TeamName::from(name), generation, state, ..TeamRecord::main(Timestamp(0)) }
@@ -55,7 +47,7 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
         report: None,
         finished_at: Timestamp(6_000),
     };
-    let ids = Ids::new(Arc::new(Zero));
+    let ids = Ids::new(Arc::new(Sequence::constant(0)));
     let closed = close(&mut task, outcome, "", None, &ids, view);
     let storage = Disk::default().mount(None);
     storage.commit(&closed.writes.clone().batch().unwrap()).unwrap();
@@ -143,7 +135,7 @@ fn a_long_result_is_cut_with_the_way_to_its_rest() {
     };
     let there = view([team("child", 1, TeamState::Active)]);
 
-    let ids = Ids::new(Arc::new(Zero));
+    let ids = Ids::new(Arc::new(Sequence::constant(0)));
     let closed = close(&mut task, outcome, "", None, &ids, &there);
 
     let body = closed.follow_up.unwrap().body;

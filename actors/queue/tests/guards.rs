@@ -225,8 +225,7 @@ async fn a_task_is_stale_ten_minutes_after_its_last_sign_of_life() {
     setting.gives(&root, "second", Overlap::Allow).await.unwrap();
     let minutes = |minutes: u64| {
         let now = 1_000 + minutes * 60_000;
-        let clock = &setting.clock.0;
-        clock.store(now, std::sync::atomic::Ordering::Relaxed);
+        setting.clock.set(Timestamp(now));
         now
     };
     let stale = async || {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::{
     channel_type::ChannelType,
+    clock::Clock,
     doubles::{
         disk::Crash,
         engine::{Play, seconds},

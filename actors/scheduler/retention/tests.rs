@@ -2,10 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -22,11 +19,12 @@ use crate::{
     doubles::{
         disk::{Crash, Disk},
         engine::Play,
+        entropy::Sequence,
         triggers::Keeps,
         world::World,
     },
     history::{Fact, HistoryEvent},
-    ids::{Entropy, Ids, TeamKey, TurnId},
+    ids::{Ids, TeamKey, TurnId},
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
     org::record::TeamRecord,
@@ -361,16 +359,8 @@ fn what_an_open_task_comes_of_stays() {
     assert_eq!(disk.keys("call"), ["call/turn-task-parent:1:0", "call/turn-task-root:1:0"]);
 }
 
-struct Ones;
-
-impl Entropy for Ones {
-    fn bits(&self) -> u64 {
-        1
-    }
-}
-
 fn approval_of(task: &Task) -> Approval {
-    let desk = Desk::new(Ids::new(Arc::new(Ones)), |_| String::new(), DAY);
+    let desk = Desk::new(Ids::new(Arc::new(Sequence::constant(1))), |_| String::new(), DAY);
     let caller = Caller::of(task);
     let wish = Wish {
         caller: &caller,
@@ -455,29 +445,13 @@ fn the_newest_row_of_a_lane_stays_while_the_lane_may_go_on() {
     assert_eq!(disk.keys("hist"), left);
 }
 
-/// Days that a test lets pass.
-struct Turned {
-    wall: Arc<dyn Clock>,
-    days: AtomicU64,
-}
-
-impl Clock for Turned {
-    fn now(&self) -> Timestamp {
-        self.wall.now() + DAY * u32::try_from(self.days.load(Ordering::Relaxed)).unwrap()
-    }
-}
-
 /// A world shortly before [`NOW`], on the disk of [`full_store`].
-fn world() -> (World, Arc<Turned>) {
+fn world() -> World {
     let mut world = World::new(|_| vec![Play::Say("done"), Play::Answer]);
-    let clock = Arc::new(Turned {
-        wall: world.clock.clone(),
-        // The wall shows the twelfth day.
-        days: AtomicU64::new(1_988),
-    });
-    world.clock = clock.clone();
+    // A world begins on the twelfth day.
+    world.clock.advance(1_988 * DAY);
     world.disk = full_store();
-    (world, clock)
+    world
 }
 
 /// Waits until the scheduler has done it as often.
@@ -501,7 +475,7 @@ fn minute_of_day(at: Timestamp) -> u32 {
 /// OR-97: at the same moment of each day, without anyone asking.
 #[actix::test]
 async fn it_is_done_once_a_day() {
-    let (world, _) = world();
+    let world = world();
     let _spine: Spine = world.start();
 
     let first = done(&world, None).await;
@@ -520,11 +494,11 @@ async fn it_is_done_once_a_day() {
 /// OR-97: a night in which the service did not run is made up for soon after its start.
 #[actix::test]
 async fn a_missed_night_is_made_up_for() {
-    let (world, clock) = world();
+    let world = world();
     let spine = world.start();
     let first = done(&world, None).await;
     spine.scheduler.send(super::super::ring::Drain).await.unwrap();
-    clock.days.fetch_add(3, Ordering::Relaxed);
+    world.clock.advance(3 * DAY);
     let began = world.clock.now();
 
     let _again = world.start();
@@ -536,7 +510,7 @@ async fn a_missed_night_is_made_up_for() {
 /// OR-97: settings that cannot be read remove nothing.
 #[actix::test]
 async fn without_settings_nothing_is_removed() {
-    let (world, _) = world();
+    let world = world();
     let before = keys(&world.disk);
     *world.outside.keeps.terms.lock().unwrap() = Err("config.yaml is wrong".to_owned());
     let _spine = world.start();
@@ -555,7 +529,7 @@ async fn a_kill_in_the_middle_leaves_a_consistent_store() {
     let crashes = (0..8).flat_map(|n| [Crash::Before(n), Crash::After(n)]);
 
     for crash in crashes {
-        let (world, _) = world();
+        let world = world();
         let doomed = world.start_doomed(crash);
         tokio::time::sleep(DAY / 2).await;
         drop(doomed);
@@ -580,7 +554,7 @@ async fn a_kill_in_the_middle_leaves_a_consistent_store() {
 /// OR-97: a message that comes while it is done is answered as ever.
 #[actix::test]
 async fn work_goes_on_meanwhile() {
-    let (world, _) = world();
+    let world = world();
     let spine = world.start();
     let client = world.connect(&spine);
 

@@ -2,23 +2,16 @@
 
 use super::*;
 use crate::{
-    ids::{Entropy, TeamKey},
+    doubles::entropy::Sequence,
+    ids::TeamKey,
     scheduler::{
         config::{Schedule, When},
         trigger::Definition,
     },
 };
 
-struct Zero;
-
-impl Entropy for Zero {
-    fn bits(&self) -> u64 {
-        7
-    }
-}
-
 fn ids() -> Ids {
-    Ids::new(std::sync::Arc::new(Zero))
+    Ids::new(std::sync::Arc::new(Sequence::constant(7)))
 }
 
 const NOW: Timestamp = Timestamp(1_000_000);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    clock::Timestamp,
+    clock::{Clock, Timestamp},
     doubles::{
         disk::Crash,
         engine::{Play, last_words},

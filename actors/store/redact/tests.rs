@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     briefing::Speaker,
     clock::Timestamp,
-    doubles::disk::{Disk, Mounted},
+    doubles::disk::{Disk, MemoryStorage},
     event::{Body, Frame, Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
     inbox::InboxEvent,
@@ -49,7 +49,7 @@ impl Redactor for Knows {
     }
 }
 
-fn open(disk: &Disk) -> (StoreHandle, Arc<Mounted>) {
+fn open(disk: &Disk) -> (StoreHandle, Arc<MemoryStorage>) {
     let storage = disk.mount(None);
     let store =
         Store::start(&Arbiter::current(), storage.clone(), Box::new(|_| ()), Box::new(|_, _| ()));

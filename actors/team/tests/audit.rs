@@ -9,7 +9,7 @@ use crate::{
     },
     audit::{Audit, Decision},
     doubles::{
-        disk::Mounted,
+        disk::MemoryStorage,
         engine::{Play, last_words},
         world::World,
     },
@@ -24,7 +24,7 @@ fn world() -> World {
     })
 }
 
-fn rows(storage: &Mounted) -> Vec<Audit> {
+fn rows(storage: &MemoryStorage) -> Vec<Audit> {
     let mut rows = Vec::new();
     reads::audits(storage, &mut |row| {
         rows.push(row);

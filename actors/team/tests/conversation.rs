@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     channel::socket::Item,
-    clock::Timestamp,
+    clock::{Clock, Timestamp},
     doubles::{
         client::Client,
         engine::{Play, last_words, seconds},

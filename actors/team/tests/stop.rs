@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{compaction::journal, crash::settle};
 use crate::{
+    clock::Clock,
     doubles::{
         engine::{Play, last_words, seconds},
         world::World,

@@ -16,7 +16,7 @@ use crate::{
     },
     doubles::{
         client::Client,
-        disk::Mounted,
+        disk::MemoryStorage,
         engine::{Play, last_words},
         world::World,
     },
@@ -74,7 +74,7 @@ async fn attempts(world: &World) -> u32 {
 
 /// A process with one client.
 struct Process {
-    storage: Arc<Mounted>,
+    storage: Arc<MemoryStorage>,
     spine: Spine,
     client: Client,
 }

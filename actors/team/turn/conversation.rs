@@ -89,7 +89,7 @@ impl Conversation {
 
     /// The provider has counted: all that there is now. One that counts nothing says nothing.
     pub(super) fn count(&mut self, usage: &Usage) {
-        let tokens = usage.input + usage.output + usage.cache_read + usage.cache_write;
+        let tokens = usage.tokens();
         if tokens > 0 {
             self.counted = Some((tokens, self.characters));
         }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hivewright_actors::ids::TeamName;
+use hivewright_actors::{ids::TeamName, sliding_window::SlidingWindow};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -29,8 +29,8 @@ pub(super) struct Line {
     places: usize,
     per_minute: Option<usize>,
     running: usize,
-    /// When the latest requests were started, at most as many as fit into a minute.
-    starts: VecDeque<Instant>,
+    /// When requests were started.
+    starts: SlidingWindow<Instant>,
     /// The team at the front is the next; none of them is without a ticket.
     teams: VecDeque<(TeamName, VecDeque<Ticket>)>,
     last_ticket: Ticket,
@@ -42,7 +42,7 @@ impl Line {
             places: places.max(1),
             per_minute: per_minute.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX).max(1)),
             running: 0,
-            starts: VecDeque::new(),
+            starts: SlidingWindow::new(MINUTE),
             teams: VecDeque::new(),
             last_ticket: 0,
         }
@@ -69,20 +69,10 @@ impl Line {
             return Turn::Later;
         }
         if let Some(limit) = self.per_minute {
-            while self.starts.len() > limit {
-                self.starts.pop_front();
+            if let Some(free) = self.starts.full_until(limit, now) {
+                return Turn::At(free);
             }
-            match self.starts.front() {
-                Some(oldest) if self.starts.len() == limit => {
-                    let free = *oldest + MINUTE;
-                    if free > now {
-                        return Turn::At(free);
-                    }
-                    self.starts.pop_front();
-                }
-                _ => {}
-            }
-            self.starts.push_back(now);
+            self.starts.push(now);
         }
         if let Some((team, mut tickets)) = self.teams.pop_front() {
             tickets.pop_front();

@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use hivewright_actors::ids::Entropy;
 
+use crate::machine::Randomness;
+
 /// When a request is made again.
 #[derive(Clone)]
 pub struct RetryPolicy {
@@ -38,7 +40,7 @@ impl Default for RetryPolicy {
             cap: Duration::from_secs(30),
             retries: 4,
             retry_after_cap: Duration::from_secs(60),
-            entropy: Arc::new(SystemEntropy),
+            entropy: Arc::new(Randomness),
         }
     }
 }
@@ -54,29 +56,14 @@ impl fmt::Debug for RetryPolicy {
     }
 }
 
-struct SystemEntropy;
-
-impl Entropy for SystemEntropy {
-    fn bits(&self) -> u64 {
-        // Without random numbers the pauses are the longest ones.
-        getrandom::u64().unwrap_or(u64::MAX)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use hivewright_actors::doubles::entropy::Sequence;
+
     use super::*;
 
-    struct Fixed(u64);
-
-    impl Entropy for Fixed {
-        fn bits(&self) -> u64 {
-            self.0
-        }
-    }
-
     fn policy(bits: u64) -> RetryPolicy {
-        RetryPolicy { entropy: Arc::new(Fixed(bits)), ..RetryPolicy::default() }
+        RetryPolicy { entropy: Arc::new(Sequence::constant(bits)), ..RetryPolicy::default() }
     }
 
     /// SE-124

@@ -6,6 +6,7 @@ use actix::Arbiter;
 use futures_util::FutureExt;
 use hivewright_actors::{
     clock::{Clock, Timestamp},
+    doubles::{clock::ManualClock, disk::MemoryStorage},
     store::Store,
 };
 use proptest::prelude::*;
@@ -19,14 +20,13 @@ use super::{
     rows::Grant,
     scope::{Scope, Scopes},
 };
-use crate::http::doubles::{Hands, Memory};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 struct Place {
-    storage: Arc<Memory>,
-    clock: Arc<Hands>,
+    storage: Arc<MemoryStorage>,
+    clock: Arc<ManualClock>,
     folder: TempDir,
 }
 
@@ -105,9 +105,9 @@ async fn a_token_has_the_stored_scopes_until_it_expires() {
     let holder = auth.token(minted.text.expose()).unwrap();
     assert_eq!(holder.id().as_str(), "ci");
     assert_eq!(holder.scopes().iter().collect::<Vec<_>>(), [Scope::Read, Scope::Chat]);
-    place.clock.turn(DAY - Duration::from_millis(1));
+    place.clock.advance(DAY - Duration::from_millis(1));
     assert!(auth.token(minted.text.expose()).is_some());
-    place.clock.turn(Duration::from_millis(1));
+    place.clock.advance(Duration::from_millis(1));
     assert!(auth.token(minted.text.expose()).is_none());
 }
 
@@ -184,10 +184,10 @@ async fn a_token_that_runs_out_wakes_whoever_holds_it() {
     let minted = auth.mint(wish("ci", &[Scope::Chat]), &operator).await.unwrap();
     let holder = auth.token(minted.text.expose()).unwrap();
 
-    place.clock.turn(DAY - Duration::from_millis(20));
+    place.clock.advance(DAY - Duration::from_millis(20));
     assert!(!has_ended_at_once(holder.ended()));
     let soon = holder.ended();
-    place.clock.turn(Duration::from_millis(20));
+    place.clock.advance(Duration::from_millis(20));
 
     assert!(has_ended(soon).await);
 }
@@ -201,14 +201,14 @@ async fn a_token_that_runs_out_wakes_whoever_holds_a_session_of_it() {
     let minted = auth.mint(wish("ci", &[Scope::Chat]), &operator).await.unwrap();
     let browser = auth.log_in(minted.text.expose()).await.unwrap();
     for _ in 0..2 {
-        place.clock.turn(11 * HOUR);
+        place.clock.advance(11 * HOUR);
         browser.principal.used();
     }
 
-    place.clock.turn(2 * HOUR - Duration::from_millis(20));
+    place.clock.advance(2 * HOUR - Duration::from_millis(20));
     assert!(!has_ended_at_once(browser.principal.ended()));
     let soon = browser.principal.ended();
-    place.clock.turn(Duration::from_millis(20));
+    place.clock.advance(Duration::from_millis(20));
 
     assert!(has_ended(soon).await);
 }
@@ -275,12 +275,12 @@ async fn a_session_ends_after_12_hours_unused() {
     let cookie = browser.cookie.expose();
 
     // A use within the step at which uses are written down counts as well.
-    place.clock.turn(Duration::from_secs(60));
+    place.clock.advance(Duration::from_secs(60));
     assert!(auth.session(cookie).is_some());
-    place.clock.turn(12 * HOUR - Duration::from_millis(1));
+    place.clock.advance(12 * HOUR - Duration::from_millis(1));
     assert!(auth.session(cookie).is_some());
     browser.principal.used();
-    place.clock.turn(12 * HOUR);
+    place.clock.advance(12 * HOUR);
 
     assert!(auth.session(cookie).is_none());
     assert!(has_ended(browser.principal.ended()).await);
@@ -295,9 +295,9 @@ async fn a_session_ends_after_7_days_however_much_it_is_used() {
 
     for _ in 0..14 {
         assert!(auth.session(browser.cookie.expose()).is_some());
-        place.clock.turn(12 * HOUR - Duration::from_secs(1));
+        place.clock.advance(12 * HOUR - Duration::from_secs(1));
     }
-    place.clock.turn(Duration::from_secs(14));
+    place.clock.advance(Duration::from_secs(14));
 
     assert!(auth.session(browser.cookie.expose()).is_none());
 }
@@ -337,7 +337,7 @@ async fn a_code_logs_one_browser_in_as_whoever_made_it() {
     let again = auth.log_in_by_link(code.expose()).await;
     assert!(matches!(again, Err(AuthError::Ended)));
     let late = auth.operator_link().unwrap();
-    place.clock.turn(Duration::from_secs(120));
+    place.clock.advance(Duration::from_secs(120));
     assert!(auth.log_in_by_link(late.expose()).await.is_err());
     let orphan = auth.link(&ann).unwrap();
     auth.revoke("ann", false, &operator).await.unwrap();
@@ -372,11 +372,11 @@ async fn the_last_use_is_remembered_and_does_not_bring_back_a_revoked_token() {
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
     let minted = auth.mint(wish("ci", &[Scope::Chat]), &operator).await.unwrap();
-    place.clock.turn(HOUR);
+    place.clock.advance(HOUR);
     let holder = auth.token(minted.text.expose()).unwrap();
 
     let used = auth.grants().pop().unwrap().last_used_at;
-    place.clock.turn(HOUR);
+    place.clock.advance(HOUR);
     let mut revoked = Box::pin(auth.revoke("ci", false, &operator));
     assert!((&mut revoked).now_or_never().is_none());
     holder.used();

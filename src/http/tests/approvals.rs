@@ -151,7 +151,7 @@ async fn a_decision_that_does_not_count_says_why() {
     let own = bench.post(&path, &ann, good.clone()).await;
     let scope = bench.post(&path, &reader, good.clone()).await;
     let unknown = bench.post(&format!("{APPROVALS}/apr-0"), &bob, good.clone()).await;
-    bench.clock.turn(Duration::from_secs(3_601));
+    bench.clock.advance(Duration::from_secs(3_601));
     let late = bench.post(&path, &bob, good).await;
 
     assert_eq!(unseen.refusal(), (400, "invalid_input".to_owned()));
@@ -391,7 +391,7 @@ async fn a_decision_holds_against_every_twist() {
         bench.post(&path, &bob, word(&approval.digest)),
         bench.post(&path, &eve, word(&approval.digest)),
     );
-    bench.clock.turn(Duration::from_secs(3_601));
+    bench.clock.advance(Duration::from_secs(3_601));
     let expired = bench.post(&format!("{APPROVALS}/{}", late.id), &bob, word(&late.digest)).await;
 
     assert_eq!(changed.refusal(), (409, "digest_mismatch".to_owned()));

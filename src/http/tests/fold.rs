@@ -5,6 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
+    doubles::clock::ManualClock,
     live::{
         Mark, Publisher,
         event::{Event, Moment, Stream},
@@ -16,7 +17,7 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::super::{doubles::Hands, events, snapshot::Running};
+use super::super::{events, snapshot::Running};
 use crate::logging::Secrets;
 
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ui/fixtures/turns.json");
@@ -179,12 +180,12 @@ fn happenings() -> Vec<Event> {
 /// OP-44, OP-45, OP-67
 #[actix::test]
 async fn the_page_has_a_true_record_of_turns_under_way() {
-    let clock = Arc::new(Hands::default());
+    let clock = Arc::new(ManualClock::default());
     let live = Publisher::new(3, clock.clone());
     let mut watch = live.watch(Some(Mark { boot: 3, seq: 0 }), Filter::default());
     let mut record = Vec::new();
     for event in happenings() {
-        clock.turn(Duration::from_secs(1));
+        clock.advance(Duration::from_secs(1));
         live.publish(event);
         let (mark, running) = live.running();
         let running: Vec<_> =

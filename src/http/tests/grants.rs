@@ -107,7 +107,7 @@ async fn a_number_of_calls_is_granted_for_a_day() {
     assert_eq!(left().await, 2);
     assert!(runs(&bench, "task-2/1", "rm -r build"));
     assert_eq!(left().await, 1);
-    bench.clock.turn(Duration::from_secs(24 * 3_600));
+    bench.clock.advance(Duration::from_secs(24 * 3_600));
     assert!(!runs(&bench, "task-2/2", "rm -r build"));
     assert_eq!(bench.get(GRANTS, &boss).await.json()["total"], 0);
 }

@@ -195,7 +195,7 @@ async fn every_row_of_every_list_is_on_one_page() {
 async fn all_notices_are_read_in_slices() {
     let bench = Bench::new().await;
     fill(&bench).await;
-    bench.clock.turn(Duration::from_secs(365 * 24 * 3_600));
+    bench.clock.advance(Duration::from_secs(365 * 24 * 3_600));
     let late = Notice {
         id: "n-later".into(),
         kind: NoticeKind::DeadTask,

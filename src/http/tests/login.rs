@@ -62,7 +62,7 @@ async fn browsers_that_are_logged_in_are_seen_and_ended_singly() {
         bench.token("reader", only(Scope::Read)).await,
     );
     let kept = log_in(&bench, json!({"token": bench.operator()})).await;
-    bench.clock.turn(Duration::from_secs(60));
+    bench.clock.advance(Duration::from_secs(60));
     let ended = log_in(&bench, json!({"token": reader})).await;
     let me = request(Method::GET, "/api/v1/logins").insert_header(("Cookie", kept.cookie()));
 
@@ -152,7 +152,7 @@ async fn a_link_logs_one_browser_in() {
     assert_eq!(first.json()["data"]["principal"], "operator");
     assert_eq!(second.refusal(), (401, "unauthenticated".to_owned()));
     let late = bench.post("/api/v1/session/links", &bench.operator(), json!({})).await;
-    bench.clock.turn(std::time::Duration::from_secs(120));
+    bench.clock.advance(std::time::Duration::from_secs(120));
     let late = log_in(&bench, json!({"code": late.json()["data"]["code"]})).await;
     assert_eq!(late.status, 401);
 }

@@ -122,10 +122,10 @@ async fn a_list_is_filtered_and_paged() {
         ("b", "context", "first of all, first"),
         ("c", "context", "else"),
     ] {
-        bench.clock.turn(Duration::from_secs(1));
+        bench.clock.advance(Duration::from_secs(1));
         bench.remember(json!({"team": "main", "key": key, "content": content, "type": kind})).await;
     }
-    bench.clock.turn(Duration::from_secs(1));
+    bench.clock.advance(Duration::from_secs(1));
     bench.plant("d", &"ä".repeat(300)).await;
 
     let all = bench.memories("").await;
@@ -203,7 +203,7 @@ async fn an_end_is_set_and_taken_away() {
     let kept = bench.patch(id(&made), json!({"expires_at": null})).await;
     let moved = bench.patch(id(&made), json!({"expires_at": "2023-11-14T22:14:20Z"})).await;
     let wrong = bench.patch(id(&made), json!({"expires_at": "soon"})).await;
-    bench.clock.turn(Duration::from_secs(60));
+    bench.clock.advance(Duration::from_secs(60));
 
     assert_eq!(made["expires_at"], "2023-11-14T22:14:20.000Z");
     let row = kept.json()["data"].clone();
@@ -254,7 +254,7 @@ async fn what_cannot_be_saved_is_refused_with_its_field() {
 async fn a_list_goes_on_where_it_was_left() {
     let bench = Bench::new().await;
     let save = async |key: &str| {
-        bench.clock.turn(Duration::from_secs(1));
+        bench.clock.advance(Duration::from_secs(1));
         let body = json!({"team": "main", "key": key, "content": "tea", "type": "context"});
         bench.remember(body).await;
     };

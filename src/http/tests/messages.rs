@@ -26,7 +26,7 @@ impl Bench {
     async fn replaced(&self, name: &str) -> String {
         let operator = self.auth().token(&self.operator()).unwrap();
         self.auth().revoke(name, false, &operator).await.unwrap();
-        self.clock.turn(Duration::from_secs(60));
+        self.clock.advance(Duration::from_secs(60));
         self.token(name, talks()).await
     }
 
@@ -147,7 +147,7 @@ async fn a_channel_of_a_former_version_stays_with_its_token() {
     let bench = Bench::new().await;
     let bob = bench.token("bob", talks()).await;
     bench.token("eve", talks()).await;
-    bench.clock.turn(Duration::from_secs(60));
+    bench.clock.advance(Duration::from_secs(60));
     bench.former_channel("api:bob", "bob", "t-00000000000000b0").await;
     bench.former_channel("api:eve", "eve", "t-00000000000000e0").await;
     let eve = bench.replaced("eve").await;

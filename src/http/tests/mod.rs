@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -30,7 +30,8 @@ use hivewright_actors::{
     budget::{Ledger, Spent},
     classifier::Classifier,
     clock::Timestamp,
-    ids::{Entropy, Ids, TeamKey},
+    doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
+    ids::{Ids, TeamKey},
     live::Publisher,
     org::{Settle, view::OrgView, work::Actors},
     queue::schedule::Limits,
@@ -63,7 +64,6 @@ use super::{
     },
     backups::{Backup, Backups},
     config, configure,
-    doubles::{Hands, Memory},
     error::ApiError,
     jobs::{Jobs, Progress, Work},
     metrics::Metrics,
@@ -182,14 +182,6 @@ impl Classifier for NoTurns {
     }
 }
 
-struct Counted(AtomicU64);
-
-impl Entropy for Counted {
-    fn bits(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::SeqCst)
-    }
-}
-
 #[derive(Default)]
 struct Surroundings {
     draining: AtomicBool,
@@ -245,8 +237,8 @@ impl Service for Surroundings {
 /// A service without a socket.
 struct Bench {
     state: web::Data<State>,
-    storage: Arc<Memory>,
-    clock: Arc<Hands>,
+    storage: Arc<MemoryStorage>,
+    clock: Arc<ManualClock>,
     surroundings: Arc<Surroundings>,
     folder: TempDir,
     home: Home,
@@ -327,7 +319,7 @@ impl Bench {
     }
 
     async fn with(server: Server) -> Self {
-        let clock = Arc::new(Hands::default());
+        let clock = Arc::new(ManualClock::default());
         let metrics = Arc::new(Metrics::new(["read".to_owned()], Errors::default()));
         let view = OrgView::default();
         let folder = tempfile::tempdir().unwrap();
@@ -335,7 +327,7 @@ impl Bench {
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
         scaffold::ensure_main(&home).unwrap();
-        let storage = Arc::new(Memory::default());
+        let storage = Arc::new(MemoryStorage::default());
         let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
         let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let publisher = Publisher::new(3, clock.clone());
@@ -360,7 +352,7 @@ impl Bench {
             briefing: Arc::new(NoTurns),
             classifier: Arc::new(NoTurns),
             clock: clock.clone(),
-            ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
+            ids: Ids::new(Arc::new(Sequence::from(1))),
             meter: metrics.clone(),
             on_hindrance: Arc::new(|_| ()),
             ledger: Ledger::default(),
@@ -397,7 +389,7 @@ impl Bench {
         };
         let (limits, recovered) = (Limits::default(), Recovered::default());
         contexts.start(&spine, ports, threads, limits, settings, recovered);
-        let ids = Ids::new(Arc::new(Counted(AtomicU64::new(1 << 32))));
+        let ids = Ids::new(Arc::new(Sequence::from(1 << 32)));
         spine.org.do_send(Settle { belongings: Vec::new() });
         let office = Office::new(office::Parts {
             org: spine.org.clone(),

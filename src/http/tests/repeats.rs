@@ -49,9 +49,9 @@ async fn a_key_belongs_to_a_token_and_ends_after_a_day() {
     keyed(&bench, path, &operator, "k", rule("tool:bash")).await;
 
     let of_another = keyed(&bench, path, &admin, "k", rule("tool:bash")).await;
-    bench.clock.turn(Duration::from_secs(23 * 60 * 60));
+    bench.clock.advance(Duration::from_secs(23 * 60 * 60));
     let same_day = keyed(&bench, path, &operator, "k", rule("tool:bash")).await;
-    bench.clock.turn(Duration::from_secs(2 * 60 * 60));
+    bench.clock.advance(Duration::from_secs(2 * 60 * 60));
     let next_day = keyed(&bench, path, &operator, "k", rule("tool:bash")).await;
 
     assert!(of_another.header("idempotency-replayed").is_none());

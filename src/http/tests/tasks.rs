@@ -62,7 +62,7 @@ async fn messages_that_ended_are_found() {
     let chat = |id, body| bench.task(id, "main", Kind::Chat, body);
     let answered = chat("task-1", "Dig a hole.");
     bench.ended(answered, Ending::Done, "Dug.").await;
-    bench.clock.turn(Duration::from_secs(60));
+    bench.clock.advance(Duration::from_secs(60));
     let failed = chat("task-2", "Fill it.");
     bench.ended(failed, Ending::Failed, "").await;
     let work = bench.task("task-3", "ops", Kind::Delegate, "Carry sand.");
@@ -102,9 +102,9 @@ async fn counts_say_when_they_are_not_of_all() {
 async fn tasks_are_found_by_what_is_known_of_them() {
     let bench = Bench::new().await;
     bench.open(bench.task("task-1", "main", Kind::Chat, "Dig a hole.")).await;
-    bench.clock.turn(Duration::from_secs(3_600));
+    bench.clock.advance(Duration::from_secs(3_600));
     bench.ended(bench.task("task-2", "main", Kind::Trigger, "Look."), Ending::Done, "Ore!").await;
-    bench.clock.turn(Duration::from_secs(3_600));
+    bench.clock.advance(Duration::from_secs(3_600));
     bench.ended(bench.task("task-3", "scouts", Kind::Delegate, "Go."), Ending::Failed, "").await;
 
     assert_eq!(bench.ids("").await, ["task-3", "task-2", "task-1"]);

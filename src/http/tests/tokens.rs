@@ -38,7 +38,7 @@ async fn a_token_lives_no_longer_than_the_one_that_made_it() {
     }
     assert!(sooner["expires_at"].as_str() < maker["expires_at"].as_str());
     assert_eq!(bench.get(PATH, &text(&grandchild)).await.status, 200);
-    bench.clock.turn(Duration::from_secs(90));
+    bench.clock.advance(Duration::from_secs(90));
     for row in [&never, &usual, &grandchild] {
         assert_eq!(bench.get(PATH, &text(row)).await.status, 401);
     }
@@ -126,10 +126,10 @@ async fn a_browser_is_logged_out_when_its_token_expires_however_busy_it_is() {
     };
 
     for _ in 0..23 {
-        bench.clock.turn(Duration::from_secs(60 * 60));
+        bench.clock.advance(Duration::from_secs(60 * 60));
         assert_eq!(look().await, 200);
     }
-    bench.clock.turn(Duration::from_secs(60 * 60));
+    bench.clock.advance(Duration::from_secs(60 * 60));
 
     assert_eq!(look().await, 401);
 }

@@ -122,7 +122,7 @@ async fn decisions_are_shown_newest_first_and_page_by_page() {
     bench.post("/api/v1/trust", &operator, denied).await;
 
     for sender in ["ann", "bob", "carl"] {
-        bench.clock.turn(Duration::from_secs(60));
+        bench.clock.advance(Duration::from_secs(60));
         say(&bench, sender, "/help").await;
     }
     let mut rows = Vec::new();

@@ -203,7 +203,7 @@ async fn a_former_secret_is_good_for_a_day() {
     let old = b"another key of many bytes";
 
     let before = hook.deliver("msg-1", hook.now(), old, BODY).await;
-    hook.bench.clock.turn(Duration::from_secs(24 * 60 * 60 + 1));
+    hook.bench.clock.advance(Duration::from_secs(24 * 60 * 60 + 1));
     let after = hook.deliver("msg-2", hook.now(), old, BODY).await;
     let new = hook.deliver("msg-3", hook.now(), KEY, BODY).await;
 

@@ -18,7 +18,6 @@ use hivewright_actors::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    moment,
     plan::{Marked, Plan, TeamPlan},
     source::Source,
 };
@@ -88,7 +87,7 @@ pub struct Site<'a> {
 impl Site<'_> {
     /// A file that is kept of this import.
     pub(super) fn beside(&self, suffix: &str) -> PathBuf {
-        let moment = moment::rfc3339(self.now).replace([':', '.'], "-");
+        let moment = self.now.date().replace([':', '.'], "-");
         self.backups.join(format!("import-{moment}.{suffix}"))
     }
 }

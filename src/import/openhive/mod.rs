@@ -100,7 +100,7 @@ impl Import {
         let path = site.beside("json");
         let note = json!({
             "source": {"data": self.source.data, "run": self.source.run},
-            "at": moment::rfc3339(site.now),
+            "at": site.now.date(),
             "totals": plan.report.totals(),
             "items": plan.report.items,
         });

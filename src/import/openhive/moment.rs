@@ -1,25 +1,13 @@
 //! Times as OpenHive writes them.
 
 use hivewright_actors::clock::Timestamp;
-use jiff::{civil::DateTime, tz::TimeZone};
+
+use crate::time;
 
 /// The moment that a text names: RFC 3339, or SQLite's form of it without a zone, which is UTC.
 pub(super) fn moment(text: &str) -> Option<Timestamp> {
     let text = text.trim();
-    let at: jiff::Timestamp = text.parse().ok().or_else(|| {
-        let local: DateTime = text.parse().ok()?;
-        Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp())
-    })?;
-    Some(Timestamp(u64::try_from(at.as_millisecond()).ok()?))
-}
-
-/// A moment as reports and logs write it.
-pub(super) fn rfc3339(at: Timestamp) -> String {
-    i64::try_from(at.0)
-        .ok()
-        .and_then(|at| jiff::Timestamp::from_millisecond(at).ok())
-        .map(|at| format!("{at:.3}"))
-        .unwrap_or_else(|| at.to_string())
+    time::parse(text).or_else(|| time::utc(text.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -35,6 +23,5 @@ mod tests {
         assert_eq!(moment("2026-01-01T02:00:00.123+02:00"), expected);
         assert_eq!(moment("yesterday"), None);
         assert_eq!(moment("1912-01-01T00:00:00Z"), None);
-        assert_eq!(rfc3339(Timestamp(1_767_225_600_123)), "2026-01-01T00:00:00.123Z");
     }
 }

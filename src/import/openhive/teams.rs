@@ -6,7 +6,10 @@ use super::{
     report::{Item, Kind},
     yaml::Yaml,
 };
-use crate::settings::{references::escaped, secret::Secret};
+use crate::{
+    settings::{references::escaped, secret::Secret},
+    tools::registry,
+};
 
 /// What the main team gets for `*`: it passes work on.
 const ROOT_TOOLS: [&str; 5] = ["@org", "@triggers", "@trust", "@memory", "@vault"];
@@ -14,9 +17,6 @@ const ROOT_TOOLS: [&str; 5] = ["@org", "@triggers", "@trust", "@memory", "@vault
 /// What every other team gets for `*`.
 const TEAM_TOOLS: [&str; 8] =
     ["@files", "@shell", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
-
-/// Tools that are written in lower case here.
-const BUILT_IN: [&str; 6] = ["bash", "edit", "glob", "grep", "read", "write"];
 
 const LONGEST_DESCRIPTION: usize = 500;
 const MOST_STEPS: u64 = 500;
@@ -119,7 +119,7 @@ impl TeamFile {
                     "`*` in `allowed_tools` becomes {}; `--keep-wildcard` keeps it",
                     list.join(" ")
                 ));
-            } else if tool != lower && BUILT_IN.contains(&lower.as_str()) {
+            } else if tool != lower && registry::built_in().any(|built_in| built_in == lower) {
                 lowered = true;
                 found.push(lower);
             } else {

@@ -50,7 +50,7 @@ fn installation() -> TempDir {
     }
     let database = folder.path().join("run/openhive.db");
     let database = rusqlite::Connection::open(database).unwrap();
-    let now = moment::rfc3339(WallClock.now());
+    let now = WallClock.now().date();
     let rows = ROWS.replace("{now}", &now).replace("{old}", old);
     database.execute_batch(&format!("{SCHEMA}{rows}")).unwrap();
     folder

@@ -32,6 +32,7 @@ pub(super) struct Args {
 
 impl Tool for Delete {
     const NAME: &'static str = "memory_delete";
+    const GROUP: &'static str = "@memory";
     const DESCRIPTION: &'static str = "Takes an entry out of your team's memory. Its versions are kept, and a person can \
         bring them back. To correct an entry use `memory_save` with `supersede_reason` instead.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{
     contract::{ToolContext, ToolError},
     host::Toolbox,
+    registry::Registered,
 };
 use crate::memory::{
     Memory,
@@ -19,8 +20,12 @@ mod list;
 mod save;
 mod search;
 
-/// The tools by name.
-pub const NAMES: [&str; 4] = ["memory_delete", "memory_list", "memory_save", "memory_search"];
+pub(super) const TOOLS: &[Registered] = &[
+    Registered::of::<delete::Delete>(),
+    Registered::of::<list::List>(),
+    Registered::of::<save::Save>(),
+    Registered::of::<search::Search>(),
+];
 
 /// The same with the tools of memory.
 pub fn add(toolbox: Toolbox, memory: &Memory) -> Toolbox {

@@ -41,6 +41,7 @@ pub(super) struct Args {
 
 impl Tool for Save {
     const NAME: &'static str = "memory_save";
+    const GROUP: &'static str = "@memory";
     const DESCRIPTION: &'static str = "Remembers something for your team's later turns, under a key. One entry is \
         active under a key; to replace it give `supersede_reason`, and the old version is kept. Save what will be \
         needed again: who you are, what you learnt, what was decided, what is going on. Never save secrets, only their \

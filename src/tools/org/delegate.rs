@@ -180,6 +180,7 @@ fn enqueued(
 
 impl Tool for DelegateTask {
     const NAME: &'static str = "delegate_task";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Gives a child team a task that it works on while you go on. You get its id at once \
         and its result later. If the team is busy, nothing is enqueued unless `overlap_policy` says so. For a short question \
         that you need answered now use `query_team`.";

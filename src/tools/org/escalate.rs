@@ -209,6 +209,7 @@ impl Escalate {
 
 impl Tool for Escalate {
     const NAME: &'static str = "escalate";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Hands a problem that you cannot solve to the team above you; its answer comes back to \
         you as a turn. From the main team it goes to the operator. Go on with what you can do meanwhile, or end your turn.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -13,10 +13,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::office::{Office, Parts, date, moment, no};
-use crate::tools::{
-    answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+use super::office::{Office, Parts, moment, no};
+use crate::{
+    time,
+    tools::{
+        answer,
+        contract::{Limits, Tool, ToolContext, ToolError},
+    },
 };
 
 /// How far back, unless the call says otherwise.
@@ -68,7 +71,7 @@ fn row(task: &Task, outcome: &Outcome) -> Value {
         "state": outcome.ending.as_str(),
         "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         "result_snippet": excerpt::line(said, SNIPPET),
-        "finished_at": date(outcome.finished_at),
+        "finished_at": time::date(outcome.finished_at),
     })
 }
 
@@ -153,6 +156,7 @@ impl ListCompletedTasks {
 
 impl Tool for ListCompletedTasks {
     const NAME: &'static str = excerpt::READER;
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Lists tasks that your team, or one below it, has ended lately, the newest first. With `id` \
         it reads one text instead, for what was shown to you cut.";
     const EFFECT: Effect = Effect::Pure;

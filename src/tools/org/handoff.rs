@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use hivewright_actors::{
     channel::Recheck,
-    clock::Timestamp,
+    clock::{Timestamp, millis},
     event::{Body, Frame, Notification, NotificationKind},
     excerpt,
     ids::{TaskId, TeamKey},
     queue::submit::Submission,
+    sliding_window::SlidingWindow,
     store::{
         damage::one,
         records::{EdgeKey, Writes},
@@ -88,18 +89,16 @@ impl Lately {
                 format!("`correlation_id`: `{correlation_id}` was used within the last 5 minutes"),
             ));
         }
-        let recent: Vec<Timestamp> =
-            self.0.iter().map(|entry| entry.at).filter(|at| now.since(*at) < PERIOD).collect();
-        if recent.len() >= MOST {
-            let oldest = recent.iter().min().copied().unwrap_or(now);
-            let wait = PERIOD.saturating_sub(now.since(oldest));
+        let mut recent = SlidingWindow::new(PERIOD);
+        self.0.iter().for_each(|entry| recent.push(entry.at));
+        if let Some(free) = recent.full_until(MOST, now) {
             return Err(answer::refuse_with(
                 "rate_limited",
                 format!(
                     "{MOST} tasks were handed up within {} s; that is the most",
                     PERIOD.as_secs()
                 ),
-                json!({ "retry_after_ms": u64::try_from(wait.as_millis()).unwrap_or(u64::MAX) }),
+                json!({ "retry_after_ms": millis(free.since(now)) }),
             ));
         }
         self.0.push(Entry { at: now, correlation_id: correlation_id.to_owned() });
@@ -135,6 +134,7 @@ fn body(args: &Args, cx: &ToolContext, correlation_id: &str) -> String {
 
 impl Tool for EnqueueParentTask {
     const NAME: &'static str = "enqueue_parent_task";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Hands work up to your parent: something that is not yours to do. You don't wait for it. \
         At most five times a minute. If you need an answer to go on, use `escalate`.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -1,10 +1,9 @@
 //! Keys by which the same work is recognised, for a day and for one team.
 
-use std::time::Duration;
-
 use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
+    repeats::is_known,
     scheduler::retention::keeping::Lot,
     store::{
         damage::one,
@@ -20,8 +19,6 @@ use crate::tools::contract::ToolError;
 pub(super) const LONGEST: usize = 128;
 /// What the rows are called.
 pub(super) const KIND: &str = "idempotency";
-/// How long a key is remembered.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is known of a key.
 pub(super) enum Known {
@@ -54,7 +51,7 @@ pub(super) async fn look_up(
     let bytes = key_of(team, key).bytes();
     let row = parts.store.read(move |storage| one::<Row>(storage, &bytes));
     let row = row.await.map_err(|error| ToolError::failed(error.to_string()))?;
-    let fresh = row.filter(|row| parts.clock.now().since(row.at) < KEPT);
+    let fresh = row.filter(|row| is_known(row.at, parts.clock.now()));
     Ok(match fresh {
         None => Known::Not,
         Some(row) if row.digest == digest(words) => Known::Same(row.task),
@@ -70,7 +67,7 @@ pub(crate) fn lot(now: Timestamp) -> Lot {
         start,
         is_old: Box::new(move |key, value| {
             let row = decode::<Row>(key, value);
-            row.is_ok_and(|row| now.since(row.at) >= KEPT)
+            row.is_ok_and(|row| !is_known(row.at, now))
         }),
     }
 }

@@ -72,6 +72,7 @@ async fn rows(
 
 impl Tool for ListTeams {
     const NAME: &'static str = "list_teams";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Lists your child teams: what they are for, what they take on and whether they are busy. \
         Look here before you delegate or make a team.";
     const EFFECT: Effect = Effect::Pure;

@@ -70,6 +70,7 @@ impl Said {
 
 impl Tool for SendMessage {
     const NAME: &'static str = "send_message";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Says something to your parent, a child or a sibling without asking for work. Nothing \
         comes back unless that team answers with a message of its own.";
     const EFFECT: Effect = Effect::Idempotent;

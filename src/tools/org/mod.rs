@@ -1,6 +1,6 @@
 //! The organisation tools: how teams make, instruct and ask each other.
 
-use super::host::Toolbox;
+use super::{host::Toolbox, registry::Registered};
 
 pub(crate) mod belongings;
 pub mod credentials;
@@ -26,20 +26,19 @@ use office::Office;
 /// The longest task, message or query, in characters.
 const LONGEST_TEXT: usize = 100_000;
 
-/// Their names.
-pub const NAMES: [&str; 12] = [
-    "delegate_task",
-    "enqueue_parent_task",
-    "escalate",
-    "get_status",
-    "list_completed_tasks",
-    "list_teams",
-    "query_team",
-    "query_teams",
-    "send_message",
-    "shutdown_team",
-    "spawn_team",
-    "update_team",
+pub(super) const TOOLS: &[Registered] = &[
+    Registered::of::<delegate::DelegateTask>(),
+    Registered::of::<handoff::EnqueueParentTask>(),
+    Registered::of::<escalate::Escalate>(),
+    Registered::of::<status::GetStatus>(),
+    Registered::of::<finished::ListCompletedTasks>(),
+    Registered::of::<list::ListTeams>(),
+    Registered::of::<query::QueryTeam>(),
+    Registered::of::<query::QueryTeams>(),
+    Registered::of::<message::SendMessage>(),
+    Registered::of::<shutdown::ShutdownTeam>(),
+    Registered::of::<spawn::SpawnTeam>(),
+    Registered::of::<update::UpdateTeam>(),
 ];
 
 /// The tools with those of the organisation.

@@ -19,9 +19,7 @@ use hivewright_actors::{
     queue::submit::Refusal,
     store::{StoreError, StoreHandle, reads, records::Writes},
 };
-use jiff::fmt::strtime;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::credentials::Credentials;
 use crate::{
@@ -162,15 +160,6 @@ pub(super) fn refused(team: &TeamName, refusal: &Refusal) -> ToolError {
     answer::refuse(refusal_code(refusal), format!("`{team}`: {refusal}"))
 }
 
-/// A moment as answers show it.
-pub(super) fn date(at: Timestamp) -> Value {
-    i64::try_from(at.0)
-        .ok()
-        .and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok())
-        .and_then(|at| strtime::format("%Y-%m-%dT%H:%M:%S.%3fZ", at).ok())
-        .map_or(Value::Null, Value::from)
-}
-
 /// A moment as a model writes it: RFC 3339, or a duration that is counted with `from`.
 pub(super) fn moment(
     text: &str,
@@ -179,6 +168,5 @@ pub(super) fn moment(
     if let Some(duration) = crate::settings::units::duration(text) {
         return Some(from(duration));
     }
-    let at: jiff::Timestamp = text.parse().ok()?;
-    u64::try_from(at.as_millisecond()).ok().map(Timestamp)
+    crate::time::parse(text)
 }

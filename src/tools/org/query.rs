@@ -251,6 +251,7 @@ fn patience(asked: Option<u64>, default: Duration) -> Duration {
 
 impl Tool for QueryTeam {
     const NAME: &'static str = "query_team";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Asks a child team something and waits for its answer. For questions that take \
         seconds to a few minutes; for longer work use `delegate_task`.";
     const EFFECT: Effect = Effect::Idempotent;
@@ -290,6 +291,7 @@ impl Tool for QueryTeam {
 
 impl Tool for QueryTeams {
     const NAME: &'static str = "query_teams";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Asks one to five child teams the same at the same time and waits for their answers. \
         A team that fails or is too slow leaves the others' answers alone.";
     const EFFECT: Effect = Effect::Idempotent;

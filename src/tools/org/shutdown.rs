@@ -14,7 +14,7 @@ use serde_json::json;
 use super::office::Office;
 use crate::tools::{
     answer,
-    contract::{LONGEST, Limits, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Limits, Pool, Tool, ToolContext, ToolError},
 };
 
 pub(super) struct ShutdownTeam(pub(super) Office);
@@ -39,6 +39,8 @@ fn answered(removed: &Removed) -> String {
 
 impl Tool for ShutdownTeam {
     const NAME: &'static str = "shutdown_team";
+    const GROUP: &'static str = "@org";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str = "Shuts a child team down for good: its tasks are cancelled, its memory, triggers and \
         secrets deleted, its folder moved to the trash. An operator has to agree.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -26,7 +26,7 @@ use crate::{
     teams::creation::{BOOTSTRAP, Wish, WishError},
     tools::{
         answer,
-        contract::{Limits, Redaction, Tool, ToolContext, ToolError},
+        contract::{Limits, Pool, Redaction, Tool, ToolContext, ToolError},
         filter::ToolFilter,
     },
     vault::{aside::Origin, entry::is_key},
@@ -205,6 +205,8 @@ impl SpawnTeam {
 
 impl Tool for SpawnTeam {
     const NAME: &'static str = "spawn_team";
+    const GROUP: &'static str = "@org";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str = "Makes a new team below you, with a folder, tools and a vault of its own. It sets itself \
         up first; give it work with `delegate_task`. Put secrets into `credentials`, nowhere else.";
     const EFFECT: Effect = Effect::Idempotent;

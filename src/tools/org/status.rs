@@ -95,6 +95,7 @@ async fn status(
 
 impl Tool for GetStatus {
     const NAME: &'static str = "get_status";
+    const GROUP: &'static str = "@org";
     const DESCRIPTION: &'static str = "Says what your team and the teams below it do at the moment: running and waiting tasks, \
         state and budget.";
     const EFFECT: Effect = Effect::Pure;

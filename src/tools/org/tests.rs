@@ -12,6 +12,7 @@ use hivewright_actors::{
     budget::Spent,
     channel::Channel,
     clock::{Clock, Timestamp},
+    doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::{Ids, TaskId, TeamKey, TeamName},
     org::{self, Org, Settle, record::TeamState, view::OrgView, work::Work},
     queue::submit::{OpenState, OpenTask, Refusal, Submission, Submit},
@@ -32,7 +33,6 @@ use super::{
     office::{Office, Parts},
 };
 use crate::{
-    http::doubles::{Hands, Memory},
     machine::Randomness,
     rulebook::Rulebook,
     sandbox::{
@@ -232,12 +232,12 @@ impl Credentials for Mirror {
 
 struct Bench {
     place: Place,
-    storage: Arc<Memory>,
+    storage: Arc<MemoryStorage>,
     store: StoreHandle,
     org: Addr<Org>,
     view: OrgView,
     work: Arc<Kept>,
-    clock: Arc<Hands>,
+    clock: Arc<ManualClock>,
     office: Office,
     toolbox: Toolbox,
     sandbox: Arc<Sandbox>,
@@ -258,7 +258,7 @@ impl Bench {
     fn new(locked: bool) -> Self {
         let place = place();
         scaffold::ensure_main(&place.home).unwrap();
-        let storage = Arc::new(Memory::default());
+        let storage = Arc::new(MemoryStorage::default());
         let store = Store::start(
             &Arbiter::current(),
             storage.clone(),
@@ -277,7 +277,7 @@ impl Bench {
             endless: Mutex::default(),
         });
         let mirror = Mirror { aside: Arc::default(), locked };
-        let clock = Arc::new(Hands::default());
+        let clock = Arc::new(ManualClock::default());
         let ids = Ids::new(Arc::new(Randomness));
         let view = OrgView::default();
         let channel = Channel::new(store.clone(), clock.clone(), ids.clone()).start();
@@ -476,5 +476,5 @@ fn busy(team: &str, kind: Kind) -> OpenTask {
 /// TO-18 to TO-27
 #[actix::test]
 async fn every_tool_of_the_organisation_has_a_class_that_rules_know() {
-    crate::tools::tests::policy::have_known_classes(&bench().await.toolbox);
+    crate::tools::tests::policy::are_known(&bench().await.toolbox);
 }

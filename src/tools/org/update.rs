@@ -17,7 +17,7 @@ use super::{
 };
 use crate::tools::{
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
 };
 
 /// The longest description, in characters.
@@ -53,6 +53,8 @@ async fn answered(parts: &Parts, team: &TeamRecord) -> String {
 
 impl Tool for UpdateTeam {
     const NAME: &'static str = "update_team";
+    const GROUP: &'static str = "@org";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str =
         "Changes what a child team takes on (its scope keywords) or its description.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -15,7 +15,7 @@ use crate::{
         doubles,
         provenance::{self, Provenance},
     },
-    tools::memory::{NAMES, add},
+    tools::{memory::add, registry},
 };
 
 struct Desk {
@@ -197,7 +197,7 @@ async fn the_memory_tools_declare_themselves() {
         ("memory_search", json!({"query": "q"}), Effect::Pure),
     ];
 
-    assert_eq!(names, NAMES);
+    assert_eq!(names, registry::members("@memory").unwrap());
     for (name, args, effect) in checked {
         let checked = desk.tools.look(&call(name, args)).unwrap();
         assert_eq!((checked.effect, checked.exclusive), (effect, false), "{name}");

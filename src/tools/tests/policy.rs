@@ -3,25 +3,23 @@
 use actix::{Arbiter, AsyncContext, Context};
 use hivewright_actors::{
     approvals::grants::{Covers, Grant},
+    doubles::disk::MemoryStorage,
     ids::Ids,
-    org::tree::Tree,
     policy::draft::Draft,
     storage::{Storage, StorageError},
     store::{
         Store,
         records::{EdgeKey, Writes},
     },
-    task::{Cause, Ending},
+    task::Cause,
     tool::{Asking, Verdict},
 };
 
 use super::*;
 use crate::{
-    http::doubles::Memory,
     machine::Randomness,
     rulebook::Rulebook,
     settings::{live::Live, tests::place},
-    triggers::{desk::Desk, stage::Stage},
 };
 
 fn rule(effect: &str, resource: &str) -> Draft {
@@ -209,14 +207,14 @@ async fn every_tool_has_a_class_that_rules_know() {
     let (approvals, router) = (Context::new().address(), Context::new().address());
     let toolbox = crate::tools::ask_operator::add(crate::tools::all(), approvals);
     let toolbox = crate::tools::trust::add(crate::tools::vault::add(toolbox), router);
-    let stage = Stage::new("2025-06-02T12:00", |_| (Duration::ZERO, Ending::Done));
-    let desk = Desk::new(stage.desk(Tree::new([])));
 
-    have_known_classes(&crate::tools::triggers::add(toolbox, &desk));
+    are_known(&crate::tools::triggers::add(toolbox, &super::triggers::desk()));
 }
 
-pub(crate) fn have_known_classes(toolbox: &Toolbox) {
+/// The registry knows these tools, and rules know their classes.
+pub(crate) fn are_known(toolbox: &Toolbox) {
     for (key, class) in toolbox.classes() {
+        assert!(crate::tools::registry::keys().any(|known| known == key), "{key}");
         assert_eq!((key, hivewright_actors::policy::class::check(class)), (key, Ok(())));
     }
 }
@@ -244,7 +242,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
         expires_at: None,
         uses: Some(1),
     };
-    let storage = Arc::new(Memory::default());
+    let storage = Arc::new(MemoryStorage::default());
     let writes = Writes::new().edge(&EdgeKey::new("grant", "grant-1"), &grant);
     storage.commit(&writes.batch().unwrap()).unwrap();
     let (arbiter, fails) = (Arbiter::current(), Box::new(|_: &StorageError| ()));

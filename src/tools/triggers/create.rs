@@ -14,13 +14,15 @@ use super::{
 };
 use crate::tools::{
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
 };
 
 pub(super) struct CreateTrigger(pub(super) Desk);
 
 impl Tool for CreateTrigger {
     const NAME: &'static str = "create_trigger";
+    const GROUP: &'static str = "@triggers";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str = "Makes a trigger: a task that a team gets by itself, at certain times (`schedule`, \
         `window`), when a message fits (`keyword`, `message`) or when another program calls (`webhook`). It waits for \
         `enable_trigger` unless `enable` is set. The answer shows its next times: check that they are the ones you meant. \

@@ -26,6 +26,7 @@ pub(super) struct Args {
 
 impl Tool for ListTriggers {
     const NAME: &'static str = "list_triggers";
+    const GROUP: &'static str = "@triggers";
     const DESCRIPTION: &'static str =
         "Lists the triggers of your team or of a child, each with its next time and its last run.";
     const EFFECT: Effect = Effect::Pure;

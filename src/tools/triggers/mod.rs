@@ -11,6 +11,7 @@ use super::{
     answer,
     contract::{Limits, ToolContext, ToolError},
     host::Toolbox,
+    registry::Registered,
 };
 use crate::triggers::{
     desk::{Author, Desk, DeskError, Parts},
@@ -26,15 +27,13 @@ mod switch;
 mod test;
 mod update;
 
-/// Their names.
-pub const NAMES: [&str; 7] = [
-    "create_trigger",
-    "disable_trigger",
-    "enable_trigger",
-    "list_triggers",
-    "report_run",
-    "test_trigger",
-    "update_trigger",
+pub(super) const TOOLS: &[Registered] = &[
+    Registered::of::<create::CreateTrigger>(),
+    Registered::of::<switch::DisableTrigger>(),
+    Registered::of::<switch::EnableTrigger>(),
+    Registered::of::<list::ListTriggers>(),
+    Registered::of::<test::TestTrigger>(),
+    Registered::of::<update::UpdateTrigger>(),
 ];
 
 /// A change takes one commit, a test one more.

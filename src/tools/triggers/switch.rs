@@ -17,7 +17,7 @@ use super::{
 use crate::{
     tools::{
         answer,
-        contract::{Limits, Tool, ToolContext, ToolError},
+        contract::{Limits, Pool, Tool, ToolContext, ToolError},
     },
     triggers::show,
 };
@@ -55,6 +55,8 @@ pub(super) struct Off {
 
 impl Tool for EnableTrigger {
     const NAME: &'static str = "enable_trigger";
+    const GROUP: &'static str = "@triggers";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str = "Lets a trigger fire from now on. The time it was off is not made up, and its \
         failures are forgotten.";
     const EFFECT: Effect = Effect::Idempotent;
@@ -88,6 +90,8 @@ impl Tool for EnableTrigger {
 
 impl Tool for DisableTrigger {
     const NAME: &'static str = "disable_trigger";
+    const GROUP: &'static str = "@triggers";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str = "Lets a trigger fire no more, until it is enabled again. Work that it started goes on unless `cancel_running` is set.";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;

@@ -76,6 +76,7 @@ impl From<Policy> for Overlap {
 
 impl Tool for TestTrigger {
     const NAME: &'static str = "test_trigger";
+    const GROUP: &'static str = "@triggers";
     const DESCRIPTION: &'static str = "Starts a run of a trigger right now, whatever its state, to see whether it does what \
         it should. Its schedule, its failures and its cursors stay as they are.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -14,13 +14,15 @@ use super::{
 };
 use crate::tools::{
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
 };
 
 pub(super) struct UpdateTrigger(pub(super) Desk);
 
 impl Tool for UpdateTrigger {
     const NAME: &'static str = "update_trigger";
+    const GROUP: &'static str = "@triggers";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str = "Changes a trigger. Fields that are left out stay as they are, `config` is merged \
         field by field, and null clears a field. Its type cannot change. Takes effect at once.";
     const EFFECT: Effect = Effect::Idempotent;

@@ -35,6 +35,7 @@ fn channel_type(args: &Args) -> Result<Option<ChannelType>, String> {
 
 impl Tool for ListTrustedSenders {
     const NAME: &'static str = "list_trusted_senders";
+    const GROUP: &'static str = "@trust";
     const DESCRIPTION: &'static str =
         "Lists the senders who are trusted or denied by name, oldest first.";
     const EFFECT: Effect = Effect::Pure;

@@ -13,7 +13,6 @@ use hivewright_actors::{
     },
     tool::ToolFault,
 };
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,7 +21,9 @@ use super::{
     answer,
     contract::{Limits, ToolContext, ToolError},
     host::Toolbox,
+    registry::Registered,
 };
+use crate::time;
 
 mod add;
 mod list;
@@ -30,8 +31,11 @@ mod revoke;
 #[cfg(test)]
 mod tests;
 
-/// Their names.
-pub const NAMES: [&str; 3] = ["add_trusted_sender", "list_trusted_senders", "revoke_sender_trust"];
+pub(super) const TOOLS: &[Registered] = &[
+    Registered::of::<add::AddTrustedSender>(),
+    Registered::of::<list::ListTrustedSenders>(),
+    Registered::of::<revoke::RevokeSenderTrust>(),
+];
 /// What the operator's rules call them by.
 pub const CLASS: &str = "trust";
 
@@ -99,14 +103,12 @@ fn grantee(channel_type: &str, sender: &str, channel: Option<&str>) -> Result<Gr
 
 /// A grant as the model sees it.
 fn shown(grant: &SenderGrant) -> Value {
-    let granted_at =
-        i64::try_from(grant.at.0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     json!({
         "channel_type": grant.grantee.channel_type,
         "sender_id": grant.grantee.sender,
         "channel_id": grant.grantee.channel,
         "trust_level": grant.level,
         "granted_by": grant.granted_by,
-        "granted_at": granted_at.map(|at| at.to_string()),
+        "granted_at": time::instant(grant.at).map(|at| at.to_string()),
     })
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     super::{
         answer,
-        contract::{Limits, Tool, ToolContext, ToolError},
+        contract::{Limits, Pool, Tool, ToolContext, ToolError},
     },
     CLASS, Gate, LIMITS, grantee,
 };
@@ -31,6 +31,8 @@ pub(super) struct Args {
 
 impl Tool for RevokeSenderTrust {
     const NAME: &'static str = "revoke_sender_trust";
+    const GROUP: &'static str = "@trust";
+    const POOL: Pool = Pool::Structural;
     const DESCRIPTION: &'static str = "Takes back that a sender is trusted or denied, from their next message on: \
         the policies decide about them again. Answers how many entries were removed, 0 if there was none.";
     const EFFECT: Effect = Effect::Idempotent;

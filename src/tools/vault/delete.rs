@@ -22,6 +22,7 @@ pub(in crate::tools) struct Args {
 
 impl Tool for VaultDelete {
     const NAME: &'static str = "vault_delete";
+    const GROUP: &'static str = "@vault";
     const DESCRIPTION: &'static str =
         "Forgets what is kept under a key. Secrets cannot be deleted from here: an operator can.";
     const EFFECT: Effect = Effect::Idempotent;

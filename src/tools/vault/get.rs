@@ -23,6 +23,7 @@ pub(in crate::tools) struct Args {
 
 impl Tool for VaultGet {
     const NAME: &'static str = "vault_get";
+    const GROUP: &'static str = "@vault";
     const DESCRIPTION: &'static str = "Reads what is kept under a key. The value of a secret is not shown: its \
         reference `${vault:KEY}` stands for it in the arguments of the tools that are named with it.";
     const EFFECT: Effect = Effect::Pure;

@@ -23,6 +23,7 @@ pub(in crate::tools) struct Args {
 
 impl Tool for VaultList {
     const NAME: &'static str = "vault_list";
+    const GROUP: &'static str = "@vault";
     const DESCRIPTION: &'static str = "Lists the keys of this team: which of them are secrets, what they are for, and the \
         first 200 characters of values that are none.";
     const EFFECT: Effect = Effect::Pure;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     contract::{Limits, ToolContext},
     host::Toolbox,
+    registry::Registered,
     secrets,
 };
 use crate::vault::{audit::Actor, scope::Scope};
@@ -15,8 +16,12 @@ mod get;
 mod list;
 mod set;
 
-/// The tools of the vault by name.
-pub const NAMES: [&str; 4] = ["vault_delete", "vault_get", "vault_list", "vault_set"];
+pub(super) const TOOLS: &[Registered] = &[
+    Registered::of::<delete::VaultDelete>(),
+    Registered::of::<get::VaultGet>(),
+    Registered::of::<list::VaultList>(),
+    Registered::of::<set::VaultSet>(),
+];
 
 /// A look or a change takes one commit.
 const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));

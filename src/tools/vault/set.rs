@@ -27,6 +27,7 @@ pub(in crate::tools) struct Args {
 
 impl Tool for VaultSet {
     const NAME: &'static str = "vault_set";
+    const GROUP: &'static str = "@vault";
     const DESCRIPTION: &'static str = "Keeps a value under a key, for this team alone; it lasts until it is replaced or \
         deleted. For cursors, ids and other small facts, not for secrets: those are set by an operator, and cannot be \
         replaced from here.";

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use actix::Arbiter;
 use hivewright_actors::{
+    doubles::disk::MemoryStorage,
     inbox::InboxEvent,
     org::{record::TeamRecord, tree::Tree},
     scheduler::{
@@ -17,7 +18,6 @@ use hivewright_actors::{
 
 use super::*;
 use crate::{
-    http::doubles::Memory,
     settings::tests::{Place, place},
     taint::Worker,
 };
@@ -47,7 +47,7 @@ fn scene(record: TeamRecord) -> Scene {
     let prompts = Prompts::with_taint(place.home.clone(), taint.clone());
     let store = Store::start(
         &Arbiter::current(),
-        Arc::new(Memory::default()),
+        Arc::new(MemoryStorage::default()),
         Box::new(|error| unreachable!("{error}")),
         Box::new(|_, _| ()),
     );

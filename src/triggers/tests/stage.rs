@@ -1,14 +1,7 @@
 //! A stage for triggers: the real scheduler, queue, store and calendar, on virtual time, with workers
 //! that do as their script says.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::{
     Actor, ActorFutureExt, Addr, Arbiter, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
@@ -18,7 +11,8 @@ use hivewright_actors::{
     budget::Ledger,
     channel::Channel,
     clock::{Clock, Timestamp},
-    ids::{Entropy, Ids, TaskId, TeamKey},
+    doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
+    ids::{Ids, TaskId, TeamKey},
     notice::Notice,
     org::{tree::Tree, view::OrgView},
     queue::{
@@ -46,11 +40,9 @@ use hivewright_actors::{
     task::{Ending, Lane, Outcome, Task},
     usage::Usage,
 };
-use tokio::time::Instant;
 
 use crate::{
     days::LocalTime,
-    http::doubles::Memory,
     settings::zone::Zone,
     triggers::{calendar::Zones, desk, expressions::LinearExpressions},
     vault::Vault,
@@ -61,25 +53,6 @@ pub(crate) const ZONE: &str = "Europe/Berlin";
 
 /// How long a task takes and how it ends, by the first line of what is asked.
 pub(crate) type Script = fn(&str) -> (Duration, Ending);
-
-struct Wall {
-    began: Instant,
-    at: Timestamp,
-}
-
-impl Clock for Wall {
-    fn now(&self) -> Timestamp {
-        self.at + self.began.elapsed()
-    }
-}
-
-struct Counted(AtomicU64);
-
-impl Entropy for Counted {
-    fn bits(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
-}
 
 struct Everyone;
 
@@ -209,7 +182,7 @@ impl Handler<Progressed> for Worker {
 
 /// One process after another on the same store.
 pub(crate) struct Stage {
-    storage: Arc<Memory>,
+    storage: Arc<MemoryStorage>,
     board: Board,
     clock: Arc<dyn Clock>,
     ids: Ids,
@@ -240,10 +213,10 @@ impl Stage {
     pub(crate) fn new(at: &str, script: Script) -> Self {
         tokio::time::pause();
         let mut stage = Self {
-            storage: Arc::new(Memory::default()),
+            storage: Arc::new(MemoryStorage::default()),
             board: Board::default(),
-            clock: Arc::new(Wall { began: Instant::now(), at: Zones.moment(at, ZONE).unwrap() }),
-            ids: Ids::new(Arc::new(Counted(AtomicU64::new(1)))),
+            clock: Arc::new(ManualClock::running(Zones.moment(at, ZONE).unwrap())),
+            ids: Ids::new(Arc::new(Sequence::from(1))),
             script,
             process: None,
             store: None,

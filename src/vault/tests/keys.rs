@@ -99,12 +99,12 @@ async fn a_key_file_that_is_there_is_used_and_a_broken_one_never_replaced() {
     let file = folder.path().join("master.key");
     fs::write(&file, "broken").unwrap();
 
-    let vault = start(&Arc::new(Disk::default()), &folder, &Arc::default());
+    let vault = start(&Arc::default(), &folder, &Arc::default());
 
     assert!(vault.locked().is_some());
     assert_eq!(fs::read_to_string(&file).unwrap(), "broken");
     fs::write(&file, STANDARD.encode([7; 32])).unwrap();
-    let vault = start(&Arc::new(Disk::default()), &folder, &Arc::default());
+    let vault = start(&Arc::default(), &folder, &Arc::default());
     assert_eq!(vault.locked(), None);
 }
 
@@ -178,12 +178,12 @@ async fn a_rotation_that_is_cut_off_within_a_step_loses_nothing() {
         bench.vault.rotate_master(&operator()).await.unwrap();
     }
     let mut bench = filled().await;
-    bench.disk.break_down(true);
+    bench.disk.lose_after(0);
     let by = operator();
     let rotation = bench.vault.rotate_master(&by);
     // A store that failed answers nobody any more: the process ends here.
     let stuck = tokio::time::timeout(std::time::Duration::from_secs(1), rotation).await;
-    bench.disk.break_down(false);
+    bench.disk.mend();
 
     bench.restart();
 
@@ -204,10 +204,10 @@ async fn a_rotation_whose_files_were_stuck_is_ended_by_the_next() {
     let stuck = bench.vault.rotate_master(&by).await;
     assert_whole(&bench, "while its files are stuck").await;
     fs::remove_dir_all(&in_the_way).unwrap();
-    bench.disk.break_down(true);
+    bench.disk.lose_after(0);
     let next = bench.vault.rotate_master(&by);
     let next = tokio::time::timeout(std::time::Duration::from_secs(1), next).await;
-    bench.disk.break_down(false);
+    bench.disk.mend();
     bench.restart();
 
     assert!(stuck.is_err());

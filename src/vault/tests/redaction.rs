@@ -1,6 +1,7 @@
 //! What was written before a value became a secret.
 
 use hivewright_actors::{
+    doubles::entropy::Sequence,
     history::{Fact, HistoryEvent},
     ids::Ids,
     org::record::TeamRecord,
@@ -13,7 +14,6 @@ use super::{teams::make, *};
 use crate::memory::{
     Memory, SecretGuard,
     chain::Draft,
-    doubles::Counted,
     entry::{Actor as Keeper, Key},
     provenance::Provenance,
     reading::Query,
@@ -183,7 +183,7 @@ async fn what_a_crash_cuts_off_is_done_after_the_next_start() {
         }
         bench.disk.lose_after(stops);
         let done = set(&bench, &team("ops"), VALUE).await.is_ok();
-        let cut_off = bench.disk.is_lost();
+        let cut_off = bench.disk.is_broken();
         bench.disk.mend();
         bench.restart();
         let is_set = bench.vault.version_of(&team("ops"), "TOKEN").is_some();
@@ -245,7 +245,7 @@ impl SecretGuard for Lenient {
 #[actix::test]
 async fn a_memory_that_held_it_is_told_and_found_without_it() {
     let bench = Bench::new();
-    let ids = Ids::new(Arc::new(Counted(1.into())));
+    let ids = Ids::new(Arc::new(Sequence::from(1)));
     let guard = Arc::new(Lenient(bench.vault.clone()));
     let store = bench.vault.store().unwrap().clone();
     let memory = Memory::new(store, bench.clock.clone(), ids, guard);

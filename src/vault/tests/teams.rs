@@ -249,10 +249,10 @@ async fn credentials_that_wait_for_ever_are_forgotten() {
     let day = std::time::Duration::from_secs(24 * 60 * 60);
     put_aside(&bench, &[("A", "canary-value-1")]).await;
 
-    bench.clock.turn(30 * day);
+    bench.clock.advance(30 * day);
     bench.vault.release_forgotten().await.unwrap();
     assert_eq!(bench.vault.all_secrets().len(), 1);
-    bench.clock.turn(2 * day);
+    bench.clock.advance(2 * day);
     bench.vault.release_forgotten().await.unwrap();
 
     assert_eq!(bench.vault.all_secrets().len(), 0);

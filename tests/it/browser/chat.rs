@@ -1,8 +1,6 @@
 //! The chat: streaming, stopping, reloading, several topics, delegated work.
 
-use std::time::{Duration, Instant};
-
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{ONLINE, TURNS, answers, chat, has_no_complaints, press, send, until_last_turn_is};
 use crate::{
@@ -145,16 +143,11 @@ async fn a_reload_in_the_middle_of_a_turn_loses_and_repeats_nothing() {
 
 /// Waits until the turn under way has said something, wherever it is shown.
 async fn until_said(service: &Service, words: &str) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let (_, answer) = service.api("GET", "/api/v1/snapshot", None).await;
-        let running = &answer["data"]["running"][0]["active_turn"]["text"];
-        if running.as_str().is_some_and(|text| text.contains(words)) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "never said: {answer}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let said = |snapshot: &Value| {
+        let text = &snapshot["running"][0]["active_turn"]["text"];
+        text.as_str().is_some_and(|text| text.contains(words))
+    };
+    service.until("/api/v1/snapshot", said).await;
 }
 
 /// OP-67, CH-159: text that streams while the page is loaded anew, or while its connection is cut, is

@@ -132,21 +132,25 @@ async fn the_file_of_a_team_is_edited() {
 async fn what_a_team_changed_by_itself_is_rolled_back() {
     let (service, cycle) = learning::reflecting().await;
     learning::reflect(&service, &cycle).await;
-    let waiting = learning::until(&service, "/api/v1/approvals?status=pending", |rows| {
-        rows.as_array().is_some_and(|rows| rows.len() == 1)
-    })
-    .await;
+    let waiting = service
+        .until("/api/v1/approvals?status=pending", |rows| {
+            rows.as_array().is_some_and(|rows| rows.len() == 1)
+        })
+        .await;
     let path = format!("/api/v1/approvals/{}", waiting[0]["id"].as_str().unwrap());
     let word = json!({"decision": "approve", "digest": waiting[0]["digest"]});
     order(&service, "POST", &path, word).await;
-    learning::until(&service, "/api/v1/changes?team=scouts", |rows| {
-        rows.as_array().is_some_and(|rows| rows.len() == 1)
-    })
-    .await;
+    service
+        .until("/api/v1/changes?team=scouts", |rows| {
+            rows.as_array().is_some_and(|rows| rows.len() == 1)
+        })
+        .await;
     let rule = || std::fs::read_to_string(service.path(RULE)).unwrap();
     // The text before is kept first, and listed; then the file changes.
-    crate::store::until("the rule says more", || rule() == "Work fast.\nCheck what you did.\n")
-        .await;
+    crate::service::until("the rule says more", async || {
+        rule() == "Work fast.\nCheck what you did.\n"
+    })
+    .await;
     let Some(browser) = chat(&service).await else {
         return;
     };

@@ -201,7 +201,7 @@ async fn the_same_key_gives_the_first_task() {
     assert_eq!((&again["duplicate"], &again["enqueued"]), (&json!(true), &json!(false)));
     assert_eq!(code(&other), "idempotency_conflict");
     assert_eq!(bench.given(), 1);
-    bench.clock.turn(Duration::from_secs(24 * 60 * 60));
+    bench.clock.advance(Duration::from_secs(24 * 60 * 60));
     let next_day = bench.call("main", "delegate_task", args("Don't.")).await;
     assert_eq!(next_day["enqueued"], true);
     let rerun = CallContext { rerun: true, ..bench.context("main") };
@@ -250,15 +250,15 @@ async fn five_tasks_a_minute_go_up() {
 
     for id in ["a", "b", "c", "d", "e"] {
         assert_eq!(hand(id).await["success"], true);
-        bench.clock.turn(Duration::from_secs(1));
+        bench.clock.advance(Duration::from_secs(1));
     }
     let refused = hand("f").await;
     assert_eq!(code(&refused), "rate_limited");
     assert_eq!(refused["retry_after_ms"], 55_000);
-    bench.clock.turn(Duration::from_secs(56));
+    bench.clock.advance(Duration::from_secs(56));
     assert_eq!(hand("f").await["success"], true);
     assert_eq!(code(&hand("b").await), "duplicate_correlation_id");
-    bench.clock.turn(Duration::from_secs(300));
+    bench.clock.advance(Duration::from_secs(300));
     assert_eq!(hand("b").await["success"], true);
     let refused = bench.call("main", "enqueue_parent_task", json!({"task": "Rest."})).await;
     assert_eq!(code(&refused), "no_parent");

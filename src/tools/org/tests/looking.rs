@@ -131,7 +131,7 @@ async fn finished_work_is_listed_newest_first() {
             )
         };
         bench.store.commit(Writes::new().finished(&task)).await.unwrap();
-        bench.clock.turn(Duration::from_secs(24 * 60 * 60));
+        bench.clock.advance(Duration::from_secs(24 * 60 * 60));
     };
     finish("task-1", "scouts", 1, "first").await;
     finish("task-2", "scouts", 1, &"x".repeat(300)).await;
@@ -148,7 +148,7 @@ async fn finished_work_is_listed_newest_first() {
     assert_eq!(list(json!({"team": "scouts", "limit": 1})).await, ["task-2"]);
     assert_eq!(list(json!({"team": "scouts", "since": "3d"})).await, ["task-2"]);
     assert_eq!(list(json!({"team": "smiths"})).await, ["task-4"]);
-    bench.clock.turn(Duration::from_secs(3 * 24 * 60 * 60 + 1));
+    bench.clock.advance(Duration::from_secs(3 * 24 * 60 * 60 + 1));
     assert_eq!(list(json!({"team": "scouts"})).await, ["task-2"]);
     let answer = bench.call("scouts", "list_completed_tasks", json!({})).await;
     assert_eq!(

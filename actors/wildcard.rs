@@ -1,4 +1,4 @@
-//! Plain wildcards: `*` any run of characters, `?` one. Nothing else means anything.
+//! Wildcards: `*` any run of characters, `?` one. Nothing else means anything.
 
 /// A text fits a pattern as a whole.
 ///
