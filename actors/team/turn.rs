@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::past::Past;
+use super::history::Past;
 use crate::{
     approvals::record::Execution,
     clock::Timestamp,
