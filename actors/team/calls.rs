@@ -90,7 +90,7 @@ impl Session {
             system,
             tools,
             messages,
-            cancel: self.cancel.child_token(),
+            cancel: self.cancel_token.child_token(),
         }
     }
 
@@ -152,17 +152,15 @@ impl Session {
         let said = !std::mem::take(&mut self.text.said).is_empty();
         let input = match replied {
             Ok(mut reply) => {
-                let checks = reply
-                    .blocks
-                    .iter()
-                    .filter_map(|block| match block {
-                        Block::Call(call) => Some(self.check(call)),
-                        _ => None,
-                    })
-                    .collect();
+                let (tools, label) = (&self.brief.tools, self.turn.label());
+                let checks = reply.blocks.iter().filter_map(|block| match block {
+                    Block::Call(call) => Some(tools.check(call, &self.caller, label)),
+                    _ => None,
+                });
+                let checks = checks.collect();
                 for block in &mut reply.blocks {
                     if let Block::Call(call) = block
-                        && let Some(args) = self.brief.tools.clean(call)
+                        && let Some(args) = tools.clean(call)
                     {
                         call.args = Args::Json(args);
                     }
@@ -204,7 +202,8 @@ impl Session {
         let approval = self.turn.approval_of(&call.id).and_then(|id| self.approvals.get(id));
         if let Some(approval) = approval {
             // It may have waited for others of its step since the turn was taken up.
-            let (desk, now) = (&self.cx.recipe.desk, self.recheck(&call));
+            let desk = &self.cx.recipe.desk;
+            let now = self.brief.tools.recheck(&call, &self.caller, self.turn.label());
             if let Some(reply) = held_calls::mismatch(desk, approval, &call, &self.caller, now) {
                 return self.tool_replied(call.id, reply, began, ctx);
             }
@@ -218,7 +217,7 @@ impl Session {
             step: self.turn.step(),
             key: self.turn.idempotency_key(&call.id),
             rerun,
-            cancel: self.cancel.child_token(),
+            cancel: self.cancel_token.child_token(),
         };
         let (id, tool_name) = (call.id.clone(), call.name.clone());
         let tools = self.brief.tools.clone();
@@ -264,7 +263,7 @@ impl Session {
     /// the end of the grace period.
     pub(super) fn stop_calls(&mut self, ctx: &mut Context<Team>) {
         self.stopping = true;
-        self.cancel.cancel();
+        self.cancel_token.cancel();
         if self.model.take().is_some() {
             self.cut_off();
             self.pay();

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::{
     approvals::{Opened, desk::Desk},
-    briefing::{Brief, Briefing, OnHindrance},
+    briefing::{Briefing, OnHindrance},
     budget::{Days, Ledger},
     channel::Channel,
     clock::{Clock, Timestamp},
@@ -35,6 +35,7 @@ mod lanes;
 mod outcome;
 mod preparation;
 mod session;
+mod steering;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,7 @@ mod watchdog;
 
 use context::TeamContext;
 use lanes::{Cancellation, Lanes, LeasedTask, Preparing, SessionKey, Work};
-use preparation::{Prepared, Unprepared};
+use preparation::{Prepared, PromptSize, Unprepared};
 use session::Session;
 
 /// The process is stopping: each turn goes on to its next commit point and gives its task back.
@@ -166,8 +167,7 @@ pub struct Team {
     supervisor: Recipient<Exited>,
     idler: Recipient<Idle>,
     lanes: Lanes,
-    /// How many characters the model is told of its tools, for the set of this name.
-    told_of_tools: Option<(String, usize)>,
+    prompt_size: PromptSize,
     leases: u64,
     idle_since: Instant,
     retiring: bool,
@@ -190,7 +190,7 @@ impl Team {
             supervisor,
             idler,
             lanes: Lanes::default(),
-            told_of_tools: None,
+            prompt_size: PromptSize::default(),
             leases: 0,
             idle_since: Instant::now(),
             retiring: false,
@@ -265,7 +265,7 @@ impl Team {
         match result {
             _ if self.retiring => self.cx.give_back(leased.task),
             Ok(prepared) => {
-                let overhead = self.overhead(&prepared.brief);
+                let overhead = self.prompt_size.of(&prepared.brief);
                 let lane = self.lanes.get(&key.topic);
                 let (cx, known) = (self.cx.clone(), lane.history.take());
                 let session = Session::new(cx, leased, known, prepared, overhead);
@@ -286,25 +286,6 @@ impl Team {
             self.rest(&key.topic);
             self.cx.give_back(preparing.leased.task);
         }
-    }
-
-    /// How many characters the model is told besides the conversation.
-    fn overhead(&mut self, brief: &Brief) -> usize {
-        let count = |text: &str| text.chars().count();
-        let tools = match &self.told_of_tools {
-            Some((hash, characters)) if *hash == brief.toolset_hash => *characters,
-            _ => {
-                let specs = brief.tools.specs();
-                let specs = specs.iter().map(|spec| {
-                    count(&spec.name) + count(&spec.description) + count(&spec.schema.to_string())
-                });
-                let characters = specs.sum();
-                self.told_of_tools = Some((brief.toolset_hash.clone(), characters));
-                characters
-            }
-        };
-        let system = &brief.system;
-        count(&system.shared) + count(&system.team) + count(&system.turn) + tools
     }
 
     /// Offers to be put away once there has been nothing to do for long enough.

@@ -6,12 +6,8 @@ use actix::{ActorFutureExt, AsyncContext, Context, fut::wrap_future};
 use tokio::time::Instant;
 
 use super::{
-    Team,
-    commit::After,
-    context::TeamContext,
-    lanes::LeasedTask,
-    session::{SDK, Session},
-    turn::End,
+    Team, commit::After, context::TeamContext, lanes::LeasedTask, preparation::SDK,
+    session::Session, turn::End,
 };
 use crate::{
     briefing::{Line, Speaker},

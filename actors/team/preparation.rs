@@ -1,6 +1,6 @@
 //! Preparation of a turn: what is loaded and asked before it begins.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::Context;
 
@@ -33,6 +33,9 @@ use crate::{
     task::{Code, Ending, Kind, Task, Wait, WaitReason},
 };
 
+/// What drives the turns of all teams.
+pub(super) const SDK: &str = "native";
+
 /// What a session begins with.
 pub(super) struct Prepared {
     pub(super) history: LaneHistory,
@@ -45,6 +48,67 @@ pub(super) struct Prepared {
     pub(super) brief: Brief,
     /// What is to be summarised, if that is the task; else why it cannot be.
     pub(super) past: Option<Result<Past, String>>,
+}
+
+impl Prepared {
+    /// The fact that opens the turn.
+    pub(super) fn turn_start(&self, task: &Task) -> Fact {
+        let brief = &self.brief;
+        Fact::TurnStart {
+            task_ids: vec![task.id.clone()],
+            team: task.lane.team.clone(),
+            topic: task.lane.topic.clone(),
+            source_channel: task.source.as_ref().map(|source| source.channel.clone()),
+            attempt: task.attempts,
+            redelivered: task.redelivered,
+            sdk: SDK.to_owned(),
+            provider: brief.provider.clone(),
+            model: brief.model.clone(),
+            prompt_hash: brief.prompt_hash.clone(),
+            toolset_hash: brief.toolset_hash.clone(),
+        }
+    }
+
+    /// How long the turn was at work before, in all: what passed between two leases does not count.
+    pub(super) fn time_before(&self) -> Duration {
+        let mut time = Duration::ZERO;
+        let mut since = None;
+        for event in &self.journal {
+            if matches!(event.fact, Fact::TurnStart { .. }) {
+                since = Some(event.timestamp);
+            } else if let Some(last) = since.replace(event.timestamp) {
+                time += event.timestamp.since(last);
+            }
+        }
+        time
+    }
+}
+
+/// How many characters the model is told besides the conversation. What a tool set has is counted once.
+#[derive(Default)]
+pub(super) struct PromptSize {
+    /// Of the tools, for the set of this name.
+    tools: Option<(String, usize)>,
+}
+
+impl PromptSize {
+    pub(super) fn of(&mut self, brief: &Brief) -> usize {
+        let count = |text: &str| text.chars().count();
+        let tools = match &self.tools {
+            Some((hash, characters)) if *hash == brief.toolset_hash => *characters,
+            _ => {
+                let specs = brief.tools.specs();
+                let specs = specs.iter().map(|spec| {
+                    count(&spec.name) + count(&spec.description) + count(&spec.schema.to_string())
+                });
+                let characters = specs.sum();
+                self.tools = Some((brief.toolset_hash.clone(), characters));
+                characters
+            }
+        };
+        let system = &brief.system;
+        count(&system.shared) + count(&system.team) + count(&system.turn) + tools
+    }
 }
 
 /// Why a turn cannot begin.

@@ -31,20 +31,13 @@ use super::{
 };
 use crate::{
     approvals::record::Approval,
-    briefing::{Brief, QueueMode},
-    history::{Fact, HistoryEvent},
-    ids::{ApprovalId, CallId, LeaseId, TaskId},
-    queue::{
-        self, ACK_AFTER, Leased,
-        placing::{Placed, Placement},
-    },
+    briefing::Brief,
+    ids::{ApprovalId, CallId, LeaseId},
+    queue::ACK_AFTER,
     store::{journal::LaneHistory, records::Writes},
     task::{Kind, Task},
-    tool::{Caller, Checked, ToolCall, ToolReply},
+    tool::Caller,
 };
-
-/// What drives the turns of all teams.
-pub(super) const SDK: &str = "native";
 
 /// A turn at work. Dropping it cancels what it started.
 pub(super) struct Session {
@@ -56,7 +49,7 @@ pub(super) struct Session {
     pub(super) history: LaneHistory,
     /// What the turn wants done, in order.
     pub(super) wants: VecDeque<Want>,
-    pub(super) cancel: CancellationToken,
+    pub(super) cancel_token: CancellationToken,
     _cancel_on_drop: DropGuard,
     pub(super) model: Option<RunningCall>,
     pub(super) tools: HashMap<CallId, RunningCall>,
@@ -118,6 +111,8 @@ impl Session {
         prepared: Prepared,
         overhead: usize,
     ) -> Self {
+        let start = prepared.turn_start(&leased.task);
+        let time_before = prepared.time_before();
         let Prepared { history, journal, inbox, shown, approvals, brief, past } = prepared;
         // A turn that goes on keeps its name.
         if let Some(first) = journal.first() {
@@ -127,7 +122,6 @@ impl Session {
         let max_steps = task.options.max_steps.unwrap_or(brief.max_steps);
         let turn = Turn::new(leased.turn.clone(), task.clone(), max_steps);
         let mut turn = turn.within(brief.room, overhead);
-        let start = turn_start(task, &brief);
         let caller = Arc::new(Caller::of(task));
         let wants = if let Some(past) = past {
             turn.compact(start, past)
@@ -149,10 +143,10 @@ impl Session {
             )
         };
         let own_limit = task.options.turn_timeout_ms.map(Duration::from_millis);
-        let limit = own_limit.unwrap_or(brief.turn_timeout).saturating_sub(time_of(&journal));
+        let limit = own_limit.unwrap_or(brief.turn_timeout).saturating_sub(time_before);
         let deadline = leased.began + task.deadline_at.since(now).min(limit);
         let awaits_ack = task.source.as_ref().is_some_and(|source| source.message.is_some());
-        let cancel = CancellationToken::new();
+        let cancel_token = CancellationToken::new();
         Self {
             gate: Gate::new(task.acked || !awaits_ack),
             ack_due: Instant::now() + (task.created_at + ACK_AFTER).since(now),
@@ -164,8 +158,8 @@ impl Session {
             caller,
             history: known.unwrap_or(history),
             wants: wants.into(),
-            _cancel_on_drop: cancel.clone().drop_guard(),
-            cancel,
+            _cancel_on_drop: cancel_token.clone().drop_guard(),
+            cancel_token,
             model: None,
             tools: HashMap::new(),
             requested: false,
@@ -293,69 +287,6 @@ impl Session {
         self.hear(Input::Stop(stop, said), ctx);
     }
 
-    /// Cancels a task, any if none is named: the turn, or a message that joined it.
-    pub(super) fn cancel(
-        &mut self,
-        task: Option<&TaskId>,
-        reason: Option<String>,
-        ctx: &mut Context<Team>,
-    ) {
-        let is_meant = |of: &Task| task.is_none_or(|task| of.id == *task);
-        if is_meant(&self.leased.task) {
-            self.stop_reason = reason;
-            self.stop(Stop::Cancelled, ctx);
-        } else if !self.turn.has_ended()
-            && let Some(at) = self.joined.iter().position(|(of, _)| is_meant(of))
-        {
-            // The turn goes on without it; the queue knows that it is to end.
-            let (withdrawn, _) = self.joined.remove(at);
-            self.turn.withdraw(&withdrawn.id);
-            self.cx.give_back(withdrawn);
-        }
-    }
-
-    /// Messages of a person are read in it.
-    fn reads_messages(&self) -> bool {
-        self.leased.task.kind != Kind::Compact
-    }
-
-    /// A message may still join it.
-    pub(super) fn is_joinable(&self) -> bool {
-        !self.turn.has_ended() && self.reads_messages()
-    }
-
-    /// A message enters the turn. It is acknowledged as soon as any other would be.
-    pub(super) fn join(&mut self, leased: Leased, ctx: &mut Context<Team>) {
-        let Leased { task, lease, .. } = leased;
-        self.joined.push((task.clone(), lease));
-        // Leases that were stored together may arrive in any order.
-        self.joined.sort_by_key(|(task, _)| task.arrival);
-        let (id, pause) = (task.id.clone(), (task.created_at + ACK_AFTER).since(self.cx.now()));
-        self.later(pause, ctx, move |session, ctx| session.acknowledge_joined(&id, ctx));
-        self.hear(Input::Steered(Box::new(task)), ctx);
-    }
-
-    /// Decides what a message does that waits behind the turn.
-    pub(super) fn place(&mut self, task: Task, ctx: &mut Context<Team>) {
-        let behind = self.caller.audience();
-        let mode = if task.may_steer(&behind) && self.reads_messages() {
-            self.brief.queue_mode
-        } else {
-            QueueMode::Queue
-        };
-        let queue = &self.cx.queue;
-        match mode {
-            QueueMode::Queue => {
-                queue.do_send(Placed { task: task.id, placement: Placement::NextTurn });
-            }
-            QueueMode::Steer => queue.do_send(queue::Join { lane: task.lane, behind }),
-            QueueMode::Interrupt => {
-                queue.do_send(Placed { task: task.id, placement: Placement::Started });
-                self.stop(Stop::Interrupted, ctx);
-            }
-        }
-    }
-
     /// Looks at the clock: the deadline, signs of life, the ack.
     fn watch(&mut self, ctx: &mut Context<Team>) {
         match self.watchdog.alarm(self.turn.longest_call()) {
@@ -392,16 +323,6 @@ impl Session {
         self.cx.tell_of_stall(&self.leased.task.id, done);
     }
 
-    /// Looks at a call on behalf of the turn.
-    pub(super) fn check(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
-        self.brief.tools.check(call, &self.caller, self.turn.label())
-    }
-
-    /// Looks again at a call that was decided on.
-    pub(super) fn recheck(&self, call: &ToolCall) -> Result<Checked, ToolReply> {
-        self.brief.tools.recheck(call, &self.caller, self.turn.label())
-    }
-
     /// Goes on with what a future comes to, if the session is still there then.
     pub(super) fn after<F: Future + 'static>(
         &self,
@@ -425,35 +346,5 @@ impl Session {
     ) -> SpawnHandle {
         let key = self.leased.key();
         ctx.run_later(pause, move |team, ctx| team.resume(&key, ctx, then))
-    }
-}
-
-/// How long a turn was at work before, in all: what passed between two leases does not count.
-fn time_of(journal: &[HistoryEvent]) -> Duration {
-    let mut time = Duration::ZERO;
-    let mut since = None;
-    for event in journal {
-        if matches!(event.fact, Fact::TurnStart { .. }) {
-            since = Some(event.timestamp);
-        } else if let Some(last) = since.replace(event.timestamp) {
-            time += event.timestamp.since(last);
-        }
-    }
-    time
-}
-
-fn turn_start(task: &Task, brief: &Brief) -> Fact {
-    Fact::TurnStart {
-        task_ids: vec![task.id.clone()],
-        team: task.lane.team.clone(),
-        topic: task.lane.topic.clone(),
-        source_channel: task.source.as_ref().map(|source| source.channel.clone()),
-        attempt: task.attempts,
-        redelivered: task.redelivered,
-        sdk: SDK.to_owned(),
-        provider: brief.provider.clone(),
-        model: brief.model.clone(),
-        prompt_hash: brief.prompt_hash.clone(),
-        toolset_hash: brief.toolset_hash.clone(),
     }
 }
