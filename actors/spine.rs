@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use actix::{Actor, Addr, ArbiterHandle, AsyncContext};
+use actix::{Actor, Addr, ArbiterHandle, AsyncContext, Context, Recipient};
 
 use crate::{
     approvals::{
@@ -29,7 +29,7 @@ use crate::{
         work::Actors,
     },
     quarantine,
-    queue::{Left, Listeners, Queue, schedule::Limits},
+    queue::{Ended, Left, Listeners, Queue, schedule::Limits},
     router::{self, Neighbours, Recovered, Router, grants::Grants},
     scheduler::{self, Scheduler, heard::Ears},
     storage::{Storage, StorageError},
@@ -232,6 +232,9 @@ fn grants(storage: &dyn Storage) -> Grants {
 
 impl Spine {
     /// Starts all actors. They begin at once with what was recovered.
+    ///
+    /// Queue and supervisor are known to those they know: their contexts, and so their addresses, are
+    /// there before they are.
     pub fn start(
         ports: Ports,
         threads: Threads,
@@ -239,168 +242,201 @@ impl Spine {
         settings: router::Settings,
         mut recovered: Recovered,
     ) -> Self {
-        let storage = ports.storage;
-        let store = Store::start(
-            &threads.store,
-            storage.clone(),
-            ports.on_store_failure,
-            ports.on_store_group,
-        );
-        store.publish_to(ports.live.clone());
-        let channel = Channel::new(store.clone(), ports.clock.clone(), ports.ids.clone())
-            .publishing(ports.live.clone())
-            .start();
-        let keeper = quarantine::Keeper {
+        let queue_context = Context::<Queue>::new();
+        let supervisor_context = Context::<Supervisor>::new();
+        let (queue, supervisor) = (queue_context.address(), supervisor_context.address());
+
+        let Ports { storage, clock, ids, live, view, ledger, days, .. } = ports;
+        let (on_failure, on_group) = (ports.on_store_failure, ports.on_store_group);
+        let store = Store::start(&threads.store, storage.clone(), on_failure, on_group);
+        store.publish_to(live.clone());
+        let channel = Channel::new(store.clone(), clock.clone(), ids.clone());
+        let channel = channel.publishing(live.clone()).start();
+        let directory = Directory::default();
+        let deciders = Deciders::default();
+        let desk = Desk::new(ids.clone(), ports.digester, ports.approvals_last);
+        let shared = Shared { store, channel, queue, clock, ids, view, ledger, days, desk };
+
+        shared.keeper().start(storage);
+        let left = shared.left(&mut recovered);
+        let waiting = std::mem::take(&mut recovered.approvals);
+        let neighbours = shared.of_approvals(ports.secrets, ports.grants, deciders.clone());
+        let approvals = Approvals::new(neighbours, waiting).start();
+        let triggers = std::mem::take(&mut recovered.triggers);
+        let (neighbours, ears) = (shared.of_scheduler(ports.triggers), Ears::default());
+        let scheduler = Scheduler::new(neighbours, ears.clone(), triggers).start();
+        let teams = std::mem::take(&mut recovered.teams);
+        let org = Org::new(shared.of_org(ports.folders), teams).start();
+        let neighbours = shared.of_router(&approvals, &scheduler, ports.classifier, ears);
+        let router = Router::new(neighbours, settings, recovered).start();
+        let ended = vec![
+            approvals.clone().recipient(),
+            org.clone().recipient(),
+            scheduler.clone().recipient(),
+        ];
+        let listeners = shared.listeners(&supervisor, &router, ended);
+        queue_context.run(shared.queue(limits, listeners, left));
+        let Shared { store, channel, queue, clock, ids, view, ledger, days, desk } = shared;
+        let recipe = Recipe {
             store: store.clone(),
             channel: channel.clone(),
-            clock: ports.clock.clone(),
-            ids: ports.ids.clone(),
+            clock,
+            ids,
+            briefing: ports.briefing,
+            on_hindrance: ports.on_hindrance,
+            desk,
+            approvals: approvals.clone().recipient(),
+            view: view.clone(),
+            ledger,
+            days,
+            meter: ports.meter,
+            live: live.clone(),
+            idle: TEAM_IDLE,
+            grace: GRACE,
+            preparation: PREPARATION,
+            answers_within: threads.answers_within,
         };
-        keeper.start(storage);
-        let directory = Directory::default();
-        let desk = Desk::new(ports.ids.clone(), ports.digester, ports.approvals_last);
-        let deciders = Deciders::default();
-        // Each of these knows another: their addresses exist before they do.
-        let mut queue = None;
-        let mut router = None;
-        let mut approvals = None;
-        let mut org = None;
-        let mut scheduler = None;
-        let supervisor = Supervisor::create(|supervisor| {
-            let left = Left {
-                open: recovered.tasks.clone(),
-                lost: std::mem::take(&mut recovered.lost),
-                causes: std::mem::take(&mut recovered.causes),
-                inboxes: std::mem::take(&mut recovered.inboxes),
-                paused: in_state(&recovered.teams, TeamState::Paused),
-                resting: resting(&recovered.teams),
-                draining: in_state(&recovered.teams, TeamState::Draining),
-                teams: ports.view.clone(),
-            };
-            let triggers = std::mem::take(&mut recovered.triggers);
-            let waiting = std::mem::take(&mut recovered.approvals);
-            let teams = std::mem::take(&mut recovered.teams);
-            let queue_address = Queue::create(|queue| {
-                let approvals_address = Approvals::new(
-                    approvals::Neighbours {
-                        store: store.clone(),
-                        channel: channel.clone(),
-                        queue: queue.address().recipient(),
-                        resolved: queue.address().recipient(),
-                        secrets: ports.secrets,
-                        clock: ports.clock.clone(),
-                        ids: ports.ids.clone(),
-                        desk: desk.clone(),
-                        grants: ports.grants,
-                        deciders: deciders.clone(),
-                        ledger: ports.ledger.clone(),
-                        days: ports.days.clone(),
-                    },
-                    waiting,
-                )
-                .start();
-                let ears = Ears::default();
-                let neighbours = scheduler::Neighbours {
-                    queue: queue.address(),
-                    store: store.clone(),
-                    clock: ports.clock.clone(),
-                    ids: ports.ids.clone(),
-                    ports: ports.triggers,
-                };
-                let scheduler_address = Scheduler::new(neighbours, ears.clone(), triggers).start();
-                let neighbours = Neighbours {
-                    store: store.clone(),
-                    queue: queue.address(),
-                    approvals: approvals_address.clone(),
-                    channel: channel.clone(),
-                    clock: ports.clock.clone(),
-                    ids: ports.ids.clone(),
-                    classifier: ports.classifier,
-                    ears,
-                    triggers: scheduler_address.clone().recipient(),
-                };
-                let parts = org::Parts {
-                    store: store.clone(),
-                    work: Arc::new(Actors { queue: queue.address() }),
-                    channel: channel.clone().recipient(),
-                    folders: ports.folders,
-                    clock: ports.clock.clone(),
-                    ids: ports.ids.clone(),
-                    view: ports.view.clone(),
-                };
-                let org_address = Org::new(parts, teams).start();
-                let router_address = Router::new(neighbours, settings, recovered).start();
-                let listeners = Listeners {
-                    leased: supervisor.address().recipient(),
-                    waiting: supervisor.address().recipient(),
-                    stop: supervisor.address().recipient(),
-                    dismiss: supervisor.address().recipient(),
-                    progressed: router_address.clone().recipient(),
-                    ended: vec![
-                        approvals_address.clone().recipient(),
-                        org_address.clone().recipient(),
-                        scheduler_address.clone().recipient(),
-                    ],
-                    ledger: ports.ledger.clone(),
-                };
-                router = Some(router_address);
-                approvals = Some(approvals_address);
-                org = Some(org_address);
-                scheduler = Some(scheduler_address);
-                Queue::new(
-                    store.clone(),
-                    channel.clone(),
-                    ports.clock.clone(),
-                    ports.ids.clone(),
-                    limits,
-                    listeners,
-                    left,
-                )
-            });
-            queue = Some(queue_address.clone());
-            let (opened, degraded) = match (&approvals, &org) {
-                (Some(approvals), Some(org)) => {
-                    (approvals.clone().recipient(), org.clone().recipient())
-                }
-                _ => unreachable!("created with the queue"),
-            };
-            let recipe = Recipe {
-                store: store.clone(),
-                channel: channel.clone(),
-                clock: ports.clock.clone(),
-                ids: ports.ids.clone(),
-                briefing: ports.briefing,
-                on_hindrance: ports.on_hindrance,
-                desk,
-                approvals: opened,
-                view: ports.view.clone(),
-                ledger: ports.ledger,
-                days: ports.days,
-                meter: ports.meter,
-                live: ports.live.clone(),
-                idle: TEAM_IDLE,
-                grace: GRACE,
-                preparation: PREPARATION,
-                answers_within: threads.answers_within,
-            };
-            Supervisor::new(queue_address, recipe, directory.clone(), threads.teams, degraded)
-        });
-        match (router, queue, approvals, org, scheduler) {
-            (Some(router), Some(queue), Some(approvals), Some(org), Some(scheduler)) => Self {
-                router,
-                channel,
-                queue,
-                approvals,
-                scheduler,
-                supervisor,
-                store,
-                directory,
-                org,
-                view: ports.view,
-                live: ports.live,
-                deciders,
-            },
-            _ => unreachable!("all are created above"),
+        let (degraded, teams) = (org.clone().recipient(), threads.teams);
+        let running = Supervisor::new(queue.clone(), recipe, directory.clone(), teams, degraded);
+        supervisor_context.run(running);
+        Self {
+            router,
+            channel,
+            queue,
+            approvals,
+            scheduler,
+            supervisor,
+            store,
+            directory,
+            org,
+            view,
+            live,
+            deciders,
+        }
+    }
+}
+
+/// What most actors are given: leaves, and ports that more than one of them uses.
+struct Shared {
+    store: StoreHandle,
+    channel: Addr<Channel>,
+    queue: Addr<Queue>,
+    clock: Arc<dyn Clock>,
+    ids: Ids,
+    view: OrgView,
+    ledger: Ledger,
+    days: Arc<dyn Days>,
+    desk: Desk,
+}
+
+impl Shared {
+    fn keeper(&self) -> quarantine::Keeper {
+        quarantine::Keeper {
+            store: self.store.clone(),
+            channel: self.channel.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+        }
+    }
+
+    fn of_approvals(
+        &self,
+        secrets: Arc<dyn SecretSink>,
+        grants: approvals::grants::Grants,
+        deciders: Deciders,
+    ) -> approvals::Neighbours {
+        approvals::Neighbours {
+            store: self.store.clone(),
+            channel: self.channel.clone(),
+            queue: self.queue.clone().recipient(),
+            resolved: self.queue.clone().recipient(),
+            secrets,
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            desk: self.desk.clone(),
+            grants,
+            deciders,
+            ledger: self.ledger.clone(),
+            days: self.days.clone(),
+        }
+    }
+
+    fn of_scheduler(&self, ports: scheduler::Ports) -> scheduler::Neighbours {
+        scheduler::Neighbours {
+            queue: self.queue.clone(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            ports,
+        }
+    }
+
+    fn of_org(&self, folders: Arc<dyn Folders>) -> org::Parts {
+        org::Parts {
+            store: self.store.clone(),
+            work: Arc::new(Actors { queue: self.queue.clone() }),
+            channel: self.channel.clone().recipient(),
+            folders,
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            view: self.view.clone(),
+        }
+    }
+
+    fn of_router(
+        &self,
+        approvals: &Addr<Approvals>,
+        scheduler: &Addr<Scheduler>,
+        classifier: Arc<dyn Classifier>,
+        ears: Ears,
+    ) -> Neighbours {
+        Neighbours {
+            store: self.store.clone(),
+            queue: self.queue.clone(),
+            approvals: approvals.clone(),
+            channel: self.channel.clone(),
+            clock: self.clock.clone(),
+            ids: self.ids.clone(),
+            classifier,
+            ears,
+            triggers: scheduler.clone().recipient(),
+        }
+    }
+
+    fn queue(&self, limits: Limits, listeners: Listeners, left: Left) -> Queue {
+        let (store, channel) = (self.store.clone(), self.channel.clone());
+        let (clock, ids) = (self.clock.clone(), self.ids.clone());
+        Queue::new(store, channel, clock, ids, limits, listeners, left)
+    }
+
+    fn listeners(
+        &self,
+        supervisor: &Addr<Supervisor>,
+        router: &Addr<Router>,
+        ended: Vec<Recipient<Ended>>,
+    ) -> Listeners {
+        Listeners {
+            leased: supervisor.clone().recipient(),
+            waiting: supervisor.clone().recipient(),
+            stop: supervisor.clone().recipient(),
+            dismiss: supervisor.clone().recipient(),
+            progressed: router.clone().recipient(),
+            ended,
+            ledger: self.ledger.clone(),
+        }
+    }
+
+    /// What a former process left to the queue.
+    fn left(&self, recovered: &mut Recovered) -> Left {
+        Left {
+            open: recovered.tasks.clone(),
+            lost: std::mem::take(&mut recovered.lost),
+            causes: std::mem::take(&mut recovered.causes),
+            inboxes: std::mem::take(&mut recovered.inboxes),
+            paused: in_state(&recovered.teams, TeamState::Paused),
+            resting: resting(&recovered.teams),
+            draining: in_state(&recovered.teams, TeamState::Draining),
+            teams: self.view.clone(),
         }
     }
 }
