@@ -12,7 +12,7 @@ use tracing::Instrument;
 use super::{
     Spoke, Team, held_calls,
     session::Session,
-    turn::{Input, digest},
+    turn::{Input, digest, telling::text_of},
 };
 use crate::{
     engine::{
@@ -26,6 +26,8 @@ use crate::{
 
 /// A summary that is not there by then is done without.
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(120);
+
+type EngineReply = Result<StepReply, EngineFailure>;
 
 /// A call into foreign code. Dropping it stops the call at once.
 pub(super) struct RunningCall(AbortHandle);
@@ -100,7 +102,7 @@ impl Session {
         request: StepRequest,
         is_heard: fn(&EngineEvent) -> bool,
         ctx: &mut Context<Team>,
-    ) -> JoinHandle<Result<StepReply, EngineFailure>> {
+    ) -> JoinHandle<EngineReply> {
         self.text.said.clear();
         self.spending.heard = 0;
         self.watchdog.sign();
@@ -118,10 +120,7 @@ impl Session {
     }
 
     /// The model call is over, and paid for. None if it was cancelled.
-    fn engine_replied(
-        &mut self,
-        joined: Result<Result<StepReply, EngineFailure>, JoinError>,
-    ) -> Option<Result<StepReply, EngineFailure>> {
+    fn engine_replied(&mut self, joined: Result<EngineReply, JoinError>) -> Option<EngineReply> {
         self.model = None;
         if let Ok(Ok(reply)) = &joined {
             self.cx.recipe.meter.model_called(&self.cx.name, &reply.profile, &reply.usage);
@@ -140,11 +139,7 @@ impl Session {
         }
     }
 
-    fn model_replied(
-        &mut self,
-        joined: Result<Result<StepReply, EngineFailure>, JoinError>,
-        ctx: &mut Context<Team>,
-    ) {
+    fn model_replied(&mut self, joined: Result<EngineReply, JoinError>, ctx: &mut Context<Team>) {
         let Some(replied) = self.engine_replied(joined) else {
             return;
         };
@@ -172,20 +167,12 @@ impl Session {
         self.hear(input, ctx);
     }
 
-    fn summary_replied(
-        &mut self,
-        joined: Result<Result<StepReply, EngineFailure>, JoinError>,
-        ctx: &mut Context<Team>,
-    ) {
+    fn summary_replied(&mut self, joined: Result<EngineReply, JoinError>, ctx: &mut Context<Team>) {
         let input = match self.engine_replied(joined) {
             None => return,
             Some(Ok(StepReply { blocks, profile, model, usage, .. })) => {
-                let texts = blocks.iter().filter_map(|block| match block {
-                    Block::Text { text } => Some(text.as_str()),
-                    _ => None,
-                });
-                let text = texts.collect::<Vec<_>>().join("\n");
-                Input::Summarised(Some(text), Some(Paid { profile, model, usage }))
+                let paid = Paid { profile, model, usage };
+                Input::Summarised(Some(text_of(&blocks)), Some(paid))
             }
             Some(Err(error)) => {
                 let turn = &self.leased.turn;

@@ -128,7 +128,9 @@ struct Told {
     message: Message,
 }
 
-fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> Option<Past> {
+/// The messages of a journal, oldest first. What the model wrote in one step is one of them, and so
+/// are the results of the step.
+fn messages_of(events: Vec<HistoryEvent>) -> Vec<Told> {
     let mut told: Vec<Told> = Vec::new();
     // The turn and step of the last message, if the model wrote it; else the turn alone.
     let mut place = None;
@@ -171,6 +173,11 @@ fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> O
             (_, message) => told.push(Told { seq, label, message }),
         }
     }
+    told
+}
+
+fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> Option<Past> {
+    let mut told = messages_of(events);
     let mut cut = told.len().checked_sub(KEPT).filter(|cut| *cut > 0)?;
     // A call and its result are not separated.
     while matches!(told.get(cut)?.message, Message::ToolResults(_)) {

@@ -8,14 +8,15 @@ use super::{
     Team,
     calls::RunningCall,
     context::TeamContext,
+    held_calls,
     history::{self, Past, RECENT_AGE, RECENT_LINES},
     journal::InboxShare,
     lanes::{Cancellation, LeasedTask},
     outcome,
-    turn::{End, conversation::most_of_summary, pause_after},
+    turn::{End, Turn, Want, conversation::most_of_summary, pause_after},
 };
 use crate::{
-    approvals::record::Approval,
+    approvals::{desk::Desk, record::Approval},
     briefing::{Assignment, Brief, Hindrance, Line},
     history::{Fact, HistoryEvent, Meta},
     ids::ApprovalId,
@@ -31,6 +32,7 @@ use crate::{
         reads,
     },
     task::{Code, Ending, Kind, Task, Wait, WaitReason},
+    tool::Caller,
 };
 
 /// What drives the turns of all teams.
@@ -43,16 +45,47 @@ pub(super) struct Prepared {
     pub(super) journal: Vec<HistoryEvent>,
     pub(super) inbox: InboxShare,
     /// What the turn is shown of it.
-    pub(super) shown: Shown,
+    shown: Shown,
     pub(super) approvals: HashMap<ApprovalId, Approval>,
     pub(super) brief: Brief,
     /// What is to be summarised, if that is the task; else why it cannot be.
-    pub(super) past: Option<Result<Past, String>>,
+    past: Option<Result<Past, String>>,
 }
 
 impl Prepared {
+    /// Begins the turn, or goes on with it: what it wants first.
+    pub(super) fn first_wants(
+        &mut self,
+        turn: &mut Turn,
+        task: &Task,
+        caller: &Caller,
+        desk: &Desk,
+    ) -> Vec<Want> {
+        let start = self.turn_start(task);
+        if let Some(past) = self.past.take() {
+            return turn.compact(start, past);
+        }
+        if self.journal.is_empty() {
+            return turn.begin(start, &self.shown);
+        }
+        let tools = &self.brief.tools;
+        turn.resume(
+            start,
+            &self.journal,
+            |call, approval, label| match approval {
+                Some(_) => tools.recheck(call, caller, label),
+                None => tools.check(call, caller, label),
+            },
+            |id, call, label| {
+                let now = tools.recheck(call, caller, label);
+                let approval = self.approvals.get(id);
+                held_calls::decision(desk, approval, call, caller, now.as_ref().ok())
+            },
+        )
+    }
+
     /// The fact that opens the turn.
-    pub(super) fn turn_start(&self, task: &Task) -> Fact {
+    fn turn_start(&self, task: &Task) -> Fact {
         let brief = &self.brief;
         Fact::TurnStart {
             task_ids: vec![task.id.clone()],

@@ -21,7 +21,6 @@ use super::{
     calls::RunningCall,
     commit::After,
     context::TeamContext,
-    held_calls,
     journal::{InboxShare, StepIndex},
     lanes::{Cancellation, LeasedTask},
     preparation::Prepared,
@@ -108,44 +107,25 @@ impl Session {
         cx: Arc<TeamContext>,
         mut leased: LeasedTask,
         known: Option<LaneHistory>,
-        prepared: Prepared,
+        mut prepared: Prepared,
         overhead: usize,
     ) -> Self {
-        let start = prepared.turn_start(&leased.task);
-        let time_before = prepared.time_before();
-        let Prepared { history, journal, inbox, shown, approvals, brief, past } = prepared;
         // A turn that goes on keeps its name.
-        if let Some(first) = journal.first() {
+        if let Some(first) = prepared.journal.first() {
             leased.turn = first.turn.clone();
         }
-        let (task, now) = (&leased.task, cx.now());
+        let (task, now, brief) = (&leased.task, cx.now(), &prepared.brief);
         let max_steps = task.options.max_steps.unwrap_or(brief.max_steps);
         let turn = Turn::new(leased.turn.clone(), task.clone(), max_steps);
         let mut turn = turn.within(brief.room, overhead);
         let caller = Arc::new(Caller::of(task));
-        let wants = if let Some(past) = past {
-            turn.compact(start, past)
-        } else if journal.is_empty() {
-            turn.begin(start, &shown)
-        } else {
-            let (desk, tools) = (&cx.recipe.desk, &brief.tools);
-            turn.resume(
-                start,
-                &journal,
-                |call, approval, label| match approval {
-                    Some(_) => tools.recheck(call, &caller, label),
-                    None => tools.check(call, &caller, label),
-                },
-                |id, call, label| {
-                    let now = tools.recheck(call, &caller, label);
-                    held_calls::decision(desk, approvals.get(id), call, &caller, now.as_ref().ok())
-                },
-            )
-        };
         let own_limit = task.options.turn_timeout_ms.map(Duration::from_millis);
-        let limit = own_limit.unwrap_or(brief.turn_timeout).saturating_sub(time_before);
+        let limit = own_limit.unwrap_or(brief.turn_timeout);
+        let limit = limit.saturating_sub(prepared.time_before());
         let deadline = leased.began + task.deadline_at.since(now).min(limit);
         let awaits_ack = task.source.as_ref().is_some_and(|source| source.message.is_some());
+        let wants = prepared.first_wants(&mut turn, task, &caller, &cx.recipe.desk);
+        let Prepared { history, journal, inbox, approvals, brief, .. } = prepared;
         let cancel_token = CancellationToken::new();
         Self {
             gate: Gate::new(task.acked || !awaits_ack),

@@ -18,6 +18,7 @@ use crate::{
     usage::Usage,
 };
 
+mod backoff;
 mod compacting;
 pub(super) mod conversation;
 pub mod digest;
@@ -25,8 +26,7 @@ mod ending;
 mod holding;
 mod resume;
 mod stepping;
-mod telling;
-mod waiting;
+pub(super) mod telling;
 
 use compacting::Pending;
 use conversation::Conversation;
