@@ -10,6 +10,26 @@
 //! (`queue::schedule`, `team::turn`, `router::resolve`, `channel::outbox`), actors are shells around
 //! them, and what they need from the world is a port: `storage`, `engine`, `tool`, `briefing`,
 //! `classifier`, `clock`, `meter`. Nothing here does I/O.
+//!
+//! # The life of a message
+//!
+//! | step | file | what happens |
+//! |---|---|---|
+//! | received | `router/mod.rs` | a frame of a connection that is open |
+//! | let in | `router/gate.rs`, `router/trust.rs` | the first rule that matches decides, and is audited |
+//! | understood | `router/intake.rs` | a repeat, a command, or words; a topic, by `router/resolve.rs` or a model |
+//! | accepted | `queue/mod.rs` | the task is stored, with its lease if it can start at once |
+//! | chosen | `queue/schedule.rs` | fair between teams and people, serial within a lane |
+//! | leased | `queue/leases.rs` | told to the supervisor, and again if the team does not take it |
+//! | handed over | `supervisor.rs` | the team is started if it does not live |
+//! | taken | `team/mod.rs` | a lane is free, the task joins a running turn, or it goes back |
+//! | prepared | `team/preparation.rs` | history, journal, inbox and brief become a session |
+//! | run | `team/session.rs` | does what `team/turn.rs` wants, in order |
+//! | answered | `team/calls.rs` | models and tools, on tasks of their own; `team/stream.rs` says what comes |
+//! | recorded | `team/commit.rs` | each step durable before the next, as `team/journal.rs` writes it |
+//! | ended | `team/outcome.rs` | outcome, answer and conversation in one commit |
+//! | settled | `queue/mod.rs` | the lane's next task, the work that follows |
+//! | delivered | `channel/mod.rs` | frames in the order of `channel/outbox.rs`, again to who comes back |
 
 #![warn(missing_docs)]
 

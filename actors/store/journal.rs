@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What a lane needs before its first turn.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LaneHistory {
     /// The `seq` of the next event.
     pub next_seq: u64,

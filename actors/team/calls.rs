@@ -1,228 +1,271 @@
 //! Calls into foreign code: models and tools, each on a task of its own.
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use tokio::{task::JoinError, time::Instant};
+use std::{sync::Arc, time::Duration};
+
+use actix::{AsyncContext, Context};
+use tokio::{
+    task::{AbortHandle, JoinError, JoinHandle},
+    time::Instant,
+};
 use tracing::Instrument;
 
-use super::{Spoke, Team, holds, lanes::Call, turn::Input};
+use super::{
+    Spoke, Team, held_calls,
+    session::Session,
+    turn::{Input, digest, telling::text_of},
+};
 use crate::{
-    engine::{Block, EngineFailure, StepReply, StepRequest},
-    ids::{CallId, TopicId, TurnId},
+    engine::{
+        Block, EngineEvent, EngineFailure, Message, Paid, StepReply, StepRequest, SystemPrompt,
+    },
+    ids::CallId,
+    live::event::Stream,
     task::Code,
-    tool::{Args, CallContext, ToolCall, ToolFault, ToolReply},
+    tool::{Args, CallContext, ToolCall, ToolFault, ToolReply, ToolSpec},
 };
 
-impl Team {
-    pub(super) fn call_model(
-        &mut self,
-        topic: &Option<TopicId>,
-        turn: &TurnId,
-        ctx: &mut Context<Self>,
-    ) {
-        if !self.afford(topic, turn, ctx) {
+/// A summary that is not there by then is done without.
+const SUMMARY_TIMEOUT: Duration = Duration::from_secs(120);
+
+type EngineReply = Result<StepReply, EngineFailure>;
+
+/// A call into foreign code. Dropping it stops the call at once.
+pub(super) struct RunningCall(AbortHandle);
+
+impl RunningCall {
+    pub(super) fn of<T>(task: &JoinHandle<T>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Session {
+    /// Asks the model for the next step.
+    pub(super) fn call_model(&mut self, ctx: &mut Context<Team>) {
+        if !self.afford(ctx) {
             return;
         }
-        let now = self.recipe.clock.now();
-        let Some(running) = self.lanes.running(topic, turn) else {
-            return;
-        };
-        running.streaming.clear();
-        running.heard = 0;
-        running.last_sign = Instant::now();
-        if !running.requested {
-            running.requested = true;
-            let overhead = now.since(running.charge.task.created_at);
-            self.recipe.meter.turn_began(&self.name, overhead);
+        if !self.requested {
+            self.requested = true;
+            let overhead = self.cx.now().since(self.leased.task.created_at);
+            self.cx.recipe.meter.turn_began(&self.cx.name, overhead);
         }
-        let request = StepRequest {
-            team: self.name.clone(),
-            turn: turn.clone(),
-            step: running.turn.step(),
-            system: running.brief.system.clone(),
-            tools: running.brief.tools.specs(),
-            messages: running.turn.messages(),
-            cancel: running.cancel.child_token(),
-        };
-        let address = ctx.address();
-        let spoke = (topic.clone(), turn.clone());
-        let events = std::sync::Arc::new(move |event| {
-            address.do_send(Spoke { topic: spoke.0.clone(), turn: spoke.1.clone(), event });
-        });
-        let engine = running.brief.engine.clone();
-        let span = running.span();
-        let call = async move { engine.run(request, events).await };
-        let call = actix::spawn(call.instrument(span));
-        running.model = Some(Call::of(&call));
-        let (topic, turn) = (topic.clone(), turn.clone());
-        ctx.spawn(call.into_actor(self).map(move |joined, team, ctx| {
-            team.model_replied(&topic, &turn, joined, ctx);
-        }));
+        let (system, tools) = (self.brief.system.clone(), self.brief.tools.specs());
+        let request = self.request(system, tools, self.turn.messages());
+        let call = self.run_engine(request, |_| true, ctx);
+        self.after(call, ctx, Self::model_replied);
     }
 
-    fn model_replied(
-        &mut self,
-        topic: &Option<TopicId>,
-        turn: &TurnId,
-        joined: Result<Result<StepReply, EngineFailure>, JoinError>,
-        ctx: &mut Context<Self>,
-    ) {
-        let Some(running) = self.lanes.running(topic, turn) else {
+    /// Asks the model for a summary: without tools, and nobody hears it.
+    pub(super) fn summarise(&mut self, request: String, ctx: &mut Context<Team>) {
+        if !self.afford(ctx) {
             return;
-        };
-        running.model = None;
-        let said = !running.streaming.is_empty();
-        if let Ok(Ok(reply)) = &joined {
-            running.lost += reply.usage;
         }
-        self.pay(topic, turn);
-        let Some(running) = self.lanes.running(topic, turn) else {
+        let messages = Arc::new(vec![Message::User(request)]);
+        let request = self.request(Arc::new(digest::system()), Arc::from([]), messages);
+        // Only what it costs: its words are for the model alone.
+        let call = self.run_engine(request, |event| matches!(event, EngineEvent::Spent(_)), ctx);
+        // The turn is not to count as stalled meanwhile.
+        let limit = SUMMARY_TIMEOUT.min(self.brief.idle_timeout / 2);
+        let timed = async move {
+            let timed_out = |_| Ok(Err(EngineFailure::new(Code::Stalled, "it took too long")));
+            tokio::time::timeout(limit, call).await.unwrap_or_else(timed_out)
+        };
+        self.after(timed, ctx, Self::summary_replied);
+    }
+
+    fn request(
+        &self,
+        system: Arc<SystemPrompt>,
+        tools: Arc<[ToolSpec]>,
+        messages: Arc<Vec<Message>>,
+    ) -> StepRequest {
+        StepRequest {
+            team: self.cx.name.clone(),
+            turn: self.leased.turn.clone(),
+            step: self.turn.step(),
+            system,
+            tools,
+            messages,
+            cancel: self.cancel_token.child_token(),
+        }
+    }
+
+    /// Starts the engine; events that pass the filter reach the session.
+    fn run_engine(
+        &mut self,
+        request: StepRequest,
+        is_heard: fn(&EngineEvent) -> bool,
+        ctx: &mut Context<Team>,
+    ) -> JoinHandle<EngineReply> {
+        self.text.said.clear();
+        self.spending.heard = 0;
+        self.watchdog.sign();
+        let (team, session) = (ctx.address(), self.leased.key());
+        let events = Arc::new(move |event| {
+            if is_heard(&event) {
+                team.do_send(Spoke { session: session.clone(), event });
+            }
+        });
+        let engine = self.brief.engine.clone();
+        let call = async move { engine.run(request, events).await };
+        let call = actix::spawn(call.instrument(self.span()));
+        self.model = Some(RunningCall::of(&call));
+        call
+    }
+
+    /// The model call is over, and paid for. None if it was cancelled.
+    fn engine_replied(&mut self, joined: Result<EngineReply, JoinError>) -> Option<EngineReply> {
+        self.model = None;
+        if let Ok(Ok(reply)) = &joined {
+            self.cx.recipe.meter.model_called(&self.cx.name, &reply.profile, &reply.usage);
+            self.spending.tries += reply.usage;
+        }
+        self.pay();
+        match joined {
+            Ok(replied) => Some(replied),
+            Err(error) if error.is_cancelled() => None,
+            Err(error) => {
+                let turn = &self.leased.turn;
+                tracing::error!(team = %self.cx.name, %turn, %error, "engine panicked");
+                let message = "the engine failed unexpectedly";
+                Some(Err(EngineFailure::new(Code::Internal, message)))
+            }
+        }
+    }
+
+    fn model_replied(&mut self, joined: Result<EngineReply, JoinError>, ctx: &mut Context<Team>) {
+        let Some(replied) = self.engine_replied(joined) else {
             return;
         };
         // The reply holds it; only a step that broke off has nothing else to show.
-        running.streaming.clear();
-        let input = match joined {
-            Ok(Ok(mut reply)) => {
-                let team = &self.name;
-                self.recipe.meter.model_called(team, &reply.profile, &reply.usage);
-                let checks = reply
-                    .blocks
-                    .iter()
-                    .filter_map(|block| match block {
-                        Block::Call(call) => Some(running.check(call)),
-                        _ => None,
-                    })
-                    .collect();
+        let said = !std::mem::take(&mut self.text.said).is_empty();
+        let input = match replied {
+            Ok(mut reply) => {
+                let (tools, label) = (&self.brief.tools, self.turn.label());
+                let checks = reply.blocks.iter().filter_map(|block| match block {
+                    Block::Call(call) => Some(tools.check(call, &self.caller, label)),
+                    _ => None,
+                });
+                let checks = checks.collect();
                 for block in &mut reply.blocks {
                     if let Block::Call(call) = block
-                        && let Some(args) = running.brief.tools.clean(call)
+                        && let Some(args) = tools.clean(call)
                     {
                         call.args = Args::Json(args);
                     }
                 }
                 Input::Replied(reply, checks)
             }
-            Ok(Err(failure)) => Input::Failed { failure, said, now: self.recipe.clock.now() },
-            Err(error) if error.is_cancelled() => return,
-            Err(error) => {
-                tracing::error!(team = %self.name, %turn, %error, "engine panicked");
-                Input::Failed {
-                    failure: EngineFailure::new(Code::Internal, "the engine failed unexpectedly"),
-                    said,
-                    now: self.recipe.clock.now(),
-                }
-            }
+            Err(failure) => Input::Failed { failure, said, now: self.cx.now() },
         };
-        self.hear(topic, turn, input, ctx);
+        self.hear(input, ctx);
     }
 
-    pub(super) fn call_tool(
-        &mut self,
-        topic: &Option<TopicId>,
-        turn: &TurnId,
-        call: ToolCall,
-        rerun: bool,
-        ctx: &mut Context<Self>,
-    ) {
-        let Some(running) = self.lanes.running(topic, turn) else {
-            return;
+    fn summary_replied(&mut self, joined: Result<EngineReply, JoinError>, ctx: &mut Context<Team>) {
+        let input = match self.engine_replied(joined) {
+            None => return,
+            Some(Ok(StepReply { blocks, profile, model, usage, .. })) => {
+                let paid = Paid { profile, model, usage };
+                Input::Summarised(Some(text_of(&blocks)), Some(paid))
+            }
+            Some(Err(error)) => {
+                let turn = &self.leased.turn;
+                tracing::warn!(team = %self.cx.name, %turn, %error, "no summary could be had");
+                Input::Summarised(None, None)
+            }
         };
-        running.last_sign = Instant::now();
-        let approval = running.turn.approval_of(&call.id);
-        let approval = approval.and_then(|id| running.approvals.get(id));
+        self.hear(input, ctx);
+    }
+
+    pub(super) fn call_tool(&mut self, call: ToolCall, rerun: bool, ctx: &mut Context<Team>) {
+        self.watchdog.sign();
+        let began = Instant::now();
+        let approval = self.turn.approval_of(&call.id).and_then(|id| self.approvals.get(id));
         if let Some(approval) = approval {
             // It may have waited for others of its step since the turn was taken up.
-            let (desk, now) = (&self.recipe.desk, running.recheck(&call));
-            if let Some(reply) = holds::mismatch(desk, approval, &call, &running.caller, now) {
-                return self.tool_replied(topic, turn, call.id, reply, Instant::now(), ctx);
+            let desk = &self.cx.recipe.desk;
+            let now = self.brief.tools.recheck(&call, &self.caller, self.turn.label());
+            if let Some(reply) = held_calls::mismatch(desk, approval, &call, &self.caller, now) {
+                return self.tool_replied(call.id, reply, began, ctx);
             }
         }
-        let cx = CallContext {
+        let context = CallContext {
             approved: approval.map(|approval| approval.secrets.clone()),
             approved_by: approval.and_then(|approval| approval.resolved_by.clone()),
-            caller: running.caller.clone(),
-            label: running.turn.label(),
-            turn: turn.clone(),
-            step: running.turn.step(),
-            key: running.turn.idempotency_key(&call.id),
+            caller: self.caller.clone(),
+            label: self.turn.label(),
+            turn: self.leased.turn.clone(),
+            step: self.turn.step(),
+            key: self.turn.idempotency_key(&call.id),
             rerun,
-            cancel: running.cancel.child_token(),
+            cancel: self.cancel_token.child_token(),
         };
-        let (id, name) = (call.id.clone(), call.name.clone());
-        let tools = running.brief.tools.clone();
-        let began = Instant::now();
-        let span = running.span();
-        let task = async move { tools.run(call, cx).await };
-        let task = actix::spawn(task.instrument(span));
-        running.tools.insert(id.clone(), Call::of(&task));
-        self.tool_runs(topic, turn, &id, &name);
-        let (topic, turn) = (topic.clone(), turn.clone());
-        ctx.spawn(task.into_actor(self).map(move |joined, team, ctx| {
-            let reply = team.tool_reply(&name, joined);
-            team.tool_ended(&topic, &turn, &id, &name, reply.fault.is_some());
-            team.tool_replied(&topic, &turn, id, reply, began, ctx);
-        }));
-    }
-
-    fn tool_reply(&self, name: &str, joined: Result<ToolReply, JoinError>) -> ToolReply {
-        let reply = joined.unwrap_or_else(|error| {
-            if error.is_cancelled() {
-                return ToolReply::failed(ToolFault::Cancelled, "cancelled");
-            }
-            tracing::error!(team = %self.name, tool = name, %error, "tool panicked");
-            ToolReply::failed(ToolFault::ToolFailed, "the tool failed unexpectedly")
+        let (id, tool_name) = (call.id.clone(), call.name.clone());
+        let tools = self.brief.tools.clone();
+        let task = async move { tools.run(call, context).await };
+        let task = actix::spawn(task.instrument(self.span()));
+        self.tools.insert(id.clone(), RunningCall::of(&task));
+        self.publish(Stream::ToolStart { id: id.clone(), tool_name: tool_name.clone() });
+        let cx = self.cx.clone();
+        let replied = async move {
+            let reply = task.await.unwrap_or_else(|error| {
+                if error.is_cancelled() {
+                    return ToolReply::failed(ToolFault::Cancelled, "cancelled");
+                }
+                tracing::error!(team = %cx.name, tool = tool_name, %error, "tool panicked");
+                ToolReply::failed(ToolFault::ToolFailed, "the tool failed unexpectedly")
+            });
+            cx.recipe.meter.tool_called(&tool_name, reply.fault.is_none());
+            (tool_name, reply)
+        };
+        self.after(replied, ctx, move |session, (tool_name, reply), ctx| {
+            let is_error = reply.fault.is_some();
+            session.publish(Stream::ToolEnd { id: id.clone(), tool_name, is_error });
+            session.tool_replied(id, reply, began, ctx);
         });
-        self.recipe.meter.tool_called(name, reply.fault.is_none());
-        reply
     }
 
     fn tool_replied(
         &mut self,
-        topic: &Option<TopicId>,
-        turn: &TurnId,
         id: CallId,
         reply: ToolReply,
         began: Instant,
-        ctx: &mut Context<Self>,
+        ctx: &mut Context<Team>,
     ) {
         let took = began.elapsed();
-        if let Some(running) = self.lanes.running(topic, turn) {
-            running.tools.remove(&id);
-            for want in &mut running.wants {
-                want.hear_late(&id, &reply, took);
-            }
+        self.tools.remove(&id);
+        for want in &mut self.wants {
+            want.hear_late(&id, &reply, took);
         }
-        self.hear(topic, turn, Input::Called { id, reply, took }, ctx);
+        self.hear(Input::Called { id, reply, took }, ctx);
     }
 
     /// Drops the model request, tells the tools to stop, and aborts those that have not stopped by
     /// the end of the grace period.
-    pub(super) fn stop_calls(
-        &mut self,
-        topic: &Option<TopicId>,
-        turn: &TurnId,
-        ctx: &mut Context<Self>,
-    ) {
-        let Some(running) = self.lanes.running(topic, turn) else {
-            return;
-        };
-        running.stopping = true;
-        running.cancel.cancel();
-        if running.model.take().is_some() {
-            self.cut_off(topic, turn);
-            self.pay(topic, turn);
+    pub(super) fn stop_calls(&mut self, ctx: &mut Context<Team>) {
+        self.stopping = true;
+        self.cancel_token.cancel();
+        if self.model.take().is_some() {
+            self.cut_off();
+            self.pay();
         }
-        let Some(running) = self.lanes.running(topic, turn) else {
-            return;
-        };
-        if running.tools.is_empty() {
-            return;
+        if !self.tools.is_empty() {
+            self.later(self.cx.recipe.grace, ctx, |session, ctx| {
+                session.tools.clear();
+                session.perform(ctx);
+            });
         }
-        let (topic, turn) = (topic.clone(), turn.clone());
-        ctx.run_later(self.recipe.grace, move |team, ctx| {
-            if let Some(running) = team.lanes.running(&topic, &turn) {
-                running.tools.clear();
-                team.perform(&topic, &turn, ctx);
-            }
-        });
+    }
+
+    /// Whose work it is, for the log of what runs elsewhere: a panic there has nothing else to go by.
+    fn span(&self) -> tracing::Span {
+        let task = &self.leased.task;
+        tracing::error_span!("turn", team = %task.lane.team, task = %task.id)
     }
 }

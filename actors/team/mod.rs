@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{Actor, ActorContext, Addr, AsyncContext, Context, Handler, Message, Recipient};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
+    WrapFuture,
+};
 use tokio::time::Instant;
 
 use crate::{
@@ -10,40 +13,39 @@ use crate::{
     briefing::{Briefing, OnHindrance},
     budget::{Days, Ledger},
     channel::Channel,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     engine::EngineEvent,
-    ids::{Ids, TaskId, TeamName, TopicId, TurnId},
+    ids::{Ids, TaskId, TeamName, TopicId},
     live::Publisher,
     meter::Meter,
-    notice::Notice,
     org::view::OrgView,
-    queue::{
-        self, Leased, Queue, Waiting,
-        placing::{Placed, Placement},
-    },
-    store::{StoreHandle, records::Writes},
-    task::Task,
+    queue::{self, Leased, Queue, Waiting},
+    store::StoreHandle,
 };
 
 mod ack;
-mod aloud;
-pub mod anew;
+mod budget;
 mod calls;
-mod commits;
-mod holds;
+mod commit;
+mod context;
+mod held_calls;
+mod history;
+mod journal;
 mod lanes;
-mod money;
-mod past;
-mod prepare;
-mod speech;
-mod summary;
+mod outcome;
+mod preparation;
+mod session;
+mod steering;
+mod stream;
 #[cfg(test)]
 mod tests;
 pub mod turn;
+mod watchdog;
 
-use ack::Words;
-use lanes::{Lanes, Running, Work};
-use turn::{Input, Stop, Want};
+use context::TeamContext;
+use lanes::{Cancellation, Lanes, LeasedTask, Preparing, SessionKey, Work};
+use preparation::{Prepared, PromptSize, Unprepared};
+use session::Session;
 
 /// The process is stopping: each turn goes on to its next commit point and gives its task back.
 #[derive(Debug, Message)]
@@ -101,12 +103,21 @@ pub struct Exited {
     pub tasks: Vec<TaskId>,
 }
 
+/// The conversation of a lane began anew. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct BeganAnew {
+    /// The topic, in a team that works in topics.
+    pub topic: Option<TopicId>,
+    /// When: what was said before is forgotten.
+    pub at: Timestamp,
+}
+
 /// An engine says something about a running step.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 struct Spoke {
-    topic: Option<TopicId>,
-    turn: TurnId,
+    session: SessionKey,
     event: EngineEvent,
 }
 
@@ -149,17 +160,14 @@ pub struct Recipe {
     pub answers_within: Duration,
 }
 
-/// One team: its lanes, and a turn in each that has work.
+/// One team: its lanes, and a session in each that has work.
 pub struct Team {
-    name: TeamName,
+    cx: Arc<TeamContext>,
     incarnation: u64,
-    recipe: Recipe,
-    queue: Addr<Queue>,
     supervisor: Recipient<Exited>,
     idler: Recipient<Idle>,
     lanes: Lanes,
-    /// How many characters the model is told of its tools, for the set of this name.
-    told_of_tools: Option<(String, usize)>,
+    prompt_size: PromptSize,
     leases: u64,
     idle_since: Instant,
     retiring: bool,
@@ -177,14 +185,12 @@ impl Team {
         idler: Recipient<Idle>,
     ) -> Self {
         Self {
-            name,
+            cx: Arc::new(TeamContext { name, recipe, queue }),
             incarnation,
-            recipe,
-            queue,
             supervisor,
             idler,
             lanes: Lanes::default(),
-            told_of_tools: None,
+            prompt_size: PromptSize::default(),
             leases: 0,
             idle_since: Instant::now(),
             retiring: false,
@@ -192,173 +198,104 @@ impl Team {
         }
     }
 
-    /// Tells a turn something and does what it then wants.
-    fn hear(
+    /// Lets the session of a lane act, if there is one. One that is over then frees its lane.
+    fn with_session(
         &mut self,
         topic: &Option<TopicId>,
-        turn: &TurnId,
-        input: Input,
         ctx: &mut Context<Self>,
+        act: impl FnOnce(&mut Session, &mut Context<Self>),
     ) {
-        let Some(running) = self.lanes.running(topic, turn) else {
+        let Some(session) = self.lanes.session(topic) else {
             return;
         };
-        running.last_sign = Instant::now();
-        if matches!(input, Input::Stop(..)) && !running.turn.has_ended() {
-            // What was wanted but not begun is not wanted any more; what happened is still kept.
-            running.wants.retain(|want| !want.begins());
-        }
-        let wants = running.turn.on(input);
-        running.wants.extend(wants);
-        self.perform(topic, turn, ctx);
-    }
-
-    /// Does what a turn wants, in order, up to the next thing that must be durable first.
-    fn perform(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
-        while let Some(running) = self.lanes.running(topic, turn) {
-            if running.committing || running.holds_its_end() {
-                return;
-            }
-            if self.retiring {
-                // Nothing begins any more; what runs is waited for and recorded.
-                while running.wants.pop_front_if(|want| want.begins()).is_some() {}
-                if running.wants.is_empty() && running.is_quiet() {
-                    return self.give_back_unfinished(topic, turn, ctx);
-                }
-            }
-            let Some(want) = running.wants.pop_front() else {
-                return;
-            };
-            match want {
-                Want::Record(facts, frames) => self.record(topic, turn, facts, frames, ctx),
-                Want::Stash(stows) => self.stash(topic, turn, stows, ctx),
-                Want::Hold(facts, frames, held) => {
-                    self.hold(topic, turn, facts, frames, held, ctx);
-                }
-                Want::Mark(approval, execution) => {
-                    self.mark(topic, turn, &approval, execution, ctx);
-                }
-                Want::Park(facts, frames, wait) => {
-                    self.park(topic, turn, facts, frames, wait, ctx);
-                }
-                Want::CallModel => self.call_model(topic, turn, ctx),
-                Want::Summarise(request) => self.summarise(topic, turn, request, ctx),
-                Want::CallTool { call, rerun } => self.call_tool(topic, turn, call, rerun, ctx),
-                Want::StopCalls => self.stop_calls(topic, turn, ctx),
-                Want::End(facts, end) => self.end(topic, turn, facts, end, ctx),
-                Want::Suspend(facts, frames, pause) => {
-                    self.suspend(topic, turn, facts, frames, pause, ctx);
-                }
-            }
+        act(session, ctx);
+        if session.is_over() {
+            session.timers.cancel(ctx);
+            self.rest(topic);
         }
     }
 
-    /// Stops the turn of a lane, also one that is still being prepared.
-    fn stop(&mut self, topic: &Option<TopicId>, stop: Stop, ctx: &mut Context<Self>) {
-        match &mut self.lanes.get(topic).work {
-            Work::Idle => {}
-            Work::Preparing { charge, stop: wanted, .. } => {
-                *wanted = Some(stop);
-                let (topic, turn) = (topic.clone(), charge.turn.clone());
-                ctx.run_later(self.recipe.grace, move |team, ctx| {
-                    team.give_back_unprepared(&topic, &turn, ctx);
-                });
+    /// The same for one session: what comes back for one that is over finds no one.
+    fn resume(
+        &mut self,
+        key: &SessionKey,
+        ctx: &mut Context<Self>,
+        act: impl FnOnce(&mut Session, &mut Context<Self>),
+    ) {
+        self.with_session(&key.topic, ctx, |session, ctx| {
+            if session.leased.lease == key.lease {
+                act(session, ctx);
             }
-            Work::Running(running) => {
-                let turn = running.charge.turn.clone();
-                let said = std::mem::take(&mut running.streaming);
-                self.hear(topic, &turn, Input::Stop(stop, said), ctx);
-            }
-        }
-    }
-
-    /// Looks at the clock for a turn: its ack, its deadline, its signs of life.
-    fn watch(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
-        let now = Instant::now();
-        let Some(running) = self.lanes.running(topic, turn) else {
-            return;
-        };
-        if now >= running.deadline {
-            return self.stop(topic, Stop::Deadline, ctx);
-        }
-        if now >= running.stalls_at() {
-            let silent = now.duration_since(running.last_sign).as_secs();
-            let task = running.charge.task.id.clone();
-            let done = format!("Nothing moved in a turn for {silent} s: it was stopped");
-            self.tell_of_stall(&task, format!("{done}, and is tried again if it may be."));
-            return self.stop(topic, Stop::Stalled, ctx);
-        }
-        if let Some(at) = running.warns_at()
-            && now >= at
-        {
-            running.warned = Some(running.last_sign);
-            let silent = now.duration_since(running.last_sign).as_secs();
-            let rest = running.stalls_at().duration_since(now).as_secs_f64().ceil();
-            let task = running.charge.task.id.clone();
-            let done = format!("Nothing moved in a turn for {silent} s: a warning");
-            self.tell_of_stall(&task, format!("{done}. In {rest} s it is stopped."));
-        }
-        let Some(running) = self.lanes.running(topic, turn) else {
-            return;
-        };
-        if now >= running.ack_due {
-            self.acknowledge(topic, turn, Words::OrNone, ctx);
-        }
-        self.arm_watch(topic, turn, ctx);
-    }
-
-    fn arm_watch(&mut self, topic: &Option<TopicId>, turn: &TurnId, ctx: &mut Context<Self>) {
-        let Some(running) = self.lanes.running(topic, turn) else {
-            return;
-        };
-        let mut next = running.deadline.min(running.stalls_at());
-        if let Some(warns_at) = running.warns_at() {
-            next = next.min(warns_at);
-        }
-        if !running.gate.is_open() && !running.acking {
-            next = next.min(running.ack_due);
-        }
-        let (topic, turn) = (topic.clone(), turn.clone());
-        let pause = next.saturating_duration_since(Instant::now());
-        let watch = ctx.run_later(pause, move |team, ctx| team.watch(&topic, &turn, ctx));
-        running.watch = Some(watch);
-    }
-
-    /// Tells the operator what was done about work that stood still.
-    fn tell_of_stall(&self, task: &TaskId, done: String) {
-        let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
-        let notice = Notice::stall(id, &self.name, Some(task), done, now);
-        // The store takes it in now; nobody waits until it is safe.
-        drop(self.recipe.store.commit(Writes::new().notice(&notice)));
+        });
     }
 
     /// A lane is free again.
-    fn rest(&mut self, topic: &Option<TopicId>, ctx: &mut Context<Self>) {
-        if let Some(running) = self.lanes.any_running(topic) {
-            let timers = [
-                &mut running.flush,
-                &mut running.watch,
-                &mut running.settle,
-                &mut running.aloud.timer,
-            ];
-            for timer in timers {
-                if let Some(timer) = timer.take() {
-                    ctx.cancel_future(timer);
-                }
-            }
-        }
+    fn rest(&mut self, topic: &Option<TopicId>) {
         self.lanes.rest(topic);
         self.idle_since = Instant::now();
+    }
+
+    /// Prepares the turn of a task.
+    fn prepare(&mut self, leased: Leased, ctx: &mut Context<Self>) {
+        let Leased { task, lease, inbox, .. } = leased;
+        let turn = self.cx.recipe.ids.turn();
+        let leased = LeasedTask { task: task.clone(), lease, turn, began: Instant::now() };
+        let key = leased.key();
+        let lane = self.lanes.get(&key.topic);
+        let preparing = Preparing { leased, cancelled: None };
+        lane.work = Work::Preparing(Box::new(preparing));
+        let prepared = preparation::prepare(self.cx.clone(), task, lane.history.clone(), inbox);
+        ctx.spawn(
+            prepared
+                .into_actor(self)
+                .map(move |result, team, ctx| team.prepared(&key, result, ctx)),
+        );
+    }
+
+    fn prepared(
+        &mut self,
+        key: &SessionKey,
+        result: Result<Prepared, Unprepared>,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(preparing) = self.lanes.take_preparing(key) else {
+            return;
+        };
+        let Preparing { leased, cancelled } = preparing;
+        match result {
+            _ if self.retiring => self.cx.give_back(leased.task),
+            Ok(prepared) => {
+                let overhead = self.prompt_size.of(&prepared.brief);
+                let lane = self.lanes.get(&key.topic);
+                let (cx, known) = (self.cx.clone(), lane.history.take());
+                let session = Session::new(cx, leased, known, prepared, overhead);
+                lane.work = Work::Running(Box::new(session));
+                self.with_session(&key.topic, ctx, |session, ctx| session.start(cancelled, ctx));
+            }
+            Err(unprepared) => {
+                self.rest(&key.topic);
+                unprepared.settle(&self.cx, leased, cancelled, ctx);
+            }
+        }
+    }
+
+    /// A cancelled turn whose preparation takes too long goes back; the queue knows that it was
+    /// cancelled.
+    fn give_back_unprepared(&mut self, key: &SessionKey) {
+        if let Some(preparing) = self.lanes.take_preparing(key) {
+            self.rest(&key.topic);
+            self.cx.give_back(preparing.leased.task);
+        }
     }
 
     /// Offers to be put away once there has been nothing to do for long enough.
     fn consider_leaving(&mut self, ctx: &mut Context<Self>) {
         let idle = self.idle_since.elapsed();
-        let mut pause = self.recipe.idle;
+        let mut pause = self.cx.recipe.idle;
         if self.lanes.are_idle() {
-            if idle >= self.recipe.idle {
+            if idle >= pause {
                 self.idler.do_send(Idle {
-                    team: self.name.clone(),
+                    team: self.cx.name.clone(),
                     incarnation: self.incarnation,
                     leases: self.leases,
                 });
@@ -370,51 +307,18 @@ impl Team {
     }
 }
 
-impl Running {
-    /// The end of a stopped turn waits until its tools have stopped too.
-    fn holds_its_end(&self) -> bool {
-        self.stopping
-            && !self.tools.is_empty()
-            && matches!(
-                self.wants.front(),
-                Some(Want::End(..) | Want::Suspend(..) | Want::Park(..))
-            )
-    }
-
-    /// Nothing runs that could bring it on.
-    fn is_quiet(&self) -> bool {
-        self.model.is_none() && self.tools.is_empty()
-    }
-
-    /// When the operator is told that nothing moves, if they have not been. A tool may take its time.
-    fn warns_at(&self) -> Option<Instant> {
-        let told = self.warned == Some(self.last_sign);
-        let waits = told || self.turn.longest_call().is_some();
-        (!waits).then(|| self.last_sign + self.brief.idle_timeout / 2)
-    }
-
-    /// When a turn without a sign of life counts as stalled. A running tool has its own limit.
-    fn stalls_at(&self) -> Instant {
-        let patience = match self.turn.longest_call() {
-            Some(limit) => limit + Duration::from_secs(60),
-            None => self.brief.idle_timeout,
-        };
-        self.last_sign + patience
-    }
-}
-
 impl Actor for Team {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_later(self.recipe.idle, Self::consider_leaving);
+        ctx.run_later(self.cx.recipe.idle, Self::consider_leaving);
     }
 
     fn stopped(&mut self, _: &mut Self::Context) {
         // Also runs while a panic unwinds, so it does nothing that could panic again.
         if !self.leaving {
             self.supervisor.do_send(Exited {
-                team: self.name.clone(),
+                team: self.cx.name.clone(),
                 incarnation: self.incarnation,
                 tasks: self.lanes.tasks(),
             });
@@ -428,20 +332,20 @@ impl Handler<Leased> for Team {
     fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
         self.leases += 1;
         self.idle_since = Instant::now();
+        let (task, lease) = (leased.task.id.clone(), leased.lease.clone());
+        self.cx.queue.do_send(queue::Taken { task, lease });
         let topic = leased.task.lane.topic.clone();
-        self.queue
-            .do_send(queue::Taken { task: leased.task.id.clone(), lease: leased.lease.clone() });
         if self.lanes.holds(&topic, &leased.lease) {
             return;
         }
-        if leased.joins {
-            return self.join(&topic, leased, ctx);
+        match &self.lanes.get(&topic).work {
+            Work::Running(session) if leased.joins && session.is_joinable() => {
+                self.with_session(&topic, ctx, |session, ctx| session.join(leased, ctx));
+            }
+            Work::Idle if !leased.joins && !self.retiring => self.prepare(leased, ctx),
+            // The turn that it was to join has just ended, or nothing begins any more.
+            _ => self.cx.give_back(leased.task),
         }
-        if self.retiring || !matches!(self.lanes.get(&topic).work, Work::Idle) {
-            self.queue.do_send(queue::Return { task: leased.task, after: None, uncounted: true });
-            return;
-        }
-        self.prepare(&topic, leased, ctx);
     }
 }
 
@@ -449,26 +353,8 @@ impl Handler<Waiting> for Team {
     type Result = ();
 
     fn handle(&mut self, Waiting { task }: Waiting, ctx: &mut Self::Context) {
-        use crate::briefing::QueueMode;
-        let Some(running) = self.lanes.any_running(&task.lane.topic) else {
-            return;
-        };
-        let behind = running.caller.audience();
-        let mode = if task.may_steer(&behind) && running.reads_messages() {
-            running.brief.queue_mode
-        } else {
-            QueueMode::Queue
-        };
-        let placed = |task, placement| self.queue.do_send(Placed { task, placement });
-        let lane = task.lane;
-        match mode {
-            QueueMode::Queue => placed(task.id, Placement::NextTurn),
-            QueueMode::Steer => self.queue.do_send(queue::Join { lane, behind }),
-            QueueMode::Interrupt => {
-                placed(task.id, Placement::Started);
-                self.stop(&lane.topic, Stop::Interrupted, ctx);
-            }
-        }
+        let topic = task.lane.topic.clone();
+        self.with_session(&topic, ctx, |session, ctx| session.place(task, ctx));
     }
 }
 
@@ -477,37 +363,32 @@ impl Handler<queue::Stop> for Team {
 
     fn handle(&mut self, message: queue::Stop, ctx: &mut Self::Context) {
         let queue::Stop { lane, task, reason } = message;
-        let wanted = |of: &Task| task.as_ref().is_none_or(|task| of.id == *task);
-        let meant = match &mut self.lanes.get(&lane.topic).work {
-            Work::Idle => false,
-            Work::Preparing { charge, reason: kept, .. } => {
-                let meant = wanted(&charge.task);
-                if meant {
-                    *kept = reason;
-                }
-                meant
-            }
-            Work::Running(running) => {
-                let meant = wanted(&running.charge.task);
-                if meant {
-                    running.stop_reason = reason;
-                } else if !running.turn.has_ended()
-                    && let Some(at) = running.joined.iter().position(|(of, _)| wanted(of))
-                {
-                    // The turn goes on without it; the queue knows that it is to end.
-                    let (withdrawn, _) = running.joined.remove(at);
-                    running.turn.withdraw(&withdrawn.id);
-                    self.queue.do_send(queue::Return {
-                        task: withdrawn,
-                        after: None,
-                        uncounted: true,
+        match &mut self.lanes.get(&lane.topic).work {
+            Work::Idle => {}
+            Work::Preparing(preparing) => {
+                if task.is_none_or(|task| task == preparing.leased.task.id) {
+                    preparing.cancelled = Some(Cancellation { reason });
+                    let key = preparing.leased.key();
+                    ctx.run_later(self.cx.recipe.grace, move |team, _| {
+                        team.give_back_unprepared(&key);
                     });
                 }
-                meant
             }
-        };
-        if meant {
-            self.stop(&lane.topic, Stop::Cancelled, ctx);
+            Work::Running(_) => {
+                self.with_session(&lane.topic, ctx, |session, ctx| {
+                    session.cancel(task.as_ref(), reason, ctx);
+                });
+            }
+        }
+    }
+}
+
+impl Handler<BeganAnew> for Team {
+    type Result = ();
+
+    fn handle(&mut self, BeganAnew { topic, at }: BeganAnew, _: &mut Self::Context) {
+        if let Some(history) = self.lanes.history(&topic) {
+            history.begin_anew(at);
         }
     }
 }
@@ -515,8 +396,8 @@ impl Handler<queue::Stop> for Team {
 impl Handler<Spoke> for Team {
     type Result = ();
 
-    fn handle(&mut self, spoke: Spoke, ctx: &mut Self::Context) {
-        self.spoke(&spoke.topic, &spoke.turn, spoke.event, ctx);
+    fn handle(&mut self, Spoke { session, event }: Spoke, ctx: &mut Self::Context) {
+        self.resume(&session, ctx, |session, ctx| session.spoke(event, ctx));
     }
 }
 
@@ -526,10 +407,7 @@ impl Handler<Retire> for Team {
     fn handle(&mut self, Retire: Retire, ctx: &mut Self::Context) {
         self.retiring = true;
         for topic in self.lanes.topics() {
-            if let Some(running) = self.lanes.any_running(&topic) {
-                let turn = running.charge.turn.clone();
-                self.perform(&topic, &turn, ctx);
-            }
+            self.with_session(&topic, ctx, Session::retire);
         }
     }
 }
@@ -538,7 +416,8 @@ impl Handler<Ping> for Team {
     type Result = ();
 
     fn handle(&mut self, Ping { place, answer }: Ping, _: &mut Self::Context) {
-        answer.do_send(Answered { team: self.name.clone(), incarnation: self.incarnation, place });
+        let (team, incarnation) = (self.cx.name.clone(), self.incarnation);
+        answer.do_send(Answered { team, incarnation, place });
     }
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::past::Past;
+use super::history::Past;
 use crate::{
     approvals::record::Execution,
     clock::Timestamp,
@@ -18,6 +18,7 @@ use crate::{
     usage::Usage,
 };
 
+mod backoff;
 mod compacting;
 pub(super) mod conversation;
 pub mod digest;
@@ -25,8 +26,7 @@ mod ending;
 mod holding;
 mod resume;
 mod stepping;
-mod telling;
-mod waiting;
+pub(super) mod telling;
 
 use compacting::Pending;
 use conversation::Conversation;

@@ -14,7 +14,7 @@ use hivewright_actors::{
     storage::{Order, StorageError},
     store::{StoreHandle, records::Writes, sessions},
     task::{Cause, Kind, Lane, Task},
-    team::anew::BeganAnew,
+    team::BeganAnew,
 };
 use serde::Serialize;
 use utoipa::ToSchema;

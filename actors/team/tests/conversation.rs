@@ -14,7 +14,7 @@ use crate::{
     queue::Enqueue,
     store::records::Writes,
     task::{Label, Lane, Source, Task, TopicRef},
-    team::anew::BeganAnew,
+    team::BeganAnew,
 };
 
 /// What the newest turn was shown of the conversation.

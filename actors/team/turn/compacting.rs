@@ -10,7 +10,7 @@ use crate::{
     event::{Progress, ProgressKind},
     history::{Compaction, Fact, Meta, Trigger},
     task::{Code, Ending},
-    team::past::Past,
+    team::history::Past,
 };
 
 /// What helps where nothing else does.

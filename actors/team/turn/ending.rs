@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CallState, End, Stop, Turn, Want, waiting};
+use super::{CallState, End, Stop, Turn, Want, backoff};
 use crate::{
     clock::Timestamp,
     engine::EngineFailure,
@@ -37,8 +37,8 @@ impl Turn {
         said: bool,
         now: Timestamp,
     ) -> Vec<Want> {
-        if let Some(reason) = waiting::reason(&failure) {
-            let wait = waiting::wait(reason, &failure, self.times_waited(reason), now);
+        if let Some(reason) = backoff::reason(&failure) {
+            let wait = backoff::wait(reason, &failure, self.times_waited(reason), now);
             return self.park(wait, said);
         }
         if failure.code == Code::ContextOverflow {

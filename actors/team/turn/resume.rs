@@ -1,4 +1,4 @@
-//! How a turn goes on after a crash or a pause: from what the journal holds.
+//! Resumption of a turn after a crash or a pause, from what the journal holds.
 
 use std::{collections::HashSet, time::Duration};
 

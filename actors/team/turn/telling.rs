@@ -1,4 +1,4 @@
-//! What happens in a turn, as the journal and the person are told of it.
+//! Facts and frames of a turn: what happens in it, as the journal and the person are told.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(super) fn user(task: &Task, origin: Origin) -> Fact {
     }
 }
 
-pub(super) fn text_of(blocks: &[Block]) -> String {
+pub(in crate::team) fn text_of(blocks: &[Block]) -> String {
     let texts: Vec<&str> = blocks
         .iter()
         .filter_map(|block| match block {

@@ -1,4 +1,4 @@
-//! The past of a session: what a person can have summarised, and what of it stays as it is.
+//! History of a lane: what its next turn is shown of it, and what of it can be summarised.
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -7,19 +7,55 @@ use super::turn::{
     digest,
 };
 use crate::{
+    briefing::Line,
     clock::Timestamp,
     engine::{Block, Message, ToolOutput},
     history::{Compaction, Fact, HistoryEvent, SUMMARY},
     storage::{Order, Storage, StorageError},
-    store::sessions,
+    store::{
+        journal::{self, LaneHistory},
+        sessions,
+    },
     task::{Label, Lane},
     tool::{Args, ToolCall},
 };
 
-/// A session is summarised at most once in this time.
-const PAUSE: Duration = Duration::from_secs(60);
+/// The conversation that a turn is shown holds this many lines …
+pub(super) const RECENT_LINES: usize = 10;
+/// … that are not older than this.
+pub(super) const RECENT_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+/// A conversation is summarised at most once in this time.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
 /// No more events than this are read, from the last.
 const MOST_EVENTS: usize = 20_000;
+
+impl LaneHistory {
+    /// What was said lately, oldest first, for a turn on a task with this label; and how many lines
+    /// were left out.
+    ///
+    /// A turn that is to be believed is not shown what is not: else one line of a stranger would
+    /// make whatever a person says in the next 24 hours as untrusted, without a way out.
+    pub(super) fn conversation(&self, now: Timestamp, label: Label) -> (Vec<Line>, usize) {
+        let recent = self.recent.iter().filter(|line| line.at + RECENT_AGE > now);
+        let recent = self.summary.iter().chain(recent);
+        let (shown, withheld): (Vec<&Line>, Vec<&Line>) =
+            recent.partition(|line| line.label <= label);
+        (shown.into_iter().cloned().collect(), withheld.len())
+    }
+
+    /// Forgets what was said before then.
+    pub(super) fn begin_anew(&mut self, at: Timestamp) {
+        self.recent.retain(|line| line.at >= at);
+        self.summary.take_if(|line| line.at < at);
+    }
+
+    /// Adds what was said in a turn.
+    pub(super) fn remember(&mut self, lines: Vec<Line>) {
+        self.recent.extend(lines);
+        let forgotten = self.recent.len().saturating_sub(RECENT_LINES);
+        self.recent.drain(..forgotten);
+    }
+}
 
 /// A part of a session that is to be summarised.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +73,7 @@ pub struct Past {
 }
 
 /// What there is to summarise in a session; else why not, for a person. Blocks.
-pub(super) fn read(
+pub(super) fn past(
     storage: &dyn Storage,
     lane: &Lane,
     generation: u32,
@@ -51,17 +87,17 @@ pub(super) fn read(
                 .to_owned(),
         ));
     }
-    let earlier = crate::store::journal::summary(storage, lane, generation)?;
+    let earlier = journal::summary(storage, lane, generation)?;
     if let Some((at, _)) = &earlier
-        && now.since(*at) < PAUSE
+        && now.since(*at) < SUMMARY_INTERVAL
     {
-        let rest = (PAUSE - now.since(*at)).as_secs_f64().ceil();
+        let rest = (SUMMARY_INTERVAL - now.since(*at)).as_secs_f64().ceil();
         return Ok(Err(format!(
             "This conversation was compacted less than a minute ago; try again in {rest} s."
         )));
     }
     let earlier = earlier.map(|(_, compaction)| compaction);
-    let began = crate::store::journal::began(storage, lane, generation)?;
+    let began = journal::began(storage, lane, generation)?;
     let first = earlier.as_ref().and_then(|earlier| earlier.keep_from_seq);
     let range = (first.map_or(0, |first| first.saturating_sub(1)), u64::MAX);
     let mut events: Vec<HistoryEvent> = Vec::new();
@@ -92,7 +128,9 @@ struct Told {
     message: Message,
 }
 
-fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> Option<Past> {
+/// The messages of a journal, oldest first. What the model wrote in one step is one of them, and so
+/// are the results of the step.
+fn messages_of(events: Vec<HistoryEvent>) -> Vec<Told> {
     let mut told: Vec<Told> = Vec::new();
     // The turn and step of the last message, if the model wrote it; else the turn alone.
     let mut place = None;
@@ -135,6 +173,11 @@ fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> O
             (_, message) => told.push(Told { seq, label, message }),
         }
     }
+    told
+}
+
+fn of(events: Vec<HistoryEvent>, earlier: Option<&Compaction>, most: usize) -> Option<Past> {
+    let mut told = messages_of(events);
     let mut cut = told.len().checked_sub(KEPT).filter(|cut| *cut > 0)?;
     // A call and its result are not separated.
     while matches!(told.get(cut)?.message, Message::ToolResults(_)) {

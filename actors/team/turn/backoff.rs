@@ -1,4 +1,4 @@
-//! Waiting: which failures of a provider are waited out, and for how long.
+//! Backoff: which failures of a provider are waited out, and for how long.
 
 use std::time::Duration;
 

@@ -1,0 +1,240 @@
+//! Budget of a session: before each model call its estimate is set aside in all budgets that it draws on.
+
+use std::time::Duration;
+
+use actix::Context;
+use serde_json::json;
+
+use super::{
+    Team,
+    held_calls::ApprovalRequests,
+    session::Session,
+    turn::{Input, Want, conversation::tokens},
+};
+use crate::{
+    approvals::{desk::Wish, record::Approval},
+    budget::{Cost, Near, Overdrawn, Request, Reservation, Spent, SpentRow},
+    clock::Timestamp,
+    engine::Paid,
+    event::{Notification, NotificationKind},
+    history::{Fact, Meta},
+    ids::{CallId, Ids},
+    notice::{Notice, NoticeKind},
+    store::records::Writes,
+    task::{Ancestor, Label, Source, Wait, WaitReason},
+    tool::Asking,
+    usage::Usage,
+};
+
+/// What stands for a call in the request for more money.
+const BUDGET: &str = "budget";
+
+/// What a session has set aside, and what it has spent until that is stored.
+#[derive(Default)]
+pub(super) struct Spending {
+    /// For the model call that runs.
+    reserved: Option<Reservation>,
+    /// Why the next one cannot be made.
+    overdrawn: Option<Overdrawn>,
+    /// What the team has spent today.
+    team: Option<SpentRow>,
+    /// What the task has cost.
+    task: Option<Cost>,
+    /// Budgets that are nearly spent.
+    near: Vec<Near>,
+    /// What all tries of the present call have cost.
+    pub(super) tries: Usage,
+    /// How many bytes the present try has brought so far.
+    pub(super) heard: usize,
+}
+
+impl Session {
+    /// Sets the next call's estimate aside. If it does not fit, the turn waits; returns whether it
+    /// may be made.
+    pub(super) fn afford(&mut self, ctx: &mut Context<Team>) -> bool {
+        let (line, tasks) = (&self.brief.budget, self.tasks_above());
+        let ledger = &self.cx.recipe.ledger;
+        match ledger.reserve(line, &tasks, self.estimate(), self.cx.today()) {
+            Ok(reservation) => {
+                self.spending.reserved = Some(reservation);
+                true
+            }
+            Err(overdrawn) => {
+                let wait = Input::Wait(Wait {
+                    reason: WaitReason::Budget,
+                    note: format!("Waiting: {overdrawn}."),
+                    until: overdrawn.until,
+                });
+                self.spending.overdrawn = Some(overdrawn);
+                // Not from within what is being performed.
+                self.later(Duration::ZERO, ctx, |session, ctx| session.hear(wait, ctx));
+                false
+            }
+        }
+    }
+
+    /// A try of a model call has cost something and gave no answer.
+    pub(super) fn lose(&mut self, lost: Paid) {
+        let Paid { profile, model, usage } = lost;
+        self.cx.recipe.meter.model_called(&self.cx.name, &profile, &usage);
+        self.spending.tries += usage;
+        self.turn.spend(usage);
+        let fact = Fact::Meta(Meta::Spent { profile, model, usage });
+        self.wants.push_front(Want::Record(vec![fact], Vec::new()));
+    }
+
+    /// A call that had begun to answer is cut off: what it cost can only be estimated.
+    pub(super) fn cut_off(&mut self) {
+        let output = tokens(std::mem::take(&mut self.spending.heard));
+        if output == 0 {
+            return;
+        }
+        let (input, price) = (self.turn.size(), &self.brief.price);
+        let cost = input as f64 * price.input_usd + output as f64 * price.output_usd;
+        self.lose(Paid {
+            profile: self.brief.provider.clone(),
+            model: self.brief.model.clone(),
+            usage: Usage {
+                input,
+                output,
+                cost_usd: (cost > 0.0).then_some(cost),
+                estimated: true,
+                ..Usage::default()
+            },
+        });
+    }
+
+    /// Replaces the estimate by what the call cost, with all its tries.
+    pub(super) fn pay(&mut self) {
+        let spending = &mut self.spending;
+        let usage = std::mem::take(&mut spending.tries);
+        let Some(reservation) = spending.reserved.take() else {
+            return;
+        };
+        let settled = self.cx.recipe.ledger.settle(reservation, Spent::of(&usage));
+        if self.brief.budget.iter().any(|(_, caps)| !caps.is_open()) {
+            let line = &self.brief.budget;
+            spending.team = settled.team.map(|own| SpentRow::new(own, line));
+        }
+        spending.task = settled.task.or(spending.task.take());
+        spending.near.extend(settled.near);
+    }
+
+    /// Adds to a commit what the last call cost. What is nearly spent is told to the operator and where
+    /// the work comes from.
+    pub(super) fn account(&mut self, mut writes: Writes) -> Writes {
+        let now = self.cx.now();
+        let day = self.cx.recipe.days.day_of(now);
+        let task = &self.leased.task;
+        if let Some(spent) = self.spending.team.take() {
+            writes = writes.spent(day, &task.team(), &spent);
+        }
+        if let Some(cost) = self.spending.task.take() {
+            writes = writes.cost(&cost);
+        }
+        for near in self.spending.near.drain(..) {
+            let notice = Notice {
+                id: self.cx.recipe.ids.notice(),
+                kind: NoticeKind::Budget,
+                team: Some(near.team.clone()),
+                text: format!("{near}. Work waits when it is spent; raise the cap in time."),
+                refs: vec![task.id.to_string()],
+                at: now,
+                read: false,
+            };
+            writes = writes.warned(day, &near.team).notice(&notice);
+            if let Some(source) = task.source.as_ref().map(Source::of_what_follows) {
+                let text = format!("[{}] {near}.", near.team);
+                let rest = "`hivewright usage`";
+                let warning = Notification {
+                    status: "warning".to_owned(),
+                    ..Notification::new(NotificationKind::Budget, near.team, text, rest)
+                };
+                let label = Label::Trusted;
+                writes = writes.told(&source.channel, source.topic, label, now, warning);
+            }
+        }
+        writes
+    }
+
+    /// What becomes durable with a turn that waits for money: a notice, and a request to the
+    /// operator, once a day for each team.
+    pub(super) fn ask_for_money(&mut self) -> ApprovalRequests {
+        let mut requests = ApprovalRequests::default();
+        let now = self.cx.now();
+        let day = self.cx.recipe.days.day_of(now);
+        let ledger = &self.cx.recipe.ledger;
+        let is_new = |over: &Overdrawn| ledger.asks(&over.team, over.task.as_ref(), day);
+        let Some(overdrawn) = self.spending.overdrawn.take().filter(is_new) else {
+            return requests;
+        };
+        let life = self.cx.recipe.view.now().key(overdrawn.team.as_str());
+        let arguments = json!(Request {
+            team: overdrawn.team.clone(),
+            generation: life.map_or(1, |life| life.generation),
+            day: overdrawn.day,
+            task: overdrawn.task.clone(),
+            spent: overdrawn.what.clone(),
+            waiting: self.leased.task.id.clone(),
+        });
+        let wish = Wish {
+            caller: &self.caller,
+            turn: &self.leased.turn,
+            label: self.turn.label(),
+            call: BUDGET,
+            tool: BUDGET,
+            arguments: &arguments,
+            asking: &Asking {
+                kind: BUDGET.to_owned(),
+                summary: format!("{overdrawn}. Approve to allow as much once more."),
+                ..Asking::default()
+            },
+        };
+        let approval = self.cx.recipe.desk.request(wish, now);
+        let notice = notice(&overdrawn, &approval, &self.cx.recipe.ids, now);
+        requests.add(CallId::from(BUDGET), approval);
+        requests.writes = requests.writes.notice(&notice);
+        requests
+    }
+
+    /// What the next call may cost at most; nothing where nothing is limited.
+    fn estimate(&self) -> Spent {
+        if self.brief.budget.iter().all(|(_, caps)| caps.is_open()) {
+            return Spent::default();
+        }
+        let (input, price) = (self.turn.size(), &self.brief.price);
+        Spent {
+            tokens: input + price.max_output,
+            usd: input as f64 * price.input_usd + price.max_output as f64 * price.output_usd,
+        }
+    }
+
+    /// The task of the turn and those it comes of, the first of all first.
+    fn tasks_above(&self) -> Vec<Ancestor> {
+        let line = &self.caller.lineage;
+        let mut tasks = line.path.clone();
+        // Whoever hears of the end of work stands beside the task that gave it, in the same team.
+        if let Some(first) = tasks.first()
+            && first.task != line.root
+        {
+            let (task, team) = (line.root.clone(), first.team.clone());
+            tasks.insert(0, Ancestor { task, team });
+        }
+        tasks
+    }
+}
+
+fn notice(overdrawn: &Overdrawn, approval: &Approval, ids: &Ids, now: Timestamp) -> Notice {
+    Notice {
+        id: ids.notice(),
+        kind: NoticeKind::Budget,
+        team: Some(overdrawn.team.clone()),
+        text: format!(
+            "{overdrawn}. Work waits; approve {} to allow as much once more, or raise the cap.",
+            approval.short_id
+        ),
+        refs: vec![approval.id.to_string()],
+        at: now,
+        read: false,
+    }
+}

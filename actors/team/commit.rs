@@ -1,0 +1,268 @@
+//! Commits of a session: what the turn wants durable, and what follows once it is.
+
+use std::time::Duration;
+
+use actix::Context;
+
+use super::{
+    Team,
+    ack::{Words, awaited},
+    outcome::Ended,
+    session::Session,
+    turn::Held,
+};
+use crate::{
+    approvals::{
+        Opened,
+        record::{Approval, Execution},
+    },
+    briefing::Hindrance,
+    event::{Body, Frame, Progress},
+    history::Fact,
+    ids::ApprovalId,
+    notice::{Notice, NoticeKind},
+    queue::{Return, parking::Park},
+    store::{Numbered, StoreError, records::Writes},
+    task::{Ending, Wait, WaitReason},
+    tool::Stow,
+};
+
+/// What follows a commit.
+pub(super) enum After {
+    /// The next want. Requests for approval that were stored may be decided on.
+    GoOn(Vec<Approval>),
+    Parked(Wait, Vec<Approval>),
+    Ended(Box<Ended>),
+    /// The task is tried again after a pause.
+    Returned(Duration),
+}
+
+impl After {
+    pub(super) fn go_on() -> Self {
+        Self::GoOn(Vec::new())
+    }
+}
+
+impl Session {
+    /// Makes facts durable, with the frames that tell of them and what else belongs to them.
+    pub(super) fn record(
+        &mut self,
+        facts: Vec<Fact>,
+        frames: Vec<Progress>,
+        along: Writes,
+        after: After,
+        ctx: &mut Context<Team>,
+    ) {
+        let writes = self.journal(facts);
+        let writes = self.tell(frames, writes).and(along);
+        self.commit(writes, after, ctx);
+    }
+
+    /// Makes facts durable together with the requests for those calls that a person decides on.
+    pub(super) fn hold(
+        &mut self,
+        mut facts: Vec<Fact>,
+        frames: Vec<Progress>,
+        held: Vec<Held>,
+        ctx: &mut Context<Team>,
+    ) {
+        let requests = self.ask_for_approval(held);
+        facts.extend(requests.facts);
+        self.record(facts, frames, requests.writes, After::GoOn(requests.opened), ctx);
+    }
+
+    /// Sets the turn aside until something outside has happened.
+    pub(super) fn park(
+        &mut self,
+        mut facts: Vec<Fact>,
+        frames: Vec<Progress>,
+        wait: Wait,
+        ctx: &mut Context<Team>,
+    ) {
+        let requests = self.ask_for_money();
+        facts.extend(requests.facts);
+        self.record(facts, frames, requests.writes, After::Parked(wait, requests.opened), ctx);
+    }
+
+    /// Notes what becomes of an approved call.
+    pub(super) fn mark(
+        &mut self,
+        approval: &ApprovalId,
+        execution: Execution,
+        ctx: &mut Context<Team>,
+    ) {
+        let Some(approval) = self.approvals.get_mut(approval) else {
+            return;
+        };
+        approval.execution = execution;
+        let mut writes = self.leased.guard().approval(approval);
+        if execution == Execution::Unknown {
+            writes = writes.notice(&Notice {
+                id: self.cx.recipe.ids.notice(),
+                kind: NoticeKind::UnknownOutcome,
+                team: Some(approval.team.name.clone()),
+                text: format!(
+                    "The process stopped while an approved call of `{}` ran ({}). It is not repeated; check what it did.",
+                    approval.tool.as_deref().unwrap_or_default(),
+                    approval.short_id
+                ),
+                refs: vec![approval.id.to_string()],
+                at: self.cx.now(),
+                read: false,
+            });
+        }
+        self.commit(writes, After::go_on(), ctx);
+    }
+
+    /// Keeps secrets that were taken out of calls, one call after the other, before what follows.
+    pub(super) fn stash(&mut self, stows: Vec<Stow>, ctx: &mut Context<Team>) {
+        self.committing = true;
+        let (guard, store) = (self.leased.guard(), self.cx.recipe.store.clone());
+        let kept = async move {
+            for stow in stows {
+                match stow.keep().await {
+                    Ok(alongside) => {
+                        store.commit(guard.clone().and(alongside.writes)).await?;
+                        alongside.then.await;
+                    }
+                    // The call says so when it runs.
+                    Err(error) => tracing::error!(error, "secrets of a call cannot be kept"),
+                }
+            }
+            Ok(Vec::new())
+        };
+        self.after(kept, ctx, |session, result, ctx| {
+            session.committed(result, After::go_on(), ctx);
+        });
+    }
+
+    /// Adds frames to a commit, behind the ack of their message.
+    fn tell(&mut self, frames: Vec<Progress>, writes: Writes) -> Writes {
+        if frames.is_empty() {
+            return writes;
+        }
+        let mut writes = self.add_ack(Words::All, writes);
+        let (task, now) = (&self.leased.task, self.cx.now());
+        // Nobody follows work that no message waits for: its end is notified.
+        let Some((source, message)) = awaited(task) else {
+            return writes;
+        };
+        for mut progress in frames {
+            progress.task_id = Some(task.id.clone());
+            progress.message_id = Some(message.clone());
+            let frame =
+                Frame { topic: source.topic.clone(), ts: now, body: Body::Progress(progress) };
+            writes = writes.frame(&source.channel, frame);
+        }
+        writes
+    }
+
+    pub(super) fn commit(&mut self, writes: Writes, after: After, ctx: &mut Context<Team>) {
+        // What was said comes before what it led to.
+        self.flush_live();
+        self.committing = true;
+        // Behind all else: the ack of a message comes first.
+        let writes = self.account(writes);
+        let committed = self.cx.recipe.store.commit(writes);
+        self.after(committed, ctx, |session, result, ctx| session.committed(result, after, ctx));
+    }
+
+    fn committed(
+        &mut self,
+        result: Result<Vec<Numbered>, StoreError>,
+        after: After,
+        ctx: &mut Context<Team>,
+    ) {
+        let frames = match result {
+            Ok(frames) => frames,
+            Err(error @ (StoreError::TooLarge(_) | StoreError::Unwritable(_))) => {
+                return self.refused(&error, ctx);
+            }
+            Err(error) => {
+                let turn = &self.leased.turn;
+                tracing::warn!(team = %self.cx.name, %turn, %error, "turn abandoned");
+                return self.abandon();
+            }
+        };
+        self.committing = false;
+        self.history.next_seq += std::mem::take(&mut self.recording);
+        for (call, tool) in std::mem::take(&mut self.settling) {
+            self.brief.tools.settled(&call, &tool, &self.caller);
+        }
+        match after {
+            After::GoOn(opened) => {
+                self.announce(opened);
+                self.go_on(frames, ctx);
+            }
+            After::Parked(wait, opened) => {
+                self.cx.deliver(frames);
+                let task = self.leave();
+                if wait.reason == WaitReason::Login {
+                    (self.cx.recipe.on_hindrance)(Hindrance::Login);
+                }
+                self.cx.queue.do_send(Park { task, wait });
+                self.announce(opened);
+            }
+            After::Ended(ended) => self.ended(*ended, frames),
+            After::Returned(pause) => {
+                self.cx.deliver(frames);
+                let task = self.leave();
+                self.cx.queue.do_send(Return { task, after: Some(pause), uncounted: false });
+            }
+        }
+    }
+
+    /// Tells what is durable now, then does what the turn wants next.
+    fn go_on(&mut self, mut frames: Vec<Numbered>, ctx: &mut Context<Team>) {
+        if !frames.is_empty() {
+            self.flush();
+            let voids = frames.iter().any(voids);
+            if frames.first().is_some_and(|first| matches!(first.frame.body, Body::Ack(_))) {
+                // What was held for the ack stands directly behind it.
+                let rest = frames.split_off(1);
+                self.cx.deliver(frames);
+                self.open_gate(ctx);
+                frames = rest;
+            }
+            self.cx.deliver(frames);
+            if voids {
+                self.voided();
+            }
+        }
+        self.perform(ctx);
+    }
+
+    /// The requests are stored: somebody may decide.
+    fn announce(&self, opened: Vec<Approval>) {
+        for approval in opened {
+            self.cx.recipe.approvals.do_send(Opened(approval));
+        }
+    }
+
+    /// The end is stored. The queue hears of it first: who hears of it then may say something at once.
+    fn ended(&mut self, mut ended: Ended, frames: Vec<Numbered>) {
+        if ended.ending == Ending::Done {
+            // They have their outcome with the turn's.
+            self.joined.clear();
+        }
+        let task = self.leave();
+        if task.lane.topic.is_some() {
+            self.history.remember(std::mem::take(&mut ended.lines));
+        }
+        ended.report(&self.cx, self.leased.began);
+        self.cx.deliver(frames);
+    }
+
+    /// A record that the store does not take ends the turn; nothing of it was written.
+    fn refused(&mut self, error: &StoreError, ctx: &mut Context<Team>) {
+        self.committing = false;
+        self.wants.clear();
+        let end = self.turn.refused_by_store(error);
+        self.end(Vec::new(), end, ctx);
+    }
+}
+
+/// What was said in the present step is void by it.
+fn voids(numbered: &Numbered) -> bool {
+    matches!(&numbered.frame.body, Body::Progress(progress) if progress.reset)
+}

@@ -1,0 +1,60 @@
+//! Context of a team: what its sessions need of it, so that they need nothing else of the actor.
+
+use std::sync::Arc;
+
+use actix::Addr;
+
+use super::Recipe;
+use crate::{
+    budget::Day,
+    channel::Deliver,
+    clock::Timestamp,
+    ids::{TaskId, TeamName},
+    notice::Notice,
+    queue::{Queue, Return},
+    store::{Numbered, StoreError, records::Writes},
+    task::Task,
+};
+
+/// Who a team is, what it is made of, and who gives it work.
+pub(super) struct TeamContext {
+    pub(super) name: TeamName,
+    pub(super) recipe: Recipe,
+    pub(super) queue: Addr<Queue>,
+}
+
+impl TeamContext {
+    pub(super) fn now(&self) -> Timestamp {
+        self.recipe.clock.now()
+    }
+
+    pub(super) fn today(&self) -> Day {
+        self.recipe.days.day_of(self.now())
+    }
+
+    pub(super) fn deliver(&self, frames: Vec<Numbered>) {
+        self.recipe.channel.do_send(Deliver { frames });
+    }
+
+    /// Delivers the frames of a commit once it is made. Returns whether it was.
+    pub(super) async fn deliver_once(
+        self: Arc<Self>,
+        committed: impl Future<Output = Result<Vec<Numbered>, StoreError>>,
+    ) -> bool {
+        let frames = committed.await;
+        frames.map(|frames| self.deliver(frames)).is_ok()
+    }
+
+    /// A task waits again, in front of its lane. The attempt does not count.
+    pub(super) fn give_back(&self, task: Task) {
+        self.queue.do_send(Return { task, after: None, uncounted: true });
+    }
+
+    /// Tells the operator what was done about work that stood still.
+    pub(super) fn tell_of_stall(&self, task: &TaskId, done: String) {
+        let (id, now) = (self.recipe.ids.notice(), self.now());
+        let notice = Notice::stall(id, &self.name, Some(task), done, now);
+        // The store takes it in now; nobody waits until it is safe.
+        drop(self.recipe.store.commit(Writes::new().notice(&notice)));
+    }
+}

@@ -1,0 +1,190 @@
+//! Journal of a turn: facts become its events, with the records that follow from them.
+
+use super::session::Session;
+use crate::{
+    audit::{Audit, CallAudit, Decision, TOOL_CALL, beginning},
+    budget::{Caller, Tally},
+    clock::Timestamp,
+    engine::Paid,
+    excerpt::READER,
+    history::{Fact, HistoryEvent, Meta, Trigger},
+    ids::{CallId, TeamName},
+    inbox::{self, InboxEvent, Shown},
+    store::records::Writes,
+    tool::{ToolFault, Toolset},
+    usage::Usage,
+};
+
+/// What a turn takes out of its lane's inbox, until that is stored.
+#[derive(Debug, Default)]
+pub(super) struct InboxShare {
+    /// Events that it shows.
+    seen: Vec<u64>,
+    /// The one of them that it shows in part.
+    kept: Option<InboxEvent>,
+    /// Some wait for the next turn.
+    pub(super) leaves_some: bool,
+}
+
+impl InboxShare {
+    /// All of it waits for a turn that reads it.
+    pub(super) fn none() -> Self {
+        Self { leaves_some: true, ..Self::default() }
+    }
+
+    /// As much of these events as a turn with such tools is shown; there may be more, for others.
+    pub(super) fn of(
+        events: Vec<(u64, InboxEvent)>,
+        others: bool,
+        tools: &dyn Toolset,
+    ) -> (Self, Shown) {
+        let (numbers, events): (Vec<u64>, Vec<InboxEvent>) = events.into_iter().unzip();
+        let can_read = tools.specs().iter().any(|spec| spec.name == READER);
+        let shown = inbox::show(&events, can_read);
+        let share = Self {
+            leaves_some: others || shown.count < events.len(),
+            seen: numbers.into_iter().take(shown.count).collect(),
+            kept: events.into_iter().next().filter(|_| shown.is_cut),
+        };
+        (share, shown)
+    }
+}
+
+/// Index of a turn's steps: where in the journal each begins.
+#[derive(Debug, Default)]
+pub(super) struct StepIndex(Vec<(u32, u64)>);
+
+impl StepIndex {
+    /// The steps that a journal holds.
+    pub(super) fn of(journal: &[HistoryEvent]) -> Self {
+        let mut index = Self::default();
+        journal.iter().for_each(|event| index.note(event));
+        index
+    }
+
+    fn note(&mut self, event: &HistoryEvent) {
+        if let Some(step) = event.fact.step()
+            && self.0.last().is_none_or(|(last, _)| *last < step)
+        {
+            self.0.push((step, event.seq));
+        }
+    }
+
+    /// Where all is kept from a step on.
+    fn place_of(&self, step: u32) -> Option<u64> {
+        self.0.iter().find(|(kept, _)| *kept >= step).map(|(_, seq)| *seq)
+    }
+}
+
+impl Session {
+    /// Adds facts to the lane's journal, in a commit under the lease of the turn.
+    pub(super) fn journal(&mut self, facts: Vec<Fact>) -> Writes {
+        let now = self.cx.now();
+        let today = self.cx.recipe.days.day_of(now);
+        self.recording = facts.len() as u64;
+        self.settling = facts.iter().filter_map(result_of).collect();
+        let ends = facts.iter().any(|fact| matches!(fact, Fact::TurnEnd { .. }));
+        let events = self.events(facts, now);
+        let task = &self.leased.task;
+        let mut writes = self.leased.guard();
+        if let Some(event) = &self.inbox.kept.take() {
+            writes = writes.shown(&task.lane, task.generation, event);
+        }
+        for event in &events {
+            if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
+                && compaction.trigger == Trigger::Command
+            {
+                writes = writes.summarised(&task.lane, task.generation, event.seq);
+            }
+        }
+        for audit in events.iter().filter_map(|event| self.audit(event)) {
+            writes = writes.audit(&audit);
+        }
+        for (caller, usage) in events.iter().filter_map(|event| called(&self.cx.name, event)) {
+            if let Some((tally, own)) = self.cx.recipe.ledger.count(&caller, usage, today) {
+                writes = writes.calls(today, &caller, &tally, &own);
+                // At its end the task says so itself.
+                if !ends {
+                    let of_turn = Tally::of(&self.turn.usage(), self.turn.requests());
+                    writes = writes.task_calls(today, &task.id, &of_turn);
+                }
+            }
+        }
+        let seen = std::mem::take(&mut self.inbox.seen);
+        writes.seen(&task.lane, task.generation, seen).events(&task.lane, task.generation, &events)
+    }
+
+    /// The next events of the journal. A compaction is told where the steps begin that it keeps.
+    fn events(&mut self, facts: Vec<Fact>, timestamp: Timestamp) -> Vec<HistoryEvent> {
+        let turn = &self.leased.turn;
+        let event = |(seq, fact)| {
+            let turn = turn.clone();
+            let mut event = HistoryEvent { seq, turn, timestamp, fact, redacted: false };
+            self.steps.note(&event);
+            if let Fact::Meta(Meta::Compaction(compaction)) = &mut event.fact
+                && let Some(step) = compaction.keep_from_step
+            {
+                compaction.keep_from_seq = self.steps.place_of(step);
+            }
+            event
+        };
+        (self.history.next_seq..).zip(facts).map(event).collect()
+    }
+
+    /// The line of the audit for a call that an event tells the end of.
+    fn audit(&self, event: &HistoryEvent) -> Option<Audit> {
+        let Fact::ToolResult { id, name, content, fault, duration_ms, rule, approved, .. } =
+            &event.fact
+        else {
+            return None;
+        };
+        let (turn, task) = (&event.turn, &self.leased.task);
+        let decision = Decision::of(*fault, *approved, rule.is_some());
+        let check = |fault: ToolFault| fault.as_str().to_owned();
+        let refused_by = fault.filter(|_| decision == Decision::Refuse).map(check);
+        Some(Audit {
+            // A turn has no two results of one call: written again, it is the same line.
+            id: format!("{turn}-{id}"),
+            at: event.timestamp,
+            actor: format!("team:{}", task.lane.team).into(),
+            action: TOOL_CALL.to_owned(),
+            target: name.clone(),
+            from: task.id.to_string(),
+            outcome: fault.map_or("ok", ToolFault::as_str).to_owned(),
+            call: Some(Box::new(CallAudit {
+                team: task.lane.team.clone(),
+                task: task.id.clone(),
+                turn: turn.clone(),
+                tool: name.clone(),
+                decision,
+                rule: rule.clone().or(refused_by),
+                duration_ms: *duration_ms,
+                ok: fault.is_none(),
+                arguments: beginning(&self.turn.arguments_of(id).unwrap_or_default()),
+                result: beginning(content),
+            })),
+        })
+    }
+}
+
+/// The model call that an event tells of.
+fn called<'a>(team: &TeamName, event: &'a HistoryEvent) -> Option<(Caller, &'a Usage)> {
+    let (profile, model, usage) = match &event.fact {
+        Fact::Meta(Meta::Usage { profile, model, usage, .. }) => (profile, model, usage),
+        Fact::Meta(Meta::Compaction(compaction)) => {
+            let Paid { profile, model, usage } = compaction.paid.as_ref()?;
+            (profile, model, usage)
+        }
+        _ => return None,
+    };
+    let caller = Caller { team: team.clone(), profile: profile.clone(), model: model.clone() };
+    Some((caller, usage))
+}
+
+/// The call that a fact is the result of, with its tool.
+fn result_of(fact: &Fact) -> Option<(CallId, String)> {
+    match fact {
+        Fact::ToolResult { id, name, .. } => Some((id.clone(), name.clone())),
+        _ => None,
+    }
+}

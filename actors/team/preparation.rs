@@ -1,0 +1,350 @@
+//! Preparation of a turn: what is loaded and asked before it begins.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use actix::Context;
+
+use super::{
+    Team,
+    calls::RunningCall,
+    context::TeamContext,
+    held_calls,
+    history::{self, Past, RECENT_AGE, RECENT_LINES},
+    journal::InboxShare,
+    lanes::{Cancellation, LeasedTask},
+    outcome,
+    turn::{End, Turn, Want, conversation::most_of_summary, pause_after},
+};
+use crate::{
+    approvals::{desk::Desk, record::Approval},
+    briefing::{Assignment, Brief, Hindrance, Line},
+    history::{Fact, HistoryEvent, Meta},
+    ids::ApprovalId,
+    inbox::{InboxEvent, Shown},
+    queue::{
+        Return,
+        parking::{Hindered, Park},
+    },
+    storage::StorageError,
+    store::{
+        StoreHandle,
+        journal::{self, LaneHistory},
+        reads,
+    },
+    task::{Code, Ending, Kind, Task, Wait, WaitReason},
+    tool::Caller,
+};
+
+/// What drives the turns of all teams.
+pub(super) const SDK: &str = "native";
+
+/// What a session begins with.
+pub(super) struct Prepared {
+    pub(super) history: LaneHistory,
+    /// What the turn has done before, if it goes on.
+    pub(super) journal: Vec<HistoryEvent>,
+    pub(super) inbox: InboxShare,
+    /// What the turn is shown of it.
+    shown: Shown,
+    pub(super) approvals: HashMap<ApprovalId, Approval>,
+    pub(super) brief: Brief,
+    /// What is to be summarised, if that is the task; else why it cannot be.
+    past: Option<Result<Past, String>>,
+}
+
+impl Prepared {
+    /// Begins the turn, or goes on with it: what it wants first.
+    pub(super) fn first_wants(
+        &mut self,
+        turn: &mut Turn,
+        task: &Task,
+        caller: &Caller,
+        desk: &Desk,
+    ) -> Vec<Want> {
+        let start = self.turn_start(task);
+        if let Some(past) = self.past.take() {
+            return turn.compact(start, past);
+        }
+        if self.journal.is_empty() {
+            return turn.begin(start, &self.shown);
+        }
+        let tools = &self.brief.tools;
+        turn.resume(
+            start,
+            &self.journal,
+            |call, approval, label| match approval {
+                Some(_) => tools.recheck(call, caller, label),
+                None => tools.check(call, caller, label),
+            },
+            |id, call, label| {
+                let now = tools.recheck(call, caller, label);
+                let approval = self.approvals.get(id);
+                held_calls::decision(desk, approval, call, caller, now.as_ref().ok())
+            },
+        )
+    }
+
+    /// The fact that opens the turn.
+    fn turn_start(&self, task: &Task) -> Fact {
+        let brief = &self.brief;
+        Fact::TurnStart {
+            task_ids: vec![task.id.clone()],
+            team: task.lane.team.clone(),
+            topic: task.lane.topic.clone(),
+            source_channel: task.source.as_ref().map(|source| source.channel.clone()),
+            attempt: task.attempts,
+            redelivered: task.redelivered,
+            sdk: SDK.to_owned(),
+            provider: brief.provider.clone(),
+            model: brief.model.clone(),
+            prompt_hash: brief.prompt_hash.clone(),
+            toolset_hash: brief.toolset_hash.clone(),
+        }
+    }
+
+    /// How long the turn was at work before, in all: what passed between two leases does not count.
+    pub(super) fn time_before(&self) -> Duration {
+        let mut time = Duration::ZERO;
+        let mut since = None;
+        for event in &self.journal {
+            if matches!(event.fact, Fact::TurnStart { .. }) {
+                since = Some(event.timestamp);
+            } else if let Some(last) = since.replace(event.timestamp) {
+                time += event.timestamp.since(last);
+            }
+        }
+        time
+    }
+}
+
+/// How many characters the model is told besides the conversation. What a tool set has is counted once.
+#[derive(Default)]
+pub(super) struct PromptSize {
+    /// Of the tools, for the set of this name.
+    tools: Option<(String, usize)>,
+}
+
+impl PromptSize {
+    pub(super) fn of(&mut self, brief: &Brief) -> usize {
+        let count = |text: &str| text.chars().count();
+        let tools = match &self.tools {
+            Some((hash, characters)) if *hash == brief.toolset_hash => *characters,
+            _ => {
+                let specs = brief.tools.specs();
+                let specs = specs.iter().map(|spec| {
+                    count(&spec.name) + count(&spec.description) + count(&spec.schema.to_string())
+                });
+                let characters = specs.sum();
+                self.tools = Some((brief.toolset_hash.clone(), characters));
+                characters
+            }
+        };
+        let system = &brief.system;
+        count(&system.shared) + count(&system.team) + count(&system.turn) + tools
+    }
+}
+
+/// Why a turn cannot begin.
+pub(super) struct Unprepared {
+    code: Code,
+    message: String,
+    /// What was to be prepared.
+    assignment: Option<Box<Assignment>>,
+}
+
+impl Unprepared {
+    fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), assignment: None }
+    }
+}
+
+impl From<StorageError> for Unprepared {
+    fn from(error: StorageError) -> Self {
+        Self::new(Code::Internal, error.to_string())
+    }
+}
+
+/// Prepares the turn of a task, within the time that there is for it. `known` is what its lane
+/// remembers, if it does; `inbox` says whether that holds something.
+pub(super) async fn prepare(
+    cx: Arc<TeamContext>,
+    task: Task,
+    known: Option<LaneHistory>,
+    inbox: bool,
+) -> Result<Prepared, Unprepared> {
+    let limit = cx.recipe.preparation;
+    let prepared = tokio::time::timeout(limit, load(&cx, task, known, inbox)).await;
+    prepared.unwrap_or_else(|_| {
+        let message = format!(
+            "preparing the turn took longer than {} s; look at the disk that the team's folders are on",
+            limit.as_secs()
+        );
+        Err(Unprepared::new(Code::Stalled, message))
+    })
+}
+
+async fn load(
+    cx: &TeamContext,
+    task: Task,
+    known: Option<LaneHistory>,
+    inbox: bool,
+) -> Result<Prepared, Unprepared> {
+    let (store, now) = (&cx.recipe.store, cx.now());
+    // Only a topic is one conversation: what another lane shows depends on the task.
+    let history = match known.filter(|_| task.lane.topic.is_some()) {
+        Some(known) => known,
+        None => {
+            let task = task.clone();
+            let since = now - RECENT_AGE;
+            store.read(move |storage| journal::lane(storage, &task, since, RECENT_LINES)).await?
+        }
+    };
+    let journal = if task.redelivered {
+        let task = task.clone();
+        store.read(move |storage| journal::unfinished_turn(storage, &task)).await?
+    } else {
+        Vec::new()
+    };
+    let approvals = approvals_of(&journal, store).await?;
+    let compacts = task.kind == Kind::Compact;
+    // A turn that goes on has been shown what there was.
+    let reads_inbox = journal.is_empty() && !compacts;
+    let events = if inbox && reads_inbox { read_inbox(&task, store).await? } else { Vec::new() };
+    let conversation = history.conversation(now, task.label);
+    let brief = brief(cx, &task, conversation).await?;
+    let (inbox, shown) = if reads_inbox {
+        let audience = task.audience();
+        let is_shown = |(_, event): &(u64, InboxEvent)| event.is_for(&task.lane, &audience);
+        let (own, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_shown);
+        InboxShare::of(own, !others.is_empty(), &*brief.tools)
+    } else {
+        (InboxShare::none(), Shown::default())
+    };
+    let past = if compacts {
+        let (lane, generation) = (task.lane, task.generation);
+        let most = most_of_summary(brief.room);
+        let past = store.read(move |storage| history::past(storage, &lane, generation, now, most));
+        Some(past.await?)
+    } else {
+        None
+    };
+    Ok(Prepared { history, journal, inbox, shown, approvals, brief, past })
+}
+
+/// The decisions that a turn waited for.
+async fn approvals_of(
+    journal: &[HistoryEvent],
+    store: &StoreHandle,
+) -> Result<HashMap<ApprovalId, Approval>, StorageError> {
+    let held = journal.iter().filter_map(|event| match &event.fact {
+        Fact::Meta(Meta::Approval { approval, .. }) => Some(approval.clone()),
+        _ => None,
+    });
+    let held: Vec<ApprovalId> = held.collect();
+    if held.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let read = store.read(move |storage| {
+        let mut approvals = HashMap::new();
+        for id in held {
+            if let Some(approval) = reads::approval(storage, &id)? {
+                approvals.insert(id, approval);
+            }
+        }
+        Ok(approvals)
+    });
+    read.await
+}
+
+async fn read_inbox(
+    task: &Task,
+    store: &StoreHandle,
+) -> Result<Vec<(u64, InboxEvent)>, StorageError> {
+    let (lane, generation) = (task.lane.clone(), task.generation);
+    store.read(move |storage| reads::inbox(storage, &lane, generation)).await
+}
+
+/// The brief of a turn that is shown these lines, so many others withheld.
+async fn brief(
+    cx: &TeamContext,
+    task: &Task,
+    (conversation, withheld): (Vec<Line>, usize),
+) -> Result<Brief, Unprepared> {
+    let same = Assignment {
+        lane: task.lane.clone(),
+        generation: task.generation,
+        topic: task.source.as_ref().and_then(|source| source.topic.clone()),
+        conversation: Vec::new(),
+        withheld,
+        ancestors: cx.recipe.view.now().ancestors(cx.name.as_str()),
+        options: task.options.clone(),
+        inner: task.kind == Kind::Agent,
+        reports: task.kind == Kind::Trigger,
+    };
+    let assignment = Assignment { conversation, ..same.clone() };
+    let briefing = cx.recipe.briefing.clone();
+    // On a task of its own: a panic in there ends this turn, not the team.
+    let brief = actix::spawn(async move { briefing.brief(assignment).await });
+    let _stopped_on_drop = RunningCall::of(&brief);
+    match brief.await {
+        Ok(Ok(brief)) => Ok(brief),
+        Ok(Err(error)) => Err(Unprepared {
+            assignment: Some(Box::new(same)),
+            ..Unprepared::new(error.code, error.message)
+        }),
+        Err(_) => Err(Unprepared::new(Code::Internal, "preparing the turn failed unexpectedly")),
+    }
+}
+
+impl Unprepared {
+    /// Lets the work fail, or wait until the operator has put right what is wrong. Whoever cancelled
+    /// it does not care what was in its way.
+    pub(super) fn settle(
+        self,
+        cx: &Arc<TeamContext>,
+        leased: LeasedTask,
+        cancelled: Option<Cancellation>,
+        ctx: &mut Context<Team>,
+    ) {
+        let Self { code, message, assignment } = self;
+        let end = |ending, code, message| End {
+            ending,
+            code: Some(code),
+            message,
+            text: String::new(),
+            truncated: false,
+        };
+        if let Some(Cancellation { reason }) = cancelled {
+            let end = end(Ending::Cancelled, Code::Cancelled, reason);
+            return outcome::end_unprepared(cx, leased, end, ctx);
+        }
+        let reason = WaitReason::Config;
+        let of_settings = matches!(code, Code::ConfigError | Code::NoProvider);
+        if of_settings && !leased.task.kind.is_awaited() {
+            let task = leased.task;
+            tracing::warn!(team = %cx.name, task = %task.id, message, "turn waits for settings");
+            let deadline = task.deadline_at;
+            let wait = Wait { reason, note: message, until: None };
+            cx.queue.do_send(Park { task, wait });
+            if let Some(assignment) = assignment {
+                (cx.recipe.on_hindrance)(Hindrance::Brief(assignment, deadline));
+            }
+            return;
+        }
+        if code.is_transient()
+            && let Some(pause) = pause_after(leased.task.attempts)
+        {
+            let done = format!("{message}. It is tried again in {} s.", pause.as_secs());
+            cx.tell_of_stall(&leased.task.id, done);
+            let task = leased.task;
+            cx.queue.do_send(Return { task, after: Some(pause), uncounted: false });
+            return;
+        }
+        if of_settings {
+            let note = message.clone();
+            cx.queue.do_send(Hindered { team: cx.name.clone(), reason, note });
+        }
+        let ending = if code.is_transient() { Ending::Dead } else { Ending::Failed };
+        outcome::end_unprepared(cx, leased, end(ending, code, Some(message)), ctx);
+    }
+}

@@ -1,0 +1,83 @@
+//! Steering: messages that arrive while a turn runs, and those that are taken back.
+
+use actix::Context;
+
+use super::{
+    Team,
+    session::Session,
+    turn::{Input, Stop},
+};
+use crate::{
+    briefing::QueueMode,
+    ids::TaskId,
+    queue::{
+        self, ACK_AFTER, Leased,
+        placing::{Placed, Placement},
+    },
+    task::{Kind, Task},
+};
+
+impl Session {
+    /// Messages of a person are read in it.
+    fn reads_messages(&self) -> bool {
+        self.leased.task.kind != Kind::Compact
+    }
+
+    /// A message may still join it.
+    pub(super) fn is_joinable(&self) -> bool {
+        !self.turn.has_ended() && self.reads_messages()
+    }
+
+    /// A message enters the turn. It is acknowledged as soon as any other would be.
+    pub(super) fn join(&mut self, leased: Leased, ctx: &mut Context<Team>) {
+        let Leased { task, lease, .. } = leased;
+        self.joined.push((task.clone(), lease));
+        // Leases that were stored together may arrive in any order.
+        self.joined.sort_by_key(|(task, _)| task.arrival);
+        let (id, pause) = (task.id.clone(), (task.created_at + ACK_AFTER).since(self.cx.now()));
+        self.later(pause, ctx, move |session, ctx| session.acknowledge_joined(&id, ctx));
+        self.hear(Input::Steered(Box::new(task)), ctx);
+    }
+
+    /// Decides what a message does that waits behind the turn.
+    pub(super) fn place(&mut self, task: Task, ctx: &mut Context<Team>) {
+        let behind = self.caller.audience();
+        let mode = if task.may_steer(&behind) && self.reads_messages() {
+            self.brief.queue_mode
+        } else {
+            QueueMode::Queue
+        };
+        let queue = &self.cx.queue;
+        match mode {
+            QueueMode::Queue => {
+                queue.do_send(Placed { task: task.id, placement: Placement::NextTurn });
+            }
+            QueueMode::Steer => queue.do_send(queue::Join { lane: task.lane, behind }),
+            QueueMode::Interrupt => {
+                queue.do_send(Placed { task: task.id, placement: Placement::Started });
+                self.stop(Stop::Interrupted, ctx);
+            }
+        }
+    }
+
+    /// Cancels a task, any if none is named: the turn, or a message that joined it.
+    pub(super) fn cancel(
+        &mut self,
+        task: Option<&TaskId>,
+        reason: Option<String>,
+        ctx: &mut Context<Team>,
+    ) {
+        let is_meant = |of: &Task| task.is_none_or(|task| of.id == *task);
+        if is_meant(&self.leased.task) {
+            self.stop_reason = reason;
+            self.stop(Stop::Cancelled, ctx);
+        } else if !self.turn.has_ended()
+            && let Some(at) = self.joined.iter().position(|(of, _)| is_meant(of))
+        {
+            // The turn goes on without it; the queue knows that it is to end.
+            let (withdrawn, _) = self.joined.remove(at);
+            self.turn.withdraw(&withdrawn.id);
+            self.cx.give_back(withdrawn);
+        }
+    }
+}

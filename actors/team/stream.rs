@@ -1,0 +1,194 @@
+//! Streams of a running step: to the person, held until the ack; and to whoever watches.
+//!
+//! Both are merged to a few pieces a second and are ahead of the commit that holds the same for good.
+
+use std::time::Duration;
+
+use actix::Context;
+
+use super::{
+    Team,
+    ack::{BLOCK_SETTLES, TEXT_SETTLES, Words, awaited},
+    session::Session,
+    turn::Want,
+};
+use crate::{
+    channel::Tell,
+    engine::EngineEvent,
+    event::{Body, Frame, Progress, ProgressKind},
+    history::{Fact, Meta},
+    live::event::{Event, Moment, Stream},
+};
+
+/// Pieces of text are merged to at most one frame, and one event, in this time.
+const MERGE_WINDOW: Duration = Duration::from_millis(50);
+
+/// The text of the present step, on its way to the person.
+#[derive(Default)]
+pub(super) struct TextStream {
+    /// All that the model has said in the step.
+    pub(super) said: String,
+    /// What of it has not been sent yet.
+    pub(super) unsent: String,
+    /// So often the person is not told yet that what was said before is void.
+    voiding: u32,
+}
+
+/// What the model writes in the present step and whoever watches has not been told yet.
+#[derive(Default)]
+pub(super) struct LiveStream {
+    thinking: bool,
+    unsent: String,
+}
+
+impl LiveStream {
+    /// What is to be told now.
+    fn take(&mut self) -> Option<Stream> {
+        let data = std::mem::take(&mut self.unsent);
+        if data.is_empty() {
+            return None;
+        }
+        Some(if self.thinking { Stream::Thinking { data } } else { Stream::Text { data } })
+    }
+}
+
+impl Session {
+    /// The engine says something about the running step.
+    pub(super) fn spoke(&mut self, event: EngineEvent, ctx: &mut Context<Team>) {
+        self.watchdog.sign();
+        match event {
+            EngineEvent::Spent(lost) => {
+                self.spending.heard = 0;
+                self.lose(lost);
+                self.perform(ctx);
+            }
+            EngineEvent::Text(piece) => {
+                self.show(false, &piece, ctx);
+                self.say(piece, ctx);
+            }
+            EngineEvent::TextEnd => {
+                if self.gate.is_holding() {
+                    self.settle_ack(BLOCK_SETTLES, Words::All, ctx);
+                }
+            }
+            EngineEvent::Thinking(piece) => self.show(true, &piece, ctx),
+            EngineEvent::Reset => self.withdraw_text(ctx),
+            EngineEvent::Retry(text) => {
+                let note = Progress::new(ProgressKind::Note, text.clone());
+                self.note(Meta::Retry(text), note, ctx);
+            }
+            EngineEvent::Fallback(text) => {
+                let note = Progress::new(ProgressKind::Note, text.clone());
+                self.note(Meta::Fallback(text), note, ctx);
+            }
+        }
+    }
+
+    fn note(&mut self, meta: Meta, note: Progress, ctx: &mut Context<Team>) {
+        // Whoever was told that it waits is not told of each try.
+        let quiet = self.turn.has_waited() && !note.reset;
+        let notes = if quiet { Vec::new() } else { vec![note] };
+        self.wants.push_back(Want::Record(vec![Fact::Meta(meta)], notes));
+        self.perform(ctx);
+    }
+
+    /// What was said in this step is void.
+    fn withdraw_text(&mut self, ctx: &mut Context<Team>) {
+        let said = !std::mem::take(&mut self.text.said).is_empty();
+        self.text.unsent.clear();
+        self.gate.reset();
+        self.live.unsent.clear();
+        self.publish(Stream::Reset);
+        if said {
+            self.text.voiding += 1;
+            let mut note =
+                Progress::new(ProgressKind::Note, "The answer broke off and begins again.");
+            note.reset = true;
+            self.note(Meta::Reset, note, ctx);
+        }
+    }
+
+    /// Sends a piece of text to the person, once the message is acknowledged.
+    fn say(&mut self, piece: String, ctx: &mut Context<Team>) {
+        self.text.said.push_str(&piece);
+        let first = !self.gate.is_holding();
+        match self.gate.pass(piece) {
+            Some(piece) => {
+                self.text.unsent.push_str(&piece);
+                self.merge(ctx);
+            }
+            None if first => self.settle_ack(TEXT_SETTLES, Words::Settled, ctx),
+            None => {}
+        }
+    }
+
+    /// Sends the pieces so far together with those that come soon.
+    pub(super) fn merge(&mut self, ctx: &mut Context<Team>) {
+        if self.timers.text.is_some() || self.text.unsent.is_empty() {
+            return;
+        }
+        self.timers.text = Some(self.later(MERGE_WINDOW, ctx, |session, _| {
+            session.timers.text = None;
+            session.flush();
+        }));
+    }
+
+    /// The person knows what is void: what was said since follows.
+    pub(super) fn voided(&mut self) {
+        self.text.voiding = self.text.voiding.saturating_sub(1);
+        self.flush();
+    }
+
+    /// Sends the pieces so far.
+    pub(super) fn flush(&mut self) {
+        let task = &self.leased.task;
+        let Some((source, message)) = awaited(task) else {
+            self.text.unsent.clear();
+            return;
+        };
+        // What comes after a note that voids what was said must not arrive before it.
+        if self.text.unsent.is_empty() || !self.gate.is_open() || self.text.voiding > 0 {
+            return;
+        }
+        let text = std::mem::take(&mut self.text.unsent);
+        let body = Body::Progress(Progress {
+            message_id: Some(message.clone()),
+            task_id: Some(task.id.clone()),
+            ..Progress::new(ProgressKind::TextDelta, text)
+        });
+        self.cx.recipe.channel.do_send(Tell {
+            channel: source.channel.clone(),
+            frame: Frame { topic: source.topic.clone(), ts: self.cx.now(), body },
+        });
+    }
+
+    /// Shows whoever watches what the model writes, together with what comes soon.
+    fn show(&mut self, thinking: bool, piece: &str, ctx: &mut Context<Team>) {
+        self.spending.heard += piece.len();
+        if self.live.thinking != thinking {
+            self.flush_live();
+        }
+        self.live.thinking = thinking;
+        self.live.unsent.push_str(piece);
+        if self.timers.live.is_none() {
+            self.timers.live = Some(self.later(MERGE_WINDOW, ctx, |session, _| {
+                session.timers.live = None;
+                session.flush_live();
+            }));
+        }
+    }
+
+    /// Shows what was written so far.
+    pub(super) fn flush_live(&mut self) {
+        if let Some(written) = self.live.take() {
+            self.publish(written);
+        }
+    }
+
+    pub(super) fn publish(&self, value: Stream) {
+        let task = &self.leased.task;
+        let (topic, moment) = (task.lane.topic.as_ref(), Moment::Stream { value });
+        let event = Event::turn(&self.cx.name, topic, Some(&task.id), &self.leased.turn, moment);
+        self.cx.recipe.live.publish(event);
+    }
+}
