@@ -12,14 +12,13 @@ use super::{
     turn::{Input, Want, conversation::tokens},
 };
 use crate::{
-    approvals::{desk::Wish, record::Approval},
+    approvals::desk::Wish,
     budget::{Cost, Near, Overdrawn, Request, Reservation, Spent, SpentRow},
-    clock::Timestamp,
     engine::Paid,
     event::{Notification, NotificationKind},
     history::{Fact, Meta},
-    ids::{CallId, Ids},
-    notice::{Notice, NoticeKind},
+    ids::CallId,
+    notice::NoticeKind,
     store::records::Writes,
     task::{Ancestor, Label, Source, Wait, WaitReason},
     tool::Asking,
@@ -133,15 +132,8 @@ impl Session {
             writes = writes.cost(&cost);
         }
         for near in self.spending.near.drain(..) {
-            let notice = Notice {
-                id: self.cx.recipe.ids.notice(),
-                kind: NoticeKind::Budget,
-                team: Some(near.team.clone()),
-                text: format!("{near}. Work waits when it is spent; raise the cap in time."),
-                refs: vec![task.id.to_string()],
-                at: now,
-                read: false,
-            };
+            let text = format!("{near}. Work waits when it is spent; raise the cap in time.");
+            let notice = self.cx.notice(NoticeKind::Budget, &near.team, text, &task.id);
             writes = writes.warned(day, &near.team).notice(&notice);
             if let Some(source) = task.source.as_ref().map(Source::of_what_follows) {
                 let text = format!("[{}] {near}.", near.team);
@@ -191,7 +183,11 @@ impl Session {
             },
         };
         let approval = self.cx.recipe.desk.request(wish, now);
-        let notice = notice(&overdrawn, &approval, &self.cx.recipe.ids, now);
+        let text = format!(
+            "{overdrawn}. Work waits; approve {} to allow as much once more, or raise the cap.",
+            approval.short_id
+        );
+        let notice = self.cx.notice(NoticeKind::Budget, &overdrawn.team, text, &approval.id);
         requests.add(CallId::from(BUDGET), approval);
         requests.writes = requests.writes.notice(&notice);
         requests
@@ -221,20 +217,5 @@ impl Session {
             tasks.insert(0, Ancestor { task, team });
         }
         tasks
-    }
-}
-
-fn notice(overdrawn: &Overdrawn, approval: &Approval, ids: &Ids, now: Timestamp) -> Notice {
-    Notice {
-        id: ids.notice(),
-        kind: NoticeKind::Budget,
-        team: Some(overdrawn.team.clone()),
-        text: format!(
-            "{overdrawn}. Work waits; approve {} to allow as much once more, or raise the cap.",
-            approval.short_id
-        ),
-        refs: vec![approval.id.to_string()],
-        at: now,
-        read: false,
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     event::{Body, Frame, Progress},
     history::Fact,
     ids::ApprovalId,
-    notice::{Notice, NoticeKind},
+    notice::NoticeKind,
     queue::{Return, parking::Park},
     store::{Numbered, StoreError, records::Writes},
     task::{Ending, Wait, WaitReason},
@@ -97,19 +97,13 @@ impl Session {
         approval.execution = execution;
         let mut writes = self.leased.guard().approval(approval);
         if execution == Execution::Unknown {
-            writes = writes.notice(&Notice {
-                id: self.cx.recipe.ids.notice(),
-                kind: NoticeKind::UnknownOutcome,
-                team: Some(approval.team.name.clone()),
-                text: format!(
-                    "The process stopped while an approved call of `{}` ran ({}). It is not repeated; check what it did.",
-                    approval.tool.as_deref().unwrap_or_default(),
-                    approval.short_id
-                ),
-                refs: vec![approval.id.to_string()],
-                at: self.cx.now(),
-                read: false,
-            });
+            let text = format!(
+                "The process stopped while an approved call of `{}` ran ({}). It is not repeated; check what it did.",
+                approval.tool.as_deref().unwrap_or_default(),
+                approval.short_id
+            );
+            let (kind, team) = (NoticeKind::UnknownOutcome, &approval.team.name);
+            writes = writes.notice(&self.cx.notice(kind, team, text, &approval.id));
         }
         self.commit(writes, After::go_on(), ctx);
     }

@@ -10,7 +10,7 @@ use crate::{
     channel::Deliver,
     clock::Timestamp,
     ids::{TaskId, TeamName},
-    notice::Notice,
+    notice::{Notice, NoticeKind},
     queue::{Queue, Return},
     store::{Numbered, StoreError, records::Writes},
     task::Task,
@@ -48,6 +48,25 @@ impl TeamContext {
     /// A task waits again, in front of its lane. The attempt does not count.
     pub(super) fn give_back(&self, task: Task) {
         self.queue.do_send(Return { task, after: None, uncounted: true });
+    }
+
+    /// A notice to the operator about a team, which refers to a task or an approval.
+    pub(super) fn notice(
+        &self,
+        kind: NoticeKind,
+        team: &TeamName,
+        text: String,
+        about: &impl ToString,
+    ) -> Notice {
+        Notice {
+            id: self.recipe.ids.notice(),
+            kind,
+            team: Some(team.clone()),
+            text,
+            refs: vec![about.to_string()],
+            at: self.now(),
+            read: false,
+        }
     }
 
     /// Tells the operator what was done about work that stood still.

@@ -1,4 +1,4 @@
-//! Watchdog of a session: its deadline, and its signs of life. Pure; the session sets the timer.
+//! Watchdog of a session: its deadline, and its signs of life. The session sets the timer.
 
 use std::time::Duration;
 
