@@ -471,7 +471,7 @@ async fn organisation_and_trigger_tools_are_not_for_sessions_of_subagents() {
         "ask_operator",
         "create_trigger",
         "add_trusted_sender",
-        "close_topic",
+        "@topics",
         "agent.owl",
     ] {
         assert!(!inner.allows(taken), "{taken}");

@@ -248,7 +248,7 @@ fn place<'a>(key: &'a str, tool: &dyn Hosted) -> Place<'a> {
 }
 
 fn in_order(mut specs: Vec<(Place<'_>, ToolSpec)>) -> Arc<[ToolSpec]> {
-    specs.sort_by(|(one, _), (other, _)| one.cmp(other));
+    specs.sort_by_key(|(place, _)| *place);
     specs.into_iter().map(|(_, spec)| spec).collect()
 }
 
