@@ -3,23 +3,20 @@
 use hivewright_actors::clock::Timestamp;
 use jiff::{civil::DateTime, tz::TimeZone};
 
+use crate::memory::date;
+
 /// The moment that a text names: RFC 3339, or SQLite's form of it without a zone, which is UTC.
 pub(super) fn moment(text: &str) -> Option<Timestamp> {
     let text = text.trim();
-    let at: jiff::Timestamp = text.parse().ok().or_else(|| {
+    date::read(text).or_else(|| {
         let local: DateTime = text.parse().ok()?;
-        Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp())
-    })?;
-    Some(Timestamp(u64::try_from(at.as_millisecond()).ok()?))
+        let at = local.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond();
+        u64::try_from(at).ok().map(Timestamp)
+    })
 }
 
-/// A moment as reports and logs write it.
 pub(super) fn rfc3339(at: Timestamp) -> String {
-    i64::try_from(at.0)
-        .ok()
-        .and_then(|at| jiff::Timestamp::from_millisecond(at).ok())
-        .map(|at| format!("{at:.3}"))
-        .unwrap_or_else(|| at.to_string())
+    date::show(at).unwrap_or_else(|| at.to_string())
 }
 
 #[cfg(test)]
