@@ -132,12 +132,11 @@ fn convert_profile(name: &str, profile: Yaml, draft: &mut FileDraft) -> Yaml {
         };
         entries.push((key, value));
     }
-    let mut profile = Yaml::Map(entries);
-    if profile.get("model").is_none() {
-        profile.set("model", Yaml::text(FORMER_MODEL));
+    if entries.iter().all(|(key, _)| key != "model") {
+        entries.push(("model".to_owned(), Yaml::text(FORMER_MODEL)));
         draft.change(format!("`{name}` names the model that was its default: `{FORMER_MODEL}`"));
     }
-    profile
+    Yaml::Map(entries)
 }
 
 fn channels(tree: Yaml) -> FileDraft {

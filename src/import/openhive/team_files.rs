@@ -130,7 +130,7 @@ fn max_steps(said: Option<(String, String)>, file: &mut FileDraft) {
     if steps > MOST_STEPS {
         file.change(format!("`max_steps` is 500, the most there is, not {steps}"));
     }
-    file.put("max_steps", Yaml::number(steps.min(MOST_STEPS)));
+    file.put("max_steps", Yaml::Plain(steps.min(MOST_STEPS).to_string()));
 }
 
 fn credentials(value: Yaml, file: &mut FileDraft) {

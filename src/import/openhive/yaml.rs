@@ -56,10 +56,6 @@ impl Yaml {
         Self::Text(text.into())
     }
 
-    pub(super) fn number(number: impl ToString) -> Self {
-        Self::Plain(number.to_string())
-    }
-
     pub(super) fn texts(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::List(texts.into_iter().map(Self::text).collect())
     }
@@ -94,18 +90,6 @@ impl Yaml {
                 .find(|(name, value)| name == key && *value != Self::Null)
                 .map(|(_, value)| value),
             _ => None,
-        }
-    }
-
-    /// Sets a key of a map, in its place or at the end.
-    pub(super) fn set(&mut self, key: &str, value: Yaml) {
-        if !matches!(self, Self::Map(_)) {
-            *self = Self::Map(Vec::new());
-        }
-        let Self::Map(entries) = self else { return };
-        match entries.iter_mut().find(|(name, _)| name == key) {
-            Some((_, place)) => *place = value,
-            None => entries.push((key.to_owned(), value)),
         }
     }
 
