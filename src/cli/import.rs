@@ -126,25 +126,25 @@ fn import(
         ChannelsState::Open(channels) => channels,
         ChannelsState::Closed(_) => Default::default(),
     };
-    let zone = settings.config.timezone;
-    let zone = zone.unwrap_or_else(|| Zone::of_machine(&context.environment).0);
+    let zone = settings.config.timezone.unwrap_or_else(|| Zone::of_machine(&context.environment).0);
     let now = WallClock.now();
     let plan = import
-        .plan(Goal {
+        .plan(&Goal {
             home: &context.home,
             storage: stopped.as_ref().map(|stopped| &stopped.storage as _),
             environment: &context.environment,
             idle_after: channels.topics.idle_after,
             zone: zone.name().to_owned(),
+            ids: Ids::new(Arc::new(Randomness)),
             now,
         })
-        .map_err(|error| Failure::failed(error.to_string()))?;
+        .map_err(|error| Failure::failed(chain(&error)))?;
     let Some(stopped) = stopped.filter(|_| !arguments.dry_run) else {
         return Ok((plan, None));
     };
     let files = KeyFiles::new(&context.home.secrets(), &context.environment);
     let vault = Vault::open(&stopped.storage, files, Arc::new(WallClock))
-        .map_err(|error| Failure::failed(error.to_string()))?;
+        .map_err(|error| Failure::failed(chain(&error)))?;
     if let Some(locked) = vault.locked() {
         return Err(Failure::failed(format!("the vault is locked: {locked}")));
     }
@@ -153,7 +153,6 @@ fn import(
         backups: &stopped.home.backups,
         storage: &stopped.storage,
         vault,
-        ids: Ids::new(Arc::new(Randomness)),
         now,
         stop,
         progress: &|done, total| gauge.set(done, total, "things"),
@@ -226,10 +225,7 @@ fn show(plan: &Plan, note: Option<&Path>, dry_run: bool, context: &Context) -> R
             None => screen.remark("nothing was changed"),
         }
     }
-    match totals.errors {
-        0 => Ok(()),
-        _ => Err(Failure::new(Exit::Failed, "")),
-    }
+    if totals.errors == 0 { Ok(()) } else { Err(Failure::new(Exit::Failed, "")) }
 }
 
 fn line(item: &Item, screen: Screen) -> String {

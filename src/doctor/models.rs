@@ -13,7 +13,7 @@ use crate::{
 pub const UNKNOWN: &str = "known to the running service alone";
 const ID: &str = "models";
 /// A model that takes longer for one word is not of much use.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Looks at all profiles; `deep` also asks each of them something, and tells how many it has asked of how many.
 pub async fn check(
@@ -55,10 +55,7 @@ fn describe(profile: &Profile) -> Finding {
         (None, Provider::Offline) => "needs no key",
         (None, _) => "no key",
     };
-    let address = match &profile.api_url {
-        Some(url) => format!(" at {url}"),
-        None => String::new(),
-    };
+    let address = profile.api_url.as_ref().map(|url| format!(" at {url}")).unwrap_or_default();
     let message = format!("`{name}` is {provider} {}{address}, {key}", profile.model);
     Finding::ok(ID, message)
 }
@@ -97,7 +94,7 @@ async fn ask(engines: &Engines, profile: Profile) -> Finding {
         system: "Answer with one word.",
         text: "Say: ready",
         max_tokens: 256,
-        timeout: PATIENCE,
+        timeout: ANSWER_TIMEOUT,
     };
     match engines.ask(&profiles, &choice, question).await {
         Ok(_) => Finding::ok(ID, format!("`{name}` answers")),

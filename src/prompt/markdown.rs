@@ -26,14 +26,14 @@ pub(super) fn without_mark(source: &str) -> &str {
 
 /// A text by its headings: `# title` once, then `## section`s. Deeper ones belong to their section.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Outline<'a> {
-    pub(super) title: Option<&'a str>,
+pub(crate) struct Outline<'a> {
+    pub(crate) title: Option<&'a str>,
     sections: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Outline<'a> {
     /// Reads the headings. What looks like one inside of a code block is none.
-    pub(super) fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         let mut outline = Self::default();
         let mut open: Option<(&str, usize)> = None;
         let mut fence: Option<&str> = None;
@@ -62,7 +62,7 @@ impl<'a> Outline<'a> {
     }
 
     /// The text of a section, by its heading in any case.
-    pub(super) fn section(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn section(&self, name: &str) -> Option<&'a str> {
         self.sections
             .iter()
             .find(|(heading, _)| heading.eq_ignore_ascii_case(name))
@@ -84,7 +84,7 @@ pub(super) fn first_paragraph(text: &str) -> String {
 }
 
 /// The first word of each bullet, without quotes around it or punctuation behind it.
-pub(super) fn bullets(text: &str) -> Vec<String> {
+pub(crate) fn bullets(text: &str) -> Vec<String> {
     let items = text.lines().filter_map(|line| {
         let line = line.trim_start();
         ["- ", "* ", "+ "].iter().find_map(|mark| line.strip_prefix(mark))

@@ -7,7 +7,7 @@ pub mod role;
 pub mod subagents;
 
 mod folder;
-mod markdown;
+pub(crate) mod markdown;
 mod parts;
 mod rules;
 mod skills;

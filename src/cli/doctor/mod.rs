@@ -49,13 +49,13 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         all.extend(findings);
     };
     let running = service::find(context).await;
-    let looked = vault::check(context, &running).await;
-    let settings = settings::check(&context.home, &looked.environment);
+    let (vault, environment) = vault::check(context, &running).await;
+    let settings = settings::check(&context.home, &environment);
     add(settings.findings);
     add(machine::modes(&context.home));
     add(service::check(&running, settings.config.as_ref()));
     add(store::check(context, &running, arguments.deep).await);
-    add(looked.findings);
+    add(vec![vault]);
     let gauge = Gauge::new(screen, "doctor");
     let asked = |done, total| gauge.set(done, total, "models");
     let models = gauge.over(models::check(settings.providers, arguments.deep, &asked));
@@ -68,20 +68,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 }
 
 fn conclude(findings: &[Finding], screen: Screen) -> Result<(), Failure> {
-    let count = |state| {
-        let found = findings.iter().filter(|finding| finding.state == state);
-        found.count()
-    };
+    let count = |state| findings.iter().filter(|finding| finding.state == state).count();
     let (errors, warnings) = (count(State::Error), count(State::Warn));
     if screen.json {
         screen.document(&json!({"data": findings, "total": findings.len()}))?;
     } else {
         screen.remark(&format!("{errors} errors, {warnings} warnings"));
     }
-    match errors {
-        0 => Ok(()),
-        _ => Err(Failure::new(Exit::FoundErrors, "")),
-    }
+    if errors == 0 { Ok(()) } else { Err(Failure::new(Exit::FoundErrors, "")) }
 }
 
 #[cfg(test)]

@@ -53,9 +53,8 @@ async fn ask(context: &Context) -> Vec<Finding> {
     let asked = async {
         let service = Service::find(context)?;
         let answer = service.post("/api/v1/doctor", &json!({"store": true})).await?;
-        let checks = answer["data"]["checks"].as_array().cloned();
-        let checks = checks.unwrap_or_default().into_iter();
-        let of_store = checks.filter(|check| check["id"] == ID);
+        let checks = answer["data"]["checks"].as_array().cloned().unwrap_or_default();
+        let of_store = checks.into_iter().filter(|check| check["id"] == ID);
         Ok::<Vec<_>, Failure>(of_store.filter_map(finding).collect())
     };
     asked.await.unwrap_or_else(|failure| {
@@ -105,15 +104,15 @@ fn look(stopped: &Stopped, deep: bool, gauge: &Gauge) -> Result<Vec<Finding>, Fa
         return Ok([vec![opened], rules].concat());
     }
     let read = |done: u64| gauge.set(done, records.max(done), "records");
-    let found = store::read_all(&stopped.storage, &read);
-    let found = found.map_err(|error| Failure::failed(error.to_string()))?;
+    let found = store::read_all(&stopped.storage, &read)
+        .map_err(|error| Failure::failed(error.to_string()))?;
     Ok([vec![opened], found, rules].concat())
 }
 
 /// Rules that keep every team from every tool, since nobody can read what they forbade.
 fn rules(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
-    let unreadable = rulebook::unreadable_in(storage);
-    let unreadable = unreadable.map_err(|error| Failure::failed(error.to_string()))?;
+    let unreadable =
+        rulebook::unreadable_in(storage).map_err(|error| Failure::failed(error.to_string()))?;
     let finding = |id: String| {
         let message = format!("the stored rule `{id}` cannot be read: no team may use any tool");
         let fix = format!("start the service, then remove it: `hivewright policy remove {id}`");

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde_json::Value;
-
 use super::service::Running;
 use crate::{
     cli::{
         Context,
         backup::blocking,
+        failure::Failure,
         service::Service,
         stopped::{self, Stopped},
     },
@@ -23,50 +22,33 @@ const ID: &str = "vault";
 const PAGE: usize = 200;
 
 /// What was found, and the environment with the secrets that settings may refer to.
-pub(super) struct Looked {
-    pub(super) findings: Vec<Finding>,
-    pub(super) environment: Environment,
-}
-
-pub(super) async fn check(context: &Context, running: &Running) -> Looked {
+pub(super) async fn check(context: &Context, running: &Running) -> (Finding, Environment) {
     let environment = context.environment.clone();
+    let unseen = |reason: &str| {
+        let message = format!("was not looked at: {reason}");
+        Finding::warn(ID, message, "mend that first, then look again")
+    };
     match running {
         Running::Ready { .. } | Running::NotReady { .. } => ask(context, environment).await,
-        Running::Silent { .. } | Running::Foreign(_) => Looked {
-            findings: vec![Finding::warn(
-                ID,
-                "was not looked at: the service does not answer",
-                "mend that first, then look again",
-            )],
-            environment,
-        },
-        Running::No if !stopped::has_store(context) => Looked {
-            findings: vec![Finding::ok(ID, "there is none yet; the first start makes it")],
-            environment,
-        },
+        Running::Silent { .. } | Running::Foreign(_) => {
+            (unseen("the service does not answer"), environment)
+        }
+        Running::No if !stopped::has_store(context) => {
+            (Finding::ok(ID, "there is none yet; the first start makes it"), environment)
+        }
         Running::No => {
             let cloned = context.clone();
             match blocking(move || look(&cloned)).await {
-                Ok((vault, health)) => Looked {
-                    findings: vec![judge(&health)],
-                    environment: environment.with_vault(vault),
-                },
+                Ok((vault, health)) => (judge(&health), environment.with_vault(vault)),
                 // What is wrong with the store is told elsewhere.
-                Err(_) => Looked {
-                    findings: vec![Finding::warn(
-                        ID,
-                        "was not looked at: the store cannot be opened",
-                        "mend that first, then look again",
-                    )],
-                    environment,
-                },
+                Err(_) => (unseen("the store cannot be opened"), environment),
             }
         }
     }
 }
 
 /// Looks at the vault of a service that is stopped, and changes nothing.
-fn look(context: &Context) -> Result<(Vault, Health), crate::cli::failure::Failure> {
+fn look(context: &Context) -> Result<(Vault, Health), Failure> {
     let stopped = Stopped::open(context, &|_| {})?;
     let files = KeyFiles::new(&context.home.secrets(), &context.environment);
     let vault = Vault::peek(&stopped.storage, files, Arc::new(WallClock))?;
@@ -99,7 +81,7 @@ fn judge(health: &Health) -> Finding {
 }
 
 /// Asks the running service, which shows no values.
-async fn ask(context: &Context, environment: Environment) -> Looked {
+async fn ask(context: &Context, environment: Environment) -> (Finding, Environment) {
     let answered = async {
         let service = Service::find(context)?;
         let ready = service.get_any("/readyz").await?;
@@ -108,34 +90,27 @@ async fn ask(context: &Context, environment: Environment) -> Looked {
             Some(_) => BTreeSet::new(),
             None => keys(&service).await?,
         };
-        Ok::<_, crate::cli::failure::Failure>((locked, keys))
+        Ok::<_, Failure>((locked, keys))
     };
-    match answered.await {
-        Ok((Some(locked), keys)) => Looked {
-            findings: vec![Finding::error(
-                ID,
-                format!("is locked: {locked}"),
-                "put the key file back and start the service again",
-            )],
-            environment: environment.with_vault(Listed(keys)),
-        },
-        Ok((None, keys)) => Looked {
-            findings: vec![Finding::ok(ID, "its key fits, says the running service")],
-            environment: environment.with_vault(Listed(keys)),
-        },
-        Err(failure) => Looked {
-            findings: vec![Finding::warn(
-                ID,
-                format!("was not looked at: {failure}"),
-                "use a token with scope `secrets`",
-            )],
-            environment,
-        },
-    }
+    let (locked, keys) = match answered.await {
+        Ok(answer) => answer,
+        Err(failure) => {
+            let message = format!("was not looked at: {failure}");
+            return (Finding::warn(ID, message, "use a token with scope `secrets`"), environment);
+        }
+    };
+    let finding = match locked {
+        Some(locked) => {
+            let fix = "put the key file back and start the service again";
+            Finding::error(ID, format!("is locked: {locked}"), fix)
+        }
+        None => Finding::ok(ID, "its key fits, says the running service"),
+    };
+    (finding, environment.with_vault(ListedVault(keys)))
 }
 
 /// The service's own secrets by name.
-async fn keys(service: &Service) -> Result<BTreeSet<String>, crate::cli::failure::Failure> {
+async fn keys(service: &Service) -> Result<BTreeSet<String>, Failure> {
     let mut keys = BTreeSet::new();
     loop {
         let fields = [
@@ -144,11 +119,9 @@ async fn keys(service: &Service) -> Result<BTreeSet<String>, crate::cli::failure
             ("offset", keys.len().to_string()),
         ];
         let answer = service.search("/api/v1/vault", fields).await?;
-        let rows = answer["data"].as_array().map(Vec::as_slice);
-        let rows = rows.unwrap_or_default();
-        let secret = |row: &&Value| row["secret"] == true;
-        let names = rows.iter().filter(secret);
-        keys.extend(names.filter_map(|row| row["key"].as_str().map(str::to_owned)));
+        let rows = answer["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let secrets = rows.iter().filter(|row| row["secret"] == true);
+        keys.extend(secrets.filter_map(|row| row["key"].as_str().map(str::to_owned)));
         if rows.len() < PAGE {
             return Ok(keys);
         }
@@ -156,9 +129,9 @@ async fn keys(service: &Service) -> Result<BTreeSet<String>, crate::cli::failure
 }
 
 /// Secrets that are known to be there. What they are is not known here.
-struct Listed(BTreeSet<String>);
+struct ListedVault(BTreeSet<String>);
 
-impl SystemVault for Listed {
+impl SystemVault for ListedVault {
     fn value(&self, key: &str) -> Result<String, String> {
         if self.0.contains(key) {
             Ok(UNKNOWN.to_owned())

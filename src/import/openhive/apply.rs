@@ -1,9 +1,9 @@
-//! Carries a plan out: files are written, rows are committed, each with the mark that it was taken.
+//! Applying a plan: files are written, rows are committed, each with the mark that it was taken.
 //!
-//! A commit holds one table of one team. Whatever ends the work in between, the next run goes on with what
-//! has no mark yet.
+//! Whatever ends the work between two commits, the next run goes on with what has no mark yet.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -11,25 +11,22 @@ use std::{
 
 use hivewright_actors::{
     clock::Timestamp,
-    ids::{Ids, TeamKey},
-    storage::{Storage, StorageError},
-    store::records::{EdgeKey, Writes},
+    scheduler::records::TriggerRows as _,
+    storage::{Order, Storage, StorageError},
+    store::{
+        damage,
+        records::{ChannelRow, EdgeKey, Writes, after_prefix},
+    },
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    plan::{Marked, Plan, TeamPlan},
-    source::Source,
-};
+use super::plan::{Artifact, Plan, Planned};
 use crate::{
-    settings::home::Home,
-    vault::{Vault, error::VaultError},
+    http::auth::registry::OPERATOR,
+    memory,
+    settings::{home::Home, replace::replace},
+    vault::{Vault, audit::Actor, error::VaultError},
 };
-
-mod belongings;
-mod channels;
-pub(super) mod files;
-mod folder;
 
 /// The kind of the records that say what was taken.
 const MARKS: &str = "import";
@@ -40,48 +37,79 @@ pub(crate) const PLUGIN_TOOL: &str = "plugin_tool";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// The store refused.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// The vault refused.
     #[error(transparent)]
     Vault(#[from] VaultError),
-    /// The disk refused.
     #[error("`{}` cannot be written", path.display())]
-    Disk {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Disk { path: PathBuf, source: io::Error },
     /// It was asked to stop.
     #[error("stopped")]
     Stopped,
 }
 
-pub(super) fn disk(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> ApplyError {
-    let path = path.into();
-    move |source| ApplyError::Disk { path, source }
+pub(super) fn disk(path: &Path) -> impl Fn(io::Error) -> ApplyError {
+    move |source| ApplyError::Disk { path: path.to_owned(), source }
+}
+
+/// Writes a file for the owner alone, whole or not at all.
+pub(super) fn write_file(path: &Path, text: impl AsRef<[u8]>) -> Result<(), ApplyError> {
+    replace(path, path.parent().unwrap_or(Path::new(".")), text).map_err(disk(path))
 }
 
 /// Where a plan is carried out.
 pub struct Site<'a> {
-    /// The home.
     pub home: &'a Home,
     /// Where the report and the log go.
     pub backups: &'a Path,
-    /// Its store, which nobody else uses.
+    /// The store of the home, which nobody else uses.
     pub storage: &'a dyn Storage,
-    /// Its vault, over the same store.
+    /// The vault over the same store.
     pub vault: Vault,
-    /// Makes ids.
-    pub ids: Ids,
-    /// The moment of the import.
     pub now: Timestamp,
     /// Asks to stop at the next safe point.
     pub stop: &'a AtomicBool,
     /// Is told how many things are done, of how many.
     pub progress: &'a dyn Fn(u64, u64),
+}
+
+/// What was taken, as it is stored under its mark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct MarkRow {
+    /// What it is called here.
+    name: String,
+    at: Timestamp,
+}
+
+/// The marks of earlier imports, each with what the thing is called here.
+pub(super) fn marks(storage: &dyn Storage) -> Result<BTreeMap<String, String>, StorageError> {
+    let prefix = EdgeKey::prefix(MARKS);
+    let mut marks = BTreeMap::new();
+    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
+        let mark = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
+        marks.extend(damage::row(storage, key, value).map(|row: MarkRow| (mark, row.name)));
+        std::ops::ControlFlow::Continue(())
+    })?;
+    Ok(marks)
+}
+
+/// Carries a plan out. Blocks.
+pub(super) fn apply(plan: &Plan, site: &Site<'_>) -> Result<(), ApplyError> {
+    let mut done = 0;
+    for batch in plan.batches() {
+        let mut writes = Writes::new();
+        for Planned { mark, artifact, .. } in batch {
+            let row = MarkRow { name: artifact.name(), at: site.now };
+            writes = site.make(artifact, writes)?.edge(&EdgeKey::new(MARKS, mark), &row);
+        }
+        site.storage.commit(&writes.batch()?)?;
+        done += batch.len();
+        (site.progress)(done as u64, plan.planned.len() as u64);
+        if site.stop.load(Ordering::Relaxed) {
+            return Err(ApplyError::Stopped);
+        }
+    }
+    Ok(())
 }
 
 impl Site<'_> {
@@ -90,144 +118,54 @@ impl Site<'_> {
         let moment = self.now.date().replace([':', '.'], "-");
         self.backups.join(format!("import-{moment}.{suffix}"))
     }
-}
 
-/// What was taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct MarkRow {
-    /// What it is called here.
-    pub(super) name: String,
-    /// When.
-    pub(super) at: Timestamp,
-}
-
-/// The marks of earlier imports.
-pub(super) fn marks(storage: &dyn Storage) -> Result<Vec<(String, MarkRow)>, StorageError> {
-    use hivewright_actors::{
-        storage::Order,
-        store::{damage::row, records::after_prefix},
-    };
-    let prefix = EdgeKey::prefix(MARKS);
-    let mut marks = Vec::new();
-    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
-        let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        marks.extend(row(storage, key, value).map(|row| (name, row)));
-        std::ops::ControlFlow::Continue(())
-    })?;
-    Ok(marks)
-}
-
-/// A plan being carried out.
-struct Work<'a> {
-    site: &'a Site<'a>,
-    done: u64,
-    total: u64,
-}
-
-/// Carries a plan out. Blocks.
-pub(super) fn apply(plan: &Plan, source: &Source, site: &Site<'_>) -> Result<(), ApplyError> {
-    let mut work = Work { site, done: 0, total: size(plan) };
-    work.system(&plan.system)?;
-    work.files(&plan.files)?;
-    work.rules(&plan.rules, source)?;
-    // Teams before topics: a channel shows that the main team has worked, and one that has is not taken.
-    let records = plan.teams.iter().map(|team| work.record(team));
-    let keys = records.collect::<Result<Vec<_>, _>>()?;
-    work.topics(&plan.topics)?;
-    for (team, key) in plan.teams.iter().zip(&keys) {
-        work.belongings(team, key, plan)?;
-    }
-    work.sayings(&plan.sayings, plan)?;
-    work.grants(&plan.grants)?;
-    work.decisions(&plan.decisions)?;
-    work.escalations(&plan.escalations, plan)?;
-    match &plan.logs {
-        Some(logs) => work.logs(logs),
-        None => Ok(()),
-    }
-}
-
-fn size(plan: &Plan) -> u64 {
-    let of_team = |team: &TeamPlan| {
-        usize::from(team.record.is_some())
-            + usize::from(team.folder.is_some())
-            + team.vault.len()
-            + team.memories.len()
-            + team.triggers.len()
-            + team.tasks.len()
-            + team.plugins.len()
-    };
-    let size = plan.system.len()
-        + plan.files.len()
-        + plan.rules.len()
-        + plan.teams.iter().map(of_team).sum::<usize>()
-        + plan.topics.len()
-        + plan.sayings.len()
-        + plan.grants.len()
-        + plan.decisions.len()
-        + plan.escalations.len();
-    size as u64
-}
-
-impl Work<'_> {
-    /// A safe point: everything so far is durable.
-    fn step(&mut self, things: usize) -> Result<(), ApplyError> {
-        self.done += things as u64;
-        (self.site.progress)(self.done, self.total);
-        if self.site.stop.load(Ordering::Relaxed) { Err(ApplyError::Stopped) } else { Ok(()) }
-    }
-
-    /// Notes that something was taken.
-    fn mark(&self, writes: Writes, mark: &str, name: &str) -> Writes {
-        let row = MarkRow { name: name.to_owned(), at: self.site.now };
-        writes.edge(&EdgeKey::new(MARKS, mark), &row)
-    }
-
-    fn commit(&mut self, writes: Writes, things: usize) -> Result<(), ApplyError> {
-        if !writes.is_empty() {
-            self.site.storage.commit(&writes.batch()?)?;
-        }
-        self.step(things)
-    }
-
-    /// Commits a table: every thing with its mark.
-    fn table<T>(
-        &mut self,
-        things: &[Marked<T>],
-        mut row: impl FnMut(Writes, &T) -> (Writes, String),
-    ) -> Result<(), ApplyError> {
-        let mut writes = Writes::new();
-        for Marked { mark, thing } in things {
-            let (with, name) = row(writes, thing);
-            writes = self.mark(with, mark, &name);
-        }
-        self.commit(writes, things.len())
-    }
-
-    fn belongings(
-        &mut self,
-        team: &TeamPlan,
-        key: &TeamKey,
-        plan: &Plan,
-    ) -> Result<(), ApplyError> {
-        if let Some(folder) = &team.folder {
-            self.folder(team, folder)?;
-        }
-        self.vault(key, &team.vault)?;
-        self.memories(key, &team.memories)?;
-        self.tasks(key, &team.tasks, plan)?;
-        self.triggers(key, &team.triggers)?;
-        self.plugins(key, &team.plugins)
-    }
-
-    fn plugins(
-        &mut self,
-        key: &TeamKey,
-        tools: &[Marked<super::plugins::ImportedTool>],
-    ) -> Result<(), ApplyError> {
-        self.table(tools, |writes, tool| {
-            let row = EdgeKey::new(PLUGIN_TOOL, format!("{key}/{}", tool.tool));
-            (writes.edge(&row, tool), tool.tool.clone())
+    /// Makes files at once, and rows with the commit that is being put together.
+    fn make(&self, artifact: &Artifact, writes: Writes) -> Result<Writes, ApplyError> {
+        Ok(match artifact {
+            Artifact::SettingsFile { name, text } => {
+                write_file(&self.home.data().join("config").join(name), text)?;
+                writes
+            }
+            Artifact::Rule { name, text } => {
+                write_file(&self.home.rules().join(name), text)?;
+                writes
+            }
+            Artifact::Folder(folder) => {
+                folder.make(self.home)?;
+                writes
+            }
+            Artifact::Log(lines) => {
+                write_file(&self.beside("log.jsonl"), lines)?;
+                writes
+            }
+            Artifact::MainTeam => writes,
+            Artifact::Team(record) => writes.team(record),
+            Artifact::Secret(entry) => {
+                let put = (entry.key.clone(), entry.put());
+                writes.and(self.vault.set_at_rest(&entry.scope, [put], &Actor::System)?)
+            }
+            Artifact::Memory(entry) => writes.and(memory::rows::put(entry)),
+            Artifact::Trigger(trigger) => writes.trigger(trigger),
+            Artifact::Task(task) if task.outcome.is_some() => writes.finished(task),
+            Artifact::Task(task) => writes.task(task),
+            Artifact::PluginTool(team, tool) => {
+                writes.edge(&EdgeKey::new(PLUGIN_TOOL, format!("{team}/{}", tool.tool)), tool)
+            }
+            Artifact::Topic(channel, topic) => {
+                // The operator may resume channels of WebSockets.
+                let row = ChannelRow {
+                    principal: OPERATOR.into(),
+                    grant: Some(OPERATOR.into()),
+                    last_seen: self.now,
+                    channel_type: channel.channel_type().parse().unwrap_or_default(),
+                    begins_anew: false,
+                };
+                writes.channel(channel, &row).topic(channel, topic)
+            }
+            Artifact::Interaction(name, row) => writes.unheard(name, row),
+            Artifact::Grant(grant) => writes.grant(grant),
+            Artifact::Decision(row) => writes.trust_decision(row),
+            Artifact::Notice(notice) => writes.notice(notice),
         })
     }
 }

@@ -1,163 +1,265 @@
-//! What teams remember, with the versions before.
+//! Memories: what teams remember, with the versions before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{Ids, MemoryId, TeamKey},
+};
 
-use super::{moment::moment, names, rows::MemoryRow};
+use super::{
+    moment::moment,
+    names,
+    plan::{Artifact, Planner, Refusal, Team},
+    report::Kind,
+    schema::row,
+    target::mark,
+    vault::VaultRow,
+};
+use crate::memory::{
+    entry::{Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, Remark, Review, beginning},
+    kind::Kind as MemoryKind,
+    provenance::Provenance,
+};
 
-/// The most that one entry holds.
-const MOST_BYTES: usize = 65_536;
-/// The longest reason why a version replaced another.
-const LONGEST_REASON: usize = 500;
+row! {
+    /// A version of something a team remembers.
+    MemoryRow in "memories" by "id" {
+        id: i64,
+        team: String as "team_name",
+        key: String,
+        content: String,
+        kind: String as "type",
+        active: bool as "is_active",
+        supersedes: Option<i64> as "supersedes_id",
+        reason: Option<String> as "supersede_reason",
+        updated_by: Option<String>,
+        created_at: String,
+        updated_at: String,
+    }
+}
 
 /// A version to be made.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Memory {
-    /// Its number in the source.
-    pub(super) number: i64,
-    pub(super) key: String,
-    pub(super) content: String,
-    /// One of the six types.
-    pub(super) kind: &'static str,
-    pub(super) active: bool,
-    /// The number of the version it replaced.
-    pub(super) supersedes: Option<i64>,
-    pub(super) reason: Option<String>,
-    /// It came of work on itself, and waits until someone looked at it.
-    pub(super) pending: bool,
-    pub(super) created_at: Option<Timestamp>,
-    pub(super) updated_at: Option<Timestamp>,
-    pub(super) changes: Vec<String>,
+struct Draft {
+    key: String,
+    mark: String,
+    /// With what was changed; or why it cannot be one.
+    entry: Result<(Entry, Vec<String>), String>,
 }
 
-/// The types, and the words that stand for them.
-const TYPES: [(&str, &[&str]); 6] = [
-    ("identity", &["core", "self"]),
-    ("lesson", &["warning", "insight", "learning"]),
-    ("decision", &["commitment", "choice", "note"]),
-    ("context", &["active", "background", ""]),
-    ("reference", &["pointer", "link"]),
-    ("historical", &["archive", "past"]),
-];
-
-/// Converts the entries of one team, oldest first.
-pub(super) fn convert(rows: &[&MemoryRow]) -> Vec<Memory> {
-    let mut keys: BTreeMap<&str, String> = BTreeMap::new();
-    let mut taken = BTreeSet::new();
-    let mut active = BTreeSet::new();
-    // Of two that are active under one key the newer counts.
-    let mut memories: Vec<Memory> = rows
-        .iter()
-        .rev()
-        .map(|row| {
-            let key = keys
-                .entry(&row.key)
-                .or_insert_with(|| {
-                    let key = names::unique(&names::memory_key(&row.key), "-", &taken);
-                    taken.insert(key.clone());
-                    key
-                })
-                .clone();
-            let mut memory = convert_one(row, key);
-            if memory.active && !active.insert(memory.key.clone()) {
-                memory.active = false;
-                memory.changes.push("a newer entry of the key is active".into());
+pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
+    let (target, tables) = (planner.target, &planner.found.tables);
+    let rows: Vec<_> = tables.memories.iter().filter(|row| row.team == team.former).collect();
+    let journals = tables.vault.iter().filter(|row| row.team == team.former && row.is_journal());
+    let mut converter = Converter::new(&team.key, planner.ids, target.now);
+    let mut drafts = converter.versions(&rows);
+    drafts.extend(journals.map(|row| converter.journal(row)));
+    // A key that an earlier import brought has a life of its own by now.
+    let before = drafts.iter().filter(|draft| target.has(&draft.mark));
+    let lived: BTreeSet<String> = before.map(|draft| draft.key.clone()).collect();
+    for Draft { key, mark, entry } in drafts {
+        let conversion = match entry {
+            _ if lived.contains(&key) => Err(Refusal::intended(
+                "an earlier version was imported before, and is kept as it is now",
+            )),
+            Ok((mut entry, mut changes)) => {
+                planner.redactor.clean(&mut entry.content, &mut changes);
+                if let Some(reason) = &mut entry.supersede_reason {
+                    planner.redactor.clean(reason, &mut changes);
+                }
+                Ok((Artifact::Memory(Box::new(entry)), changes))
             }
-            memory
-        })
+            Err(reason) => Err(reason.into()),
+        };
+        planner.take(Kind::Memory, Some(team.former), key, mark, conversion);
+    }
+}
+
+/// Converts the memories of one team.
+struct Converter<'a> {
+    team: &'a TeamKey,
+    ids: &'a Ids,
+    now: Timestamp,
+    /// How many versions there are of each key so far.
+    versions: BTreeMap<String, u32>,
+}
+
+impl<'a> Converter<'a> {
+    fn new(team: &'a TeamKey, ids: &'a Ids, now: Timestamp) -> Self {
+        Self { team, ids, now, versions: BTreeMap::new() }
+    }
+
+    /// Converts rows, oldest first. Of two that are active under one key the newer counts.
+    fn versions(&mut self, rows: &[&MemoryRow]) -> Vec<Draft> {
+        let active: BTreeMap<&str, i64> =
+            rows.iter().filter(|row| row.active).map(|row| (row.key.as_str(), row.id)).collect();
+        let keys = keys(rows);
+        let mut drafts = Vec::new();
+        for row in rows {
+            let key = keys.get(row.key.as_str()).cloned().unwrap_or_default();
+            let mut changes = Vec::new();
+            let entry = self.entry(row, &key, &mut changes).map(|mut entry| {
+                if row.active && active.get(row.key.as_str()) != Some(&row.id) {
+                    retire(&mut entry);
+                    changes.push("a newer entry of the key is active".into());
+                }
+                (entry, changes)
+            });
+            drafts.push(Draft { key, mark: mark("memories", row.id, &row.created_at), entry });
+        }
+        link(rows, &mut drafts);
+        drafts
+    }
+
+    /// Converts a journal that the team kept in its vault.
+    fn journal(&mut self, row: &VaultRow) -> Draft {
+        let memory = MemoryRow {
+            id: row.id,
+            team: row.team.clone(),
+            key: row.key.clone(),
+            content: row.value.clone(),
+            kind: MemoryKind::Historical.to_string(),
+            active: true,
+            supersedes: None,
+            reason: None,
+            updated_by: None,
+            created_at: row.created_at.clone(),
+            updated_at: row.updated_at.clone(),
+        };
+        let key = names::memory_key(&row.key);
+        let entry = self.entry(&memory, &key, &mut Vec::new()).map(|entry| {
+            let changes = vec!["a journal becomes `historical` memory".into()];
+            (Entry { review: Review::NotNeeded, ..entry }, changes)
+        });
+        Draft { key, mark: row.mark(), entry }
+    }
+
+    fn entry(
+        &mut self,
+        row: &MemoryRow,
+        key: &str,
+        changes: &mut Vec<String>,
+    ) -> Result<Entry, String> {
+        if key != row.key {
+            changes.push(format!("its key is `{key}`"));
+        }
+        let content = content(&row.content, changes);
+        let kind = MemoryKind::named(&row.kind).unwrap_or_else(|_| {
+            changes.push("its type is not known; it becomes `context`".into());
+            MemoryKind::Context
+        });
+        let is_pending = row.is_of_a_cycle();
+        if is_pending {
+            changes.push("of a learning cycle, so it waits for review".into());
+        }
+        let reason = row.reason.as_deref();
+        let version = self.versions.entry(key.to_owned()).or_default();
+        *version += 1;
+        let mut entry = Entry {
+            id: self.ids.memory(),
+            team: self.team.clone(),
+            key: Key::parse(key).map_err(|error| error.to_string())?,
+            version: *version,
+            content,
+            kind,
+            active: true,
+            supersedes_id: None,
+            supersede_reason: reason.map(|reason| beginning(reason, LONGEST_REASON).to_owned()),
+            rollback_to: None,
+            provenance: Provenance::by(&Actor::Import),
+            sources: Vec::new(),
+            review: if is_pending { Review::Pending } else { Review::NotNeeded },
+            reviewed: None,
+            pinned: false,
+            expires_at: None,
+            ended: None,
+            updated_by: Actor::Import,
+            created_at: moment(&row.created_at).unwrap_or(self.now),
+            updated_at: moment(&row.updated_at).unwrap_or(self.now),
+            call: None,
+            deleted_by_call: None,
+        };
+        if !row.active {
+            retire(&mut entry);
+        }
+        Ok(entry)
+    }
+}
+
+fn retire(entry: &mut Entry) {
+    entry.active = false;
+    entry.ended = Some(Remark {
+        at: entry.updated_at,
+        by: Actor::Import,
+        note: Some("not active in OpenHive any more".to_owned()),
+    });
+}
+
+/// Chains versions to those that they replaced.
+fn link(rows: &[&MemoryRow], drafts: &mut [Draft]) {
+    let id_of = |draft: &Draft| Some(draft.entry.as_ref().ok()?.0.id.clone());
+    let ids: BTreeMap<i64, MemoryId> = rows
+        .iter()
+        .zip(drafts.iter())
+        .filter_map(|(row, draft)| Some((row.id, id_of(draft)?)))
         .collect();
-    memories.reverse();
-    let numbers: BTreeSet<i64> = memories.iter().map(|memory| memory.number).collect();
-    for memory in &mut memories {
-        if memory.supersedes.is_some_and(|before| !numbers.contains(&before)) {
-            memory.supersedes = None;
-            memory.changes.push("the version before it is gone".into());
+    for (row, draft) in rows.iter().zip(drafts) {
+        if let (Some(before), Ok((entry, changes))) = (row.supersedes, &mut draft.entry) {
+            entry.supersedes_id = ids.get(&before).cloned();
+            if entry.supersedes_id.is_none() {
+                changes.push("the version before it is gone".into());
+            }
         }
     }
-    memories
 }
 
-fn convert_one(row: &MemoryRow, key: String) -> Memory {
-    let mut changes = Vec::new();
-    if key != row.key {
-        changes.push(format!("its key is `{key}`"));
+/// What the keys of rows are here. Of two that become alike the newer has the plain one.
+fn keys<'a>(rows: &[&'a MemoryRow]) -> BTreeMap<&'a str, String> {
+    let (mut keys, mut taken) = (BTreeMap::new(), BTreeSet::new());
+    for row in rows.iter().rev() {
+        keys.entry(row.key.as_str()).or_insert_with(|| {
+            let key = names::unique(&names::memory_key(&row.key), "-", &taken);
+            taken.insert(key.clone());
+            key
+        });
     }
-    let content = match row.content.len() {
+    keys
+}
+
+fn content(text: &str, changes: &mut Vec<String>) -> String {
+    match text.len() {
         0 => {
             changes.push("it was empty".into());
             "(empty)".to_owned()
         }
-        length if length > MOST_BYTES => {
-            changes.push(format!("cut from {length} to {MOST_BYTES} bytes"));
-            let end = row.content.floor_char_boundary(MOST_BYTES);
-            row.content[..end].to_owned()
+        length if length > LONGEST_CONTENT => {
+            changes.push(format!("cut from {length} to {LONGEST_CONTENT} bytes"));
+            text[..text.floor_char_boundary(LONGEST_CONTENT)].to_owned()
         }
-        _ => row.content.clone(),
-    };
-    let word = row.kind.trim().to_lowercase();
-    let kind = TYPES.iter().find(|(name, words)| *name == word || words.contains(&word.as_str()));
-    let kind = match kind {
-        Some((kind, _)) => *kind,
-        None => {
-            changes.push("its type is not known; it becomes `context`".into());
-            "context"
-        }
-    };
-    let pending = is_lesson_of_a_cycle(row);
-    if pending {
-        changes.push("of a learning cycle, so it waits for review".into());
-    }
-    Memory {
-        number: row.id,
-        key,
-        content,
-        kind,
-        active: row.active,
-        supersedes: row.supersedes,
-        reason: row.reason.as_deref().map(|reason| reason.chars().take(LONGEST_REASON).collect()),
-        pending,
-        created_at: moment(&row.created_at),
-        updated_at: moment(&row.updated_at),
-        changes,
+        _ => text.to_owned(),
     }
 }
 
-/// The cycles of OpenHive write under these keys; no other mark is left of them.
-fn is_lesson_of_a_cycle(row: &MemoryRow) -> bool {
-    let by_key =
-        ["lesson:", "learning:", "reflection:"].iter().any(|prefix| row.key.starts_with(prefix));
-    let by_author = row
-        .updated_by
-        .as_deref()
-        .is_some_and(|author| author.contains("learning") || author.contains("reflection"));
-    by_key || by_author
-}
-
-/// A journal that a team kept in its vault.
-pub(super) fn journal(key: &str, value: &str, at: (&str, &str)) -> Memory {
-    let row = MemoryRow {
-        id: 0,
-        team: String::new(),
-        key: key.to_owned(),
-        content: value.to_owned(),
-        kind: "historical".into(),
-        active: true,
-        supersedes: None,
-        reason: None,
-        updated_by: None,
-        created_at: at.0.to_owned(),
-        updated_at: at.1.to_owned(),
-    };
-    let mut memory = convert_one(&row, names::memory_key(key));
-    memory.pending = false;
-    memory.changes = vec!["a journal becomes `historical` memory".into()];
-    memory
+impl MemoryRow {
+    /// The cycles of OpenHive write under these keys; no other mark is left of them.
+    fn is_of_a_cycle(&self) -> bool {
+        let by_key = ["lesson:", "learning:", "reflection:"]
+            .iter()
+            .any(|prefix| self.key.starts_with(prefix));
+        let by_author = self
+            .updated_by
+            .as_deref()
+            .is_some_and(|author| author.contains("learning") || author.contains("reflection"));
+        by_key || by_author
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::machine::Randomness;
 
     fn row(id: i64, key: &str, content: &str) -> MemoryRow {
         MemoryRow {
@@ -175,8 +277,11 @@ mod tests {
         }
     }
 
-    fn converted(rows: &[MemoryRow]) -> Vec<Memory> {
-        convert(&rows.iter().collect::<Vec<_>>())
+    fn converted(rows: &[MemoryRow]) -> Vec<(Entry, Vec<String>)> {
+        let (team, ids) = (TeamKey::first("research"), Ids::new(Arc::new(Randomness)));
+        let drafts =
+            Converter::new(&team, &ids, Timestamp(1)).versions(&rows.iter().collect::<Vec<_>>());
+        drafts.into_iter().map(|draft| draft.entry.unwrap()).collect()
     }
 
     /// OR-29
@@ -195,17 +300,17 @@ mod tests {
 
         let shape: Vec<_> = found
             .iter()
-            .map(|memory| (memory.number, memory.active, memory.supersedes, memory.kind))
+            .map(|(entry, _)| (entry.version, entry.active, &entry.supersedes_id, entry.kind))
             .collect();
         assert_eq!(
             shape,
             [
-                (3, false, None, "context"),
-                (9, true, Some(3), "lesson"),
-                (10, true, None, "context")
+                (1, false, &None, MemoryKind::Context),
+                (2, true, &Some(found[0].0.id.clone()), MemoryKind::Lesson),
+                (1, true, &None, MemoryKind::Context)
             ]
         );
-        assert_eq!(found[2].changes, ["the version before it is gone"]);
+        assert_eq!(found[2].1, ["the version before it is gone"]);
     }
 
     /// OR-29, MV-15
@@ -213,7 +318,8 @@ mod tests {
     fn what_a_cycle_learnt_waits_for_review() {
         let found = converted(&[row(1, "lesson:retry", "wait"), row(2, "goal", "x")]);
 
-        assert_eq!(found.iter().map(|memory| memory.pending).collect::<Vec<_>>(), [true, false]);
+        let reviews: Vec<_> = found.iter().map(|(entry, _)| entry.review).collect();
+        assert_eq!(reviews, [Review::Pending, Review::NotNeeded]);
     }
 
     /// MV-01
@@ -223,9 +329,10 @@ mod tests {
 
         let found = converted(&[row(1, "a b", "x"), row(2, "a-b", &long), row(3, "a b", "y")]);
 
-        assert_eq!(found[0].key, found[2].key);
-        assert_ne!(found[0].key, found[1].key);
-        assert_eq!(found[1].content.len(), 65_536);
-        assert_eq!((found[0].active, found[2].active), (false, true));
+        let [first, second, third] = [0, 1, 2].map(|at: usize| &found[at].0);
+        assert_eq!(first.key, third.key);
+        assert_ne!(first.key, second.key);
+        assert_eq!(second.content.len(), 65_536);
+        assert_eq!((first.active, third.active), (false, true));
     }
 }

@@ -1,8 +1,10 @@
 //! Import of an OpenHive installation: settings, teams and everything they keep.
 //!
 //! ```text
-//! source, schema, rows   what is there, only read        plan/    what will be made of it, pure data
-//! settings … topics      one thing each, converted       apply/   the plan becomes files and rows
+//! source, schema, installation   what is there, only read
+//! settings, rules, teams, …      a file for each kind: its row in the source and what it becomes here
+//! plan                           all artifacts and the report on them, pure data
+//! apply                          artifacts become files and rows
 //! ```
 //!
 //! The plan is made whole before anything is written, so a dry run says exactly what a real one does.
@@ -11,28 +13,34 @@ use std::{path::PathBuf, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
+    ids::Ids,
     storage::{Storage, StorageError},
 };
 use serde_json::json;
 
 pub mod apply;
-mod definition;
-mod found;
+mod checks;
+mod escalations;
+mod file_draft;
+mod folders;
+mod installation;
+mod interactions;
+mod log;
 mod memories;
 mod moment;
 mod names;
-mod org;
 pub mod plan;
 pub mod plugins;
-mod readers;
+mod redact;
 pub mod report;
-mod rows;
+mod rules;
 mod schema;
 mod settings;
 pub mod source;
-mod tables;
 mod target;
 mod tasks;
+mod team_files;
+mod team_tree;
 mod teams;
 #[cfg(test)]
 mod tests;
@@ -43,27 +51,29 @@ mod vault;
 mod yaml;
 
 use apply::{ApplyError, Site};
-use found::Found;
+use checks::Readers;
+use installation::Installation;
 use plan::{Options, Plan};
-use readers::Readers;
 use source::{Source, SourceError};
 use target::Target;
 
 use crate::settings::{home::Home, references::Environment};
+
+/// Who made what was imported.
+const IMPORT: &str = "import";
 
 /// An installation that has been read.
 #[derive(Debug)]
 pub struct Import {
     source: Source,
     options: Options,
-    found: Found,
+    found: Installation,
 }
 
 /// The home that an import goes to, before it does.
 pub struct Goal<'a> {
-    /// The home.
     pub home: &'a Home,
-    /// Its store, if it has one.
+    /// The store of the home, if it has one.
     pub storage: Option<&'a dyn Storage>,
     /// Variables that settings may refer to.
     pub environment: &'a Environment,
@@ -71,32 +81,32 @@ pub struct Goal<'a> {
     pub idle_after: Duration,
     /// The zone of the settings.
     pub zone: String,
-    /// The present moment.
+    pub ids: Ids,
     pub now: Timestamp,
 }
 
 impl Import {
     /// Reads an installation, without changing anything of it. Blocks.
     pub fn read(source: Source, options: Options) -> Result<Self, SourceError> {
-        let found = Found::read(&source, options.with_logs)?;
+        let found = Installation::read(&source, options.with_logs)?;
         Ok(Self { source, options, found })
     }
 
     /// What an import into this home would do. Blocks.
-    pub fn plan(&self, goal: Goal<'_>) -> Result<Plan, StorageError> {
-        let target = Target::read(goal.home, goal.storage, goal.idle_after, goal.now)?;
+    pub fn plan(&self, goal: &Goal<'_>) -> Result<Plan, StorageError> {
+        let target = Target::read(goal)?;
         let readers = Readers {
             home: goal.home,
             environment: goal.environment,
-            zone: goal.zone,
+            zone: &goal.zone,
             now: goal.now,
         };
-        Ok(plan::plan(&self.found, &target, self.options, &readers))
+        Ok(plan::plan(&self.found, &target, self.options, &readers, &goal.ids))
     }
 
     /// Does it, and writes down what was done. Returns where. Blocks.
     pub fn apply(&self, plan: &Plan, site: &Site<'_>) -> Result<PathBuf, ApplyError> {
-        apply::apply(plan, &self.source, site)?;
+        apply::apply(plan, site)?;
         let path = site.beside("json");
         let note = json!({
             "source": {"data": self.source.data, "run": self.source.run},
@@ -104,8 +114,7 @@ impl Import {
             "totals": plan.report.totals(),
             "items": plan.report.items,
         });
-        let text = format!("{note:#}\n");
-        apply::files::write_whole(&path, text.as_bytes()).map_err(apply::disk(&path))?;
+        apply::write_file(&path, format!("{note:#}\n"))?;
         Ok(path)
     }
 }

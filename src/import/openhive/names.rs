@@ -1,18 +1,11 @@
-//! Names that are allowed there and not here.
+//! Names: the nearest that is allowed here to one that was allowed there.
 
 use std::collections::BTreeSet;
 
-use crate::settings::team::is_team_name;
+use hivewright_actors::org::names::check_name;
 
-/// Names that no team can have.
-const RESERVED: [&str; 10] =
-    ["system", "operator", "root", "self", "all", "api", "mcp", "agent", "hivewright", "channels"];
-
-/// The longest name of a team.
 const LONGEST_TEAM: usize = 48;
-/// The longest name of a profile.
 const LONGEST_PROFILE: usize = 40;
-/// The longest name of a trigger.
 const LONGEST_TRIGGER: usize = 64;
 /// The longest key of a memory or of the vault.
 const LONGEST_KEY: usize = 128;
@@ -20,19 +13,17 @@ const LONGEST_KEY: usize = 128;
 /// What a team is called here: its name, or the nearest that is allowed and free. None if nothing of
 /// it can be used.
 pub(super) fn team(former: &str, taken: &BTreeSet<String>) -> Option<String> {
-    let good =
-        |name: &str| is_team_name(name) && !RESERVED.contains(&name) && !taken.contains(name);
     let slug = slug(former, LONGEST_TEAM - "-team".len());
     if slug.is_empty() {
         return None;
     }
+    let numbered = (2..100).map(|number| format!("{slug}-{number}"));
     [former.to_owned(), slug.clone(), format!("{slug}-team")]
         .into_iter()
-        .find(|name| good(name))
-        .or_else(|| (2..100).map(|number| format!("{slug}-{number}")).find(|name| good(name)))
+        .chain(numbered)
+        .find(|name| check_name(name).is_ok() && !taken.contains(name))
 }
 
-/// What a profile is called here.
 pub(super) fn profile(former: &str, taken: &BTreeSet<String>) -> String {
     let good = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
     let whole = (1..=LONGEST_PROFILE).contains(&former.len()) && former.bytes().all(good);
@@ -40,22 +31,18 @@ pub(super) fn profile(former: &str, taken: &BTreeSet<String>) -> String {
     unique(if name.is_empty() { "profile" } else { &name }, "-", taken)
 }
 
-/// What a trigger is called here.
 pub(super) fn trigger(former: &str, taken: &BTreeSet<String>) -> String {
-    let name = slug(former, LONGEST_TRIGGER - 3);
-    match name.is_empty() {
-        _ if is_slug(former, LONGEST_TRIGGER) && !taken.contains(former) => former.to_owned(),
-        true => unique("trigger", "-", taken),
-        false => unique(&name, "-", taken),
+    if is_slug(former, LONGEST_TRIGGER) && !taken.contains(former) {
+        return former.to_owned();
     }
+    let name = slug(former, LONGEST_TRIGGER - 3);
+    unique(if name.is_empty() { "trigger" } else { &name }, "-", taken)
 }
 
-/// What the key of a memory is here.
 pub(super) fn memory_key(former: &str) -> String {
     key(former, "._:/-")
 }
 
-/// What a key of the vault is here.
 pub(super) fn vault_key(former: &str) -> String {
     key(former, "_.:-")
 }

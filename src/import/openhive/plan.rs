@@ -1,88 +1,143 @@
-//! The plan of an import: everything that will be made, and what is said about it. Pure data.
+//! Plan of an import: everything that will be made, and the report on it. Pure data.
 
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hivewright_actors::{
+    ids::{ChannelId, Ids, MAIN, TeamKey},
+    notice::Notice,
+    org::record::TeamRecord,
+    router::{audit::AuditRow, grants::SenderGrant, topics::Topic},
+    scheduler::trigger::Trigger,
+    store::records::Interaction,
+    task::{Task, TopicRef},
+};
 
 use super::{
-    found::Found,
-    memories::Memory,
-    org::Place,
-    plugins::ImportedTool,
-    report::Report,
-    rows::{EscalationRow, LogRow},
+    checks::Checks,
+    escalations,
+    folders::FolderCopy,
+    installation::{Installation, TeamFolder},
+    interactions, log, memories,
+    plugins::{self, ImportedTool},
+    redact::Redactor,
+    report::{Item, Kind, Report},
+    rules,
+    schema::Extra,
+    settings,
     target::Target,
-    tasks::Job,
-    topics::{Saying, Thread},
-    triggers::Trigger,
-    trust::{Decision, Grant},
-    vault::Entry,
+    tasks, teams, topics, triggers, trust,
+    vault::VaultEntry,
 };
-use crate::settings::{problem::Problems, secret::Secret};
+use crate::{memory::entry::Entry as Memory, vault::scope::Scope};
 
-mod belongings;
-mod channels;
-mod files;
-mod teams;
 #[cfg(test)]
 mod tests;
 
-/// Something to be made, and what it is known by.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Marked<T> {
+/// So many rows of what is counted rather than listed are committed at once.
+const SLICE: usize = 1_000;
+
+/// Something that an import makes, in the form in which it is kept here.
+#[derive(Clone, Debug)]
+pub(super) enum Artifact {
+    SettingsFile {
+        name: &'static str,
+        text: String,
+    },
+    Rule {
+        name: String,
+        text: Vec<u8>,
+    },
+    /// The main team has a row from its first start on.
+    MainTeam,
+    Team(Box<TeamRecord>),
+    Folder(FolderCopy),
+    Secret(VaultEntry),
+    Memory(Box<Memory>),
+    Trigger(Box<Trigger>),
+    Task(Box<Task>),
+    PluginTool(TeamKey, ImportedTool),
+    Topic(ChannelId, Topic),
+    /// Something said, under its name in the log of conversations.
+    Interaction(String, Interaction),
+    Grant(SenderGrant),
+    Decision(AuditRow),
+    Notice(Notice),
+    /// Lines of JSON.
+    Log(String),
+}
+
+impl Artifact {
+    /// What it is called here.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::SettingsFile { name, .. } => (*name).to_owned(),
+            Self::Rule { name, .. } | Self::Interaction(name, _) => name.clone(),
+            Self::MainTeam => MAIN.to_owned(),
+            Self::Team(record) => record.name.to_string(),
+            Self::Folder(folder) => folder.team.clone(),
+            Self::Secret(entry) => entry.key.clone(),
+            Self::Memory(memory) => memory.id.to_string(),
+            Self::Trigger(trigger) => trigger.id.to_string(),
+            Self::Task(task) => task.id.to_string(),
+            Self::PluginTool(_, tool) => tool.tool.clone(),
+            Self::Topic(_, topic) => topic.id.to_string(),
+            Self::Grant(grant) => grant.id.clone(),
+            Self::Decision(decision) => decision.id.clone(),
+            Self::Notice(notice) => notice.id.to_string(),
+            Self::Log(_) => "log".to_owned(),
+        }
+    }
+
+    fn is_on_disk(&self) -> bool {
+        matches!(
+            self,
+            Self::SettingsFile { .. } | Self::Rule { .. } | Self::Folder(_) | Self::Log(_)
+        )
+    }
+}
+
+/// Something to be made, and what it is known by in the source.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    pub(super) kind: Kind,
+    /// Its team in the source.
+    pub(super) team: Option<String>,
     pub(super) mark: String,
-    pub(super) thing: T,
+    pub(super) artifact: Artifact,
+}
+
+impl Planned {
+    /// Secrets of settings files come first: no file refers to one that is not there. Then teams before
+    /// what is theirs.
+    fn order(&self) -> (bool, Kind) {
+        let of_settings =
+            matches!(&self.artifact, Artifact::Secret(entry) if entry.scope == Scope::System);
+        (!of_settings, self.kind)
+    }
+
+    /// It goes into one commit with the one before it.
+    fn follows(before: &Self, this: &Self) -> bool {
+        let is_row = !before.artifact.is_on_disk() && !this.artifact.is_on_disk();
+        is_row && before.order() == this.order() && before.team == this.team
+    }
 }
 
 /// All that an import makes.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What is said about it.
     pub report: Report,
-    pub(super) files: Vec<Marked<NewFile>>,
-    /// Rules, by file name.
-    pub(super) rules: Vec<Marked<String>>,
-    /// Secrets of the settings files.
-    pub(super) system: Vec<Marked<Entry>>,
-    /// All secrets of the source that are in a vault here, or will be, with their keys.
-    pub(super) secrets: Vec<(Secret, String)>,
-    /// Each team after the one above it.
-    pub(super) teams: Vec<TeamPlan>,
-    pub(super) topics: Vec<Marked<Thread>>,
-    pub(super) sayings: Vec<Marked<Saying>>,
-    pub(super) grants: Vec<Marked<Grant>>,
-    pub(super) decisions: Vec<Marked<Decision>>,
-    pub(super) escalations: Vec<Marked<EscalationRow>>,
-    /// Lines of the log, cleaned; none if they are not taken.
-    pub(super) logs: Option<Marked<Vec<LogRow>>>,
+    /// In the order in which it is made.
+    pub(super) planned: Vec<Planned>,
 }
 
-/// A settings file to be written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NewFile {
-    pub(super) name: &'static str,
-    pub(super) text: String,
-}
-
-/// A team with all that is its own.
-#[derive(Clone, Debug)]
-pub(super) struct TeamPlan {
-    pub(super) place: Place,
-    /// What its row is known by; none if an earlier import made it.
-    pub(super) record: Option<String>,
-    /// None if there is nothing to copy.
-    pub(super) folder: Option<Marked<FolderPlan>>,
-    pub(super) vault: Vec<Marked<Entry>>,
-    pub(super) memories: Vec<Marked<Memory>>,
-    pub(super) triggers: Vec<Marked<Trigger>>,
-    pub(super) tasks: Vec<Marked<Job>>,
-    pub(super) plugins: Vec<Marked<ImportedTool>>,
-}
-
-/// A folder to be copied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FolderPlan {
-    pub(super) from: PathBuf,
-    /// What its file says here.
-    pub(super) config: String,
+impl Plan {
+    /// What is committed at once: one kind of one team, or one file.
+    pub(super) fn batches(&self) -> impl Iterator<Item = &[Planned]> {
+        self.planned.chunk_by(Planned::follows).flat_map(|batch| {
+            let counted = batch.first().is_some_and(|planned| planned.kind.is_counted());
+            batch.chunks(if counted { SLICE } else { batch.len() })
+        })
+    }
 }
 
 /// What the operator wants.
@@ -90,31 +145,177 @@ pub(super) struct FolderPlan {
 pub struct Options {
     /// `*` in `allowed_tools` stays.
     pub keep_wildcard: bool,
-    /// The log is taken too.
     pub with_logs: bool,
 }
 
-/// What the readers here say to what was converted.
-pub(super) trait Checks {
-    /// A settings file.
-    fn settings(&self, name: &str, text: &str) -> Result<(), Problems>;
-    /// The file of a team.
-    fn team(&self, name: &str, text: &str) -> Result<(), Problems>;
-    /// A trigger, whose subagent is there. The error is what is wrong with it.
-    fn trigger(&self, trigger: &Trigger) -> Result<(), String>;
+/// Why something that was taken before is not taken again.
+pub(super) const BEFORE: &str = "imported before";
+
+/// Why a thing of the source stays behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) reason: String,
+    /// Something is wrong with it.
+    pub(super) error: bool,
 }
 
-/// Why something that was taken before is not taken again.
-const BEFORE: &str = "imported before";
+impl Refusal {
+    /// It stays behind, as it should.
+    pub(super) fn intended(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), error: false }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self { reason, error: true }
+    }
+}
+
+/// What becomes of a thing of the source, and what was changed on the way.
+pub(super) type Conversion = Result<(Artifact, Vec<String>), Refusal>;
+
+/// A team that is taken, now or by an earlier import.
+#[derive(Clone, Debug)]
+pub(super) struct Team<'a> {
+    /// Its name in the source.
+    pub(super) former: &'a str,
+    pub(super) key: TeamKey,
+    pub(super) folder: Option<&'a TeamFolder>,
+    /// Its skills that need tools which must be registered anew, with these tools.
+    pub(super) broken_skills: BTreeMap<String, Vec<String>>,
+}
+
+/// A plan in the making, with all it is made from.
+pub(super) struct Planner<'a> {
+    pub(super) found: &'a Installation,
+    pub(super) target: &'a Target,
+    pub(super) options: Options,
+    pub(super) checks: &'a dyn Checks,
+    pub(super) ids: &'a Ids,
+    pub(super) plan: Plan,
+    pub(super) redactor: Redactor,
+    /// Topics by their ids, also those of earlier imports.
+    pub(super) topics: BTreeMap<String, TopicRef>,
+    pub(super) teams: BTreeMap<&'a str, Team<'a>>,
+    /// Teams that stay behind.
+    pub(super) left: BTreeSet<&'a str>,
+}
+
+impl Planner<'_> {
+    pub(super) fn report(&mut self, item: Item) {
+        self.plan.report.push(item);
+    }
+
+    /// Plans one thing of the source unless an earlier import took it, and reports it.
+    pub(super) fn take(
+        &mut self,
+        kind: Kind,
+        team: Option<&str>,
+        name: impl Into<String>,
+        mark: String,
+        conversion: Conversion,
+    ) {
+        let mut item = match conversion {
+            _ if self.target.has(&mark) => Item::left(kind, name, BEFORE),
+            Err(Refusal { reason, error: true }) => Item::faulty(kind, name, reason),
+            Err(Refusal { reason, .. }) => Item::left(kind, name, reason),
+            Ok((artifact, changes)) => {
+                self.make(kind, team, mark, artifact);
+                Item::taken(kind, name, &changes)
+            }
+        };
+        item.team = team.map(str::to_owned);
+        self.report(item);
+    }
+
+    /// Plans something that the report does not list.
+    pub(super) fn make(
+        &mut self,
+        kind: Kind,
+        team: Option<&str>,
+        mark: String,
+        artifact: Artifact,
+    ) {
+        let team = team.map(str::to_owned);
+        self.plan.planned.push(Planned { kind, team, mark, artifact });
+    }
+
+    /// What a team of the source is called here.
+    pub(super) fn called(&self, former: &str) -> String {
+        self.teams.get(former).map_or(former, |team| team.key.name.as_str()).to_owned()
+    }
+
+    /// Reports rows of teams that are not taken, by the teams of all rows.
+    fn strays<'r>(&mut self, kind: Kind, teams: impl Iterator<Item = &'r String>) {
+        let mut strays: BTreeMap<&str, u64> = BTreeMap::new();
+        for team in teams.filter(|team| !self.teams.contains_key(team.as_str())) {
+            *strays.entry(team).or_default() += 1;
+        }
+        for (team, count) in strays {
+            let is_left = self.left.contains(team);
+            let reason = if is_left { "their team stays behind" } else { "there is no such team" };
+            self.report(Item::left(kind, "(all)", reason).of(team).times(count));
+        }
+    }
+
+    /// Reports what is in the database and is not taken.
+    fn leftovers(&mut self) {
+        for (table, rows) in &self.found.tables.derived {
+            let reason = "it follows from the rest, and is made anew";
+            self.report(Item::left(Kind::Table, *table, reason).times(*rows));
+        }
+        for Extra { table, column } in &self.found.extras {
+            let name = match column {
+                Some(column) => format!("{table}.{column}"),
+                None => table.clone(),
+            };
+            self.report(Item::left(Kind::Table, name, "nobody here knows what it means"));
+        }
+    }
+}
 
 /// Puts a plan together.
-pub(super) fn plan(found: &Found, target: &Target, options: Options, checks: &dyn Checks) -> Plan {
-    let mut plan = Plan::default();
-    let profiles = plan.settings(found, target, checks);
-    plan.rules(found, target);
-    let cast = plan.teams(found, target, options, &profiles, checks);
-    plan.belongings(found, target, &cast, checks);
-    plan.channels(found, target, &cast);
-    plan.rest(found, target, options, &cast);
-    plan
+pub(super) fn plan(
+    found: &Installation,
+    target: &Target,
+    options: Options,
+    checks: &dyn Checks,
+    ids: &Ids,
+) -> Plan {
+    let mut planner = Planner {
+        found,
+        target,
+        options,
+        checks,
+        ids,
+        plan: Plan::default(),
+        redactor: Redactor::default(),
+        topics: topics::references(found, target),
+        teams: BTreeMap::new(),
+        left: BTreeSet::new(),
+    };
+    let profiles = settings::plan(&mut planner);
+    rules::plan(&mut planner);
+    teams::plan(&mut planner, &profiles);
+    for team in planner.teams.clone().values() {
+        memories::plan(&mut planner, team);
+        triggers::plan(&mut planner, team);
+        tasks::plan(&mut planner, team);
+        plugins::plan(&mut planner, team);
+    }
+    let tables = &found.tables;
+    planner.strays(Kind::Vault, tables.vault.iter().map(|row| &row.team));
+    planner.strays(Kind::Memory, tables.memories.iter().map(|row| &row.team));
+    planner.strays(Kind::Trigger, tables.triggers.iter().map(|row| &row.team));
+    planner.strays(Kind::Task, tables.tasks.iter().map(|row| &row.team));
+    planner.strays(Kind::Plugin, tables.plugins.iter().map(|row| &row.team));
+    topics::plan(&mut planner);
+    interactions::plan(&mut planner);
+    trust::plan(&mut planner);
+    escalations::plan(&mut planner);
+    log::plan(&mut planner);
+    planner.leftovers();
+    planner.plan.planned.sort_by_key(Planned::order);
+    planner.plan
 }

@@ -5,7 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use hivewright_actors::clock::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{moment::moment, rows::PluginRow};
+use super::{
+    installation::Installation,
+    moment::moment,
+    plan::{Artifact, Planner, Refusal, Team},
+    report::Kind,
+    schema::row,
+    target::mark,
+};
 
 /// Why an imported tool does not run.
 pub(super) const REASON: &str = "it was imported from OpenHive as TypeScript; \
@@ -14,10 +21,25 @@ pub(super) const REASON: &str = "it was imported from OpenHive as TypeScript; \
 /// Where the sources of a team's tools go, in its folder.
 pub(super) const FOLDER: &str = "plugins/imported";
 
+row! {
+    /// A tool that a team wrote.
+    PluginRow in "plugin_tools" by "team_name, tool_name" {
+        team: String as "team_name",
+        tool: String as "tool_name",
+        status: String,
+        source_hash: String,
+        created_at: String,
+    }
+    unread ["source_path", "verification", "updated_at"]
+    later [
+        "verified_at", "deprecated_at", "deprecated_reason", "deprecated_by", "removed_at",
+        "removed_by"
+    ]
+}
+
 /// A tool that waits to be registered anew, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedTool {
-    /// Its name in its team.
     pub tool: String,
     /// Always `failed_verification`.
     pub status: String,
@@ -27,38 +49,68 @@ pub struct ImportedTool {
     pub source: Option<String>,
     /// The digest that its source had.
     pub sha256: String,
-    /// What its status was.
     pub former_status: String,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
+pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
+    let rows = planner.found.tables.plugins.iter().filter(|row| row.team == team.former);
+    for row in rows {
+        let conversion = if row.status == "removed" {
+            Err(Refusal::intended("it was removed"))
+        } else {
+            let tool = convert(row, team.folder.map(|folder| &folder.plugins), planner.target.now);
+            let mut changes = vec![REASON.to_owned()];
+            if tool.source.is_none() {
+                changes.push("its source is missing".into());
+            }
+            let skills = team.broken_skills.iter().filter(|(_, tools)| tools.contains(&row.tool));
+            let skills: Vec<_> = skills.map(|(skill, _)| format!("`{skill}`")).collect();
+            if !skills.is_empty() {
+                changes.push(format!("skills that need it: {}", skills.join(", ")));
+            }
+            Ok((Artifact::PluginTool(team.key.clone(), tool), changes))
+        };
+        let mark = mark("plugin_tools", format!("{}/{}", row.team, row.tool), &row.created_at);
+        planner.take(Kind::Plugin, Some(team.former), &row.tool, mark, conversion);
+    }
+}
+
 /// The row of a tool. `sources` are the files that the team's folder has.
-pub(super) fn convert(row: &PluginRow, sources: &BTreeSet<String>, now: Timestamp) -> ImportedTool {
+fn convert(row: &PluginRow, sources: Option<&BTreeSet<String>>, now: Timestamp) -> ImportedTool {
     let file = format!("{}.ts", row.tool);
+    let is_there = sources.is_some_and(|sources| sources.contains(&file));
     ImportedTool {
         tool: row.tool.clone(),
         status: "failed_verification".into(),
         reason: REASON.into(),
-        source: sources.contains(&file).then(|| format!("{FOLDER}/{file}")),
+        source: is_there.then(|| format!("{FOLDER}/{file}")),
         sha256: row.source_hash.clone(),
         former_status: row.status.clone(),
         created_at: moment(&row.created_at).unwrap_or(now),
     }
 }
 
-/// The skills of a team that need one of its tools, with the tools they need.
-pub(super) fn dependents(
+/// The skills of a team that need tools which must be registered anew, with these tools.
+pub(super) fn broken_skills(found: &Installation, former: &str) -> BTreeMap<String, Vec<String>> {
+    let Some(folder) = found.folders.get(former) else {
+        return BTreeMap::new();
+    };
+    let rows = found.tables.plugins.iter().filter(|row| row.team == former);
+    let files = folder.plugins.iter().filter_map(|name| name.strip_suffix(".ts"));
+    let tools = rows.map(|row| row.tool.as_str()).chain(files).map(str::to_owned);
+    dependents(&folder.skills, &tools.collect())
+}
+
+/// The skills that need one of the tools, with the tools they need.
+fn dependents(
     skills: &BTreeMap<String, BTreeSet<String>>,
     tools: &BTreeSet<String>,
 ) -> BTreeMap<String, Vec<String>> {
     skills
         .iter()
-        .map(|(skill, needed)| {
-            let needed: Vec<_> = needed.intersection(tools).cloned().collect();
-            (skill.clone(), needed)
-        })
-        .filter(|(_, needed)| !needed.is_empty())
+        .map(|(skill, needed)| (skill.clone(), needed.intersection(tools).cloned().collect()))
+        .filter(|(_, needed): &(_, Vec<String>)| !needed.is_empty())
         .collect()
 }
 
@@ -73,17 +125,15 @@ mod tests {
             team: "research".into(),
             tool: "lookup".into(),
             status: "active".into(),
-            source_path: "/app/.run/teams/research/plugins/lookup.ts".into(),
             source_hash: "ab".into(),
             created_at: "2026-01-01T00:00:00.000Z".into(),
-            updated_at: "2026-01-01T00:00:00.000Z".into(),
         };
         let skills = BTreeMap::from([
             ("dig".to_owned(), ["lookup".to_owned(), "bash".to_owned()].into()),
             ("rest".to_owned(), ["bash".to_owned()].into()),
         ]);
 
-        let tool = convert(&row, &["lookup.ts".to_owned()].into(), Timestamp(1));
+        let tool = convert(&row, Some(&["lookup.ts".to_owned()].into()), Timestamp(1));
 
         assert_eq!(tool.status, "failed_verification");
         assert_eq!(tool.source.as_deref(), Some("plugins/imported/lookup.ts"));

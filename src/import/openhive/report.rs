@@ -1,27 +1,23 @@
-//! What an import takes, changes and leaves behind, item by item.
+//! Report of an import: what is taken, changed and left behind, item by item.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// All items, in the order in which they are taken.
+/// All items, in the order in which they are planned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// One each.
     pub items: Vec<Item>,
 }
 
 /// One thing of the source. It never holds a value: keys and names only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// What is done with it.
     pub outcome: Outcome,
-    /// What kind of thing it is: the source's table or folder.
     pub kind: Kind,
-    /// The team it is of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
-    /// Its name there.
+    /// Its name in the source.
     pub name: String,
     /// How many there are of it, where the like is counted rather than listed.
     #[serde(skip_serializing_if = "is_one")]
@@ -38,88 +34,61 @@ fn is_one(count: &u64) -> bool {
     *count == 1
 }
 
-/// What is done with a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is taken as it is.
+    /// Taken as it is.
     Imported,
-    /// It is taken with changes.
+    /// Taken with changes.
     Converted,
-    /// It stays behind.
     Skipped,
 }
 
-/// A kind of thing.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// A kind of thing, in the order in which an import makes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// A settings file, or a part of one.
     Settings,
-    /// A rule of the operator.
     Rule,
-    /// A team.
     Team,
-    /// A file of a team's folder.
+    /// A file of a team's folder, or the folder.
     File,
-    /// A secret or a value of the vault.
     Vault,
-    /// Something a team remembers.
     Memory,
-    /// A trigger.
     Trigger,
-    /// A task.
     Task,
     /// A tool that a team wrote.
     Plugin,
-    /// A topic.
     Topic,
     /// What was said in a channel.
     Interactions,
-    /// A decision on a sender.
+    /// A decision of a person on a sender.
     Trust,
-    /// Decisions of the gate.
+    /// Decisions of the trust gate.
     Audit,
-    /// A problem that was handed up.
     Escalation,
-    /// Lines of the log.
     Log,
-    /// A part of the database.
+    /// A part of the database that is not taken.
     Table,
 }
 
 impl Kind {
-    /// As reports name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Settings => "settings",
-            Self::Rule => "rule",
-            Self::Team => "team",
-            Self::File => "file",
-            Self::Vault => "vault",
-            Self::Memory => "memory",
-            Self::Trigger => "trigger",
-            Self::Task => "task",
-            Self::Plugin => "plugin",
-            Self::Topic => "topic",
-            Self::Interactions => "interactions",
-            Self::Trust => "trust",
-            Self::Audit => "audit",
-            Self::Escalation => "escalation",
-            Self::Log => "log",
-            Self::Table => "table",
-        }
+    /// Things of this kind are counted where the report says the same of them.
+    pub(super) fn is_counted(self) -> bool {
+        matches!(self, Self::Interactions | Self::Audit)
     }
 }
 
-impl Outcome {
-    /// As reports name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Imported => "imported",
-            Self::Converted => "converted",
-            Self::Skipped => "skipped",
-        }
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -164,9 +133,11 @@ impl Item {
 
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let team = self.team.as_ref().map(|team| format!("{team}/"));
-        let team = team.unwrap_or_default();
-        write!(f, "{:9} {:12} {team}{}", self.outcome.as_str(), self.kind.as_str(), self.name)?;
+        write!(f, "{:9} {:12} ", self.outcome, self.kind)?;
+        if let Some(team) = &self.team {
+            write!(f, "{team}/")?;
+        }
+        f.write_str(&self.name)?;
         if self.count != 1 {
             write!(f, " ({})", self.count)?;
         }
@@ -178,25 +149,31 @@ impl fmt::Display for Item {
     }
 }
 
-/// How many things had which outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Taken as they are.
     pub imported: u64,
-    /// Taken with changes.
     pub converted: u64,
-    /// Left behind.
     pub skipped: u64,
-    /// Of these, because something is wrong with them.
+    /// Those of the skipped that something is wrong with.
     pub errors: u64,
 }
 
 impl Report {
     pub(super) fn push(&mut self, item: Item) {
+        if item.kind.is_counted() {
+            let mut alike = self.items.iter_mut().rev().take_while(|known| known.kind == item.kind);
+            let same = |known: &&mut Item| {
+                (known.outcome, &known.name, &known.reason)
+                    == (item.outcome, &item.name, &item.reason)
+            };
+            if let Some(known) = alike.find(same) {
+                known.count += item.count;
+                return;
+            }
+        }
         self.items.push(item);
     }
 
-    /// How many of each.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for item in &self.items {

@@ -1,13 +1,81 @@
-//! Whether a database is one of OpenHive, of whichever version.
+//! Tables of an OpenHive database, of whichever version, and the rows that are read from them.
 
 use std::{collections::BTreeSet, path::Path};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
-use super::{
-    source::{SourceError, damaged},
-    tables::{DERIVED, TABLES, Table},
-};
+use super::source::{SourceError, damaged};
+
+/// A table that is read, as its versions have laid it out.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) name: &'static str,
+    pub(super) order: &'static str,
+    pub(super) columns: &'static [Column],
+    /// Columns of every version that say nothing here.
+    pub(super) unread: &'static [&'static str],
+    /// The same, of some versions.
+    pub(super) unread_later: &'static [&'static str],
+}
+
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    /// What older versions call it.
+    pub(super) former: Option<&'static str>,
+    /// What a row of a version without the column means. Without a default every version has it.
+    pub(super) default: Option<&'static str>,
+}
+
+/// Tables that every version has.
+const ALWAYS: [&str; 3] = ["org_tree", "scope_keywords", "task_queue"];
+
+/// Tables whose content follows from others, or is of no use any more.
+pub(super) const DERIVED: [&str; 4] =
+    ["trigger_dedup", "memory_chunks", "embedding_cache", "team_status"];
+
+/// A row of a table that is read.
+pub(super) trait Record: Sized {
+    const TABLE: Table;
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self>;
+}
+
+/// Declares the row of a table: `field: Type as "column" or "former_name" = "default"`. A column is
+/// called like its field unless it says otherwise.
+macro_rules! row {
+    ($(#[$doc:meta])* $row:ident in $table:literal by $order:literal {
+        $($field:ident: $type:ty
+            $(as $column:literal $(or $former:literal)?)? $(= $default:literal)?),* $(,)?
+    } $(unread [$($unread:literal),*])? $(later [$($later:literal),*])?) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub(super) struct $row {
+            $(pub(super) $field: $type,)*
+        }
+
+        impl $crate::import::openhive::schema::Record for $row {
+            const TABLE: $crate::import::openhive::schema::Table =
+                $crate::import::openhive::schema::Table {
+                    name: $table,
+                    order: $order,
+                    columns: &[$($crate::import::openhive::schema::Column {
+                        name: [$($column,)? stringify!($field)][0],
+                        former: [$($(Some($former),)?)? None][0],
+                        default: [$(Some($default),)? None][0],
+                    },)*],
+                    unread: &[$($($unread),*)?],
+                    unread_later: &[$($($later),*)?],
+                };
+
+            fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+                Ok(Self { $($field: row.get([$($column,)? stringify!($field)][0])?,)* })
+            }
+        }
+    };
+}
+
+pub(super) use row;
 
 /// Something in the database that nobody here knows, and that is therefore left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,30 +86,37 @@ pub(super) struct Extra {
 }
 
 /// Refuses a database that lacks what is read from it, and tells what is in it beside that.
-pub(super) fn check(path: &Path, connection: &Connection) -> Result<Vec<Extra>, SourceError> {
-    let found = tables(path, connection)?;
+pub(super) fn check(
+    path: &Path,
+    connection: &Connection,
+    tables: &[&Table],
+) -> Result<Vec<Extra>, SourceError> {
+    let found = table_names(path, connection)?;
     let mut extras = Vec::new();
-    for table in TABLES {
-        let schema = |column: Option<&str>, reason: &str| SourceError::Schema {
+    for table in tables {
+        let missing = |column: Option<&str>, reason: &str| SourceError::Schema {
             path: path.to_owned(),
             table: table.name.to_owned(),
             column: column.map(str::to_owned),
-            reason: reason.to_owned(),
+            reason: format!("is missing; {reason}"),
         };
         if !found.contains(table.name) {
-            if table.always {
-                return Err(schema(None, "is missing; this is not a database of OpenHive"));
+            if ALWAYS.contains(&table.name) {
+                return Err(missing(None, "this is not a database of OpenHive"));
             }
             continue;
         }
-        let present = columns(path, connection, table.name)?;
-        if let Some(missing) = table.columns.iter().find(|name| !present.contains(**name)) {
-            return Err(schema(Some(missing), "is missing; this version of OpenHive is not known"));
+        let present = column_names(path, connection, table.name)?;
+        let needed = table.columns.iter().filter(|column| column.default.is_none());
+        let mut needed = needed.map(|column| column.name).chain(table.unread.iter().copied());
+        if let Some(column) = needed.find(|name| !present.contains(*name)) {
+            return Err(missing(Some(column), "this version of OpenHive is not known"));
         }
         let known = |name: &str| {
-            table.columns.contains(&name)
-                || table.later.iter().any(|(later, _)| *later == name)
-                || table.former.iter().any(|(former, _)| *former == name)
+            let read = |column: &Column| column.name == name || column.former == Some(name);
+            table.columns.iter().any(read)
+                || table.unread.contains(&name)
+                || table.unread_later.contains(&name)
         };
         extras.extend(
             present
@@ -51,7 +126,7 @@ pub(super) fn check(path: &Path, connection: &Connection) -> Result<Vec<Extra>, 
         );
     }
     let known = |name: &str| {
-        TABLES.iter().any(|table| table.name == name)
+        tables.iter().any(|table| table.name == name)
             || DERIVED.contains(&name)
             // The index of a full-text search, in tables of its own.
             || name.starts_with("memory_chunks_fts")
@@ -70,51 +145,45 @@ pub(super) fn selection(
     connection: &Connection,
     table: &Table,
 ) -> Result<Option<String>, SourceError> {
-    let present = columns(path, connection, table.name)?;
-    if present.is_empty() {
-        return Ok(None);
-    }
-    let later = table.later.iter().map(|(name, default)| {
-        let former = table.former.iter().find(|(_, now)| now == name);
-        match former {
-            _ if present.contains(*name) => (*name).to_owned(),
-            Some((former, _)) if present.contains(*former) => format!("{former} AS {name}"),
-            _ => format!("{default} AS {name}"),
+    let present = column_names(path, connection, table.name)?;
+    let select = |Column { name, former, default }: &Column| match (former, default) {
+        (Some(former), _) if !present.contains(*name) && present.contains(*former) => {
+            format!("{former} AS {name}")
         }
-    });
-    let columns = table.columns.iter().map(|name| (*name).to_owned());
-    Ok(Some(columns.chain(later).collect::<Vec<_>>().join(", ")))
-}
-
-fn tables(path: &Path, connection: &Connection) -> Result<BTreeSet<String>, SourceError> {
-    let read = || -> rusqlite::Result<BTreeSet<String>> {
-        connection
-            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?
-            .query_map([], |row| row.get(0))?
-            .collect()
+        (_, Some(default)) if !present.contains(*name) => format!("{default} AS {name}"),
+        _ => (*name).to_owned(),
     };
-    read().map_err(|error| damaged(path, None, &error))
+    let columns: Vec<_> = table.columns.iter().map(select).collect();
+    Ok((!present.is_empty()).then(|| columns.join(", ")))
 }
 
-fn columns(
+fn table_names(path: &Path, connection: &Connection) -> Result<BTreeSet<String>, SourceError> {
+    names(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'", [])
+        .map_err(|error| damaged(path, None, error))
+}
+
+fn column_names(
     path: &Path,
     connection: &Connection,
     table: &str,
 ) -> Result<BTreeSet<String>, SourceError> {
-    let read = || -> rusqlite::Result<BTreeSet<String>> {
-        connection
-            .prepare("SELECT name FROM pragma_table_info(?1)")?
-            .query_map([table], |row| row.get(0))?
-            .collect()
-    };
-    read().map_err(|error| damaged(path, Some(table), &error))
+    names(connection, "SELECT name FROM pragma_table_info(?1)", [table])
+        .map_err(|error| damaged(path, Some(table), error))
+}
+
+fn names(
+    connection: &Connection,
+    query: &str,
+    parameters: impl rusqlite::Params,
+) -> rusqlite::Result<BTreeSet<String>> {
+    connection.prepare(query)?.query_map(parameters, |row| row.get(0))?.collect()
 }
 
 #[cfg(test)]
 mod tests {
 
     use super::{
-        super::tables::{TASK_QUEUE, TOPICS, TRIGGER_CONFIGS},
+        super::{installation::TABLES, tasks::TaskRow, topics::TopicRow, triggers::TriggerRow},
         *,
     };
 
@@ -136,7 +205,7 @@ mod tests {
     #[test]
     fn an_unknown_layout_is_refused_by_file_table_and_column() {
         let refusal = |statements: &str| {
-            let error = check(Path::new(PATH), &database(statements)).unwrap_err();
+            let error = check(Path::new(PATH), &database(statements), TABLES).unwrap_err();
             error.to_string()
         };
 
@@ -159,7 +228,7 @@ mod tests {
              CREATE TABLE trigger_dedup (event_id);"
         );
 
-        let extras = check(Path::new(PATH), &database(&statements)).unwrap();
+        let extras = check(Path::new(PATH), &database(&statements), TABLES).unwrap();
 
         let extra = |table: &str, column: Option<&str>| Extra {
             table: table.into(),
@@ -172,8 +241,8 @@ mod tests {
     fn older_versions_read_like_the_newest() {
         let connection = database(OLD);
 
-        let tasks = selection(Path::new(PATH), &connection, &TASK_QUEUE).unwrap();
-        let topics = selection(Path::new(PATH), &connection, &TOPICS).unwrap();
+        let tasks = selection(Path::new(PATH), &connection, &TaskRow::TABLE).unwrap();
+        let topics = selection(Path::new(PATH), &connection, &TopicRow::TABLE).unwrap();
 
         let tasks = tasks.unwrap();
         assert!(tasks.contains("'delegate' AS type"), "{tasks}");
@@ -183,10 +252,13 @@ mod tests {
 
     #[test]
     fn a_column_is_found_under_its_former_name() {
-        let columns = TRIGGER_CONFIGS.columns.join(", ");
+        let columns = TriggerRow::TABLE.columns.iter();
+        let always: Vec<_> =
+            columns.filter(|column| column.default.is_none()).map(|column| column.name).collect();
+        let columns = always.join(", ");
         let connection = database(&format!("CREATE TABLE trigger_configs ({columns}, max_turns)"));
 
-        let found = selection(Path::new(PATH), &connection, &TRIGGER_CONFIGS).unwrap();
+        let found = selection(Path::new(PATH), &connection, &TriggerRow::TABLE).unwrap();
 
         assert!(found.unwrap().contains("max_turns AS max_steps"));
     }

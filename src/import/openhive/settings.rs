@@ -1,133 +1,146 @@
-//! The settings files: the same things, as they are said here.
+//! Settings files: the same things, as they are said here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    file_draft::FileDraft,
+    installation::SettingsFile,
     names,
+    plan::{Artifact, BEFORE, Planner},
     report::{Item, Kind},
+    target::mark,
+    vault,
     yaml::Yaml,
 };
-use crate::settings::{references::escaped, secret::Secret};
+use crate::settings::references::escaped;
+
+const CONFIG: &str = "config.yaml";
+const PROVIDERS: &str = "providers.yaml";
+const CHANNELS: &str = "channels.yaml";
 
 /// The model of a profile that names none, as OpenHive has it.
 const FORMER_MODEL: &str = "claude-sonnet-4-20250514";
 
-/// Shorter values could not be told from ordinary text, so the vault does not take them.
-pub(super) const SHORTEST_SECRET: usize = 8;
-
-/// A file that has become one of ours.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Converted {
-    /// Nothing is left to write without entries.
-    pub(super) entries: Vec<(String, Yaml)>,
-    /// What moves to the vault, by key.
-    pub(super) secrets: Vec<(String, Secret)>,
-    pub(super) changes: Vec<String>,
-    /// What is told of a part of it.
-    pub(super) items: Vec<Item>,
+/// Plans the settings files. Returns what profiles are called now, by their former names.
+pub(super) fn plan(planner: &mut Planner<'_>) -> BTreeMap<String, String> {
+    let found = planner.found;
+    let mut profiles = BTreeMap::new();
+    plan_file(planner, CONFIG, &found.config, config);
+    plan_file(planner, PROVIDERS, &found.providers, |tree| {
+        let (draft, renamed) = providers(tree);
+        profiles = renamed;
+        draft
+    });
+    plan_file(planner, CHANNELS, &found.channels, channels);
+    profiles
 }
 
-impl Converted {
-    fn unknown(&mut self, file: &str, key: &str) {
-        let reason = "nothing here corresponds to it";
-        let name = format!("{file}: {key}");
-        self.items.push(Item::left(Kind::Settings, name, reason));
-    }
-
-    /// Moves a literal value to the vault, and returns what stands in its place.
-    fn hide(&mut self, file: &str, path: &str, key: &str, value: &str) -> Yaml {
-        let name = format!("{file}: {path}");
-        if value.len() < SHORTEST_SECRET {
-            let change = "stays in the file: the vault takes no value shorter than 8 bytes";
-            let item = Item::taken(Kind::Settings, name, &[change.to_owned()]);
-            self.items.push(item);
-            return Yaml::text(escaped(value));
+fn plan_file(
+    planner: &mut Planner<'_>,
+    name: &'static str,
+    found: &SettingsFile,
+    convert: impl FnOnce(Yaml) -> FileDraft,
+) {
+    let draft = match found {
+        Ok(Some(tree)) => convert(tree.clone()),
+        Ok(None) => return,
+        Err(reason) => return planner.report(Item::faulty(Kind::Settings, name, reason)),
+    };
+    let mark = mark("settings", name, "");
+    if planner.target.has(&mark) {
+        for (key, value) in &draft.secrets {
+            planner.redactor.add(value, key);
         }
-        let change = format!("moved to the vault `system` as `{key}`");
-        self.items.push(Item::taken(Kind::Settings, name, &[change]));
-        self.secrets.push((key.to_owned(), Secret::new(value.to_owned())));
-        Yaml::text(format!("${{vault:{key}}}"))
+        return planner.report(Item::left(Kind::Settings, name, BEFORE));
+    }
+    if planner.target.settings.contains(name) {
+        let reason = "there is such a file with settings of its own, and it stays as it is";
+        return planner.report(Item::left(Kind::Settings, name, reason));
+    }
+    let (text, refused) = match draft.settled(|text| planner.checks.settings(name, text)) {
+        Ok(settled) => settled,
+        Err(problems) => {
+            return planner.report(Item::faulty(Kind::Settings, name, problems.to_string()));
+        }
+    };
+    // What a secret was for may be gone.
+    let is_used = |key: &str| text.contains(&format!("${{vault:{key}}}"));
+    let secrets: Vec<_> = draft.secrets.iter().filter(|(key, _)| is_used(key)).collect();
+    let file = Artifact::SettingsFile { name, text: text.clone() };
+    planner.take(Kind::Settings, None, name, mark, Ok((file, draft.changes)));
+    planner.plan.report.items.extend(draft.items.into_iter().chain(refused));
+    for (key, value) in secrets {
+        vault::plan_setting(planner, key, value);
     }
 }
 
-/// `config.yaml`.
-pub(super) fn config(tree: Yaml) -> Converted {
-    let mut converted = Converted::default();
+fn config(tree: Yaml) -> FileDraft {
+    let mut draft = FileDraft::new(CONFIG);
     for (key, value) in tree.into_entries() {
         match key.as_str() {
             "log_level" => {
-                let log = Yaml::map([("level", value)]);
-                converted.entries.push(("log".into(), log));
-                let change = "`log_level` becomes `log.level`";
-                converted.changes.push(change.into());
+                draft.put("log", Yaml::map([("level", value)]));
+                draft.change("`log_level` becomes `log.level`");
             }
-            key => converted.unknown("config.yaml", key),
+            key => draft.unknown(key),
         }
     }
-    converted
+    draft
 }
 
-/// `providers.yaml`, and what its profiles are called now, by their former names.
-pub(super) fn providers(tree: Yaml) -> (Converted, BTreeMap<String, String>) {
-    let mut converted = Converted::default();
+/// The file, and what its profiles are called now, by their former names.
+fn providers(tree: Yaml) -> (FileDraft, BTreeMap<String, String>) {
+    let mut draft = FileDraft::new(PROVIDERS);
     let (mut profiles, mut renamed) = (Vec::new(), BTreeMap::new());
     let mut taken = BTreeSet::new();
     for (key, value) in tree.into_entries() {
         if key != "profiles" {
-            converted.unknown("providers.yaml", &key);
+            draft.unknown(&key);
             continue;
         }
         for (former, profile) in value.into_entries() {
             let name = names::profile(&former, &taken);
             taken.insert(name.clone());
             if name != former {
-                let change = format!("profile `{former}` is called `{name}`");
-                converted.changes.push(change);
+                draft.change(format!("profile `{former}` is called `{name}`"));
             }
-            let profile = convert_profile(&name, profile, &mut converted);
-            profiles.push((name.clone(), profile));
+            profiles.push((name.clone(), convert_profile(&name, profile, &mut draft)));
             renamed.insert(former, name);
         }
     }
     if !profiles.is_empty() {
-        let profiles = ("profiles".into(), Yaml::Map(profiles));
-        converted.entries.push(profiles);
+        draft.put("profiles", Yaml::Map(profiles));
     }
-    (converted, renamed)
+    (draft, renamed)
 }
 
-fn convert_profile(name: &str, profile: Yaml, converted: &mut Converted) -> Yaml {
+fn convert_profile(name: &str, profile: Yaml, draft: &mut FileDraft) -> Yaml {
     let mut entries = Vec::new();
     for (key, value) in profile.into_entries() {
         let path = format!("{name}.{key}");
-        match (key.as_str(), value.as_text()) {
+        let value = match (key.as_str(), value.as_text()) {
             (_, None) if value == Yaml::Null => continue,
-            ("api_key", Some(text)) => {
-                let vault = format!("provider.{name}.api_key");
-                let value = converted.hide("providers.yaml", &path, &vault, text);
-                entries.push((key, value));
-            }
+            ("api_key", Some(text)) => draft.hide(&path, &format!("provider.{name}.api_key"), text),
             ("type" | "provider" | "api_url" | "model" | "oauth_token_env", Some(text)) => {
-                let value = Yaml::text(escaped(text));
-                entries.push((key, value));
+                Yaml::text(escaped(text))
             }
-            ("context_window", Some(_)) => entries.push((key, value)),
-            _ => converted.unknown("providers.yaml", &path),
-        }
+            ("context_window", Some(_)) => value,
+            _ => {
+                draft.unknown(&path);
+                continue;
+            }
+        };
+        entries.push((key, value));
     }
-    let mut profile = Yaml::Map(entries);
-    if profile.get("model").is_none() {
-        profile.set("model", Yaml::text(FORMER_MODEL));
-        let change = format!("`{name}` names the model that was its default: `{FORMER_MODEL}`");
-        converted.changes.push(change);
+    if entries.iter().all(|(key, _)| key != "model") {
+        entries.push(("model".to_owned(), Yaml::text(FORMER_MODEL)));
+        draft.change(format!("`{name}` names the model that was its default: `{FORMER_MODEL}`"));
     }
-    profile
+    Yaml::Map(entries)
 }
 
-/// `channels.yaml`.
-pub(super) fn channels(tree: Yaml) -> Converted {
-    const FILE: &str = "channels.yaml";
-    let mut converted = Converted::default();
+fn channels(tree: Yaml) -> FileDraft {
+    let mut draft = FileDraft::new(CHANNELS);
     let (mut discord, mut enabled, mut trust) = (None, Yaml::Plain("false".into()), None);
     for (key, value) in tree.into_entries() {
         match key.as_str() {
@@ -137,112 +150,107 @@ pub(super) fn channels(tree: Yaml) -> Converted {
                 for (key, value) in value.into_entries() {
                     match key.as_str() {
                         "enabled" => enabled = value,
-                        key => converted.unknown(FILE, &format!("ws.{key}")),
+                        key => draft.unknown(&format!("ws.{key}")),
                     }
                 }
             }
-            key => converted.unknown(FILE, key),
+            key => draft.unknown(key),
         }
     }
     if enabled.as_text() != Some("true") {
-        let reason = "WebSockets stay off, as they were; `ws.enabled: true` opens the web page";
-        let item = Item::taken(Kind::Settings, format!("{FILE}: ws"), &[reason.into()]);
-        converted.items.push(item);
+        draft
+            .note("ws", "WebSockets stay off, as they were; `ws.enabled: true` opens the web page");
     }
-    let ws = Yaml::map([("enabled", enabled)]);
-    converted.entries.push(("ws".into(), ws));
+    draft.put("ws", Yaml::map([("enabled", enabled)]));
     if let Some(discord) = discord {
-        let discord = convert_discord(discord, &mut converted);
-        converted.entries.push(("discord".into(), discord));
+        let discord = convert_discord(discord, &mut draft);
+        draft.put("discord", discord);
     }
     let trust = match trust {
-        Some(trust) => convert_trust(trust, &mut converted),
+        Some(trust) => convert_trust(trust, &mut draft),
         None => {
-            let change = "there was no `trust`, so everybody was let in; now `trust.default_policy: \
-                          deny` holds; `trust.channels.discord.policy: allow` or `trust.channels.ws.\
-                          policy: allow` opens one, `sender_allowlist` beside it a few senders only";
-            let name = format!("{FILE}: trust");
-            converted.items.push(Item::taken(Kind::Settings, name, &[change.into()]));
+            draft.note(
+                "trust",
+                "there was no `trust`, so everybody was let in; now `trust.default_policy: deny` \
+                 holds; `trust.channels.discord.policy: allow` or `trust.channels.ws.policy: allow` \
+                 opens one, `sender_allowlist` beside it a few senders only",
+            );
             Yaml::map([("default_policy", Yaml::text("deny"))])
         }
     };
-    converted.entries.push(("trust".into(), trust));
-    converted
+    draft.put("trust", trust);
+    draft
 }
 
-fn convert_discord(discord: Yaml, converted: &mut Converted) -> Yaml {
+fn convert_discord(discord: Yaml, draft: &mut FileDraft) -> Yaml {
     let mut entries = Vec::new();
     for (key, value) in discord.into_entries() {
-        match (key.as_str(), value.as_text()) {
-            ("token", Some(token)) => {
-                let path = "discord.token";
-                let token = converted.hide("channels.yaml", path, path, token);
-                entries.push((key, token));
-            }
+        let value = match (key.as_str(), value.as_text()) {
+            ("token", Some(token)) => draft.hide("discord.token", "discord.token", token),
             ("watched_channels", _) => {
-                let ids = value.items().iter().filter_map(Yaml::as_text);
-                let ids = Yaml::texts(ids.map(bare_channel));
-                entries.push((key, ids));
+                Yaml::texts(value.items().iter().filter_map(Yaml::as_text).map(bare_channel))
             }
-            (key, _) => converted.unknown("channels.yaml", &format!("discord.{key}")),
-        }
+            (key, _) => {
+                draft.unknown(&format!("discord.{key}"));
+                continue;
+            }
+        };
+        entries.push((key, value));
     }
     Yaml::Map(entries)
 }
 
-fn convert_trust(trust: Yaml, converted: &mut Converted) -> Yaml {
-    let mut entries = vec![("default_policy".to_owned(), Yaml::text("allow"))];
-    let mut said = false;
+fn convert_trust(trust: Yaml, draft: &mut FileDraft) -> Yaml {
+    let mut default_policy = None;
+    let mut channels = Vec::new();
     for (key, value) in trust.into_entries() {
         match key.as_str() {
-            "default_policy" => {
-                entries[0].1 = value;
-                said = true;
-            }
-            "channels" => {
-                let channels = convert_channels(value, converted);
-                entries.push((key, channels));
-            }
-            key => converted.unknown("channels.yaml", &format!("trust.{key}")),
+            "default_policy" => default_policy = Some(value),
+            "channels" => channels.push((key, convert_channels(value, draft))),
+            key => draft.unknown(&format!("trust.{key}")),
         }
     }
-    if !said {
-        let change = "`trust.default_policy: allow` was the default, and is written out";
-        converted.changes.push(change.into());
-    }
-    Yaml::Map(entries)
+    let default_policy = default_policy.unwrap_or_else(|| {
+        draft.change("`trust.default_policy: allow` was the default, and is written out");
+        Yaml::text("allow")
+    });
+    Yaml::Map([("default_policy".to_owned(), default_policy)].into_iter().chain(channels).collect())
 }
 
 /// What OpenHive calls `other` is Discord: its channels have no prefix there.
-fn convert_channels(channels: Yaml, converted: &mut Converted) -> Yaml {
+fn convert_channels(channels: Yaml, draft: &mut FileDraft) -> Yaml {
     let channels = channels.into_entries();
     let has_discord = channels.iter().any(|(key, _)| key == "discord");
     let mut entries = Vec::new();
-    for (key, mut channel) in channels {
-        if let Yaml::Map(fields) = &mut channel {
-            for (_, field) in fields.iter_mut().filter(|(key, _)| key == "channel_overrides") {
-                if let Yaml::Map(overrides) = field {
-                    for (id, _) in overrides {
-                        *id = bare_channel(id).to_owned();
-                    }
-                }
-            }
-        }
+    for (key, channel) in channels {
+        let channel = with_bare_overrides(channel);
         match key.as_str() {
             "other" if has_discord => {
-                let name = "channels.yaml: trust.channels.other";
                 let reason = "`trust.channels.discord` says it for Discord";
-                converted.items.push(Item::left(Kind::Settings, name, reason));
+                draft.leave("trust.channels.other", reason);
             }
             "other" => {
-                let change = "`trust.channels.other` becomes `trust.channels.discord`";
-                converted.changes.push(change.into());
+                draft.change("`trust.channels.other` becomes `trust.channels.discord`");
                 entries.push(("discord".to_owned(), channel));
             }
             _ => entries.push((key, channel)),
         }
     }
     Yaml::Map(entries)
+}
+
+fn with_bare_overrides(channel: Yaml) -> Yaml {
+    let Yaml::Map(mut fields) = channel else {
+        return channel;
+    };
+    for (key, field) in &mut fields {
+        if let ("channel_overrides", Yaml::Map(overrides)) = (key.as_str(), field) {
+            for (id, _) in overrides {
+                *id = bare_channel(id).to_owned();
+            }
+        }
+    }
+    Yaml::Map(fields)
 }
 
 /// The id of a Discord channel stands for itself here.

@@ -11,13 +11,13 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use rustix::process::{Flock, FlockOffsetType, FlockType, fcntl_getlk};
 
-use super::schema::{self, Extra};
+use super::schema::{self, Extra, Record, Table};
 
 /// The database, in the run folder.
 const DATABASE: &str = "openhive.db";
 
-/// What SQLite keeps beside a database, and what belongs to it as much as the file itself.
-const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// A database is its file and what SQLite keeps beside it, by how the names go on.
+const PARTS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Where SQLite puts its locks: in the database from here on …
 const LOCKS: (u64, u64) = (0x4000_0000, 512);
@@ -28,47 +28,27 @@ const LOG_LOCKS: (u64, u64) = (120, 9);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// There is nothing of OpenHive there.
     #[error("there is no `{}`; `{flag}` names the {what} of an OpenHive installation", path.display())]
-    Missing {
-        /// What was looked for.
-        path: PathBuf,
-        /// The flag that led there.
-        flag: &'static str,
-        /// What it should name.
-        what: &'static str,
-    },
-    /// Another program has the database open.
+    Missing { path: PathBuf, flag: &'static str, what: &'static str },
+    /// Another program has the database open: `pid`, if that can be seen from here.
     #[error(
         "`{}` is locked{}; stop OpenHive first, so that nothing changes while it is read",
         path.display(),
         pid.map(|pid| format!(" by process {pid}")).unwrap_or_default()
     )]
-    Locked {
-        /// The file.
-        path: PathBuf,
-        /// Who holds it, if that can be seen from here.
-        pid: Option<i32>,
-    },
-    /// The file was written to while it was copied.
+    Locked { path: PathBuf, pid: Option<i32> },
     #[error("`{}` changed while it was copied; stop OpenHive first", path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
+    Changed { path: PathBuf },
     /// SQLite cannot read it.
     #[error(
-        "`{}`{} is damaged: {reason}",
+        "`{}`{} is damaged",
         path.display(),
         table.as_ref().map(|table| format!(", table `{table}`,")).unwrap_or_default()
     )]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// Where in it.
         table: Option<String>,
-        /// What SQLite says.
-        reason: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// It is not laid out as OpenHive lays it out.
     #[error(
@@ -76,32 +56,31 @@ pub enum SourceError {
         path.display(),
         column.as_ref().map(|column| format!(", column `{column}`")).unwrap_or_default()
     )]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// The table.
-        table: String,
-        /// The column.
-        column: Option<String>,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The disk refused.
+    Schema { path: PathBuf, table: String, column: Option<String>, reason: String },
     #[error("`{}` cannot be read", path.display())]
-    Disk {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Disk { path: PathBuf, source: io::Error },
 }
 
-/// Where an installation is.
+pub(super) fn disk(path: &Path) -> impl Fn(io::Error) -> SourceError {
+    move |source| SourceError::Disk { path: path.to_owned(), source }
+}
+
+pub(super) fn damaged(
+    path: &Path,
+    table: Option<&str>,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> SourceError {
+    SourceError::Damaged {
+        path: path.to_owned(),
+        table: table.map(str::to_owned),
+        source: error.into(),
+    }
+}
+
+/// Where an installation is: settings and rules in `data`, teams and the database in `run`.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Its settings and rules.
     pub data: PathBuf,
-    /// Its teams and its database.
     pub run: PathBuf,
 }
 
@@ -117,52 +96,67 @@ impl Source {
             run: folder(run, "--run", "run folder")?,
         })
     }
-
-    /// The database.
-    pub fn database(&self) -> PathBuf {
-        self.run.join(DATABASE)
-    }
 }
 
 /// A copy of the database, open and found good. It is removed when this is dropped.
 #[derive(Debug)]
-pub struct Copy {
-    /// The file it was made of.
-    pub(super) original: PathBuf,
-    pub(super) connection: Connection,
-    /// Tables and columns that nobody here knows.
-    pub(super) extras: Vec<Extra>,
+pub(super) struct DatabaseCopy {
+    original: PathBuf,
+    connection: Connection,
     // After the connection: a folder in use cannot go.
-    _folder: Temporary,
+    _folder: TemporaryFolder,
 }
 
-impl Copy {
+impl DatabaseCopy {
     /// Copies the database of an installation whose program is stopped.
-    pub fn make(source: &Source) -> Result<Self, SourceError> {
-        let original = source.database();
+    pub(super) fn make(source: &Source) -> Result<Self, SourceError> {
+        let original = source.run.join(DATABASE);
         if !original.is_file() {
             return Err(SourceError::Missing { path: original, flag: "--run", what: "run folder" });
         }
         check_locks(&original)?;
-        let folder = Temporary::new()
-            .map_err(|source| SourceError::Disk { path: std::env::temp_dir(), source })?;
+        let folder = TemporaryFolder::new().map_err(disk(&std::env::temp_dir()))?;
         let copy = folder.0.join(DATABASE);
         copy_files(&original, &copy)?;
         // The log is worked into the copy, so this is open for writing.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&copy, flags)
-            .map_err(|error| damaged(&original, None, &error))?;
+            .map_err(|error| damaged(&original, None, error))?;
         check_pages(&original, &connection)?;
-        let extras = schema::check(&original, &connection)?;
-        Ok(Self { original, connection, extras, _folder: folder })
+        Ok(Self { original, connection, _folder: folder })
     }
-}
 
-pub(super) fn damaged(path: &Path, table: Option<&str>, error: &rusqlite::Error) -> SourceError {
-    SourceError::Damaged {
-        path: path.to_owned(),
-        table: table.map(str::to_owned),
-        reason: error.to_string(),
+    /// What is in it beside these tables.
+    pub(super) fn extras(&self, tables: &[&Table]) -> Result<Vec<Extra>, SourceError> {
+        schema::check(&self.original, &self.connection, tables)
+    }
+
+    /// All rows of a table; none if the version has no such table.
+    pub(super) fn all<R: Record>(&self) -> Result<Vec<R>, SourceError> {
+        let Table { name, order, .. } = R::TABLE;
+        let Some(columns) = schema::selection(&self.original, &self.connection, &R::TABLE)? else {
+            return Ok(Vec::new());
+        };
+        let read = || -> rusqlite::Result<Vec<R>> {
+            let query = format!("SELECT {columns} FROM {name} ORDER BY {order}");
+            self.connection.prepare(&query)?.query_map([], R::read)?.collect()
+        };
+        read().map_err(|error| match error {
+            rusqlite::Error::InvalidColumnType(_, column, found) => SourceError::Schema {
+                path: self.original.clone(),
+                table: name.to_owned(),
+                column: Some(column),
+                reason: format!("holds a value of another kind ({found})"),
+            },
+            error => damaged(&self.original, Some(name), error),
+        })
+    }
+
+    /// How many rows a table has; 0 if there is none.
+    pub(super) fn count(&self, table: &str) -> u64 {
+        let query = format!("SELECT count(*) FROM \"{table}\"");
+        let rows = self.connection.query_row(&query, [], |row| row.get::<_, i64>(0));
+        rows.ok().and_then(|rows| rows.try_into().ok()).unwrap_or(0)
     }
 }
 
@@ -195,10 +189,7 @@ fn check_locks(database: &Path) -> Result<(), SourceError> {
                 let pid = held.pid.map(|pid| pid.as_raw_nonzero().get());
                 return Err(SourceError::Locked { path: database.to_owned(), pid });
             }
-            Err(error) => {
-                let source = error.into();
-                return Err(SourceError::Disk { path, source });
-            }
+            Err(error) => return Err(SourceError::Disk { path, source: error.into() }),
         }
     }
     Ok(())
@@ -206,11 +197,10 @@ fn check_locks(database: &Path) -> Result<(), SourceError> {
 
 fn copy_files(original: &Path, copy: &Path) -> Result<(), SourceError> {
     let states = || -> Result<Vec<_>, SourceError> {
-        let names = [""].into_iter().chain(COMPANIONS);
-        names.map(|name| state(&companion(original, name))).collect()
+        PARTS.iter().map(|suffix| state(&companion(original, suffix))).collect()
     };
     let before = states()?;
-    for suffix in [""].into_iter().chain(COMPANIONS) {
+    for suffix in PARTS {
         let from = companion(original, suffix);
         match fs::copy(&from, companion(copy, suffix)) {
             Ok(_) => {}
@@ -226,33 +216,25 @@ fn copy_files(original: &Path, copy: &Path) -> Result<(), SourceError> {
 
 /// Length and time of the last change; none if there is no such file.
 fn state(path: &Path) -> Result<Option<(u64, SystemTime)>, SourceError> {
-    let disk = |source| SourceError::Disk { path: path.to_owned(), source };
     match fs::metadata(path) {
-        Ok(found) => Ok(Some((found.len(), found.modified().map_err(disk)?))),
+        Ok(found) => Ok(Some((found.len(), found.modified().map_err(disk(path))?))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(disk(error)),
+        Err(error) => Err(disk(path)(error)),
     }
 }
 
 fn check_pages(original: &Path, connection: &Connection) -> Result<(), SourceError> {
     let verdict: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(|error| damaged(original, None, &error))?;
-    match verdict.as_str() {
-        "ok" => Ok(()),
-        reason => Err(SourceError::Damaged {
-            path: original.to_owned(),
-            table: None,
-            reason: reason.to_owned(),
-        }),
-    }
+        .map_err(|error| damaged(original, None, error))?;
+    if verdict == "ok" { Ok(()) } else { Err(damaged(original, None, verdict)) }
 }
 
 /// A folder for the owner alone. The database holds secrets as they are, so it goes when dropped.
 #[derive(Debug)]
-struct Temporary(PathBuf);
+struct TemporaryFolder(PathBuf);
 
-impl Temporary {
+impl TemporaryFolder {
     fn new() -> io::Result<Self> {
         let number = getrandom::u64().map_err(io::Error::other)?;
         let path = std::env::temp_dir().join(format!("hivewright-import-{number:016x}"));
@@ -261,7 +243,7 @@ impl Temporary {
     }
 }
 
-impl Drop for Temporary {
+impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             tracing::warn!(path = %self.0.display(), %error, "a copy of the database stays behind");

@@ -1,16 +1,17 @@
-//! What is there already where the import goes.
+//! The home that an import goes to, as it is before.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
     ops::ControlFlow,
+    path::Path,
     time::Duration,
 };
 
 use hivewright_actors::{
     clock::Timestamp,
     ids::{MAIN, TeamKey},
-    org::record::TeamState,
+    org::record::{TeamRecord, TeamState},
     storage::{Order, Storage, StorageError},
     store::{
         reads,
@@ -18,28 +19,31 @@ use hivewright_actors::{
     },
 };
 
-use super::apply;
-use crate::settings::{home::Home, load::team_names, scaffold};
+use super::{Goal, apply, yaml};
+use crate::settings::{load::team_names, scaffold};
 
-/// The state of the home before an import.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Target {
-    /// The present moment.
     pub(super) now: Timestamp,
     /// What earlier imports made: what each thing of the source is called here.
     pub(super) marks: BTreeMap<String, String>,
     /// Teams that are there, whoever made them, but the main team.
     pub(super) teams: BTreeSet<String>,
+    /// Rows of teams, also of those that were removed.
+    pub(super) records: Vec<TeamRecord>,
     /// Teams that have a folder.
     pub(super) folders: BTreeSet<String>,
     /// The main team has done or kept something, or has a file that is not the shipped one.
     pub(super) main_in_use: bool,
     /// Settings files that say something of their own.
     pub(super) settings: BTreeSet<&'static str>,
-    /// Rules that are there.
     pub(super) rules: BTreeSet<String>,
-    /// Topics of the home are idle after this time.
+    /// Topics are idle after this time.
     pub(super) idle_after: Duration,
+    /// The zone of the settings.
+    pub(super) zone: String,
+    /// The newest place in the order of accepted tasks.
+    pub(super) arrivals: u64,
 }
 
 /// What a thing of the source is known by, so that it is taken once.
@@ -58,15 +62,11 @@ const BELONGINGS: [&str; 3] = ["memory", "trigger", "vault"];
 
 impl Target {
     /// Looks at a home, and at its store if it has one. Blocks.
-    pub(super) fn read(
-        home: &Home,
-        storage: Option<&dyn Storage>,
-        idle_after: Duration,
-        now: Timestamp,
-    ) -> Result<Self, StorageError> {
+    pub(super) fn read(goal: &Goal<'_>) -> Result<Self, StorageError> {
+        let home = goal.home;
         let folders: BTreeSet<String> = team_names(home).into_iter().collect();
         let mut target = Self {
-            now,
+            now: goal.now,
             teams: folders.iter().filter(|name| *name != MAIN).cloned().collect(),
             folders,
             main_in_use: !is_free(&home.team_file(MAIN), "main-team.yaml"),
@@ -75,39 +75,54 @@ impl Target {
                 .filter(|name| !is_free(&home.data().join("config").join(name), name))
                 .collect(),
             rules: names(&home.rules()),
-            idle_after,
+            idle_after: goal.idle_after,
+            zone: goal.zone.clone(),
             ..Self::default()
         };
-        let Some(storage) = storage else {
+        let Some(storage) = goal.storage else {
             return Ok(target);
         };
-        let marks = apply::marks(storage)?.into_iter();
-        target.marks = marks.map(|(mark, row)| (mark, row.name)).collect();
-        for team in reads::teams(storage)?.rows {
-            if team.state != TeamState::Removed && team.name.as_str() != MAIN {
-                target.teams.insert(team.name.to_string());
-            }
-        }
-        target.main_in_use |= has_worked(storage)?;
+        target.marks = apply::marks(storage)?;
+        target.records = reads::teams(storage)?.rows;
+        let living = target.records.iter().filter(|team| team.state != TeamState::Removed);
+        let names = living.map(|team| team.name.to_string()).filter(|name| name != MAIN);
+        target.teams.extend(names);
+        let open = reads::open_tasks(storage)?.rows;
+        target.arrivals = open.iter().map(|task| task.arrival).max().unwrap_or(0);
+        target.main_in_use |= !open.is_empty() || has_worked(storage)?;
         Ok(target)
     }
 
     pub(super) fn has(&self, mark: &str) -> bool {
         self.marks.contains_key(mark)
     }
+
+    /// The team of this name that an earlier import made.
+    pub(super) fn team_key(&self, name: &str) -> TeamKey {
+        let mut records = self.records.iter().rev();
+        let living =
+            records.find(|team| team.name.as_str() == name && team.state != TeamState::Removed);
+        living.map_or_else(|| TeamKey::first(name), TeamRecord::key)
+    }
+
+    /// How often the name was given, with the next time.
+    pub(super) fn next_generation(&self, name: &str) -> u32 {
+        let records = self.records.iter().filter(|team| team.name.as_str() == name);
+        records.map(|team| team.generation).max().unwrap_or(0) + 1
+    }
 }
 
 /// Nothing is lost if the file is written: it is not there, is as shipped, or says nothing.
-fn is_free(path: &std::path::Path, name: &str) -> bool {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => return error.kind() == io::ErrorKind::NotFound,
-    };
-    let says_nothing = || super::yaml::parse(&text, name) == Ok(super::yaml::Yaml::Null);
-    scaffold::is_shipped(name, &text) || says_nothing()
+fn is_free(path: &Path, name: &str) -> bool {
+    match fs::read_to_string(path) {
+        Ok(text) => {
+            scaffold::is_shipped(name, &text) || yaml::parse(&text, name) == Ok(yaml::Yaml::Null)
+        }
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
 }
 
-fn names(folder: &std::path::Path) -> BTreeSet<String> {
+fn names(folder: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(folder).into_iter().flatten();
     entries
         .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
@@ -116,20 +131,13 @@ fn names(folder: &std::path::Path) -> BTreeSet<String> {
 
 /// The main team has kept something, or someone has talked to it.
 fn has_worked(storage: &dyn Storage) -> Result<bool, StorageError> {
-    if !reads::channels(storage)?.is_empty() || !reads::open_tasks(storage)?.rows.is_empty() {
-        return Ok(true);
-    }
-    let team = TeamKey::first(MAIN);
+    let mut found = !reads::channels(storage)?.is_empty();
     for kind in BELONGINGS {
-        let prefix = EdgeKey::new(kind, format!("{team}/")).bytes();
-        let mut found = false;
+        let prefix = EdgeKey::new(kind, format!("{}/", TeamKey::first(MAIN))).bytes();
         storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |_, _| {
             found = true;
             ControlFlow::Break(())
         })?;
-        if found {
-            return Ok(true);
-        }
     }
-    Ok(false)
+    Ok(found)
 }

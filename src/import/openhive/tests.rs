@@ -86,12 +86,13 @@ impl Place {
         let import = Import::read(source, Options::default()).unwrap();
         let now = WallClock.now();
         let plan = import
-            .plan(Goal {
+            .plan(&Goal {
                 home: &self.home,
                 storage: Some(&self.storage),
                 environment: &self.environment,
                 idle_after: Duration::from_secs(1800),
                 zone: "UTC".into(),
+                ids: Ids::new(Arc::new(Randomness)),
                 now,
             })
             .unwrap();
@@ -105,7 +106,6 @@ impl Place {
                 backups: &self.home.backups(),
                 storage: &self.storage,
                 vault,
-                ids: Ids::new(Arc::new(Randomness)),
                 now,
                 stop: &stop,
                 progress: &|done, _| stop.store(done >= things, Ordering::Relaxed),

@@ -2,39 +2,103 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::ChannelId,
+    scheduler::{
+        manage::MOST as MOST_TRIGGERS,
+        trigger::{Definition, MissedPolicy, Problem, State, Trigger},
+    },
+};
 use serde_json::{Map, Value, json};
 
-use super::{moment::moment, names, rows::TriggerRow};
-use crate::settings::units::show_duration;
+use super::{
+    IMPORT,
+    moment::moment,
+    names,
+    plan::{Artifact, Conversion, Planner, Refusal, Team},
+    report::Kind,
+    schema::row,
+    settings::bare_channel,
+    target::mark,
+};
+use crate::{
+    settings::units::show_duration,
+    triggers::{calendar::Zones, form::Writer},
+};
 
 /// The most ticks of a window.
 const MOST_TICKS: u32 = 100_000;
 
-/// A trigger to be made.
+row! {
+    TriggerRow in "trigger_configs" by "id" {
+        id: i64,
+        team: String,
+        name: String,
+        kind: String as "type",
+        config: String,
+        task: String,
+        skill: Option<String> = "NULL",
+        subagent: Option<String> = "NULL",
+        state: String,
+        max_steps: i64 as "max_steps" or "max_turns" = "100",
+        failure_threshold: i64,
+        consecutive_failures: i64,
+        disabled_reason: Option<String>,
+        channel: Option<String> as "source_channel_id" = "NULL",
+        overlap_policy: String = "'skip-then-replace'",
+        created_at: String,
+        updated_at: String,
+    }
+    later ["overlap_count", "active_task_id"]
+}
+
+/// A trigger to be made, as people here write one.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Trigger {
-    pub(super) name: String,
-    /// `schedule keyword message window`
-    pub(super) kind: String,
-    pub(super) config: Value,
-    pub(super) task: String,
-    pub(super) subagent: Option<String>,
-    pub(super) max_steps: u32,
-    pub(super) failure_threshold: u32,
-    pub(super) consecutive_failures: u32,
-    pub(super) overlap_policy: String,
-    /// `pending active disabled`
-    pub(super) state: String,
-    pub(super) disabled_reason: Option<String>,
-    pub(super) channel: Option<String>,
-    pub(super) created_at: Option<Timestamp>,
-    pub(super) updated_at: Option<Timestamp>,
-    pub(super) changes: Vec<String>,
+struct Draft {
+    form: Map<String, Value>,
+    /// Where people hear of its runs.
+    channel: Option<ChannelId>,
+    state: State,
+    disabled_reason: Option<String>,
+    changes: Vec<String>,
+}
+
+pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
+    let mut names = BTreeSet::new();
+    for row in planner.found.tables.triggers.iter().filter(|row| row.team == team.former) {
+        let mark = mark("trigger_configs", row.id, &row.created_at);
+        let conversion = convert_one(planner, team, row, &mut names, &mark);
+        planner.take(Kind::Trigger, Some(team.former), &row.name, mark, conversion);
+    }
+}
+
+/// `names` are those that the team has used.
+fn convert_one(
+    planner: &Planner<'_>,
+    team: &Team<'_>,
+    row: &TriggerRow,
+    names: &mut BTreeSet<String>,
+    mark: &str,
+) -> Conversion {
+    if is_cycle(&row.name) {
+        return Err(Refusal::intended("`learning: true` in the team's file does this here"));
+    }
+    let mut draft = convert(row, names)?;
+    if names.len() >= MOST_TRIGGERS && !planner.target.has(mark) {
+        return Err(format!("a team has at most {MOST_TRIGGERS} triggers").into());
+    }
+    names.insert(draft.name().to_owned());
+    if let Some(Value::String(task)) = draft.form.get_mut("task") {
+        planner.redactor.clean(task, &mut draft.changes);
+    }
+    let definition = draft.check(row, planner, team)?;
+    let stored = draft.stored(row, definition, planner, team);
+    Ok((Artifact::Trigger(Box::new(stored)), draft.changes))
 }
 
 /// Work on itself that every team of OpenHive is given, and that is a setting here.
-pub(super) fn is_cycle(name: &str) -> bool {
+fn is_cycle(name: &str) -> bool {
     ["learning-cycle", "reflection-cycle"].iter().any(|cycle| {
         name.strip_prefix(cycle).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     })
@@ -42,7 +106,7 @@ pub(super) fn is_cycle(name: &str) -> bool {
 
 /// Converts a trigger. `taken` are names that the team has used. An error is why it cannot be made at
 /// all; what is only wrong in itself becomes `disabled`.
-pub(super) fn convert(row: &TriggerRow, taken: &BTreeSet<String>) -> Result<Trigger, String> {
+fn convert(row: &TriggerRow, taken: &BTreeSet<String>) -> Result<Draft, String> {
     if !matches!(row.kind.as_str(), "schedule" | "keyword" | "message" | "window") {
         return Err(format!("there is no trigger of the type `{}`", row.kind));
     }
@@ -51,94 +115,110 @@ pub(super) fn convert(row: &TriggerRow, taken: &BTreeSet<String>) -> Result<Trig
     let Value::Object(config) = config else {
         return Err("its `config` is not an object".into());
     };
-    let mut trigger = Trigger {
-        name: names::trigger(&row.name, taken),
-        kind: row.kind.clone(),
-        config: Value::Null,
-        task: row.task.clone(),
-        subagent: row.subagent.clone().filter(|name| !name.is_empty()),
-        max_steps: row.max_steps.clamp(1, 500) as u32,
-        failure_threshold: row.failure_threshold.clamp(1, 100) as u32,
-        consecutive_failures: row.consecutive_failures.clamp(0, 100) as u32,
-        overlap_policy: row.overlap_policy.clone(),
-        state: row.state.clone(),
+    let channel = row.channel.as_deref().filter(|id| !id.is_empty());
+    let mut draft = Draft {
+        form: Map::new(),
+        channel: channel.map(|id| ChannelId::from(bare_channel(id))),
+        state: State::Disabled,
         disabled_reason: row.disabled_reason.clone(),
-        channel: row.channel.clone().filter(|id| !id.is_empty()),
-        created_at: moment(&row.created_at),
-        updated_at: moment(&row.updated_at),
         changes: Vec::new(),
     };
-    if trigger.name != row.name {
-        let change = format!("it is called `{}`", trigger.name);
-        trigger.changes.push(change);
+    let name = names::trigger(&row.name, taken);
+    if name != row.name {
+        draft.change(format!("it is called `{name}`"));
     }
-    if let Some(skill) = row.skill.as_deref().filter(|name| !name.is_empty()) {
-        trigger.skill(skill);
+    let subagent = row.subagent.as_ref().filter(|name| !name.is_empty());
+    let task = draft.task(row, subagent.is_some());
+    let max_steps = row.max_steps.clamp(1, 500);
+    if max_steps != row.max_steps {
+        draft.change(format!("`max_steps` is {max_steps}"));
     }
-    if i64::from(trigger.max_steps) != row.max_steps {
-        let change = format!("`max_steps` is {}", trigger.max_steps);
-        trigger.changes.push(change);
-    }
+    let mut overlap_policy = row.overlap_policy.clone();
     let config = match row.kind.as_str() {
-        "window" => trigger.window(config),
-        "keyword" => trigger.pattern(config),
-        _ => config,
+        "window" => draft.window(config, &mut overlap_policy),
+        "schedule" => config,
+        kind => draft.listen(kind, config),
     };
-    trigger.config = Value::Object(config);
-    if !matches!(trigger.state.as_str(), "pending" | "active" | "disabled") {
-        trigger.disable(format!("its state `{}` is not known", row.state));
+    match row.state.as_str() {
+        "active" => draft.state = State::Active,
+        "pending" => draft.state = State::Pending,
+        "disabled" => {}
+        state => draft.disable(format!("its state `{state}` is not known")),
     }
     let policies = ["skip-then-replace", "always-skip", "always-replace", "allow"];
-    if !policies.contains(&trigger.overlap_policy.as_str()) {
-        let change = format!("`overlap_policy` was `{}`, which is not known", row.overlap_policy);
-        trigger.changes.push(change);
-        trigger.overlap_policy = "skip-then-replace".into();
+    if !policies.contains(&overlap_policy.as_str()) {
+        draft.change(format!("`overlap_policy` was `{}`, which is not known", row.overlap_policy));
+        overlap_policy = "skip-then-replace".into();
     }
-    Ok(trigger)
+    let form = json!({
+        "name": name,
+        "type": row.kind,
+        "config": config,
+        "task": task,
+        "subagent": subagent,
+        "max_steps": max_steps,
+        "failure_threshold": row.failure_threshold.clamp(1, 100),
+        "overlap_policy": overlap_policy,
+    });
+    if let Value::Object(form) = form {
+        draft.form = form;
+    }
+    Ok(draft)
 }
 
-impl Trigger {
+impl Draft {
+    fn change(&mut self, change: impl Into<String>) {
+        self.changes.push(change.into());
+    }
+
     /// It is taken, and does not fire until someone looked at it.
-    pub(super) fn disable(&mut self, reason: String) {
-        self.changes.push(format!("disabled: {reason}"));
-        self.state = "disabled".into();
+    fn disable(&mut self, reason: String) {
+        self.change(format!("disabled: {reason}"));
+        self.state = State::Disabled;
         self.disabled_reason = Some(reason);
     }
 
-    /// A subagent chooses its skills itself, so a skill beside one was not used.
-    fn skill(&mut self, skill: &str) {
-        if self.subagent.is_some() {
-            let change = format!("`skill: {skill}` is dropped, the subagent's skills count");
-            self.changes.push(change);
-            return;
-        }
-        self.task = format!("{}\n\nUse the skill `{skill}`.", self.task);
-        let change = format!("`skill: {skill}` is said in the task");
-        self.changes.push(change);
+    fn name(&self) -> &str {
+        self.form.get("name").and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn window(&mut self, config: Map<String, Value>) -> Map<String, Value> {
+    /// What is asked. A subagent chooses its skills itself, so a skill beside one was not used.
+    fn task(&mut self, row: &TriggerRow, has_subagent: bool) -> String {
+        let Some(skill) = row.skill.as_deref().filter(|name| !name.is_empty()) else {
+            return row.task.clone();
+        };
+        if has_subagent {
+            self.change(format!("`skill: {skill}` is dropped, the subagent's skills count"));
+            return row.task.clone();
+        }
+        self.change(format!("`skill: {skill}` is said in the task"));
+        format!("{}\n\nUse the skill `{skill}`.", row.task)
+    }
+
+    fn window(
+        &mut self,
+        config: Map<String, Value>,
+        overlap_policy: &mut String,
+    ) -> Map<String, Value> {
         let mut window = Map::new();
         for (key, value) in config {
             match key.as_str() {
                 "watch_window" => {
-                    self.changes.push("`watch_window` becomes `watch`".into());
+                    self.change("`watch_window` becomes `watch`");
                     window.insert("watch".into(), value);
                 }
                 "tick_interval_ms" => {
-                    let change = "`tick_interval_ms` becomes `tick_interval`";
-                    self.changes.push(change.into());
+                    self.change("`tick_interval_ms` becomes `tick_interval`");
                     let interval = value
                         .as_u64()
                         .map_or(value, |ms| json!(show_duration(Duration::from_millis(ms))));
                     window.insert("tick_interval".into(), interval);
                 }
                 "overlap_policy" => {
+                    self.change("`config.overlap_policy` becomes `overlap_policy`");
                     if let Some(policy) = value.as_str() {
-                        policy.clone_into(&mut self.overlap_policy);
+                        policy.clone_into(overlap_policy);
                     }
-                    let change = "`config.overlap_policy` becomes `overlap_policy`";
-                    self.changes.push(change.into());
                 }
                 _ => {
                     window.insert(key, value);
@@ -150,39 +230,166 @@ impl Trigger {
             window.remove("watch");
             window.insert("open".into(), json!("0 0 * * *"));
             window.insert("duration".into(), json!("1d"));
-            let change = "it was always open, and is one window a day now";
-            self.changes.push(change.into());
+            self.change("it was always open, and is one window a day now");
         }
         if !window.contains_key("max_ticks_per_window") {
             window.insert("max_ticks_per_window".into(), json!(MOST_TICKS));
-            let change =
-                format!("`max_ticks_per_window` is {MOST_TICKS}, since there was no limit");
-            self.changes.push(change);
+            self.change(format!(
+                "`max_ticks_per_window` is {MOST_TICKS}, since there was no limit"
+            ));
         }
         window
     }
 
-    /// `/expression/flags` without the flags that say how to search rather than what for.
-    fn pattern(&mut self, mut config: Map<String, Value>) -> Map<String, Value> {
-        let Some(Value::String(pattern)) = config.get("pattern") else {
-            return config;
-        };
-        let parts = pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'));
-        if let Some((body, flags)) = parts {
-            let kept: String = flags.chars().filter(|flag| !"guy".contains(*flag)).collect();
-            if kept != flags {
-                let change = format!("flags `{flags}` of the expression become `{kept}`");
-                self.changes.push(change);
-                let pattern = format!("/{body}/{kept}");
-                config.insert("pattern".into(), pattern.into());
-            }
+    fn listen(&mut self, kind: &str, mut config: Map<String, Value>) -> Map<String, Value> {
+        let channels: Vec<Value> = ["channel", "channels"]
+            .iter()
+            .filter_map(|key| config.remove(*key))
+            .flat_map(|value| match value {
+                Value::Array(ids) => ids,
+                id => vec![id],
+            })
+            .filter_map(|id| Some(json!(bare_channel(id.as_str()?))))
+            .collect();
+        if !channels.is_empty() {
+            config.insert("channels".into(), channels.into());
+        }
+        if kind == "keyword" {
+            self.pattern(&mut config);
         }
         config
+    }
+
+    /// `/expression/flags` without the flags that say how to search rather than what for.
+    fn pattern(&mut self, config: &mut Map<String, Value>) {
+        let pattern = config.get("pattern").and_then(Value::as_str).unwrap_or_default();
+        let parts = pattern.strip_prefix('/').and_then(|rest| rest.rsplit_once('/'));
+        let Some((body, flags)) = parts else {
+            return;
+        };
+        let kept: String = flags.chars().filter(|flag| !"guy".contains(*flag)).collect();
+        if kept != flags {
+            self.change(format!("flags `{flags}` of the expression become `{kept}`"));
+            let pattern = format!("/{body}/{kept}");
+            config.insert("pattern".into(), pattern.into());
+        }
+    }
+
+    /// What the scheduler is told, and the first thing of the form that could not be understood.
+    ///
+    /// What its reader refuses is taken out, so that a trigger can be looked at and mended.
+    fn definition(
+        &self,
+        zone: &str,
+        now: Timestamp,
+    ) -> Result<(Definition, Option<Problem>), Problem> {
+        let mut form = self.form.clone();
+        let writer = Writer {
+            calendar: &Zones,
+            zone: zone.to_owned(),
+            now,
+            source: None,
+            is_operator: true,
+        };
+        let mut first = None;
+        let mut definition = loop {
+            let problem = match writer.definition(&form) {
+                Ok(definition) => break definition,
+                Err(problem) => problem,
+            };
+            let Some(Value::Object(config)) = form.get_mut("config") else {
+                return Err(problem);
+            };
+            let refused = problem.field.strip_prefix("config.").and_then(|key| config.remove(key));
+            first.get_or_insert(problem);
+            if refused.is_none() {
+                // Something is missing, or does not go together: the least that makes a trigger stays.
+                let least = config.remove(self.needed()).unwrap_or_else(|| json!(""));
+                *config = Map::from_iter([(self.needed().to_owned(), least)]);
+                break writer.definition(&form)?;
+            }
+        };
+        // OpenHive made nothing up that fell into a time when it was off.
+        definition.missed = MissedPolicy::Skip;
+        definition.notify_channel.clone_from(&self.channel);
+        Ok((definition, first))
+    }
+
+    /// The field of `config` that no trigger of the type can do without.
+    fn needed(&self) -> &'static str {
+        match self.form.get("type").and_then(Value::as_str) {
+            Some("schedule") => "cron",
+            Some("window") => "watch",
+            _ => "pattern",
+        }
+    }
+
+    /// What the scheduler is told. Without its subagent, or with something wrong in it, the trigger is
+    /// disabled.
+    fn check(
+        &mut self,
+        row: &TriggerRow,
+        planner: &Planner<'_>,
+        team: &Team<'_>,
+    ) -> Result<Definition, String> {
+        let (definition, problem) = self
+            .definition(&planner.target.zone, planner.target.now)
+            .map_err(|problem| problem.to_string())?;
+        let subagents = team.folder.map(|folder| &folder.subagents);
+        let skills = match &definition.subagent {
+            Some(name) => match subagents.and_then(|subagents| subagents.get(name)) {
+                Some(skills) => skills.clone(),
+                None => {
+                    self.disable(format!("the team has no subagent `{name}`"));
+                    return Ok(definition);
+                }
+            },
+            None => row.skill.iter().cloned().collect(),
+        };
+        let tools: BTreeSet<&String> =
+            skills.iter().filter_map(|skill| team.broken_skills.get(skill)).flatten().collect();
+        if !tools.is_empty() {
+            let tools: Vec<_> = tools.iter().map(|tool| format!("`{tool}`")).collect();
+            let tools = tools.join(", ");
+            self.change(format!("it needs {tools}, which must be registered anew"));
+        }
+        if let Err(problem) = problem.map_or_else(|| planner.checks.trigger(&definition), Err) {
+            self.disable(problem.to_string());
+        }
+        Ok(definition)
+    }
+
+    fn stored(
+        &self,
+        row: &TriggerRow,
+        definition: Definition,
+        planner: &Planner<'_>,
+        team: &Team<'_>,
+    ) -> Trigger {
+        let now = planner.target.now;
+        let id = planner.ids.trigger();
+        let mut trigger = Trigger::new(id, team.key.clone(), definition, IMPORT, now);
+        match self.state {
+            State::Active => {
+                trigger.enable(now);
+                trigger.consecutive_failures = row.consecutive_failures.clamp(0, 100) as u32;
+            }
+            State::Pending => {}
+            _ => trigger.disable(self.disabled_reason.as_deref().unwrap_or("disabled in OpenHive")),
+        }
+        trigger.created_at = moment(&row.created_at).unwrap_or(now);
+        trigger.updated_at = moment(&row.updated_at).unwrap_or(now);
+        trigger
     }
 }
 
 #[cfg(test)]
 mod tests {
+
+    use hivewright_actors::scheduler::{
+        config::{Config, Listen, Schedule, Span, When, Window},
+        trigger::OverlapPolicy,
+    };
 
     use super::*;
 
@@ -208,7 +415,7 @@ mod tests {
         }
     }
 
-    fn converted(row: &TriggerRow) -> Trigger {
+    fn converted(row: &TriggerRow) -> Draft {
         convert(row, &BTreeSet::new()).unwrap()
     }
 
@@ -222,11 +429,11 @@ mod tests {
 
         let expected =
             json!({"watch": "* 9 * * *", "tick_interval": "90s", "max_ticks_per_window": 5});
-        assert_eq!(found.config, expected);
-        assert_eq!(found.overlap_policy, "allow");
+        assert_eq!(found.form["config"], expected);
+        assert_eq!(found.form["overlap_policy"], "allow");
         let always = converted(&row("window", json!({"tick_interval_ms": 120000})));
         assert_eq!(
-            always.config,
+            always.form["config"],
             json!({"open": "0 0 * * *", "duration": "1d", "tick_interval": "2m",
                 "max_ticks_per_window": 100_000})
         );
@@ -235,7 +442,9 @@ mod tests {
     /// OR-29
     #[test]
     fn flags_that_mean_nothing_here_go() {
-        let pattern = |text: &str| converted(&row("keyword", json!({"pattern": text}))).config;
+        let pattern = |text: &str| {
+            converted(&row("keyword", json!({"pattern": text}))).form["config"].clone()
+        };
 
         assert_eq!(pattern("/deploy/giu"), json!({"pattern": "/deploy/i"}));
         assert_eq!(pattern("/a\\/b/s"), json!({"pattern": "/a\\/b/s"}));
@@ -249,8 +458,8 @@ mod tests {
         let mut beside = alone.clone();
         beside.subagent = Some("scout".into());
 
-        assert_eq!(converted(&alone).task, "Look around.\n\nUse the skill `report`.");
-        assert_eq!(converted(&beside).task, "Look around.");
+        assert_eq!(converted(&alone).form["task"], "Look around.\n\nUse the skill `report`.");
+        assert_eq!(converted(&beside).form["task"], "Look around.");
     }
 
     #[test]
@@ -268,5 +477,102 @@ mod tests {
     fn cycles_are_told_from_triggers_that_only_sound_alike() {
         assert!(is_cycle("learning-cycle") && is_cycle("reflection-cycle-scout"));
         assert!(!is_cycle("learning-cycles") && !is_cycle("my-learning-cycle"));
+    }
+
+    fn read(kind: &str, config: Value) -> (Definition, Option<String>) {
+        let row = TriggerRow {
+            subagent: Some("scout".into()),
+            max_steps: 20,
+            failure_threshold: 5,
+            overlap_policy: "always-replace".into(),
+            channel: Some("discord:7".into()),
+            ..row(kind, config)
+        };
+        let (definition, problem) = converted(&row).definition("UTC", Timestamp(1)).unwrap();
+        (definition, problem.map(|problem| problem.to_string()))
+    }
+
+    /// OR-29
+    #[test]
+    fn every_type_means_here_what_it_meant_there() {
+        let config = |kind, config| {
+            let (definition, problem) = read(kind, config);
+            assert_eq!(problem, None);
+            definition.config
+        };
+
+        assert_eq!(
+            config("schedule", json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"})),
+            Config::Schedule(Schedule {
+                when: When::Cron("0 8 * * *".into()),
+                timezone: Some("Europe/Berlin".into()),
+            })
+        );
+        assert_eq!(
+            config("message", json!({"pattern": "^hi", "channel": "discord:9"})),
+            Config::Message(Listen {
+                pattern: "^hi".into(),
+                channels: vec!["9".into()],
+                ..Listen::default()
+            })
+        );
+        let window = json!({"watch": "* 9 * * *", "tick_interval": "1m", "max_ticks_per_window": 3,
+            "max_tokens_per_window": 500});
+        assert_eq!(
+            config("window", window),
+            Config::Window(Window {
+                span: Span::Watch("* 9 * * *".into()),
+                timezone: None,
+                tick_interval: Duration::from_secs(60),
+                max_ticks: 3,
+                max_tokens: Some(500),
+                max_usd: None,
+                stop_on_first_hit: false,
+                backoff: false,
+            })
+        );
+    }
+
+    #[test]
+    fn what_stands_beside_the_configuration_is_kept() {
+        let (definition, _) = read("schedule", json!({"cron": "0 8 * * *"}));
+
+        assert_eq!(definition.subagent.as_deref(), Some("scout"));
+        assert_eq!(definition.max_steps, Some(20));
+        assert_eq!(definition.failure_threshold, 5);
+        assert_eq!(definition.missed, MissedPolicy::Skip);
+        assert_eq!(definition.overlap_policy, OverlapPolicy::AlwaysReplace);
+        assert_eq!(definition.notify_channel, Some("7".into()));
+    }
+
+    /// TR-02
+    #[test]
+    fn what_cannot_be_understood_is_named_by_its_field() {
+        let problem = |kind, config| read(kind, config).1.unwrap_or_default();
+
+        assert_eq!(
+            problem("schedule", json!({})),
+            "config: needs exactly one of `cron`, `at` and `every`"
+        );
+        assert_eq!(problem("keyword", json!({"channel": "ws:1"})), "config.pattern: is missing");
+        assert_eq!(
+            problem("keyword", json!({"pattern": "x", "volume": 11})),
+            "config.volume: unknown field; there are `channel`, `channels`, `pattern`, `sender`"
+        );
+        assert_eq!(
+            problem("window", json!({"watch": "* 9 * * *", "tick_interval": 5})),
+            "config.tick_interval: expected a duration such as 30s, 15m, 6h or 2d"
+        );
+    }
+
+    #[test]
+    fn what_is_understood_stays_beside_what_is_not() {
+        let (definition, problem) =
+            read("message", json!({"pattern": "^hi", "flags": 5, "sender": "ann"}));
+
+        assert_eq!(problem.as_deref(), Some("config.flags: expected text"));
+        let listen =
+            Listen { pattern: "^hi".into(), senders: vec!["ann".into()], ..Listen::default() };
+        assert_eq!(definition.config, Config::Message(listen));
     }
 }

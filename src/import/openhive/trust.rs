@@ -1,43 +1,80 @@
-//! Who was trusted, and what the gate decided.
+//! Trust: decisions of people on senders, and decisions of the gate on messages.
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{
+    channel_type::ChannelType,
+    clock::Timestamp,
+    ids::{ChannelId, Ids},
+    router::{
+        audit,
+        grants::{Grantee, Level, SenderGrant},
+        trust::{Decision, Reason},
+    },
+};
 
 use super::{
     moment::moment,
-    rows::{AuditRow, GrantRow},
+    plan::{Artifact, Planner, Refusal},
+    report::Kind,
+    schema::row,
     settings::bare_channel,
+    target::mark,
 };
 
-/// A decision on a sender.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Grant {
-    pub(super) channel_type: String,
-    /// None is every channel of the type.
-    pub(super) channel: Option<String>,
-    pub(super) sender: String,
-    /// Otherwise denied.
-    pub(super) trusted: bool,
-    pub(super) granted_by: String,
-    pub(super) at: Option<Timestamp>,
-    pub(super) changes: Vec<String>,
+row! {
+    /// A decision of a person on a sender.
+    GrantRow in "sender_trust" by "id" {
+        id: i64,
+        channel_type: String,
+        channel: Option<String> as "channel_id",
+        sender: String as "sender_id",
+        level: String as "trust_level",
+        granted_by: String,
+        created_at: String,
+    }
 }
 
-/// A decision of the gate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Decision {
-    pub(super) channel_type: String,
-    pub(super) channel: String,
-    pub(super) sender: String,
-    pub(super) allowed: bool,
-    pub(super) reason: String,
-    pub(super) at: Option<Timestamp>,
+row! {
+    /// A decision of the gate on a message.
+    AuditRow in "trust_audit_log" by "id" {
+        id: i64,
+        channel_type: String,
+        channel: String as "channel_id",
+        sender: String as "sender_id",
+        decision: String,
+        reason: String,
+        created_at: String,
+    }
+}
+
+pub(super) fn plan(planner: &mut Planner<'_>) {
+    let (tables, ids, now) = (&planner.found.tables, planner.ids, planner.target.now);
+    for row in &tables.grants {
+        let channel = row.channel.as_deref().unwrap_or("all channels");
+        let name = format!("{} {}, {channel}", row.channel_type, row.sender);
+        let conversion = grant(row, ids, now).map_err(Refusal::from).map(|grant| {
+            let kind = &grant.grantee.channel_type;
+            let is_renamed = kind.to_string() != row.channel_type;
+            let change = is_renamed.then(|| format!("`{}` is `{kind}` here", row.channel_type));
+            (Artifact::Grant(grant), change.into_iter().collect())
+        });
+        let mark = mark("sender_trust", row.id, &row.created_at);
+        planner.take(Kind::Trust, None, name, mark, conversion);
+    }
+    for row in &tables.audit {
+        let conversion = decision(row, ids, now).map_err(Refusal::from);
+        let conversion = conversion.map(|row| (Artifact::Decision(row), Vec::new()));
+        let mark = mark("trust_audit_log", row.id, &row.created_at);
+        planner.take(Kind::Audit, None, &row.channel, mark, conversion);
+    }
 }
 
 /// The type of a channel as it is called here. Discord is the one whose type OpenHive does not tell.
-pub(super) fn channel_type(former: &str) -> Result<&str, String> {
+fn channel_type(former: &str) -> Result<ChannelType, String> {
     match former {
-        "ws" | "discord" | "cli" | "api" => Ok(former),
-        "other" => Ok("discord"),
+        "ws" => Ok(ChannelType::Ws),
+        "discord" | "other" => Ok(ChannelType::Discord),
+        "cli" => Ok(ChannelType::Cli),
+        "api" => Ok(ChannelType::Api),
         _ => Err(format!(
             "there is no channel of the type `{former}`; there are `ws`, `discord`, `cli` and `api`"
         )),
@@ -45,11 +82,11 @@ pub(super) fn channel_type(former: &str) -> Result<&str, String> {
 }
 
 /// A grant, or why it cannot be one.
-pub(super) fn grant(row: &GrantRow) -> Result<Grant, String> {
-    let kind = channel_type(&row.channel_type)?;
-    let trusted = match row.level.as_str() {
-        "trusted" => true,
-        "denied" => false,
+fn grant(row: &GrantRow, ids: &Ids, now: Timestamp) -> Result<SenderGrant, String> {
+    let channel_type = channel_type(&row.channel_type)?;
+    let level = match row.level.as_str() {
+        "trusted" => Level::Trusted,
+        "denied" => Level::Denied,
         level => {
             return Err(format!("its level `{level}` is neither `trusted` nor `denied`"));
         }
@@ -59,41 +96,47 @@ pub(super) fn grant(row: &GrantRow) -> Result<Grant, String> {
         return Err("its sender is not 1 to 128 printable characters".into());
     }
     let channel = row.channel.as_deref().filter(|id| !id.is_empty());
-    let mut changes = Vec::new();
-    if kind != row.channel_type {
-        changes.push(format!("`{}` is `{kind}` here", row.channel_type));
-    }
-    Ok(Grant {
-        channel_type: kind.to_owned(),
-        channel: channel.map(|id| bare_channel(id).to_owned()),
-        sender: row.sender.clone(),
-        trusted,
-        granted_by: row.granted_by.clone(),
-        at: moment(&row.created_at),
-        changes,
+    Ok(SenderGrant {
+        id: format!("grant-{:016x}", ids.bits()),
+        grantee: Grantee {
+            channel_type,
+            sender: row.sender.clone(),
+            channel: channel.map(|id| ChannelId::from(bare_channel(id))),
+        },
+        level,
+        granted_by: format!("import:{}", row.granted_by),
+        at: moment(&row.created_at).unwrap_or(now),
     })
 }
 
 /// A decision, or why it cannot be kept.
-pub(super) fn decision(row: &AuditRow) -> Result<Decision, String> {
-    Ok(Decision {
-        channel_type: channel_type(&row.channel_type)?.to_owned(),
-        channel: bare_channel(&row.channel).to_owned(),
+fn decision(row: &AuditRow, ids: &Ids, now: Timestamp) -> Result<audit::AuditRow, String> {
+    let channel_type = channel_type(&row.channel_type)?;
+    // Without a rule that is known here, the most general one that could have decided.
+    let (allowed, general) = match row.decision.as_str() {
+        "allowed" | "allow" => (true, Reason::DefaultPolicyAllow),
+        "denied" | "deny" => (false, Reason::DefaultPolicyDeny),
+        other => return Err(format!("its decision `{other}` is not known")),
+    };
+    let reason = serde_json::from_value(row.reason.as_str().into()).unwrap_or(general);
+    Ok(audit::AuditRow {
+        id: format!("import-{:016x}", ids.bits()),
+        at: moment(&row.created_at).unwrap_or(now),
+        channel_type,
+        channel: bare_channel(&row.channel).into(),
         sender: row.sender.clone(),
-        allowed: match row.decision.as_str() {
-            "allowed" | "allow" => true,
-            "denied" | "deny" => false,
-            other => return Err(format!("its decision `{other}` is not known")),
-        },
-        reason: row.reason.clone(),
-        at: moment(&row.created_at),
+        asserted_by: None,
+        listener: None,
+        decision: Decision { allowed, reason },
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
 
     use super::*;
+    use crate::machine::Randomness;
 
     fn row(kind: &str, channel: Option<&str>, level: &str) -> GrantRow {
         GrantRow {
@@ -107,20 +150,25 @@ mod tests {
         }
     }
 
+    fn converted(row: &GrantRow) -> Result<SenderGrant, String> {
+        grant(row, &Ids::new(Arc::new(Randomness)), Timestamp(1))
+    }
+
     /// OR-29, CH-110
     #[test]
     fn a_grant_without_a_channel_holds_for_all_and_other_is_discord() {
-        let found = grant(&row("other", None, "trusted")).unwrap();
-        let denied = grant(&row("discord", Some("discord:7"), "denied")).unwrap();
+        let found = converted(&row("other", None, "trusted")).unwrap();
+        let denied = converted(&row("discord", Some("discord:7"), "denied")).unwrap();
 
-        assert_eq!((found.channel_type.as_str(), found.channel), ("discord", None));
-        assert!(found.trusted && !denied.trusted);
-        assert_eq!(denied.channel.as_deref(), Some("7"));
+        assert_eq!(found.grantee.channel_type, ChannelType::Discord);
+        assert_eq!(found.grantee.channel, None);
+        assert_eq!((found.level, denied.level), (Level::Trusted, Level::Denied));
+        assert_eq!(denied.grantee.channel, Some("7".into()));
     }
 
     #[test]
     fn a_grant_that_says_nothing_here_is_refused() {
-        assert!(grant(&row("smtp", None, "trusted")).unwrap_err().contains("`smtp`"));
-        assert!(grant(&row("ws", None, "friend")).unwrap_err().contains("`friend`"));
+        assert!(converted(&row("smtp", None, "trusted")).unwrap_err().contains("`smtp`"));
+        assert!(converted(&row("ws", None, "friend")).unwrap_err().contains("`friend`"));
     }
 }

@@ -1,118 +1,173 @@
-//! What teams keep in their vaults.
+//! Vault: secrets and values that teams keep, and secrets of the settings files.
 
-use super::{names, settings::SHORTEST_SECRET};
-use crate::settings::secret::Secret;
+use std::collections::BTreeSet;
 
-/// The most that one entry holds.
-const MOST_BYTES: usize = 64 * 1024;
+use super::{
+    names,
+    plan::{Artifact, Planner, Refusal, Team},
+    report::Kind,
+    schema::row,
+    target::mark,
+};
+use crate::{
+    settings::secret::Secret,
+    vault::{
+        entry::{LARGEST_VALUE, Put, SHORTEST_SECRET, most_entries},
+        scope::Scope,
+    },
+};
+
+row! {
+    /// Something a team keeps: a secret, or a note to itself.
+    VaultRow in "team_vault" by "id" {
+        id: i64,
+        team: String as "team_name",
+        key: String,
+        value: String,
+        secret: Option<bool> as "is_secret",
+        created_at: String,
+        updated_at: String,
+    } unread ["updated_by"]
+}
+
+impl VaultRow {
+    pub(super) fn mark(&self) -> String {
+        mark("team_vault", self.id, &self.created_at)
+    }
+
+    /// A journal of the learning and reflection cycles, which is no secret and no setting.
+    pub(super) fn is_journal(&self) -> bool {
+        self.key.starts_with("learning:") || self.key.starts_with("reflection:")
+    }
+}
 
 /// An entry to be made.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+#[derive(Clone, Debug)]
+pub(super) struct VaultEntry {
+    pub(super) scope: Scope,
     pub(super) key: String,
     pub(super) value: Secret,
-    pub(super) secret: bool,
-    pub(super) changes: Vec<String>,
+    pub(super) is_secret: bool,
 }
 
-/// A journal of the learning and reflection cycles, which is no secret and no setting.
-pub(super) fn is_journal(key: &str) -> bool {
-    key.starts_with("learning:") || key.starts_with("reflection:")
+impl VaultEntry {
+    pub(super) fn put(&self) -> Put {
+        let value = self.value.expose();
+        let put = if self.is_secret { Put::secret(value) } else { Put::public(value) };
+        Put { note: Some("imported from OpenHive".to_owned()), ..put }
+    }
 }
 
-/// An entry, or why the vault does not take it.
-pub(super) fn convert(former: &str, value: &Secret, secret: bool) -> Result<Entry, String> {
-    let length = value.expose().len();
+/// Something that a vault may take.
+struct Candidate<'a> {
+    key: &'a str,
+    value: Secret,
+    is_secret: bool,
+    mark: String,
+    /// Where it comes from, if not from a vault.
+    origin: Option<&'static str>,
+}
+
+/// Plans the vault of a team: the credentials of its file, which count first, and its rows. Journals in
+/// it become memories.
+pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>, credentials: &[(String, Secret)]) {
+    let of_file = credentials.iter().map(|(key, value)| Candidate {
+        key,
+        value: value.clone(),
+        is_secret: true,
+        mark: mark("credentials", format!("{}/{key}", team.former), ""),
+        origin: Some("from `credentials` in `config.yaml`"),
+    });
+    let in_file = |key: &str| credentials.iter().any(|(other, _)| other == key);
+    let rows = planner.found.tables.vault.iter().filter(|row| row.team == team.former);
+    let rows = rows.filter(|row| !row.is_journal() && !in_file(&row.key));
+    let of_rows = rows.map(|row| Candidate {
+        key: &row.key,
+        value: Secret::new(row.value.clone()),
+        // What nobody said to be harmless is not shown to models.
+        is_secret: row.secret.unwrap_or(true),
+        mark: row.mark(),
+        origin: None,
+    });
+    plan_entries(planner, Scope::Team(team.key.clone()), team.former, of_file.chain(of_rows));
+}
+
+/// Plans a secret of a settings file.
+pub(super) fn plan_setting(planner: &mut Planner<'_>, key: &str, value: &Secret) {
+    let (value, mark) = (value.clone(), mark("settings", key, ""));
+    let candidate = Candidate { key, value, is_secret: true, mark, origin: None };
+    plan_entries(planner, Scope::System, "system", [candidate]);
+}
+
+fn plan_entries<'a>(
+    planner: &mut Planner<'_>,
+    scope: Scope,
+    team: &str,
+    candidates: impl IntoIterator<Item = Candidate<'a>>,
+) {
+    let mut used = BTreeSet::new();
+    for Candidate { key: former, value, is_secret, mark, origin } in candidates {
+        let conversion = accept(&scope, former, &value, is_secret, &used).map(|key| {
+            used.insert(key.clone());
+            if is_secret {
+                planner.redactor.add(&value, &key);
+            }
+            let renamed = (key != former).then(|| format!("its key is `{key}`"));
+            let changes = renamed.into_iter().chain(origin.map(str::to_owned)).collect();
+            let entry = VaultEntry { scope: scope.clone(), key, value, is_secret };
+            (Artifact::Secret(entry), changes)
+        });
+        planner.take(Kind::Vault, Some(team), former, mark, conversion.map_err(Refusal::from));
+    }
+}
+
+/// The key of an entry here, or why the vault does not take it.
+fn accept(
+    scope: &Scope,
+    former: &str,
+    value: &Secret,
+    is_secret: bool,
+    used: &BTreeSet<String>,
+) -> Result<String, String> {
+    let (length, most) = (value.expose().len(), most_entries(scope));
     if length == 0 {
         return Err("it is empty".into());
     }
-    if length > MOST_BYTES {
-        return Err(format!("it has {length} bytes, and the vault takes {MOST_BYTES}"));
+    if length > LARGEST_VALUE {
+        return Err(format!("it has {length} bytes, and the vault takes {LARGEST_VALUE}"));
     }
-    if secret && length < SHORTEST_SECRET {
+    if is_secret && length < SHORTEST_SECRET {
         return Err("a secret needs at least 8 bytes, or it could not be kept out of texts; \
                     set a longer one with `hivewright vault set`"
             .into());
     }
     let key = names::vault_key(former);
-    let changes = if key == former { Vec::new() } else { vec![format!("its key is `{key}`")] };
-    Ok(Entry { key, value: value.clone(), secret, changes })
-}
-
-/// Takes secret values out of texts: their references stand in their places.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Redactor {
-    /// Values with their keys, longest first.
-    values: Vec<(Secret, String)>,
-}
-
-impl Redactor {
-    /// A redactor of these secrets.
-    pub(super) fn new<'a>(secrets: impl IntoIterator<Item = (&'a Secret, &'a str)>) -> Self {
-        let mut values: Vec<_> = secrets
-            .into_iter()
-            .filter(|(value, _)| value.expose().len() >= SHORTEST_SECRET)
-            .map(|(value, key)| (value.clone(), key.to_owned()))
-            .collect();
-        values.sort_by_key(|(value, _)| std::cmp::Reverse(value.expose().len()));
-        Self { values }
+    if used.contains(&key) {
+        return Err(format!("the key `{key}` is used already"));
     }
-
-    /// The text without secrets, if there are any in it.
-    pub(super) fn redact(&self, text: &str) -> Option<String> {
-        let mut text = std::borrow::Cow::Borrowed(text);
-        for (value, key) in &self.values {
-            if text.contains(value.expose()) {
-                let reference = format!("${{vault:{key}}}");
-                text = text.replace(value.expose(), &reference).into();
-            }
-        }
-        match text {
-            std::borrow::Cow::Owned(text) => Some(text),
-            std::borrow::Cow::Borrowed(_) => None,
-        }
+    if used.len() >= most {
+        return Err(format!("a vault has at most {most} entries"));
     }
-
-    /// Takes secrets out of a text, and tells that it did.
-    pub(super) fn clean(&self, text: &mut String, changes: &mut Vec<String>) {
-        if let Some(clean) = self.redact(text) {
-            *text = clean;
-            changes.push("secret values in it became references".into());
-        }
-    }
+    Ok(key)
 }
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
 
-    fn secret(text: &str) -> Secret {
-        Secret::new(text.into())
+    fn convert(key: &str, value: &str, is_secret: bool) -> Result<String, String> {
+        accept(&Scope::System, key, &Secret::new(value.into()), is_secret, &BTreeSet::new())
     }
 
     /// OR-29, MV-35
     #[test]
     fn what_the_vault_does_not_take_is_told_without_its_value() {
-        let short = convert("PIN", &secret("s3cr3t!"), true).unwrap_err();
-        let large = convert("BLOB", &secret(&"x".repeat(70_000)), true).unwrap_err();
+        let short = convert("PIN", "s3cr3t!", true).unwrap_err();
+        let large = convert("BLOB", &"x".repeat(70_000), true).unwrap_err();
 
         assert!(short.contains("8 bytes") && !short.contains("s3cr3t"), "{short}");
         assert!(large.contains("65536"), "{large}");
-        assert!(convert("count", &secret("7"), false).is_ok());
-        assert_eq!(convert("a b", &secret("12345678"), true).unwrap().key, "a-b");
-    }
-
-    /// MV-07
-    #[test]
-    fn secrets_in_texts_become_references() {
-        let (long, short) = (secret("hunter2-hunter2"), secret("hunter2-"));
-        let redactor = Redactor::new([(&short, "SHORT"), (&long, "LONG")]);
-
-        assert_eq!(
-            redactor.redact("a hunter2-hunter2 b hunter2- c").unwrap(),
-            "a ${vault:LONG} b ${vault:SHORT} c"
-        );
-        assert_eq!(redactor.redact("nothing"), None);
+        assert!(convert("count", "7", false).is_ok());
+        assert_eq!(convert("a b", "12345678", true).unwrap(), "a-b");
     }
 }

@@ -56,10 +56,6 @@ impl Yaml {
         Self::Text(text.into())
     }
 
-    pub(super) fn number(number: impl ToString) -> Self {
-        Self::Plain(number.to_string())
-    }
-
     pub(super) fn texts(texts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::List(texts.into_iter().map(Self::text).collect())
     }
@@ -97,64 +93,42 @@ impl Yaml {
         }
     }
 
-    /// Sets a key of a map, in its place or at the end.
-    pub(super) fn set(&mut self, key: &str, value: Yaml) {
-        if !matches!(self, Self::Map(_)) {
-            *self = Self::Map(Vec::new());
-        }
-        let Self::Map(entries) = self else { return };
-        match entries.iter_mut().find(|(name, _)| name == key) {
-            Some((_, place)) => *place = value,
-            None => entries.push((key.to_owned(), value)),
-        }
-    }
-
     /// Takes what stands at a path out, such as `profiles.default.model` or `allowed_tools[2]`.
     /// A key may hold dots, so the longest that fits counts. Returns whether there was something.
     pub(super) fn remove(&mut self, path: &str) -> bool {
+        let Some((at, rest)) = self.step(path) else {
+            return false;
+        };
+        match self {
+            Self::Map(entries) if rest.is_empty() => drop(entries.remove(at)),
+            Self::List(items) if rest.is_empty() => drop(items.remove(at)),
+            Self::Map(entries) => return entries[at].1.remove(rest),
+            Self::List(items) => return items[at].remove(rest),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Where the first step of a path leads, and the steps after it.
+    fn step<'p>(&self, path: &'p str) -> Option<(usize, &'p str)> {
         match self {
             Self::Map(entries) => {
-                let fits = |key: &str| {
+                let rest = |key: &str| {
                     let rest = path.strip_prefix(key)?;
-                    match rest.as_bytes().first() {
-                        None => Some(rest),
-                        Some(b'.') => Some(&rest[1..]),
-                        Some(b'[') => Some(rest),
-                        Some(_) => None,
-                    }
+                    (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
                 };
-                let found = entries
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(at, (key, _))| Some((at, key.len(), fits(key)?)))
-                    .max_by_key(|(_, length, _)| *length);
-                match found {
-                    Some((at, _, "")) => {
-                        entries.remove(at);
-                        true
-                    }
-                    Some((at, _, rest)) => entries[at].1.remove(rest),
-                    None => false,
-                }
+                let entries = entries.iter().enumerate();
+                let (at, rest) = entries
+                    .filter_map(|(at, (key, _))| Some((at, rest(key)?)))
+                    .min_by_key(|(_, rest)| rest.len())?;
+                Some((at, rest.strip_prefix('.').unwrap_or(rest)))
             }
             Self::List(items) => {
-                let found = path
-                    .strip_prefix('[')
-                    .and_then(|rest| rest.split_once(']'))
-                    .and_then(|(at, rest)| Some((at.parse::<usize>().ok()?, rest)));
-                let Some((at, rest)) = found else {
-                    return false;
-                };
-                match rest.trim_start_matches('.') {
-                    _ if at >= items.len() => false,
-                    "" => {
-                        items.remove(at);
-                        true
-                    }
-                    rest => items[at].remove(rest),
-                }
+                let (at, rest) = path.strip_prefix('[')?.split_once(']')?;
+                let at = at.parse().ok().filter(|at| *at < items.len())?;
+                Some((at, rest.trim_start_matches('.')))
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -166,32 +140,28 @@ impl Yaml {
     }
 
     fn block(&self, depth: usize, out: &mut String) {
-        let indent = "  ".repeat(depth);
         match self {
             Self::Map(entries) => {
                 for (key, value) in entries {
                     let key = if is_simple(key) { key.clone() } else { quoted(key) };
-                    if value.is_block() {
-                        let _ = writeln!(out, "{indent}{key}:");
-                        value.block(depth + 1, out);
-                    } else {
-                        let _ = writeln!(out, "{indent}{key}: {}", value.inline());
-                    }
+                    value.line(&format!("{key}:"), depth, out);
                 }
             }
-            Self::List(items) => {
-                for item in items {
-                    if item.is_block() {
-                        let _ = writeln!(out, "{indent}-");
-                        item.block(depth + 1, out);
-                    } else {
-                        let _ = writeln!(out, "{indent}- {}", item.inline());
-                    }
-                }
-            }
+            Self::List(items) => items.iter().for_each(|item| item.line("-", depth, out)),
             value => {
-                let _ = writeln!(out, "{indent}{}", value.inline());
+                let _ = writeln!(out, "{}{}", "  ".repeat(depth), value.inline());
             }
+        }
+    }
+
+    /// Writes what stands before the value, and the value beside or below it.
+    fn line(&self, before: &str, depth: usize, out: &mut String) {
+        let indent = "  ".repeat(depth);
+        if self.is_block() {
+            let _ = writeln!(out, "{indent}{before}");
+            self.block(depth + 1, out);
+        } else {
+            let _ = writeln!(out, "{indent}{before} {}", self.inline());
         }
     }
 

@@ -1,21 +1,24 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{
+    clock::Timestamp,
+    org::record::TeamState,
+    scheduler::trigger::{Definition, Problem},
+};
 
 use super::{
     super::{
-        found::Folder,
-        report::{Kind, Outcome},
-        rows::{
-            EscalationRow, MemoryRow, OrgRow, PluginRow, Tables, TaskRow, TriggerRow, VaultRow,
-        },
+        escalations::EscalationRow, installation::Tables, memories::MemoryRow, plugins::PluginRow,
+        report::Outcome, tasks::TaskRow, team_tree::OrgRow, triggers::TriggerRow, vault::VaultRow,
         yaml::parse,
     },
     *,
 };
+use crate::{machine::Randomness, settings::problem::Problems};
 
 const MADE: &str = "2026-01-01T00:00:00.000Z";
 
@@ -31,9 +34,9 @@ impl Checks for Lenient {
         Ok(())
     }
 
-    fn trigger(&self, trigger: &Trigger) -> Result<(), String> {
-        match trigger.task.as_str() {
-            "wrong" => Err("config.cron: no".into()),
+    fn trigger(&self, definition: &Definition) -> Result<(), Problem> {
+        match definition.task.as_str() {
+            "wrong" => Err(Problem::new("config.cron", "no")),
             _ => Ok(()),
         }
     }
@@ -42,7 +45,6 @@ impl Checks for Lenient {
 fn team(id: &str, parent: Option<&str>) -> OrgRow {
     OrgRow {
         id: id.into(),
-        name: id.into(),
         parent: parent.map(str::to_owned),
         status: "active".into(),
         created_at: MADE.into(),
@@ -50,8 +52,8 @@ fn team(id: &str, parent: Option<&str>) -> OrgRow {
     }
 }
 
-fn folder(config: &str) -> Folder {
-    Folder {
+fn folder(config: &str) -> TeamFolder {
+    TeamFolder {
         path: "/source/teams/x".into(),
         config: parse(config, "test").map(Some),
         links: Vec::new(),
@@ -120,7 +122,6 @@ fn task(id: &str, team: &str, text: &str) -> TaskRow {
         kind: "delegate".into(),
         status: "pending".into(),
         created_at: MADE.into(),
-        correlation: None,
         result: None,
         duration_ms: None,
         options: None,
@@ -129,7 +130,7 @@ fn task(id: &str, team: &str, text: &str) -> TaskRow {
     }
 }
 
-fn found() -> Found {
+fn found() -> Installation {
     let mut research = folder(
         "name: research\nparent: main\nallowed_tools: [\"*\"]\nprovider_profile: default\n\
          credentials: {TOKEN: value-of-the-token}\n",
@@ -138,12 +139,12 @@ fn found() -> Found {
     research.skills = [("dig".to_owned(), ["lookup".to_owned()].into())].into();
     research.subagents = [("scout".to_owned(), ["dig".to_owned()].into())].into();
     research.links = vec!["outside".into()];
-    Found {
+    Installation {
         config: Ok(Some(parse("log_level: debug\n", "test").unwrap())),
         providers: parse("profiles: {default: {type: api, api_key: key-of-the-provider}}", "test")
             .map(Some),
         channels: Err("channels.yaml:1:1: (file): syntax".into()),
-        rules: ["house.md".to_owned()].into(),
+        rules: [("house.md".to_owned(), b"# House".to_vec())].into(),
         other_rules: BTreeSet::new(),
         folders: [
             ("main".to_owned(), folder("name: main\n")),
@@ -179,10 +180,8 @@ fn found() -> Found {
                 team: "research".into(),
                 tool: "lookup".into(),
                 status: "active".into(),
-                source_path: "/app/.run/x.ts".into(),
                 source_hash: "ab".into(),
                 created_at: MADE.into(),
-                updated_at: MADE.into(),
             }],
             escalations: vec![EscalationRow {
                 id: "esc-1".into(),
@@ -208,8 +207,34 @@ fn target() -> Target {
     }
 }
 
+fn planned_from(found: &Installation, target: &Target) -> Plan {
+    plan(found, target, Options::default(), &Lenient, &Ids::new(Arc::new(Randomness)))
+}
+
 fn planned(target: &Target) -> Plan {
-    plan(&found(), target, Options::default(), &Lenient)
+    planned_from(&found(), target)
+}
+
+/// What is made of a team of the source.
+fn of_team<'a>(plan: &'a Plan, team: &str) -> impl Iterator<Item = &'a Planned> {
+    plan.planned.iter().filter(move |planned| planned.team.as_deref() == Some(team))
+}
+
+/// The teams that are made, but the main team.
+fn records(plan: &Plan) -> Vec<&TeamRecord> {
+    let records = plan.planned.iter().filter_map(|planned| match &planned.artifact {
+        Artifact::Team(record) => Some(&**record),
+        _ => None,
+    });
+    records.collect()
+}
+
+fn secrets<'a>(plan: &'a Plan, team: &str) -> Vec<&'a VaultEntry> {
+    let entries = of_team(plan, team).filter_map(|planned| match &planned.artifact {
+        Artifact::Secret(entry) => Some(entry),
+        _ => None,
+    });
+    entries.collect()
 }
 
 fn lines(plan: &Plan) -> String {
@@ -217,7 +242,7 @@ fn lines(plan: &Plan) -> String {
     lines.join("\n")
 }
 
-fn find<'a>(plan: &'a Plan, kind: Kind, name: &str) -> &'a super::super::report::Item {
+fn find<'a>(plan: &'a Plan, kind: Kind, name: &str) -> &'a Item {
     let mut items = plan.report.items.iter();
     items
         .find(|item| item.kind == kind && item.name == name)
@@ -275,11 +300,18 @@ fn no_value_of_a_secret_is_in_the_report_or_in_a_text() {
     for value in ["value-of-the-token", "key-of-the-provider", "older-value"] {
         assert!(!said.contains(value), "{said}");
     }
-    let research = &plan.teams[1];
-    assert_eq!(research.memories[0].thing.content, "uses ${vault:TOKEN} daily");
-    assert_eq!(research.vault[0].thing.value.expose(), "value-of-the-token");
-    assert!(plan.files[1].thing.text.contains("${vault:provider.default.api_key}"));
-    assert_eq!(plan.system[0].thing.value.expose(), "key-of-the-provider");
+    let memory = of_team(&plan, "research").find_map(|planned| match &planned.artifact {
+        Artifact::Memory(memory) => Some(memory),
+        _ => None,
+    });
+    assert_eq!(memory.unwrap().content, "uses ${vault:TOKEN} daily");
+    assert_eq!(secrets(&plan, "research")[0].value.expose(), "value-of-the-token");
+    let providers = plan.planned.iter().find_map(|planned| match &planned.artifact {
+        Artifact::SettingsFile { name: "providers.yaml", text } => Some(text),
+        _ => None,
+    });
+    assert!(providers.unwrap().contains("${vault:provider.default.api_key}"));
+    assert_eq!(secrets(&plan, "system")[0].value.expose(), "key-of-the-provider");
 }
 
 /// OR-28, OR-29
@@ -287,24 +319,36 @@ fn no_value_of_a_secret_is_in_the_report_or_in_a_text() {
 fn teams_come_with_their_places_and_a_missing_folder_degrades() {
     let plan = planned(&target());
 
-    let shape: Vec<_> = plan
-        .teams
+    let shape: Vec<_> = records(&plan)
         .iter()
-        .map(|team| {
-            let place = &team.place;
-            (place.name.as_str(), place.parent.as_deref(), place.degraded.is_some())
-        })
+        .map(|team| (team.name.as_str(), team.parent.as_ref().unwrap().as_str(), team.state))
         .collect();
     assert_eq!(
         shape,
-        [
-            ("main", None, false),
-            ("research", Some("main"), false),
-            ("bare", Some("research"), true)
-        ]
+        [("research", "main", TeamState::Paused), ("bare", "research", TeamState::Degraded)]
     );
-    let config = &plan.teams[1].folder.as_ref().unwrap().thing.config;
+    let main = plan.planned.iter().find(|planned| planned.kind == Kind::Team).unwrap();
+    assert!(matches!(main.artifact, Artifact::MainTeam), "{main:?}");
+    let config = of_team(&plan, "research").find_map(|planned| match &planned.artifact {
+        Artifact::Folder(folder) => Some(&folder.config),
+        _ => None,
+    });
+    let config = config.unwrap();
     assert!(!config.contains("parent") && !config.contains("TOKEN"), "{config}");
+}
+
+/// OR-26
+#[test]
+fn secrets_come_before_the_files_that_refer_to_them_and_teams_before_what_is_theirs() {
+    let plan = planned(&target());
+
+    let order: Vec<_> =
+        plan.planned.iter().map(|planned| (planned.team.as_deref(), planned.kind)).collect();
+
+    assert_eq!(order[0], (Some("system"), Kind::Vault));
+    let place = |kind| order.iter().rposition(|(_, found)| *found == kind).unwrap();
+    let of_research = order.iter().position(|(team, _)| *team == Some("research")).unwrap();
+    assert!(place(Kind::Settings) < place(Kind::Team) && place(Kind::Team) < of_research);
 }
 
 /// OR-26
@@ -312,28 +356,8 @@ fn teams_come_with_their_places_and_a_missing_folder_degrades() {
 fn what_was_imported_before_is_not_taken_again() {
     let first = planned(&target());
     let mut after = target();
-    let mut note = |mark: &String, name: &str| {
-        after.marks.insert(mark.clone(), name.to_owned());
-    };
-    for file in &first.files {
-        note(&file.mark, "");
-    }
-    for rule in &first.rules {
-        note(&rule.mark, "");
-    }
-    for entry in &first.system {
-        note(&entry.mark, "");
-    }
-    for team in &first.teams {
-        note(team.record.as_ref().unwrap(), &team.place.name);
-        team.folder.iter().for_each(|folder| note(&folder.mark, ""));
-        team.vault.iter().for_each(|entry| note(&entry.mark, ""));
-        team.memories.iter().for_each(|entry| note(&entry.mark, ""));
-        team.triggers.iter().for_each(|entry| note(&entry.mark, ""));
-        team.tasks.iter().for_each(|entry| note(&entry.mark, ""));
-        team.plugins.iter().for_each(|entry| note(&entry.mark, ""));
-    }
-    first.escalations.iter().for_each(|row| note(&row.mark, ""));
+    let made = first.planned.iter();
+    after.marks = made.map(|made| (made.mark.clone(), made.artifact.name())).collect();
     after.teams = ["research".to_owned(), "bare".to_owned()].into();
     after.main_in_use = true;
 
@@ -341,12 +365,7 @@ fn what_was_imported_before_is_not_taken_again() {
 
     let totals = second.report.totals();
     assert_eq!((totals.imported, totals.converted), (0, 0), "{}", lines(&second));
-    assert!(second.files.is_empty() && second.rules.is_empty() && second.system.is_empty());
-    for team in &second.teams {
-        assert!(team.record.is_none() && team.folder.is_none(), "{team:?}");
-        assert!(team.vault.is_empty() && team.memories.is_empty(), "{team:?}");
-        assert!(team.triggers.is_empty() && team.tasks.is_empty(), "{team:?}");
-    }
+    assert!(second.planned.is_empty(), "{:?}", second.planned);
 }
 
 /// OR-26
@@ -358,8 +377,9 @@ fn a_team_that_is_there_keeps_everything_of_the_other_out() {
 
     let plan = planned(&taken);
 
-    let names: Vec<_> = plan.teams.iter().map(|team| team.place.name.as_str()).collect();
+    let names: Vec<_> = records(&plan).iter().map(|team| team.name.as_str()).collect();
     assert_eq!(names, ["bare"]);
+    assert!(!plan.planned.iter().any(|made| matches!(made.artifact, Artifact::MainTeam)));
     let left = find(&plan, Kind::Team, "research");
     assert!(left.reason.as_deref().unwrap().contains("not merged"));
     let memories = plan
@@ -379,11 +399,11 @@ fn an_entry_that_nobody_called_harmless_becomes_a_secret() {
         VaultRow { secret: None, ..kept(72, "research", "unsaid", "another-value", false) },
     ];
 
-    let planned = plan(&source, &target(), Options::default(), &Lenient);
+    let planned = planned_from(&source, &target());
 
-    let vaults = planned.teams.iter().flat_map(|team| &team.vault);
-    let found: Vec<_> = vaults
-        .map(|entry| (&*entry.thing.key, entry.thing.secret))
+    let found: Vec<_> = secrets(&planned, "research")
+        .iter()
+        .map(|entry| (&*entry.key, entry.is_secret))
         .filter(|(key, _)| key.ends_with("said"))
         .collect();
     assert_eq!(found, [("said", false), ("unsaid", true)]);
@@ -397,10 +417,10 @@ fn a_key_that_an_earlier_import_used_is_not_overwritten_by_another_of_the_same_f
         kept(71, "research", "a b", "the-first-value", true),
         kept(72, "research", "a-b", "the-second-value", true),
     ];
-    let planned = |target: &Target| plan(&source, target, Options::default(), &Lenient);
+    let planned = |target: &Target| planned_from(&source, target);
     let keys = |plan: &Plan| {
-        let vaults = plan.teams.iter().flat_map(|team| &team.vault);
-        let keys: Vec<_> = vaults.map(|entry| entry.mark.clone()).collect();
+        let vaults = of_team(plan, "research").filter(|planned| planned.kind == Kind::Vault);
+        let keys: Vec<_> = vaults.map(|planned| planned.mark.clone()).collect();
         keys
     };
 

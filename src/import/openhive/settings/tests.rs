@@ -4,22 +4,22 @@ fn tree(text: &str) -> Yaml {
     parse(text, "test").unwrap()
 }
 
-fn written(converted: &Converted) -> Yaml {
-    Yaml::Map(converted.entries.clone())
+fn written(draft: &FileDraft) -> Yaml {
+    Yaml::Map(draft.entries.clone())
 }
 
-fn told(converted: &Converted) -> Vec<String> {
-    converted.items.iter().map(Item::to_string).collect()
+fn told(draft: &FileDraft) -> Vec<String> {
+    draft.items.iter().map(Item::to_string).collect()
 }
 
 /// OR-29
 #[test]
 fn the_log_level_moves_and_what_is_unknown_is_named() {
-    let converted = config(tree("log_level: debug\ncolour: red\n"));
+    let draft = config(tree("log_level: debug\ncolour: red\n"));
 
-    assert_eq!(written(&converted), tree("log: {level: debug}"));
+    assert_eq!(written(&draft), tree("log: {level: debug}"));
     assert_eq!(
-        told(&converted),
+        told(&draft),
         ["skipped   settings     config.yaml: colour: nothing here corresponds to it"]
     );
 }
@@ -27,13 +27,13 @@ fn the_log_level_moves_and_what_is_unknown_is_named() {
 /// OR-29
 #[test]
 fn literal_keys_move_to_the_vault_and_a_missing_model_is_written_out() {
-    let (converted, renamed) = providers(tree(
+    let (draft, renamed) = providers(tree(
         "profiles:\n  default: {type: api, api_key: sk-ant-0123456789}\n  \
          My GPT: {type: api, provider: openai, api_key: short, model: gpt-4o, context_window: 128000}\n",
     ));
 
     assert_eq!(
-        written(&converted),
+        written(&draft),
         tree(
             "profiles:\n  default: {type: \"api\", api_key: \"${vault:provider.default.api_key}\", \
              model: \"claude-sonnet-4-20250514\"}\n  my-gpt: {type: \"api\", provider: \"openai\", \
@@ -41,10 +41,10 @@ fn literal_keys_move_to_the_vault_and_a_missing_model_is_written_out() {
         )
     );
     let secrets: Vec<_> =
-        converted.secrets.iter().map(|(key, value)| (key.as_str(), value.expose())).collect();
+        draft.secrets.iter().map(|(key, value)| (key.as_str(), value.expose())).collect();
     assert_eq!(secrets, [("provider.default.api_key", "sk-ant-0123456789")]);
     assert_eq!(renamed["My GPT"], "my-gpt");
-    let all = format!("{:?}{:?}", converted.items, converted.changes);
+    let all = format!("{:?}{:?}", draft.items, draft.changes);
     assert!(!all.contains("sk-ant"), "{all}");
     assert!(!all.contains("short,"), "{all}");
 }
@@ -52,19 +52,19 @@ fn literal_keys_move_to_the_vault_and_a_missing_model_is_written_out() {
 /// OR-29
 #[test]
 fn channels_without_a_trust_section_are_closed_and_it_is_said_how_to_open_them() {
-    let converted = channels(tree(
+    let draft = channels(tree(
         "ws: {enabled: true}\ncli: {enabled: true}\n\
          discord: {token: abcdefgh.ijkl, watched_channels: [\"discord:12\", \"34\"]}\n",
     ));
 
     assert_eq!(
-        written(&converted),
+        written(&draft),
         tree(
             "ws: {enabled: true}\ndiscord: {token: \"${vault:discord.token}\", \
              watched_channels: [\"12\", \"34\"]}\ntrust: {default_policy: \"deny\"}\n"
         )
     );
-    let told = told(&converted).join("\n");
+    let told = told(&draft).join("\n");
     assert!(told.contains("`trust.channels.ws.policy: allow`"), "{told}");
     assert!(told.contains("skipped   settings     channels.yaml: cli"), "{told}");
 }
@@ -72,13 +72,13 @@ fn channels_without_a_trust_section_are_closed_and_it_is_said_how_to_open_them()
 /// OR-29
 #[test]
 fn a_trust_section_says_the_same_as_before() {
-    let converted = channels(tree(
+    let draft = channels(tree(
         "trust:\n  channels:\n    other: {policy: deny, sender_allowlist: [\"7\"], \
          channel_overrides: {\"discord:12\": {policy: allow}}}\n    ws: {policy: allow}\n",
     ));
 
     assert_eq!(
-        written(&converted),
+        written(&draft),
         tree(
             "ws: {enabled: false}\ntrust:\n  default_policy: \"allow\"\n  channels:\n    \
              discord: {policy: deny, sender_allowlist: [\"7\"], channel_overrides: {\"12\": \

@@ -2,83 +2,103 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hivewright_actors::{clock::Timestamp, ids::MAIN};
+use hivewright_actors::{clock::Timestamp, ids::MAIN, org::tree::DEEPEST};
 
-use super::{
-    moment::moment,
-    names,
-    rows::{KeywordRow, OrgRow},
-};
+use super::{moment::moment, names, schema::row, target::mark};
 
-/// More levels below the main team than a team can be made at.
-const DEEPEST: usize = 4;
-/// The longest word of a scope.
-const LONGEST_WORD: usize = 64;
-/// The most words of a scope.
-const MOST_WORDS: usize = 50;
+const LONGEST_KEYWORD: usize = 64;
+const MOST_KEYWORDS: usize = 50;
 
-/// A team to be made.
+row! {
+    OrgRow in "org_tree" by "created_at, id" {
+        id: String,
+        parent: Option<String> as "parent_id",
+        status: String,
+        created_at: String,
+        bootstrapped: bool = "0",
+    } unread ["name"]
+}
+
+row! {
+    /// What a team is for, one word of it.
+    KeywordRow in "scope_keywords" by "team_id, keyword" {
+        team: String as "team_id",
+        keyword: String,
+    }
+}
+
+impl OrgRow {
+    pub(super) fn mark(&self) -> String {
+        mark("org_tree", &self.id, &self.created_at)
+    }
+}
+
+/// A team to be made, with its place in the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct TeamDraft<'a> {
     /// What the source calls it.
-    pub(super) former: String,
-    /// What it is called here.
+    pub(super) former: &'a str,
     pub(super) name: String,
+    pub(super) mark: String,
     /// None is the main team.
     pub(super) parent: Option<String>,
     pub(super) scope: BTreeSet<String>,
     /// It has set itself up.
-    pub(super) ready: bool,
+    pub(super) is_ready: bool,
     /// Why it cannot work as it is.
     pub(super) degraded: Option<String>,
     pub(super) created_at: Option<Timestamp>,
     pub(super) changes: Vec<String>,
 }
 
-impl Place {
-    pub(super) fn is_root(&self) -> bool {
+/// The main team is always there, also if nobody wrote it down.
+pub(super) fn ensure_main(rows: &mut Vec<OrgRow>) {
+    if rows.iter().all(|row| row.id != MAIN) {
+        let main = OrgRow {
+            id: MAIN.into(),
+            parent: None,
+            status: "active".into(),
+            created_at: String::new(),
+            bootstrapped: true,
+        };
+        rows.insert(0, main);
+    }
+}
+
+impl TeamDraft<'_> {
+    pub(super) fn is_main(&self) -> bool {
         self.parent.is_none()
     }
 }
 
-/// What becomes of a row of the tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Planned {
-    /// A team to be made.
-    Place(Place),
-    /// A row that stays behind, and why.
-    Left(String, &'static str),
-}
-
-/// Puts the tree together: each team after the one above it. `given` says what teams of earlier
-/// imports are called, `taken` are the names of all others that are there.
-pub(super) fn plan(
-    rows: &[OrgRow],
+/// Puts the tree together: each team after the one above it, and beside them those that stay behind with
+/// the reason. `given` says what teams of earlier imports are called, `taken` are the names of all
+/// others that are there.
+pub(super) fn arrange<'a>(
+    rows: &'a [OrgRow],
     keywords: &[KeywordRow],
-    given: &BTreeMap<String, String>,
+    given: &BTreeMap<&str, &String>,
     taken: &BTreeSet<String>,
-) -> Vec<Planned> {
+) -> (Vec<TeamDraft<'a>>, Vec<(&'a str, &'static str)>) {
     let mut used = taken.clone();
-    used.extend(given.values().cloned());
+    used.extend(given.values().map(|name| (*name).clone()));
     let mut called: BTreeMap<&str, String> = BTreeMap::new();
-    let mut planned = Vec::new();
+    let mut left = Vec::new();
     for row in rows {
+        let id = row.id.as_str();
         if row.status == "shutdown" {
-            let reason = "it was shut down";
-            planned.push(Planned::Left(row.id.clone(), reason));
-        } else if row.id == MAIN {
-            called.insert(&row.id, MAIN.to_owned());
-        } else if let Some(name) = given.get(&row.id) {
-            called.insert(&row.id, name.clone());
-        } else if taken.contains(&row.id) {
-            let reason = "there is a team of this name, and teams are not merged";
-            planned.push(Planned::Left(row.id.clone(), reason));
-        } else if let Some(name) = names::team(&row.id, &used) {
+            left.push((id, "it was shut down"));
+        } else if id == MAIN {
+            called.insert(id, MAIN.to_owned());
+        } else if let Some(name) = given.get(id) {
+            called.insert(id, (*name).clone());
+        } else if taken.contains(id) {
+            left.push((id, "there is a team of this name, and teams are not merged"));
+        } else if let Some(name) = names::team(id, &used) {
             used.insert(name.clone());
-            called.insert(&row.id, name);
+            called.insert(id, name);
         } else {
-            let reason = "nothing of its name can be used here";
-            planned.push(Planned::Left(row.id.clone(), reason));
+            left.push((id, "nothing of its name can be used here"));
         }
     }
     let parents: BTreeMap<&str, &str> = rows
@@ -86,19 +106,17 @@ pub(super) fn plan(
         .filter_map(|row| Some((row.id.as_str(), row.parent.as_deref()?)))
         .filter(|(_, parent)| called.contains_key(parent))
         .collect();
-    let mut places: Vec<(usize, Place)> = rows
+    let mut drafts: Vec<(usize, TeamDraft<'_>)> = rows
         .iter()
         .filter_map(|row| {
             let name = called.get(row.id.as_str())?.clone();
-            let above = above(&row.id, &parents);
             let depth = depth(&row.id, &parents);
-            let above = above.and_then(|id| called.get(id)).cloned();
-            Some((depth, place(row, name, above, depth, keywords)))
+            let above = above(&row.id, &parents).and_then(|id| called.get(id)).cloned();
+            Some((depth, draft(row, name, above, depth, keywords)))
         })
         .collect();
-    places.sort_by_key(|(depth, _)| *depth);
-    planned.extend(places.into_iter().map(|(_, place)| Planned::Place(place)));
-    planned
+    drafts.sort_by_key(|(depth, _)| *depth);
+    (drafts.into_iter().map(|(_, draft)| draft).collect(), left)
 }
 
 /// The team above, if there is one and it is not also below.
@@ -131,63 +149,64 @@ fn depth(id: &str, parents: &BTreeMap<&str, &str>) -> usize {
     depth
 }
 
-fn place(
-    row: &OrgRow,
+fn draft<'a>(
+    row: &'a OrgRow,
     name: String,
     above: Option<String>,
     depth: usize,
     keywords: &[KeywordRow],
-) -> Place {
-    let mut changes = Vec::new();
+) -> TeamDraft<'a> {
+    let (mut changes, mut degraded) = (Vec::new(), None);
     if name != row.id {
         changes.push(format!("it is called `{name}`"));
     }
-    let mut degraded = None;
-    let parent = match (row.id.as_str(), above) {
-        (MAIN, _) => None,
-        (_, Some(above)) => Some(above),
-        (_, None) => {
+    let parent = if row.id == MAIN {
+        None
+    } else {
+        Some(above.unwrap_or_else(|| {
             let above = row.parent.as_deref().unwrap_or("none");
             let reason = format!("the team above it (`{above}`) is missing");
             changes.push(format!("{reason}; it hangs from `main` and is degraded"));
             degraded = Some(reason);
-            Some(MAIN.to_owned())
-        }
+            MAIN.to_owned()
+        }))
     };
     if depth > DEEPEST {
         changes.push(format!("it is {depth} levels below `main`, more than the usual {DEEPEST}"));
     }
     let words = keywords.iter().filter(|word| word.team == row.id);
-    let scope = scope(words.map(|word| word.keyword.as_str()), &mut changes);
-    Place {
-        former: row.id.clone(),
+    TeamDraft {
+        former: &row.id,
         name,
+        mark: row.mark(),
         parent,
-        scope,
-        ready: row.bootstrapped,
+        scope: scope(words.map(|word| word.keyword.as_str()), &mut changes),
+        is_ready: row.bootstrapped,
         degraded,
         created_at: moment(&row.created_at),
         changes,
     }
 }
 
-/// Words as they are kept here.
+/// Keywords of a scope as they are kept here.
 pub(super) fn scope<'a>(
     words: impl Iterator<Item = &'a str>,
     changes: &mut Vec<String>,
 ) -> BTreeSet<String> {
     let mut scope = BTreeSet::new();
     for word in words {
-        let kept: String = word.trim().to_lowercase().chars().take(LONGEST_WORD).collect();
-        if word.chars().count() > LONGEST_WORD {
-            changes.push(format!("the scope keyword `{kept}` is cut to {LONGEST_WORD} characters"));
+        let kept: String = word.trim().to_lowercase().chars().take(LONGEST_KEYWORD).collect();
+        if word.chars().count() > LONGEST_KEYWORD {
+            changes
+                .push(format!("the scope keyword `{kept}` is cut to {LONGEST_KEYWORD} characters"));
         }
-        match kept.is_empty() {
-            true => {}
-            false if scope.len() < MOST_WORDS || scope.contains(&kept) => {
-                scope.insert(kept);
-            }
-            false => changes.push(format!("the scope keyword `{kept}` is one too many")),
+        if kept.is_empty() {
+            continue;
+        }
+        if scope.len() < MOST_KEYWORDS || scope.contains(&kept) {
+            scope.insert(kept);
+        } else {
+            changes.push(format!("the scope keyword `{kept}` is one too many"));
         }
     }
     scope
@@ -200,7 +219,6 @@ mod tests {
     fn row(id: &str, parent: Option<&str>) -> OrgRow {
         OrgRow {
             id: id.into(),
-            name: id.into(),
             parent: parent.map(str::to_owned),
             status: "active".into(),
             created_at: "2026-01-01T00:00:00.000Z".into(),
@@ -208,17 +226,11 @@ mod tests {
         }
     }
 
-    fn planned(rows: &[OrgRow], taken: &[&str]) -> (Vec<Place>, Vec<String>) {
+    fn planned<'a>(rows: &'a [OrgRow], taken: &[&str]) -> (Vec<TeamDraft<'a>>, Vec<&'a str>) {
         let taken = taken.iter().map(|name| (*name).to_owned()).collect();
         let keywords = [KeywordRow { team: "news".into(), keyword: " Papers ".into() }];
-        let (mut places, mut left) = (Vec::new(), Vec::new());
-        for planned in plan(rows, &keywords, &BTreeMap::new(), &taken) {
-            match planned {
-                Planned::Place(place) => places.push(place),
-                Planned::Left(id, _) => left.push(id),
-            }
-        }
-        (places, left)
+        let (drafts, left) = arrange(rows, &keywords, &BTreeMap::new(), &taken);
+        (drafts, left.into_iter().map(|(id, _)| id).collect())
     }
 
     /// OR-29
@@ -252,7 +264,7 @@ mod tests {
         // What hangs from one of them still does.
         let child = places.pop();
         assert_eq!(child.and_then(|place| place.parent).as_deref(), Some("about"));
-        for place in places.iter().filter(|place| !place.is_root()) {
+        for place in places.iter().filter(|place| !place.is_main()) {
             assert_eq!(place.parent.as_deref(), Some("main"), "{}", place.name);
             assert!(place.degraded.is_some(), "{}", place.name);
         }

@@ -1,8 +1,13 @@
-//! The readers of this program, asked what they say to what was converted.
+//! Validation of what was converted, by the readers of this program.
 
-use hivewright_actors::{clock::Timestamp, scheduler::check::Check};
+use hivewright_actors::{
+    clock::Timestamp,
+    scheduler::{
+        check::Check,
+        trigger::{Definition, Problem},
+    },
+};
 
-use super::{definition, plan::Checks, triggers::Trigger};
 use crate::{
     settings::{
         channels, config,
@@ -16,19 +21,26 @@ use crate::{
     triggers::{calendar::Zones, expressions::LinearExpressions},
 };
 
+/// What the readers here say to what was converted.
+pub(super) trait Checks {
+    fn settings(&self, name: &str, text: &str) -> Result<(), Problems>;
+    fn team(&self, name: &str, text: &str) -> Result<(), Problems>;
+    fn trigger(&self, definition: &Definition) -> Result<(), Problem>;
+}
+
 /// The readers, for one home.
 pub(super) struct Readers<'a> {
     pub(super) home: &'a Home,
     pub(super) environment: &'a Environment,
     /// The zone of the settings.
-    pub(super) zone: String,
+    pub(super) zone: &'a str,
     pub(super) now: Timestamp,
 }
 
 /// The vault as it will be: it has whatever is asked for.
-struct Promised;
+struct PromisedVault;
 
-impl SystemVault for Promised {
+impl SystemVault for PromisedVault {
     fn value(&self, _: &str) -> Result<String, String> {
         Ok("a-value-of-the-vault".to_owned())
     }
@@ -40,7 +52,7 @@ impl SystemVault for Promised {
 
 impl Checks for Readers<'_> {
     fn settings(&self, name: &str, text: &str) -> Result<(), Problems> {
-        let environment = self.environment.clone().with_vault(Promised);
+        let environment = self.environment.clone().with_vault(PromisedVault);
         let references = References::new(&environment, self.home.data());
         let document = Document::with_references(name, references);
         match name {
@@ -51,22 +63,17 @@ impl Checks for Readers<'_> {
     }
 
     fn team(&self, name: &str, text: &str) -> Result<(), Problems> {
-        let document = Document::plain("config.yaml");
-        team::read(text, document, name, self.home, None).map(drop)
+        team::read(text, Document::plain("config.yaml"), name, self.home, None).map(drop)
     }
 
-    fn trigger(&self, trigger: &Trigger) -> Result<(), String> {
-        let (definition, problem) = definition::of(trigger);
-        if let Some(problem) = problem {
-            return Err(problem);
-        }
+    fn trigger(&self, definition: &Definition) -> Result<(), Problem> {
         let check = Check {
             calendar: &Zones,
             expressions: &LinearExpressions,
-            zone: &self.zone,
+            zone: self.zone,
             now: self.now,
             is_new: true,
         };
-        check.run(&definition).map_err(|problem| problem.to_string())
+        check.run(definition)
     }
 }

@@ -1,4 +1,4 @@
-//! The folder of a team: copied without following links, with a file of ours in it.
+//! Folders of teams: copied without following links, each with a file of ours in it.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -7,50 +7,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hivewright_actors::store::records::Writes;
-
 use super::{
-    super::{
-        plan::{FolderPlan, Marked, TeamPlan},
-        plugins,
-    },
-    ApplyError, Work, disk,
-    files::write_whole,
+    apply::{ApplyError, disk, write_file},
+    plugins,
 };
 use crate::{
-    settings::{home::create_private, scaffold},
+    settings::{
+        home::{Home, TEAM_FILE as CONFIG, create_private},
+        scaffold,
+    },
     storage::folder::{self, Found},
 };
 
-/// What every folder of a team has.
-const FOLDERS: [&str; 5] = ["org-rules", "team-rules", "skills", "subagents", "plugins"];
+/// A folder to be copied.
+#[derive(Clone, Debug)]
+pub(super) struct FolderCopy {
+    /// What the team is called here.
+    pub(super) team: String,
+    pub(super) is_main: bool,
+    pub(super) from: PathBuf,
+    /// What its file says here.
+    pub(super) config: String,
+}
 
-/// The file that is written anew.
-const CONFIG: &str = "config.yaml";
-
-impl Work<'_> {
-    pub(super) fn folder(
-        &mut self,
-        team: &TeamPlan,
-        folder: &Marked<FolderPlan>,
-    ) -> Result<(), ApplyError> {
-        let to = self.site.home.team(&team.place.name);
-        let FolderPlan { from, config } = &folder.thing;
-        if team.place.is_root() {
-            // It may have been made at a start; what is there stays.
-            copy(from, &to).map_err(disk(&to))?
-        } else {
-            let building = to.with_file_name(format!(".importing-{}", team.place.name));
-            clear(&building).map_err(disk(&building))?;
-            copy(from, &building).map_err(disk(&building))?;
-            write_whole(&building.join(CONFIG), config.as_bytes()).map_err(disk(&building))?;
-            fs::rename(&building, &to).map_err(disk(&to))?;
+impl FolderCopy {
+    /// Copies the folder: whole or not at all, but that of the main team, which may have been made at a
+    /// start. What is there of it stays.
+    pub(super) fn make(&self, home: &Home) -> Result<(), ApplyError> {
+        let to = home.team(&self.team);
+        if self.is_main {
+            copy(&self.from, &to).map_err(disk(&to))?;
+            let config = to.join(CONFIG);
+            return if is_free(&config) { write_file(&config, &self.config) } else { Ok(()) };
         }
-        if team.place.is_root() && is_free(&to.join(CONFIG)) {
-            write_whole(&to.join(CONFIG), config.as_bytes()).map_err(disk(&to))?;
-        }
-        let writes = self.mark(Writes::new(), &folder.mark, &team.place.name);
-        self.commit(writes, 1)
+        let building = to.with_file_name(format!(".importing-{}", self.team));
+        clear(&building).map_err(disk(&building))?;
+        copy(&self.from, &building).map_err(disk(&building))?;
+        write_file(&building.join(CONFIG), &self.config)?;
+        fs::rename(&building, &to).map_err(disk(&to))
     }
 }
 
@@ -71,24 +65,18 @@ fn clear(path: &Path) -> io::Result<()> {
 
 /// Copies all but the team's file. Files that are there stay as they are.
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    for name in FOLDERS {
-        private(&to.join(name))?;
-    }
+    scaffold::furnish(to).map_err(io::Error::other)?;
     folder::walk(from, Path::new(""), &mut |place, found| {
         let Some(place) = moved(place) else {
             return Ok(());
         };
         let target = to.join(place);
         match found {
-            Found::Folder => private(&target),
+            Found::Folder => create_private(&target).map_err(io::Error::other),
             Found::File(file) => copy_file(&file, &target),
             Found::Link(_) => Ok(()),
         }
     })
-}
-
-fn private(path: &Path) -> io::Result<()> {
-    create_private(path).map_err(io::Error::other)
 }
 
 /// Where something of the folder goes; none if it does not.

@@ -1,0 +1,55 @@
+//! Escalations: problems that teams handed up. Those without an answer become notices.
+
+use hivewright_actors::notice::{Notice, NoticeKind};
+
+use super::{
+    moment::moment,
+    plan::{Artifact, Planner},
+    report::{Item, Kind},
+    schema::row,
+    target::mark,
+};
+
+row! {
+    /// A problem that a team handed up.
+    EscalationRow in "escalation_correlations" by "created_at, correlation_id" {
+        id: String as "correlation_id",
+        from: String as "source_team",
+        to: String as "target_team",
+        task: Option<String> as "task_id",
+        status: String,
+        created_at: String,
+    }
+}
+
+pub(super) fn plan(planner: &mut Planner<'_>) {
+    let rows = &planner.found.tables.escalations;
+    let (open, over): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.status == "pending");
+    for row in open {
+        let change = "becomes a notice in the operator's inbox".to_owned();
+        let conversion = Ok((Artifact::Notice(notice(row, planner)), vec![change]));
+        let mark = mark("escalation_correlations", &row.id, &row.created_at);
+        planner.take(Kind::Escalation, Some(&row.from), &row.id, mark, conversion);
+    }
+    if !over.is_empty() {
+        let item = Item::left(Kind::Escalation, "(all)", "they are answered");
+        planner.report(item.times(over.len() as u64));
+    }
+}
+
+fn notice(row: &EscalationRow, planner: &Planner<'_>) -> Notice {
+    let (from, to) = (planner.called(&row.from), planner.called(&row.to));
+    Notice {
+        id: planner.ids.notice(),
+        kind: NoticeKind::Escalation,
+        team: Some(from.as_str().into()),
+        text: format!(
+            "In OpenHive `{from}` escalated something to `{to}` that was never answered \
+             (`{}`). Its text was not kept there; ask the team what it was about.",
+            row.id
+        ),
+        refs: row.task.iter().cloned().collect(),
+        at: moment(&row.created_at).unwrap_or(planner.target.now),
+        read: false,
+    }
+}

@@ -1,0 +1,254 @@
+//! An OpenHive installation, read once: settings files, rules, folders of teams, tables.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    escalations::EscalationRow,
+    interactions::InteractionRow,
+    log::LogRow,
+    memories::MemoryRow,
+    plugins::PluginRow,
+    schema::{DERIVED, Extra, Record, Table},
+    source::{DatabaseCopy, Source, SourceError, disk},
+    tasks::TaskRow,
+    team_tree::{self, KeywordRow, OrgRow},
+    topics::TopicRow,
+    triggers::TriggerRow,
+    trust::{AuditRow, GrantRow},
+    vault::VaultRow,
+    yaml::{self, Yaml},
+};
+use crate::{
+    prompt::markdown::{Outline, bullets},
+    storage::folder::{self, Found},
+};
+
+/// A settings file: what it says, or why it cannot be read. None if there is none.
+pub(super) type SettingsFile = Result<Option<Yaml>, String>;
+
+#[derive(Debug)]
+pub(super) struct Installation {
+    pub(super) config: SettingsFile,
+    pub(super) providers: SettingsFile,
+    pub(super) channels: SettingsFile,
+    /// Rules of the operator, by file name.
+    pub(super) rules: BTreeMap<String, Vec<u8>>,
+    /// What lies beside the rules and is none.
+    pub(super) other_rules: BTreeSet<String>,
+    pub(super) folders: BTreeMap<String, TeamFolder>,
+    pub(super) tables: Tables,
+    pub(super) extras: Vec<Extra>,
+}
+
+#[derive(Debug)]
+pub(super) struct TeamFolder {
+    pub(super) path: PathBuf,
+    pub(super) config: SettingsFile,
+    /// Links in it, which are not followed.
+    pub(super) links: Vec<String>,
+    /// Sources of tools that the team wrote, by file name.
+    pub(super) plugins: BTreeSet<String>,
+    /// Subagents by what they are called, with the skills they list.
+    pub(super) subagents: BTreeMap<String, BTreeSet<String>>,
+    /// The tools that each skill needs.
+    pub(super) skills: BTreeMap<String, BTreeSet<String>>,
+}
+
+macro_rules! tables {
+    ($($field:ident: $row:ty),* $(,)?) => {
+        /// The rows of the database.
+        #[derive(Clone, Debug, Default)]
+        pub(super) struct Tables {
+            $(pub(super) $field: Vec<$row>,)*
+            /// Empty unless the log is wanted.
+            pub(super) log: Vec<LogRow>,
+            pub(super) log_count: u64,
+            /// How many rows there are that follow from others, by table.
+            pub(super) derived: Vec<(&'static str, u64)>,
+        }
+
+        /// All tables that are read.
+        pub(super) const TABLES: &[&Table] = &[$(&<$row>::TABLE,)* &LogRow::TABLE];
+
+        impl Tables {
+            fn read(copy: &DatabaseCopy, with_log: bool) -> Result<Self, SourceError> {
+                let derived = DERIVED.map(|table| (table, copy.count(table)));
+                Ok(Self {
+                    $($field: copy.all()?,)*
+                    log: if with_log { copy.all()? } else { Vec::new() },
+                    log_count: copy.count(LogRow::TABLE.name),
+                    derived: derived.into_iter().filter(|(_, rows)| *rows > 0).collect(),
+                })
+            }
+        }
+    };
+}
+
+tables! {
+    teams: OrgRow,
+    keywords: KeywordRow,
+    tasks: TaskRow,
+    triggers: TriggerRow,
+    topics: TopicRow,
+    interactions: InteractionRow,
+    memories: MemoryRow,
+    vault: VaultRow,
+    grants: GrantRow,
+    audit: AuditRow,
+    escalations: EscalationRow,
+    plugins: PluginRow,
+}
+
+impl Installation {
+    pub(super) fn read(source: &Source, with_log: bool) -> Result<Self, SourceError> {
+        let copy = DatabaseCopy::make(source)?;
+        let extras = copy.extras(TABLES)?;
+        let mut tables = Tables::read(&copy, with_log)?;
+        team_tree::ensure_main(&mut tables.teams);
+        // It holds secrets: no longer than needed.
+        drop(copy);
+        let file = |name: &str| yaml::read(&source.data.join("config").join(name));
+        let (rules, other_rules) = rules(&source.data.join("rules"))?;
+        Ok(Self {
+            config: file("config.yaml"),
+            providers: file("providers.yaml"),
+            channels: file("channels.yaml"),
+            rules,
+            other_rules,
+            folders: folders(&source.run.join("teams"))?,
+            tables,
+            extras,
+        })
+    }
+}
+
+type Rules = (BTreeMap<String, Vec<u8>>, BTreeSet<String>);
+
+fn rules(path: &Path) -> Result<Rules, SourceError> {
+    let (mut rules, mut others) = (BTreeMap::new(), BTreeSet::new());
+    folder::walk(path, Path::new(""), &mut |place, found| {
+        if place.components().count() != 1 {
+            return Ok(());
+        }
+        let name = place.to_string_lossy().into_owned();
+        match found {
+            Found::File(mut file) if name.ends_with(".md") => {
+                io::Read::read_to_end(&mut file, rules.entry(name).or_default())?;
+            }
+            _ => {
+                others.insert(name);
+            }
+        }
+        Ok(())
+    })
+    .map_err(disk(path))?;
+    Ok((rules, others))
+}
+
+fn folders(path: &Path) -> Result<BTreeMap<String, TeamFolder>, SourceError> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        entries => entries.map_err(disk(path))?,
+    };
+    let mut folders = BTreeMap::new();
+    for entry in entries {
+        let entry = entry.map_err(disk(path))?;
+        if entry.file_type().map_err(disk(path))?.is_dir() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            folders.insert(name, TeamFolder::read(&entry.path())?);
+        }
+    }
+    Ok(folders)
+}
+
+impl TeamFolder {
+    fn read(path: &Path) -> Result<Self, SourceError> {
+        let mut folder = Self {
+            path: path.to_owned(),
+            config: yaml::read(&path.join("config.yaml")),
+            links: Vec::new(),
+            plugins: BTreeSet::new(),
+            subagents: BTreeMap::new(),
+            skills: BTreeMap::new(),
+        };
+        folder::walk(path, Path::new(""), &mut |place, found| {
+            folder.note(place, found);
+            Ok(())
+        })
+        .map_err(disk(path))?;
+        Ok(folder)
+    }
+
+    fn note(&mut self, place: &Path, found: Found) {
+        let name = place.to_string_lossy();
+        let file = match found {
+            Found::Folder => return,
+            Found::Link(_) => return self.links.push(name.into_owned()),
+            Found::File(file) => file,
+        };
+        match name.split_once('/') {
+            Some(("plugins", rest)) => {
+                self.plugins.insert(rest.to_owned());
+            }
+            Some((kind @ ("subagents" | "skills"), rest)) => {
+                let Some(stem) = rest.strip_suffix(".md").filter(|stem| !stem.contains('/')) else {
+                    return;
+                };
+                let text = io::read_to_string(file).unwrap_or_default();
+                let outline = Outline::of(&text);
+                let listed = |section| outline.section(section).map(bullets).unwrap_or_default();
+                if kind == "skills" {
+                    let tools = listed("Required Tools");
+                    self.skills.insert(stem.to_owned(), tools.into_iter().collect());
+                } else {
+                    let title = outline.title.and_then(|title| title.strip_prefix("Agent:"));
+                    let name = title.map(str::trim).filter(|name| !name.is_empty());
+                    let skills = listed("Skills").into_iter().collect();
+                    self.subagents.insert(name.unwrap_or(stem).to_owned(), skills);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_read_without_following_links() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path();
+        for (name, text) in [
+            ("config.yaml", "name: research\n"),
+            ("plugins/lookup.ts", "export const x = 1;"),
+            ("subagents/scout.md", "# Agent: Scout\n## Role\nLooks.\n## Skills\n- dig: finds\n"),
+            ("subagents/plain.md", "Does things.\n"),
+            (
+                "skills/dig.md",
+                "# Skill: dig\n## Required Tools\n- lookup: finds\n- web_fetch\n## Steps\n- no\n",
+            ),
+        ] {
+            let file = path.join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        std::os::unix::fs::symlink("/etc/passwd", path.join("notes")).unwrap();
+
+        let folder = TeamFolder::read(path).unwrap();
+
+        assert_eq!(folder.links, ["notes"]);
+        assert_eq!(folder.plugins, ["lookup.ts".to_owned()].into());
+        assert_eq!(folder.subagents["Scout"], ["dig".to_owned()].into());
+        assert!(folder.subagents["plain"].is_empty());
+        let tools = ["lookup".to_owned(), "web_fetch".to_owned()];
+        assert_eq!(folder.skills["dig"], tools.into());
+        assert!(folder.config.unwrap().is_some());
+    }
+}
