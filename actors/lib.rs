@@ -13,6 +13,7 @@
 
 #![warn(missing_docs)]
 
+pub mod admission;
 pub mod approvals;
 pub mod audit;
 pub mod briefing;
@@ -22,6 +23,7 @@ pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;
+pub mod consistency;
 #[cfg(test)]
 mod doubles;
 pub mod engine;
@@ -31,12 +33,14 @@ pub mod history;
 pub mod identities;
 pub mod ids;
 pub mod inbox;
+pub mod interactions;
+pub mod journal;
 pub mod live;
 pub mod meter;
 pub mod notice;
 pub mod org;
 pub mod policy;
-mod quarantine;
+pub mod quarantine;
 pub mod queue;
 pub mod room;
 pub mod router;
@@ -44,6 +48,8 @@ pub mod scheduler;
 pub mod spine;
 pub mod storage;
 pub mod store;
+#[cfg(test)]
+mod stored_form;
 pub mod supervisor;
 pub mod task;
 pub mod team;

@@ -58,7 +58,7 @@ impl Disk {
     pub(crate) fn damage(&self, prefix: &str) {
         let mut map = self.0.lock().unwrap();
         for (key, value) in map.iter_mut() {
-            if crate::store::records::printable(key).starts_with(prefix) {
+            if crate::store::keys::printable(key).starts_with(prefix) {
                 *value = b"?".to_vec();
             }
         }
@@ -68,7 +68,7 @@ impl Disk {
     pub(crate) fn replace(&self, prefix: &str, from: &str, to: &str) {
         let mut map = self.0.lock().unwrap();
         for (key, value) in map.iter_mut() {
-            if crate::store::records::printable(key).starts_with(prefix) {
+            if crate::store::keys::printable(key).starts_with(prefix) {
                 let text = String::from_utf8(value.clone()).unwrap();
                 assert!(text.contains(from));
                 *value = text.replace(from, to).into();
@@ -80,7 +80,7 @@ impl Disk {
     pub(crate) fn keys(&self, prefix: &str) -> Vec<String> {
         let map = self.0.lock().unwrap();
         map.keys()
-            .map(|key| crate::store::records::printable(key))
+            .map(|key| crate::store::keys::printable(key))
             .filter(|key| key.starts_with(prefix))
             .collect()
     }

@@ -1,6 +1,6 @@
 //! What a turn makes durable: its journal, the frames that tell of it, its end.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
@@ -15,20 +15,23 @@ use crate::{
     approvals::record::Approval,
     audit::{Audit, CallAudit, Decision, TOOL_CALL, beginning},
     briefing::{Hindrance, Line, Speaker},
-    budget::{Caller, Tally},
-    channel::Deliver,
+    budget::{
+        Caller, Tally,
+        records::{self as spending, DayKey, TaskCalls},
+    },
+    channel::{Deliver, records::OutboxWrites},
     clock::{Timestamp, millis},
     closing,
     engine::Paid,
     event::{Body, Frame, Progress},
     history::{Fact, HistoryEvent, Meta, Trigger},
     ids::{CallId, MessageId, TaskId, TeamName, TopicId, TurnId},
+    inbox::{InboxEvent, PartlyShown, ShownKey},
+    interactions::Said,
+    journal::records::{JournalWrites, Summarised},
     queue::{ACK_AFTER, Finished, Return, parking::Park},
-    store::{
-        Numbered, StoreError,
-        records::{Said, Writes},
-    },
-    task::{Code, Ending, Kind, Lane, Outcome, Source, Task, Wait, WaitReason},
+    store::{Numbered, StoreError, records::Writes},
+    task::{Code, Ending, Kind, Lane, Outcome, Source, Task, Wait, WaitReason, records::LaneKey},
     tool::ToolFault,
     usage::Usage,
 };
@@ -126,7 +129,7 @@ impl Team {
         }
         lines.extend(reply_line(&leader, &end.text, now));
         if steps > 0 {
-            closing = closing.ended_calls(&leader, &Tally::of(&usage, steps.into()));
+            closing = closing.and(spending::ended_calls(&leader, &Tally::of(&usage, steps.into())));
         }
         tasks.insert(0, (leader, closed.follow_up.map(Box::new)));
         let ended = Ended { ending: end.ending, tasks, returned, lines, told };
@@ -281,7 +284,7 @@ impl Team {
         };
         let channel = source.channel.clone();
         task.acked = true;
-        let writes = Writes::new().under_lease(&task.id, lease).task(task).frame(&channel, frame);
+        let writes = Writes::new().under_lease(&task.id, lease).put(task).frame(&channel, frame);
         let committed = self.recipe.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(|result, team, _| {
             if let Ok(frames) = result {
@@ -313,7 +316,7 @@ impl Team {
         task.acked = true;
         running.acking = true;
         let frame = Frame { topic: source.topic.clone(), ts: now, body: Body::Ack(ack) };
-        writes.task(task).frame(&source.channel, frame)
+        writes.put(task).frame(&source.channel, frame)
     }
 
     /// Adds frames to a commit, behind the ack of their message.
@@ -383,30 +386,39 @@ impl Team {
         let day = self.recipe.days.day_of(timestamp);
         let mut writes = writes;
         if let Some(event) = &kept {
-            writes = writes.shown(&task.lane, task.generation, event);
+            let key = ShownKey(LaneKey::new(&task.lane, task.generation), event.id.clone());
+            writes = writes.put_at(&key, &PartlyShown(Cow::Borrowed(event)));
         }
         for event in &events {
             if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
                 && compaction.trigger == Trigger::Command
             {
-                writes = writes.summarised(&task.lane, task.generation, event.seq);
+                let session = task.lane.session_id(task.generation);
+                writes = writes.put_at(&session, &Summarised(event.seq));
             }
         }
         for audit in events.iter().filter_map(|event| call_audit(running, event)) {
-            writes = writes.audit(&audit);
+            writes = writes.put(&audit);
         }
         let calls = events.iter().filter_map(|event| called(&self.name, event));
         for (caller, usage) in calls {
             if let Some((tally, own)) = self.recipe.ledger.count(&caller, usage, day) {
-                writes = writes.calls(day, &caller, &tally, &own);
+                writes = writes.and(spending::calls(day, &caller, &tally, &own));
                 // At its end the task says so itself.
                 if !ends {
                     let of_turn = Tally::of(&running.turn.usage(), running.turn.requests());
-                    writes = writes.task_calls(day, &task.id, &of_turn);
+                    let key = (DayKey(day.number), task.id.clone());
+                    writes = writes.put_at(&key, &TaskCalls(of_turn));
                 }
             }
         }
-        writes.seen(&task.lane, task.generation, seen).events(&task.lane, task.generation, &events)
+        let lane = LaneKey::new(&task.lane, task.generation);
+        let seen = seen.into_iter().map(|number| (lane.clone(), number));
+        seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events(
+            &task.lane,
+            task.generation,
+            &events,
+        )
     }
 
     pub(super) fn commit(

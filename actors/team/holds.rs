@@ -86,11 +86,10 @@ impl Team {
             return;
         };
         approval.execution = execution;
-        let mut writes = Writes::new()
-            .under_lease(&running.charge.task.id, &running.charge.lease)
-            .approval(approval);
+        let mut writes =
+            Writes::new().under_lease(&running.charge.task.id, &running.charge.lease).put(approval);
         if execution == Execution::Unknown {
-            writes = writes.notice(&Notice {
+            writes = writes.put(&Notice {
                 id: self.recipe.ids.notice(),
                 kind: NoticeKind::UnknownOutcome,
                 team: Some(approval.team.name.clone()),

@@ -13,13 +13,17 @@ use crate::{
         desk::{Desk, Wish},
         record::Approval,
     },
-    budget::{Overdrawn, Request, Spent, SpentRow},
+    budget::{
+        Overdrawn, Request, Spent, SpentRow,
+        records::{DayKey, Warned},
+    },
+    channel::records::OutboxWrites,
     engine::Paid,
     event::{Notification, NotificationKind},
     history::{Fact, Meta},
     ids::{CallId, TopicId, TurnId},
     notice::{Notice, NoticeKind},
-    store::records::Writes,
+    store::{keys::Life, records::Writes},
     task::{Ancestor, Label, Source, Wait, WaitReason},
     tool::Asking,
     usage::Usage,
@@ -137,10 +141,11 @@ impl Team {
             return writes;
         };
         if let Some(spent) = running.spent.take() {
-            writes = writes.spent(day, &running.charge.task.team(), &spent);
+            let key = (DayKey(day.number), Life(running.charge.task.team()));
+            writes = writes.put_at(&key, &spent);
         }
         if let Some(cost) = running.cost.take() {
-            writes = writes.cost(&cost);
+            writes = writes.put(&cost);
         }
         for near in running.near.drain(..) {
             let notice = Notice {
@@ -152,7 +157,8 @@ impl Team {
                 at: now,
                 read: false,
             };
-            writes = writes.warned(day, &near.team).notice(&notice);
+            let key = (DayKey(day.number), near.team.clone());
+            writes = writes.put_at(&key, &Warned(true)).put(&notice);
             let source = running.charge.task.source.as_ref();
             if let Some(source) = source.map(Source::of_what_follows) {
                 let text = format!("[{}] {near}.", near.team);
@@ -216,7 +222,7 @@ impl Team {
             approval: approval.id.clone(),
         }));
         let notice = notice(&overdrawn, &approval, &self.recipe.ids, now);
-        let writes = Desk::opening(&approval).notice(&notice);
+        let writes = Desk::opening(&approval).put(&notice);
         (writes, vec![approval])
     }
 }

@@ -10,8 +10,8 @@ use crate::{
     clock::Timestamp,
     engine::{Block, Message, ToolOutput},
     history::{Compaction, Fact, HistoryEvent, SUMMARY},
+    journal::{self, sessions},
     storage::{Order, Storage, StorageError},
-    store::sessions,
     task::{Label, Lane},
     tool::{Args, ToolCall},
 };
@@ -51,7 +51,7 @@ pub(super) fn read(
                 .to_owned(),
         ));
     }
-    let earlier = crate::store::journal::summary(storage, lane, generation)?;
+    let earlier = journal::summary(storage, lane, generation)?;
     if let Some((at, _)) = &earlier
         && now.since(*at) < PAUSE
     {
@@ -61,7 +61,7 @@ pub(super) fn read(
         )));
     }
     let earlier = earlier.map(|(_, compaction)| compaction);
-    let began = crate::store::journal::began(storage, lane, generation)?;
+    let began = journal::began(storage, lane, generation)?;
     let first = earlier.as_ref().and_then(|earlier| earlier.keep_from_seq);
     let range = (first.map_or(0, |first| first.saturating_sub(1)), u64::MAX);
     let mut events: Vec<HistoryEvent> = Vec::new();

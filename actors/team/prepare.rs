@@ -22,12 +22,13 @@ use crate::{
     history::{Fact, HistoryEvent, Meta},
     ids::{ApprovalId, TopicId, TurnId},
     inbox::{self, InboxEvent},
+    journal,
     queue::{
         ACK_AFTER, Leased, Return,
         parking::{Hindered, Park},
     },
     storage::StorageError,
-    store::{journal, reads},
+    store::reads::get,
     task::{Code, Ending, Kind, Task, Wait, WaitReason},
     tool::Caller,
     usage::Usage,
@@ -130,7 +131,7 @@ impl Team {
                     .read(move |storage| {
                         let mut approvals = HashMap::new();
                         for id in held {
-                            if let Some(approval) = reads::approval(storage, &id)? {
+                            if let Some(approval) = get::<Approval>(storage, &id)? {
                                 approvals.insert(id, approval);
                             }
                         }
@@ -144,7 +145,7 @@ impl Team {
                 && task.kind != Kind::Compact
             {
                 let (lane, generation) = (task.lane.clone(), task.generation);
-                let events = store.read(move |storage| reads::inbox(storage, &lane, generation));
+                let events = store.read(move |storage| inbox::waiting(storage, &lane, generation));
                 let audience = task.audience();
                 let is_shown = |(_, event): &(u64, InboxEvent)| event.is_for(&task.lane, &audience);
                 events.await?.into_iter().partition(is_shown)

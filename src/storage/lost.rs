@@ -10,7 +10,7 @@ use std::{
     time::SystemTime,
 };
 
-use hivewright_actors::store::records::printable;
+use hivewright_actors::store::keys::printable;
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{

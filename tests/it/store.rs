@@ -11,7 +11,7 @@ use std::{
 use hivewright::storage::{self, migrate::Schema, open::open, sled::Durability};
 use hivewright_actors::{
     storage::{Order, Storage},
-    store::records::printable,
+    store::keys::printable,
 };
 use serde_json::{Value, json};
 

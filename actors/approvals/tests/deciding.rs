@@ -20,13 +20,13 @@ use crate::{
             Approval, Choice, Decider, Execution, Intended, NotPermitted, Resolution, Status, Vote,
             Word,
         },
+        records,
         refusal::NotDecided,
     },
     clock::Timestamp,
     ids::{Entropy, Ids, TeamKey},
     policy::class::Risk,
     storage::{Batch, Order, Storage, StorageError, Visit},
-    store::reads,
     task::{Cause, Label},
     tool::{Asking, Caller},
 };
@@ -248,8 +248,8 @@ async fn a_short_id_is_found_without_looking_at_all_approvals() {
     let decided = process.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
     let disk = Unlisted(bench.disk.mount(None));
 
-    let found = reads::approval_called(&disk, &approval.short_id).unwrap();
-    let unknown = reads::approval_called(&disk, "zzzzzz").unwrap();
+    let found = records::called(&disk, &approval.short_id).unwrap();
+    let unknown = records::called(&disk, "zzzzzz").unwrap();
 
     assert_eq!((found, unknown), (Some(decided), None));
 }

@@ -4,6 +4,7 @@
 //! has no mark yet.
 
 use std::{
+    borrow::Cow,
     io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
@@ -13,7 +14,10 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{Ids, TeamKey},
     storage::{Storage, StorageError},
-    store::records::{EdgeKey, Writes},
+    store::{
+        reads::{Range, scan_keyed},
+        records::Writes,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -32,10 +36,15 @@ mod channels;
 pub(super) mod files;
 mod folder;
 
-/// The kind of the records that say what was taken.
-const MARKS: &str = "import";
-/// The kind of rows that imported plugin tools are kept in.
-pub(crate) const PLUGIN_TOOL: &str = "plugin_tool";
+/// An imported plugin tool as it is kept, by its team and its name.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct PluginTool<'a>(Cow<'a, super::plugins::ImportedTool>);
+
+hivewright_actors::records! {
+    PluginTool<'_>: "edge\0plugin_tool", String;
+    MarkRow: "edge\0import", String;
+}
 
 /// Why a plan was not carried out to its end. What was done stays done.
 #[derive(Debug, thiserror::Error)]
@@ -104,18 +113,7 @@ pub(super) struct MarkRow {
 
 /// The marks of earlier imports.
 pub(super) fn marks(storage: &dyn Storage) -> Result<Vec<(String, MarkRow)>, StorageError> {
-    use hivewright_actors::{
-        storage::Order,
-        store::{damage::row, records::after_prefix},
-    };
-    let prefix = EdgeKey::prefix(MARKS);
-    let mut marks = Vec::new();
-    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
-        let name = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        marks.extend(row(storage, key, value).map(|row| (name, row)));
-        std::ops::ControlFlow::Continue(())
-    })?;
-    Ok(marks)
+    scan_keyed(storage, Range::all())
 }
 
 /// A plan being carried out.
@@ -181,7 +179,7 @@ impl Work<'_> {
     /// Notes that something was taken.
     fn mark(&self, writes: Writes, mark: &str, name: &str) -> Writes {
         let row = MarkRow { name: name.to_owned(), at: self.site.now };
-        writes.edge(&EdgeKey::new(MARKS, mark), &row)
+        writes.put_at(&mark.to_owned(), &row)
     }
 
     fn commit(&mut self, writes: Writes, things: usize) -> Result<(), ApplyError> {
@@ -227,8 +225,8 @@ impl Work<'_> {
         tools: &[Marked<super::plugins::ImportedTool>],
     ) -> Result<(), ApplyError> {
         self.table(tools, |writes, tool| {
-            let row = EdgeKey::new(PLUGIN_TOOL, format!("{key}/{}", tool.tool));
-            (writes.edge(&row, tool), tool.tool.clone())
+            let name = format!("{key}/{}", tool.tool);
+            (writes.put_at(&name, &PluginTool(Cow::Borrowed(tool))), tool.tool.clone())
         })
     }
 }

@@ -3,23 +3,26 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    ops::ControlFlow,
     time::Duration,
 };
 
 use hivewright_actors::{
+    channel::records::ChannelRow,
     clock::Timestamp,
     ids::{MAIN, TeamKey},
-    org::record::TeamState,
-    storage::{Order, Storage, StorageError},
-    store::{
-        reads,
-        records::{EdgeKey, after_prefix},
-    },
+    org::record::{TeamRecord, TeamState},
+    scheduler::records as triggers,
+    storage::{Storage, StorageError},
+    store::reads::{Range, scan, scan_keyed},
+    task::Task,
 };
 
 use super::apply;
-use crate::settings::{home::Home, load::team_names, scaffold};
+use crate::{
+    memory,
+    settings::{home::Home, load::team_names, scaffold},
+    vault::{self, scope::Scope},
+};
 
 /// The state of the home before an import.
 #[derive(Clone, Debug, Default)]
@@ -53,9 +56,6 @@ pub(super) fn mark(table: &str, id: impl std::fmt::Display, made: &str) -> Strin
 /// The settings files that are imported.
 const FILES: [&str; 3] = ["config.yaml", "providers.yaml", "channels.yaml"];
 
-/// Records of a team that show that it has been used, by kind.
-const BELONGINGS: [&str; 3] = ["memory", "trigger", "vault"];
-
 impl Target {
     /// Looks at a home, and at its store if it has one. Blocks.
     pub(super) fn read(
@@ -83,7 +83,7 @@ impl Target {
         };
         let marks = apply::marks(storage)?.into_iter();
         target.marks = marks.map(|(mark, row)| (mark, row.name)).collect();
-        for team in reads::teams(storage)?.rows {
+        for team in scan::<TeamRecord>(storage, Range::all())? {
             if team.state != TeamState::Removed && team.name.as_str() != MAIN {
                 target.teams.insert(team.name.to_string());
             }
@@ -116,20 +116,13 @@ fn names(folder: &std::path::Path) -> BTreeSet<String> {
 
 /// The main team has kept something, or someone has talked to it.
 fn has_worked(storage: &dyn Storage) -> Result<bool, StorageError> {
-    if !reads::channels(storage)?.is_empty() || !reads::open_tasks(storage)?.rows.is_empty() {
+    if !scan_keyed::<ChannelRow>(storage, Range::all())?.is_empty()
+        || !scan::<Task>(storage, Range::all())?.is_empty()
+    {
         return Ok(true);
     }
-    let team = TeamKey::first(MAIN);
-    for kind in BELONGINGS {
-        let prefix = EdgeKey::new(kind, format!("{team}/")).bytes();
-        let mut found = false;
-        storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |_, _| {
-            found = true;
-            ControlFlow::Break(())
-        })?;
-        if found {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let main = TeamKey::first(MAIN);
+    Ok(!memory::rows::keys(storage, &main)?.is_empty()
+        || !triggers::of_team(storage, &main)?.is_empty()
+        || !vault::rows::keys(storage, &Scope::Team(main))?.is_empty())
 }

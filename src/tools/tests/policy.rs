@@ -4,7 +4,7 @@ use hivewright_actors::{
     approvals::grants::{Covers, Grant},
     policy::draft::Draft,
     storage::Storage,
-    store::records::{EdgeKey, Writes},
+    store::records::Writes,
     task::Cause,
     tool::{Asking, Verdict},
 };
@@ -235,7 +235,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
         uses: Some(1),
     };
     let storage = Memory::default();
-    let writes = Writes::new().edge(&EdgeKey::new("grant", "grant-1"), &grant);
+    let writes = Writes::new().put(&grant);
     storage.commit(&writes.batch().unwrap()).unwrap();
     let place = place();
     let book = |effect: &str| {

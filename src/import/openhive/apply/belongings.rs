@@ -6,12 +6,12 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{ChannelId, MAIN, TaskId, TeamKey, TopicId},
     org::record::{Phase, TeamRecord, TeamState},
-    scheduler::{
-        records::TriggerRows as _,
-        trigger::{State as Firing, Trigger as StoredTrigger},
+    scheduler::trigger::{State as Firing, Trigger as StoredTrigger},
+    store::{
+        reads::{Range, scan},
+        records::Writes,
     },
-    store::{reads, records::Writes},
-    task::{Code, Ending, Kind, Lane, Outcome, Source, Task, TopicRef},
+    task::{Code, Ending, Kind, Lane, Outcome, Source, Task, TopicRef, records::FinishedTask},
     usage::Usage,
 };
 
@@ -28,7 +28,6 @@ use super::{
 };
 use crate::{
     memory::{
-        self,
         entry::{Actor, Entry as StoredMemory, Key, Remark, Review},
         kind::Kind as MemoryKind,
         provenance::Provenance,
@@ -43,7 +42,7 @@ impl Work<'_> {
     /// The team's row; the main team has one from its first start on.
     pub(super) fn record(&mut self, team: &TeamPlan) -> Result<TeamKey, ApplyError> {
         let place = &team.place;
-        let living = reads::teams(self.site.storage)?.rows.into_iter();
+        let living = scan::<TeamRecord>(self.site.storage, Range::all())?.into_iter();
         let (mut key, mut newest) = (None, 0);
         for record in living.filter(|record| record.name.as_str() == place.name) {
             newest = newest.max(record.generation);
@@ -81,7 +80,7 @@ impl Work<'_> {
             created_by: IMPORT.to_owned(),
             ..TeamRecord::main(self.site.now)
         };
-        let writes = self.mark(Writes::new().team(&record), mark, &place.name);
+        let writes = self.mark(Writes::new().put(&record), mark, &place.name);
         self.commit(writes, 1)?;
         Ok(record.key())
     }
@@ -166,7 +165,7 @@ impl Work<'_> {
                 call: None,
                 deleted_by_call: None,
             };
-            let with = writes.and(memory::rows::put(&entry));
+            let with = writes.put(&entry);
             writes = self.mark(with, mark, id.as_str());
         }
         self.commit(writes, memories.len())
@@ -199,7 +198,7 @@ impl Work<'_> {
             stored.created_at = trigger.created_at.unwrap_or(now);
             stored.updated_at = trigger.updated_at.unwrap_or(now);
             let id = stored.id.to_string();
-            (writes.trigger(&stored), id)
+            (writes.put(&stored), id)
         })
     }
 
@@ -210,7 +209,7 @@ impl Work<'_> {
         plan: &Plan,
     ) -> Result<(), ApplyError> {
         let now = self.site.now;
-        let open = reads::open_tasks(self.site.storage)?.rows;
+        let open = scan::<Task>(self.site.storage, Range::all())?;
         let mut arrival = open.iter().map(|task| task.arrival).max().unwrap_or(0);
         self.table(jobs, |writes, job| {
             let mut task = task(team, job, plan, now);
@@ -221,13 +220,13 @@ impl Work<'_> {
                     task.arrival = arrival;
                     task.redelivered = *redelivered;
                     task.attempts = u32::from(*redelivered);
-                    (writes.task(&task), id)
+                    (writes.put(&task), id)
                 }
                 State::Ended { ending, result, took_ms } => {
                     let began = task.created_at;
                     let finished_at = began + std::time::Duration::from_millis(*took_ms);
                     task.outcome = Some(outcome(*ending, result, finished_at));
-                    (writes.finished(&task), id)
+                    (writes.put(&FinishedTask::of(&task)), id)
                 }
             }
         })

@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 
 use hivewright_actors::{
+    admission::{Decision as Verdict, Reason},
     briefing::{Line, Speaker},
+    channel::records::ChannelRow,
     channel_type::ChannelType,
     excerpt,
     ids::{ChannelId, TopicId},
+    interactions::{Interaction, SNIPPET, Said},
     notice::{Notice, NoticeKind},
     router::{
         audit::AuditRow,
         grants::{Grantee, Level, SenderGrant},
         topics::Topic,
-        trust::{Decision as Verdict, Reason},
     },
-    store::records::{ChannelRow, Interaction, SNIPPET, Said, Writes},
+    store::records::Writes,
     task::Label,
 };
 
@@ -48,7 +50,7 @@ impl Work<'_> {
                 channel_type: channel.channel_type().parse().unwrap_or_default(),
                 begins_anew: false,
             };
-            channels = channels.channel(&channel, &row);
+            channels = channels.put_at(&channel, &row);
         }
         self.commit(channels, 0)?;
         self.table(threads, |writes, thread| {
@@ -60,7 +62,7 @@ impl Work<'_> {
                 closed: thread.closed,
                 recent: Default::default(),
             };
-            let writes = writes.topic(&thread.channel.as_str().into(), &topic);
+            let writes = writes.put_at(&topic.key(&thread.channel.as_str().into()), &topic);
             (writes, thread.id.clone())
         })
     }
@@ -96,7 +98,7 @@ impl Work<'_> {
                     }],
                     trust_decision: None,
                 };
-                (writes.unheard(&name, &row), name)
+                (writes.put_at(&row.key_named(&name), &row), name)
             })?;
         }
         Ok(())
@@ -118,7 +120,7 @@ impl Work<'_> {
                 at: grant.at.unwrap_or(now),
             };
             let id = grant.id.clone();
-            (writes.grant(&grant), id)
+            (writes.put(&grant), id)
         })
     }
 
@@ -138,7 +140,7 @@ impl Work<'_> {
                     decision: Verdict { allowed: decision.allowed, reason: reason(decision) },
                 };
                 let id = row.id.clone();
-                (writes.trust_decision(&row), id)
+                (writes.put(&row), id)
             })?;
         }
         Ok(())
@@ -167,7 +169,7 @@ impl Work<'_> {
                 read: false,
             };
             let id = notice.id.to_string();
-            (writes.notice(&notice), id)
+            (writes.put(&notice), id)
         })
     }
 }
