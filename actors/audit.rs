@@ -5,8 +5,20 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     ids::{Ids, PrincipalId, TaskId, TeamName, TurnId},
+    store::{
+        records::Record,
+        redact::{Owner, Texts},
+    },
     tool::ToolFault,
 };
+
+/// Where the audit holds words.
+pub const TEXTS: &[Texts] = &[Texts {
+    kind: Audit::KIND,
+    owner: Owner::At("/call/team"),
+    fields: &["call/arguments", "call/result"],
+    names: &[],
+}];
 
 /// The action of a line that tells of a tool call.
 pub const TOOL_CALL: &str = "tool.call";
@@ -33,6 +45,10 @@ pub struct Audit {
     /// The tool call that it tells of, if it tells of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Box<CallAudit>>,
+}
+
+crate::records! {
+    Audit: "audit", (Timestamp, String), |row| (row.at, row.id.clone());
 }
 
 /// A tool call: who made it, what was decided on it, and what came of it.

@@ -14,6 +14,8 @@ use crate::{
     usage::Usage,
 };
 
+pub mod records;
+
 /// A budget of which this part is spent is nearly spent.
 const NEAR: f64 = 0.8;
 

@@ -2,6 +2,7 @@
 
 use crate::{
     briefing::Speaker,
+    channel::records::OutboxWrites,
     clock::millis,
     event::{
         Ack, Body, ErrorBody, FRAME_TEXT, Frame, FrameUsage, Notification, NotificationKind,
@@ -9,10 +10,14 @@ use crate::{
     },
     excerpt,
     ids::{Ids, MessageId, TaskId},
+    interactions::{Interaction, Said},
     notice::{Notice, NoticeKind},
     org::view::OrgView,
-    store::records::{Interaction, Said, Writes},
-    task::{Ending, Kind, Label, Lane, OnResult, Outcome, Source, Task},
+    store::records::Writes,
+    task::{
+        Ending, Kind, Label, Lane, OnResult, Outcome, Source, Task,
+        records::{FinishedTask, LaneKey},
+    },
 };
 
 pub(crate) mod results;
@@ -79,11 +84,11 @@ pub(crate) fn close_turn(
         }
         let row = interaction(task, asked, &source, &outcome);
         if !row.said.is_empty() && is_heard(task, &outcome) {
-            writes = writes.interaction(&row);
+            writes = writes.put(&row);
         }
     }
     if outcome.ending == Ending::Dead {
-        writes = writes.notice(&dead(task, &outcome, ids));
+        writes = writes.put(&dead(task, &outcome, ids));
     }
     let mut follow_up = None;
     let mut told = None;
@@ -91,17 +96,18 @@ pub(crate) fn close_turn(
         match task.on_result {
             _ if results::asker_is_gone(task, view) => {
                 if let Some(notice) = results::for_operator(task, &outcome, view, ids) {
-                    writes = writes.notice(&notice);
+                    writes = writes.put(&notice);
                 }
             }
             OnResult::Wake => {
                 let result = results::follow_up(task, &outcome, lane, ids);
-                writes = writes.task(&result);
+                writes = writes.put(&result);
                 follow_up = Some(result);
             }
             OnResult::Notify | OnResult::Silent => {
                 let event = results::event(task, &outcome);
-                writes = writes.inbox(&lane, task.asker, ids.arrival(), &event);
+                let key = (LaneKey::new(&lane, task.asker), ids.arrival());
+                writes = writes.put_at(&key, &event);
                 told = Some((lane, task.asker));
             }
         }
@@ -110,7 +116,7 @@ pub(crate) fn close_turn(
     task.lease = None;
     task.parked = None;
     task.outcome = Some(outcome);
-    Closed { writes: writes.finished(task), follow_up, told }
+    Closed { writes: writes.put(&FinishedTask::of(task)), follow_up, told }
 }
 
 /// Whether what was said belongs to the conversation of the channel.

@@ -1,12 +1,26 @@
 //! Inbox: what happened to the work of a lane while it did something else, shown to its next turn.
 
+use std::{borrow::Cow, collections::HashSet, ops::ControlFlow};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
     excerpt::{self, Part},
-    task::{Audience, Label, Lane},
+    ids::TeamKey,
+    storage::{Order, Storage, StorageError},
+    store::{
+        keys::{Key, KeyReader, KeyWriter, Life, Parts, PrefixOf},
+        reads::{Range, get, parse, scan_keyed},
+        records::Record,
+        redact::{Owner, Texts},
+    },
+    task::{Audience, Label, Lane, records::LaneKey},
 };
+
+/// Where inboxes hold words.
+pub const TEXTS: &[Texts] =
+    &[Texts { kind: InboxEvent::KIND, owner: Owner::Key, fields: &["text"], names: &[] }];
 
 /// A turn is shown at most this many events …
 pub const MOST: usize = 20;
@@ -40,6 +54,82 @@ impl InboxEvent {
                 None => audience.is_everyone(),
             }
     }
+}
+
+crate::records! {
+    /// An event that waits, by its place in the order of acceptance.
+    InboxEvent: "inbox", (LaneKey, u64);
+    PartlyShown<'_>: InboxEvent::KIND, ShownKey;
+}
+
+/// All that waits for a team.
+impl PrefixOf<(LaneKey, u64)> for Life {}
+
+/// An event that was shown in part: the whole stays for whoever reads on. It goes with its team and its age as those
+/// that wait do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PartlyShown<'a>(pub Cow<'a, InboxEvent>);
+
+/// The lane that was shown an event, and the event's id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownKey(pub LaneKey, pub String);
+
+/// No topic's name begins with this: such events are not among those that wait.
+const SHOWN_TOPIC: char = '\u{1}';
+
+impl Parts for ShownKey {
+    fn write(&self, key: &mut KeyWriter) {
+        let Self(lane, event) = self;
+        Life(lane.team()).write(key);
+        key.text(&format!("{SHOWN_TOPIC}{}", lane.topic()));
+        key.text(event);
+    }
+}
+
+impl Key for ShownKey {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        let Life(team) = Key::read(key)?;
+        let lane = LaneKey::of(team, key.text()?.strip_prefix(SHOWN_TOPIC)?);
+        Some(Self(lane, key.text()?.to_owned()))
+    }
+}
+
+/// What waits for the next turn of a lane, oldest first, with its numbers.
+pub fn waiting(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+) -> Result<Vec<(u64, InboxEvent)>, StorageError> {
+    let lane = LaneKey::new(lane, generation);
+    let events = scan_keyed::<InboxEvent>(storage, Range::under(&(&lane,)))?;
+    Ok(events.into_iter().map(|((_, number), event)| (number, event)).collect())
+}
+
+/// An event that was shown to a turn of this lane in part.
+pub fn partly_shown(
+    storage: &dyn Storage,
+    lane: &Lane,
+    generation: u32,
+    id: &str,
+) -> Result<Option<InboxEvent>, StorageError> {
+    let key = ShownKey(LaneKey::new(lane, generation), id.to_owned());
+    Ok(get::<PartlyShown<'_>>(storage, &key)?.map(|PartlyShown(event)| event.into_owned()))
+}
+
+/// The stored keys of all that waits for a team.
+pub fn keys_of(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
+    Range::<InboxEvent>::under(&Life(team.clone())).keys(storage)
+}
+
+/// The lanes that find something in their inbox.
+pub fn lanes(storage: &dyn Storage) -> Result<HashSet<LaneKey>, StorageError> {
+    let mut lanes = HashSet::new();
+    Range::<InboxEvent>::all().visit(storage, Order::Rising, &mut |key, _| {
+        lanes.extend(parse::<InboxEvent>(key).map(|(lane, _)| lane));
+        ControlFlow::Continue(())
+    })?;
+    Ok(lanes)
 }
 
 /// What a turn is shown of an inbox.

@@ -33,6 +33,7 @@
 
 #![warn(missing_docs)]
 
+pub mod admission;
 pub mod approvals;
 pub mod audit;
 pub mod briefing;
@@ -42,6 +43,7 @@ pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 mod closing;
+pub mod consistency;
 #[cfg(any(test, feature = "doubles"))]
 pub mod doubles;
 pub mod engine;
@@ -51,12 +53,14 @@ pub mod history;
 pub mod identities;
 pub mod ids;
 pub mod inbox;
+pub mod interactions;
+pub mod journal;
 pub mod live;
 pub mod meter;
 pub mod notice;
 pub mod org;
 pub mod policy;
-mod quarantine;
+pub mod quarantine;
 pub mod queue;
 pub mod repeats;
 pub mod room;
@@ -66,6 +70,8 @@ pub mod sliding_window;
 pub mod spine;
 pub mod storage;
 pub mod store;
+#[cfg(test)]
+mod stored_form;
 pub mod supervisor;
 pub mod task;
 pub mod team;

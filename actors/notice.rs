@@ -7,11 +7,24 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::{
     clock::Timestamp,
+    excerpt,
     ids::{NoticeId, TaskId, TeamName},
+    live::event::{Event, Kind, SAID},
+    storage::{Storage, StorageError},
+    store::{
+        reads::{Range, scan},
+        records::{Keyed, Record},
+        redact::{Owner, Texts},
+    },
 };
+
+/// Where notices hold words.
+pub const TEXTS: &[Texts] =
+    &[Texts { kind: Notice::KIND, owner: Owner::Main, fields: &["text"], names: &[] }];
 
 /// Something for the operator's inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +46,38 @@ pub struct Notice {
     /// An operator has seen it.
     #[serde(default)]
     pub read: bool,
+}
+
+impl Record for Notice {
+    const KIND: &'static str = "notice";
+    type Key = NoticeId;
+
+    fn told(&self, _: &NoticeId) -> Option<Event> {
+        let data = json!({
+            "id": self.id,
+            "kind": self.kind,
+            "text": excerpt::line(&self.text, SAID),
+            "read": self.read,
+        });
+        let event = Event::new(Kind::InboxChanged, data);
+        Some(match &self.team {
+            Some(team) => event.of_team(team),
+            None => event,
+        })
+    }
+}
+
+impl Keyed for Notice {
+    fn key(&self) -> NoticeId {
+        self.id.clone()
+    }
+}
+
+/// All notices, oldest first.
+pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
+    let mut notices = scan::<Notice>(storage, Range::all())?;
+    notices.sort_by_key(|notice| notice.at);
+    Ok(notices)
 }
 
 /// Kinds of notices.

@@ -8,21 +8,24 @@
 use std::{collections::HashSet, ops::ControlFlow, sync::Arc};
 
 use actix::Addr;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 use crate::{
-    channel::{Channel, Deliver},
+    channel::{Channel, Deliver, records::OutboxWrites},
     clock::{Clock, Timestamp},
     event::{Body, ErrorBody, Frame},
     ids::{Ids, MAIN, TaskId},
-    inbox::InboxEvent,
+    inbox::{InboxEvent, PartlyShown},
     notice::{Notice, NoticeKind},
+    router::records::{MessageRow, Undecided},
     storage::{Damage, Order, Storage, StorageError},
     store::{
         StoreHandle,
-        damage::{Quarantined, row},
-        records::{self, MessageRow, Writes, after_prefix, printable},
+        keys::{Key, KeyReader, KeyWriter, Parts, printable},
+        reads::{Range, contains, parse, scan},
+        records::{Record, Writes, digest},
+        redact::{Owner, Texts},
     },
     task::{Audience, Cause, Label, Lane, Source, Task},
 };
@@ -34,6 +37,70 @@ mod tests;
 const LARGEST_COPY: usize = 1024 * 1024;
 /// A notice shows at most this many characters of it.
 const EXCERPT: usize = 300;
+
+/// Where the quarantine holds words.
+pub const TEXTS: &[Texts] =
+    &[Texts { kind: Quarantined::KIND, owner: Owner::Main, fields: &["text"], names: &[] }];
+
+/// A copy of a damaged record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quarantined {
+    /// The key of the record, made readable.
+    pub record: String,
+    /// What is wrong with it.
+    pub reason: String,
+    /// When that was found.
+    pub at: Timestamp,
+    /// What it held, as far as it is text.
+    pub text: String,
+    /// All that it held, if it is not text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Vec<u8>>,
+}
+
+crate::records! {
+    Quarantined: "quarantine", RecordKey;
+}
+
+/// The stored key of the record that was copied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordKey(Vec<u8>);
+
+impl RecordKey {
+    /// Of this record.
+    pub(crate) fn of(record: &[u8]) -> Self {
+        Self(record.to_vec())
+    }
+}
+
+/// The longest key that its copy in the quarantine is named by in full.
+const LONGEST_NAMED: usize = 900;
+
+impl Parts for RecordKey {
+    /// Keys have a limit, so that of a long one its end is told by its digest.
+    fn write(&self, key: &mut KeyWriter) {
+        match self.0.get(..LONGEST_NAMED) {
+            Some(start) => {
+                key.bytes(start);
+                key.bytes(format!("{:016x}", digest(&printable(&self.0))).as_bytes());
+            }
+            None => key.bytes(&self.0),
+        }
+    }
+}
+
+impl Key for RecordKey {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        Some(Self(key.rest().to_vec()))
+    }
+}
+
+/// The records in the quarantine, oldest first.
+pub fn quarantined(storage: &dyn Storage) -> Result<Vec<Quarantined>, StorageError> {
+    let mut rows = scan::<Quarantined>(storage, Range::all())?;
+    rows.sort_by(|a, b| (a.at, &a.record).cmp(&(b.at, &b.record)));
+    Ok(rows)
+}
 
 /// What the keeper of the quarantine talks to.
 pub(crate) struct Keeper {
@@ -62,15 +129,15 @@ impl Keeper {
 
     fn put(&self, storage: &dyn Storage, damages: Vec<Damage>) {
         for damage in damages {
-            let key = records::quarantine_key(&damage.key);
+            let key = RecordKey::of(&damage.key);
             // Of one that is known from a former start everybody has been told.
-            if matches!(storage.get(&key), Ok(Some(_))) {
+            if matches!(contains::<Quarantined>(storage, &key), Ok(true)) {
                 continue;
             }
             let now = self.clock.now();
             let writes = Writes::new()
-                .quarantined(&damage.key, &copy(&damage, now))
-                .notice(&self.notice(&damage, now))
+                .put_at(&key, &copy(&damage, now))
+                .put(&self.notice(&damage, now))
                 .and(consequence(&damage, now));
             let committed = self.store.commit(writes);
             let channel = self.channel.clone();
@@ -133,7 +200,7 @@ fn copy(damage: &Damage, at: Timestamp) -> Quarantined {
 
 /// What the loss means for whoever waited for what the record held.
 fn consequence(damage: &Damage, at: Timestamp) -> Writes {
-    if let Some((channel, message)) = records::undecided_message(&damage.key) {
+    if let Some((channel, message)) = parse::<Undecided>(&damage.key) {
         let lost = ErrorBody {
             message_id: Some(message.clone()),
             ..ErrorBody::refusal(
@@ -144,11 +211,12 @@ fn consequence(damage: &Damage, at: Timestamp) -> Writes {
         };
         let frame = Frame { topic: None, ts: at, body: Body::Error(lost) };
         return Writes::new()
-            .decided(&channel, &message)
-            .forget_message(&channel, &message)
+            .delete::<Undecided>(&(&channel, &message))
+            .delete::<MessageRow>(&(&channel, &message))
             .frame(&channel, frame);
     }
-    if damage.key.starts_with(&records::inboxes_prefix()) {
+    if parse::<InboxEvent>(&damage.key).is_some() || parse::<PartlyShown<'_>>(&damage.key).is_some()
+    {
         let event = InboxEvent {
             id: printable(&damage.key),
             text: "[system] An event for you was damaged in the store and is lost; the operator was told."
@@ -157,7 +225,7 @@ fn consequence(damage: &Damage, at: Timestamp) -> Writes {
             at,
             audience: Some(Audience::new(Cause::System, None)),
         };
-        return Writes::new().lost_event(&damage.key, &event);
+        return Writes::new().put_json(damage.key.clone(), &event);
     }
     Writes::new()
 }
@@ -166,19 +234,16 @@ fn consequence(damage: &Damage, at: Timestamp) -> Writes {
 pub(crate) fn open_tasks(
     storage: &dyn Storage,
 ) -> Result<(Vec<Task>, HashSet<TaskId>), StorageError> {
-    let prefix = records::task_prefix();
     let (mut tasks, mut damaged) = (Vec::new(), Vec::new());
-    let end = after_prefix(&prefix);
-    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
-        match row(storage, key, value) {
-            Some(task) => tasks.push(task),
-            None => damaged.push(key.to_vec()),
+    Range::<Task>::all().walk(storage, Order::Rising, &mut |key, task| {
+        match task {
+            Ok(task) => tasks.push(task),
+            Err(_) => damaged.extend(parse::<Task>(key).map(|id| (key.to_vec(), id))),
         }
         ControlFlow::Continue(())
     })?;
     let mut lost = HashSet::new();
-    for key in damaged {
-        let id = TaskId::from(String::from_utf8_lossy(&key[prefix.len()..]).into_owned());
+    for (key, id) in damaged {
         tasks.push(lost_task(storage, &key, &id)?);
         lost.insert(id);
     }
@@ -236,18 +301,15 @@ fn next_field(text: &str) -> Option<(String, Option<Value>, &str)> {
 /// The message that became a task, found by its own row.
 fn source_of(storage: &dyn Storage, id: &TaskId) -> Result<Option<Source>, StorageError> {
     let mut source = None;
-    let prefix = records::messages_prefix();
-    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
-        let of_task = |found: &MessageRow| found.task.as_ref() == Some(id);
-        match row(storage, key, value).filter(of_task) {
-            Some(_) => {
-                source = records::named_message(&key[prefix.len()..]).map(|(channel, message)| {
-                    Source { message: Some(message), ..Source::channel(channel) }
-                });
-                ControlFlow::Break(())
-            }
-            None => ControlFlow::Continue(()),
+    Range::<MessageRow>::all().walk(storage, Order::Rising, &mut |key, row| {
+        if row.is_ok_and(|row| row.task.as_ref() == Some(id)) {
+            source = parse::<MessageRow>(key).map(|(channel, message)| Source {
+                message: Some(message),
+                ..Source::channel(channel)
+            });
+            return ControlFlow::Break(());
         }
+        ControlFlow::Continue(())
     })?;
     Ok(source)
 }

@@ -10,16 +10,23 @@ use crate::{
         deciders::Deciders,
         desk::Desk,
         record::{Digester, Status},
+        records,
         secret::SecretSink,
     },
+    audit,
     briefing::{Briefing, OnHindrance},
-    budget::{Day, Days, Ledger, Tally},
-    channel::Channel,
+    budget::{
+        Cost, Day, Days, Ledger, SpentRow, Tally,
+        records::{self as spending, Raised},
+    },
+    channel::{self, Channel},
     classifier::Classifier,
     clock::{Clock, Timestamp},
     ids::{Ids, TeamKey, TeamName},
+    inbox, interactions, journal,
     live::Publisher,
     meter::Meter,
+    notice,
     org::{
         self, Org,
         folders::Folders,
@@ -30,11 +37,20 @@ use crate::{
     },
     quarantine,
     queue::{Left, Listeners, Queue, schedule::Limits},
-    router::{self, Neighbours, Recovered, Router, grants::Grants},
+    router::{
+        self, Neighbours, Recovered, Router,
+        grants::Grants,
+        records::{self as conversations, Undecided},
+    },
     scheduler::{self, Scheduler, heard::Ears},
     storage::{Storage, StorageError},
-    store::{StoreHandle, accounts, reads, trust},
+    store::{
+        StoreHandle,
+        reads::{Range, scan, scan_keyed},
+        redact::Texts,
+    },
     supervisor::{Directory, Supervisor},
+    task,
     team::Recipe,
 };
 
@@ -129,20 +145,34 @@ pub struct Contexts {
     org: Context<Org>,
 }
 
+/// Where the records of the spine hold words: what redaction looks through.
+pub const TEXTS: &[&[Texts]] = &[
+    task::records::TEXTS,
+    journal::records::TEXTS,
+    inbox::TEXTS,
+    router::records::TEXTS,
+    channel::records::TEXTS,
+    interactions::TEXTS,
+    notice::TEXTS,
+    quarantine::TEXTS,
+    approvals::records::TEXTS,
+    audit::TEXTS,
+    scheduler::records::TEXTS,
+];
+
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.
 pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     let (tasks, lost) = quarantine::open_tasks(storage)?;
-    let undecided = reads::undecided(storage)?;
-    let teams = reads::teams(storage)?;
+    let undecided = scan::<Undecided>(storage, Range::all())?;
     let mut channels = HashMap::new();
     let with_tasks =
         tasks.iter().filter_map(|task| task.source.as_ref()).map(|source| &source.channel);
-    let with_messages = undecided.rows.iter().map(|message| &message.channel);
+    let with_messages = undecided.iter().map(|message| &message.channel);
     for id in with_tasks.chain(with_messages) {
         if channels.contains_key(id) {
             continue;
         }
-        match reads::channel(storage, id) {
+        match conversations::channel(storage, id) {
             Ok(Some(history)) => drop(channels.insert(id.clone(), history)),
             Ok(None) | Err(StorageError::Damaged { .. }) => {}
             Err(error) => return Err(error),
@@ -152,13 +182,13 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     Ok(Recovered {
         tasks,
         lost,
-        undecided: undecided.rows,
+        undecided,
         channels,
-        causes: reads::causes(storage)?,
-        inboxes: reads::inboxes(storage)?,
+        causes: scan_keyed(storage, Range::all())?,
+        inboxes: inbox::lanes(storage)?,
         approvals,
         grants: grants(storage),
-        teams: teams.rows,
+        teams: scan(storage, Range::all())?,
         triggers: scheduler::records::recover(storage)?,
     })
 }
@@ -171,7 +201,7 @@ pub fn recover_spending(
     tree: &Tree,
 ) -> Result<(), StorageError> {
     let mut called: HashMap<TeamName, Tally> = HashMap::new();
-    accounts::calls(storage, day.number, day.number, &mut |_, caller, tally| {
+    spending::each_call(storage, day.number, day.number, &mut |_, caller, tally| {
         *called.entry(caller.team.clone()).or_default() += tally;
         ledger.recover_calls(caller, tally, day);
     })?;
@@ -179,7 +209,7 @@ pub fn recover_spending(
     let above = |team: &TeamName| -> Vec<TeamName> {
         tree.ancestors(team.as_str()).into_iter().rev().collect()
     };
-    for (team, row) in accounts::spent(storage, day)? {
+    for (team, row) in spending::of_day::<SpentRow>(storage, day)? {
         let mut own = row.own;
         let living = lives(&team).then_some(&team.name);
         if let Some(tally) = living.and_then(|team| called.remove(team)) {
@@ -193,12 +223,12 @@ pub fn recover_spending(
     for (team, tally) in called {
         ledger.recover(Some(&team), &above(&team), tally.spent(), day);
     }
-    for (team, times) in accounts::raised(storage, day)? {
+    for (team, Raised(times)) in spending::of_day(storage, day)? {
         if lives(&team) {
             ledger.recover_raise(&team.name, times, day);
         }
     }
-    for approval in reads::approvals(storage)?.rows {
+    for approval in records::approvals(storage)? {
         let Some(request) = approval.budget_request() else {
             continue;
         };
@@ -213,10 +243,10 @@ pub fn recover_spending(
             _ => {}
         }
     }
-    for (team, _) in accounts::warned(storage, day)? {
-        ledger.recover_warning(&team.name, day);
+    for team in spending::warned(storage, day)? {
+        ledger.recover_warning(&team, day);
     }
-    for cost in accounts::costs(storage)? {
+    for cost in scan::<Cost>(storage, Range::all())? {
         ledger.recover_task(&cost);
     }
     Ok(())
@@ -224,7 +254,7 @@ pub fn recover_spending(
 
 /// Who is trusted by name. If that cannot be read nobody is, and it is tried again later.
 fn grants(storage: &dyn Storage) -> Grants {
-    trust::grants(storage).unwrap_or_else(|error| {
+    conversations::grants(storage).unwrap_or_else(|error| {
         tracing::error!(%error, "grants of trust cannot be read: nobody is let in");
         Grants::unreadable()
     })

@@ -214,7 +214,7 @@ impl Supervisor {
         );
         let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
         let notice = Notice::stall(id, &team, None, done, now);
-        drop(self.recipe.store.commit(Writes::new().notice(&notice)));
+        drop(self.recipe.store.commit(Writes::new().put(&notice)));
         let pause = self.pause(&team);
         self.queue.do_send(Orphaned { team, pause, uncounted: false });
     }

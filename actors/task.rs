@@ -3,11 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admission::Admission,
     clock::Timestamp,
     ids::{ChannelId, LeaseId, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
-    router::audit::Admission,
     usage::Usage,
 };
+
+pub mod records;
 
 /// A task is tried this often before it is given up as [`Ending::Dead`].
 pub const MAX_ATTEMPTS: u32 = 3;

@@ -14,6 +14,8 @@ use crate::{
     task::{Audience, Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
 };
 
+pub mod records;
+
 /// A tool as the model is told of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolSpec {

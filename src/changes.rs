@@ -1,18 +1,18 @@
 //! What teams changed about themselves after a person agreed, with the text before, so that it can be
 //! taken back.
 
-use std::{io::Read, ops::ControlFlow, path::Path, sync::Arc};
+use std::{io::Read, path::Path, sync::Arc};
 
 use hivewright_actors::{
+    approvals::records,
     audit::Audit,
     clock::{Clock, Timestamp},
     ids::{Ids, PrincipalId, TaskId, TeamKey},
-    storage::{Order, Storage, StorageError},
+    storage::StorageError,
     store::{
         StoreHandle,
-        damage::{one, row},
-        reads,
-        records::{EdgeKey, Writes, after_prefix},
+        reads::{Range, get, scan},
+        records::Writes,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -27,9 +27,6 @@ use crate::{
 pub const PROPOSE: &str = "propose_change";
 /// The largest file that a change may be about, in bytes.
 const LARGEST: u64 = 100 * 1024;
-
-/// What the rows are called.
-const KIND: &str = "self-change";
 
 /// A change of a file by which a team is what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,12 +110,8 @@ impl std::fmt::Debug for Changes {
     }
 }
 
-fn key_of(id: &str) -> EdgeKey {
-    EdgeKey::new(KIND, id)
-}
-
-fn find(storage: &dyn Storage, id: &str) -> Result<Option<Change>, StorageError> {
-    one(storage, &key_of(id).bytes())
+hivewright_actors::records! {
+    Change: "edge\0self-change", String, |row| row.id.clone();
 }
 
 impl Changes {
@@ -130,8 +123,8 @@ impl Changes {
     /// What a team proposed last, whatever became of it.
     pub async fn earlier(&self, team: &TeamKey) -> Result<Earlier, ChangeError> {
         let team = team.clone();
-        let read = self.0.store.read(reads::approvals).await?;
-        let mut newest_first = read.rows.into_iter().rev();
+        let read = self.0.store.read(records::approvals).await?;
+        let mut newest_first = read.into_iter().rev();
         let last =
             newest_first.find(|row| row.team == team && row.tool.as_deref() == Some(PROPOSE));
         Ok(last.map_or_else(Earlier::default, |row| Earlier {
@@ -189,16 +182,7 @@ impl Changes {
 
     /// All changes, newest first.
     pub async fn list(&self) -> Result<Vec<Change>, ChangeError> {
-        let read = self.0.store.read(|storage| {
-            let start = EdgeKey::prefix(KIND);
-            let end = after_prefix(&start);
-            let mut rows: Vec<Change> = Vec::new();
-            storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-                rows.extend(row::<Change>(storage, key, value));
-                ControlFlow::Continue(())
-            })?;
-            Ok(rows)
-        });
+        let read = self.0.store.read(|storage| scan::<Change>(storage, Range::all()));
         let mut rows = read.await?;
         rows.sort_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
         Ok(rows)
@@ -214,7 +198,7 @@ impl Changes {
         let now = self.0.clock.now();
         change.rolled_back = Some((by.to_string(), now));
         let audit = Audit::new(&self.0.ids, now, by, "change.rollback", id, "api", "ok");
-        self.commit(&change, Writes::new().audit(&audit)).await?;
+        self.commit(&change, Writes::new().put(&audit)).await?;
         // The change may have been applied just before the row said that it is taken back.
         self.put_back(&change).await?;
         Ok(change)
@@ -242,11 +226,11 @@ impl Changes {
 
     async fn row(&self, id: &str) -> Result<Option<Change>, ChangeError> {
         let id = id.to_owned();
-        Ok(self.0.store.read(move |storage| find(storage, &id)).await?)
+        Ok(self.0.store.read(move |storage| get(storage, &id)).await?)
     }
 
     async fn commit(&self, change: &Change, beside: Writes) -> Result<(), ChangeError> {
-        let writes = beside.edge(&key_of(&change.id), change);
+        let writes = beside.put(change);
         let kept = self.0.store.commit(writes).await;
         kept.map(drop).map_err(|error| ChangeError::Store(error.to_string()))
     }

@@ -22,14 +22,14 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::{
         StoreError, StoreHandle,
-        damage::report,
-        records::{EdgeKey, Writes, after_prefix, decode},
+        reads::{Range, parse},
+        records::{Writes, decode},
     },
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{machine::WallClock, settings::live::Live};
 
-const KIND: &str = "policy";
 /// The most rules that are stored.
 const MOST: usize = 1_000;
 /// The note of a rule that takes the place of one that cannot be read.
@@ -151,7 +151,7 @@ impl Rulebook {
                 at: self.time(),
                 read: false,
             };
-            drop(store.commit(Writes::new().notice(&notice)));
+            drop(store.commit(Writes::new().put(&notice)));
         }
     }
 
@@ -210,7 +210,7 @@ impl Rulebook {
             }
         }
         let audit = Audit::new(&ids, self.time(), by, "policy.add", &*rule.id, "api", "stored");
-        let writes = Writes::new().edge(&key(&rule.id), &rule).audit(&audit);
+        let writes = Writes::new().put(&StoredRule(rule.clone())).put(&audit);
         store.commit(writes).await?;
         let mut rules = self.rules();
         rules.stored.push(rule.clone());
@@ -232,7 +232,7 @@ impl Rulebook {
             }
         }
         let audit = Audit::new(&ids, self.time(), by, "policy.remove", id, "api", "removed");
-        let writes = Writes::new().drop_edge(&key(id)).audit(&audit);
+        let writes = Writes::new().delete::<StoredRule>(id).put(&audit);
         store.commit(writes).await?;
         let mut rules = self.rules();
         rules.stored.retain(|rule| rule.id != id);
@@ -277,29 +277,26 @@ impl fmt::Debug for Rulebook {
     }
 }
 
-fn key(id: &str) -> EdgeKey {
-    EdgeKey::new(KIND, id)
+/// A rule as it is stored, by its id.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct StoredRule(Rule);
+
+hivewright_actors::records! {
+    StoredRule: "edge\0policy", String, |row| row.0.id.clone();
 }
 
 fn read(storage: &dyn Storage) -> Result<Vec<Rule>, StorageError> {
-    let prefix = EdgeKey::prefix(KIND);
     let mut rules = Vec::new();
-    let end = after_prefix(&prefix);
-    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
-        let name = String::from_utf8_lossy(key.get(prefix.len()..).unwrap_or_default());
-        match value.map(|value| (value, decode::<Rule>(key, value))) {
-            Ok((_, Ok(rule))) => rules.push(rule),
-            Ok((value, Err(error))) => {
-                report(storage, key, &error);
-                tracing::error!(%error, rule = %name, "a stored rule is not valid");
-                rules.push(closed(key, value).unwrap_or_else(|| unreadable(&name)));
-            }
+    Range::<StoredRule>::all().walk(storage, Order::Rising, &mut |key, rule| {
+        rules.push(match rule {
+            Ok(StoredRule(rule)) => rule,
             Err(error) => {
-                report(storage, key, &error);
-                tracing::error!(%error, rule = %name, "a stored rule cannot be read");
-                rules.push(unreadable(&name));
+                let name = parse::<StoredRule>(key).unwrap_or_default();
+                tracing::error!(%error, rule = %name, "a stored rule cannot be read, or is not valid");
+                closed(storage, key).unwrap_or_else(|| unreadable(&name))
             }
-        }
+        });
         ControlFlow::Continue(())
     })?;
     Ok(rules)
@@ -332,8 +329,8 @@ fn is_unreadable(rule: &Rule) -> bool {
 }
 
 /// A rule that makes no sense any more denies what it was about.
-fn closed(key: &[u8], value: &[u8]) -> Option<Rule> {
-    let draft: Draft = decode(key, value).ok()?;
+fn closed(storage: &dyn Storage, key: &[u8]) -> Option<Rule> {
+    let draft: Draft = decode(key, &storage.get(key).ok()??).ok()?;
     let plain = Draft {
         id: draft.id,
         resource: draft.resource,
@@ -352,9 +349,10 @@ mod tests {
     use actix::Arbiter;
     use hivewright_actors::{
         doubles::disk::MemoryStorage,
+        notice,
         policy::{By, Decision, Request, Role, Subject},
         storage::Batch,
-        store::{Store, reads},
+        store::{Store, keys::key_of, records::Record},
         tool,
     };
     use serde_json::json;
@@ -381,9 +379,10 @@ mod tests {
     /// SC-22, PL-73: a rule that cannot be read forbids everything, says so, and can be removed.
     #[actix::test]
     async fn a_rule_that_cannot_be_read_denies_everything_until_it_is_removed() {
-        let scratched = key("scratched").bytes();
+        let key = |id: &str| key_of(StoredRule::KIND, id);
+        let scratched = key("scratched");
         let rows = [
-            (key("garbled").bytes(), Some(b"{garbled".to_vec())),
+            (key("garbled"), Some(b"{garbled".to_vec())),
             (scratched.clone(), Some(b"{}".to_vec())),
         ];
         let storage = Arc::new(MemoryStorage::default());
@@ -407,7 +406,7 @@ mod tests {
         assert_eq!(unreadable_in(&*storage).unwrap(), names);
         assert!(matches!(decide(&book), Decision::Deny(By::Rule(_))));
         store.commit(Writes::new()).await.unwrap();
-        let notices = store.read(reads::notices).await.unwrap();
+        let notices = store.read(notice::notices).await.unwrap();
         let mut about: Vec<_> = notices.iter().map(|notice| &*notice.refs[0]).collect();
         about.sort_unstable();
         assert_eq!(about, names);

@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{
     audit::Audit,
-    channel::Deliver,
+    channel::{Deliver, records::OutboxWrites},
     ids::{ChannelId, QuestionId},
     queue::submit::{Refusal, Submit},
-    store::{StoreError, StoreHandle, reads, records::Writes},
+    store::{StoreError, StoreHandle, reads::get, records::Writes},
 };
 
 /// News that found no room are tried again after this.
@@ -34,7 +34,7 @@ impl Approvals {
     ) -> impl Future<Output = Result<(), Refusal>> + use<> {
         let handed = self.to.queue.send(Submit {
             task: question.result(self.to.ids.task(), self.to.clock.now()),
-            writes: writes.question(question),
+            writes: writes.put(question),
             overlap: None,
             giver: None,
         });
@@ -70,7 +70,7 @@ impl Approvals {
             from,
             "answered",
         );
-        let brought = self.bring(&question, Writes::new().audit(&audit));
+        let brought = self.bring(&question, Writes::new().put(&audit));
         Box::pin(brought.into_actor(self).map(move |brought, this, ctx| {
             brought.map(|()| question).map_err(|refusal| {
                 // It is as if it had not been said.
@@ -109,7 +109,7 @@ impl Approvals {
         let barrier = store.commit(Writes::new());
         let read = async move {
             let _ = barrier.await;
-            store.read(move |storage| reads::question(storage, &id)).await
+            store.read(move |storage| get::<Question>(storage, &id)).await
         };
         Box::pin(read.into_actor(self).map(|row, _, _| {
             let row = row.map_err(|error| {
@@ -126,7 +126,7 @@ fn done(answer: Answered) -> ResponseActFuture<Approvals, Answered> {
 }
 
 async fn stored(store: &StoreHandle, id: QuestionId) -> Option<QuestionStatus> {
-    let row = store.read(move |storage| reads::question(storage, &id)).await;
+    let row = store.read(move |storage| get::<Question>(storage, &id)).await;
     row.ok().flatten().map(|row| row.status)
 }
 
@@ -141,7 +141,7 @@ impl Handler<Ask> for Approvals {
         let asked = known.into_actor(self).then(move |known, this, _| {
             let mut writes = Writes::new();
             if !known {
-                writes = writes.question(&question);
+                writes = writes.put(&question);
                 if let Some(source) = &question.source {
                     writes = writes.frame(&source.channel, card::question(&question));
                 }

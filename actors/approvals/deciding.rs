@@ -10,9 +10,10 @@ use super::{
     refusal::NotDecided,
 };
 use crate::{
+    approvals::records,
     audit::Audit,
     ids::ChannelId,
-    store::{StoreError, reads, records::Writes},
+    store::{StoreError, records::Writes},
 };
 
 type Answer = Result<Approval, NotDecided>;
@@ -44,7 +45,7 @@ impl Approvals {
             .ending(&approval, decide.channel.as_ref())
             .and(granted)
             .and(kept.unwrap_or_default())
-            .audit(&self.audit(&approval, decide));
+            .put(&self.audit(&approval, decide));
         let committed = self.to.store.commit(writes);
         Box::pin(committed.into_actor(self).map(move |result, this, _| {
             if let Err(error) = result {
@@ -82,8 +83,7 @@ impl Approvals {
     fn look_up(&mut self, decide: Decide) -> ResponseActFuture<Self, Answer> {
         let store = self.to.store.clone();
         let which = decide.word.which.clone();
-        let read =
-            async move { store.read(move |storage| reads::approval_called(storage, &which)).await };
+        let read = async move { store.read(move |storage| records::called(storage, &which)).await };
         let found = read.into_actor(self).then(move |row, this, _| {
             let row = match row {
                 Ok(row) => row,
@@ -149,7 +149,7 @@ impl Handler<Revoke> for Approvals {
             "api",
             "revoked",
         );
-        let committed = self.to.store.commit(writes.audit(&audit));
+        let committed = self.to.store.commit(writes.put(&audit));
         Box::pin(committed.into_actor(self).map(|stored, _, _| stored.map(|_| true)))
     }
 }

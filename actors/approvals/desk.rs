@@ -17,6 +17,7 @@ use super::{
     record::{Approval, Digester, Execution, Status},
 };
 use crate::{
+    channel::records::OutboxWrites,
     clock::{Timestamp, millis},
     ids::{Ids, TurnId},
     policy::class::{Kind, Risk},
@@ -137,7 +138,7 @@ impl Desk {
 
     /// What makes a request count: its row, and the card that shows it where the work comes from.
     pub fn opening(approval: &Approval) -> Writes {
-        let writes = Writes::new().approval(approval);
+        let writes = Writes::new().put(approval);
         match &approval.source {
             Some(source) => writes.frame(&source.channel, card::approval(approval)),
             None => writes,

@@ -4,7 +4,15 @@ use super::{
     Approvals,
     record::{Approval, Execution, Status},
 };
-use crate::{budget::Request, ids::TeamKey, policy::class::Kind, store::records::Writes};
+use crate::{
+    budget::{
+        Request,
+        records::{DayKey, Raised},
+    },
+    ids::TeamKey,
+    policy::class::Kind,
+    store::{keys::Life, records::Writes},
+};
 
 impl Approval {
     /// What it asks for, if that is money.
@@ -31,7 +39,7 @@ impl Approvals {
             return Writes::new();
         }
         let team = TeamKey { name: request.team, generation: request.generation };
-        Writes::new().raised(day, &team, times)
+        Writes::new().put_at(&(DayKey(day.number), Life(team)), &Raised(times))
     }
 
     /// Whether an end leaves others waiting for the same money: nobody has said no.

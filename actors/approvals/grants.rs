@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fmt,
-    ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -16,10 +15,10 @@ use crate::{
     clock::Timestamp,
     ids::{ApprovalId, Ids, TeamKey},
     policy::class::{Kind, Risk},
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
-        damage::row,
-        records::{EdgeKey, Writes, after_prefix},
+        reads::{Range, parse, scan},
+        records::Writes,
     },
     task::Label,
     tool::Asking,
@@ -31,9 +30,6 @@ pub const MOST_USES: u32 = 100;
 const MOST: usize = 1_000;
 /// A grant for a number of calls ends after this.
 const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
-
-const KIND: &str = "grant";
-const USE: &str = "grant_use";
 
 /// A standing decision: calls that are exactly like this one need no other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -192,10 +188,9 @@ impl Standing {
 
     /// What forgets it.
     fn gone(&self) -> Writes {
-        let writes = Writes::new().drop_edge(&key(&self.grant.id));
-        self.used
-            .iter()
-            .fold(writes, |writes, name| writes.drop_edge(&use_key(&self.grant.id, name)))
+        let writes = Writes::new().delete::<Grant>(&self.grant.id);
+        let uses = self.used.iter().map(|name| use_key(&self.grant.id, name));
+        uses.fold(writes, |writes, key| writes.delete::<Use>(&key))
     }
 }
 
@@ -208,22 +203,19 @@ impl Grants {
     pub fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
         let grants = Self::default();
         let mut standing = grants.lock();
-        each(storage, KIND, |key, value| {
-            // What cannot be read grants nothing.
-            if let Some(grant) = row::<Grant>(storage, key, value) {
-                let used = HashSet::new();
-                standing.insert(grant.id.clone(), Standing { grant, used });
-            }
-        })?;
-        let prefix = EdgeKey::prefix(USE).len();
-        each(storage, USE, |key, _| {
-            let name = String::from_utf8_lossy(key.get(prefix..).unwrap_or_default());
-            if let Some((id, name)) = name.split_once('/')
+        // What cannot be read grants nothing.
+        for grant in scan::<Grant>(storage, Range::all())? {
+            let used = HashSet::new();
+            standing.insert(grant.id.clone(), Standing { grant, used });
+        }
+        for key in Range::<Use>::all().keys(storage)? {
+            if let Some(name) = parse::<Use>(&key)
+                && let Some((id, name)) = name.split_once('/')
                 && let Some(found) = standing.get_mut(id)
             {
                 found.used.insert(name.to_owned());
             }
-        })?;
+        }
         drop(standing);
         Ok(grants)
     }
@@ -250,7 +242,7 @@ impl Grants {
         }
         found.used.insert(call.name.to_owned());
         let key = use_key(&found.grant.id, call.name);
-        Some(Writes::new().edge(&key, &now))
+        Some(Writes::new().put_at(&key, &Use(now)))
     }
 
     /// There is no room for another.
@@ -278,7 +270,7 @@ impl Grants {
             expires_at: uses.map(|_| now + LIFE),
             uses,
         };
-        let mut writes = Writes::new().edge(&key(&grant.id), &grant);
+        let mut writes = Writes::new().put(&grant);
         self.lock().retain(|_, found| {
             let over = found.is_over(now);
             if over {
@@ -324,25 +316,18 @@ impl fmt::Debug for Grants {
     }
 }
 
-fn key(id: &str) -> EdgeKey {
-    EdgeKey::new(KIND, id)
+crate::records! {
+    Grant: "edge\0grant", String, |row| row.id.clone();
+    Use: "edge\0grant_use", String;
 }
 
-fn use_key(id: &str, name: &str) -> EdgeKey {
-    EdgeKey::new(USE, format!("{id}/{name}"))
-}
+/// When a call used a grant, by the grant and the call.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct Use(Timestamp);
 
-fn each(
-    storage: &dyn Storage,
-    kind: &str,
-    mut visit: impl FnMut(&[u8], Result<&[u8], StorageError>),
-) -> Result<(), StorageError> {
-    let prefix = EdgeKey::prefix(kind);
-    let end = after_prefix(&prefix);
-    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
-        visit(key, value);
-        ControlFlow::Continue(())
-    })
+fn use_key(id: &str, name: &str) -> String {
+    format!("{id}/{name}")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use crate::{
     budget::{Days, Ledger},
-    channel::{Channel, Deliver},
+    channel::{Channel, Deliver, records::OutboxWrites},
     clock::{Clock, Timestamp},
     ids::{ChannelId, Ids, PrincipalId, QuestionId, TeamKey},
     queue::{Ended, submit::Submit},
@@ -26,6 +26,7 @@ mod granting;
 pub mod grants;
 pub mod question;
 pub mod record;
+pub mod records;
 pub mod recover;
 pub mod refusal;
 pub mod secret;
@@ -184,7 +185,7 @@ impl Approvals {
     /// What the end of an approval writes: its row, and a word for those who were shown it. Whoever
     /// decided in that very conversation hears of it there anyway.
     fn ending(&self, approval: &Approval, decided_in: Option<&ChannelId>) -> Writes {
-        let writes = Writes::new().approval(approval);
+        let writes = Writes::new().put(approval);
         match &approval.source {
             Some(source)
                 if decided_in != Some(&source.channel) && approval.status != Status::Cancelled =>
@@ -304,7 +305,7 @@ impl Handler<Disbanded> for Approvals {
         }
         let writes = questions
             .iter()
-            .fold(self.to.grants.revoke_team(&team), |writes, question| writes.question(question));
+            .fold(self.to.grants.revoke_team(&team), |writes, question| writes.put(question));
         if !writes.is_empty() {
             let committed = self.to.store.commit(writes);
             ctx.spawn(committed.into_actor(self).map(|_, _, _| ()));

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use super::{question::Question, record::Approval};
 use crate::{
+    approvals::records,
     ids::TaskId,
     storage::{Storage, StorageError},
-    store::reads,
     task::{Task, WaitReason},
 };
 
@@ -26,10 +26,9 @@ pub struct Recovered {
 impl Recovered {
     /// What a store holds for these open tasks. Blocks.
     pub fn read(storage: &dyn Storage, tasks: &[Task]) -> Result<Self, StorageError> {
-        let approvals = reads::pending_approvals(storage)?;
-        let questions = reads::open_questions(storage)?;
-        let waiting: HashSet<_> =
-            approvals.rows.iter().filter_map(|row| row.task.clone()).collect();
+        let approvals = records::pending(storage)?;
+        let questions = records::open(storage)?;
+        let waiting: HashSet<_> = approvals.iter().filter_map(|row| row.task.clone()).collect();
         let unheard: HashSet<&TaskId> = tasks
             .iter()
             .filter(|task| {
@@ -43,13 +42,13 @@ impl Recovered {
         let decided = if unheard.is_empty() {
             Vec::new()
         } else {
-            let mut rows = reads::approvals(storage)?.rows;
+            let mut rows = records::approvals(storage)?;
             rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
             rows
         };
         Ok(Self {
-            approvals: approvals.rows,
-            questions: questions.rows,
+            approvals,
+            questions,
             open: tasks.iter().map(|task| task.id.clone()).collect(),
             decided,
         })

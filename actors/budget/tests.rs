@@ -208,16 +208,17 @@ fn a_team_that_is_made_again_has_spent_nothing() {
 mod recovered {
     use super::*;
     use crate::{
+        budget::records::{DayKey, Raised},
         doubles::disk::Disk,
         ids::TeamKey,
         org::{record::TeamRecord, tree::Tree},
         spine::recover_spending,
         storage::{Batch, Storage},
-        store::records::Writes,
+        store::{keys::Life, records::Writes},
     };
 
-    fn life(name: &str, generation: u32) -> TeamKey {
-        TeamKey { name: name.into(), generation }
+    fn of_day(name: &str, generation: u32) -> (DayKey, Life) {
+        (DayKey(DAY.number), Life(TeamKey { name: name.into(), generation }))
     }
 
     fn tree(generation: u32) -> Tree {
@@ -238,9 +239,9 @@ mod recovered {
         let line = line(&[("child", tokens(100)), ("main", tokens(100))]);
         let row = SpentRow::new(cost(80), &line);
         let writes = Writes::new()
-            .spent(DAY, &life("child", 1), &row)
-            .raised(DAY, &life("child", 1), 3)
-            .spent(DAY, &life("child", 2), &SpentRow::new(cost(5), &line));
+            .put_at(&of_day("child", 1), &row)
+            .put_at(&of_day("child", 1), &Raised(3))
+            .put_at(&of_day("child", 2), &SpentRow::new(cost(5), &line));
         disk.commit(&writes.batch().unwrap()).unwrap();
         let ledger = Ledger::default();
 
@@ -255,7 +256,7 @@ mod recovered {
     fn rows_of_old_are_read() {
         let disk = Disk::default().mount(None);
         let row =
-            Writes::new().spent(DAY, &life("child", 1), &SpentRow { own: cost(80), above: None });
+            Writes::new().put_at(&of_day("child", 1), &SpentRow { own: cost(80), above: None });
         let Batch { changes } = row.batch().unwrap();
         assert!(
             changes

@@ -14,6 +14,7 @@ use actix::{
 use serde_json::json;
 
 use crate::{
+    channel::records::{self as outboxes, ChannelRow, OutboxWrites},
     clock::{Clock, Timestamp},
     event::{Body, Frame, Progress, ProgressKind, WireFrame},
     ids::{ChannelId, Ids, MessageId},
@@ -21,10 +22,11 @@ use crate::{
         Publisher,
         event::{Event, Kind},
     },
-    store::{Numbered, StoreHandle, reads, records::Writes},
+    store::{Numbered, StoreHandle, reads::get, records::Writes},
 };
 
 pub mod outbox;
+pub mod records;
 pub mod renumber;
 pub mod socket;
 mod spoken;
@@ -338,7 +340,7 @@ impl Channel {
         conversation.loading = Some(number);
         let store = self.store.clone();
         let id = channel.clone();
-        let read = async move { store.read(move |storage| reads::outbox(storage, &id)).await };
+        let read = async move { store.read(move |storage| outboxes::outbox(storage, &id)).await };
         let channel = channel.clone();
         ctx.spawn(read.into_actor(self).map(move |rows, this, ctx| {
             // Everyone may have gone meanwhile, and others come, who read for themselves.
@@ -480,8 +482,8 @@ impl Channel {
         let (store, id) = (self.store.clone(), channel.clone());
         let read = async move {
             let before = store.read(move |storage| {
-                let row = reads::channel_row(storage, &id)?;
-                Ok((row, reads::outbox(storage, &id)?))
+                let row = get::<ChannelRow>(storage, &id)?;
+                Ok((row, outboxes::outbox(storage, &id)?))
             });
             before.await
         };
@@ -516,8 +518,8 @@ impl Channel {
         let (store, id, gone) = (self.store.clone(), channel.clone(), ordinals.clone());
         let read = async move {
             let going = store.read(move |storage| {
-                let row = reads::channel_row(storage, &id)?;
-                Ok((row, reads::frames(storage, &id, &gone)?))
+                let row = get::<ChannelRow>(storage, &id)?;
+                Ok((row, outboxes::frames(storage, &id, &gone)?))
             });
             going.await
         };
@@ -538,7 +540,7 @@ impl Channel {
             let notice = undelivered::notice(&channel, row.as_ref(), &frames, id, now);
             let writes = Writes::new().drop_frames(&channel, ordinals);
             let writes = match &notice {
-                Some(notice) => writes.notice(notice),
+                Some(notice) => writes.put(notice),
                 None => writes,
             };
             let commit = this.store.commit(writes);

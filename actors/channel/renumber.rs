@@ -5,12 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use super::outbox;
+use super::{
+    outbox,
+    records::{ChannelRow, OutboxRow},
+};
 use crate::{
     clock::Timestamp,
     event::{Body, Frame, Gap, Progress, ProgressKind},
     ids::ChannelId,
-    store::records::{channel_of, outbox_key, outbox_place},
+    store::{keys::key_of, reads::parse, records::Record},
 };
 
 const RESTORED: &str = "The service was restored from a backup. What was said here since that backup was made is gone.";
@@ -24,10 +27,9 @@ pub struct Renumbering {
 impl Renumbering {
     /// Takes note of a record by its key.
     pub fn saw(&mut self, key: &[u8]) {
-        let (channel, ordinal) = match (channel_of(key), outbox_place(key)) {
-            (Some(channel), _) => (channel, 0),
-            (None, Some(place)) => place,
-            (None, None) => return,
+        let opened = parse::<ChannelRow>(key).map(|channel| (channel, 0));
+        let Some((channel, ordinal)) = opened.or_else(|| parse::<OutboxRow>(key)) else {
+            return;
         };
         let newest = self.newest.entry(channel).or_default();
         *newest = ordinal.max(*newest);
@@ -51,7 +53,7 @@ impl Renumbering {
                 dropped: 0,
             });
             let frame = Frame { topic: None, ts: at, body: Body::Progress(note) };
-            Ok((outbox_key(&channel, ordinal), serde_json::to_vec(&frame)?))
+            Ok((key_of(OutboxRow::KIND, &(channel, ordinal)), serde_json::to_vec(&frame)?))
         })
     }
 }

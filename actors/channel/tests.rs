@@ -4,6 +4,7 @@ use std::{ops::ControlFlow, time::Duration};
 
 use super::{renumber::Renumbering, *};
 use crate::{
+    channel::records::OutboxWrites,
     channel_type::ChannelType,
     doubles::{
         client::Client,
@@ -15,6 +16,8 @@ use crate::{
     notice::{Notice, NoticeKind},
     router::{Inbound, gate::Sender},
     storage::{Batch, Order, Storage, StorageError},
+    store::reads::Range,
+    task::records as tasks,
 };
 
 fn world() -> World {
@@ -232,7 +235,7 @@ async fn each_connection_speaks_for_its_own_sender() {
 
     let from = spine.store.read(|storage| {
         let mut from = Vec::new();
-        reads::each_ended_task(storage, Timestamp::default(), |_| true, &mut |_, task| {
+        tasks::each_ended(storage, Timestamp::default(), |_| true, &mut |_, task| {
             from.push(task.from);
             std::ops::ControlFlow::Continue(())
         })?;
@@ -438,7 +441,7 @@ async fn a_frame_stored_during_a_resume_arrives() {
 async fn notices(spine: &crate::spine::Spine) -> Vec<Notice> {
     let read = spine.store.read(|storage| {
         let mut notices = Vec::new();
-        reads::each_notice(storage, &mut |notice| notices.push(notice))?;
+        Range::<Notice>::all().for_each(storage, &mut |notice| notices.push(notice))?;
         Ok(notices)
     });
     read.await.unwrap()

@@ -1,12 +1,12 @@
 //! Undelivered: what the operator is told of frames that leave an outbox before anyone had them.
 
 use crate::{
+    channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Timestamp,
     event::{Body, Frame},
     ids::{ChannelId, NoticeId, TaskId},
     notice::{Notice, NoticeKind},
-    store::records::ChannelRow,
 };
 
 /// So many tasks are named.

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     storage::{Batch, DamageReports, Order, Storage, StorageError, Visit},
-    store::records::printable,
+    store::keys::printable,
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -19,11 +19,11 @@ use crate::{
     excerpt::READER,
     ids::{CallId, Ids, TaskId},
     queue::{Queue, causes::Giver, submit::Submit, waits::Wait},
-    store::{StoreHandle, reads, records::Writes},
+    store::{StoreHandle, reads::get, records::Writes},
     task::{Kind, Label, Lane, OnResult, Source, Task},
     tool::{
         Asking, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
-        Toolset, Verdict,
+        Toolset, Verdict, records::Answer,
     },
 };
 
@@ -195,13 +195,13 @@ async fn give(
     };
     let mut id = task.id.clone();
     let key = cx.key.clone();
-    let known = store.read(move |storage| reads::answer::<TaskId>(storage, &key));
-    if let (true, Some(known)) = (cx.rerun, known.await.unwrap()) {
+    let known = store.read(move |storage| get::<Answer<TaskId>>(storage, &key));
+    if let (true, Some(Answer(known))) = (cx.rerun, known.await.unwrap()) {
         id = known;
     } else {
         let giver = Giver { task: cx.caller.task.clone(), step: cx.step, words: task.body.clone() };
         let submit = Submit {
-            writes: Writes::new().answer(&cx.key, &task.id),
+            writes: Writes::new().put_at(&cx.key, &Answer(&task.id)),
             task,
             overlap: None,
             giver: Some(giver),

@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
@@ -21,7 +22,11 @@ use crate::{
         retention::keeping::{Cut, Keeping, Lot, Terms},
         trigger::Trigger,
     },
-    store::records::{EdgeKey, after_prefix, decode},
+    store::{
+        keys::prefix_of,
+        reads::Range,
+        records::{Record, decode},
+    },
 };
 
 const MINUTE: u64 = 60_000;
@@ -62,21 +67,40 @@ impl Keeping for Keeps {
     }
 
     fn lots(&self, _: Cut) -> Vec<Lot> {
-        let start = EdgeKey::prefix("fleeting");
-        vec![Lot { end: after_prefix(&start), start, is_old: Box::new(|_, _| true) }]
+        vec![Lot::all(Range::<Fleeting>::all())]
     }
 
     fn chains(&self) -> Vec<u8> {
-        EdgeKey::prefix("chain")
+        prefix_of(Chain::KIND, &())
     }
 
     fn told_by(&self, key: &[u8], value: &[u8]) -> Option<TaskId> {
-        decode(key, value).ok()
+        decode(key, value).ok().map(|Chain(task)| task)
     }
 
     fn empty_trash(&self, before: Timestamp) {
         self.emptied.lock().unwrap().push(before);
     }
+}
+
+/// A record of the edges that is not kept.
+#[derive(Deserialize, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Fleeting(pub(crate) u32);
+
+impl Record for Fleeting {
+    const KIND: &'static str = "edge\0fleeting";
+    type Key = String;
+}
+
+/// A record of the edges that tells of a task.
+#[derive(Deserialize, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Chain(pub(crate) TaskId);
+
+impl Record for Chain {
+    const KIND: &'static str = "edge\0chain";
+    type Key = String;
 }
 
 /// All of them.

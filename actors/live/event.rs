@@ -10,6 +10,9 @@ use crate::{
     usage::Usage,
 };
 
+/// So much of what somebody said is shown, in characters.
+pub const SAID: usize = 2_000;
+
 /// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {

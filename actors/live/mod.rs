@@ -18,7 +18,6 @@ use crate::{clock::Clock, ids::TopicId};
 
 pub mod boot;
 pub mod event;
-pub mod facts;
 pub mod ring;
 #[cfg(test)]
 mod tests;

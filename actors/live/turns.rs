@@ -314,7 +314,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        live::facts,
+        store::records::{Keyed, Record},
         task::{Lane, Parked, Task, WaitReason},
     };
 
@@ -335,6 +335,10 @@ mod tests {
             attempt: 1,
             redelivered: false,
         })
+    }
+
+    fn told(task: &Task) -> Event {
+        task.told(&task.key()).unwrap()
     }
 
     fn says(text: &str) -> Event {
@@ -441,14 +445,14 @@ mod tests {
                 step: None,
                 usage: None,
             }),
-            facts::task(&task(true, false)),
+            told(&task(true, false)),
         ]);
         let waiting = turns.all();
 
-        turns.fold(8, Timestamp(8), &facts::task(&task(false, false)));
+        turns.fold(8, Timestamp(8), &told(&task(false, false)));
         turns.fold(9, Timestamp(9), &start());
         let goes_on = turns.all();
-        turns.fold(10, Timestamp(10), &facts::task(&task(false, false)));
+        turns.fold(10, Timestamp(10), &told(&task(false, false)));
 
         assert_eq!(waiting[0].wait_reason, Some("approval"));
         assert_eq!(goes_on[0].state, "running");
@@ -459,12 +463,12 @@ mod tests {
     #[test]
     fn a_lease_that_is_known_to_run_is_told_once() {
         let mut turns = Turns::default();
-        let leased = facts::task(&task(false, true));
+        let leased = told(&task(false, true));
         assert!(!turns.knows(&leased));
 
         turns.fold(1, Timestamp(1), &start());
 
         assert!(turns.knows(&leased));
-        assert!(!turns.knows(&facts::task(&task(false, false))));
+        assert!(!turns.knows(&told(&task(false, false))));
     }
 }

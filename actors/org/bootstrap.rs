@@ -11,13 +11,14 @@ use super::{
     record::{Phase, TeamRecord},
 };
 use crate::{
+    channel::records::OutboxWrites,
     event::{Notification, NotificationKind},
     excerpt,
     ids::{TaskId, TeamKey},
     notice::{Notice, NoticeKind},
     queue::{Ended, submit::Submit},
-    store::{reads, records::Writes},
-    task::{Ending, Kind, Outcome, Task},
+    store::records::Writes,
+    task::{Ending, Kind, Outcome, Task, records as tasks},
 };
 
 /// The first work of a team, with its outcome.
@@ -41,7 +42,7 @@ impl Org {
     pub(super) fn look_at(&self, task: TaskId, ctx: &mut Context<Self>) {
         let store = self.parts.store.clone();
         let row = async move {
-            let row = store.read(move |storage| reads::task(storage, &task));
+            let row = store.read(move |storage| tasks::find(storage, &task));
             row.await.ok().flatten()
         };
         ctx.spawn(row.into_actor(self).map(|row, _, ctx| {
@@ -120,7 +121,7 @@ impl Handler<Judge> for Org {
                 None => Phase::Ready,
                 Some(why) => {
                     tracing::warn!(team = %team.key(), %why, "the team could not set itself up");
-                    writes = writes.notice(&org.failed(&team, &task.id, &why));
+                    writes = writes.put(&org.failed(&team, &task.id, &why));
                     Phase::Failed
                 }
             };
@@ -191,7 +192,7 @@ impl Handler<Bootstrap> for Org {
         team.bootstrap_task = Some(id.clone());
         let submitted = self.parts.work.submit(Submit {
             task: Task { kind: Kind::Bootstrap, generation: team.generation, ..task },
-            writes: Writes::new().team(&team),
+            writes: Writes::new().put(&team),
             overlap: None,
             giver: None,
         });

@@ -51,7 +51,7 @@ impl Handler<Degrade> for Org {
     fn handle(&mut self, degrade: Degrade, ctx: &mut Self::Context) {
         let Degrade { team, deaths, within } = degrade;
         let now = self.parts.clock.now();
-        let writes = Writes::new().notice(&Notice {
+        let writes = Writes::new().put(&Notice {
             id: self.parts.ids.notice(),
             kind: NoticeKind::TeamDegraded,
             team: Some(team.clone()),

@@ -5,7 +5,8 @@ use futures_util::future::BoxFuture;
 use super::belongings::Belongings;
 use crate::{
     ids::TeamKey,
-    store::{StoreHandle, reads, records::Writes},
+    inbox,
+    store::{StoreHandle, records::Writes},
 };
 
 /// The inboxes in a store.
@@ -16,7 +17,7 @@ impl Belongings for Inboxes {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let (store, team) = (self.0.clone(), team.clone());
         Box::pin(async move {
-            let keys = store.read(move |storage| reads::inbox_keys(storage, &team));
+            let keys = store.read(move |storage| inbox::keys_of(storage, &team));
             match keys.await {
                 Ok(keys) if !keys.is_empty() => vec![Writes::new().drop_keys(keys)],
                 Ok(_) => Vec::new(),

@@ -193,7 +193,7 @@ impl Org {
         let mut tree = Tree::new(records);
         if tree.get(MAIN).is_none() {
             let main = TeamRecord::main(parts.clock.now());
-            drop(parts.store.commit(Writes::new().team(&main)));
+            drop(parts.store.commit(Writes::new().put(&main)));
             tree.put(main);
         }
         parts.view.show(tree.clone());
@@ -230,7 +230,7 @@ impl Org {
         record: TeamRecord,
         writes: Writes,
     ) -> ResponseActFuture<Self, Result<TeamRecord, OrgError>> {
-        let committed = self.parts.store.commit(writes.team(&record));
+        let committed = self.parts.store.commit(writes.put(&record));
         Box::pin(committed.into_actor(self).map(move |result, org, _| {
             let frames = result.map_err(|_| OrgError::Stopping)?;
             if !frames.is_empty() {

@@ -41,7 +41,7 @@ impl Handler<Pause> for Org {
         };
         let mut writes = Writes::new();
         for team in changed {
-            writes = writes.team(&team);
+            writes = writes.put(&team);
             if pause.paused {
                 self.parts.work.set_state(&team.name, team.state);
             }

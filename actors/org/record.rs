@@ -3,10 +3,16 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::{
     clock::Timestamp,
     ids::{MAIN, TaskId, TeamKey, TeamName},
+    live::event::{Event, Kind},
+    store::{
+        keys::{Key, KeyReader, KeyWriter, Parts},
+        records::{Keyed, Record},
+    },
 };
 
 /// One life of a team. What the operator writes about it is in its file, not here.
@@ -64,6 +70,44 @@ impl TeamRecord {
     /// Under which its rows are kept.
     pub fn key(&self) -> TeamKey {
         TeamKey { name: self.name.clone(), generation: self.generation }
+    }
+}
+
+impl Record for TeamRecord {
+    const KIND: &'static str = "team";
+    type Key = (TeamName, Generation);
+
+    fn told(&self, _: &Self::Key) -> Option<Event> {
+        let data = json!({
+            "name": self.name,
+            "generation": self.generation,
+            "parent": self.parent,
+            "state": self.state,
+            "phase": self.phase,
+        });
+        Some(Event::new(Kind::TeamChanged, data).of_team(&self.name))
+    }
+}
+
+impl Keyed for TeamRecord {
+    fn key(&self) -> Self::Key {
+        (self.name.clone(), Generation(self.generation))
+    }
+}
+
+/// How often a name was given, as keys have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation(u32);
+
+impl Parts for Generation {
+    fn write(&self, key: &mut KeyWriter) {
+        key.text(&format!("{:08x}", self.0));
+    }
+}
+
+impl Key for Generation {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        u32::from_str_radix(key.text()?, 16).ok().map(Self)
     }
 }
 

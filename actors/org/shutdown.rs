@@ -14,6 +14,8 @@ use super::{
 use crate::{
     ids::TeamName,
     store::{Numbered, StoreError, records::Writes},
+    task::records::TeamError,
+    tool::records::Answer,
 };
 
 /// What a shutdown did.
@@ -150,11 +152,11 @@ impl Job {
             let is_top = team.name == top.name;
             let mut writes = Writes::new();
             let gone = TeamRecord { state: TeamState::Removed, closing: None, ..team };
-            writes = writes.team(&gone).forget_error(&gone.key());
+            writes = writes.put(&gone).delete::<TeamError>(&gone.key());
             if !is_top {
-                writes = writes.team(&top);
+                writes = writes.put(&top);
             } else if let Some(call) = &closing.call {
-                writes = writes.answer(call, &done);
+                writes = writes.put_at(call, &Answer(&done));
             }
             let committed = self.parts.store.commit(writes).await;
             committed.map_err(|_| OrgError::Stopping)?;
@@ -210,7 +212,7 @@ impl Handler<Shutdown> for Org {
         match drained {
             Some(drained) => {
                 for team in drained {
-                    writes = writes.team(&team);
+                    writes = writes.put(&team);
                     self.parts.work.set_state(&team.name, TeamState::Draining);
                     self.put(team);
                 }

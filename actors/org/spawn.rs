@@ -49,7 +49,7 @@ async fn make(parts: &Parts, record: &TeamRecord, spawn: Spawn) -> Result<(), Or
         other => OrgError::Folder(format!("the folder of `{}`: {other}", key.name)),
     })?;
     let committed = async {
-        let mut writes = spawn.writes.team(record);
+        let mut writes = spawn.writes.put(record);
         let mut then = None;
         if let Some(beside) = spawn.beside {
             let alongside = beside(key.clone()).await.map_err(OrgError::Beside)?;

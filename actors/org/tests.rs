@@ -17,9 +17,14 @@ use crate::{
         disk::{Crash, Disk},
         entropy::Sequence,
     },
+    org::record::TeamRecord,
     queue::submit::{OpenTask, Refusal, Submission, Submit},
-    store::{Store, reads},
+    store::{
+        Store,
+        reads::{Range, scan},
+    },
     task::{Kind, Lane, Outcome},
+    tool::records::Answer,
 };
 
 mod life;
@@ -137,7 +142,7 @@ impl Work for Stored {
         if self.desk.lock().unwrap().refuse {
             return Box::pin(std::future::ready(Err(Refusal::QueueFull(10_000))));
         }
-        let committed = self.store.commit(submit.writes.task(&submit.task));
+        let committed = self.store.commit(submit.writes.put(&submit.task));
         Box::pin(async move {
             let in_flight = Vec::new();
             let enqueued = |_| Submission::Enqueued { in_flight };
@@ -209,7 +214,7 @@ struct Process {
 impl World {
     fn start(&self, crash: Option<Crash>) -> Process {
         let storage = self.disk.mount(crash);
-        let records = reads::teams(&*storage).unwrap().rows;
+        let records = scan::<TeamRecord>(&*storage, Range::all()).unwrap();
         let store =
             Store::start(&Arbiter::current(), storage, Box::new(|_| ()), Box::new(|_, _| ()));
         let view = OrgView::default();
@@ -298,7 +303,7 @@ fn spawn_of(name: &str, parent: &str) -> Spawn {
         plan: FolderPlan::default(),
         bootstrap,
         giver: None,
-        writes: Writes::new().answer(&format!("spawn-{name}"), &name),
+        writes: Writes::new().put_at(&format!("spawn-{name}"), &Answer(&name)),
         beside: None,
     }
 }

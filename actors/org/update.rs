@@ -8,7 +8,7 @@ use super::{
     record::TeamRecord,
     tree::By,
 };
-use crate::{ids::MAIN, store::records::Writes};
+use crate::{ids::MAIN, store::records::Writes, tool::records::Answer};
 
 impl Org {
     /// The record with other words in its scope.
@@ -56,7 +56,7 @@ impl Handler<Update> for Org {
                 match changed {
                     Ok(team) => {
                         let writes = match &update.call {
-                            Some(call) => Writes::new().answer(call, &team),
+                            Some(call) => Writes::new().put_at(call, &Answer(&team)),
                             None => Writes::new(),
                         };
                         // The next change begins from this one, whether or not it is on the disk yet.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
+    channel::records::{self as outboxes, ChannelRow},
     doubles::{
         client::Client,
         disk::{Crash, Disk},
@@ -11,11 +12,21 @@ use crate::{
         world::World,
     },
     ids::{TeamKey, TriggerId},
-    scheduler::records::{runs, runs_range},
+    inbox,
+    journal::records::Piece,
+    notice,
+    router::records::{self as conversations, Undecided},
+    scheduler::records::{runs, runs_of},
     spine::Spine,
     storage::Batch,
-    store::{damage::quarantined, reads, records::Undecided},
-    task::Ending,
+    store::{
+        keys::key_of,
+        reads::{Range, scan, scan_keyed},
+    },
+    task::{
+        Ending,
+        records::{self as tasks, LaneKey},
+    },
 };
 
 fn world() -> World {
@@ -42,7 +53,7 @@ async fn heard(world: &World, spine: &Spine, before: &Client) -> Vec<String> {
 fn kinds(world: &World) -> Vec<NoticeKind> {
     let storage = world.disk.mount(None);
     let mut kinds: Vec<_> =
-        reads::notices(&*storage).unwrap().into_iter().map(|notice| notice.kind).collect();
+        notice::notices(&*storage).unwrap().into_iter().map(|notice| notice.kind).collect();
     kinds.sort_by_key(|kind| format!("{kind:?}"));
     kinds
 }
@@ -59,7 +70,7 @@ async fn died_with_a_task(world: &World) -> Client {
 fn only_task(world: &World) -> Task {
     let id = world.disk.keys("done/").remove(0)["done/".len()..].to_owned();
     let storage = world.disk.mount(None);
-    reads::task(&*storage, &id.as_str().into()).unwrap().unwrap()
+    tasks::find(&*storage, &id.as_str().into()).unwrap().unwrap()
 }
 
 /// SC-112: accepted work never vanishes, whatever became of its record.
@@ -96,7 +107,7 @@ async fn what_can_be_read_of_a_damaged_task_is_kept() {
     let task = only_task(&world);
     assert_eq!(task.body, "water the garden");
     assert!(task.lane.topic.is_some());
-    let notices = reads::notices(&*world.disk.mount(None)).unwrap();
+    let notices = notice::notices(&*world.disk.mount(None)).unwrap();
     let damaged = |notice: &&Notice| notice.kind == NoticeKind::DamagedRecord;
     let told = &notices.iter().find(damaged).unwrap().text;
     assert!(told.contains("water the garden"), "{told}");
@@ -114,7 +125,11 @@ async fn a_damaged_record_is_told_of_once() {
 
     for _ in 0..2 {
         let spine = world.start();
-        let read = spine.store.read(reads::channels).await.unwrap();
+        let read = spine
+            .store
+            .read(|storage| scan_keyed::<ChannelRow>(storage, Range::all()))
+            .await
+            .unwrap();
         settle().await;
         assert_eq!(read, []);
         assert_eq!(kinds(&world), [NoticeKind::DamagedRecord]);
@@ -145,7 +160,7 @@ async fn a_message_without_a_topic_is_told_to_be_lost() {
         cause: None,
         notify: None,
     };
-    let stored = Writes::new().undecided(&row).batch().unwrap();
+    let stored = Writes::new().put(&row).batch().unwrap();
     world.disk.mount(None).commit(&stored).unwrap();
     world.disk.damage("und/");
 
@@ -168,13 +183,13 @@ async fn an_event_that_is_damaged_is_shown_as_lost() {
         at: Timestamp(1),
         audience: None,
     };
-    let stored = Writes::new().inbox(&lane, 1, 7, &event).batch().unwrap();
+    let stored = Writes::new().put_at(&(LaneKey::new(&lane, 1), 7), &event).batch().unwrap();
     world.disk.mount(None).commit(&stored).unwrap();
     world.disk.damage("inbox/");
 
     let spine = world.start();
     let asked = lane.clone();
-    let read = move |storage: &dyn Storage| reads::inbox(storage, &asked, 1);
+    let read = move |storage: &dyn Storage| inbox::waiting(storage, &asked, 1);
     let first = spine.store.read(read.clone()).await.unwrap();
     settle().await;
     let then = spine.store.read(read).await.unwrap();
@@ -195,39 +210,27 @@ async fn every_reader_reports_what_it_cannot_read() {
     let channel = client.channel.clone();
     type Read = Box<dyn Fn(&dyn Storage)>;
     let readers: Vec<(&str, Read)> = vec![
-        ("chan/", Box::new(|storage| drop(reads::channels(storage)))),
-        ("topic/", Box::new(|storage| drop(reads::topics(storage, &mut |_, _| {})))),
+        ("chan/", Box::new(|storage| drop(scan_keyed::<ChannelRow>(storage, Range::all())))),
+        ("topic/", Box::new(|storage| drop(conversations::each_topic(storage, &mut |_, _| {})))),
         ("msg/", {
             let channel = channel.clone();
-            Box::new(move |storage| drop(reads::channel(storage, &channel)))
+            Box::new(move |storage| drop(conversations::channel(storage, &channel)))
         }),
         ("out/", {
             let channel = channel.clone();
-            Box::new(move |storage| drop(reads::outbox(storage, &channel)))
+            Box::new(move |storage| drop(outboxes::outbox(storage, &channel)))
         }),
         (
             "done/",
             Box::new(|storage| {
                 let every = |_: &_| true;
-                drop(reads::ended_tasks(storage, Timestamp::default(), 9, every, |_| true));
+                drop(tasks::ended(storage, Timestamp::default(), 9, every, |_| true));
             }),
         ),
         (
             "hist/",
             Box::new(|storage| {
-                let mut lanes = Vec::new();
-                let prefix = records::journals_prefix();
-                let _ =
-                    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, _| {
-                        lanes.push(key.to_vec());
-                        ControlFlow::Continue(())
-                    });
-                assert!(!lanes.is_empty());
-                for key in lanes {
-                    drop(crate::store::damage::one::<Vec<crate::history::HistoryEvent>>(
-                        storage, &key,
-                    ));
-                }
+                drop(scan::<Piece<'_>>(storage, Range::all()));
             }),
         ),
     ];
@@ -281,7 +284,7 @@ async fn a_list_of_ended_tasks_goes_on_past_a_damaged_one() {
 
     let storage = world.disk.mount(None);
     let every = |_: &_| true;
-    let found = reads::ended_tasks(&*storage, Timestamp::default(), 9, every, |_| true).unwrap();
+    let found = tasks::ended(&*storage, Timestamp::default(), 9, every, |_| true).unwrap();
 
     assert_eq!(found.len(), 1);
 }
@@ -290,8 +293,9 @@ async fn a_list_of_ended_tasks_goes_on_past_a_damaged_one() {
 #[test]
 fn the_copy_of_a_record_with_a_long_key_has_a_key_of_its_own() {
     let long = |end: u8| [vec![b'k'; 1_023], vec![end]].concat();
+    let key = |record: Vec<u8>| key_of(Quarantined::KIND, &RecordKey::of(&record));
 
-    let (one, other) = (records::quarantine_key(&long(b'a')), records::quarantine_key(&long(b'b')));
+    let (one, other) = (key(long(b'a')), key(long(b'b')));
 
     assert_ne!(one, other);
     assert!(one.len() <= 1_024, "{}", one.len());
@@ -301,7 +305,7 @@ fn the_copy_of_a_record_with_a_long_key_has_a_key_of_its_own() {
 #[test]
 fn a_damaged_run_of_a_trigger_is_reported() {
     let (team, trigger) = (TeamKey::first("news"), TriggerId::from("trg-1"));
-    let (mut key, _) = runs_range(&team, &trigger, None);
+    let (mut key, _) = runs_of(&team, &trigger, None).bounds();
     key.push(b'1');
     let storage = Disk::default().mount(None);
     let changes = vec![(key, Some(b"{".to_vec()))];

@@ -86,6 +86,11 @@ pub struct Counts {
     trips: BTreeMap<String, u32>,
 }
 
+crate::records! {
+    /// By the first task of all.
+    Counts: "cause", TaskId;
+}
+
 impl Causes {
     /// What a former process left of the causes of these open tasks.
     pub(super) fn recover(&mut self, rows: Vec<(TaskId, Counts)>, open: &[Task]) -> Vec<TaskId> {

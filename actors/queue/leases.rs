@@ -13,8 +13,8 @@ use crate::{
     ids::{LeaseId, TaskId},
     notice::Notice,
     scheduler::{firing::Standing, premises::Roster},
-    store::records::{self, Writes},
-    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task},
+    store::records::Writes,
+    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task, records::LaneKey},
 };
 
 /// A lease that its team has not taken for this long is told again.
@@ -79,7 +79,7 @@ impl Queue {
         entry.task.lease = Some(lease.clone());
         entry.task.attempts += 1;
         entry.task.not_before = None;
-        let writes = entry.unwritten.take().unwrap_or_default().task(&entry.task);
+        let writes = entry.unwritten.take().unwrap_or_default().put(&entry.task);
         let stored = entry.stored.take();
         let task = entry.task.clone();
         let waited = self.waited.entry(task.lane.team.clone()).or_default();
@@ -146,7 +146,7 @@ impl Queue {
         );
         let (name, now) = (self.ids.notice(), self.clock.now());
         let notice = Notice::stall(name, &task.lane.team, Some(id), done, now);
-        let committed = self.store.commit(Writes::new().notice(&notice));
+        let committed = self.store.commit(Writes::new().put(&notice));
         self.deliver(committed, ctx);
         self.expect_taken(&task);
         self.listeners.leased.do_send(Leased { task, lease, joins, inbox: true });
@@ -154,8 +154,7 @@ impl Queue {
 
     /// Whether something waits in the inbox of a task's lane. Its turn shows it.
     fn take_inbox(&mut self, task: &Task) -> bool {
-        !self.inboxes.is_empty()
-            && self.inboxes.remove(&records::inbox_prefix(&task.lane, task.generation))
+        !self.inboxes.is_empty() && self.inboxes.remove(&LaneKey::new(&task.lane, task.generation))
     }
 
     /// A task is under this lease.
@@ -224,7 +223,7 @@ impl Queue {
         }
         self.schedule.put_back(&task.lane, Ticket::from(&task), until);
         self.expect(&task);
-        let committed = self.store.commit(Writes::new().task(&task));
+        let committed = self.store.commit(Writes::new().put(&task));
         self.tasks.insert(task.id.clone(), Entry::new(task));
         self.deliver(committed, ctx);
         self.dispatch(ctx);

@@ -14,17 +14,18 @@ use actix::{
 use tokio::sync::oneshot;
 
 use crate::{
+    budget::records::forget_costs,
     channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
     closing,
     event::{Body, ErrorBody, Frame},
     ids::{Ids, TaskId, TeamName},
     org::view::OrgView,
-    store::{
-        Numbered, StoreError, StoreHandle, reads,
-        records::{self, Writes},
+    store::{Numbered, StoreError, StoreHandle, records::Writes},
+    task::{
+        Code, Ending, Kind, Lane, Task, WaitReason,
+        records::{self as tasks, LaneKey},
     },
-    task::{Code, Ending, Kind, Lane, Task, WaitReason},
 };
 
 pub mod causes;
@@ -74,8 +75,8 @@ pub struct Queue {
     cures: Vec<Cure>,
     /// Counts leases and cures, to tell which came first.
     moment: u64,
-    /// Lanes that find something in their inbox, as the store names them.
-    inboxes: HashSet<Vec<u8>>,
+    /// Lanes that find something in their inbox.
+    inboxes: HashSet<LaneKey>,
     ended: HashMap<(TeamName, Kind, Ending), u64>,
     waited: HashMap<TeamName, Waited>,
     /// Tasks whose records are damaged, until they have their end.
@@ -137,8 +138,8 @@ pub struct Left {
     pub lost: HashSet<TaskId>,
     /// How much each open cause has led to.
     pub causes: Vec<(TaskId, CauseCounts)>,
-    /// Lanes that find something in their inbox, as the store names them.
-    pub inboxes: HashSet<Vec<u8>>,
+    /// Lanes that find something in their inbox.
+    pub inboxes: HashSet<LaneKey>,
     /// Teams that start no turn.
     pub paused: Vec<TeamName>,
     /// Teams that kept dying, and until when they start no turn.
@@ -206,10 +207,10 @@ impl Queue {
             }
         }
         let mut forgotten =
-            over.iter().fold(Writes::new(), |writes, root| writes.forget_cause(root));
+            over.iter().fold(Writes::new(), |writes, root| writes.delete::<CauseCounts>(root));
         for root in &paid_off {
             let costs = queue.listeners.ledger.forget_task(root);
-            forgotten = forgotten.forget_costs(root, &costs);
+            forgotten = forgotten.and(forget_costs(root, &costs));
         }
         if !forgotten.is_empty() {
             drop(queue.store.commit(forgotten));
@@ -243,7 +244,7 @@ impl Queue {
         if let Some(entry) = self.tasks.get_mut(&id)
             && let Some(writes) = entry.unwritten.take()
         {
-            let committed = self.store.commit(writes.task(&entry.task));
+            let committed = self.store.commit(writes.put(&entry.task));
             let stored = entry.stored.take();
             let waiting = Waiting { task: entry.task.clone() };
             ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
@@ -265,16 +266,16 @@ impl Queue {
     /// A lane finds something in its inbox.
     fn note_inbox(&mut self, told: impl IntoIterator<Item = (Lane, u32)>) {
         for (lane, generation) in told {
-            self.inboxes.insert(records::inbox_prefix(&lane, generation));
+            self.inboxes.insert(LaneKey { lane, generation });
         }
     }
 
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
         if let Some((root, kept)) = self.causes.ended(&task) {
             let costs = self.listeners.ledger.forget_task(&root);
-            let mut writes = Writes::new().forget_costs(&root, &costs);
+            let mut writes = forget_costs(&root, &costs);
             if kept {
-                writes = writes.forget_cause(&root);
+                writes = writes.delete::<CauseCounts>(&root);
             }
             if !writes.is_empty() {
                 drop(self.store.commit(writes));
@@ -469,8 +470,8 @@ impl Handler<Orphaned> for Queue {
             let rows = store.read(move |storage| {
                 ids.iter()
                     .map(|id| {
-                        let result = reads::task(storage, &closing::results::result_of(id))?;
-                        Ok((reads::task(storage, id)?, result))
+                        let result = tasks::find(storage, &closing::results::result_of(id))?;
+                        Ok((tasks::find(storage, id)?, result))
                     })
                     .collect::<Result<Vec<_>, _>>()
             });

@@ -139,7 +139,7 @@ impl Queue {
             self.schedule.push(&task.lane, Ticket::from(&task));
         }
         self.expect(&task);
-        let committed = self.store.commit(Writes::new().task(&task));
+        let committed = self.store.commit(Writes::new().put(&task));
         self.deliver(committed, ctx);
     }
 
@@ -231,10 +231,10 @@ impl Handler<Park> for Queue {
         self.note_inbox(Some((task.lane.clone(), task.generation)));
         self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         self.expect(&task);
-        let mut writes = Writes::new().task(&task);
+        let mut writes = Writes::new().put(&task);
         let team = task.lane.team.clone();
         if let Some(notice) = self.hindrance(&team, wait.reason, &wait.note) {
-            writes = writes.notice(&notice);
+            writes = writes.put(&notice);
         }
         let committed = self.store.commit(writes);
         self.tasks.insert(task.id.clone(), Entry::new(task));
@@ -249,7 +249,7 @@ impl Handler<Hindered> for Queue {
     fn handle(&mut self, message: Hindered, ctx: &mut Self::Context) {
         let Hindered { team, reason, note } = message;
         if let Some(notice) = self.hindrance(&team, reason, &note) {
-            let committed = self.store.commit(Writes::new().notice(&notice));
+            let committed = self.store.commit(Writes::new().put(&notice));
             self.deliver(committed, ctx);
         }
     }

@@ -13,10 +13,11 @@ use super::{
 use crate::{
     clock::{Timestamp, millis},
     ids::{TaskId, TeamName},
+    journal,
     notice::{Notice, NoticeKind},
     room::DISK_FULL,
-    store::{journal, reads::OpenWork, records::Writes},
-    task::{Code, Ending, Kind, Lane, Task, WaitReason},
+    store::records::Writes,
+    task::{Code, Ending, Kind, Lane, Task, WaitReason, records::OpenWork},
 };
 
 /// A running task without a sign of life for this long is called stale.
@@ -246,7 +247,7 @@ impl Queue {
 
     /// Work that went round in circles is told to the operator once.
     fn tell_of_loop(&self, task: &Task, why: &Runaway) -> Writes {
-        Writes::new().notice(&Notice {
+        Writes::new().put(&Notice {
             id: self.ids.notice(),
             kind: NoticeKind::LoopStopped,
             team: Some(task.lane.team.clone()),
@@ -289,7 +290,7 @@ impl Handler<Submit> for Queue {
                 }
             }
             match self.causes.admit(&task, &giver) {
-                Ok(counts) => writes = writes.cause(task.root(), &counts),
+                Ok(counts) => writes = writes.put_at(task.root(), &counts),
                 Err(why) => {
                     if matches!(why, Runaway::Loop(_)) {
                         let told = self.store.commit(self.tell_of_loop(&task, &why));

@@ -15,9 +15,13 @@ use crate::{
         entropy::Sequence,
     },
     ids::LeaseId,
+    notice,
     org::{record::TeamRecord, tree::Tree},
-    store::Store,
-    task::Outcome,
+    store::{
+        Store,
+        reads::{Range, scan},
+    },
+    task::{Outcome, Task, records as tasks},
     usage::Usage,
 };
 
@@ -211,7 +215,7 @@ async fn orphans_wait_again_once() {
     let counts = setting.settle().await;
 
     assert_eq!(counts.teams, [("main".into(), 2, 0)]);
-    let row = setting.store.read(|storage| reads::task(storage, &"task-1".into()));
+    let row = setting.store.read(|storage| tasks::find(storage, &"task-1".into()));
     let row = row.await.unwrap().unwrap();
     assert_eq!((row.lease, row.redelivered, row.attempts), (None, true, 1));
 }
@@ -264,7 +268,7 @@ async fn a_refused_task_leaves_nothing() {
     }
     let counts = setting.settle().await;
 
-    let open = setting.store.read(reads::open_tasks).await.unwrap().rows;
+    let open = setting.store.read(|storage| scan::<Task>(storage, Range::all())).await.unwrap();
     let open: Vec<_> = open.iter().map(|task| (task.id.as_str(), task.arrival)).collect();
     assert_eq!(open, [("task-1", 1), ("task-2", 2)]);
     assert_eq!(counts.teams, [("main".into(), 1, 1)]);
@@ -300,7 +304,7 @@ async fn a_lease_does_not_reach_a_team_that_was_paused_meanwhile() {
 
     assert_eq!(setting.leases(), []);
     assert_eq!(counts.teams, [("main".into(), 1, 0)]);
-    let row = setting.store.read(|storage| reads::task(storage, &"task-1".into()));
+    let row = setting.store.read(|storage| tasks::find(storage, &"task-1".into()));
     let row = row.await.unwrap().unwrap();
     assert_eq!((row.lease, row.attempts), (None, 0));
     setting.queue.do_send(pause(false));
@@ -327,6 +331,6 @@ async fn a_lease_that_is_not_taken_up_is_told_again() {
     assert_eq!(again.len(), 2);
     assert_eq!(again[0], again[1]);
     assert_eq!(setting.leases().len(), 2);
-    let notices = setting.store.read(reads::notices).await.unwrap();
+    let notices = setting.store.read(notice::notices).await.unwrap();
     assert_eq!(notices.len(), 1);
 }

@@ -6,7 +6,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{ACK_AFTER, Entry, Queue, parking, placing::Placement, tell_stored};
 use crate::{
-    channel::Deliver,
+    channel::{Deliver, records::OutboxWrites},
     clock::Timestamp,
     closing,
     event::{Body, Frame},
@@ -101,7 +101,7 @@ impl Queue {
         let mut writes = unwritten.unwrap_or_default().and(closed.writes);
         if task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone {
             let at = self.clock.now();
-            writes = writes.notice(&closing::results::undeliverable(&task, &self.ids, at));
+            writes = writes.put(&closing::results::undeliverable(&task, &self.ids, at));
         }
         let committed = self.store.commit(writes);
         self.note_inbox(closed.told);
@@ -168,7 +168,7 @@ impl Queue {
             .unwritten
             .take()
             .unwrap_or_default()
-            .task(&entry.task)
+            .put(&entry.task)
             .frame(&source.channel, frame);
         let committed = self.store.commit(writes);
         self.deliver(committed, ctx);

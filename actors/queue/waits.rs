@@ -8,8 +8,7 @@ use tokio::sync::oneshot;
 use super::Queue;
 use crate::{
     ids::{TaskId, TeamName},
-    store::reads,
-    task::{Lane, Outcome},
+    task::{Lane, Outcome, records as tasks},
 };
 
 /// Waits for the end of a task. Nothing is answered if there is no such task.
@@ -105,7 +104,7 @@ impl Handler<Wait> for Queue {
             if let Some(ended) = ended {
                 ended.await.ok()?;
             }
-            let row = store.read(move |storage| reads::task(storage, &task)).await;
+            let row = store.read(move |storage| tasks::find(storage, &task)).await;
             row.ok()??.outcome
         })
     }

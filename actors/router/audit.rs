@@ -2,39 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::trust::{Decision, Reason};
 use crate::{
+    admission::{Admission, Decision},
     channel_type::ChannelType,
     clock::Timestamp,
     ids::{ChannelId, PrincipalId, TaskId},
     task::{Source, Task},
 };
-
-/// How a message got past the trust gate, as its task keeps it.
-///
-/// A message that becomes a task has no audit row beside it: the task is stored in the same commit,
-/// is never changed in this, and a second record would cost every message a twentieth of its time.
-/// [`AuditRow::of_task`] reads the row out of the task. Only denials, and what makes no task, have
-/// rows of their own; whoever removes old tasks keeps their rows by writing them first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Admission {
-    /// The type of its channel.
-    #[serde(default, skip_serializing_if = "is_websocket")]
-    pub channel_type: ChannelType,
-    /// The rule that let it in.
-    pub reason: Reason,
-    /// Who claims that the sender wrote it, without proof.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asserted_by: Option<PrincipalId>,
-    /// The listener that its connection came in on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub listener: Option<String>,
-}
-
-/// Rows of WebSockets, by far the most, do not name their type.
-pub(crate) fn is_websocket(channel_type: &ChannelType) -> bool {
-    *channel_type == ChannelType::Ws
-}
 
 /// One decision of the trust gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

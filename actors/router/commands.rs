@@ -13,7 +13,8 @@ use crate::{
     event::TopicState,
     ids::{ChannelId, TopicId},
     queue::Cancel,
-    store::records::{Undecided, Writes},
+    router::records::Undecided,
+    store::records::Writes,
     task::{Kind, TopicRef},
 };
 
@@ -121,7 +122,7 @@ impl Router {
         };
         conversation.row.begins_anew = true;
         let answer = "Your next message begins a new topic.".to_owned();
-        (answer, Writes::new().channel(channel, &conversation.row))
+        (answer, Writes::new().put_at(channel, &conversation.row))
     }
 
     /// Gives the topic of a message another name, or the one used last.
@@ -208,9 +209,10 @@ impl Router {
             .get_mut(channel)
             .and_then(|conversation| conversation.topics.close(&id));
         match closed {
-            Some(topic) => {
-                (format!("Closed \"{}\".", topic.name), Writes::new().topic(channel, topic))
-            }
+            Some(topic) => (
+                format!("Closed \"{}\".", topic.name),
+                Writes::new().put_at(&topic.key(channel), topic),
+            ),
             None => ("There are no open topics.".to_owned(), Writes::new()),
         }
     }

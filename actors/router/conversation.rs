@@ -8,14 +8,12 @@ use super::{
     topics::{Topic, Topics},
 };
 use crate::{
+    channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Timestamp,
     identities::Owner,
     ids::{MessageId, TaskId, TopicId},
-    store::{
-        reads::ChannelHistory,
-        records::{ChannelRow, Undecided},
-    },
+    router::records::{ChannelHistory, Undecided},
 };
 
 /// A channel that is connected or has open work.

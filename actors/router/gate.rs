@@ -6,11 +6,12 @@ use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture}
 
 use super::{
     Router,
-    audit::{Admission, AuditRow},
+    audit::AuditRow,
     rate::Bucket,
-    trust::{self, Decision, Origin, Reason},
+    trust::{self, Origin},
 };
 use crate::{
+    admission::{Admission, Decision, Reason},
     briefing::Speaker,
     channel::{HangUp, socket::Closing},
     channel_type::ChannelType,
@@ -18,10 +19,9 @@ use crate::{
     event::ErrorBody,
     identities::{Identities, Linked},
     ids::{ChannelId, MessageId, PrincipalId},
-    store::{
-        records::{Interaction, Said, Undecided, Writes},
-        trust as rows,
-    },
+    interactions::{Interaction, Said},
+    router::records::{Undecided, grants},
+    store::records::Writes,
     task::{Cause, Label},
 };
 
@@ -143,7 +143,7 @@ impl Router {
             said: vec![said],
             trust_decision: Some(decision),
         };
-        let writes = Writes::new().trust_decision(&row).unheard(&row.id, &interaction);
+        let writes = Writes::new().put(&row).put_at(&interaction.key_named(&row.id), &interaction);
         self.commit(writes, ctx);
         self.tell_denied(channel, id, decision, ctx);
         None
@@ -175,7 +175,7 @@ impl Router {
         }
         let decision = self.judge(channel, &sender);
         let row = self.row(channel, &sender, decision);
-        self.commit(Writes::new().trust_decision(&row), ctx);
+        self.commit(Writes::new().put(&row), ctx);
         if !decision.allowed {
             self.tell_denied(from, None, decision, ctx);
         }
@@ -185,7 +185,7 @@ impl Router {
     /// The audit row of a message that was let in and became no task.
     pub(super) fn audited(&self, message: &Undecided) -> Writes {
         match &message.admission {
-            Some(admission) => Writes::new().trust_decision(&AuditRow {
+            Some(admission) => Writes::new().put(&AuditRow {
                 id: self.audit_id(),
                 at: message.at,
                 channel_type: admission.channel_type.clone(),
@@ -251,7 +251,7 @@ impl Router {
     /// Grants that could not be read are tried again for the next message.
     fn read_grants(&mut self, ctx: &mut Context<Self>) {
         let store = self.to.store.clone();
-        let read = async move { store.read(rows::grants).await };
+        let read = async move { store.read(grants).await };
         ctx.spawn(read.into_actor(self).map(|found, router, _| match found {
             // Grants that were given meanwhile are among them: they are stored before this is read.
             Ok(grants) => router.grants = grants,

@@ -81,7 +81,7 @@ impl Router {
             None => format!("grant-{:016x}", self.to.ids.bits()),
         };
         let grant = SenderGrant { id, grantee, level, granted_by: by, at: self.to.clock.now() };
-        let writes = Writes::new().grant(&grant);
+        let writes = Writes::new().put(&grant);
         // At once: a message that it lets in is stored after it, so never without it.
         self.grants.put(grant.clone());
         Ok((grant, writes))
@@ -101,7 +101,7 @@ impl Router {
         };
         match grantee {
             Some(grantee) if self.grants.remove(&grantee) => {
-                Ok((true, Writes::new().drop_grant(&grantee)))
+                Ok((true, Writes::new().delete::<SenderGrant>(&grantee)))
             }
             _ => Ok((false, Writes::new())),
         }

@@ -13,21 +13,21 @@ use super::{
     saying::Accepted,
 };
 use crate::{
-    channel::{Deliver, Said, outbox},
+    channel::{
+        Deliver, Said, outbox,
+        records::{self as outboxes, OutboxWrites},
+    },
     clock::millis,
     closing,
     event::{Ack, Body, ErrorBody, Frame, Progress, ProgressKind},
     ids::{ChannelId, MessageId, TeamKey, TopicId},
-    live::facts,
     queue::{ACK_AFTER, Enqueue, schedule::Full},
     room::DISK_FULL,
-    scheduler::{heard::Heard, records::TriggerRows},
+    router::records::{MessageRow, Undecided},
+    scheduler::heard::Heard,
     storage::{Storage, StorageError},
-    store::{
-        reads,
-        records::{MessageRow, Undecided, Writes, digest},
-    },
-    task::{Kind, Lane, Source, Task, TopicRef},
+    store::records::{Writes, digest},
+    task::{Kind, Lane, Source, Task, TopicRef, records as tasks},
 };
 
 /// What stands on a message beside its words and its topic.
@@ -148,7 +148,7 @@ impl Router {
             (&resolution, self.conversations.get_mut(channel))
             && std::mem::take(&mut conversation.row.begins_anew)
         {
-            let writes = Writes::new().channel(channel, &conversation.row);
+            let writes = Writes::new().put_at(channel, &conversation.row);
             return self.become_task(channel, arrival, resolution, writes, ctx);
         }
         self.resolved(channel, arrival, resolution, ctx);
@@ -225,7 +225,7 @@ impl Router {
     fn set_aside(&mut self, channel: &ChannelId, mut arrival: Arrival, ctx: &mut Context<Self>) {
         let writes = self.accept(channel, &arrival.message, None);
         arrival.message.told = true;
-        let writes = writes.undecided(&arrival.message);
+        let writes = writes.put(&arrival.message);
         let message = arrival.message.clone();
         if let Some(conversation) = self.conversations.get_mut(channel) {
             conversation.deciding.push_back(arrival);
@@ -328,7 +328,7 @@ impl Router {
             return;
         };
         let id = arrival.message.id.clone();
-        let writes = Writes::new().decided(channel, &id);
+        let writes = Writes::new().delete::<Undecided>(&(channel, &id));
         match resolution {
             Resolution::Refused(refusal) => {
                 let writes = writes
@@ -378,7 +378,7 @@ impl Router {
         };
         let mut writes = writes;
         if conversation.is_topic_due(&topic) {
-            writes = writes.topic(channel, &topic);
+            writes = writes.put_at(&topic.key(channel), &topic);
         }
         let topic = TopicRef { id: topic.id, name: topic.name };
         self.enqueue(channel, message, Destination::Topic(topic), Kind::Chat, writes);
@@ -427,9 +427,9 @@ impl Router {
         let mut writes = writes.and(self.accept(channel, &message, Some(&task)));
         let overheard = self.overheard(&message, topic.as_ref()).filter(|_| kind == Kind::Chat);
         if let Some(heard) = &overheard {
-            writes = writes.heard(heard);
+            writes = writes.put(heard);
         }
-        if let Some(event) = facts::heard(&task) {
+        if let Some(event) = tasks::heard(&task) {
             writes = writes.tell(event);
         }
         let accepted = Accepted {
@@ -470,7 +470,7 @@ impl Router {
         let heard = self.overheard(message, None).filter(|_| has_no_room);
         match heard {
             Some(heard) => {
-                let writes = Writes::new().heard(&heard);
+                let writes = Writes::new().put(&heard);
                 self.to.triggers.do_send(heard);
                 writes
             }
@@ -486,7 +486,7 @@ impl Router {
         };
         if !conversation.stored {
             conversation.stored = true;
-            writes = writes.channel(channel, &conversation.row);
+            writes = writes.put_at(channel, &conversation.row);
         }
         if conversation.is_shared() && !message.told {
             writes = writes.frame(channel, user_message(message));
@@ -502,7 +502,7 @@ impl Router {
         };
         let known = Known { digest: row.digest, at: row.at, task: row.task.clone() };
         conversation.known.insert(message.id.clone(), known);
-        writes.message(channel, &message.id, &row)
+        writes.put_at(&(channel.clone(), message.id.clone()), &row)
     }
 
     /// A message with a null topic is acknowledged while its topic is being found out.
@@ -525,7 +525,7 @@ impl Router {
             response_seq: None,
         };
         let frame = Frame { topic: None, ts: now, body: Body::Ack(ack) };
-        let writes = Writes::new().undecided(&arrival.message).frame(channel, frame);
+        let writes = Writes::new().put(&arrival.message).frame(channel, frame);
         self.commit(writes, ctx);
     }
 
@@ -536,13 +536,13 @@ impl Router {
         };
         if let Some(id) = &source.message {
             let error = full_error(full, Some(id.clone()));
-            let mut writes = Writes::new().decided(&source.channel, id);
+            let mut writes = Writes::new().delete::<Undecided>(&(&source.channel, id));
             if let Some(row) = AuditRow::of_task(task) {
-                writes = writes.trust_decision(&row);
+                writes = writes.put(&row);
             }
             // What was to be stored with the task is not: the channel may have been part of it.
             if let Some(conversation) = self.conversations.get(&source.channel) {
-                writes = writes.channel(&source.channel, &conversation.row);
+                writes = writes.put_at(&source.channel, &conversation.row);
             }
             self.end_unheard(&source.channel, id, error, writes, ctx);
         }
@@ -562,7 +562,7 @@ impl Router {
         }
         self.settle(channel, id, Err(error.clone()));
         let frame = Frame { topic: None, ts: self.to.clock.now(), body: Body::Error(error) };
-        let writes = writes.forget_message(channel, id).frame(channel, frame);
+        let writes = writes.delete::<MessageRow>(&(channel, id)).frame(channel, frame);
         self.commit(writes, ctx);
     }
 
@@ -686,7 +686,7 @@ fn fate(
     undecided: bool,
 ) -> Result<(&'static str, Option<u64>, Option<Task>), StorageError> {
     let task = match &known.task {
-        Some(id) => reads::task(storage, id)?,
+        Some(id) => tasks::find(storage, id)?,
         None => None,
     };
     let status = match &task {
@@ -701,7 +701,7 @@ fn fate(
     };
     let finished = !matches!(status, "queued" | "running");
     let response_seq = if finished {
-        reads::outbox(storage, channel)?
+        outboxes::outbox(storage, channel)?
             .into_iter()
             .rev()
             .find(|row| match &row.frame.body {

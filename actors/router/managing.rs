@@ -7,7 +7,8 @@ use crate::{
     event::TopicState,
     ids::{ChannelId, TopicId},
     queue::Cancel,
-    store::{reads, records::Writes},
+    router::records as conversations,
+    store::records::Writes,
 };
 
 /// Changes a topic. Answered when that is durable.
@@ -92,7 +93,7 @@ impl Router {
         let conversation = self.conversations.get(&change.channel);
         let topic = conversation.and_then(|conversation| conversation.topics.get(id.as_str()));
         let topic = topic.ok_or(NotChanged::Unknown)?.clone();
-        let writes = Writes::new().topic(&change.channel, &topic);
+        let writes = Writes::new().put_at(&topic.key(&change.channel), &topic);
         Ok((topic, writes))
     }
 }
@@ -108,7 +109,7 @@ impl Handler<ChangeTopic> for Router {
             if known {
                 return None;
             }
-            let read = store.read(move |storage| reads::channel(storage, &channel));
+            let read = store.read(move |storage| conversations::channel(storage, &channel));
             read.await.ok().flatten()
         };
         let changed = read

@@ -14,6 +14,7 @@ use crate::{
     approvals::{self, Approvals},
     channel::{
         Attach, Channel, Deliver, Detach, HangUp, Reply, Tell,
+        records::ChannelRow,
         socket::{Closing, Socket},
     },
     channel_type::ChannelType,
@@ -24,16 +25,13 @@ use crate::{
     ids::{ChannelId, Ids, MAIN, MessageId, TaskId, TopicId},
     org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
+    router::records::{ChannelHistory, Undecided},
     scheduler::{
         self,
         heard::{Ears, Heard},
     },
-    store::{
-        StoreHandle,
-        reads::ChannelHistory,
-        records::{ChannelRow, Undecided, Writes},
-    },
-    task::{Lane, Task, TopicRef},
+    store::{StoreHandle, records::Writes},
+    task::{Lane, Task, TopicRef, records::LaneKey},
 };
 
 pub mod audit;
@@ -47,6 +45,7 @@ mod intake;
 pub mod managing;
 pub mod names;
 pub mod rate;
+pub mod records;
 pub mod refusal;
 pub mod resolve;
 mod resume;
@@ -186,7 +185,7 @@ pub struct Recovered {
     /// What waits for a person.
     pub approvals: approvals::recover::Recovered,
     /// Inboxes that hold something, for the queue.
-    pub inboxes: HashSet<Vec<u8>>,
+    pub inboxes: HashSet<LaneKey>,
     /// The records of all teams, for the organisation.
     pub teams: Vec<TeamRecord>,
     /// What the scheduler goes on with.
@@ -406,7 +405,7 @@ impl Handler<Close> for Router {
         }
         if conversation.stored {
             conversation.row.last_seen = now;
-            let writes = Writes::new().channel(&channel, &conversation.row);
+            let writes = Writes::new().put_at(&channel, &conversation.row);
             self.commit(writes, ctx);
         }
         self.put_away_if_idle(&channel);

@@ -5,14 +5,12 @@ use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use super::{Conversation, Resume, Router};
 use crate::{
     channel::{
-        Adopt, MOST_CONNECTIONS, outbox,
+        Adopt, MOST_CONNECTIONS, outbox, records as outboxes,
         socket::{Closing, Item},
     },
     event::ErrorBody,
-    store::{
-        reads::{self, ChannelHistory},
-        records::Writes,
-    },
+    router::records::{self as conversations, ChannelHistory},
+    store::records::Writes,
 };
 
 impl Router {
@@ -69,7 +67,7 @@ impl Router {
             (self.conversations.get_mut(&channel), mine.owner)
             && conversation.claim(owner)
         {
-            let writes = Writes::new().channel(&channel, &conversation.row);
+            let writes = Writes::new().put_at(&channel, &conversation.row);
             self.commit(writes, ctx);
         }
         self.to.channel.do_send(Adopt { fresh, channel, socket, last_seq });
@@ -85,8 +83,8 @@ impl Handler<Resume> for Router {
         let read = async move {
             store
                 .read(move |storage| {
-                    let newest = reads::newest_ordinal(storage, &channel)?;
-                    Ok((reads::channel(storage, &channel)?, newest))
+                    let newest = outboxes::newest_ordinal(storage, &channel)?;
+                    Ok((conversations::channel(storage, &channel)?, newest))
                 })
                 .await
         };

@@ -7,13 +7,12 @@ use tokio::sync::oneshot;
 
 use super::{Conversation, Router, gate::Sender, intake::Envelope, topics::Topic};
 use crate::{
+    channel::records::ChannelRow,
     event::{ErrorBody, TopicState},
     identities::Owner,
     ids::{ChannelId, MessageId, TaskId, TeamKey, TopicId},
-    store::{
-        reads,
-        records::{ChannelRow, Writes},
-    },
+    router::records as conversations,
+    store::records::Writes,
 };
 
 /// Someone says something on a channel that stays between requests.
@@ -112,7 +111,7 @@ impl Router {
             conversation.row.last_seen = now;
         }
         if conversation.claim(owner) || (was_long_ago && conversation.stored) {
-            let writes = Writes::new().channel(&channel, &conversation.row);
+            let writes = Writes::new().put_at(&channel, &conversation.row);
             self.commit(writes, ctx);
         }
         let topic = match topic {
@@ -168,7 +167,7 @@ impl Handler<Say> for Router {
             if known {
                 Ok(None)
             } else {
-                let read = store.read(move |storage| reads::channel(storage, &channel));
+                let read = store.read(move |storage| conversations::channel(storage, &channel));
                 read.await
             }
         };

@@ -9,16 +9,20 @@ use crate::{
     channel::{
         Forget,
         outbox::{self, Outbox},
+        records::{self as outboxes, ChannelRow, OutboxWrites},
         undelivered,
     },
     clock::Timestamp,
     ids::{ChannelId, Ids},
+    interactions,
     notice::Notice,
     repeats::is_known,
+    router::records::{self as conversations, MessageRow},
     storage::{Storage, StorageError},
     store::{
-        StoreHandle, reads,
-        records::{ChannelRow, Writes},
+        StoreHandle,
+        reads::{Range, get, scan_keyed},
+        records::Writes,
     },
 };
 
@@ -47,7 +51,7 @@ impl Excess {
         ids: &Ids,
         now: Timestamp,
     ) -> Result<Option<Self>, StorageError> {
-        let frames = reads::outbox(storage, &channel)?;
+        let frames = outboxes::outbox(storage, &channel)?;
         let mut outbox = Outbox::default();
         for stored in &frames {
             outbox.keep(stored.ordinal, stored.bytes, &stored.frame);
@@ -76,8 +80,8 @@ impl Router {
         let read = async move {
             store
                 .read(move |storage| {
-                    let rows = reads::old_interactions(storage, now - KEPT)?;
-                    let channels = reads::channels(storage)?;
+                    let rows = interactions::before(storage, now - KEPT)?;
+                    let channels = scan_keyed::<ChannelRow>(storage, Range::all())?;
                     let idle = channels
                         .into_iter()
                         .filter(|(_, row)| row.last_seen + outbox::MOST_AGE < now);
@@ -114,7 +118,7 @@ impl Router {
         }
         let writes = Writes::new().drop_frames(&channel, ordinals);
         let writes = match &told {
-            Some(notice) => writes.notice(notice),
+            Some(notice) => writes.put(notice),
             None => writes,
         };
         self.commit(writes, ctx);
@@ -136,7 +140,7 @@ impl Router {
             old.sort_unstable();
             for (_, id) in old.into_iter().take(surplus) {
                 conversation.known.remove(&id);
-                writes = writes.forget_message(channel, &id);
+                writes = writes.delete::<MessageRow>(&(channel, &id));
             }
         }
         if !writes.is_empty() {
@@ -150,7 +154,7 @@ impl Router {
         for (channel, conversation) in &mut self.conversations {
             if conversation.stored && !conversation.connections.is_empty() {
                 conversation.row.last_seen = now;
-                writes = writes.channel(channel, &conversation.row);
+                writes = writes.put_at(channel, &conversation.row);
             }
         }
         if !writes.is_empty() {
@@ -169,11 +173,11 @@ impl Router {
         let read = async move {
             store
                 .read(move |storage| {
-                    let row = reads::channel_row(storage, &id)?;
-                    let frames = reads::outbox(storage, &id)?;
+                    let row = get::<ChannelRow>(storage, &id)?;
+                    let frames = outboxes::outbox(storage, &id)?;
                     let frames = frames.iter().map(|stored| &stored.frame);
                     let told = undelivered::notice(&id, row.as_ref(), frames, notice, now);
-                    Ok((reads::channel_keys(storage, &id)?, told))
+                    Ok((conversations::channel_keys(storage, &id)?, told))
                 })
                 .await
         };
@@ -185,7 +189,7 @@ impl Router {
                 router.to.channel.do_send(Forget { channel: channel.clone() });
                 let writes = Writes::new().drop_keys(keys).forget_channel(&channel);
                 let writes = match &told {
-                    Some(notice) => writes.notice(notice),
+                    Some(notice) => writes.put(notice),
                     None => writes,
                 };
                 router.commit(writes, ctx);

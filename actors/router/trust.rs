@@ -2,10 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::{Deserialize, Serialize};
-
 use super::grants::{Grants, Level};
-use crate::{channel_type::ChannelType, ids::ChannelId, task::Label};
+use crate::{
+    admission::{Decision, Reason},
+    channel_type::ChannelType,
+    ids::ChannelId,
+    task::Label,
+};
 
 #[cfg(test)]
 mod tests;
@@ -68,74 +71,6 @@ pub struct Origin<'a> {
     pub sender: &'a str,
 }
 
-/// What was decided on a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
-    /// It is let in.
-    pub allowed: bool,
-    /// By which rule.
-    pub reason: Reason,
-}
-
-/// The rule that decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// The operator's command line.
-    CliBypass,
-    /// The policy cannot be used.
-    TrustConfigInvalid,
-    /// The sender is on the list of those never let in.
-    SenderDenylist,
-    /// A grant lets the sender in.
-    GrantTrusted,
-    /// A grant keeps the sender out.
-    GrantDenied,
-    /// The grants cannot be read.
-    TrustStoreError,
-    /// The sender is on the list of those let in.
-    SenderAllowlist,
-    /// The policy would have to know the sender.
-    SenderMissing,
-    /// The channel's own policy.
-    ChannelOverrideAllow,
-    /// The channel's own policy.
-    ChannelOverrideDeny,
-    /// The policy of the channel type.
-    ChannelPolicyAllow,
-    /// The policy of the channel type.
-    ChannelPolicyDeny,
-    /// The policy for all types.
-    DefaultPolicyAllow,
-    /// The policy for all types.
-    DefaultPolicyDeny,
-    /// There is no policy: the channel's own authentication decides.
-    NoTrustConfig,
-}
-
-impl Reason {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CliBypass => "cli_bypass",
-            Self::TrustConfigInvalid => "trust_config_invalid",
-            Self::SenderDenylist => "sender_denylist",
-            Self::GrantTrusted => "grant_trusted",
-            Self::GrantDenied => "grant_denied",
-            Self::TrustStoreError => "trust_store_error",
-            Self::SenderAllowlist => "sender_allowlist",
-            Self::SenderMissing => "sender_missing",
-            Self::ChannelOverrideAllow => "channel_override_allow",
-            Self::ChannelOverrideDeny => "channel_override_deny",
-            Self::ChannelPolicyAllow => "channel_policy_allow",
-            Self::ChannelPolicyDeny => "channel_policy_deny",
-            Self::DefaultPolicyAllow => "default_policy_allow",
-            Self::DefaultPolicyDeny => "default_policy_deny",
-            Self::NoTrustConfig => "no_trust_config",
-        }
-    }
-}
-
 impl Decision {
     fn allow(reason: Reason) -> Self {
         Self { allowed: true, reason }
@@ -143,11 +78,6 @@ impl Decision {
 
     fn deny(reason: Reason) -> Self {
         Self { allowed: false, reason }
-    }
-
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        if self.allowed { "allowed" } else { "denied" }
     }
 
     /// The sender gets no word of it: whoever is kept out by name learns nothing.

@@ -13,7 +13,8 @@ use crate::{
     audit::Audit,
     clock::Timestamp,
     excerpt,
-    store::records::{Undecided, Writes},
+    router::records::Undecided,
+    store::records::Writes,
 };
 
 /// A command about what waits for a person.
@@ -174,7 +175,7 @@ impl Router {
         let outcome = "refused: scope `approve` is missing";
         let (now, from) = (self.to.clock.now(), message.channel.as_str());
         tracing::warn!(actor = %by.principal, action, channel = from, "not authorized");
-        Writes::new().audit(&Audit::new(
+        Writes::new().put(&Audit::new(
             &self.to.ids,
             now,
             &by.principal,

@@ -11,7 +11,7 @@ use super::{
     maintain,
     manage::check_cursors,
     notify,
-    records::TriggerRows,
+    records::OpenRun,
     run::{Report, Run, RunOutcome},
     tell::Telling,
     trigger::{SystemKind, Trigger},
@@ -19,8 +19,8 @@ use super::{
 use crate::{
     clock::millis,
     queue::{Ended, submit::CancelTask},
-    store::{reads, records::Writes},
-    task::{Ending, Kind, Label, Outcome, Task},
+    store::records::Writes,
+    task::{Ending, Kind, Label, Outcome, Task, records::find},
 };
 
 impl Scheduler {
@@ -60,7 +60,7 @@ impl Scheduler {
         let Some((task, outcome)) = task.zip(outcome) else {
             run.outcome = Some(RunOutcome::Cancelled);
             run.reason = Some("its task is no longer in the store".to_owned());
-            return self.keep_quietly(Writes::new().ended_run(&run, &task_id));
+            return self.keep_quietly(Writes::new().put(&run).delete::<OpenRun<'_>>(&task_id));
         };
         let report = report_of(outcome);
         let trigger = self.triggers.get(&run.trigger);
@@ -99,12 +99,12 @@ impl Scheduler {
         }
         self.plan_next(&id);
         if let Some(trigger) = self.triggers.get(&id) {
-            writes = writes.trigger(trigger);
+            writes = writes.put(trigger);
         }
         if self.last.get(&id).is_some_and(|last| last.id == run.id) {
             self.last.insert(id, run.clone());
         }
-        self.keep_quietly(writes.ended_run(&run, &task_id));
+        self.keep_quietly(writes.put(&run).delete::<OpenRun<'_>>(&task_id));
     }
 }
 
@@ -191,7 +191,7 @@ impl Handler<Ended> for Scheduler {
         let id = task.clone();
         let read = async move {
             barrier.await.ok()?;
-            let row = store.read(move |storage| reads::task(storage, &id)).await;
+            let row = store.read(move |storage| find(storage, &id)).await;
             row.ok().flatten()
         };
         ctx.spawn(read.into_actor(self).map(move |row, scheduler, ctx| {

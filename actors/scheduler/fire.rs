@@ -1,5 +1,7 @@
 //! Firing: the decision made durable, with its task, in one commit.
 
+use std::borrow::Cow;
+
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::sync::oneshot::{self, error::RecvError};
 
@@ -9,7 +11,7 @@ use super::{
     firing::{self, Event, Fired, Present},
     hand::ByTurn,
     premises::Findings,
-    records::{Known, TriggerRows},
+    records::{Known, OpenRun, Payload},
     run::{Cause, Decision, Run},
     trigger::{OverlapPolicy, State, SystemKind, Trigger},
 };
@@ -156,16 +158,16 @@ impl Scheduler {
 
         let mut writes = Writes::new();
         if let Some(trigger) = self.triggers.get(id) {
-            writes = writes.trigger(trigger);
+            writes = writes.put(trigger);
         }
         if let Some(notice) = &notice {
-            writes = writes.notice(notice);
+            writes = writes.put(notice);
         }
         if let Some(payload) = payload.filter(|_| run.decision != Decision::Duplicate) {
-            writes = writes.payload(&run.id, &payload);
+            writes = writes.put_at(&run.id, &Payload(payload));
         }
         let Some(task) = task else {
-            let kept = self.keep(writes.run(&run));
+            let kept = self.keep(writes.put(&run));
             ctx.spawn(kept.into_actor(self).map(move |kept, _, _| {
                 let _gone = tell.send(kept.map(|()| Answer { run, first }));
             }));
@@ -173,10 +175,10 @@ impl Scheduler {
         };
         if remember {
             let (trigger, key) = key.clone();
-            writes = writes.known(&Known { trigger, key, run: run.id.clone(), at: now });
+            writes = writes.put(&Known { trigger, key, run: run.id.clone(), at: now });
             self.known.insert(key_of(id, &run), (run.id.clone(), now));
         }
-        let writes = writes.open_run(&run, &task.id);
+        let writes = writes.put(&run).put_at(&task.id, &OpenRun(Cow::Borrowed(&run)));
         let (answer, submitted) = oneshot::channel();
         let submit = Submit { task, writes, overlap: None, giver: turn.map(|turn| turn.giver) };
         self.to.queue.do_send(HandIn { submit, answer });
@@ -224,9 +226,9 @@ impl Scheduler {
             trigger.active_task_id = replaced.filter(|old| self.runs.contains_key(old));
         }
         self.settle_window(&run.trigger);
-        let mut writes = Writes::new().run(&run);
+        let mut writes = Writes::new().put(&run);
         if let Some(trigger) = self.triggers.get(&run.trigger) {
-            writes = writes.trigger(trigger);
+            writes = writes.put(trigger);
         }
         self.keep_quietly(writes);
         self.last.insert(run.trigger.clone(), run.clone());

@@ -10,7 +10,6 @@ use super::{
     config::Config,
     fire::Pending,
     heard::Heard,
-    records::TriggerRows,
     run::Cause,
 };
 use crate::{queue::keep::Keep, store::records::Writes, task::Source};
@@ -70,7 +69,7 @@ impl Scheduler {
         let queue = self.to.queue.clone();
         let strike_off = async move {
             if join_all(waiting).await.into_iter().all(|done| done) {
-                let writes = Writes::new().answered(&heard);
+                let writes = Writes::new().delete::<Heard>(&heard.name());
                 queue.do_send(Keep { writes, stored: None });
             }
         };

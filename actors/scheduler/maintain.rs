@@ -7,7 +7,7 @@ use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 use super::{
     Refusal, Scheduler,
     config::{Config, Schedule, When},
-    records::TriggerRows,
+    records::removed,
     run::RunOutcome,
     trigger::{Definition, MissedPolicy, NotifyPolicy, OverlapPolicy, SystemKind, Trigger},
 };
@@ -159,7 +159,7 @@ impl Handler<Maintain> for Scheduler {
             .collect();
         for id in unwanted {
             if let Some(trigger) = self.drop_out(&id) {
-                writes = writes.drop_trigger(&trigger);
+                writes = writes.and(removed(&trigger));
             }
         }
         let now = self.now();
@@ -194,7 +194,7 @@ impl Handler<Maintain> for Scheduler {
             let id = trigger.id.clone();
             self.take_in(trigger);
             if let Some(trigger) = self.triggers.get(&id) {
-                writes = writes.trigger(trigger);
+                writes = writes.put(trigger);
             }
         }
         self.arm(ctx);

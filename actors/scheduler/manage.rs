@@ -9,7 +9,7 @@ use actix::{
 use super::{
     Refusal, Scheduler,
     check::is_reserved,
-    records::TriggerRows,
+    records::removed,
     run::Run,
     trigger::{Definition, Problem, State, Trigger},
 };
@@ -189,7 +189,7 @@ impl Scheduler {
         let Some(trigger) = self.triggers.get(&id).cloned() else {
             return self.answer(Err(Refusal::NotFound));
         };
-        let kept = self.keep(Writes::new().trigger(&trigger));
+        let kept = self.keep(Writes::new().put(&trigger));
         Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.map(|()| trigger)))
     }
 
@@ -298,7 +298,7 @@ impl Scheduler {
             at: now,
             read: false,
         };
-        let writes = Writes::new().trigger(trigger).notice(&notice);
+        let writes = Writes::new().put(trigger).put(&notice);
         let trigger = trigger.clone();
         self.ears.attend(&trigger, &*self.to.ports.expressions);
         self.plan_next(id);
@@ -423,7 +423,7 @@ impl Handler<Delete> for Scheduler {
         let Some(trigger) = self.drop_out(&id) else {
             return self.answer(Err(Refusal::NotFound));
         };
-        let kept = self.keep(Writes::new().drop_trigger(&trigger));
+        let kept = self.keep(removed(&trigger));
         Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.map(|()| trigger)))
     }
 }
@@ -503,7 +503,7 @@ impl Handler<Forget> for Scheduler {
         let count = ids.len();
         let gone: Vec<Trigger> = ids.iter().filter_map(|id| self.drop_out(id)).collect();
         let writes =
-            gone.iter().fold(Writes::new(), |writes, trigger| writes.drop_trigger(trigger));
+            gone.iter().fold(Writes::new(), |writes, trigger| writes.and(removed(trigger)));
         let kept = self.keep(writes);
         Box::pin(kept.into_actor(self).map(move |_, _, _| count))
     }

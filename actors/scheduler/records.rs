@@ -1,34 +1,56 @@
 //! Rows of triggers and runs: what is stored under which key, and how it is read back.
 
-use std::ops::ControlFlow;
+use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::{firing::FIRES_WITHIN, heard::Heard, retention, run::Run, trigger::Trigger};
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TeamKey, TriggerId},
-    live::facts,
-    storage::{Order, Storage, StorageError},
+    live::event::{Event, Kind},
+    storage::{Storage, StorageError},
     store::{
-        damage::{one, row},
-        reads,
-        records::{EdgeKey, Writes, after_prefix},
+        keys::{Beginning, key_of},
+        reads::{Range, newest, scan},
+        records::{Keyed, Record, Writes},
+        redact::{Owner, Texts},
     },
-    task::Task,
+    task::{Task, records::find},
 };
 
-const TRIGGER: &str = "trigger";
-const RUN: &str = "run";
-/// Runs whose task has not been accounted for.
-const OPEN: &str = "run.open";
-/// Reasons that a trigger has fired for.
-const KEY: &str = "run.key";
-/// What came with a run from outside.
-const PAYLOAD: &str = "run.payload";
-/// Messages that a trigger has yet to fire for.
-const HEARD: &str = "heard";
+/// Where triggers and runs hold words.
+pub const TEXTS: &[Texts] = &[
+    Texts {
+        kind: Trigger::KIND,
+        owner: Owner::At("/team/name"),
+        fields: &["task", "disabled_reason", "held", "quieted/*/text"],
+        names: &[],
+    },
+    Texts {
+        kind: Run::KIND,
+        owner: Owner::At("/team/name"),
+        fields: &["reason", "cursors"],
+        names: &[],
+    },
+    Texts {
+        kind: OpenRun::KIND,
+        owner: Owner::At("/team/name"),
+        fields: &["reason", "cursors"],
+        names: &[],
+    },
+    Texts { kind: Payload::KIND, owner: Owner::Main, fields: &[""], names: &[] },
+    Texts { kind: Heard::KIND, owner: Owner::Main, fields: &["content"], names: &[] },
+];
+
+crate::records! {
+    OpenRun<'_>: "edge\0run.open", TaskId;
+    Payload: "edge\0run.payload", RunId;
+    /// A message that triggers have yet to fire for.
+    Heard: "edge\0heard", String, |row| row.name();
+    Known: "edge\0run.key", String, |row| format!("{}/{}", row.trigger, row.key);
+}
 
 /// So many runs of a trigger are kept, however old.
 pub(super) const KEPT: usize = 50;
@@ -38,20 +60,65 @@ pub fn name(trigger: &Trigger) -> String {
     format!("{}/{}", trigger.team, trigger.id)
 }
 
-fn trigger_key(trigger: &Trigger) -> EdgeKey {
-    EdgeKey::new(TRIGGER, name(trigger))
+impl Record for Trigger {
+    const KIND: &'static str = "edge\0trigger";
+    type Key = String;
+
+    fn told(&self, _: &String) -> Option<Event> {
+        Some(changed(self, json!(self.state)))
+    }
+}
+
+impl Keyed for Trigger {
+    fn key(&self) -> String {
+        name(self)
+    }
+}
+
+/// A trigger as it is now; `state` is `removed` if it is no more.
+fn changed(trigger: &Trigger, state: Value) -> Event {
+    let data = json!({ "id": trigger.id, "name": trigger.definition.name, "state": state });
+    Event::new(Kind::TriggerChanged, data).of_team(&trigger.team.name)
+}
+
+/// A trigger is no more. Its runs stay.
+pub fn removed(trigger: &Trigger) -> Writes {
+    Writes::new().delete::<Trigger>(&name(trigger)).tell(changed(trigger, json!("removed")))
 }
 
 /// Rows of one trigger stand together, oldest first.
-fn run_key(run: &Run) -> EdgeKey {
-    let Run { team, trigger, fired_at, due_at, id, .. } = run;
-    let order = format!("{:020}/{:020}", fired_at.0, due_at.0);
-    EdgeKey::new(RUN, format!("{team}/{trigger}/{order}/{id}"))
+impl Record for Run {
+    const KIND: &'static str = "edge\0run";
+    type Key = String;
+
+    fn told(&self, _: &String) -> Option<Event> {
+        let data = json!({
+            "id": self.id,
+            "trigger_id": self.trigger,
+            "decision": self.decision,
+            "outcome": self.outcome,
+        });
+        let event = Event::new(Kind::TriggerRun, data).of_team(&self.team.name);
+        Some(event.of_task(self.task_id.as_ref()))
+    }
 }
 
-fn prefix(kind: &'static str, name: &str) -> Vec<u8> {
-    EdgeKey::new(kind, name).bytes()
+impl Keyed for Run {
+    fn key(&self) -> String {
+        let Self { team, trigger, fired_at, due_at, id, .. } = self;
+        format!("{team}/{trigger}/{:020}/{:020}/{id}", fired_at.0, due_at.0)
+    }
 }
+
+/// A run whose task has not been accounted for, by its task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OpenRun<'a>(pub Cow<'a, Run>);
+
+/// What came with a run from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Payload(pub String);
 
 /// A reason that a trigger has fired for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,77 +131,6 @@ pub struct Known {
     pub run: RunId,
     /// When.
     pub at: Timestamp,
-}
-
-fn known_key(known: &Known) -> EdgeKey {
-    EdgeKey::new(KEY, format!("{}/{}", known.trigger, known.key))
-}
-
-/// Rows of triggers, added to a commit.
-pub trait TriggerRows {
-    /// A trigger as it is now.
-    fn trigger(self, trigger: &Trigger) -> Self;
-    /// A trigger is no more. Its runs stay.
-    fn drop_trigger(self, trigger: &Trigger) -> Self;
-    /// A run that has its end, or never gets one.
-    fn run(self, run: &Run) -> Self;
-    /// A run whose task has just been made.
-    fn open_run(self, run: &Run, task: &TaskId) -> Self;
-    /// A run whose task has been accounted for.
-    fn ended_run(self, run: &Run, task: &TaskId) -> Self;
-    /// A reason that is not to count again.
-    fn known(self, known: &Known) -> Self;
-    /// Reasons that are old enough to be forgotten.
-    fn forget_known(self, known: &[Known]) -> Self;
-    /// What came with a run from outside.
-    fn payload(self, run: &RunId, payload: &str) -> Self;
-    /// A message that triggers have yet to fire for.
-    fn heard(self, heard: &Heard) -> Self;
-    /// They have.
-    fn answered(self, heard: &Heard) -> Self;
-}
-
-impl TriggerRows for Writes {
-    fn trigger(self, trigger: &Trigger) -> Self {
-        self.edge(&trigger_key(trigger), trigger)
-            .tell(facts::trigger(trigger, json!(trigger.state)))
-    }
-
-    fn drop_trigger(self, trigger: &Trigger) -> Self {
-        self.drop_edge(&trigger_key(trigger)).tell(facts::trigger(trigger, json!("removed")))
-    }
-
-    fn run(self, run: &Run) -> Self {
-        self.edge(&run_key(run), run).tell(facts::run(run))
-    }
-
-    fn open_run(self, run: &Run, task: &TaskId) -> Self {
-        self.run(run).edge(&EdgeKey::new(OPEN, task.as_str()), run)
-    }
-
-    fn ended_run(self, run: &Run, task: &TaskId) -> Self {
-        self.run(run).drop_edge(&EdgeKey::new(OPEN, task.as_str()))
-    }
-
-    fn known(self, known: &Known) -> Self {
-        self.edge(&known_key(known), known)
-    }
-
-    fn forget_known(self, known: &[Known]) -> Self {
-        known.iter().fold(self, |writes, known| writes.drop_edge(&known_key(known)))
-    }
-
-    fn payload(self, run: &RunId, payload: &str) -> Self {
-        self.edge(&EdgeKey::new(PAYLOAD, run.as_str()), &payload)
-    }
-
-    fn heard(self, heard: &Heard) -> Self {
-        self.edge(&EdgeKey::new(HEARD, heard.name()), heard)
-    }
-
-    fn answered(self, heard: &Heard) -> Self {
-        self.drop_edge(&EdgeKey::new(HEARD, heard.name()))
-    }
 }
 
 /// What a former process left to the scheduler.
@@ -158,7 +154,7 @@ pub struct Recovered {
 
 /// Reads what the scheduler goes on with. A row that cannot be read is left out and stays as it is.
 pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
-    let triggers: Vec<Trigger> = all(storage, &EdgeKey::prefix(TRIGGER))?;
+    let triggers = scan::<Trigger>(storage, Range::all())?;
     let mut last = Vec::new();
     let mut recent = Vec::new();
     for trigger in &triggers {
@@ -169,66 +165,32 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         last.push(newest);
     }
     let mut open = Vec::new();
-    for run in all::<Run>(storage, &EdgeKey::prefix(OPEN))? {
+    for OpenRun(run) in scan(storage, Range::all())? {
         let task = match &run.task_id {
-            Some(id) => reads::task(storage, id)?,
+            Some(id) => find(storage, id)?,
             None => None,
         };
-        open.push((run, task));
+        open.push((run.into_owned(), task));
     }
     Ok(Recovered {
         triggers,
         last,
         open,
-        known: all(storage, &EdgeKey::prefix(KEY))?,
-        heard: all(storage, &EdgeKey::prefix(HEARD))?,
+        known: scan(storage, Range::all())?,
+        heard: scan(storage, Range::all())?,
         recent,
         retained_at: retention::last(storage)?.map(|done| done.at),
     })
 }
 
-fn all<T: DeserializeOwned>(storage: &dyn Storage, prefix: &[u8]) -> Result<Vec<T>, StorageError> {
-    let mut rows = Vec::new();
-    let end = after_prefix(prefix);
-    storage.scan(prefix, &end, Order::Rising, &mut |key, value| {
-        rows.extend(row::<T>(storage, key, value));
-        ControlFlow::Continue(())
-    })?;
-    Ok(rows)
-}
-
-/// Shows all triggers that can be read, in no order.
-pub fn each_trigger(
-    storage: &dyn Storage,
-    visit: &mut dyn FnMut(Trigger),
-) -> Result<(), StorageError> {
-    let start = EdgeKey::prefix(TRIGGER);
-    let end = after_prefix(&start);
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        if let Some(trigger) = row(storage, key, value) {
-            visit(trigger);
-        }
-        ControlFlow::Continue(())
-    })
-}
-
-/// A trigger by its name among all.
-pub fn trigger(storage: &dyn Storage, name: &str) -> Result<Option<Trigger>, StorageError> {
-    one(storage, &EdgeKey::new(TRIGGER, name).bytes())
-}
-
-/// The first key of a trigger's runs, and the one after the last. Their keys rise with time.
-pub fn runs_range(
-    team: &TeamKey,
-    trigger: &TriggerId,
-    before: Option<Timestamp>,
-) -> (Vec<u8>, Vec<u8>) {
-    let start = prefix(RUN, &format!("{team}/{trigger}/"));
-    let end = match before {
-        Some(at) => prefix(RUN, &format!("{team}/{trigger}/{:020}/", at.0)),
-        None => after_prefix(&start),
-    };
-    (start, end)
+/// Runs of a trigger, of those before a moment if one is given. Their keys rise with time.
+pub fn runs_of(team: &TeamKey, trigger: &TriggerId, before: Option<Timestamp>) -> Range<Run> {
+    let of_trigger = format!("{team}/{trigger}/");
+    let range = Range::under(&Beginning(&of_trigger));
+    match before {
+        Some(at) => range.until(&Beginning(&format!("{of_trigger}{:020}/", at.0))),
+        None => range,
+    }
 }
 
 /// Runs of a trigger, newest first, of those before a moment.
@@ -239,16 +201,7 @@ pub fn runs(
     before: Option<Timestamp>,
     most: usize,
 ) -> Result<Vec<Run>, StorageError> {
-    let (start, end) = runs_range(team, trigger, before);
-    let mut rows = Vec::new();
-    if most == 0 {
-        return Ok(rows);
-    }
-    storage.scan(&start, &end, Order::Falling, &mut |key, value| {
-        rows.extend(row::<Run>(storage, key, value));
-        if rows.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    Ok(rows)
+    newest(storage, runs_of(team, trigger, before), most)
 }
 
 /// Runs of a trigger since a moment.
@@ -258,42 +211,20 @@ fn since(
     from: Timestamp,
 ) -> Result<Vec<Run>, StorageError> {
     let Trigger { team, id, .. } = trigger;
-    let start = prefix(RUN, &format!("{team}/{id}/{:020}/", from.0));
-    let end = after_prefix(&prefix(RUN, &format!("{team}/{id}/")));
-    let mut rows = Vec::new();
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        rows.extend(row::<Run>(storage, key, value));
-        ControlFlow::Continue(())
-    })?;
-    Ok(rows)
+    let from = format!("{team}/{id}/{:020}/", from.0);
+    scan(storage, runs_of(team, id, None).since(&Beginning(&from)))
 }
 
-/// What came with a run from outside.
-pub fn payload(storage: &dyn Storage, run: &RunId) -> Result<Option<String>, StorageError> {
-    one(storage, &EdgeKey::new(PAYLOAD, run.as_str()).bytes())
-}
-
-/// What the keys of all runs begin with.
-pub(super) fn runs_prefix() -> Vec<u8> {
-    EdgeKey::prefix(RUN)
-}
-
-/// The keys of all that is kept of a run.
+/// The stored keys of all that is kept of a run.
 pub(super) fn keys_of_run(key: &[u8], run: &Run) -> Vec<Vec<u8>> {
     let mut keys = vec![key.to_vec()];
     if run.payload_bytes.is_some() {
-        keys.push(EdgeKey::new(PAYLOAD, run.id.as_str()).bytes());
+        keys.push(key_of(Payload::KIND, &run.id));
     }
     keys
 }
 
-/// Keys of all that is kept of the triggers of a team, runs excepted.
+/// Stored keys of all that is kept of the triggers of a team, runs excepted.
 pub fn of_team(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
-    let start = prefix(TRIGGER, &format!("{team}/"));
-    let mut keys = Vec::new();
-    storage.scan(&start, &after_prefix(&start), Order::Rising, &mut |key, _| {
-        keys.push(key.to_vec());
-        ControlFlow::Continue(())
-    })?;
-    Ok(keys)
+    Range::<Trigger>::under(&Beginning(&format!("{team}/"))).keys(storage)
 }

@@ -14,7 +14,7 @@ use super::{
     firing::{self, Standing},
     missed::Missed,
     premises::Findings,
-    records::TriggerRows,
+    records::removed,
     run::{Cause, RunOutcome},
     trigger::State,
     window::{self, Phase},
@@ -200,7 +200,7 @@ impl Scheduler {
         if once_only {
             trigger.state = State::Finished;
             run.outcome = Some(RunOutcome::Missed);
-            writes = writes.notice(&Notice {
+            writes = writes.put(&Notice {
                 id: ids.notice(),
                 kind: NoticeKind::MissedRun,
                 team: Some(trigger.team.name.clone()),
@@ -215,7 +215,7 @@ impl Scheduler {
         }
         self.plan_next(id);
         if let Some(trigger) = self.triggers.get(id) {
-            writes = writes.run(&run).trigger(trigger);
+            writes = writes.put(&run).put(trigger);
         }
         self.last.insert(id.clone(), run);
         self.keep_quietly(writes);
@@ -252,7 +252,7 @@ impl Scheduler {
             _ => {
                 self.plan_next(id);
                 if changed && let Some(trigger) = self.triggers.get(id) {
-                    self.keep_quietly(Writes::new().trigger(trigger));
+                    self.keep_quietly(Writes::new().put(trigger));
                 }
             }
         }
@@ -346,7 +346,7 @@ impl Scheduler {
         let mut writes = Writes::new();
         for id in gone {
             if let Some(trigger) = self.drop_out(&id) {
-                writes = writes.drop_trigger(&trigger);
+                writes = writes.and(removed(&trigger));
             }
         }
         self.keep_quietly(writes);

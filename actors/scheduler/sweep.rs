@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{
-    Scheduler,
-    records::{Known, TriggerRows},
+use super::{Scheduler, records::Known};
+use crate::{
+    repeats::is_known,
+    store::records::{Keyed, Writes},
 };
-use crate::{repeats::is_known, store::records::Writes};
 
 /// How often it is swept.
 pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
@@ -35,7 +35,9 @@ impl Scheduler {
             self.known.remove(&key);
         }
         let may_be_more = old.len() >= MOST;
-        let dropped = self.keep(Writes::new().forget_known(&old));
+        let dropped = self.keep(
+            old.iter().fold(Writes::new(), |writes, known| writes.delete::<Known>(&known.key())),
+        );
         ctx.spawn(dropped.into_actor(self).map(move |dropped, scheduler, ctx| {
             if may_be_more && dropped.is_ok() {
                 scheduler.sweep(ctx);

@@ -3,11 +3,11 @@
 use super::{
     Scheduler,
     config::Config,
-    records::TriggerRows,
     run::{Notified, Run, RunOutcome},
     trigger::{Place, Quiet, Quieted, Trigger},
 };
 use crate::{
+    channel::records::OutboxWrites,
     clock::Timestamp,
     event::{Notification, NotificationKind},
     excerpt,
@@ -78,7 +78,7 @@ impl Scheduler {
             }
             run.notified = Notified::Inbox;
             let text = excerpt::excerpt(&text, LONGEST_HELD, &rest);
-            return writes.notice(&self.report(trigger, run, text));
+            return writes.put(&self.report(trigger, run, text));
         };
         if self.is_quiet(trigger, now) {
             run.notified = Notified::Later;
@@ -138,7 +138,7 @@ impl Scheduler {
             at: now,
             read: false,
         };
-        let writes = writes.notice(&notice);
+        let writes = writes.put(&notice);
         let own = trigger.definition.notify_channel.is_some();
         match telling.place.as_ref().filter(|_| own) {
             Some(place) => {
@@ -212,7 +212,7 @@ impl Scheduler {
         if held.is_empty() && quieted.is_empty() {
             return;
         }
-        let mut writes = Writes::new().trigger(trigger);
+        let mut writes = Writes::new().put(trigger);
         let trigger = trigger.clone();
         let rest = runs_of(&trigger);
         let own = trigger.definition.notify_channel.as_ref();
@@ -229,7 +229,7 @@ impl Scheduler {
             })),
             None if held.is_empty() => {}
             None => {
-                writes = writes.notice(&Notice {
+                writes = writes.put(&Notice {
                     id: notice,
                     kind: NoticeKind::Report,
                     team: Some(trigger.team.name.clone()),

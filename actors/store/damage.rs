@@ -3,46 +3,13 @@
 //! All readers leave such a record out and report it. It stays where it is, so that what fails closed by it
 //! goes on to; `quarantine.rs` of the crate takes the reports.
 
-use std::ops::ControlFlow;
+use serde::de::DeserializeOwned;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-
-use super::{
-    records::{decode, quarantine_prefix},
-    scan_prefix,
-};
-use crate::{
-    clock::Timestamp,
-    storage::{Damage, Order, Storage, StorageError},
-};
-
-/// A copy of a damaged record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quarantined {
-    /// The key of the record, made readable.
-    pub record: String,
-    /// What is wrong with it.
-    pub reason: String,
-    /// When that was found.
-    pub at: Timestamp,
-    /// What it held, as far as it is text.
-    pub text: String,
-    /// All that it held, if it is not text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<Vec<u8>>,
-}
-
-/// A row as a scan shows it; none is a record that cannot be read, and that is reported.
-pub fn row<T: DeserializeOwned>(
-    storage: &dyn Storage,
-    key: &[u8],
-    value: Result<&[u8], StorageError>,
-) -> Option<T> {
-    value.and_then(|value| decode(key, value)).inspect_err(|error| report(storage, key, error)).ok()
-}
+use super::records::decode;
+use crate::storage::{Damage, Storage, StorageError};
 
 /// The row under a key. A record that cannot be read is an error, and is reported.
-pub fn one<T: DeserializeOwned>(
+pub(super) fn one<T: DeserializeOwned>(
     storage: &dyn Storage,
     key: &[u8],
 ) -> Result<Option<T>, StorageError> {
@@ -80,16 +47,4 @@ pub fn report(storage: &dyn Storage, key: &[u8], error: &StorageError) {
             held: storage.salvage(key).unwrap_or_default(),
         }
     });
-}
-
-/// The records in the quarantine, oldest first.
-pub fn quarantined(storage: &dyn Storage) -> Result<Vec<Quarantined>, StorageError> {
-    let mut rows: Vec<Quarantined> = Vec::new();
-    let prefix = quarantine_prefix();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        rows.extend(value.and_then(|value| decode(key, value)).ok());
-        ControlFlow::Continue(())
-    })?;
-    rows.sort_by(|a, b| (a.at, &a.record).cmp(&(b.at, &b.record)));
-    Ok(rows)
 }

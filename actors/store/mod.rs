@@ -17,25 +17,22 @@ use crate::{
     ids::{ChannelId, LeaseId, MAIN, TaskId},
     live::{Publisher, event::Event},
     room::Room,
-    storage::{Batch, Order, Storage, StorageError},
+    storage::{Batch, Storage, StorageError},
 };
 
-pub mod accounts;
-mod acked;
 pub mod alongside;
-pub mod check;
 pub mod damage;
-pub mod journal;
+pub mod keys;
+mod log;
 pub mod reads;
 pub mod records;
 pub mod redact;
-pub mod sessions;
 #[cfg(test)]
 mod tests;
-pub mod trust;
 
-use records::{Unwritable, Write, Writes};
-use redact::Redactor;
+use log::Logs;
+use records::{Append, Unwritable, Write, Writes};
+use redact::{Redaction, Redactor, Texts};
 
 /// A group holds at most this many requests …
 const GROUP_REQUESTS: usize = 512;
@@ -116,7 +113,7 @@ pub enum StoreError {
 pub struct StoreHandle {
     address: Addr<Store>,
     storage: Arc<dyn Storage>,
-    redactor: Arc<OnceLock<Arc<dyn Redactor>>>,
+    redaction: Arc<OnceLock<Redaction>>,
     failed: Arc<AtomicBool>,
     room: Room,
 }
@@ -163,29 +160,28 @@ impl StoreHandle {
             .unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
     }
 
-    /// From now on, what is written holds no secrets.
-    pub fn redact_with(&self, redactor: Arc<dyn Redactor>) {
+    /// From now on, what is written to these records and those of the edges holds no secrets.
+    pub fn redact_with(&self, redactor: Arc<dyn Redactor>, texts: &[&'static [Texts]]) {
         // There is one vault; a second one would know the same.
-        let _ = self.redactor.set(redactor);
+        let _ = self.redaction.set(Redaction::new(redactor, texts));
     }
 
     /// A name that was made of words which have become a secret since, without them; none if it may
     /// stay.
     pub fn without_secrets(&self, name: &str) -> Option<String> {
-        self.redactor.get()?.clean_name(&MAIN.into(), name)
+        self.redaction.get()?.redactor.clean_name(&MAIN.into(), name)
     }
 
     /// Takes secrets out of what was written before they were known to be any. Returns how many
     /// records held one. May be repeated.
     pub async fn redact(&self) -> Result<usize, StorageError> {
-        let Some(redactor) = self.redactor.get().cloned() else {
+        let Some(redaction) = self.redaction.get().cloned() else {
             return Ok(0);
         };
         let failed = |error: StoreError| StorageError::Write(error.to_string());
         // All that the store took in before it knew is on the disk when this is answered.
         self.commit(Writes::new()).await.map_err(failed)?;
-        let held = self.read(move |storage| redact::held(storage, &*redactor));
-        let held = held.await?;
+        let held = self.read(move |storage| redaction.held(storage)).await?;
         for keys in held.chunks(LOOKED_AT) {
             let again = Writes::new().look_again(keys);
             self.commit(again).await.map_err(failed)?;
@@ -220,9 +216,8 @@ pub struct Store {
     held: Option<Group>,
     /// Leases that this process granted and that are still good.
     leases: HashMap<TaskId, LeaseId>,
-    /// The newest ordinal of each channel's outbox.
-    heads: HashMap<ChannelId, u64>,
-    redactor: Arc<OnceLock<Arc<dyn Redactor>>>,
+    logs: Logs,
+    redaction: Arc<OnceLock<Redaction>>,
 }
 
 impl Store {
@@ -233,10 +228,10 @@ impl Store {
         on_failure: OnFailure,
         on_group: OnGroup,
     ) -> StoreHandle {
-        let redactor = Arc::new(OnceLock::new());
+        let redaction = Arc::new(OnceLock::new());
         let failed = Arc::new(AtomicBool::new(false));
         let store = Self {
-            redactor: redactor.clone(),
+            redaction: redaction.clone(),
             storage: storage.clone(),
             on_failure,
             on_group,
@@ -246,12 +241,12 @@ impl Store {
             waiting_bytes: 0,
             held: None,
             leases: HashMap::new(),
-            heads: HashMap::new(),
+            logs: Logs::default(),
         };
         StoreHandle {
             address: Self::start_in_arbiter(arbiter, |_| store),
             storage,
-            redactor,
+            redaction,
             failed,
             room: Room::default(),
         }
@@ -331,7 +326,8 @@ impl Store {
     }
 
     fn apply(&mut self, writes: Writes, batch: &mut Batch) -> Result<Vec<Numbered>, StorageError> {
-        let mut numbered: Vec<Numbered> = Vec::new();
+        let mut numbered = Vec::new();
+        let mut joining = None;
         for write in writes.list {
             match write {
                 Write::Put { key, value } => {
@@ -359,34 +355,43 @@ impl Store {
                         None => self.leases.remove(&task),
                     };
                 }
-                Write::Frame { channel, frame, value } => {
-                    let ordinal = self.next_ordinal(&channel)?;
-                    let key = records::outbox_key(&channel, ordinal);
-                    let value = self.redacted(&key, &value).unwrap_or(value);
-                    let frame = Numbered { channel, ordinal, frame };
-                    acked::put(batch, numbered.last(), &frame, value);
-                    numbered.push(frame);
+                Write::Append { entry, value } => {
+                    numbered.push(self.append(entry, value, &mut joining, batch)?);
                 }
-                Write::ForgetChannel { channel } => {
-                    self.heads.remove(&channel);
+                Write::ForgetLog { log } => {
+                    self.logs.forget(&log);
                 }
             }
         }
         Ok(numbered)
     }
 
-    /// A record without secrets; none if it is to be written as it is.
-    fn redacted(&self, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
-        redact::redacted(&**self.redactor.get()?, key, value)
+    /// Numbers an entry of a log. `joining` is the key of the entry of this commit that the one directly behind it
+    /// takes in.
+    fn append(
+        &mut self,
+        Append { log, channel, frame, joins_next }: Append,
+        value: Vec<u8>,
+        joining: &mut Option<Vec<u8>>,
+        batch: &mut Batch,
+    ) -> Result<Numbered, StorageError> {
+        let ordinal = self.logs.next(&*self.storage, &log)?;
+        let key = log::key(&log, ordinal);
+        let mut value = self.redacted(&key, &value).unwrap_or(value);
+        let before = log::key(&log, ordinal - 1);
+        if joining.take().as_ref() == Some(&before)
+            && let Some((_, Some(joined))) = batch.changes.pop_if(|(last, _)| *last == before)
+        {
+            value = log::joined(&joined, &value);
+        }
+        *joining = joins_next.then(|| key.clone());
+        batch.changes.push((key, Some(value)));
+        Ok(Numbered { channel, ordinal, frame })
     }
 
-    fn next_ordinal(&mut self, channel: &ChannelId) -> Result<u64, StorageError> {
-        let newest = match self.heads.get(channel) {
-            Some(newest) => *newest,
-            None => reads::newest_ordinal(&*self.storage, channel)?,
-        };
-        self.heads.insert(channel.clone(), newest + 1);
-        Ok(newest + 1)
+    /// A record without secrets; none if it is to be written as it is.
+    fn redacted(&self, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+        self.redaction.get()?.redacted(key, value)
     }
 
     /// After a failed sync nobody knows what is on the disk: nothing is answered, and the next
@@ -446,14 +451,4 @@ impl Handler<TryAgain> for Store {
             self.flush(ctx);
         }
     }
-}
-
-/// Shows the records under a prefix.
-fn scan_prefix(
-    storage: &dyn Storage,
-    prefix: &[u8],
-    order: Order,
-    visit: &mut crate::storage::Visit<'_>,
-) -> Result<(), StorageError> {
-    storage.scan(prefix, &records::after_prefix(prefix), order, visit)
 }

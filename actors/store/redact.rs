@@ -4,14 +4,13 @@
 //! memory cannot bring one back. What was written before is looked through once, whenever a value
 //! becomes a secret.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, sync::Arc};
 
 use serde_json::Value;
 
-use super::{reads, records};
+use super::keys::{after_prefix, prefix_of};
 use crate::{
     ids::{MAIN, TeamName},
-    org::tree::Tree,
     storage::{Order, Storage, StorageError},
 };
 
@@ -20,8 +19,8 @@ mod tests;
 
 /// Port: knows what has become a secret.
 pub trait Redactor: Send + Sync + 'static {
-    /// The teams as they are now: whose secrets concern whom follows from it.
-    fn learn(&self, tree: Tree);
+    /// Reads what whose secrets concern whom follows from, as it is now. Blocks.
+    fn learn(&self, storage: &dyn Storage) -> Result<(), StorageError>;
 
     /// A record may hold a secret somewhere, be it escaped. Cheap: it is asked of everything that is
     /// written.
@@ -68,88 +67,9 @@ const SIGNED: &str = "block";
 /// Set in events that were changed.
 const MARK: &str = "redacted";
 
-/// The records of the spine.
-const SPINE: &[Texts] = &[
-    Texts {
-        kind: "hist",
-        owner: Owner::Key,
-        fields: &["*/text", "*/content", "*/args", "*/message", "*/block"],
-        names: &[],
-    },
-    Texts {
-        kind: "task",
-        owner: Owner::At("/lane/team"),
-        fields: &["body"],
-        names: &["source/topic/name"],
-    },
-    Texts {
-        kind: "done",
-        owner: Owner::At("/lane/team"),
-        fields: &["body", "outcome/text", "outcome/message", "outcome/report"],
-        names: &["source/topic/name"],
-    },
-    Texts { kind: "inbox", owner: Owner::Key, fields: &["text"], names: &[] },
-    Texts { kind: "und", owner: Owner::Main, fields: &["content"], names: &[] },
-    Texts { kind: "topic", owner: Owner::Main, fields: &[], names: &["name"] },
-    Texts {
-        kind: "out",
-        owner: Owner::Main,
-        fields: &[
-            "body/content",
-            "body/preview",
-            "body/error",
-            "body/details",
-            "before/*/body/content",
-        ],
-        names: &["topic/name", "before/*/topic/name"],
-    },
-    Texts { kind: "log", owner: Owner::Main, fields: &["said/*/line/text"], names: &[] },
-    Texts { kind: "notice", owner: Owner::Main, fields: &["text"], names: &[] },
-    Texts { kind: "quarantine", owner: Owner::Main, fields: &["text"], names: &[] },
-    Texts {
-        kind: "apr",
-        owner: Owner::At("/team/name"),
-        fields: &["arguments", "summary", "diff"],
-        names: &["source/topic/name"],
-    },
-    Texts {
-        kind: "qst",
-        owner: Owner::At("/team/name"),
-        fields: &["question", "options", "answer/text", "answer/selected"],
-        names: &["source/topic/name"],
-    },
-    Texts {
-        kind: "audit",
-        owner: Owner::At("/call/team"),
-        fields: &["call/arguments", "call/result"],
-        names: &[],
-    },
-    Texts {
-        kind: "edge\0trigger",
-        owner: Owner::At("/team/name"),
-        fields: &["task", "disabled_reason", "held", "quieted/*/text"],
-        names: &[],
-    },
-    Texts {
-        kind: "edge\0run",
-        owner: Owner::At("/team/name"),
-        fields: &["reason", "cursors"],
-        names: &[],
-    },
-    Texts {
-        kind: "edge\0run.open",
-        owner: Owner::At("/team/name"),
-        fields: &["reason", "cursors"],
-        names: &[],
-    },
-    Texts { kind: "edge\0run.payload", owner: Owner::Main, fields: &[""], names: &[] },
-    Texts { kind: "edge\0heard", owner: Owner::Main, fields: &["content"], names: &[] },
-];
-
 impl Texts {
     fn prefix(&self) -> Vec<u8> {
-        let parts: Vec<&str> = self.kind.split('\0').collect();
-        records::prefix(&parts)
+        prefix_of(self.kind, &())
     }
 
     fn covers(&self, key: &[u8]) -> bool {
@@ -173,36 +93,68 @@ impl Texts {
     }
 }
 
-fn all(redactor: &dyn Redactor) -> impl Iterator<Item = &'static Texts> {
-    SPINE.iter().chain(redactor.edges())
+/// What is taken out of which records.
+#[derive(Clone)]
+pub(super) struct Redaction {
+    pub(super) redactor: Arc<dyn Redactor>,
+    texts: Arc<[&'static Texts]>,
 }
 
-/// A record without secrets; none if it is to stay as it is.
-pub(super) fn redacted(redactor: &dyn Redactor, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
-    let texts = all(redactor).find(|texts| texts.covers(key))?;
-    let text = std::str::from_utf8(value).ok()?;
-    if !redactor.suspects(text) {
-        return None;
+impl Redaction {
+    /// For these records, and those of the edges.
+    pub(super) fn new(redactor: Arc<dyn Redactor>, texts: &[&'static [Texts]]) -> Self {
+        let texts = texts.iter().copied().chain([redactor.edges()]).flatten().collect();
+        Self { redactor, texts }
     }
-    let mut record: Value = serde_json::from_str(text).ok()?;
-    let team = texts.owner(key, &record)?;
-    let clean = |text: &str| redactor.clean(&team, text);
-    let mut changed = false;
-    for field in texts.fields {
-        match (field.strip_prefix("*/"), &mut record) {
-            (Some(field), Value::Array(events)) => {
-                for event in events {
-                    changed |= clean_event(event, field, &clean);
-                }
-            }
-            _ => changed |= clean_field(&mut record, field, &clean),
+
+    /// A record without secrets; none if it is to stay as it is.
+    pub(super) fn redacted(&self, key: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+        let redactor = &self.redactor;
+        let texts = self.texts.iter().find(|texts| texts.covers(key))?;
+        let text = std::str::from_utf8(value).ok()?;
+        if !redactor.suspects(text) {
+            return None;
         }
+        let mut record: Value = serde_json::from_str(text).ok()?;
+        let team = texts.owner(key, &record)?;
+        let clean = |text: &str| redactor.clean(&team, text);
+        let mut changed = false;
+        for field in texts.fields {
+            match (field.strip_prefix("*/"), &mut record) {
+                (Some(field), Value::Array(events)) => {
+                    for event in events {
+                        changed |= clean_event(event, field, &clean);
+                    }
+                }
+                _ => changed |= clean_field(&mut record, field, &clean),
+            }
+        }
+        let clean_name = |name: &str| redactor.clean_name(&team, name);
+        for field in texts.names {
+            changed |= clean_field(&mut record, field, &clean_name);
+        }
+        changed.then(|| record.to_string().into_bytes())
     }
-    let clean_name = |name: &str| redactor.clean_name(&team, name);
-    for field in texts.names {
-        changed |= clean_field(&mut record, field, &clean_name);
+
+    /// The keys of all records that hold a secret. Blocks.
+    pub(super) fn held(&self, storage: &dyn Storage) -> Result<Vec<Vec<u8>>, StorageError> {
+        self.redactor.learn(storage)?;
+        let mut held = Vec::new();
+        for texts in &*self.texts {
+            let prefix = texts.prefix();
+            storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
+                match value {
+                    Ok(value) if self.redacted(key, value).is_some() => held.push(key.to_vec()),
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::error!(%error, "a record is not looked through for secrets");
+                    }
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(held)
     }
-    changed.then(|| record.to_string().into_bytes())
 }
 
 type Clean<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -269,25 +221,4 @@ fn replace(text: &mut String, clean: &Clean<'_>) -> bool {
         }
         None => false,
     }
-}
-
-/// The keys of all records that hold a secret. Blocks.
-pub(super) fn held(
-    storage: &dyn Storage,
-    redactor: &dyn Redactor,
-) -> Result<Vec<Vec<u8>>, StorageError> {
-    redactor.learn(Tree::new(reads::teams(storage)?.rows));
-    let mut held = Vec::new();
-    for texts in all(redactor) {
-        let mut look = |key: &[u8], value: Result<&[u8], StorageError>| {
-            match value {
-                Ok(value) if redacted(redactor, key, value).is_some() => held.push(key.to_vec()),
-                Ok(_) => {}
-                Err(error) => tracing::error!(%error, "a record is not looked through for secrets"),
-            }
-            ControlFlow::Continue(())
-        };
-        super::scan_prefix(storage, &texts.prefix(), Order::Rising, &mut look)?;
-    }
-    Ok(held)
 }

@@ -9,12 +9,20 @@ use actix::Arbiter;
 
 use super::*;
 use crate::{
+    budget::records::ended_tally,
+    channel::records::{self as outboxes, OutboxRow, OutboxWrites},
     clock::Timestamp,
     doubles::disk::{Crash, Disk, MemoryStorage},
     event::{Body, Frame, Progress, ProgressKind},
-    ids::ChannelId,
-    store::records::EdgeKey,
-    task::{Lane, Task},
+    ids::{ChannelId, MessageId},
+    store::{
+        keys::{key_of, prefix_of},
+        records::Record,
+    },
+    task::{
+        Lane, Task,
+        records::{FinishedTask, LaneKey},
+    },
 };
 
 struct Opened {
@@ -39,8 +47,12 @@ fn open(disk: &Disk, crash: Option<Crash>) -> Opened {
     Opened { store, storage, failures, groups }
 }
 
+fn key(name: &str) -> Vec<u8> {
+    keys::key_of("edge\0test", name)
+}
+
 fn row(name: &str) -> Writes {
-    Writes::new().edge(&EdgeKey::new("test", name), &1)
+    Writes::new().put_json(key(name), &1)
 }
 
 fn frame(text: &str) -> Frame {
@@ -89,8 +101,7 @@ async fn many_requests_are_one_commit_and_are_answered_after_it() {
 #[actix::test]
 async fn a_group_holds_at_most_512_requests_or_a_megabyte() {
     let opened = open(&Disk::default(), None);
-    let large =
-        |name: &str| Writes::new().edge(&EdgeKey::new("test", name), &"x".repeat(600 * 1024));
+    let large = |name: &str| Writes::new().put_json(key(name), &"x".repeat(600 * 1024));
 
     let many: Vec<_> = (0..600).map(|_| opened.store.commit(row("a"))).collect();
     futures_util::future::join_all(many).await;
@@ -107,11 +118,11 @@ async fn a_result_under_an_old_lease_is_refused_alone() {
     let (old, new) = ("lease-1".into(), "lease-2".into());
     let id = TaskId::from("task-1");
 
-    let first = opened.store.commit(Writes::new().task(&task(Some("lease-1"))));
-    let second = opened.store.commit(Writes::new().task(&task(Some("lease-2"))));
+    let first = opened.store.commit(Writes::new().put(&task(Some("lease-1"))));
+    let second = opened.store.commit(Writes::new().put(&task(Some("lease-2"))));
     let refused = opened.store.commit(row("old").under_lease(&id, &old));
     let taken = opened.store.commit(row("new").under_lease(&id, &new));
-    let finished = opened.store.commit(Writes::new().finished(&task(None)));
+    let finished = opened.store.commit(Writes::new().put(&FinishedTask::of(&task(None))));
     let late = opened.store.commit(row("late").under_lease(&id, &new));
     let answers =
         [first.await, second.await, refused.await, taken.await, finished.await, late.await];
@@ -124,7 +135,7 @@ async fn a_result_under_an_old_lease_is_refused_alone() {
         .changes
         .iter()
         .filter(|(key, _)| key.starts_with(b"edge"))
-        .map(|(key, _)| records::printable(key))
+        .map(|(key, _)| keys::printable(key))
         .collect();
     assert_eq!(kept, ["edge/test/new"]);
 }
@@ -134,7 +145,7 @@ async fn a_result_under_an_old_lease_is_refused_alone() {
 async fn leases_do_not_outlive_their_process() {
     let disk = Disk::default();
     let first = open(&disk, None);
-    let leased = first.store.commit(Writes::new().task(&task(Some("lease-1"))));
+    let leased = first.store.commit(Writes::new().put(&task(Some("lease-1"))));
     leased.await.unwrap();
 
     let second = open(&disk, None);
@@ -205,7 +216,7 @@ async fn an_ack_and_what_stands_directly_behind_it_are_one_record() {
     again.store.commit(more).await.unwrap();
 
     assert_eq!(disk.keys("out").len(), 6);
-    let stored = |channel| reads::outbox(&*again.storage, channel).unwrap();
+    let stored = |channel| outboxes::outbox(&*again.storage, channel).unwrap();
     let frames = |channel| {
         let frames = stored(channel).into_iter();
         frames.map(|stored| (stored.ordinal, stored.frame)).collect::<Vec<_>>()
@@ -215,7 +226,7 @@ async fn an_ack_and_what_stands_directly_behind_it_are_one_record() {
         [(1, ack("a")), (2, frame("b")), (3, ack("c")), (4, frame("e")), (5, frame("g"))]
     );
     assert_eq!(frames(&two), [(1, ack("d")), (2, frame("f"))]);
-    let some = reads::frames(&*again.storage, &one, &[1, 4]).unwrap();
+    let some = outboxes::frames(&*again.storage, &one, &[1, 4]).unwrap();
     assert_eq!(some, [ack("a"), frame("e")]);
     let gone = Writes::new().drop_frames(&one, [1, 2]);
     again.store.commit(gone).await.unwrap();
@@ -225,21 +236,25 @@ async fn an_ack_and_what_stands_directly_behind_it_are_one_record() {
 /// OP-91: records of former versions hold a frame alone, and marks alone.
 #[test]
 fn former_records_are_read() {
-    let key = records::outbox_key(&"ws:1".into(), 7);
+    let disk = Disk::default();
+    let key = key_of(OutboxRow::KIND, &(ChannelId::from("ws:1"), 7));
     let former = serde_json::to_vec(&frame("a")).unwrap();
-    let frames: Vec<_> = acked::frames(&key, &former).unwrap().collect();
+    let storage = disk.mount(None);
+    storage.commit(&Batch { changes: vec![(key, Some(former))] }).unwrap();
+
+    let frames = outboxes::outbox(&*storage, &"ws:1".into()).unwrap();
 
     assert_eq!((frames.len(), frames[0].ordinal), (1, 7));
     assert_eq!(frames[0].frame, frame("a"));
-    assert_eq!(records::ended_tally(b"chat"), None);
-    assert_eq!(records::ended_tally(b""), None);
+    assert_eq!(ended_tally(b"chat"), None);
+    assert_eq!(ended_tally(b""), None);
 }
 
 /// SC-115
 #[actix::test]
 async fn a_request_that_is_too_large_is_refused_alone() {
     let opened = open(&Disk::default(), None);
-    let huge = Writes::new().edge(&EdgeKey::new("test", "huge"), &"x".repeat(LARGEST_COMMIT));
+    let huge = Writes::new().put_json(key("huge"), &"x".repeat(LARGEST_COMMIT));
 
     let refused = opened.store.commit(huge);
     let taken = opened.store.commit(row("small"));
@@ -253,9 +268,8 @@ async fn a_request_that_is_too_large_is_refused_alone() {
 async fn a_row_that_does_not_serialise_refuses_its_commit_alone() {
     let opened = open(&Disk::default(), None);
     let bad = std::collections::HashMap::from([((1, 2), 3)]);
-    let key = |name| EdgeKey::new("test", name);
 
-    let refused = row("before").and(Writes::new().edge(&key("bad"), &bad));
+    let refused = row("before").and(Writes::new().put_json(key("bad"), &bad));
     let at_rest = refused.clone().batch();
     let refused = opened.store.commit(refused);
     let taken = opened.store.commit(row("small"));
@@ -264,14 +278,11 @@ async fn a_row_that_does_not_serialise_refuses_its_commit_alone() {
     let refused = refused.await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        format!(
-            "record {} cannot be written: key must be a string",
-            records::printable(&key("bad").bytes())
-        )
+        format!("record {} cannot be written: key must be a string", keys::printable(&key("bad")))
     );
     assert_eq!(taken.await, Ok(Vec::new()));
     for name in ["before", "bad"] {
-        assert_eq!(opened.storage.get(&key(name).bytes()).unwrap(), None);
+        assert_eq!(opened.storage.get(&key(name)).unwrap(), None);
     }
     assert_eq!(opened.failures.load(Ordering::Relaxed), 0);
 }
@@ -300,16 +311,15 @@ fn no_id_reaches_into_the_keys_of_another() {
     let (own, foreign) = (ChannelId::from("api:ann"), ChannelId::from("api:ann\0x"));
     let lane = |topic: &str| Lane { team: "main".into(), topic: Some(topic.into()) };
 
-    let topic = records::topic_key(&foreign, &"t-1".into());
-    let message = records::message_key(&foreign, &"m-1".into());
+    let named = key_of("msg", &(&foreign, &MessageId::from("m-1")));
+    let numbered = key_of("out", &(&foreign, 1));
+    let journal = prefix_of("hist", &LaneKey::new(&lane("t-1\0x"), 1));
 
-    assert!(!topic.starts_with(&records::topic_prefix(&own)));
-    assert!(!message.starts_with(&records::message_prefix(&own)));
-    assert!(!records::outbox_key(&foreign, 1).starts_with(&records::outbox_prefix(&own)));
-    let journal = records::journal_prefix(&lane("t-1\0x"), 1);
-    assert!(!journal.starts_with(&records::journal_prefix(&lane("t-1"), 1)));
+    assert!(!named.starts_with(&prefix_of("msg", &own)));
+    assert!(!numbered.starts_with(&prefix_of("out", &own)));
+    assert!(!journal.starts_with(&prefix_of("hist", &LaneKey::new(&lane("t-1"), 1))));
     // The keys of other ids are what they were.
-    let plain = records::message_key(&own, &"m-1".into());
+    let plain = key_of("msg", &(&own, &MessageId::from("m-1")));
     assert_eq!(plain, b"msg\0api:ann\0m-1");
 }
 

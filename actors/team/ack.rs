@@ -6,6 +6,7 @@ use actix::{AsyncContext, Context};
 
 use super::{Team, session::Session};
 use crate::{
+    channel::records::OutboxWrites,
     clock::Timestamp,
     closing,
     event::{Body, Frame},
@@ -57,7 +58,7 @@ impl Session {
             return writes;
         };
         self.gate.storing = true;
-        writes.task(task).frame(&channel, frame)
+        writes.put(task).frame(&channel, frame)
     }
 
     /// Acknowledges a message that joined the turn.
@@ -70,7 +71,7 @@ impl Session {
         let Some((channel, frame)) = ack(task, "", now) else {
             return;
         };
-        let writes = Writes::new().under_lease(&task.id, lease).task(task).frame(&channel, frame);
+        let writes = Writes::new().under_lease(&task.id, lease).put(task).frame(&channel, frame);
         let delivered = self.cx.clone().deliver_once(self.cx.recipe.store.commit(writes));
         self.after(delivered, ctx, |_, _, _| {});
     }

@@ -13,13 +13,15 @@ use super::{
 };
 use crate::{
     approvals::desk::Wish,
+    budget::records::{DayKey, Warned},
     budget::{Cost, Near, Overdrawn, Request, Reservation, Spent, SpentRow},
+    channel::records::OutboxWrites,
     engine::Paid,
     event::{Notification, NotificationKind},
     history::{Fact, Meta},
     ids::CallId,
     notice::NoticeKind,
-    store::records::Writes,
+    store::{keys::Life, records::Writes},
     task::{Ancestor, Label, Source, Wait, WaitReason},
     tool::Asking,
     usage::Usage,
@@ -126,15 +128,17 @@ impl Session {
         let day = self.cx.recipe.days.day_of(now);
         let task = &self.leased.task;
         if let Some(spent) = self.spending.team.take() {
-            writes = writes.spent(day, &task.team(), &spent);
+            let key = (DayKey(day.number), Life(task.team()));
+            writes = writes.put_at(&key, &spent);
         }
         if let Some(cost) = self.spending.task.take() {
-            writes = writes.cost(&cost);
+            writes = writes.put(&cost);
         }
         for near in self.spending.near.drain(..) {
             let text = format!("{near}. Work waits when it is spent; raise the cap in time.");
             let notice = self.cx.notice(NoticeKind::Budget, &near.team, text, &task.id);
-            writes = writes.warned(day, &near.team).notice(&notice);
+            let key = (DayKey(day.number), near.team.clone());
+            writes = writes.put_at(&key, &Warned(true)).put(&notice);
             if let Some(source) = task.source.as_ref().map(Source::of_what_follows) {
                 let text = format!("[{}] {near}.", near.team);
                 let rest = "`hivewright usage`";
@@ -189,7 +193,7 @@ impl Session {
         );
         let notice = self.cx.notice(NoticeKind::Budget, &overdrawn.team, text, &approval.id);
         requests.add(CallId::from(BUDGET), approval);
-        requests.writes = requests.writes.notice(&notice);
+        requests.writes = requests.writes.put(&notice);
         requests
     }
 

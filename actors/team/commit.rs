@@ -17,6 +17,7 @@ use crate::{
         record::{Approval, Execution},
     },
     briefing::Hindrance,
+    channel::records::OutboxWrites,
     event::{Body, Frame, Progress},
     history::Fact,
     ids::ApprovalId,
@@ -95,7 +96,7 @@ impl Session {
             return;
         };
         approval.execution = execution;
-        let mut writes = self.leased.guard().approval(approval);
+        let mut writes = self.leased.guard().put(approval);
         if execution == Execution::Unknown {
             let text = format!(
                 "The process stopped while an approved call of `{}` ran ({}). It is not repeated; check what it did.",
@@ -103,7 +104,7 @@ impl Session {
                 approval.short_id
             );
             let (kind, team) = (NoticeKind::UnknownOutcome, &approval.team.name);
-            writes = writes.notice(&self.cx.notice(kind, team, text, &approval.id));
+            writes = writes.put(&self.cx.notice(kind, team, text, &approval.id));
         }
         self.commit(writes, After::go_on(), ctx);
     }

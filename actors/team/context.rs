@@ -74,6 +74,6 @@ impl TeamContext {
         let (id, now) = (self.recipe.ids.notice(), self.now());
         let notice = Notice::stall(id, &self.name, Some(task), done, now);
         // The store takes it in now; nobody waits until it is safe.
-        drop(self.recipe.store.commit(Writes::new().notice(&notice)));
+        drop(self.recipe.store.commit(Writes::new().put(&notice)));
     }
 }

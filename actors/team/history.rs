@@ -11,11 +11,8 @@ use crate::{
     clock::Timestamp,
     engine::{Block, Message, ToolOutput},
     history::{Compaction, Fact, HistoryEvent, SUMMARY},
+    journal::{self, LaneHistory, sessions},
     storage::{Order, Storage, StorageError},
-    store::{
-        journal::{self, LaneHistory},
-        sessions,
-    },
     task::{Label, Lane},
     tool::{Args, ToolCall},
 };

@@ -1,16 +1,23 @@
 //! Journal of a turn: facts become its events, with the records that follow from them.
 
+use std::borrow::Cow;
+
 use super::session::Session;
 use crate::{
     audit::{Audit, CallAudit, Decision, TOOL_CALL, beginning},
-    budget::{Caller, Tally},
+    budget::{
+        Caller, Tally,
+        records::{self as spending, DayKey, TaskCalls},
+    },
     clock::Timestamp,
     engine::Paid,
     excerpt::READER,
     history::{Fact, HistoryEvent, Meta, Trigger},
     ids::{CallId, TeamName},
-    inbox::{self, InboxEvent, Shown},
+    inbox::{self, InboxEvent, PartlyShown, Shown, ShownKey},
+    journal::records::{JournalWrites, Summarised},
     store::records::Writes,
+    task::records::LaneKey,
     tool::{ToolFault, Toolset},
     usage::Usage,
 };
@@ -88,30 +95,39 @@ impl Session {
         let task = &self.leased.task;
         let mut writes = self.leased.guard();
         if let Some(event) = &self.inbox.kept.take() {
-            writes = writes.shown(&task.lane, task.generation, event);
+            let key = ShownKey(LaneKey::new(&task.lane, task.generation), event.id.clone());
+            writes = writes.put_at(&key, &PartlyShown(Cow::Borrowed(event)));
         }
         for event in &events {
             if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
                 && compaction.trigger == Trigger::Command
             {
-                writes = writes.summarised(&task.lane, task.generation, event.seq);
+                let session = task.lane.session_id(task.generation);
+                writes = writes.put_at(&session, &Summarised(event.seq));
             }
         }
         for audit in events.iter().filter_map(|event| self.audit(event)) {
-            writes = writes.audit(&audit);
+            writes = writes.put(&audit);
         }
         for (caller, usage) in events.iter().filter_map(|event| called(&self.cx.name, event)) {
             if let Some((tally, own)) = self.cx.recipe.ledger.count(&caller, usage, today) {
-                writes = writes.calls(today, &caller, &tally, &own);
+                writes = writes.and(spending::calls(today, &caller, &tally, &own));
                 // At its end the task says so itself.
                 if !ends {
                     let of_turn = Tally::of(&self.turn.usage(), self.turn.requests());
-                    writes = writes.task_calls(today, &task.id, &of_turn);
+                    let key = (DayKey(today.number), task.id.clone());
+                    writes = writes.put_at(&key, &TaskCalls(of_turn));
                 }
             }
         }
         let seen = std::mem::take(&mut self.inbox.seen);
-        writes.seen(&task.lane, task.generation, seen).events(&task.lane, task.generation, &events)
+        let lane = LaneKey::new(&task.lane, task.generation);
+        let seen = seen.into_iter().map(|number| (lane.clone(), number));
+        seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events(
+            &task.lane,
+            task.generation,
+            &events,
+        )
     }
 
     /// The next events of the journal. A compaction is told where the steps begin that it keeps.

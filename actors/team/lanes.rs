@@ -7,7 +7,8 @@ use tokio::time::Instant;
 use super::session::Session;
 use crate::{
     ids::{LeaseId, TaskId, TopicId, TurnId},
-    store::{journal::LaneHistory, records::Writes},
+    journal::LaneHistory,
+    store::records::Writes,
     task::Task,
 };
 

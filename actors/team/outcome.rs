@@ -12,11 +12,12 @@ use super::{
 use crate::{
     briefing::{Line, Speaker},
     budget::Tally,
+    budget::records as spending,
     clock::{Timestamp, millis},
     closing,
     history::Fact,
+    interactions::Said,
     queue::Finished,
-    store::records::Said,
     task::{Code, Ending, Lane, Outcome, Task},
     usage::Usage,
 };
@@ -86,7 +87,7 @@ impl Session {
         }
         lines.extend(reply_line(&leader, &end.text, now));
         if steps > 0 {
-            closing = closing.ended_calls(&leader, &Tally::of(&usage, steps.into()));
+            closing = closing.and(spending::ended_calls(&leader, &Tally::of(&usage, steps.into())));
         }
         let ended = Ended { ending: end.ending, tasks, lines, told };
         let writes = self.journal(facts).and(closing);

@@ -20,17 +20,14 @@ use crate::{
     briefing::{Assignment, Brief, Hindrance, Line},
     history::{Fact, HistoryEvent, Meta},
     ids::ApprovalId,
-    inbox::{InboxEvent, Shown},
+    inbox::{self, InboxEvent, Shown},
+    journal::{self, LaneHistory},
     queue::{
         Return,
         parking::{Hindered, Park},
     },
     storage::StorageError,
-    store::{
-        StoreHandle,
-        journal::{self, LaneHistory},
-        reads,
-    },
+    store::{StoreHandle, reads::get},
     task::{Code, Ending, Kind, Task, Wait, WaitReason},
     tool::Caller,
 };
@@ -247,7 +244,7 @@ async fn approvals_of(
     let read = store.read(move |storage| {
         let mut approvals = HashMap::new();
         for id in held {
-            if let Some(approval) = reads::approval(storage, &id)? {
+            if let Some(approval) = get::<Approval>(storage, &id)? {
                 approvals.insert(id, approval);
             }
         }
@@ -261,7 +258,7 @@ async fn read_inbox(
     store: &StoreHandle,
 ) -> Result<Vec<(u64, InboxEvent)>, StorageError> {
     let (lane, generation) = (task.lane.clone(), task.generation);
-    store.read(move |storage| reads::inbox(storage, &lane, generation)).await
+    store.read(move |storage| inbox::waiting(storage, &lane, generation)).await
 }
 
 /// The brief of a turn that is shown these lines, so many others withheld.

@@ -32,8 +32,9 @@ use crate::{
     approvals::record::Approval,
     briefing::Brief,
     ids::{ApprovalId, CallId, LeaseId},
+    journal::LaneHistory,
     queue::ACK_AFTER,
-    store::{journal::LaneHistory, records::Writes},
+    store::records::Writes,
     task::{Kind, Task},
     tool::Caller,
 };

@@ -15,19 +15,22 @@ use hivewright::{
 };
 use hivewright_actors::{
     audit::Audit,
-    budget::{Day, Tally},
+    budget::{
+        Tally,
+        records::{DayKey, TaskCalls},
+    },
     clock::Clock,
     history::{Fact, HistoryEvent, Meta},
     ids::{Ids, TeamKey},
+    journal::records::JournalWrites,
     notice::{Notice, NoticeKind},
     router::topics::Topic,
     scheduler::{
         config::{Config, Listen},
-        records::TriggerRows,
         trigger::{Definition, Trigger},
     },
     store::{Store, records::Writes},
-    task::{Ending, Kind, Lane, Outcome, Task},
+    task::{Ending, Kind, Lane, Outcome, Task, records::FinishedTask},
     usage::Usage,
 };
 
@@ -154,7 +157,7 @@ fn task(_: usize, ids: &Ids) -> Writes {
         }),
         ..Task::new(ids.task(), lane(None), body, "operator".to_owned(), now)
     };
-    Writes::new().finished(&task)
+    Writes::new().put(&FinishedTask::of(&task))
 }
 
 fn topic(number: usize, ids: &Ids) -> Writes {
@@ -167,11 +170,11 @@ fn topic(number: usize, ids: &Ids) -> Writes {
         closed: true,
         recent: Default::default(),
     };
-    Writes::new().topic(&format!("ws:{}", number % 100).into(), &topic)
+    Writes::new().put_at(&topic.key(&format!("ws:{}", number % 100).into()), &topic)
 }
 
 fn notice(number: usize, ids: &Ids) -> Writes {
-    Writes::new().notice(&Notice {
+    Writes::new().put(&Notice {
         id: ids.notice(),
         kind: NoticeKind::DeadTask,
         team: Some("main".into()),
@@ -183,7 +186,7 @@ fn notice(number: usize, ids: &Ids) -> Writes {
 }
 
 fn audit(number: usize, ids: &Ids) -> Writes {
-    Writes::new().audit(&Audit::new(
+    Writes::new().put(&Audit::new(
         ids,
         WallClock.now(),
         &"operator".into(),
@@ -249,11 +252,10 @@ fn trigger(number: usize, ids: &Ids) -> Writes {
     let (name, task) = (format!("invoice-{number}"), "Look at the invoice. ".repeat(10));
     let definition = Definition::new(&name, config, &task);
     let (id, team) = (ids.trigger(), TeamKey::first("main"));
-    Writes::new().trigger(&Trigger::new(id, team, definition, "operator", WallClock.now()))
+    Writes::new().put(&Trigger::new(id, team, definition, "operator", WallClock.now()))
 }
 
 fn usage(number: usize, ids: &Ids) -> Writes {
-    let day = Day { number: 20_261_115, ends_at: WallClock.now() };
     let tally = Tally { requests: 1, usd: number as f64, ..Tally::default() };
-    Writes::new().task_calls(day, &ids.task(), &tally)
+    Writes::new().put_at(&(DayKey(20_261_115), ids.task()), &TaskCalls(tally))
 }

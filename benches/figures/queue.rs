@@ -26,7 +26,7 @@ use hivewright_actors::{
     },
     storage::{Batch, Order, Storage, StorageError, Visit},
     store::{Store, StoreHandle, records::Writes},
-    task::{Ending, Lane, Outcome, Task},
+    task::{Ending, Lane, Outcome, Task, records::FinishedTask},
     usage::Usage,
 };
 use tokio::sync::oneshot;
@@ -108,7 +108,7 @@ impl Handler<Leased> for Worker {
         let Leased { mut task, lease, .. } = leased;
         task.outcome = Some(outcome());
         task.lease = None;
-        let writes = Writes::new().under_lease(&task.id, &lease).finished(&task);
+        let writes = Writes::new().under_lease(&task.id, &lease).put(&FinishedTask::of(&task));
         let committed = self.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(move |result, worker, _| {
             result.expect("a commit");

@@ -130,7 +130,7 @@ fn fill_queue(home: &Path) {
         for number in 0..TASKS {
             let hour = Some(Duration::from_secs(3_600));
             let task = task(format!("team-{}", number % TEAMS), &ids, hour);
-            let committed = store.commit(Writes::new().task(&task));
+            let committed = store.commit(Writes::new().put(&task));
             if number % 256 == 0 || number + 1 == TASKS {
                 committed.await.expect("a commit");
             }

@@ -456,7 +456,7 @@ pub(super) fn notify(
         read: false,
     };
     // The store takes it in now; nobody waits until it is safe.
-    drop(store.commit(writes.notice(&notice)));
+    drop(store.commit(writes.put(&notice)));
 }
 
 async fn heard(hangup: &mut Option<Signal>) {

@@ -102,7 +102,7 @@ pub(super) fn attach(vault: &Vault, store: &StoreHandle, ids: &Ids) {
         read: false,
     };
     // The store takes it in now; nobody waits until it is safe.
-    drop(store.commit(Writes::new().notice(&notice)));
+    drop(store.commit(Writes::new().put(&notice)));
 }
 
 /// Their tasks end before they are so old: this is for what a failure left.

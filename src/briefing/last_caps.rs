@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    ops::ControlFlow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -11,22 +10,23 @@ use hivewright_actors::{
     budget::Caps,
     ids::{TeamKey, TeamName},
     org::belongings::Belongings,
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
         StoreHandle,
-        damage::row,
-        records::{EdgeKey, Writes, after_prefix},
+        reads::{Range, scan},
+        records::Writes,
     },
 };
 use serde::{Deserialize, Serialize};
 
-/// What the rows are called.
-const KIND: &str = "last-caps";
-
 #[derive(Serialize, Deserialize)]
-struct Row {
+struct CapsRow {
     team: TeamName,
     caps: Caps,
+}
+
+hivewright_actors::records! {
+    CapsRow: "edge\0last-caps", TeamName, |row| row.team.clone();
 }
 
 #[derive(Default)]
@@ -40,22 +40,12 @@ struct Inner {
 #[derive(Clone, Default)]
 pub struct LastCaps(Arc<Inner>);
 
-fn key_of(team: &TeamName) -> EdgeKey {
-    EdgeKey::new(KIND, team.as_str())
-}
-
 impl LastCaps {
     /// Those that former processes saw. Blocks.
     pub fn open(storage: &dyn Storage, store: StoreHandle) -> Result<Self, StorageError> {
-        let mut known = HashMap::new();
-        let start = EdgeKey::prefix(KIND);
-        storage.scan(&start, &after_prefix(&start), Order::Rising, &mut |key, value| {
-            // Without one, nothing is allowed below a file that is wrong.
-            if let Some(row) = row::<Row>(storage, key, value) {
-                known.insert(row.team, row.caps);
-            }
-            ControlFlow::Continue(())
-        })?;
+        // Without one, nothing is allowed below a file that is wrong.
+        let rows = scan::<CapsRow>(storage, Range::all())?;
+        let known = rows.into_iter().map(|row| (row.team, row.caps)).collect();
         Ok(Self(Arc::new(Inner { known: Mutex::new(known), store: Some(store) })))
     }
 
@@ -65,8 +55,8 @@ impl LastCaps {
             return;
         };
         if self.known().insert(team.clone(), caps) != Some(caps) {
-            let row = Row { team: team.clone(), caps };
-            drop(store.commit(Writes::new().edge(&key_of(team), &row)));
+            let row = CapsRow { team: team.clone(), caps };
+            drop(store.commit(Writes::new().put(&row)));
         }
     }
 
@@ -83,7 +73,7 @@ impl LastCaps {
 impl Belongings for LastCaps {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
         let known = self.known().remove(&team.name);
-        let gone = known.map(|_| Writes::new().drop_edge(&key_of(&team.name)));
+        let gone = known.map(|_| Writes::new().delete::<CapsRow>(&team.name));
         Box::pin(std::future::ready(gone.into_iter().collect()))
     }
 }

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use hivewright_actors::{
+    consistency,
     storage::{Order, Storage, StorageError},
-    store::check,
 };
 
 use super::Finding;
@@ -31,7 +31,7 @@ pub fn read_all(storage: &dyn Storage, read: &dyn Fn(u64)) -> Result<Vec<Finding
         }
         ControlFlow::Continue(())
     })?;
-    check::faults(storage)?.into_iter().for_each(note);
+    consistency::faults(storage)?.into_iter().for_each(note);
     let summary = match damaged {
         0 => Finding::ok(ID, format!("all {records} records are readable")),
         _ => {

@@ -8,12 +8,13 @@ use hivewright_actors::{
         Decide, EndOverdue,
         grants::{Covers, MOST_USES, NotGrantable},
         record::{Approval, Choice, Decider, Execution, Resolution, Status, Word},
+        records,
         refusal::NotDecided,
     },
     clock::{Timestamp, millis},
     ids::ApprovalId,
     policy::class::{Kind, Risk},
-    store::reads,
+    store::reads::get,
     task::{Cause, Label, Lineage},
 };
 use serde::{Deserialize, Serialize};
@@ -324,8 +325,8 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     settled(&state).await?;
     // What waits is found without looking at the rest.
     let each = match status {
-        Some(Status::Pending) => reads::each_pending_approval,
-        _ => reads::each_approval,
+        Some(Status::Pending) => records::each_pending,
+        _ => records::each_approval,
     };
     let rows = state.spine.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
@@ -339,7 +340,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             }
         })?;
         gathering.rows(&page, |id| {
-            let row = reads::approval(storage, &ApprovalId::from(id))?;
+            let row = get::<Approval>(storage, &ApprovalId::from(id))?;
             Ok(row.map(|row| Row::new(row, now)))
         })
     });
@@ -368,7 +369,7 @@ async fn find<R>(state: &State, caller: &Caller<R>, id: &str) -> Result<Approval
     settled(state).await?;
     let which = id.to_owned();
     let store = &state.spine.store;
-    let found = store.read(move |storage| reads::approval_called(storage, &which));
+    let found = store.read(move |storage| records::called(storage, &which));
     found
         .await
         .map_err(ApiError::internal)?

@@ -3,7 +3,7 @@
 use actix_web::web;
 use hivewright_actors::{
     audit::{Audit, CallAudit, Decision},
-    store::{damage::row, reads},
+    store::reads::Range,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -134,9 +134,8 @@ async fn list(
     let decision = query.word("decision", &Decision::ALL);
     let page = query.page()?;
     let found = state.spine.store.read(move |storage| {
-        let (start, end) = reads::audits_since(since.unwrap_or_default());
-        listing::scan(storage, start, end, &page, |key, value| {
-            let audit: Audit = row(storage, key, Ok(value))?;
+        let range = Range::all().since(&since.unwrap_or_default());
+        listing::scan(storage, range, &page, |_, audit: Audit| {
             // `approval` means all that is done with approvals.
             let of_kind = |wanted: &String| {
                 let rest = audit.action.strip_prefix(wanted.as_str());

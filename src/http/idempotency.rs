@@ -23,10 +23,10 @@ use dashmap::DashSet;
 use hivewright_actors::{
     clock::{Timestamp, millis},
     repeats::{KNOWN_FOR, is_known},
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
-        damage::one,
-        records::{EdgeKey, Writes},
+        reads::{Range, get},
+        records::Writes,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,6 @@ use super::{State, arguments, auth::principal::Principal, error::ApiError, json,
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const LONGEST: usize = 128;
-const KIND: &str = "repeat";
 
 /// What is known of requests with a key.
 #[derive(Debug, Default)]
@@ -171,7 +170,7 @@ async fn begin<'a>(
     if let Some(known) = known {
         return answer(&known, &keyed.row).map(Turn::Again);
     }
-    let mut writes = Writes::new().edge(&place(now, &name), &keyed.row);
+    let mut writes = Writes::new().put_at(&place(now, &name), &keyed.row);
     let day = day(now);
     if state.repeats.swept.swap(day, Ordering::AcqRel) < day {
         let old = state.spine.store.read(move |storage| old(storage, now));
@@ -206,7 +205,7 @@ async fn end(
         return Ok(response.set_body(body.boxed()));
     }
     if refused {
-        let forgotten = state.spine.store.commit(Writes::new().drop_edge(&place));
+        let forgotten = state.spine.store.commit(Writes::new().delete::<Row>(&place));
         forgotten.await.map_err(ApiError::internal)?;
         return Ok(response.set_body(body.boxed()));
     }
@@ -218,7 +217,7 @@ async fn end(
         content_type: kind.and_then(|kind| kind.to_str().ok()).map(str::to_owned),
         body: keyed.row.digest.is_some().then(|| STANDARD.encode(&bytes)),
     });
-    let stored = state.spine.store.commit(Writes::new().edge(&place, &keyed.row));
+    let stored = state.spine.store.commit(Writes::new().put_at(&place, &keyed.row));
     stored.await.map_err(ApiError::internal)?;
     Ok(response.set_body(bytes.boxed()))
 }
@@ -276,15 +275,18 @@ fn day(at: Timestamp) -> u64 {
 }
 
 /// Rows of a day stand together, so that old ones are found without reading the others.
-fn place(at: Timestamp, name: &str) -> EdgeKey {
-    EdgeKey::new(KIND, format!("{:012}/{name}", day(at)))
+fn place(at: Timestamp, name: &str) -> String {
+    format!("{:012}/{name}", day(at))
+}
+
+hivewright_actors::records! {
+    Row: "edge\0repeat", String;
 }
 
 /// What was asked under this name within the time that it is kept.
 fn find(storage: &dyn Storage, name: &str, now: Timestamp) -> Result<Option<Row>, StorageError> {
     for at in [now, now - KNOWN_FOR] {
-        let key = place(at, name).bytes();
-        if let Some(row) = one::<Row>(storage, &key)?
+        if let Some(row) = get::<Row>(storage, &place(at, name))?
             && is_known(row.at, now)
         {
             return Ok(Some(row));
@@ -295,11 +297,5 @@ fn find(storage: &dyn Storage, name: &str, now: Timestamp) -> Result<Option<Row>
 
 /// Keys of rows that nobody asks for any more.
 fn old(storage: &dyn Storage, now: Timestamp) -> Result<Vec<Vec<u8>>, StorageError> {
-    let mut keys = Vec::new();
-    let (start, end) = (EdgeKey::prefix(KIND), place(now - KNOWN_FOR, "").bytes());
-    storage.scan(&start, &end, Order::Rising, &mut |key, _| {
-        keys.push(key.to_vec());
-        std::ops::ControlFlow::Continue(())
-    })?;
-    Ok(keys)
+    Range::<Row>::all().until(&place(now - KNOWN_FOR, "")).keys(storage)
 }

@@ -6,7 +6,11 @@ use actix_web::web;
 use hivewright_actors::{
     ids::NoticeId,
     notice::{Brief, Gathered, Name, Notice, NoticeKind, gather, groups},
-    store::{reads, records::Writes},
+    storage::Order,
+    store::{
+        reads::{Range, get},
+        records::Writes,
+    },
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -99,7 +103,7 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<R
         let wanted =
             |notice: &Notice| seen.holds(notice) && kind.is_none_or(|wanted| notice.kind == wanted);
         let mut briefs = Vec::new();
-        reads::each_notice(storage, &mut |notice| {
+        Range::<Notice>::all().for_each(storage, &mut |notice| {
             if wanted(&notice) {
                 briefs.push(Brief::from(&notice));
             }
@@ -121,7 +125,7 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<R
             Ok(Some(name.to_owned()))
         })?;
         let shown: Vec<Name> = members.keys().filter_map(|name| Name::parse(name)).collect();
-        reads::each_notice(storage, &mut |notice| {
+        Range::<Notice>::all().for_each(storage, &mut |notice| {
             if let Some(name) = shown.iter().find(|name| name.holds(&notice))
                 && wanted(&notice)
                 && let Some(members) = members.get_mut(&name.to_string())
@@ -147,11 +151,11 @@ async fn read_one(
 ) -> Result<Done, ApiError> {
     let (seen, id) = (Seen::by(&caller), NoticeId::from(id.as_str()));
     let meant = state.spine.store.read(move |storage| {
-        let Some(meant) = reads::notice(storage, &id)?.filter(|notice| seen.holds(notice)) else {
+        let Some(meant) = get::<Notice>(storage, &id)?.filter(|notice| seen.holds(notice)) else {
             return Ok(None);
         };
         let mut equal = Vec::new();
-        reads::each_notice(storage, &mut |notice| {
+        Range::<Notice>::all().for_each(storage, &mut |notice| {
             if notice.says_the_same(&meant) {
                 equal.push(notice);
             }
@@ -179,7 +183,11 @@ async fn read_all(
         let (seen, from) = (seen.clone(), after);
         let some = state.spine.store.read(move |storage| {
             let mut unread = Vec::new();
-            reads::notices_after(storage, from.as_ref(), &mut |notice| {
+            let range = match &from {
+                Some(id) => Range::<Notice>::all().after(id),
+                None => Range::all(),
+            };
+            range.each(storage, Order::Rising, &mut |notice| {
                 if !notice.read && notice.at <= now && seen.holds(&notice) {
                     unread.push(notice.id);
                 }
@@ -222,8 +230,8 @@ async fn mark(state: &State, ids: Vec<NoticeId>) -> Result<(), ApiError> {
     let writes = state.spine.store.read(move |storage| {
         let mut writes = Writes::new();
         for id in &ids {
-            if let Some(notice) = reads::notice(storage, id)?.filter(|notice| !notice.read) {
-                writes = writes.notice(&Notice { read: true, ..notice });
+            if let Some(notice) = get::<Notice>(storage, id)?.filter(|notice| !notice.read) {
+                writes = writes.put(&Notice { read: true, ..notice });
             }
         }
         Ok(writes)

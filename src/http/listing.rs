@@ -6,9 +6,9 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hivewright_actors::{
     clock::Timestamp,
     storage::{Order, Storage, StorageError},
-    store::damage::report,
+    store::{reads::Range, records::Record},
 };
-use serde::Serialize;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
@@ -87,51 +87,41 @@ fn compare(a: &Value, b: &Value) -> Ordering {
 
 /// The wanted part of rows whose keys are in the order of the list. It looks at as many as lists are
 /// counted, and at those of the page; it holds no more than the page. Blocks.
-pub(super) fn scan<T>(
+pub(super) fn scan<R: Record + DeserializeOwned, T>(
     storage: &dyn Storage,
-    start: Vec<u8>,
-    end: Vec<u8>,
+    range: Range<R>,
     page: &Page,
-    read: impl Fn(&[u8], &[u8]) -> Option<T>,
+    read: impl Fn(&[u8], R) -> Option<T>,
 ) -> Result<Rows<T>, StorageError> {
     let order = if page.sort.falling { Order::Falling } else { Order::Rising };
     let mut total = 0;
-    storage.scan(&start, &end, order, &mut |key, value| {
-        let value = value.inspect_err(|error| report(storage, key, error));
-        let row = value.ok().and_then(|value| read(key, value));
-        total += usize::from(row.is_some());
+    range.walk(storage, order, &mut |key, row| {
+        total += usize::from(row.is_ok_and(|row| read(key, row).is_some()));
         if total > MOST_COUNTED { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    let (mut start, mut end) = (start, end);
     let place = page.after.as_ref().and_then(Value::as_str);
-    if let Some(mut key) = place.and_then(|place| URL_SAFE_NO_PAD.decode(place).ok()) {
-        if page.sort.falling {
-            end = end.min(key)
-        } else {
-            // The very next key.
-            key.push(0);
-            start = start.max(key);
-        }
-    }
+    let range = match place.and_then(|place| URL_SAFE_NO_PAD.decode(place).ok()) {
+        Some(key) if page.sort.falling => range.before(&key),
+        Some(key) => range.behind(&key),
+        None => range,
+    };
     let (mut skip, mut data, mut last, mut goes_on) = (page.offset, Vec::new(), None, false);
-    if start < end {
-        storage.scan(&start, &end, order, &mut |key, value| {
-            let Some(row) = value.ok().and_then(|value| read(key, value)) else {
-                return ControlFlow::Continue(());
-            };
-            if skip > 0 {
-                skip -= 1;
-                return ControlFlow::Continue(());
-            }
-            if data.len() == page.limit {
-                goes_on = true;
-                return ControlFlow::Break(());
-            }
-            last = Some(URL_SAFE_NO_PAD.encode(key));
-            data.push(row);
-            ControlFlow::Continue(())
-        })?;
-    }
+    range.walk(storage, order, &mut |key, row| {
+        let Some(row) = row.ok().and_then(|row| read(key, row)) else {
+            return ControlFlow::Continue(());
+        };
+        if skip > 0 {
+            skip -= 1;
+            return ControlFlow::Continue(());
+        }
+        if data.len() == page.limit {
+            goes_on = true;
+            return ControlFlow::Break(());
+        }
+        last = Some(URL_SAFE_NO_PAD.encode(key));
+        data.push(row);
+        ControlFlow::Continue(())
+    })?;
     Ok(Rows {
         data,
         total,

@@ -1,6 +1,7 @@
 //! `/api/v1/logs`: what the service wrote to its log.
 
 use actix_web::web;
+use hivewright_actors::store::reads::parse;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -94,9 +95,8 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Clean<Row
     let since = query.moment("since", state.access.auth.now());
     let page = query.page()?;
     let found = state.spine.store.read(move |storage| {
-        let (start, end) = keeper::since(since.unwrap_or_default());
-        listing::scan(storage, start, end, &page, |key, value| {
-            let (id, line) = keeper::line(storage, key, value)?;
+        let range = keeper::since(since.unwrap_or_default());
+        listing::scan(storage, range, &page, |key, line| {
             let says = |text: &String| {
                 let whole = format!("{} {} {}", line.target, line.message, json!(line.fields));
                 whole.to_lowercase().contains(text.as_str())
@@ -104,7 +104,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Clean<Row
             let is_wanted = worst.is_none_or(|worst| rank(&line.level) <= worst)
                 && (team.is_none() || line.field("team") == team.as_deref())
                 && text.as_ref().is_none_or(says);
-            is_wanted.then(|| Row::new(id, line))
+            is_wanted.then(|| Row::new(parse::<Line>(key).unwrap_or_default(), line))
         })
     });
     let rows = found.await.map_err(ApiError::internal)?;

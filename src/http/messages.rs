@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use actix_web::{Either, HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
+    channel::records::ChannelRow,
     channel_type::ChannelType,
     event::ErrorBody,
     ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey, TopicId},
@@ -16,9 +17,12 @@ use hivewright_actors::{
         placing::{Place, Placement},
         submit::Refusal,
     },
-    router::saying::{self, Say, Wanted},
-    store::{reads, records::Writes},
-    task::Task,
+    router::{
+        records::MessageRow,
+        saying::{self, Say, Wanted},
+    },
+    store::{reads::get, records::Writes},
+    task::{Task, records as tasks},
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -179,7 +183,7 @@ async fn own_channel(state: &State, principal: &Principal) -> Result<ChannelId, 
     let row = {
         let former = former.clone();
         let store = &state.spine.store;
-        let found = store.read(move |storage| reads::channel_row(storage, &former));
+        let found = store.read(move |storage| get::<ChannelRow>(storage, &former));
         found.await.map_err(ApiError::internal)?
     };
     if row.is_some_and(|row| row.belongs_to(&owner)) { Ok(former) } else { Ok(own) }
@@ -379,7 +383,7 @@ impl Fate {
 
     async fn find(&self, id: &TaskId) -> Result<Option<Task>, ApiError> {
         let id = id.clone();
-        let found = self.state.spine.store.read(move |storage| reads::task(storage, &id));
+        let found = self.state.spine.store.read(move |storage| tasks::find(storage, &id));
         found.await.map_err(ApiError::internal)
     }
 }
@@ -417,14 +421,14 @@ async fn show(
     let message = MessageId::from(id.as_str());
     let (at, of) = (channel.clone(), message.clone());
     let found = state.spine.store.read(move |storage| {
-        let Some(row) = reads::message(storage, &at, &of)? else {
+        let Some(row) = get::<MessageRow>(storage, &(&at, &of))? else {
             // Messages to other teams bear the name of their task.
             let id = TaskId::from(of.as_str());
-            let task = reads::task(storage, &id)?;
+            let task = tasks::find(storage, &id)?;
             return Ok(task.map(Some));
         };
         match &row.task {
-            Some(task) => Ok(Some(reads::task(storage, task)?)),
+            Some(task) => Ok(Some(tasks::find(storage, task)?)),
             None => Ok(Some(None)),
         }
     });

@@ -9,11 +9,11 @@ use std::{
 
 use actix_web::{HttpResponse, web};
 use hivewright_actors::{
+    approvals::records,
     channel::{CountConnections, CountPending},
     ids::TeamName,
     meter::Meter,
     queue::{Count, Counts, WAITED, Waited},
-    store::reads,
     supervisor::CountRestarts,
     task::Ending,
     usage::Usage,
@@ -334,7 +334,7 @@ async fn show(state: web::Data<State>, _: Caller<Right>) -> Result<Content, ApiE
         spine.supervisor.send(CountRestarts).timeout(PATIENCE),
         spine.channel.send(CountConnections).timeout(PATIENCE),
         spine.channel.send(CountPending).timeout(PATIENCE),
-        spine.store.read(reads::count_pending_approvals),
+        spine.store.read(records::count_pending),
     );
     let snapshot = Snapshot {
         counts: counts.map_err(ApiError::internal)?,

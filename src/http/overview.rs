@@ -2,14 +2,19 @@
 
 use actix_web::web;
 use hivewright_actors::{
+    approvals::records,
     channel::CountConnections,
     ids::MAIN,
-    notice::{Brief, groups},
-    org::{record::TeamState, tree::Tree},
+    notice::{Brief, Notice, groups},
+    org::{
+        record::{TeamRecord, TeamState},
+        tree::Tree,
+    },
     queue::submit::OpenTask,
     scheduler::manage,
     storage::{Storage, StorageError},
-    store::reads,
+    store::reads::{Range, scan},
+    task::records as tasks,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -92,7 +97,7 @@ struct Triggers {
 /// What the store says, all of it as new as the last commit.
 pub(super) struct Stored {
     pub(super) tree: Tree,
-    pub(super) open: Vec<reads::OpenWork>,
+    pub(super) open: Vec<tasks::OpenWork>,
     pub(super) approvals: Vec<hivewright_actors::approvals::record::Approval>,
     pub(super) questions: Vec<hivewright_actors::approvals::question::Question>,
     unread: usize,
@@ -102,7 +107,7 @@ impl Stored {
     /// Reads it. Blocks.
     pub(super) fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
         let (mut unread, mut groups_unread) = (Vec::new(), 0);
-        reads::each_notice(storage, &mut |notice| {
+        Range::<Notice>::all().for_each(storage, &mut |notice| {
             // A group with one that is unread is unread.
             if !notice.read {
                 unread.push(Brief::from(&notice));
@@ -110,10 +115,10 @@ impl Stored {
         })?;
         groups(unread, &mut |_| groups_unread += 1);
         Ok(Self {
-            tree: Tree::new(reads::teams(storage)?.rows),
-            open: reads::open_work(storage)?,
-            approvals: reads::pending_approvals(storage)?.rows,
-            questions: reads::open_questions(storage)?.rows,
+            tree: Tree::new(scan::<TeamRecord>(storage, Range::all())?),
+            open: tasks::open_work(storage)?,
+            approvals: records::pending(storage)?,
+            questions: records::open(storage)?,
             unread: groups_unread,
         })
     }

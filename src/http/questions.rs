@@ -6,11 +6,12 @@ use hivewright_actors::{
         Reply,
         question::{Answer, AnswerKind, Question, QuestionStatus},
         record::Decider,
+        records,
         refusal::NotAnswered,
     },
     ids::QuestionId,
     queue::submit::Refusal,
-    store::reads,
+    store::reads::get,
     task::Lane,
 };
 use serde::{Deserialize, Serialize};
@@ -144,8 +145,8 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     settled(&state).await?;
     // What waits is found without looking at the rest.
     let each = match status {
-        Some(QuestionStatus::Open) => reads::each_open_question,
-        _ => reads::each_question,
+        Some(QuestionStatus::Open) => records::each_open,
+        _ => records::each_question,
     };
     let rows = state.spine.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
@@ -159,7 +160,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             }
         })?;
         gathering.rows(&page, |id| {
-            let row = reads::question(storage, &QuestionId::from(id))?;
+            let row = get::<Question>(storage, &QuestionId::from(id))?;
             Ok(row.map(Row::from))
         })
     });
@@ -180,7 +181,7 @@ async fn show(
 async fn find<R>(state: &State, caller: &Caller<R>, id: &QuestionId) -> Result<Question, ApiError> {
     let id = id.clone();
     let store = &state.spine.store;
-    let found = store.read(move |storage| reads::question(storage, &id));
+    let found = store.read(move |storage| get::<Question>(storage, &id));
     found
         .await
         .map_err(ApiError::internal)?

@@ -109,7 +109,7 @@ pub(super) async fn write(
         outcome: if status.is_success() { "ok".to_owned() } else { status.as_u16().to_string() },
         call: None,
     };
-    let written = state.spine.store.commit(Writes::new().audit(&audit)).await;
+    let written = state.spine.store.commit(Writes::new().put(&audit)).await;
     written.map(drop).map_err(ApiError::internal)
 }
 
@@ -164,7 +164,7 @@ pub(super) async fn exposed(state: &State, query: &str) {
         at: now,
         read: false,
     };
-    if let Err(error) = state.spine.store.commit(Writes::new().notice(&notice)).await {
+    if let Err(error) = state.spine.store.commit(Writes::new().put(&notice)).await {
         tracing::error!(%error, "a notice was not stored");
     }
 }

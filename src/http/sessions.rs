@@ -10,9 +10,10 @@ use actix_web::{
 use futures_util::{Stream, stream};
 use hivewright_actors::{
     ids::{CallId, TaskId, TeamKey, TeamName, TopicId, TurnId},
+    journal::{records::Began, sessions},
     queue::submit::Submit,
     storage::{Order, StorageError},
-    store::{StoreHandle, records::Writes, sessions},
+    store::{StoreHandle, records::Writes},
     task::{Cause, Kind, Lane, Task},
     team::BeganAnew,
 };
@@ -445,7 +446,7 @@ async fn begin_anew(
         return Err(ApiError::conflict(way_out));
     }
     let at = parts.clock.now();
-    let stored = store.commit(Writes::new().began(&lane, generation, at));
+    let stored = store.commit(Writes::new().put_at(&lane.session_id(generation), &Began(at)));
     stored.await.map_err(ApiError::internal)?;
     // One that starts from now on reads it.
     let team = state.spine.directory.get(&lane.team);

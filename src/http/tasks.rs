@@ -10,10 +10,13 @@ use hivewright_actors::{
     org::{Bootstrap, record::TeamState, tree::Tree},
     queue::submit::{Submission, Submit},
     store::{
-        reads,
-        records::{EndedTask, Writes},
+        reads::{Range, scan},
+        records::Writes,
     },
-    task::{Cause, Ending, Kind, Priority, Source, Task, WaitReason},
+    task::{
+        Cause, Ending, Kind, Priority, Source, Task, WaitReason,
+        records::{self as tasks, EndedTask},
+    },
     usage::Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -365,7 +368,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     let rows = parts.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         let mut asking = HashSet::new();
-        reads::each_open_task(storage, &mut |task| {
+        Range::<Task>::all().for_each(storage, &mut |task| {
             asking.extend(task.awaited_by().cloned());
             if wanted.holds(&task) {
                 gathering.see(task.created_at, task.id.as_str());
@@ -373,7 +376,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         })?;
         if wanted.wants_ended() {
             let of = |ended: &EndedTask| wanted.may_hold(ended);
-            reads::each_ended_task(storage, wanted.since, of, &mut |ended_at, task| {
+            tasks::each_ended(storage, wanted.since, of, &mut |ended_at, task| {
                 if wanted.holds(&task) {
                     gathering.see(task.created_at, task.id.as_str());
                 }
@@ -386,7 +389,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             })?;
         }
         gathering.rows(&page, |id| {
-            let task = reads::task(storage, &TaskId::from(id))?;
+            let task = tasks::find(storage, &TaskId::from(id))?;
             Ok(task.map(|task| {
                 let asks = asking.contains(&task.id);
                 Row::of(task, false, &tree, asks)
@@ -399,7 +402,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
 /// A task by its id, of a team that the caller reaches.
 async fn find<R>(caller: &Caller<R>, parts: &Parts, id: &str) -> Result<Task, ApiError> {
     let task = TaskId::from(id);
-    let row = parts.store.read(move |storage| reads::task(storage, &task));
+    let row = parts.store.read(move |storage| tasks::find(storage, &task));
     row.await
         .map_err(ApiError::internal)?
         .filter(|task| caller.reaches(task.lane.team.as_str()))
@@ -479,18 +482,18 @@ struct Below {
 async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Below, ApiError> {
     let (id, root, created) = (task.id.clone(), task.root().clone(), task.created_at);
     let found = state.spine.store.read(move |storage| {
-        let first = reads::task(storage, &root)?;
+        let first = tasks::find(storage, &root)?;
         let since = first.as_ref().map_or(created, |first| first.created_at);
         let of_root = |task: &Task| *task.root() == root;
         let mut open = Vec::new();
-        reads::each_open_task(storage, &mut |task| {
+        Range::<Task>::all().for_each(storage, &mut |task| {
             if of_root(&task) {
                 open.push(task);
             }
         })?;
         // A message of a person comes of no task: it can only be the first.
         let no_chat = |ended: &EndedTask| !ended.is_chat;
-        let mut ended = reads::ended_tasks(storage, since, TREE, no_chat, of_root)?;
+        let mut ended = tasks::ended(storage, since, TREE, no_chat, of_root)?;
         let first = first.filter(|first| first.outcome.is_some() && first.kind == Kind::Chat);
         ended.extend(first);
         Ok((open, ended))
@@ -553,7 +556,7 @@ async fn end(
         let root = task.id.clone();
         let teams = caller.principal.teams().map(<[String]>::to_vec);
         let below = parts.store.read(move |storage| {
-            let open = reads::open_tasks(storage)?.rows;
+            let open = scan::<Task>(storage, Range::all())?;
             let below = open.into_iter().filter(|task| {
                 let line = task.lineage.as_ref();
                 let is = |name: &String| task.lane.team.as_str() == name;

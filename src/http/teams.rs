@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use actix_web::web;
 use hivewright_actors::{
     budget::Caps,
-    ids::MAIN,
+    ids::{MAIN, TeamKey},
     org::tree::Tree,
     queue::submit::OpenTask,
-    store::{reads, records::TeamError},
+    task::records::{self as tasks, TeamError},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -164,7 +164,7 @@ async fn look_at<T: Send + 'static>(
     open: Vec<OpenTask>,
     look: impl FnOnce(&Sight<'_>) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let errors = state.spine.store.read(reads::team_errors).await;
+    let errors = state.spine.store.read(tasks::team_errors).await;
     let errors = errors.map_err(ApiError::internal)?;
     let state = state.clone();
     let looked = tokio::task::spawn_blocking(move || {
@@ -184,7 +184,7 @@ struct Sight<'a> {
     tree: &'a Tree,
     open: &'a [OpenTask],
     /// What went wrong last, by the keys of teams.
-    errors: &'a HashMap<String, TeamError>,
+    errors: &'a HashMap<TeamKey, TeamError>,
     parts: &'a Parts,
     secrets: &'a Secrets,
 }
@@ -194,7 +194,7 @@ impl Sight<'_> {
         let Self { tree, parts, .. } = self;
         let team = tree.get(team)?;
         let spent = (parts.spent)(&team.name);
-        let error = self.errors.get(&team.key().to_string()).cloned();
+        let error = self.errors.get(&team.key()).cloned();
         let error = error
             .map(|error| TeamError { message: self.secrets.scrub_known(&error.message), ..error });
         Some(Row {

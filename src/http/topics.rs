@@ -4,17 +4,22 @@ use std::{collections::HashMap, time::Duration};
 
 use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
+    channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Timestamp,
     event::TopicState,
     ids::{ChannelId, MAIN, TopicId},
     router::{
         managing::{ChangeTopic, NotChanged},
+        records as conversations,
         topics::Topic as Row,
     },
     storage::Storage,
-    store::reads::{self, OpenWork},
-    task::Lane,
+    store::reads::get,
+    task::{
+        Lane,
+        records::{self as tasks, OpenWork},
+    },
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -158,7 +163,7 @@ impl ChannelTypes<'_> {
             return found.clone();
         }
         // Topics are stored with their channel; one that cannot be read is shown all the same.
-        let row = reads::channel_row(self.storage, channel).ok().flatten();
+        let row = get::<ChannelRow>(self.storage, channel).ok().flatten();
         let found = row.map(|row| row.channel_type).unwrap_or_default();
         self.last = Some((channel.clone(), found.clone()));
         found
@@ -176,7 +181,7 @@ async fn part(
         let name = |channel: &ChannelId, row: &Row| format!("{channel}\0{}", row.id);
         let mut gathering = Gathering::new(&page);
         let mut types = ChannelTypes { storage, last: None };
-        reads::topics(storage, &mut |channel, row| {
+        conversations::each_topic(storage, &mut |channel, row| {
             let of = (&channel, &types.of(&channel));
             if wanted(of, &row, standing.state(&row)) {
                 let value = match page.sort.field {
@@ -192,7 +197,7 @@ async fn part(
             found.insert(id.to_owned(), None);
             Ok(Some(id.to_owned()))
         })?;
-        reads::topics(storage, &mut |channel, row| {
+        conversations::each_topic(storage, &mut |channel, row| {
             if let Some(place) = found.get_mut(&name(&channel, &row)) {
                 let channel_type = types.of(&channel);
                 *place = Some(standing.shown(channel, channel_type, row));
@@ -224,7 +229,7 @@ pub(super) async fn newest(
 }
 
 async fn open_work(state: &State) -> Result<Vec<OpenWork>, ApiError> {
-    let open = state.spine.store.read(reads::open_work).await;
+    let open = state.spine.store.read(tasks::open_work).await;
     open.map_err(ApiError::internal)
 }
 
@@ -260,7 +265,7 @@ async fn known(state: &web::Data<State>, id: &str) -> Result<Topic, ApiError> {
     let found = state.spine.store.read(move |storage| {
         let mut found = None;
         let mut types = ChannelTypes { storage, last: None };
-        reads::topics(storage, &mut |channel, row| {
+        conversations::each_topic(storage, &mut |channel, row| {
             if row.id == wanted {
                 let channel_type = types.of(&channel);
                 found = Some(standing.shown(channel, channel_type, row));

@@ -10,10 +10,10 @@ use hivewright_actors::{
         hand::{ByHand, Fire, Overlap},
         manage::{Disable, Listed, SetCursors, Which},
         records,
-        run::{Cause, Run},
+        run::Cause,
         trigger::Trigger,
     },
-    store::damage::row,
+    store::reads::{Range, get},
     task,
 };
 use serde::Deserialize;
@@ -282,7 +282,7 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<S
     };
     let rows = state.spine.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
-        records::each_trigger(storage, &mut |trigger| {
+        Range::<Trigger>::all().for_each(storage, &mut |trigger| {
             let shown = show::trigger(&trigger);
             if fits(&trigger, &shown) {
                 let place = serde_json::to_value(shown).unwrap_or_default();
@@ -291,7 +291,7 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<S
             }
         })?;
         gathering.rows(&page, |name| {
-            let Some(trigger) = records::trigger(storage, name)? else {
+            let Some(trigger) = get::<Trigger>(storage, name)? else {
                 return Ok(None);
             };
             let last_run = records::runs(storage, &trigger.team, &trigger.id, None, 1)?.pop();
@@ -462,13 +462,11 @@ async fn history(
             None => return Err(missing),
         },
     };
-    let (start, end) = records::runs_range(&team, &trigger, before);
-    let rows = state.spine.store.read(move |storage| {
-        listing::scan(storage, start, end, &page, |key, value| {
-            let run: Run = row(storage, key, Ok(value))?;
-            Some(show::run(&run))
-        })
-    });
+    let range = records::runs_of(&team, &trigger, before);
+    let rows = state
+        .spine
+        .store
+        .read(move |storage| listing::scan(storage, range, &page, |_, run| Some(show::run(&run))));
     rows.await.map_err(ApiError::internal)
 }
 

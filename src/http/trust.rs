@@ -10,8 +10,8 @@ use hivewright_actors::{
         audit::AuditRow,
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
         grants::{Grantee, Level, SenderGrant},
+        records::{AuditFilter, each_decision},
     },
-    store::trust::{AuditFilter, each_decision},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

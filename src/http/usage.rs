@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use actix_web::web;
 use hivewright_actors::{
-    budget::{Caps, Day, Spent, Tally},
+    budget::{Caps, Day, Spent, Tally, records as spending},
     clock::Timestamp,
     ids::TeamName,
     storage::{Storage, StorageError},
-    store::{accounts, records::digest},
+    store::records::digest,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -136,7 +136,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
     }
     let tallies = state.spine.store.read(move |storage| {
         let mut tallies: HashMap<String, Tally> = HashMap::new();
-        accounts::calls(storage, first, last, &mut |day, caller, tally| {
+        spending::each_call(storage, first, last, &mut |day, caller, tally| {
             let is = |name: &String| caller.team.as_str() == name;
             if !teams.as_ref().is_none_or(|teams| teams.iter().any(is)) {
                 return;
@@ -167,7 +167,7 @@ fn of_tasks(
     let mut seen = HashSet::new();
     let mut gathering = Gathering::new(page);
     // What is known of a task on a later day is the whole of it, and comes first.
-    accounts::task_calls(storage, days, day_of, &mut |place, task, tally| {
+    spending::each_task_calls(storage, days, day_of, &mut |place, task, tally| {
         if seen.insert(digest(task.as_str())) {
             let value = match page.sort.field {
                 "key" => task.as_str().into(),
@@ -181,7 +181,7 @@ fn of_tasks(
         let Some((task, place)) = id.split_once('\0') else {
             return Ok(None);
         };
-        let tally = accounts::task_calls_at(storage, place, task)?;
+        let tally = spending::task_calls_at(storage, place, task)?;
         Ok(tally.map(|tally| Row::new(task.to_owned(), tally)))
     })
 }

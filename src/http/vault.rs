@@ -387,10 +387,8 @@ async fn show_audit(
             team.is_some_and(|team| teams.iter().any(|name| name == team))
         })
     };
-    let (start, end) = wanted.range();
     let rows = state.spine.store.read(move |storage| {
-        listing::scan(storage, start, end, &page, |key, value| {
-            let row = AuditRow::read(storage, key, value)?;
+        listing::scan(storage, wanted.range(), &page, |_, row: AuditRow| {
             (wanted.takes(&row) && seen(&row)).then(|| Act::from(row))
         })
     });

@@ -7,8 +7,9 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
     store::{
         StoreHandle,
-        damage::row,
-        records::{EdgeKey, Writes, after_prefix},
+        keys::key_of,
+        reads::Range,
+        records::{Record, Writes},
     },
 };
 use serde_json::Map;
@@ -16,7 +17,6 @@ use serde_json::Map;
 use super::tap::{Line, Lines};
 use crate::machine::WallClock;
 
-const KIND: &str = "log-line";
 /// Lines are kept so long …
 const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 /// … and no more than this.
@@ -57,7 +57,7 @@ pub async fn keep(mut lines: Lines, store: StoreHandle) {
         }
         let writes = gathered.drain(..).fold(Writes::new(), |writes, line| {
             number += 1;
-            writes.edge(&key(line.at, number), &line)
+            writes.put_at(&key(line.at, number), &line)
         });
         // If the store is gone, so is the process.
         let _stored = store.commit(writes).await;
@@ -65,31 +65,25 @@ pub async fn keep(mut lines: Lines, store: StoreHandle) {
     }
 }
 
+hivewright_actors::records! {
+    Line: "edge\0log-line", String;
+}
+
 /// In the order of time.
-fn key(at: Timestamp, number: u64) -> EdgeKey {
-    EdgeKey::new(KIND, format!("{:015}-{number:010}", at.0))
+fn key(at: Timestamp, number: u64) -> String {
+    format!("{:015}-{number:010}", at.0)
 }
 
-/// The first key of the lines from a moment on, and the first one behind all.
-pub fn since(moment: Timestamp) -> (Vec<u8>, Vec<u8>) {
-    let end = after_prefix(&EdgeKey::prefix(KIND));
-    (key(moment, 0).bytes(), end)
+/// The lines from a moment on.
+pub fn since(moment: Timestamp) -> Range<Line> {
+    Range::all().since(&key(moment, 0))
 }
 
-/// A line and its name, from its row.
-pub fn line(storage: &dyn Storage, key: &[u8], value: &[u8]) -> Option<(String, Line)> {
-    let name = key.strip_prefix(EdgeKey::prefix(KIND).as_slice())?;
-    let line = row(storage, key, Ok(value))?;
-    Some((String::from_utf8_lossy(name).into_owned(), line))
-}
-
-/// The keys of lines that are too old, or too many.
+/// The stored keys of lines that are too old, or too many.
 fn old(storage: &dyn Storage, before: Timestamp) -> Result<Vec<Vec<u8>>, StorageError> {
-    let start = EdgeKey::prefix(KIND);
-    let end = after_prefix(&start);
-    let first_kept = key(before, 0).bytes();
+    let first_kept = key_of(Line::KIND, &key(before, 0));
     let (mut count, mut keys) = (0, Vec::new());
-    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
+    Range::<Line>::all().visit(storage, Order::Falling, &mut |key, _| {
         count += 1;
         if count > MOST || key < first_kept.as_slice() {
             keys.push(key.to_vec());
@@ -115,7 +109,7 @@ mod tests {
 
     use std::sync::Arc;
 
-    use hivewright_actors::doubles::disk::MemoryStorage;
+    use hivewright_actors::{doubles::disk::MemoryStorage, store::reads::newest};
 
     use super::*;
 
@@ -135,18 +129,12 @@ mod tests {
         let storage = Arc::new(MemoryStorage::default());
         let times = [5, 999, 1_000, 20_000_000_000];
         for (number, at) in (1..).zip(times) {
-            let writes = Writes::new().edge(&key(Timestamp(at), number), &line(at));
+            let writes = Writes::new().put_at(&key(Timestamp(at), number), &line(at));
             storage.commit(&writes.batch().unwrap()).unwrap();
         }
 
-        let (start, end) = since(Timestamp(6));
-        let mut seen = Vec::new();
-        let mut see = |key: &[u8], value: Result<&[u8], StorageError>| {
-            let (_, line) = super::line(&*storage, key, value.unwrap()).unwrap();
-            seen.push(line.at.0);
-            ControlFlow::Continue(())
-        };
-        storage.scan(&start, &end, Order::Falling, &mut see).unwrap();
+        let newest = newest(&*storage, since(Timestamp(6)), 10).unwrap();
+        let seen: Vec<u64> = newest.iter().map(|line| line.at.0).collect();
         let gone = old(&*storage, Timestamp(1_000)).unwrap();
 
         assert_eq!(seen, [20_000_000_000, 1_000, 999]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, atomic::Ordering};
 use hivewright_actors::{
     clock::Timestamp,
     ids::{MemoryId, TaskId, TeamKey},
-    store::journal,
+    journal,
     task::Label,
     tool::Caller,
 };

@@ -2,7 +2,7 @@
 
 use hivewright_actors::{
     ids::TaskId,
-    store::journal::Trail,
+    journal::Trail,
     task::{Cause, Kind, Label},
     tool::Caller,
 };

@@ -7,8 +7,9 @@ use hivewright_actors::{
     live::event::{self, Event},
     storage::{Order, Storage, StorageError},
     store::{
-        damage::{one, row},
-        records::{EdgeKey, Writes, after_prefix, decode},
+        keys::{Beginning, key_of, prefix_of},
+        reads::{Range, get, parse, scan},
+        records::{Keyed, Record, Writes, decode},
         redact::{Owner, Texts},
     },
 };
@@ -22,14 +23,11 @@ use super::{
 
 /// Where entries hold words.
 pub(crate) const TEXTS: &[Texts] = &[Texts {
-    kind: "edge\0memory",
+    kind: Entry::KIND,
     owner: Owner::At("/team/name"),
     fields: &["content", "supersede_reason", "sources", "reviewed/note", "ended/note"],
     names: &[],
 }];
-
-const ENTRIES: &str = "memory";
-const PLACES: &str = "memory_id";
 
 /// Where a version is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,41 +36,53 @@ pub(super) struct Place {
     pub(super) key: Key,
 }
 
+hivewright_actors::records! {
+    Place: "edge\0memory_id", MemoryId;
+}
+
+impl Record for Entry {
+    const KIND: &'static str = "edge\0memory";
+    type Key = String;
+
+    fn told(&self, _: &String) -> Option<Event> {
+        Some(told(self, "stored"))
+    }
+
+    fn along(&self, _: &String, writes: Writes) -> Writes {
+        let place = Place { team: self.team.clone(), key: self.key.clone() };
+        writes.put_at(&self.id, &place)
+    }
+}
+
+impl Keyed for Entry {
+    fn key(&self) -> String {
+        entry_key(&self.team, &self.key, self.version)
+    }
+}
+
+fn entry_key(team: &TeamKey, key: &Key, version: u32) -> String {
+    format!("{}{version:010}", chain_prefix(team, key))
+}
+
 /// No key holds a `|`, so the versions of one stand together and apart from those of any other.
-fn entry_key(team: &TeamKey, key: &Key, version: u32) -> EdgeKey {
-    EdgeKey::new(ENTRIES, format!("{team}/{key}|{version:010}"))
+fn chain_prefix(team: &TeamKey, key: &Key) -> String {
+    format!("{team}/{key}|")
 }
 
-fn chain_prefix(team: &TeamKey, key: &Key) -> Vec<u8> {
-    EdgeKey::new(ENTRIES, format!("{team}/{key}|")).bytes()
-}
-
-fn team_prefix(team: &TeamKey) -> Vec<u8> {
-    EdgeKey::new(ENTRIES, format!("{team}/")).bytes()
-}
-
-fn place_key(id: &MemoryId) -> EdgeKey {
-    EdgeKey::new(PLACES, id.as_str())
+/// All versions of all keys of a team.
+fn team_range(team: &TeamKey) -> Range<Entry> {
+    Range::under(&Beginning(&format!("{team}/")))
 }
 
 /// What the keys of all versions of all teams begin with.
 pub(crate) fn prefix() -> Vec<u8> {
-    EdgeKey::prefix(ENTRIES)
+    prefix_of(Entry::KIND, &())
 }
 
 /// The task by which a version came to be.
 pub(crate) fn told_by(key: &[u8], value: &[u8]) -> Option<TaskId> {
     let entry: Entry = decode(key, value).ok()?;
     entry.provenance.task_id
-}
-
-/// A version as it is, for a storage that no store is running on.
-pub(crate) fn put(entry: &Entry) -> Writes {
-    let place = Place { team: entry.team.clone(), key: entry.key.clone() };
-    Writes::new()
-        .edge(&entry_key(&entry.team, &entry.key, entry.version), entry)
-        .edge(&place_key(&entry.id), &place)
-        .tell(told(entry, "stored"))
 }
 
 /// What whoever watches learns of a version: not what it says.
@@ -90,22 +100,15 @@ fn told(entry: &Entry, action: &str) -> Event {
 
 /// A change as one commit.
 pub(super) fn writes(change: &Change) -> Writes {
-    let mut writes = Writes::new();
-    for entry in &change.put {
-        writes = writes.and(put(entry));
-    }
-    for entry in &change.removed {
-        writes = writes
-            .drop_edge(&entry_key(&entry.team, &entry.key, entry.version))
-            .drop_edge(&place_key(&entry.id))
-            .tell(told(entry, "removed"));
-    }
-    writes
+    change.removed.iter().fold(Writes::new().put_all(&change.put), |writes, entry| {
+        let writes = writes.delete::<Entry>(&entry.key()).delete::<Place>(&entry.id);
+        writes.tell(told(entry, "removed"))
+    })
 }
 
 /// Where a version is found.
 pub(super) fn place(storage: &dyn Storage, id: &MemoryId) -> Result<Option<Place>, StorageError> {
-    one(storage, &place_key(id).bytes())
+    get(storage, id)
 }
 
 /// One version.
@@ -115,7 +118,7 @@ pub(super) fn entry(
     key: &Key,
     version: u32,
 ) -> Result<Option<Entry>, StorageError> {
-    one(storage, &entry_key(team, key, version).bytes())
+    get(storage, &entry_key(team, key, version))
 }
 
 /// All versions of a key.
@@ -124,11 +127,8 @@ pub(super) fn chain(
     team: &TeamKey,
     key: &Key,
 ) -> Result<Chain, StorageError> {
-    let mut versions = Vec::new();
-    each(storage, &chain_prefix(team, key), &mut |entry| {
-        versions.push(entry);
-    })?;
-    Ok(Chain(versions))
+    let versions = Range::under(&Beginning(&chain_prefix(team, key)));
+    Ok(Chain(scan(storage, versions)?))
 }
 
 /// All versions of all keys of a team, one after another.
@@ -137,44 +137,25 @@ pub(super) fn of_team(
     team: &TeamKey,
     visit: &mut dyn FnMut(Entry),
 ) -> Result<(), StorageError> {
-    each(storage, &team_prefix(team), visit)
-}
-
-/// A damaged row is left out and left alone: the others are no worse for it.
-fn each(
-    storage: &dyn Storage,
-    prefix: &[u8],
-    visit: &mut dyn FnMut(Entry),
-) -> Result<(), StorageError> {
-    let end = after_prefix(prefix);
-    storage.scan(prefix, &end, Order::Rising, &mut |key, value| {
-        if let Some(entry) = row(storage, key, value) {
-            visit(entry);
-        }
-        ControlFlow::Continue(())
-    })
+    team_range(team).for_each(storage, visit)
 }
 
 /// The teams that have anything here, by name.
 pub(super) fn teams(storage: &dyn Storage) -> Result<BTreeSet<TeamKey>, StorageError> {
     let mut teams = BTreeSet::new();
-    let mut start = EdgeKey::prefix(ENTRIES);
-    let (skipped, end) = (start.len(), after_prefix(&start));
+    let mut range = Range::<Entry>::all();
     loop {
         let mut found = None;
-        storage.scan(&start, &end, Order::Rising, &mut |key, _| {
-            found = Some(key[skipped..].to_vec());
+        range.visit(storage, Order::Rising, &mut |key, _| {
+            found = parse::<Entry>(key);
             ControlFlow::Break(())
         })?;
         let Some(found) = found else {
             return Ok(teams);
         };
-        let name = String::from_utf8_lossy(&found);
-        let name = name.split_once('/').map_or(&*name, |(team, _)| team);
+        let name = found.split_once('/').map_or(&*found, |(team, _)| team);
         // On to the first row of another team.
-        start.truncate(skipped);
-        start.extend_from_slice(name.as_bytes());
-        start.push(b'/' + 1);
+        range = range.behind_all(&Beginning(&format!("{name}/")));
         let team = name.rsplit_once('~').and_then(|(name, generation)| {
             Some(TeamKey { name: name.into(), generation: generation.parse().ok()? })
         });
@@ -182,15 +163,12 @@ pub(super) fn teams(storage: &dyn Storage) -> Result<BTreeSet<TeamKey>, StorageE
     }
 }
 
-/// The keys of all rows of a team.
-pub(super) fn keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
+/// The stored keys of all rows of a team.
+pub(crate) fn keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
     let mut keys = Vec::new();
-    let prefix = team_prefix(team);
-    let end = after_prefix(&prefix);
-    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
+    team_range(team).walk(storage, Order::Rising, &mut |key, entry| {
         keys.push(key.to_vec());
-        let entry = row::<Entry>(storage, key, value);
-        keys.extend(entry.map(|entry| place_key(&entry.id).bytes()));
+        keys.extend(entry.ok().map(|entry| key_of(Place::KIND, &entry.id)));
         ControlFlow::Continue(())
     })?;
     Ok(keys)

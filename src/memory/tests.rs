@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use hivewright_actors::{
     storage::{Batch, Storage},
-    store::records::{EdgeKey, Writes},
+    store::{keys::key_of, records::Writes},
     task::Label,
 };
 
@@ -419,8 +419,8 @@ async fn a_damaged_row_hides_no_other() {
     let bench = Bench::new();
     bench.save("a", "alpha").await;
     bench.save("b", "beta").await;
-    let key = EdgeKey::new("memory", "main~1/a|0000000001");
-    let damaged = Batch { changes: vec![(key.bytes(), Some(b"{".to_vec()))] };
+    let key = key_of("edge\0memory", "main~1/a|0000000001");
+    let damaged = Batch { changes: vec![(key, Some(b"{".to_vec()))] };
     bench.disk.commit(&damaged).unwrap();
 
     let other = bench.restarted();

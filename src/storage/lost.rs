@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hivewright_actors::store::records::printable;
+use hivewright_actors::store::keys::printable;
 
 use super::{
     build,

@@ -13,7 +13,7 @@ use std::{
 
 use hivewright_actors::{
     storage::{Order, Storage, StorageError},
-    store::records::EdgeKey,
+    store::keys::prefix_of,
 };
 
 use super::{
@@ -49,13 +49,13 @@ impl Schema<'static> {
 
 /// Version 2: tokens have a kind of their own. They shared `grant` with approvals that were given in advance.
 fn tokens_apart(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let shared = EdgeKey::prefix("grant");
+    let shared = prefix_of("edge\0grant", &());
     let id = key.strip_prefix(shared.as_slice()).filter(|_| {
         let row: Option<serde_json::Value> = serde_json::from_slice(value).ok();
         row.is_some_and(|row| row.get("hash").is_some())
     });
     let key = match id {
-        Some(id) => [&EdgeKey::prefix("token"), id].concat(),
+        Some(id) => [&prefix_of("edge\0token", &()), id].concat(),
         None => key.to_vec(),
     };
     Some((key, value.to_vec()))

@@ -17,14 +17,14 @@ use hivewright_actors::{
     notice::{Notice, NoticeKind},
     storage::{Order, Storage, StorageError},
     store::{
-        damage::row,
-        records::{EdgeKey, Writes, after_prefix},
+        reads::{Range, parse},
+        records::{Record, Writes},
     },
 };
 use serde::de::DeserializeOwned;
 
 use super::{
-    Extent, FILE, State, UntrustedFile, WINDOW,
+    Extent, State, UntrustedFile, WindowRow,
     seen::{self, Met, Seen},
 };
 use crate::machine::sha256;
@@ -74,21 +74,18 @@ fn hash(path: &Path) -> String {
     sha256(path.to_string_lossy().as_bytes())
 }
 
-/// The rows of a kind, and the names of those that cannot be read, which are reported.
-pub(super) fn rows<T: DeserializeOwned>(
+/// All rows of a kind, and the names of those that cannot be read, which are reported.
+pub(super) fn rows<R: Record<Key = String> + DeserializeOwned>(
     storage: &dyn Storage,
-    kind: &str,
-) -> Result<(Vec<T>, Vec<String>), StorageError> {
-    let start = EdgeKey::prefix(kind);
+) -> Result<(Vec<R>, Vec<String>), StorageError> {
     let (mut rows, mut damaged) = (Vec::new(), Vec::new());
-    let mut sort = |key: &[u8], value: Result<&[u8], StorageError>| {
-        match row::<T>(storage, key, value) {
-            Some(row) => rows.push(row),
-            None => damaged.push(String::from_utf8_lossy(&key[start.len()..]).into_owned()),
+    Range::<R>::all().walk(storage, Order::Rising, &mut |key, row| {
+        match row {
+            Ok(row) => rows.push(row),
+            Err(_) => damaged.extend(parse::<R>(key)),
         }
         ControlFlow::Continue(())
-    };
-    storage.scan(&start, &after_prefix(&start), Order::Rising, &mut sort)?;
+    })?;
     Ok((rows, damaged))
 }
 
@@ -173,11 +170,11 @@ impl State {
                 read: false,
             };
             let label = UntrustedFile { at, ..label };
-            writes = writes.edge(&label.key(), &label).notice(&notice);
+            writes = writes.put(&label).put(&notice);
             self.insert(label);
         }
         for window in windows {
-            writes = writes.drop_edge(&EdgeKey::new(WINDOW, window));
+            writes = writes.delete::<WindowRow>(&window);
         }
         Some(writes)
     }
@@ -185,7 +182,7 @@ impl State {
 
 /// Drops the row of a damaged label.
 pub(super) fn dropped(path: &str) -> Writes {
-    Writes::new().drop_edge(&super::key(FILE, path))
+    Writes::new().delete::<UntrustedFile>(&sha256(path.as_bytes()))
 }
 
 fn folders(teams: &Path) -> Vec<PathBuf> {

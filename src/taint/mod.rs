@@ -26,7 +26,7 @@ use hivewright_actors::{
     storage::{Storage, StorageError},
     store::{
         StoreHandle,
-        records::{EdgeKey, Writes},
+        records::{Keyed, Writes},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -43,8 +43,6 @@ pub mod seen;
 mod tests;
 pub mod watch;
 
-const FILE: &str = "untrusted-file";
-const WINDOW: &str = "untrusted-window";
 /// A command that changed more files than this labels their folders instead.
 const MOST_CHANGED: usize = 1_000;
 /// The most labels of a team; more become one of the whole workspace.
@@ -92,10 +90,13 @@ impl UntrustedFile {
         id.truncate(16);
         id
     }
+}
 
-    fn key(&self) -> EdgeKey {
-        key(FILE, &self.path)
-    }
+hivewright_actors::records! {
+    /// The hash of its path.
+    UntrustedFile: "edge\0untrusted-file", String, |row| sha256(row.path.as_bytes());
+    /// The hash of its id.
+    WindowRow: "edge\0untrusted-window", String, |row| sha256(row.id.as_bytes());
 }
 
 /// Whose work changes files.
@@ -233,10 +234,6 @@ impl fmt::Debug for Taint {
     }
 }
 
-fn key(kind: &'static str, name: &str) -> EdgeKey {
-    EdgeKey::new(kind, sha256(name.as_bytes()))
-}
-
 impl Taint {
     /// The labels in this store, and windows that a kill left open. What is damaged among them counts as untrusted, and
     /// is looked for below the folder of teams. Blocks.
@@ -246,11 +243,11 @@ impl Taint {
         kept: Option<Kept>,
     ) -> Result<Self, StorageError> {
         let mut state = State::default();
-        let (labels, damaged_labels) = damage::rows::<UntrustedFile>(storage, FILE)?;
+        let (labels, damaged_labels) = damage::rows::<UntrustedFile>(storage)?;
         for label in labels {
             state.insert(label);
         }
-        let (windows, damaged_windows) = damage::rows::<WindowRow>(storage, WINDOW)?;
+        let (windows, damaged_windows) = damage::rows::<WindowRow>(storage)?;
         for mut window in windows {
             // Nobody can tell any more what its command has read.
             window.sure = true;
@@ -343,7 +340,7 @@ impl Taint {
         let row = WindowRow { id: format!("{bits:016x}"), worker, roots, since, sure };
         self.state().windows.insert(row.id.clone(), row.clone());
         let window = Window { taint: self.clone(), row: Some(row.clone()) };
-        self.commit(Writes::new().edge(&key(WINDOW, &row.id), &row)).await?;
+        self.commit(Writes::new().put(&row)).await?;
         Ok(window)
     }
 
@@ -390,7 +387,7 @@ impl Taint {
             (state.remove(&path), state.damaged.forget(&path))
         };
         match label {
-            Some(label) => self.commit(Writes::new().drop_edge(&label.key())).await,
+            Some(label) => self.commit(Writes::new().delete::<UntrustedFile>(&label.key())).await,
             None if was_damaged => self.commit(damage::dropped(&path)).await,
             None => Ok(()),
         }
@@ -408,7 +405,7 @@ impl Taint {
             label
         };
         match label {
-            Some(label) => self.commit(Writes::new().edge(&label.key(), &label)).await,
+            Some(label) => self.commit(Writes::new().put(&label)).await,
             None => Ok(()),
         }
     }
@@ -429,11 +426,11 @@ impl Taint {
         }
         let mut writes = Writes::new();
         for label in &accepted {
-            writes = writes.drop_edge(&label.key());
+            writes = writes.delete::<UntrustedFile>(&label.key());
             if let Some(Kept { clock, ids, .. }) = &self.0.kept {
                 let target = format!("{team}: {}", label.path);
                 let audit = Audit::new(ids, clock.now(), by, "file.accept", target, "api", "ok");
-                writes = writes.audit(&audit);
+                writes = writes.put(&audit);
             }
         }
         self.commit(writes).await?;
@@ -468,7 +465,7 @@ impl Taint {
             worker.task.to_string(),
             class.as_str(),
         );
-        self.commit(Writes::new().audit(&audit)).await
+        self.commit(Writes::new().put(&audit)).await
     }
 
     /// Tells the operator of files by which a team is what it is, and which are not read.
@@ -484,7 +481,7 @@ impl Taint {
                 at: clock.now(),
                 read: false,
             };
-            drop(store.commit(Writes::new().notice(&notice)));
+            drop(store.commit(Writes::new().put(&notice)));
         }
     }
 
@@ -504,13 +501,13 @@ impl Taint {
             if let Some(path) = label.seen.and_then(|seen| met.get(&seen.id)) {
                 let moved =
                     UntrustedFile { path: path.to_string_lossy().into_owned(), ..label.clone() };
-                writes = writes.edge(&moved.key(), &moved);
+                writes = writes.put(&moved);
                 state.insert(moved);
             }
             // Something else at its path may be the same file, restored from a backup.
             if !Path::new(&label.path).exists() {
                 state.remove(&label.path);
-                writes = writes.drop_edge(&label.key());
+                writes = writes.delete::<UntrustedFile>(&label.key());
             }
         }
         writes
@@ -593,7 +590,7 @@ impl Drop for Window {
 
 impl Taint {
     async fn close(&self, row: &WindowRow, writes: Writes) -> Result<(), TaintError> {
-        let closed = self.commit(writes.drop_edge(&key(WINDOW, &row.id))).await;
+        let closed = self.commit(writes.delete::<WindowRow>(&row.key())).await;
         // Only now: until the labels are durable, the window stands for them.
         self.state().windows.remove(&row.id);
         self.0.version.fetch_add(1, Ordering::Relaxed);
@@ -651,7 +648,7 @@ impl Taint {
                 tool: row.worker.tool.clone(),
                 at,
             };
-            writes = writes.edge(&label.key(), &label);
+            writes = writes.put(&label);
             state.insert(label);
         }
         for root in &row.roots {
@@ -674,10 +671,10 @@ impl Taint {
                 if inside.is_ok_and(|inside| !governance::is_governed(inside))
                     && let Some(label) = state.remove(&path)
                 {
-                    writes = writes.drop_edge(&label.key());
+                    writes = writes.delete::<UntrustedFile>(&label.key());
                 }
             }
-            writes = writes.edge(&whole.key(), &whole);
+            writes = writes.put(&whole);
             state.insert(whole);
         }
         writes
@@ -724,7 +721,7 @@ impl Belongings for Taint {
         let mut writes = Writes::new();
         for label in &labels {
             state.remove(&label.path);
-            writes = writes.drop_edge(&label.key());
+            writes = writes.delete::<UntrustedFile>(&label.key());
         }
         let writes = if labels.is_empty() { Vec::new() } else { vec![writes] };
         std::future::ready(writes).boxed()

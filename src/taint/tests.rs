@@ -2,7 +2,11 @@
 
 use std::fs;
 
-use hivewright_actors::{doubles::disk::MemoryStorage, storage::Batch};
+use hivewright_actors::{
+    doubles::disk::MemoryStorage,
+    storage::Batch,
+    store::{keys::key_of, records::Record},
+};
 
 use super::*;
 use crate::machine::Randomness;
@@ -43,9 +47,7 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
     }
     let storage = MemoryStorage::default();
     let window = row(&root);
-    storage
-        .commit(&Writes::new().edge(&key(WINDOW, &window.id), &window).batch().unwrap())
-        .unwrap();
+    storage.commit(&Writes::new().put(&window).batch().unwrap()).unwrap();
     fs::write(root.join("new.md"), "planted").unwrap();
 
     let taint = Taint::open(&storage, &root, None).unwrap();
@@ -59,13 +61,17 @@ fn a_window_that_a_kill_left_open_still_stands_for_what_changed() {
     assert_eq!(later.list(&"team".into()).len(), 1);
 }
 
+const FILE: &str = UntrustedFile::KIND;
+const WINDOW: &str = WindowRow::KIND;
+
 /// A store with the label of one file and a window, of which these rows cannot be read.
 fn damaged_store(label_of: &Path, kinds: &[&'static str]) -> MemoryStorage {
     let storage = MemoryStorage::default();
     for (kind, name) in [(FILE, label_of.to_string_lossy().into_owned()), (WINDOW, "w1".to_owned())]
     {
         if kinds.contains(&kind) {
-            let change = (key(kind, &name).bytes(), Some(b"{\"team\": \"te".to_vec()));
+            let change =
+                (key_of(kind, &sha256(name.as_bytes())), Some(b"{\"team\": \"te".to_vec()));
             let changes = vec![change];
             storage.commit(&Batch { changes }).unwrap();
         }

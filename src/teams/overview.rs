@@ -8,7 +8,7 @@ use hivewright_actors::{
         tree::Tree,
     },
     queue::submit::{OpenState, OpenTask},
-    store::records::TeamError,
+    task::records::TeamError,
 };
 use serde::Serialize;
 use utoipa::ToSchema;

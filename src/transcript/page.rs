@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use hivewright_actors::{
     history::{Fact, HistoryEvent, Origin},
+    journal::sessions,
     storage::{Order, Storage, StorageError},
-    store::sessions,
     task::Lane,
 };
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use actix::{Addr, dev::ToEnvelope};
 use hivewright_actors::{
+    channel::records::ChannelRow,
     clock::{Clock, Timestamp},
     excerpt,
     ids::{MAIN, TeamKey, TeamName, TriggerId},
@@ -23,7 +24,7 @@ use hivewright_actors::{
         run::Run,
         trigger::{Definition, Problem, Trigger},
     },
-    store::{StoreHandle, reads},
+    store::{StoreHandle, reads::get},
     task::Source,
     tool::Caller,
 };
@@ -401,7 +402,7 @@ impl Parts {
             return Ok(());
         }
         let id = channel.clone();
-        let known = self.store.read(move |storage| reads::channel_row(storage, &id));
+        let known = self.store.read(move |storage| get::<ChannelRow>(storage, &id));
         match known.await {
             Ok(Some(_)) => Ok(()),
             Ok(None) => {

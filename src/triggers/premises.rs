@@ -13,14 +13,18 @@ use hivewright_actors::{
     clock::Timestamp,
     excerpt::{self, Unit},
     ids::{TeamKey, TeamName},
+    inbox,
     org::{record::Phase, view::OrgView},
     scheduler::{
         maintain::HEARTBEAT_OK,
         premises::{Findings, Premises},
         trigger::{Problem, SystemKind, Trigger},
     },
-    store::{StoreHandle, reads, records::EndedTask},
-    task::{Audience, Cause, Kind, Lane, Task},
+    store::StoreHandle,
+    task::{
+        Audience, Cause, Kind, Lane, Task,
+        records::{self as tasks, EndedTask},
+    },
 };
 
 use crate::{
@@ -91,7 +95,7 @@ impl Outlook {
         // What people caused waits for them.
         let everyone = Audience::new(Cause::System, None);
         let read = store.read(move |storage| {
-            let events = reads::inbox(storage, &lane, generation)?;
+            let events = inbox::waiting(storage, &lane, generation)?;
             let mut events = events.iter();
             Ok(events.any(|(_, event)| event.is_for(&lane, &everyone)))
         });
@@ -158,7 +162,7 @@ impl Outlook {
                         || task.from.starts_with("trigger reflection-cycle"));
                 task.generation == key.generation && !of_cycle
             };
-            reads::ended_tasks(storage, since, 1, of, wanted)
+            tasks::ended(storage, since, 1, of, wanted)
         });
         // A look that fails keeps nobody from learning.
         read.await.map_or(true, |tasks| !tasks.is_empty())

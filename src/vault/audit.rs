@@ -9,14 +9,11 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
     storage::{Order, Storage, StorageError},
-    store::{
-        damage::row,
-        records::{EdgeKey, after_prefix},
-    },
+    store::reads::Range,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{error::VaultError, rows::AUDIT, scope::Scope};
+use super::{error::VaultError, scope::Scope};
 
 /// Stands for all scopes at once.
 const ANYWHERE: &str = "*";
@@ -138,12 +135,11 @@ pub struct AuditRow {
     pub outcome: String,
 }
 
-impl AuditRow {
-    /// A row as it is stored; none if it is damaged.
-    pub fn read(storage: &dyn Storage, key: &[u8], value: &[u8]) -> Option<Self> {
-        row(storage, key, Ok(value))
-    }
+hivewright_actors::records! {
+    AuditRow: "edge\0vault-audit", String;
+}
 
+impl AuditRow {
     pub(super) fn new(
         at: Timestamp,
         scope: &Scope,
@@ -204,13 +200,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The first key, and the one after the last, of rows that may be wanted.
-    pub fn range(&self) -> (Vec<u8>, Vec<u8>) {
-        let prefix = EdgeKey::prefix(AUDIT);
-        let end = after_prefix(&prefix);
+    /// The rows that may be wanted.
+    pub fn range(&self) -> Range<AuditRow> {
         match self.since {
-            Some(since) => (EdgeKey::new(AUDIT, format!("{:016x}", since.0)).bytes(), end),
-            None => (prefix, end),
+            Some(since) => Range::all().since(&moment(since)),
+            None => Range::all(),
         }
     }
 
@@ -229,32 +223,30 @@ pub(super) fn name(at: Timestamp) -> String {
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     // Two processes may write in the same millisecond, if the clock is set back between them.
     let chance = getrandom::u32().unwrap_or_default();
-    format!("{:016x}{count:08x}{chance:08x}", at.0)
+    format!("{}{count:08x}{chance:08x}", moment(at))
 }
 
 /// The rows, newest first. Blocks.
 pub(super) fn read(storage: &dyn Storage, wanted: &Wanted) -> Result<Vec<AuditRow>, StorageError> {
-    let prefix = EdgeKey::prefix(AUDIT);
-    let end = after_prefix(&prefix);
     let mut rows = Vec::new();
-    storage.scan(&prefix, &end, Order::Falling, &mut |key, value| {
+    wanted.range().each(storage, Order::Falling, &mut |row| {
         if rows.len() >= wanted.limit {
             return ControlFlow::Break(());
         }
-        match row::<AuditRow>(storage, key, value) {
-            Some(row) if wanted.since.is_some_and(|since| row.at < since) => {
-                return ControlFlow::Break(());
-            }
-            Some(row) if wanted.takes(&row) => rows.push(row),
-            _ => {}
+        if wanted.takes(&row) {
+            rows.push(row);
         }
         ControlFlow::Continue(())
     })?;
     Ok(rows)
 }
 
-/// The first key of all rows, and the first of those that are not from before a moment.
-pub fn before(moment: Timestamp) -> (Vec<u8>, Vec<u8>) {
-    let end = EdgeKey::new(AUDIT, format!("{:016x}", moment.0)).bytes();
-    (EdgeKey::prefix(AUDIT), end)
+/// The rows that are from before a moment.
+pub fn before(at: Timestamp) -> Range<AuditRow> {
+    Range::all().until(&moment(at))
+}
+
+/// What the names of a moment's rows begin with.
+fn moment(at: Timestamp) -> String {
+    format!("{:016x}", at.0)
 }

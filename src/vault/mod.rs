@@ -24,6 +24,7 @@ use std::{
 use hivewright_actors::{
     clock::{Clock, Timestamp},
     ids::TeamName,
+    spine,
     storage::Storage,
     store::StoreHandle,
 };
@@ -43,7 +44,7 @@ mod plan;
 pub mod reading;
 mod redact;
 pub mod rotate;
-mod rows;
+pub(crate) mod rows;
 pub mod scope;
 pub mod scrubbers;
 pub mod seal;
@@ -154,7 +155,7 @@ impl Vault {
     /// Gives it the store, once that is started: from now on it can be changed, and the store writes
     /// none of its secrets down.
     pub fn attach(&self, store: StoreHandle) {
-        store.redact_with(Arc::new(Lineages::new(self)));
+        store.redact_with(Arc::new(Lineages::new(self)), spine::TEXTS);
         // There is one store; a second one would be the same.
         let _ = self.0.store.set(store);
     }

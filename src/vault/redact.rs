@@ -13,7 +13,11 @@ use dashmap::DashMap;
 use hivewright_actors::{
     ids::{MAIN, TeamName},
     org::tree::Tree,
-    store::redact::{Redactor, Texts},
+    storage::{Storage, StorageError},
+    store::{
+        reads::{Range, scan},
+        redact::{Redactor, Texts},
+    },
 };
 
 use super::{Vault, error::VaultError, rows, rows::Change, scope::Scope, scrubbers::Scrubbers};
@@ -145,9 +149,11 @@ fn owned(text: Cow<'_, str>) -> Option<String> {
 }
 
 impl Redactor for Lineages {
-    fn learn(&self, tree: Tree) {
+    fn learn(&self, storage: &dyn Storage) -> Result<(), StorageError> {
+        let tree = Tree::new(scan(storage, Range::all())?);
         let mut known = self.tree.write().unwrap_or_else(PoisonError::into_inner);
         *known = Arc::new(tree);
+        Ok(())
     }
 
     fn suspects(&self, text: &str) -> bool {

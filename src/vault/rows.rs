@@ -7,11 +7,12 @@ use hivewright_actors::{
     live::event::{Event, Kind},
     storage::{Batch, Order, Storage, StorageError},
     store::{
-        damage::{one, readable, row},
-        records::{EdgeKey, Writes, after_prefix},
+        keys::{Beginning, Key, KeyReader, KeyWriter, Parts},
+        reads::{Range, get, get_readable, parse, scan, scan_keyed},
+        records::{Record, Writes},
     },
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
@@ -21,13 +22,13 @@ use super::{
     seal::Sealed,
 };
 
-const CHECK: &str = "vault-check";
-const DATA_KEY: &str = "vault-key";
-const ENTRY: &str = "vault";
-const USED: &str = "vault-used";
-const SPENT: &str = "vault-spent";
-const REDACT: &str = "vault-redact";
-pub(super) const AUDIT: &str = "vault-audit";
+hivewright_actors::records! {
+    CheckRow: "edge\0vault-check", String;
+    KeyRow: "edge\0vault-key", Scope;
+    UsedRow: "edge\0vault-used", EntryKey;
+    ToRedact: "edge\0vault-redact", EntryKey;
+    SpentRow: "edge\0vault-spent", Scope;
+}
 
 /// What only the right master key opens.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,11 +43,63 @@ pub(super) struct KeyRow {
     pub(super) wrapped: Sealed,
 }
 
+impl Parts for Scope {
+    fn write(&self, key: &mut KeyWriter) {
+        key.text(&self.tag());
+    }
+}
+
+impl Key for Scope {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        Self::of_tag(key.text()?)
+    }
+}
+
+/// An entry by its scope and its key in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EntryKey(Scope, String);
+
+impl EntryKey {
+    fn new(scope: &Scope, key: &str) -> Self {
+        Self(scope.clone(), key.to_owned())
+    }
+
+    fn text(&self) -> String {
+        format!("{}/{}", self.0.tag(), self.1)
+    }
+}
+
+impl Parts for EntryKey {
+    fn write(&self, key: &mut KeyWriter) {
+        key.text(&self.text());
+    }
+}
+
+impl Key for EntryKey {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        let (tag, key) = key.text()?.split_once('/')?;
+        Some(Self(Scope::of_tag(tag)?, key.to_owned()))
+    }
+}
+
+impl Record for Row {
+    const KIND: &'static str = "edge\0vault";
+    type Key = EntryKey;
+
+    fn told(&self, key: &EntryKey) -> Option<Event> {
+        told(key, "set")
+    }
+}
+
 /// When a reference to an entry was last expanded.
 #[derive(Debug, Serialize, Deserialize)]
 struct UsedRow {
     at: Timestamp,
 }
+
+/// The mark of an entry whose value is to be looked for in what was written before.
+#[derive(Debug, Serialize, Deserialize)]
+struct ToRedact;
 
 /// The highest version of all entries of a scope that are gone.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,7 +112,7 @@ struct SpentRow {
 pub(super) struct Change(Writes);
 
 /// What whoever watches learns of an entry: that it is another, never what it is.
-fn told(scope: &Scope, key: &str, action: &str) -> Option<Event> {
+fn told(EntryKey(scope, key): &EntryKey, action: &str) -> Option<Event> {
     let data = json!({ "scope": scope.to_string(), "key": key, "action": action });
     let event = Event::new(Kind::VaultChanged, data);
     match scope {
@@ -71,70 +124,62 @@ fn told(scope: &Scope, key: &str, action: &str) -> Option<Event> {
 
 impl Change {
     pub(super) fn entry(&mut self, scope: &Scope, key: &str, row: &Row) {
-        self.put(entry_key(ENTRY, scope, key), row);
-        self.tell(told(scope, key, "set"));
+        self.put(&EntryKey::new(scope, key), row);
     }
 
     pub(super) fn drop_entry(&mut self, scope: &Scope, key: &str) {
-        for kind in [ENTRY, USED, REDACT] {
-            self.drop(&entry_key(kind, scope, key));
-        }
-        self.tell(told(scope, key, "removed"));
+        let key = EntryKey::new(scope, key);
+        self.add(|writes| {
+            let writes = writes.delete::<Row>(&key).delete::<UsedRow>(&key);
+            writes.delete::<ToRedact>(&key).tell_all(told(&key, "removed"))
+        });
     }
 
     /// No entry of the scope gets this version any more.
     pub(super) fn spent(&mut self, scope: &Scope, version: u64) {
-        self.put(EdgeKey::new(SPENT, scope.tag()), &SpentRow { version });
+        self.put(scope, &SpentRow { version });
     }
 
     pub(super) fn drop_spent(&mut self, scope: &Scope) {
-        self.drop(&EdgeKey::new(SPENT, scope.tag()));
+        self.add(|writes| writes.delete::<SpentRow>(scope));
     }
 
     /// What was written before is to be looked through for its value.
     pub(super) fn redact(&mut self, scope: &Scope, key: &str) {
-        self.put(entry_key(REDACT, scope, key), &());
+        self.put(&EntryKey::new(scope, key), &ToRedact);
     }
 
     /// That is done.
     pub(super) fn redacted(&mut self, scope: &Scope, key: &str) {
-        self.drop(&entry_key(REDACT, scope, key));
+        self.add(|writes| writes.delete::<ToRedact>(&EntryKey::new(scope, key)));
     }
 
     pub(super) fn used(&mut self, scope: &Scope, key: &str, at: Timestamp) {
-        self.put(entry_key(USED, scope, key), &UsedRow { at });
+        self.put(&EntryKey::new(scope, key), &UsedRow { at });
     }
 
     pub(super) fn data_key(&mut self, scope: &Scope, row: &KeyRow) {
-        self.put(EdgeKey::new(DATA_KEY, scope.tag()), row);
+        self.put(scope, row);
     }
 
     pub(super) fn drop_data_key(&mut self, scope: &Scope) {
-        self.drop(&EdgeKey::new(DATA_KEY, scope.tag()));
+        self.add(|writes| writes.delete::<KeyRow>(scope));
     }
 
     pub(super) fn check(&mut self, row: &CheckRow) {
-        self.put(EdgeKey::new(CHECK, "master"), row);
+        self.put(&"master".to_owned(), row);
     }
 
     pub(super) fn audit(&mut self, name: String, row: &AuditRow) {
-        self.put(EdgeKey::new(AUDIT, name), row);
+        self.put(&name, row);
     }
 
     pub(super) fn extend(&mut self, other: Self) {
         self.add(|writes| writes.and(other.0));
     }
 
-    fn put(&mut self, key: EdgeKey, row: &impl Serialize) {
-        self.add(|writes| writes.edge(&key, row));
-    }
-
-    fn drop(&mut self, key: &EdgeKey) {
-        self.add(|writes| writes.drop_edge(key));
-    }
-
-    fn tell(&mut self, event: Option<Event>) {
-        self.add(|writes| event.into_iter().fold(writes, Writes::tell));
+    fn put<R: Record + Serialize>(&mut self, key: &R::Key, row: &R) {
+        self.add(|writes| writes.put_at(key, row));
     }
 
     fn add(&mut self, more: impl FnOnce(Writes) -> Writes) {
@@ -152,10 +197,6 @@ impl Change {
     }
 }
 
-fn entry_key(kind: &'static str, scope: &Scope, key: &str) -> EdgeKey {
-    EdgeKey::new(kind, format!("{}/{key}", scope.tag()))
-}
-
 /// All that is stored, but for the audit.
 #[derive(Debug, Default)]
 pub(super) struct Stored {
@@ -170,40 +211,31 @@ pub(super) struct Stored {
 
 /// Reads all of it. Blocks.
 pub(super) fn read(storage: &dyn Storage) -> Result<Stored, StorageError> {
-    let mut stored = Stored::default();
-    each::<CheckRow>(storage, CHECK, &mut |_, row| stored.check = row)?;
-    each::<KeyRow>(storage, DATA_KEY, &mut |name, row| {
-        if let (Some(scope), Some(row)) = (Scope::of_tag(name), row) {
-            stored.data_keys.insert(scope, row);
-        }
-    })?;
-    each::<SpentRow>(storage, SPENT, &mut |name, row| {
-        if let (Some(scope), Some(row)) = (Scope::of_tag(name), row) {
-            stored.spent.insert(scope, row.version);
-        }
-    })?;
-    each::<Row>(storage, ENTRY, &mut |name, row| {
-        let Some((scope, key)) = split(name) else {
-            return;
-        };
-        match row {
-            Some(mut row) => {
-                row.entry.key = key.to_owned();
-                let entries = stored.entries.entry(scope).or_default();
-                entries.insert(key.to_owned(), row);
+    let mut stored = Stored {
+        check: scan(storage, Range::all())?.pop(),
+        data_keys: scan_keyed(storage, Range::all())?.into_iter().collect(),
+        ..Stored::default()
+    };
+    for (scope, SpentRow { version }) in scan_keyed(storage, Range::all())? {
+        stored.spent.insert(scope, version);
+    }
+    Range::<Row>::all().walk(storage, Order::Rising, &mut |key, row| {
+        match (parse::<Row>(key), row) {
+            (Some(EntryKey(scope, key)), Ok(mut row)) => {
+                row.entry.key = key.clone();
+                stored.entries.entry(scope).or_default().insert(key, row);
             }
-            None => stored.damaged.push((scope, key.to_owned())),
+            (Some(EntryKey(scope, key)), Err(_)) => stored.damaged.push((scope, key)),
+            (None, _) => {}
         }
+        ControlFlow::Continue(())
     })?;
-    each::<UsedRow>(storage, USED, &mut |name, row| {
-        let place = split(name).and_then(|(scope, key)| {
-            let entries = stored.entries.get_mut(&scope)?;
-            entries.get_mut(key)
-        });
-        if let (Some(found), Some(used)) = (place, row) {
-            found.entry.last_used_at = Some(used.at);
+    for (EntryKey(scope, key), UsedRow { at }) in scan_keyed(storage, Range::all())? {
+        let entries = stored.entries.get_mut(&scope);
+        if let Some(found) = entries.and_then(|entries| entries.get_mut(&key)) {
+            found.entry.last_used_at = Some(at);
         }
-    })?;
+    }
     Ok(stored)
 }
 
@@ -213,8 +245,7 @@ pub(super) fn read_entry(
     scope: &Scope,
     key: &str,
 ) -> Result<Option<Row>, StorageError> {
-    let name = entry_key(ENTRY, scope, key).bytes();
-    one(storage, &name)
+    get(storage, &EntryKey::new(scope, key))
 }
 
 /// Shows the entries of a scope, or of the service and all teams, whose keys begin so. Blocks.
@@ -224,18 +255,16 @@ pub(super) fn each_entry(
     beginning: &str,
     visit: &mut dyn FnMut(Scope, Entry),
 ) -> Result<(), StorageError> {
-    let all = EdgeKey::prefix(ENTRY);
-    let start = match scope {
-        Some(scope) => entry_key(ENTRY, scope, beginning).bytes(),
-        None => all.clone(),
+    let range = match scope {
+        Some(scope) => Range::<Row>::under(&Beginning(&EntryKey::new(scope, beginning).text())),
+        None => Range::all(),
     };
-    let end = after_prefix(&start);
-    storage.scan(&start, &end, Order::Rising, &mut |key, value| {
-        let name = String::from_utf8_lossy(&key[all.len()..]);
-        let row = row::<Row>(storage, key, value);
-        match split(&name) {
-            None | Some((Scope::Aside(_), _)) => {}
-            Some((scope, key)) if key.starts_with(beginning) => visit(scope, entry_of(key, row)),
+    range.walk(storage, Order::Rising, &mut |key, row| {
+        match parse::<Row>(key) {
+            None | Some(EntryKey(Scope::Aside(_), _)) => {}
+            Some(EntryKey(scope, key)) if key.starts_with(beginning) => {
+                visit(scope, entry_of(&key, row.ok()));
+            }
             Some(_) => {}
         }
         ControlFlow::Continue(())
@@ -248,8 +277,7 @@ pub(super) fn entry(
     scope: &Scope,
     key: &str,
 ) -> Result<Option<Entry>, StorageError> {
-    let name = entry_key(ENTRY, scope, key).bytes();
-    let row = match one(storage, &name) {
+    let row = match get(storage, &EntryKey::new(scope, key)) {
         Ok(None) => return Ok(None),
         Ok(row) => row,
         Err(StorageError::Damaged { .. }) => None,
@@ -266,8 +294,7 @@ pub(super) fn last_used(
     scope: &Scope,
     key: &str,
 ) -> Result<Option<Timestamp>, StorageError> {
-    let name = entry_key(USED, scope, key).bytes();
-    let used: Option<UsedRow> = readable(storage, &name)?;
+    let used = get_readable::<UsedRow>(storage, &EntryKey::new(scope, key))?;
     Ok(used.map(|used| used.at))
 }
 
@@ -281,43 +308,16 @@ fn entry_of(key: &str, row: Option<Row>) -> Entry {
 
 /// Entries whose values are still to be looked for in what was written before. Blocks.
 pub(super) fn to_redact(storage: &dyn Storage) -> Result<Vec<(Scope, String)>, StorageError> {
-    let mut marked = Vec::new();
-    each::<()>(storage, REDACT, &mut |name, _| {
-        marked.extend(split(name).map(|(scope, key)| (scope, key.to_owned())));
-    })?;
-    Ok(marked)
+    let keys = Range::<ToRedact>::all().keys(storage)?;
+    let marked = keys.iter().filter_map(|key| parse::<ToRedact>(key));
+    Ok(marked.map(|EntryKey(scope, key)| (scope, key)).collect())
 }
 
 /// The keys of a scope's entries. Blocks.
-pub(super) fn keys(storage: &dyn Storage, scope: &Scope) -> Result<Vec<String>, StorageError> {
-    let prefix = entry_key(ENTRY, scope, "").bytes();
-    let end = after_prefix(&prefix);
-    let mut keys = Vec::new();
-    storage.scan(&prefix, &end, Order::Rising, &mut |key, _| {
-        keys.push(String::from_utf8_lossy(&key[prefix.len()..]).into_owned());
-        ControlFlow::Continue(())
-    })?;
-    Ok(keys)
-}
-
-fn split(name: &str) -> Option<(Scope, &str)> {
-    let (tag, key) = name.split_once('/')?;
-    Some((Scope::of_tag(tag)?, key))
-}
-
-/// Shows each row of a kind with its name; none is one that cannot be read, and stays where it is.
-fn each<T: DeserializeOwned>(
-    storage: &dyn Storage,
-    kind: &str,
-    visit: &mut dyn FnMut(&str, Option<T>),
-) -> Result<(), StorageError> {
-    let prefix = EdgeKey::prefix(kind);
-    let end = after_prefix(&prefix);
-    storage.scan(&prefix, &end, Order::Rising, &mut |key, value| {
-        let name = String::from_utf8_lossy(&key[prefix.len()..]);
-        visit(&name, row(storage, key, value));
-        ControlFlow::Continue(())
-    })
+pub(crate) fn keys(storage: &dyn Storage, scope: &Scope) -> Result<Vec<String>, StorageError> {
+    let of_scope = EntryKey::new(scope, "").text();
+    let keys = Range::<Row>::under(&Beginning(&of_scope)).keys(storage)?;
+    Ok(keys.iter().filter_map(|key| parse::<Row>(key)).map(|EntryKey(_, key)| key).collect())
 }
 
 #[cfg(test)]
@@ -327,12 +327,20 @@ mod tests {
 
     use super::*;
 
+    #[derive(Serialize)]
+    struct Odd(HashMap<(u8, u8), u8>);
+
+    impl Record for Odd {
+        const KIND: &'static str = "edge\0odd";
+        type Key = String;
+    }
+
     /// SC-101
     #[test]
     fn a_row_that_does_not_serialise_refuses_the_change() {
         let mut change = Change::default();
         change.redact(&Scope::System, "KEY");
-        change.put(EdgeKey::new(ENTRY, "bad"), &HashMap::from([((1, 2), 3)]));
+        change.put(&"bad".to_owned(), &Odd(HashMap::from([((1, 2), 3)])));
 
         assert!(matches!(change.batch(), Err(StorageError::Write(_))));
     }

@@ -11,7 +11,7 @@ use base64::{
 use hivewright::storage::{self, open::open, sled::Durability};
 use hivewright_actors::{
     storage::{Order, Storage as _},
-    store::records::printable,
+    store::keys::printable,
 };
 use serde_json::{Value, json};
 

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use hivewright::storage::{self, open::open, sled::Durability};
 use hivewright_actors::{
     storage::{Order, Storage as _},
-    store::records::printable,
+    store::keys::printable,
 };
 use serde_json::{Value, json};
 

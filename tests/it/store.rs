@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, ops::ControlFlow, process::Stdio, time::Ins
 use hivewright::storage::{self, migrate::Schema, open::open, sled::Durability};
 use hivewright_actors::{
     storage::{Order, Storage},
-    store::records::printable,
+    store::keys::printable,
 };
 use serde_json::{Value, json};
 

@@ -35,7 +35,10 @@ use crate::{
     },
     ids::{Ids, PrincipalId, TaskId, TeamKey},
     queue::submit::{Refusal, Submission, Submit},
-    store::{Store, StoreHandle, reads},
+    store::{
+        Store, StoreHandle,
+        reads::{Range, get, scan},
+    },
     task::{Label, Lane, Parked, Source, Task, TopicRef, WaitReason},
     tool::{Asking, Caller},
 };
@@ -72,7 +75,7 @@ impl Handler<Submit> for Work {
         if self.full.load(Ordering::Relaxed) {
             return Box::pin(std::future::ready(Err(Refusal::QueueFull(1))));
         }
-        let committed = self.store.commit(writes.task(&task));
+        let committed = self.store.commit(writes.put(&task));
         self.enqueued.lock().unwrap().push(task);
         Box::pin(async move {
             committed.await.map_err(|_| Refusal::Stopping)?;
@@ -166,7 +169,7 @@ impl Bench {
     }
 
     pub(super) fn start_on(&self, storage: Arc<MemoryStorage>) -> Process {
-        let tasks = reads::open_tasks(&*storage).unwrap().rows;
+        let tasks = scan::<Task>(&*storage, Range::all()).unwrap();
         let recovered = Recovered::read(&*storage, &tasks).unwrap();
         let store = Store::start(
             &Arbiter::current(),
@@ -207,7 +210,7 @@ impl Bench {
     }
 
     pub(super) fn row(&self, process: &Process, approval: &Approval) -> Approval {
-        reads::approval(&*process.storage, &approval.id).unwrap().unwrap()
+        get::<Approval>(&*process.storage, &approval.id).unwrap().unwrap()
     }
 
     pub(super) fn resolved(&self) -> Vec<(Status, Option<String>)> {
@@ -256,7 +259,7 @@ impl Process {
 
     pub(super) async fn open_with(&self, bench: &Bench, asking: Asking) -> Approval {
         let approval = self.request(bench.clock.now(), &asking);
-        let writes = Desk::opening(&approval).task(&task());
+        let writes = Desk::opening(&approval).put(&task());
         self.store.commit(writes).await.unwrap();
         self.approvals.do_send(Opened(approval.clone()));
         approval

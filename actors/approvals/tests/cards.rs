@@ -8,8 +8,8 @@ use crate::{
         Decide,
         record::{Approval, Choice},
     },
+    channel::records as outboxes,
     policy::class::Kind,
-    store::reads,
     tool::Asking,
 };
 
@@ -21,7 +21,7 @@ async fn the_card_stands_in_the_conversation_that_the_work_comes_from() {
     let asking = Asking { summary: "It deletes files.".to_owned(), ..Asking::default() };
     let approval = process.open_with(&bench, asking).await;
 
-    let frames = reads::outbox(&*process.storage, &"ws:1".into()).unwrap();
+    let frames = outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap();
     let card = serde_json::to_value(&frames[0].frame).unwrap();
 
     assert_eq!(frames.len(), 1);
@@ -68,7 +68,7 @@ async fn a_decision_elsewhere_is_told_where_the_card_was() {
         word: word(approval, Choice::Approve, "bob"),
         channel: channel.map(Into::into),
     };
-    let frames = || reads::outbox(&*process.storage, &"ws:1".into()).unwrap().len();
+    let frames = || outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap().len();
 
     process.approvals.send(decide(&here, Some("ws:1"))).await.unwrap().unwrap();
     let after_here = frames();
@@ -102,7 +102,7 @@ async fn a_card_that_is_cut_says_where_the_rest_is() {
     let asking = Asking { diff: Some("- a line\n".repeat(10_000)), ..Asking::default() };
     let approval = process.open_with(&bench, asking).await;
 
-    let frames = reads::outbox(&*process.storage, &"ws:1".into()).unwrap();
+    let frames = outboxes::outbox(&*process.storage, &"ws:1".into()).unwrap();
     let card = serde_json::to_value(&frames[0].frame).unwrap();
 
     let content = card["body"]["content"].as_str().unwrap();

@@ -15,13 +15,13 @@ use crate::{
             Approval, Choice, Decider, Execution, Intended, NotPermitted, Resolution, Status, Vote,
             Word,
         },
+        records,
         refusal::NotDecided,
     },
     clock::Timestamp,
     doubles::entropy::Sequence,
     ids::{Ids, TeamKey},
     policy::class::Risk,
-    store::reads,
     task::{Cause, Label},
     tool::{Asking, Caller},
 };
@@ -227,8 +227,8 @@ async fn a_short_id_is_found_without_looking_at_all_approvals() {
     let disk = bench.disk.mount(None);
     disk.fail_scans(Some(b""));
 
-    let found = reads::approval_called(&*disk, &approval.short_id).unwrap();
-    let unknown = reads::approval_called(&*disk, "zzzzzz").unwrap();
+    let found = records::called(&*disk, &approval.short_id).unwrap();
+    let unknown = records::called(&*disk, "zzzzzz").unwrap();
 
     assert_eq!((found, unknown), (Some(decided), None));
 }

@@ -7,13 +7,14 @@ use crate::{
     approvals::{
         Ended, List, Opened, SetTtl,
         desk::Desk,
-        record::{Choice, NotPermitted, Status},
+        record::{Approval, Choice, NotPermitted, Status},
         recover::Recovered,
         refusal::NotDecided,
     },
     doubles::disk::{Crash, Disk},
     storage::Storage,
-    store::{reads, records::Writes},
+    store::{reads::get, records::Writes},
+    task::records::FinishedTask,
     tool::Asking,
 };
 
@@ -118,7 +119,7 @@ async fn what_waits_for_no_open_task_is_cancelled_at_the_start() {
     let approval = first.open(&bench).await;
     let mut over = task();
     over.parked = None;
-    first.store.commit(Writes::new().finished(&over)).await.unwrap();
+    first.store.commit(Writes::new().put(&FinishedTask::of(&over))).await.unwrap();
 
     let second = bench.start();
     let waiting = second.approvals.send(List).await.unwrap();
@@ -150,7 +151,7 @@ async fn a_request_is_found_in_the_store_before_it_is_announced() {
     let bench = Bench::new();
     let process = bench.start();
     let approval = process.request(bench.clock.now(), &Asking::default());
-    process.store.commit(Desk::opening(&approval).task(&task())).await.unwrap();
+    process.store.commit(Desk::opening(&approval).put(&task())).await.unwrap();
 
     let decided = process.decide(word(&approval, Choice::Deny, "bob")).await.unwrap();
     process.approvals.do_send(Opened(approval));
@@ -175,7 +176,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
         let bench = Bench::new();
         let doomed = bench.start_on(bench.disk.mount(Some(cut)));
         let approval = doomed.request(bench.clock.now(), &Asking::default());
-        let writes = Desk::opening(&approval).task(&task());
+        let writes = Desk::opening(&approval).put(&task());
         let stored =
             tokio::time::timeout(Duration::from_secs(1), doomed.store.commit(writes)).await;
         let mut answered = None;
@@ -188,7 +189,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
 
         let next = bench.start();
         let waiting = next.approvals.send(List).await.unwrap();
-        let row = reads::approval(&*next.storage, &approval.id).unwrap();
+        let row = get::<Approval>(&*next.storage, &approval.id).unwrap();
 
         let label = format!("{cut:?}");
         match &row {

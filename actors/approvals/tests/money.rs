@@ -8,10 +8,12 @@ use crate::{
         Ended,
         record::{Approval, Choice, Execution, Status},
     },
-    budget::{Day, Days, Request},
+    budget::{
+        Day, Days, Request,
+        records::{self as spending, Raised},
+    },
     doubles::world::OneDay,
     ids::TeamKey,
-    store::accounts,
     task::Kind,
     tool::Asking,
 };
@@ -53,7 +55,7 @@ async fn a_yes_to_more_money_is_carried_out_at_once() {
     let today = today(&Bench::new());
     let main = TeamKey::first("main");
     for (request, noted) in [
-        (request(today.number, None), vec![(main, 1)]),
+        (request(today.number, None), vec![(main, Raised(1))]),
         (request(today.number, Some("task-7")), vec![]),
         (request(today.number + 1, None), vec![]),
     ] {
@@ -64,7 +66,7 @@ async fn a_yes_to_more_money_is_carried_out_at_once() {
         let decided = process.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
 
         assert_eq!(decided.execution, Execution::Done);
-        let rows = accounts::raised(&*process.storage, today).unwrap();
+        let rows = spending::of_day::<Raised>(&*process.storage, today).unwrap();
         assert_eq!(rows, noted, "{request:?}");
         assert!(may_ask_again(&bench, &process, &request), "{request:?}");
     }
@@ -81,7 +83,7 @@ async fn a_no_allows_nothing_and_is_not_asked_for_again() {
     let decided = process.decide(word(&approval, Choice::Deny, "bob")).await.unwrap();
 
     assert_ne!(decided.execution, Execution::Done);
-    let rows = accounts::raised(&*process.storage, today(&bench)).unwrap();
+    let rows = spending::of_day::<Raised>(&*process.storage, today(&bench)).unwrap();
     assert_eq!(rows, []);
     assert!(!may_ask_again(&bench, &process, &request));
 }

@@ -13,8 +13,9 @@ use crate::{
         record::{Decider, Status},
         refusal::NotAnswered,
     },
+    channel::records as outboxes,
     queue::submit::Refusal,
-    store::reads,
+    store::reads::get,
     task::{Kind, Label},
 };
 
@@ -29,7 +30,7 @@ async fn an_answer_becomes_a_task_of_the_lane_that_asked() {
     let answered = process.reply(&asked, chosen("blue")).await.unwrap();
     let second = process.reply(&asked, chosen("red")).await;
 
-    let row = reads::question(&*process.storage, &asked.id).unwrap().unwrap();
+    let row = get::<Question>(&*process.storage, &asked.id).unwrap().unwrap();
     assert_eq!(row, answered);
     assert_eq!(second, Err(NotAnswered::AlreadyAnswered(Box::new(row))));
     let tasks = bench.enqueued.lock().unwrap().clone();
@@ -209,5 +210,5 @@ async fn the_same_question_is_asked_once() {
     later.ask(&asked).await;
 
     assert_eq!(later.approvals.send(ListQuestions).await.unwrap(), [asked]);
-    assert_eq!(reads::outbox(&*later.storage, &"ws:1".into()).unwrap().len(), 1);
+    assert_eq!(outboxes::outbox(&*later.storage, &"ws:1".into()).unwrap().len(), 1);
 }

@@ -7,12 +7,12 @@ use crate::{
     closing::{Closed, close},
     doubles::{disk::Disk, entropy::Sequence},
     ids::TeamName,
+    notice,
     org::{
         record::{TeamRecord, TeamState},
         tree::Tree,
     },
     storage::Storage,
-    store::reads,
     task::Code,
     usage::Usage,
 };
@@ -51,7 +51,7 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
     let closed = close(&mut task, outcome, "", None, &ids, view);
     let storage = Disk::default().mount(None);
     storage.commit(&closed.writes.clone().batch().unwrap()).unwrap();
-    let notices = reads::notices(&*storage).unwrap();
+    let notices = notice::notices(&*storage).unwrap();
     (closed, notices)
 }
 

@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::{
-    notice::NoticeKind,
+    notice::{self, NoticeKind},
     queue,
-    task::{Code, Ending},
+    store::reads::get,
+    task::{Code, Ending, records::FinishedTask},
+    tool::records::Answer,
     usage::Usage,
 };
 
@@ -29,7 +31,7 @@ impl Process {
         let name = task.lane.team.as_str().to_owned();
         let team = self.view.now().get(&name).cloned().unwrap();
         let is_its_first = team.bootstrap_task.as_ref() == Some(&task.id);
-        let stored = self.store.commit(Writes::new().finished(&task));
+        let stored = self.store.commit(Writes::new().put(&FinishedTask::of(&task)));
         stored.await.unwrap();
         self.org.do_send(queue::Ended { task: task.id, kind: task.kind, team: task.lane.team });
         self.settle().await;
@@ -54,7 +56,7 @@ async fn phase_after(world: &World, ended: Task) -> (Phase, usize) {
     let process = world.start(None);
     process.spawn("scouts", "main").await.unwrap();
     process.end(ended).await;
-    let notices = process.store.read(reads::notices).await.unwrap();
+    let notices = process.store.read(notice::notices).await.unwrap();
     assert!(notices.iter().all(|notice| notice.kind == NoticeKind::BootstrapFailed));
     let phase = process.view.now().get("scouts").unwrap().phase;
     // As it is stored, too.
@@ -98,7 +100,7 @@ async fn an_end_that_nobody_heard_is_found_at_the_next_start() {
     let process = world.start(None);
     process.spawn("scouts", "main").await.unwrap();
     let done = ended(Ending::Done, "Ready.");
-    let stored = process.store.commit(Writes::new().finished(&done));
+    let stored = process.store.commit(Writes::new().put(&FinishedTask::of(&done)));
     stored.await.unwrap();
     world.folders.lock().unwrap().furnished = true;
 
@@ -157,8 +159,8 @@ async fn a_scope_changes_but_never_becomes_empty() {
 
     let descriptions = world.folders.lock().unwrap().descriptions.clone();
     assert_eq!(descriptions, [("scouts".to_owned(), "They look around.".to_owned())]);
-    let answer = process.store.read(|storage| reads::answer::<TeamRecord>(storage, "call-2"));
-    assert_eq!(answer.await.unwrap(), Some(changed));
+    let answer = process.store.read(|storage| get::<Answer<TeamRecord>>(storage, "call-2"));
+    assert_eq!(answer.await.unwrap(), Some(Answer(changed)));
 }
 
 /// OR-95: what is wanted survives restarts; `now` also stops what runs.

@@ -2,7 +2,12 @@
 
 use super::*;
 use crate::{
-    task::{Ending, Task},
+    store::reads::get,
+    task::{
+        Ending, Task,
+        records::{self as tasks, FinishedTask},
+    },
+    tool::records::Answer,
     usage::Usage,
 };
 
@@ -73,8 +78,8 @@ async fn a_crash_in_the_middle_is_finished_by_the_next_start() {
         }
         assert_eq!(process.teams(), ["cc~1 active", "main~1 active"]);
         assert_eq!(world.folders(), ["cc~1"], "{crash:?}");
-        let answer = process.store.read(|storage| reads::answer::<Removed>(storage, "call-1"));
-        let answer = answer.await.unwrap().unwrap();
+        let answer = process.store.read(|storage| get::<Answer<Removed>>(storage, "call-1"));
+        let Answer(answer) = answer.await.unwrap().unwrap();
         assert_eq!(answer.removed, names(&["bb", "aa"]), "{crash:?}");
         assert_eq!(answer.trash.as_deref(), Some("aa~1"), "{crash:?}");
     }
@@ -159,7 +164,7 @@ async fn a_draining_team_without_a_plan_goes_at_the_next_start() {
         closing: None,
         ..process.view.now().get("cc").unwrap().clone()
     };
-    let writes = Writes::new().team(&lost);
+    let writes = Writes::new().put(&lost);
     process.store.commit(writes).await.unwrap();
 
     let next = world.start(None);
@@ -210,7 +215,7 @@ async fn a_team_waits_for_the_shutdown_of_one_below_it() {
     let again = process.org.send(shutdown("scouts", "call-above")).await;
     assert!(again.unwrap().is_ok());
     for call in ["call-below", "call-above"] {
-        let answer = process.store.read(move |storage| reads::answer::<Removed>(storage, call));
+        let answer = process.store.read(move |storage| get::<Answer<Removed>>(storage, call));
         assert!(answer.await.unwrap().is_some(), "{call}");
     }
 }
@@ -240,14 +245,14 @@ async fn the_last_error_of_a_team_goes_with_it() {
             Timestamp(0),
         );
         let task = Task { outcome: Some(failed), ..task };
-        let finished = Writes::new().finished(&task);
+        let finished = Writes::new().put(&FinishedTask::of(&task));
         process.store.commit(finished).await.unwrap();
     }
 
     process.shutdown("aa", true).await.unwrap();
     process.settle().await;
 
-    let left = process.store.read(reads::team_errors);
+    let left = process.store.read(tasks::team_errors);
     let tasks: Vec<_> = left.await.unwrap().into_values().map(|error| error.task_id).collect();
     assert_eq!(tasks, ["task-cc".into()]);
 }

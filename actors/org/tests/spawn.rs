@@ -2,6 +2,8 @@
 
 use super::*;
 
+use crate::tool::records::Answer;
+
 /// OR-60: record, first work and answer are one commit; the folder is there.
 #[actix::test]
 async fn a_team_is_made_whole() {
@@ -118,7 +120,7 @@ async fn what_belongs_to_a_team_is_made_with_it_or_it_is_not_made() {
     let good = with(Box::new(|key| {
         Box::pin(async move {
             Ok(Alongside {
-                writes: Writes::new().answer(&format!("secret-{key}"), &1),
+                writes: Writes::new().put_at(&format!("secret-{key}"), &Answer(&1)),
                 then: Box::pin(async move { *counted.lock().unwrap() += 1 }),
             })
         })

@@ -2,11 +2,15 @@
 
 use super::*;
 use crate::{
+    journal::records::JournalWrites,
+    notice,
     queue::{
         causes::{Giver, Runaway},
         submit::{Overlap, Refusal, Submission, Submit},
     },
     room::Space,
+    store::reads::{Range, scan, scan_keyed},
+    task::Task,
 };
 
 /// Work for a team that has one lane.
@@ -64,7 +68,7 @@ impl Setting {
 
     async fn causes(&self) -> usize {
         self.settle().await;
-        let causes = self.store.read(reads::causes::<CauseCounts>);
+        let causes = self.store.read(|storage| scan_keyed::<CauseCounts>(storage, Range::all()));
         causes.await.unwrap().len()
     }
 }
@@ -81,7 +85,7 @@ async fn the_same_question_a_third_time_is_a_loop() {
 
     assert!(first.is_ok() && second.is_ok(), "{first:?} {second:?}");
     assert!(matches!(third, Err(Refusal::Runaway(Runaway::Loop(_)))), "{third:?}");
-    let notices = setting.store.read(reads::notices).await.unwrap();
+    let notices = setting.store.read(notice::notices).await.unwrap();
     assert_eq!(notices.len(), 1);
 }
 
@@ -124,7 +128,7 @@ impl Setting {
     }
 
     async fn open(&self) -> Vec<String> {
-        let open = self.store.read(reads::open_tasks).await.unwrap().rows;
+        let open = self.store.read(|storage| scan::<Task>(storage, Range::all())).await.unwrap();
         open.iter().map(|task| task.id.to_string()).collect()
     }
 
@@ -275,7 +279,7 @@ async fn a_result_for_a_team_that_is_gone_goes_to_the_operator() {
 
     assert_eq!(setting.leases(), []);
     assert_eq!(counts.ended, [("child".into(), Kind::Result, Ending::Cancelled, 1)]);
-    let notices = setting.store.read(reads::notices).await.unwrap();
+    let notices = setting.store.read(notice::notices).await.unwrap();
     let [notice] = notices.as_slice() else { unreachable!("{notices:?}") };
     assert_eq!(notice.kind, crate::notice::NoticeKind::Orphan);
     assert!(notice.text.contains("go left"), "{}", notice.text);

@@ -24,14 +24,11 @@ use crate::{
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
         grants::{Grantee, Level, SenderGrant},
         rate::Rate,
+        records::{AuditFilter, audit},
         trust::{Policy, Stance, Trust, TypeTrust},
     },
     spine::Spine,
-    store::{
-        reads,
-        trust::{AuditFilter, audit},
-    },
-    task::{Cause, Label, Task},
+    task::{Cause, Label, Task, records as tasks},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -85,7 +82,7 @@ async fn task_of(client: &Client, message: &str) -> Task {
         let frame = client.frame().await;
         if let (Some(id), true) = (frame["task_id"].as_str(), frame["message_id"] == message) {
             let id = id.into();
-            let read = client.spine.store.read(move |storage| reads::task(storage, &id));
+            let read = client.spine.store.read(move |storage| tasks::find(storage, &id));
             return read.await.unwrap().unwrap();
         }
     }

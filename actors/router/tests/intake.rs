@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Clock,
     doubles::{
@@ -12,7 +13,7 @@ use crate::{
     },
     identities::Owner,
     ids::ChannelId,
-    notice::NoticeKind,
+    notice::{Notice, NoticeKind},
     queue::schedule::Limits,
     router::{
         gate::Sender,
@@ -21,8 +22,8 @@ use crate::{
         saying::{Say, Wanted},
     },
     store::{
-        reads,
-        records::{ChannelRow, Writes},
+        reads::{Range, get},
+        records::Writes,
     },
 };
 
@@ -238,7 +239,7 @@ async fn a_channel_of_a_former_version_is_resumed_by_the_token_of_that_time() {
         channel_type: ChannelType::Ws,
         begins_anew: false,
     };
-    let writes = Writes::new().channel(&channel, &row);
+    let writes = Writes::new().put_at(&channel, &row);
     spine.store.commit(writes).await.unwrap();
     let connect = |grant: &str, since| {
         let owner = Owner { grant: grant.into(), since, ..owner("bob") };
@@ -259,7 +260,7 @@ async fn a_channel_of_a_former_version_is_resumed_by_the_token_of_that_time() {
     // From now on it is known whose it is.
     spine.router.send(ListGrants).await.unwrap().unwrap();
     spine.store.commit(Writes::new()).await.unwrap();
-    let stored = spine.store.read(move |storage| reads::channel_row(storage, &channel));
+    let stored = spine.store.read(move |storage| get::<ChannelRow>(storage, &channel));
     let stored = stored.await.unwrap().unwrap();
     assert_eq!(stored.grant, Some("token-1".into()));
 }
@@ -278,7 +279,7 @@ async fn an_answer_that_nobody_came_back_for_is_reported() {
 
     let read = spine.store.read(|storage| {
         let mut notices = Vec::new();
-        reads::each_notice(storage, &mut |notice| notices.push(notice))?;
+        Range::<Notice>::all().for_each(storage, &mut |notice| notices.push(notice))?;
         Ok(notices)
     });
     let told = read.await.unwrap();

@@ -4,27 +4,28 @@ use std::{collections::HashMap, ops::ControlFlow};
 
 use super::{
     keeping::Cut,
-    pass::{Enough, Needed, Slice, behind},
+    pass::{Enough, Needed, Slice},
 };
 use crate::{
     history::{Fact, HistoryEvent},
     ids::TurnId,
+    journal::records::Piece,
     storage::{Order, Storage, StorageError},
     store::{
-        reads,
-        records::{self, after_prefix, decode},
+        keys::Beginning,
+        reads::{Range, parse},
     },
+    task::records::{LaneKey, exists},
+    tool::records::Answer,
 };
 
-/// The number at the end of a key, in bytes.
-const NUMBER: usize = 8;
 /// What the topics of subagents' sessions begin with: nobody goes on with one.
-const SESSION: &[u8] = b"agent:";
+const SESSION: &str = "agent:";
 
 /// How far a walk through all journals has come.
 #[derive(Debug, Default)]
 pub(super) struct Journals {
-    from: Option<Vec<u8>>,
+    from: Option<Range<Piece<'static>>>,
     lane: Option<Walked>,
 }
 
@@ -37,8 +38,7 @@ pub(super) struct Progress {
 /// The lane that is being walked through.
 #[derive(Debug)]
 struct Walked {
-    /// What its keys begin with.
-    prefix: Vec<u8>,
+    lane: LaneKey,
     /// Whether a turn's events stay.
     turns: HashMap<TurnId, bool>,
     /// The row before this one: it may go unless it is the newest. With the turns whose calls it holds.
@@ -46,8 +46,8 @@ struct Walked {
 }
 
 impl Walked {
-    fn new(prefix: &[u8]) -> Self {
-        Self { prefix: prefix.to_vec(), turns: HashMap::new(), held: None }
+    fn new(lane: LaneKey) -> Self {
+        Self { lane, turns: HashMap::new(), held: None }
     }
 
     /// Takes a row in: it may go later, or it stays.
@@ -61,7 +61,7 @@ impl Walked {
             if let Fact::TurnStart { task_ids, .. } = &event.fact {
                 let mut stays = false;
                 for task in task_ids {
-                    stays |= reads::has_task(storage, task)?;
+                    stays |= exists(storage, task)?;
                 }
                 // A turn that went on after a crash says so again.
                 *self.turns.entry(event.turn.clone()).or_default() |= stays;
@@ -93,12 +93,8 @@ impl Walked {
         let mut keys = vec![key];
         turns.dedup();
         for turn in turns {
-            let answers = records::answers_prefix(&turn);
-            let end = after_prefix(&answers);
-            storage.scan(&answers, &end, Order::Rising, &mut |key, _| {
-                keys.push(key.to_vec());
-                ControlFlow::Continue(())
-            })?;
+            let calls = format!("{turn}:");
+            keys.extend(Range::<Answer<()>>::under(&Beginning(&calls)).keys(storage)?);
         }
         *removed += 1;
         slice.drop_keys(keys);
@@ -107,17 +103,12 @@ impl Walked {
 }
 
 /// Somebody may go on with a lane, so that its numbers must go on as well.
-fn is_open(prefix: &[u8], needed: &Needed) -> bool {
-    let name = prefix.get(records::journals_prefix().len()..);
-    let name = name.and_then(|name| name.strip_suffix(b"\0"));
-    let Some(name) = name else { return true };
-    let mut parts = name.splitn(2, |byte| *byte == 0);
-    let (Some(team), Some(topic)) = (parts.next(), parts.next()) else {
-        return true;
+fn is_open(lane: &LaneKey, needed: &Needed) -> bool {
+    let known = match &lane.lane.topic {
+        Some(topic) => !topic.as_str().starts_with(SESSION) && needed.topics.contains(topic),
+        None => true,
     };
-    let known = topic == records::NO_TOPIC.as_bytes() || needed.topics.contains(topic);
-    let goes_on = known && !topic.starts_with(SESSION) && needed.teams.contains(team);
-    goes_on || needed.busy.contains(name)
+    known && needed.teams.contains(&lane.team()) || needed.busy.contains(lane)
 }
 
 impl Journals {
@@ -131,25 +122,25 @@ impl Journals {
         slice: &mut Slice,
         enough: &mut Enough<'_>,
     ) -> Result<Progress, StorageError> {
-        let all = records::journals_prefix();
-        let end = after_prefix(&all);
         let mut removed = 0;
-        let mut from = self.from.take().unwrap_or(all);
+        let mut range = self.from.take().unwrap_or_else(Range::all);
         loop {
             let mut next = None;
             let mut failed = None;
             let mut paused = false;
-            storage.scan(&from, &end, Order::Rising, &mut |key, value| {
-                let walked = self.row(storage, needed, cut, slice, &mut removed, key, value);
+            range.walk(storage, Order::Rising, &mut |key, piece| {
+                let walked = self.row(storage, needed, cut, slice, &mut removed, key, piece);
                 match walked {
                     Ok(Row::Next) => {}
                     // The rest of the lane is younger.
-                    Ok(Row::NextLane(prefix)) => next = Some(after_prefix(&prefix)),
+                    Ok(Row::NextLane(lane)) => {
+                        next = Some(Range::all().behind_all(&(&lane,)));
+                    }
                     Err(error) => failed = Some(error),
                 }
                 paused = slice.is_full() || enough();
                 if paused && next.is_none() {
-                    next = Some(behind(key));
+                    next = Some(Range::all().behind(key));
                 }
                 if next.is_some() || failed.is_some() {
                     ControlFlow::Break(())
@@ -165,7 +156,7 @@ impl Journals {
                     self.from = Some(next);
                     return Ok(Progress { over: false, removed });
                 }
-                Some(next) => from = next,
+                Some(next) => range = next,
                 None => break,
             }
         }
@@ -182,26 +173,26 @@ impl Journals {
         slice: &mut Slice,
         removed: &mut u64,
         key: &[u8],
-        value: Result<&[u8], StorageError>,
+        piece: Result<Piece<'_>, StorageError>,
     ) -> Result<Row, StorageError> {
-        let prefix = &key[..key.len().saturating_sub(NUMBER)];
-        let same = self.lane.as_ref().is_some_and(|lane| lane.prefix == prefix);
-        if !same {
+        let Some((lane, _)) = parse::<Piece<'_>>(key) else {
+            return Ok(Row::Next);
+        };
+        if self.lane.as_ref().is_none_or(|walked| walked.lane != lane) {
             self.leave_lane(storage, needed, slice, removed)?;
         }
-        let lane = self.lane.get_or_insert_with(|| Walked::new(prefix));
-        lane.release(storage, slice, removed)?;
-        let events = value.and_then(|value| decode::<Vec<HistoryEvent>>(key, value));
+        let walked = self.lane.get_or_insert_with(|| Walked::new(lane.clone()));
+        walked.release(storage, slice, removed)?;
         // A damaged row is left alone.
-        let Ok(events) = events else {
+        let Ok(Piece(events)) = piece else {
             return Ok(Row::Next);
         };
         let old = events.last().is_none_or(|last| last.timestamp < cut.tasks);
         if !old {
             self.lane = None;
-            return Ok(Row::NextLane(prefix.to_vec()));
+            return Ok(Row::NextLane(lane));
         }
-        lane.weigh(storage, key, &events)?;
+        walked.weigh(storage, key, &events)?;
         Ok(Row::Next)
     }
 
@@ -213,8 +204,8 @@ impl Journals {
         removed: &mut u64,
     ) -> Result<(), StorageError> {
         match self.lane.take() {
-            Some(mut lane) if !is_open(&lane.prefix, needed) => {
-                lane.release(storage, slice, removed)
+            Some(mut walked) if !is_open(&walked.lane, needed) => {
+                walked.release(storage, slice, removed)
             }
             _ => Ok(()),
         }
@@ -224,5 +215,5 @@ impl Journals {
 /// How a walk goes on.
 enum Row {
     Next,
-    NextLane(Vec<u8>),
+    NextLane(LaneKey),
 }

@@ -2,7 +2,16 @@
 
 use std::time::Duration;
 
-use crate::{clock::Timestamp, ids::TaskId};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    clock::Timestamp,
+    ids::TaskId,
+    store::{
+        reads::Range,
+        records::{Record, decode},
+    },
+};
 
 /// How long things are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +51,21 @@ pub struct Lot {
     pub end: Vec<u8>,
     /// Which of them go.
     pub is_old: IsOld,
+}
+
+impl Lot {
+    /// All rows of a range.
+    pub fn all<R: Record>(range: Range<R>) -> Self {
+        let (start, end) = range.bounds();
+        Self { start, end, is_old: Box::new(|_, _| true) }
+    }
+
+    /// The rows of a kind that are too old. One that cannot be read stays.
+    pub fn old<R: Record + DeserializeOwned>(is_old: impl Fn(&R) -> bool + Send + 'static) -> Self {
+        let is_old =
+            move |key: &[u8], value: &[u8]| decode(key, value).is_ok_and(|row| is_old(&row));
+        Self { is_old: Box::new(is_old), ..Self::all(Range::<R>::all()) }
+    }
 }
 
 /// Knows what is kept at the edges. All calls may block.

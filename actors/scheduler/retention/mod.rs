@@ -9,11 +9,7 @@ use super::Scheduler;
 use crate::{
     clock::Timestamp,
     storage::{Storage, StorageError},
-    store::{
-        StoreError, StoreHandle,
-        damage::readable,
-        records::{EdgeKey, Writes},
-    },
+    store::{StoreError, StoreHandle, reads::get_readable, records::Writes},
 };
 
 mod journals;
@@ -48,13 +44,16 @@ pub struct Done {
     pub removed: Removed,
 }
 
-fn done_key() -> EdgeKey {
-    EdgeKey::new("retention", "done")
+crate::records! {
+    Done: "edge\0retention", String;
 }
+
+/// The key of the one row.
+const DONE: &str = "done";
 
 /// When it was last done, if ever.
 pub fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
-    readable(storage, &done_key().bytes())
+    get_readable(storage, DONE)
 }
 
 /// Why it was broken off. What was removed so far stays removed, and the rest waits for the next time.
@@ -152,6 +151,6 @@ async fn retain(
     });
     emptied.await?;
     let done = Done { at: now, removed: pass.removed() };
-    store.commit(Writes::new().edge(&done_key(), &done)).await?;
+    store.commit(Writes::new().put_at(&DONE.to_owned(), &done)).await?;
     Ok(done.removed)
 }

@@ -2,28 +2,33 @@
 
 use std::{collections::HashSet, ops::ControlFlow, sync::Arc};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     journals::Journals,
     keeping::{Cut, Keeping, Lot, Terms},
 };
 use crate::{
-    approvals::record::Approval,
+    approvals::{record::Approval, records::PendingApproval},
+    audit::Audit,
     clock::Timestamp,
-    ids::{ApprovalId, MAIN, TaskId, TriggerId},
+    ids::{MAIN, TaskId, TeamKey, TopicId, TriggerId},
     inbox::InboxEvent,
     notice::Notice,
     org::record::{TeamRecord, TeamState},
-    router::audit::AuditRow,
+    router::{audit::AuditRow, topics::Topic},
     scheduler::{records as runs, run::Run},
     storage::{Order, Storage, StorageError},
     store::{
-        damage::{one, report, row},
-        records::{self, Writes, after_prefix},
-        trust,
+        damage::report,
+        keys::after_prefix,
+        reads::{Range, get, parse},
+        records::{Record, Writes, decode},
     },
-    task::{Lineage, Task},
+    task::{
+        Lineage, Task,
+        records::{EndedTask, FinishedTask, LaneKey},
+    },
 };
 
 /// A commit removes so many records, or a few more that belong to the last.
@@ -118,12 +123,12 @@ impl Stage {
 pub(super) struct Needed {
     /// Tasks that open work, open approvals and memories tell of.
     pub(super) tasks: HashSet<TaskId>,
-    /// Lanes with open work, by what their keys begin with behind the kind.
-    pub(super) busy: HashSet<Vec<u8>>,
+    /// Lanes with open work.
+    pub(super) busy: HashSet<LaneKey>,
     /// Topics that somebody may go on with.
-    pub(super) topics: HashSet<Vec<u8>>,
-    /// Teams that are there, as lanes name them.
-    pub(super) teams: HashSet<Vec<u8>>,
+    pub(super) topics: HashSet<TopicId>,
+    /// Teams that are there.
+    pub(super) teams: HashSet<TeamKey>,
 }
 
 impl Needed {
@@ -155,7 +160,7 @@ impl Pass {
     pub fn new(edges: Arc<dyn Keeping>, terms: Terms, now: Timestamp) -> Self {
         let cut = Cut { now, tasks: now - terms.tasks, audit: now - terms.audit };
         let mut needed = Needed::default();
-        needed.teams.insert(MAIN.as_bytes().to_vec());
+        needed.teams.insert(TeamKey::first(MAIN));
         Self {
             edges,
             cut,
@@ -206,52 +211,37 @@ impl Pass {
         let cut = *cut;
         let walk = Walk { storage, from, slice, enough };
         match self.stage {
-            Stage::OpenTasks => walk.all(&whole(records::task_prefix()), &mut |key, value, _| {
-                if let Some(task) = row::<Task>(storage, key, Ok(value)) {
-                    needed.line(task.lineage.as_ref());
-                    let lane = records::lane_name(&task.lane, task.generation);
-                    needed.busy.insert(lane);
-                    needed.tasks.insert(task.id);
+            Stage::OpenTasks => walk.rows(Range::all(), &mut |_, task: Task, _| {
+                needed.line(task.lineage.as_ref());
+                needed.busy.insert(LaneKey::new(&task.lane, task.generation));
+                needed.tasks.insert(task.id);
+            }),
+            Stage::Approvals => walk.rows(Range::all(), &mut |_, PendingApproval(id), _| {
+                if let Ok(Some(approval)) = get::<Approval>(storage, &id) {
+                    needed.line(approval.lineage.as_ref());
+                    needed.tasks.extend(approval.task);
                 }
             }),
-            Stage::Approvals => {
-                let marks = whole(records::approval_marks());
-                walk.all(&marks, &mut |key, value, _| {
-                    let id = row::<ApprovalId>(storage, key, Ok(value));
-                    let key = id.map(|id| records::approval_key(&id));
-                    if let Some(Ok(Some(approval))) = key.map(|key| one::<Approval>(storage, &key))
-                    {
-                        needed.line(approval.lineage.as_ref());
-                        needed.tasks.extend(approval.task);
-                    }
+            Stage::Chains => {
+                let start = edges.chains();
+                walk.all((start.clone(), after_prefix(&start)), &mut |key, value, _| {
+                    needed.tasks.extend(edges.told_by(key, value));
                 })
             }
-            Stage::Chains => walk.all(&whole(edges.chains()), &mut |key, value, _| {
-                needed.tasks.extend(edges.told_by(key, value));
+            Stage::Topics => walk.all(Range::<Topic>::all().bounds(), &mut |key, _, _| {
+                needed.topics.extend(parse::<Topic>(key).map(|(_, topic)| topic));
             }),
-            Stage::Topics => walk.all(&whole(records::topics_prefix()), &mut |key, _, _| {
-                let id = key.rsplit(|byte| *byte == 0).next();
-                needed.topics.extend(id.map(<[u8]>::to_vec));
-            }),
-            Stage::Teams => walk.all(&whole(records::teams_prefix()), &mut |key, value, _| {
-                if let Some(team) = row::<TeamRecord>(storage, key, Ok(value))
-                    && team.state != TeamState::Removed
-                {
-                    needed.teams.insert(records::lane_team(&team.key()));
+            Stage::Teams => walk.rows(Range::all(), &mut |_, team: TeamRecord, _| {
+                if team.state != TeamState::Removed {
+                    needed.teams.insert(team.key());
                 }
             }),
-            Stage::Tasks => {
-                let finished = whole(records::finished_prefix());
-                walk.all(&finished, &mut |key, value, slice| {
-                    if let Some(task) = row::<Task>(storage, key, Ok(value))
-                        && has_ended_before(&task, cut.tasks)
-                        && !needed.tasks.contains(&task.id)
-                    {
-                        removed.tasks += 1;
-                        forget_task(key, &task, cut, slice);
-                    }
-                })
-            }
+            Stage::Tasks => walk.rows(Range::all(), &mut |key, FinishedTask(task), slice| {
+                if has_ended_before(&task, cut.tasks) && !needed.tasks.contains(&task.id) {
+                    removed.tasks += 1;
+                    forget_task(key, &task, cut, slice);
+                }
+            }),
             Stage::Journals => {
                 let walked = self.journals.walk(storage, needed, cut, slice, enough)?;
                 removed.journal += walked.removed;
@@ -259,31 +249,23 @@ impl Pass {
             }
             Stage::Runs => self.runs(storage, slice, enough),
             Stage::Inboxes => {
-                let inboxes = whole(records::inboxes_prefix());
-                let skipped = inboxes.0.len();
-                walk.drop_old(&inboxes, &mut removed.inbox, &|key, value| {
-                    let lane = key.get(skipped..key.len().saturating_sub(9));
-                    let busy = lane.is_some_and(|lane| needed.busy.contains(lane));
-                    !busy
-                        && row::<InboxEvent>(storage, key, Ok(value))
-                            .is_some_and(|row| row.at < cut.tasks)
+                walk.drop_rows(Range::all(), &mut removed.inbox, &|key, event: InboxEvent| {
+                    let lane = parse::<InboxEvent>(key).map(|(lane, _)| lane);
+                    event.at < cut.tasks && !lane.is_some_and(|lane| needed.busy.contains(&lane))
                 })
             }
             Stage::Notices => {
-                let notices = whole(records::notices_prefix());
-                walk.drop_old(&notices, &mut removed.inbox, &|key, value| {
-                    row::<Notice>(storage, key, Ok(value))
-                        .is_some_and(|row| row.read && row.at < cut.tasks)
+                walk.drop_rows(Range::all(), &mut removed.inbox, &|_, notice: Notice| {
+                    notice.read && notice.at < cut.tasks
                 })
             }
-            Stage::Audits | Stage::Decisions => {
-                let start = match self.stage {
-                    Stage::Audits => records::audits_prefix(),
-                    _ => trust::audit_prefix(),
-                };
-                let mut end = start.clone();
-                end.extend(cut.audit.0.to_be_bytes());
-                walk.drop_old(&(start, end), &mut removed.audit, &|_, _| true)
+            Stage::Audits => {
+                let old = Range::<Audit>::all().until(&cut.audit).bounds();
+                walk.drop_old(old, &mut removed.audit, &|_, _| true)
+            }
+            Stage::Decisions => {
+                let old = Range::<AuditRow>::all().until(&cut.audit).bounds();
+                walk.drop_old(old, &mut removed.audit, &|_, _| true)
             }
             Stage::Lots => {
                 let lots = self.lots.get_or_insert_with(|| {
@@ -294,7 +276,7 @@ impl Pass {
                 let mut walk = walk;
                 while let Some(lot) = lots.last() {
                     let range = (lot.start.clone(), lot.end.clone());
-                    let over = walk.again().drop_old(&range, &mut removed.edges, &*lot.is_old)?;
+                    let over = walk.again().drop_old(range, &mut removed.edges, &*lot.is_old)?;
                     if !over {
                         return Ok(false);
                     }
@@ -313,11 +295,13 @@ impl Pass {
         slice: &mut Slice,
         enough: &mut Enough<'_>,
     ) -> Result<bool, StorageError> {
-        let start = runs::runs_prefix();
-        let end = self.from.take().unwrap_or_else(|| after_prefix(&start));
+        let range = match self.from.take() {
+            Some(from) => Range::<Run>::all().before(&from),
+            None => Range::all(),
+        };
         let mut left = None;
-        storage.scan(&start, &end, Order::Falling, &mut |key, value| {
-            if let Some(run) = row::<Run>(storage, key, value) {
+        range.walk(storage, Order::Falling, &mut |key, run| {
+            if let Ok(run) = run {
                 let seen = match &mut self.trigger {
                     Some((trigger, seen)) if *trigger == run.trigger => seen,
                     counted => &mut counted.insert((run.trigger.clone(), 0)).1,
@@ -349,22 +333,16 @@ fn has_ended_before(task: &Task, cut: Timestamp) -> bool {
 
 /// A task goes with its place in the index. That it was let in is known for longer.
 fn forget_task(key: &[u8], task: &Task, cut: Cut, slice: &mut Slice) {
-    slice.drop_keys(vec![key.to_vec(), records::ended_key(task)]);
+    slice.drop_keys(vec![key.to_vec(), EndedTask::stored_key(task)]);
     if let Some(row) = AuditRow::of_task(task)
         && row.at >= cut.audit
     {
-        slice.writes = std::mem::take(&mut slice.writes).trust_decision(&row);
+        slice.writes = std::mem::take(&mut slice.writes).put(&row);
     }
 }
 
-/// From a key up to another.
-type Range = (Vec<u8>, Vec<u8>);
-
-/// All keys under a prefix.
-fn whole(prefix: Vec<u8>) -> Range {
-    let end = after_prefix(&prefix);
-    (prefix, end)
-}
+/// From a stored key up to another.
+type Bounds = (Vec<u8>, Vec<u8>);
 
 /// Goes on where the last slice ended, as far as this one gets.
 struct Walk<'a, 'b> {
@@ -380,16 +358,17 @@ impl<'b> Walk<'_, 'b> {
     }
 
     /// Shows the records of a range; a damaged one is left alone. Returns whether there are no more.
-    fn all(self, (start, end): &Range, visit: &mut Visit<'_>) -> Result<bool, StorageError> {
+    fn all(self, (start, end): Bounds, visit: &mut Visit<'_>) -> Result<bool, StorageError> {
         let Self { storage, from, slice, enough } = self;
-        let start = from.take().unwrap_or_else(|| start.clone());
-        storage.scan(&start, end, Order::Rising, &mut |key, value| {
+        let start = from.take().unwrap_or(start);
+        storage.scan(&start, &end, Order::Rising, &mut |key, value| {
             match value {
                 Ok(value) => visit(key, value, slice),
                 Err(error) => report(storage, key, &error),
             }
             if slice.is_full() || enough() {
-                *from = Some(behind(key));
+                // The first key behind this one.
+                *from = Some([key, &[0]].concat());
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -398,10 +377,38 @@ impl<'b> Walk<'_, 'b> {
         Ok(from.is_none())
     }
 
-    /// Drops the records of a range that are old, and counts them. Returns whether there are no more.
+    /// The same of rows.
+    fn rows<R: Record + DeserializeOwned>(
+        self,
+        range: Range<R>,
+        visit: &mut dyn FnMut(&[u8], R, &mut Slice),
+    ) -> Result<bool, StorageError> {
+        let storage = self.storage;
+        self.all(range.bounds(), &mut |key, value, slice| match decode(key, value) {
+            Ok(row) => visit(key, row, slice),
+            Err(error) => report(storage, key, &error),
+        })
+    }
+
+    /// Drops the rows of a range that are old, and counts them. Returns whether there are no more.
+    fn drop_rows<R: Record + DeserializeOwned>(
+        self,
+        range: Range<R>,
+        dropped: &mut u64,
+        is_old: &dyn Fn(&[u8], R) -> bool,
+    ) -> Result<bool, StorageError> {
+        self.rows(range, &mut |key, row, slice| {
+            if is_old(key, row) {
+                *dropped += 1;
+                slice.drop_keys(vec![key.to_vec()]);
+            }
+        })
+    }
+
+    /// The same of records as they are stored.
     fn drop_old(
         self,
-        range: &Range,
+        range: Bounds,
         dropped: &mut u64,
         is_old: &dyn Fn(&[u8], &[u8]) -> bool,
     ) -> Result<bool, StorageError> {
@@ -412,11 +419,4 @@ impl<'b> Walk<'_, 'b> {
             }
         })
     }
-}
-
-/// The first key behind this one.
-pub(super) fn behind(key: &[u8]) -> Vec<u8> {
-    let mut next = key.to_vec();
-    next.push(0);
-    next
 }

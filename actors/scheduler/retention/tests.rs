@@ -12,7 +12,11 @@ use super::{
     pass::{Pass, Removed},
 };
 use crate::{
-    approvals::{desk::Desk, desk::Wish, record::Approval},
+    admission::{Admission, Reason},
+    approvals::{
+        desk::{Desk, Wish},
+        record::Approval,
+    },
     audit::Audit,
     channel_type::ChannelType,
     clock::{Clock, Timestamp},
@@ -20,24 +24,28 @@ use crate::{
         disk::{Crash, Disk},
         engine::Play,
         entropy::Sequence,
-        triggers::Keeps,
+        triggers::{Chain, Fleeting, Keeps},
         world::World,
     },
     history::{Fact, HistoryEvent},
     ids::{Ids, TeamKey, TurnId},
     inbox::InboxEvent,
+    journal::records::JournalWrites,
     notice::{Notice, NoticeKind},
     org::record::TeamRecord,
-    router::{audit::Admission, topics::Topic, trust::Reason},
+    router::topics::Topic,
     scheduler::{
-        records::TriggerRows,
+        records::Payload,
         run::{Cause, Decision, Notified, Run},
     },
     spine::{self, Spine},
     storage::Storage,
-    store::records::{EdgeKey, Writes},
-    task::{Ancestor, Ending, Kind, Label, Lane, Lineage, Outcome, Source, Task},
-    tool::{Asking, Caller, Effect},
+    store::records::Writes,
+    task::{
+        Ancestor, Ending, Kind, Label, Lane, Lineage, Outcome, Source, Task,
+        records::{FinishedTask, LaneKey},
+    },
+    tool::{Asking, Caller, Effect, records::Answer},
     usage::Usage,
 };
 
@@ -117,7 +125,7 @@ fn turn(task: &Task, first: u64, at: Timestamp) -> Writes {
         .fold(Writes::new(), |writes, (fact, seq)| {
             writes.events(&task.lane, task.generation, &[event(seq, fact)])
         })
-        .answer(&format!("{turn}:1:0"), &"given")
+        .put_at(&format!("{turn}:1:0"), &Answer(&"given"))
 }
 
 fn write(disk: &Disk, writes: Writes) {
@@ -155,14 +163,14 @@ fn full_store() -> Disk {
     let (old, young) =
         (ended("task-old", news.clone(), ago(91)), ended("task-young", news.clone(), ago(80)));
     let mut writes = Writes::new()
-        .team(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
-        .finished(&old)
+        .put(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
+        .put(&FinishedTask::of(&old))
         .and(turn(&old, 1, ago(91)))
-        .finished(&young)
+        .put(&FinishedTask::of(&young))
         .and(turn(&young, 4, ago(80)))
-        .edge(&EdgeKey::new("fleeting", "x"), &1);
+        .put_at(&"x".to_owned(), &Fleeting(1));
     for (id, days) in [("old", 366), ("young", 350)] {
-        writes = writes.audit(&Audit {
+        writes = writes.put(&Audit {
             id: id.to_owned(),
             at: ago(days),
             actor: "operator".into(),
@@ -181,10 +189,10 @@ fn full_store() -> Disk {
             at: ago(days),
             audience: None,
         };
-        writes = writes.inbox(&news, 1, number, &event);
+        writes = writes.put_at(&(LaneKey::new(&news, 1), number), &event);
     }
     for (id, days, read) in [("n-old", 91, true), ("n-unread", 91, false), ("n-new", 80, true)] {
-        writes = writes.notice(&Notice {
+        writes = writes.put(&Notice {
             id: id.into(),
             kind: NoticeKind::Report,
             team: None,
@@ -196,7 +204,7 @@ fn full_store() -> Disk {
     }
     for number in 0..60 {
         let run = run(number);
-        writes = writes.run(&run).payload(&run.id, "body");
+        writes = writes.put(&run).put_at(&run.id, &Payload("body".to_owned()));
     }
     write(&disk, writes);
     disk
@@ -279,7 +287,7 @@ fn a_task_that_goes_leaves_the_decision_of_the_trust_gate() {
             listener: None,
             reason: Reason::CliBypass,
         });
-        write(&disk, Writes::new().finished(&task));
+        write(&disk, Writes::new().put(&FinishedTask::of(&task)));
 
         pass(&disk);
 
@@ -309,7 +317,7 @@ fn slices_of_any_size_remove_the_same() {
 fn a_slice_removes_a_bounded_number_of_records() {
     let disk = Disk::default();
     let tasks = (0..1_000).map(|n| ended(&format!("task-{n}"), lane("news", None), ago(100)));
-    write(&disk, tasks.fold(Writes::new(), |writes, task| writes.finished(&task)));
+    write(&disk, tasks.fold(Writes::new(), |writes, task| writes.put(&FinishedTask::of(&task))));
     let mounted = disk.mount(None);
     let mut pass = Pass::new(Arc::new(Keeps::default()), Terms::default(), NOW);
     let mut largest = 0;
@@ -343,13 +351,13 @@ fn what_an_open_task_comes_of_stays() {
         path: vec![Ancestor { task: parent.id.clone(), team: "news".into() }],
     });
     let writes = Writes::new()
-        .finished(&root)
+        .put(&FinishedTask::of(&root))
         .and(turn(&root, 1, ago(100)))
-        .finished(&stranger)
+        .put(&FinishedTask::of(&stranger))
         .and(turn(&stranger, 1, ago(99)))
-        .finished(&parent)
+        .put(&FinishedTask::of(&parent))
         .and(turn(&parent, 4, ago(99)))
-        .task(&open);
+        .put(&open);
     write(&disk, writes);
 
     let removed = pass(&disk);
@@ -384,7 +392,7 @@ fn what_an_open_approval_is_about_stays() {
         if !pending {
             approval.status = crate::approvals::record::Status::Denied;
         }
-        write(&disk, Writes::new().finished(&task).approval(&approval));
+        write(&disk, Writes::new().put(&FinishedTask::of(&task)).put(&approval));
 
         pass(&disk);
 
@@ -399,9 +407,9 @@ fn what_a_memory_tells_of_stays() {
     let disk = Disk::default();
     let task = ended("task-told", lane("news", None), ago(100));
     let writes = Writes::new()
-        .finished(&task)
+        .put(&FinishedTask::of(&task))
         .and(turn(&task, 1, ago(100)))
-        .edge(&EdgeKey::new("chain", "m1"), &task.id);
+        .put_at(&"m1".to_owned(), &Chain(task.id.clone()));
     write(&disk, writes);
 
     pass(&disk);
@@ -430,11 +438,11 @@ fn the_newest_row_of_a_lane_stays_while_the_lane_may_go_on() {
         recent: VecDeque::new(),
     };
     let writes = Writes::new()
-        .team(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
-        .topic(&"ws:1".into(), &topic);
+        .put(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
+        .put_at(&topic.key(&"ws:1".into()), &topic);
     let writes = lanes.into_iter().enumerate().fold(writes, |writes, (n, lane)| {
         let task = ended(&format!("task-{n}"), lane, ago(100));
-        writes.finished(&task).and(turn(&task, 1, ago(100)))
+        writes.put(&FinishedTask::of(&task)).and(turn(&task, 1, ago(100)))
     });
     write(&disk, writes);
 

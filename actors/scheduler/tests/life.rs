@@ -10,7 +10,7 @@ use crate::{
         firing::Standing,
         manage::{Disable, Enable, Update, Which},
         premises::Findings,
-        records::{Known, TriggerRows},
+        records::Known,
         ring::TeamsChanged,
         run::{Decision, RunOutcome},
         trigger::{MissedPolicy, Problem, State},
@@ -272,7 +272,7 @@ async fn a_sweep_goes_on_until_nothing_old_is_left() {
             run: first.id.clone(),
             at: Timestamp(0),
         };
-        writes.known(&known)
+        writes.put(&known)
     });
     stage.spine.store.commit(rows).await.unwrap();
     stage.restart_after(MINUTE).await;

@@ -89,12 +89,12 @@ async fn a_change_that_is_invalid_changes_nothing() {
 /// TR-02: a stored one that an upgrade made invalid never stops the start.
 #[actix::test]
 async fn a_stored_trigger_that_is_no_longer_valid_is_switched_off_at_the_start() {
-    use crate::{scheduler::records::TriggerRows, store::records::Writes};
+    use crate::store::records::Writes;
     let mut stage = Stage::calm();
     let mut trigger = stage.create(cron("scan", "*")).await;
     trigger.definition.config = cron("scan", "99").config;
     stage.stop().await;
-    let spoil = Writes::new().trigger(&trigger);
+    let spoil = Writes::new().put(&trigger);
     stage.spine.store.commit(spoil).await.unwrap();
 
     stage.restart_after(MINUTE).await;

@@ -11,7 +11,7 @@ use crate::{
     },
     engine::StepRequest,
     ids::{TeamKey, TriggerId},
-    notice::Notice,
+    notice::{self, Notice},
     queue,
     scheduler::{
         Refusal,
@@ -22,8 +22,7 @@ use crate::{
         trigger::{Definition, Trigger},
     },
     spine::Spine,
-    store::reads,
-    task::{self, Task},
+    task::{self, Task, records as tasks},
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -166,14 +165,14 @@ impl Stage {
     }
 
     pub(crate) fn notices(&self) -> Vec<Notice> {
-        reads::notices(&*self.world.disk.mount(None)).unwrap()
+        notice::notices(&*self.world.disk.mount(None)).unwrap()
     }
 
     /// All tasks of runs of a trigger, on the disk.
     pub(crate) fn tasks(&self, id: &TriggerId) -> Vec<Task> {
         let disk = self.world.disk.mount(None);
         let ids = self.runs(id).into_iter().filter_map(|run| run.task_id);
-        ids.map(|id| reads::task(&*disk, &id).unwrap().unwrap()).collect()
+        ids.map(|id| tasks::find(&*disk, &id).unwrap().unwrap()).collect()
     }
 
     /// How often the model was asked.

@@ -6,18 +6,28 @@ use serde_json::json;
 use super::*;
 use crate::{
     briefing::Speaker,
+    channel::records::OutboxWrites,
     clock::Timestamp,
     doubles::disk::{Disk, MemoryStorage},
     event::{Body, Frame, Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
+    ids::ChannelId,
     inbox::InboxEvent,
+    interactions::{Interaction, Said},
+    journal::records::{JournalWrites, Piece},
     notice::{Notice, NoticeKind},
-    router::topics::Topic,
+    router::{records::Undecided, topics::Topic},
+    spine,
     store::{
         Store, StoreHandle,
-        records::{EdgeKey, Interaction, Said, Undecided, Writes},
+        keys::{key_of, printable},
+        reads::{Range, scan},
+        records::Writes,
     },
-    task::{Ending, Label, Lane, Outcome, Task, WaitReason},
+    task::{
+        Ending, Label, Lane, Outcome, Task, WaitReason,
+        records::{FinishedTask, LaneKey},
+    },
     tool::Effect,
     usage::Usage,
 };
@@ -29,7 +39,9 @@ struct Knows {
 }
 
 impl Redactor for Knows {
-    fn learn(&self, _: Tree) {}
+    fn learn(&self, _: &dyn Storage) -> Result<(), StorageError> {
+        Ok(())
+    }
 
     fn suspects(&self, text: &str) -> bool {
         text.contains(self.value)
@@ -91,7 +103,7 @@ fn ended(id: &str, team: &str, text: &str) -> Task {
 
 /// One record of every kind that holds words, of a team; those of channels are the main team's.
 fn everything(team: &str, words: &str) -> Writes {
-    let channel = "ws:1".into();
+    let channel = ChannelId::from("ws:1");
     let said = words.to_owned();
     let events = [
         event(
@@ -154,12 +166,10 @@ fn everything(team: &str, words: &str) -> Writes {
     ];
     Writes::new()
         .events(&lane(team), 1, &events)
-        .task(&task("task-1", team, words))
-        .finished(&ended("task-2", team, words))
-        .inbox(
-            &lane(team),
-            1,
-            1,
+        .put(&task("task-1", team, words))
+        .put(&FinishedTask::of(&ended("task-2", team, words)))
+        .put_at(
+            &(LaneKey::new(&lane(team), 1), 1),
             &InboxEvent {
                 id: "i".to_owned(),
                 text: said.clone(),
@@ -168,7 +178,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 audience: None,
             },
         )
-        .undecided(&Undecided {
+        .put(&Undecided {
             channel: "ws:1".into(),
             id: "m-1".into(),
             sender: "ann".to_owned(),
@@ -183,8 +193,8 @@ fn everything(team: &str, words: &str) -> Writes {
             cause: None,
             notify: None,
         })
-        .topic(
-            &channel,
+        .put_at(
+            &(channel.clone(), "t-1".into()),
             &Topic {
                 id: "t-1".into(),
                 name: said.clone(),
@@ -194,7 +204,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 recent: Default::default(),
             },
         )
-        .interaction(&Interaction {
+        .put(&Interaction {
             channel: channel.clone(),
             channel_type: None,
             topic: None,
@@ -209,7 +219,7 @@ fn everything(team: &str, words: &str) -> Writes {
             )],
             trust_decision: None,
         })
-        .notice(&Notice {
+        .put(&Notice {
             id: "n-1".into(),
             kind: NoticeKind::Report,
             team: None,
@@ -226,7 +236,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 body: Body::Progress(Progress::new(ProgressKind::Note, words)),
             },
         )
-        .edge(&EdgeKey::new("note", "1"), &json!({ "team": team, "text": words }))
+        .put_json(key_of("edge\0note", "1"), &json!({ "team": team, "text": words }))
 }
 
 /// All that is stored, as text.
@@ -234,7 +244,7 @@ fn stored(storage: &dyn Storage) -> String {
     let mut all = String::new();
     storage
         .scan(&[], &[0xff], Order::Rising, &mut |key, value| {
-            all.push_str(&records::printable(key));
+            all.push_str(&printable(key));
             all.push_str(&String::from_utf8_lossy(value.unwrap()));
             all.push('\n');
             ControlFlow::Continue(())
@@ -244,15 +254,9 @@ fn stored(storage: &dyn Storage) -> String {
 }
 
 fn journal(storage: &dyn Storage, team: &str, generation: u32) -> Vec<HistoryEvent> {
-    let mut events = Vec::new();
-    let prefix = records::journal_prefix(&lane(team), generation);
-    crate::store::scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        let record: Vec<HistoryEvent> = records::decode(key, value.unwrap()).unwrap();
-        events.extend(record);
-        ControlFlow::Continue(())
-    })
-    .unwrap();
-    events
+    let lane = LaneKey::new(&lane(team), generation);
+    let pieces = scan::<Piece<'_>>(storage, Range::under(&(&lane,))).unwrap();
+    pieces.into_iter().flat_map(|Piece(events)| events.into_owned()).collect()
 }
 
 const VALUE: &str = "hunter22";
@@ -266,7 +270,7 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
     store.commit(everything(MAIN, before)).await.unwrap();
     let records = stored(&*storage).lines().count();
 
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &[MAIN] }));
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &[MAIN] }), spine::TEXTS);
     let first = store.redact().await.unwrap();
     let second = store.redact().await.unwrap();
 
@@ -286,7 +290,7 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
     );
     assert!(matches!(&journal[3].fact, Fact::ToolCall { args, .. }
             if *args == json!({ "content": clean, clean: 1 })));
-    let open = reads::open_tasks(&*storage).unwrap().rows;
+    let open = scan::<Task>(&*storage, Range::all()).unwrap();
     assert_eq!(open, [task("task-1", MAIN, clean)]);
 }
 
@@ -294,7 +298,7 @@ async fn what_became_a_secret_is_taken_out_of_every_kind_of_record() {
 #[actix::test]
 async fn what_is_written_later_does_not_hold_it() {
     let (store, storage) = open(&Disk::default());
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &[MAIN] }));
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &[MAIN] }), spine::TEXTS);
 
     store.commit(everything(MAIN, VALUE)).await.unwrap();
 
@@ -312,11 +316,11 @@ async fn what_other_teams_wrote_stays_as_it_is() {
         .events(&lane("ops"), 1, &words)
         .events(&lane("dev"), 1, &words)
         .events(&lane("dev"), 2, &words)
-        .task(&task("task-1", "ops", VALUE))
-        .task(&task("task-2", "dev", VALUE));
+        .put(&task("task-1", "ops", VALUE))
+        .put(&task("task-2", "dev", VALUE));
     store.commit(writes).await.unwrap();
 
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }));
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }), spine::TEXTS);
     let redacted = store.redact().await.unwrap();
 
     assert_eq!(redacted, 2);
@@ -334,7 +338,7 @@ async fn names_in_records_are_no_words() {
     for value in ["assistant", "approval", "task-1", "main", "turn-1", "t-1"] {
         let disk = Disk::default();
         let (store, storage) = open(&disk);
-        store.redact_with(Arc::new(Knows { value, teams: &[MAIN] }));
+        store.redact_with(Arc::new(Knows { value, teams: &[MAIN] }), spine::TEXTS);
 
         store.commit(everything(MAIN, "harmless")).await.unwrap();
         store.redact().await.unwrap();
@@ -342,8 +346,8 @@ async fn names_in_records_are_no_words() {
         let journal = journal(&*storage, MAIN, 1);
         assert!(journal.iter().all(|event| !event.redacted), "{value}");
         assert_eq!(journal.len(), 7, "{value}");
-        let open = reads::open_tasks(&*storage).unwrap();
-        assert_eq!(open.rows, [task("task-1", MAIN, "harmless")], "{value}");
+        let open = scan::<Task>(&*storage, Range::all()).unwrap();
+        assert_eq!(open, [task("task-1", MAIN, "harmless")], "{value}");
     }
 }
 
@@ -352,21 +356,18 @@ async fn names_in_records_are_no_words() {
 async fn a_task_that_ended_meanwhile_does_not_come_back() {
     let (store, storage) = open(&Disk::default());
     let open = task("task-1", "ops", VALUE);
-    store.commit(Writes::new().task(&open)).await.unwrap();
-    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }));
-    let held = {
-        let redactor = store.redactor.get().unwrap();
-        held(&*storage, &**redactor).unwrap()
-    };
+    store.commit(Writes::new().put(&open)).await.unwrap();
+    store.redact_with(Arc::new(Knows { value: VALUE, teams: &["ops"] }), spine::TEXTS);
+    let held = store.redaction.get().unwrap().held(&*storage).unwrap();
 
     // In one group, and in two.
-    let ended = store.commit(Writes::new().finished(&ended("task-1", "ops", VALUE)));
+    let ended = store.commit(Writes::new().put(&FinishedTask::of(&ended("task-1", "ops", VALUE))));
     let same = store.commit(Writes::new().look_again(&held));
     ended.await.unwrap();
     same.await.unwrap();
     store.commit(Writes::new().look_again(&held)).await.unwrap();
 
     assert_eq!(held.len(), 1);
-    assert_eq!(reads::open_tasks(&*storage).unwrap().rows, []);
+    assert_eq!(scan::<Task>(&*storage, Range::all()).unwrap(), []);
     assert!(!stored(&*storage).contains(VALUE));
 }

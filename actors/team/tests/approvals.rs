@@ -6,8 +6,10 @@ use crate::{
     approvals::{
         Decide, List,
         record::{Approval, Choice, Decider, Execution, Status, Word},
+        records,
         refusal::NotDecided,
     },
+    audit::Audit,
     channel_type::ChannelType,
     doubles::{
         client::Client,
@@ -19,7 +21,8 @@ use crate::{
     router::gate::Sender,
     spine::Spine,
     storage::Storage,
-    store::reads,
+    store::reads::{Range, get, scan},
+    task::Task,
 };
 
 /// Whoever says `pay` wants something that a person decides on.
@@ -72,7 +75,7 @@ async fn decide(
 }
 
 fn row(storage: &dyn Storage, approval: &Approval) -> Approval {
-    reads::approval(storage, &approval.id).unwrap().unwrap()
+    get::<Approval>(storage, &approval.id).unwrap().unwrap()
 }
 
 /// What the model last read as the result of a call.
@@ -198,7 +201,7 @@ async fn a_crash_at_any_commit_runs_an_approved_call_at_most_once() {
         let paid = world.runs().iter().filter(|id| *id == "c2").count();
         assert!(paid <= 1, "{cut:?}: {paid} times");
         let storage = world.disk.mount(None);
-        let rows = reads::approvals(&*storage).unwrap().rows;
+        let rows = records::approvals(&*storage).unwrap();
         assert_eq!(rows.len(), 1, "{cut:?}: {rows:#?}");
         let expected = match paid {
             1 => [Execution::Done, Execution::Unknown],
@@ -206,7 +209,7 @@ async fn a_crash_at_any_commit_runs_an_approved_call_at_most_once() {
         };
         assert_eq!(rows[0].status, Status::Approved, "{cut:?}");
         assert!(expected.contains(&rows[0].execution), "{cut:?}: {:?}", rows[0].execution);
-        assert!(reads::open_tasks(&*storage).unwrap().rows.is_empty(), "{cut:?}");
+        assert!(scan::<Task>(&*storage, Range::all()).unwrap().is_empty(), "{cut:?}");
     }
 }
 
@@ -257,13 +260,9 @@ async fn whoever_may_not_decide_is_told_so_and_leaves_a_row() {
 
     assert_eq!(refused.last().unwrap(), "done m2: Not authorized.");
     assert_eq!(left, held);
-    let mut rows = Vec::new();
-    reads::audits(&*storage, &mut |row| {
-        // Calls leave lines of their own.
-        rows.extend(row.call.is_none().then_some(row));
-        std::ops::ControlFlow::Continue(())
-    })
-    .unwrap();
+    let mut rows = scan::<Audit>(&*storage, Range::all()).unwrap();
+    // Calls leave lines of their own.
+    rows.retain(|row| row.call.is_none());
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].action, "approval.decide");
     assert_eq!(rows[0].target, held[0].short_id);

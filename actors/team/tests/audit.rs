@@ -1,6 +1,6 @@
 //! The audit of tool calls.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::time::Duration;
 
 use crate::{
     approvals::{
@@ -13,7 +13,7 @@ use crate::{
         engine::{Play, last_words},
         world::World,
     },
-    store::reads,
+    store::reads::{Range, scan},
 };
 
 fn world() -> World {
@@ -25,12 +25,7 @@ fn world() -> World {
 }
 
 fn rows(storage: &MemoryStorage) -> Vec<Audit> {
-    let mut rows = Vec::new();
-    reads::audits(storage, &mut |row| {
-        rows.push(row);
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    let mut rows = scan::<Audit>(storage, Range::all()).unwrap();
     rows.sort_by(|a, b| a.id.cmp(&b.id));
     rows
 }

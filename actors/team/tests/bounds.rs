@@ -12,9 +12,8 @@ use crate::{
         engine::{Play, last_words, seconds},
         world::World,
     },
-    notice::NoticeKind,
+    notice::{self, NoticeKind},
     spine::Spine,
-    store::reads,
     task::Code,
 };
 
@@ -81,7 +80,7 @@ async fn a_task_that_is_given_up_is_told_to_the_operator() {
         }
     };
 
-    let notices = spine.store.read(reads::notices).await.unwrap();
+    let notices = spine.store.read(notice::notices).await.unwrap();
     let dead = notices.iter().filter(|notice| notice.kind == NoticeKind::DeadTask);
     let dead: Vec<_> = dead.map(|notice| notice.refs.clone()).collect();
     assert_eq!(dead, [[task]]);

@@ -15,9 +15,9 @@ use crate::{
     engine::{Message, StepRequest},
     history::{Compaction, Fact, HistoryEvent, Meta, SUMMARY, Trigger},
     ids::TopicId,
+    journal::{self, sessions},
     spine::Spine,
     storage::Order,
-    store::{journal, sessions},
     task::{Code, Label, Lane},
     team::turn::digest::REQUEST,
 };

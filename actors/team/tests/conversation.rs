@@ -11,6 +11,7 @@ use crate::{
         world::World,
     },
     engine::EngineEvent,
+    journal::records::Began,
     queue::Enqueue,
     store::records::Writes,
     task::{Label, Lane, Source, Task, TopicRef},
@@ -293,7 +294,7 @@ async fn a_conversation_that_began_anew_knows_nothing_of_before() {
 
     tokio::time::sleep(Duration::from_secs(1)).await;
     let at = world.clock.now();
-    let writes = Writes::new().began(&lane, 1, at);
+    let writes = Writes::new().put_at(&lane.session_id(1), &Began(at));
     spine.store.commit(writes).await.unwrap();
     let team = spine.directory.get(&lane.team).unwrap().clone();
     team.send(BeganAnew { topic: lane.topic.clone(), at }).await.unwrap();

@@ -20,11 +20,14 @@ use crate::{
         world::World,
     },
     ids::TeamKey,
-    notice::NoticeKind,
-    org::{Pause, record::TeamState},
+    notice::{self, NoticeKind},
+    org::{
+        Pause,
+        record::{TeamRecord, TeamState},
+    },
     scheduler::{firing::Standing, premises::Roster},
     spine::Spine,
-    store::reads,
+    store::reads::{Range, scan},
     supervisor::CountRestarts,
     task::Code,
 };
@@ -180,7 +183,7 @@ async fn a_team_that_keeps_dying_is_degraded_until_it_has_rested() {
     }
 
     assert_eq!(state(), Some(TeamState::Degraded));
-    let notices = spine.store.read(reads::notices).await.unwrap();
+    let notices = spine.store.read(notice::notices).await.unwrap();
     let degraded: Vec<_> =
         notices.iter().filter(|notice| notice.kind == NoticeKind::TeamDegraded).collect();
     assert_eq!(degraded.len(), 1);
@@ -243,9 +246,10 @@ async fn a_degraded_team_has_rested_at_the_same_moment_after_a_restart() {
     assert!((595..=601).contains(&rested), "{rested}");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(standing(&next), (TeamState::Active, Standing::Active));
-    let stored = next.store.read(reads::teams).await.unwrap();
-    assert_eq!(stored.rows[0].state, TeamState::Active);
-    assert_eq!(stored.rows[0].rested_at, None);
+    let read = next.store.read(|storage| scan::<TeamRecord>(storage, Range::all()));
+    let stored = read.await.unwrap();
+    assert_eq!(stored[0].state, TeamState::Active);
+    assert_eq!(stored[0].rested_at, None);
 }
 
 /// OR-96: to let all teams work again is to let this one work again too, at once.

@@ -9,7 +9,10 @@ use crate::{
         record::{Approval, Choice, Decider, Execution, Word},
         refusal::NotDecided,
     },
-    budget::{Caps, Days},
+    budget::{
+        Caps, Days, SpentRow,
+        records::{self as spending, Raised},
+    },
     clock::Timestamp,
     doubles::{
         client::Client,
@@ -21,8 +24,8 @@ use crate::{
     ids::TeamKey,
     queue::submit::CancelTask,
     spine::Spine,
-    store::{accounts, reads},
-    task::Code,
+    store::reads::{Range, get, scan},
+    task::{Code, Task, records as tasks},
     usage::Usage,
 };
 
@@ -138,7 +141,7 @@ async fn an_approved_call_whose_secret_changes_while_another_runs_does_not_run()
     let result = result_of(&world, "c2");
     assert!(result.contains("digest_mismatch"), "{result}");
     let ends = held.iter().map(|approval| {
-        let row = reads::approval(&*storage, &approval.id).unwrap().unwrap();
+        let row = get::<Approval>(&*storage, &approval.id).unwrap().unwrap();
         (row.tool.unwrap(), row.execution)
     });
     let mut ends: Vec<_> = ends.collect();
@@ -321,9 +324,9 @@ async fn an_agreement_counts_once_however_often_the_process_ends() {
     settle().await;
 
     let storage = world.disk.mount(None);
-    let raised = accounts::raised(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
-    assert_eq!(raised, [(TeamKey::first("main"), 1)]);
-    let row = reads::approval(&*storage, &held[0].id).unwrap().unwrap();
+    let raised = spending::of_day::<Raised>(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
+    assert_eq!(raised, [(TeamKey::first("main"), Raised(1))]);
+    let row = get::<Approval>(&*storage, &held[0].id).unwrap().unwrap();
     assert_eq!(row.execution, Execution::Done);
 }
 
@@ -350,20 +353,20 @@ async fn calls_without_an_answer_count() {
     client.hear_end_of("m1").await;
     let ended = |world: &World| {
         let storage = world.disk.mount(None);
-        let rows = accounts::spent(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
+        let rows = spending::of_day::<SpentRow>(&*storage, OneDay.day_of(Timestamp(0))).unwrap();
         rows[0].1.own.tokens
     };
     let failed = ended(&world);
     client.say("m2", "stop");
     settle().await;
-    let open = spine.store.read(reads::open_tasks).await.unwrap().rows;
+    let open = spine.store.read(|storage| scan::<Task>(storage, Range::all())).await.unwrap();
     let stopped = CancelTask { task: open[0].id.clone(), reason: "enough".to_owned() };
     assert!(spine.queue.send(stopped).await.unwrap());
     settle().await;
 
     assert_eq!(failed, 50);
     assert!(ended(&world) > 50 + 7 + 9, "{}", ended(&world));
-    let task = spine.store.read(move |storage| reads::task(storage, &open[0].id));
+    let task = spine.store.read(move |storage| tasks::find(storage, &open[0].id));
     let usage = task.await.unwrap().unwrap().outcome.unwrap().usage;
     assert!(usage.estimated && usage.output >= 9, "{usage:?}");
 }

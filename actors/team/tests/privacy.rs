@@ -10,7 +10,7 @@ use crate::{
     ids::TaskId,
     queue::Enqueue,
     store::records::Writes,
-    task::{Cause, Kind, Lane, Lineage, OnResult, Source, Task, TopicRef},
+    task::{Cause, Kind, Lane, Lineage, OnResult, Source, Task, TopicRef, records as tasks},
 };
 
 /// A team that says who asked it.
@@ -187,7 +187,7 @@ async fn the_session_of_a_team_without_topics_is_not_summarised() {
 
     assert_eq!(world.asked.lock().unwrap().len(), before);
     let storage = world.disk.mount(None);
-    let task = crate::store::reads::task(&*storage, &"task-compact".into());
+    let task = tasks::find(&*storage, &"task-compact".into());
     let outcome = task.unwrap().unwrap().outcome.unwrap();
     let said = format!("{} {:?}", outcome.text, outcome.message);
     assert!(said.contains("nothing to compact"), "{said}");

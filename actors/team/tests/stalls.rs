@@ -10,14 +10,13 @@ use actix::Arbiter;
 use super::crash::settle;
 use crate::{
     doubles::{engine::Play, world::World},
-    notice::{Notice, NoticeKind},
-    store::reads,
+    notice::{self, Notice, NoticeKind},
     supervisor::CountRestarts,
 };
 
 fn stalls(world: &World) -> Vec<String> {
     let storage = world.disk.mount(None);
-    let notices = reads::notices(&*storage).unwrap();
+    let notices = notice::notices(&*storage).unwrap();
     let stalls = notices.into_iter().filter(|notice| notice.kind == NoticeKind::Stall);
     let mut stalls: Vec<Notice> = stalls.collect();
     stalls.sort_by_key(|notice| notice.at);

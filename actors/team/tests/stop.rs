@@ -12,8 +12,8 @@ use crate::{
     history::Fact,
     queue::{Enqueue, submit::CancelTask},
     spine::GRACE,
-    store::{reads, records::Writes},
-    task::{Ending, Kind, Lane, Task},
+    store::records::Writes,
+    task::{Ending, Kind, Lane, Task, records as tasks},
 };
 
 /// SE-132, CH-49
@@ -275,7 +275,7 @@ async fn a_task_says_why_it_was_stopped_also_if_its_turn_had_not_begun() {
             let was_open = spine.queue.send(cancel).await.unwrap();
             settle().await;
 
-            let row = spine.store.read(move |storage| reads::task(storage, &id));
+            let row = spine.store.read(move |storage| tasks::find(storage, &id));
             let outcome = row.await.unwrap().unwrap().outcome.unwrap();
             let expected = (Ending::Cancelled, Some("replaced by run-2".to_owned()));
             assert!(was_open);

@@ -15,14 +15,15 @@ use crate::{
     },
     engine::Message,
     event::FRAME_TEXT,
-    inbox::InboxEvent,
+    inbox::{self, InboxEvent},
+    interactions::Interaction,
     queue::{Enqueue, Told},
     storage::{Order, Storage as _, StorageError},
-    store::{
-        reads,
-        records::{Interaction, Writes},
+    store::records::Writes,
+    task::{
+        Kind, Label, Lane, OnResult, Source, Task,
+        records::{self as tasks, LaneKey},
     },
-    task::{Kind, Label, Lane, OnResult, Source, Task},
 };
 
 fn lane(topic: &str) -> Lane {
@@ -56,7 +57,7 @@ async fn a_long_message_for_a_team_is_shown_cut_and_kept_whole() {
         at: Timestamp(1),
         audience: None,
     };
-    let writes = Writes::new().inbox(&lane(&topic), 1, 1, &event);
+    let writes = Writes::new().put_at(&(LaneKey::new(&lane(&topic), 1), 1), &event);
     spine.store.commit(writes).await.unwrap();
     spine.queue.do_send(Told { lane: lane(&topic), generation: 1 });
 
@@ -70,10 +71,10 @@ async fn a_long_message_for_a_team_is_shown_cut_and_kept_whole() {
     let kept = spine.store.read(move |storage| {
         let other = lane("t-other");
         Ok((
-            reads::inbox(storage, &here, 1)?.len(),
-            reads::shown_event(storage, &here, 1, "m-9")?,
-            reads::shown_event(storage, &other, 1, "m-9")?,
-            reads::shown_event(storage, &here, 2, "m-9")?,
+            inbox::waiting(storage, &here, 1)?.len(),
+            inbox::partly_shown(storage, &here, 1, "m-9")?,
+            inbox::partly_shown(storage, &other, 1, "m-9")?,
+            inbox::partly_shown(storage, &here, 2, "m-9")?,
         ))
     });
     assert_eq!(kept.await.unwrap(), (0, Some(event), None, None));
@@ -99,7 +100,7 @@ async fn an_answer_that_the_output_limit_cut_says_so() {
         (&"Once upon a".into(), &"done".into(), &true.into())
     );
     let id = end["task_id"].as_str().unwrap().into();
-    let task = spine.store.read(move |storage| reads::task(storage, &id));
+    let task = spine.store.read(move |storage| tasks::find(storage, &id));
     let outcome = task.await.unwrap().unwrap().outcome.unwrap();
     assert!(outcome.truncated);
 }
@@ -230,7 +231,7 @@ async fn a_text_without_end_is_cut_and_marked() {
     };
 
     let id = end["task_id"].as_str().unwrap().into();
-    let task = spine.store.read(move |storage| reads::task(storage, &id));
+    let task = spine.store.read(move |storage| tasks::find(storage, &id));
     let outcome = task.await.unwrap().unwrap().outcome.unwrap();
     let mark = format!(" … [{} more characters: a text holds no more]", long().len() - (1 << 20));
     assert!(outcome.text.ends_with(&mark));

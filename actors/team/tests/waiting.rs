@@ -26,8 +26,7 @@ use crate::{
         submit::{OpenState, OpenTasks},
     },
     spine::Spine,
-    store::reads,
-    task::{Code, WaitReason},
+    task::{Code, WaitReason, records as tasks},
 };
 
 fn fine() -> Vec<Play> {
@@ -69,7 +68,7 @@ async fn attempts(world: &World) -> u32 {
     let names = world.disk.keys("done");
     let id = names.first().and_then(|key| key.rsplit('/').next());
     let id = TaskId::from(id.unwrap().to_owned());
-    reads::task(&*storage, &id).unwrap().unwrap().attempts
+    tasks::find(&*storage, &id).unwrap().unwrap().attempts
 }
 
 /// A process with one client.

@@ -75,7 +75,7 @@ impl Place {
             arguments,
             asking: &Asking::default(),
         };
-        let writes = Writes::new().approval(&desk.request(wish, Timestamp(at)));
+        let writes = Writes::new().put(&desk.request(wish, Timestamp(at)));
         self.store.commit(writes).await.unwrap();
     }
 }

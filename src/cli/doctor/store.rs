@@ -1,6 +1,6 @@
 //! The store: whether it opens, and with `--deep` whether every record reads and agrees with the others.
 
-use hivewright_actors::store::damage::{Quarantined, quarantined};
+use hivewright_actors::quarantine::{Quarantined, quarantined};
 use serde_json::{Value, json};
 
 use super::service::Running;

@@ -3,10 +3,7 @@
 //! A link names the grant of a token, not its name: a token that is made later under the same name
 //! inherits nothing. The operator token is one for all time, whatever it is replaced by.
 
-use std::{
-    ops::ControlFlow,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hivewright_actors::{
     channel_type::ChannelType,
@@ -14,11 +11,11 @@ use hivewright_actors::{
     identities::{self, Linked},
     ids::PrincipalId,
     router::grants::Grantee,
-    storage::{Order, Storage, StorageError},
+    storage::StorageError,
     store::{
         StoreError, StoreHandle,
-        damage::row,
-        records::{EdgeKey, Writes, after_prefix},
+        reads::{Range, scan},
+        records::Writes,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -31,7 +28,6 @@ use super::{
     token,
 };
 
-const KIND: &str = "identity";
 /// So many links there can be.
 const MOST: usize = 1_000;
 
@@ -103,7 +99,7 @@ impl Identities {
         store: StoreHandle,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StorageError> {
-        let links = store.read(read).await?;
+        let links = store.read(|storage| scan::<Link>(storage, Range::all())).await?;
         Ok(Self(Arc::new(Inner { auth, store, clock, links: Mutex::new(links) })))
     }
 
@@ -156,7 +152,7 @@ impl Identities {
                 return Err(LinkError::TooMany(links.len()));
             }
             links.push(link.clone());
-            self.0.store.commit(Writes::new().edge(&key(&link.id), &link))
+            self.0.store.commit(Writes::new().put(&link))
         };
         stored.await?;
         let Link { channel_type, sender, token, .. } = &link;
@@ -173,7 +169,7 @@ impl Identities {
             if links.len() == before {
                 return Err(LinkError::Unknown(id.to_owned()));
             }
-            self.0.store.commit(Writes::new().drop_edge(&key(id)))
+            self.0.store.commit(Writes::new().delete::<Link>(id))
         };
         stored.await?;
         tracing::info!(by = %by.id(), link = id, "identity unlinked");
@@ -211,16 +207,6 @@ fn grant_of<'a>(link: &Link, grants: &'a [Grant]) -> Option<&'a Grant> {
     })
 }
 
-fn key(id: &str) -> EdgeKey {
-    EdgeKey::new(KIND, id)
-}
-
-fn read(storage: &dyn Storage) -> Result<Vec<Link>, StorageError> {
-    let prefix = EdgeKey::prefix(KIND);
-    let mut links = Vec::new();
-    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
-        links.extend(row::<Link>(storage, key, value));
-        ControlFlow::Continue(())
-    })?;
-    Ok(links)
+hivewright_actors::records! {
+    Link: "edge\0identity", String, |row| row.id.clone();
 }

@@ -1,21 +1,19 @@
 //! Credentials as they are stored.
 
-use std::{fmt, ops::ControlFlow, time::Duration};
+use std::{fmt, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
-    storage::{Batch, Order, Storage, StorageError},
+    storage::{Batch, Storage, StorageError},
     store::{
-        damage::row,
-        records::{EdgeKey, Writes, after_prefix},
+        keys::{Key, KeyReader, KeyWriter, Parts},
+        reads::{Range, scan},
+        records::Writes,
     },
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
 use super::{scope::Scopes, token::Hash};
-
-const GRANT: &str = "token";
-const SESSION: &str = "session";
 
 /// A browser session ends when it was not used for this long …
 pub(super) const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -151,62 +149,35 @@ impl Change {
 
     /// For the running store.
     pub fn writes(&self) -> Writes {
-        let mut writes = Writes::new();
-        for grant in &self.grants {
-            writes = writes.edge(&grant_key(&grant.id), grant);
-        }
-        for session in &self.sessions {
-            writes = writes.edge(&session_key(&session.id), session);
-        }
-        for key in self.ended_keys() {
-            writes = writes.drop_edge(&key);
-        }
-        writes
+        let writes = Writes::new().put_all(&self.grants).put_all(&self.sessions);
+        let writes = self.ended_grants.iter().fold(writes, |writes, id| writes.delete::<Grant>(id));
+        self.ended_sessions.iter().fold(writes, |writes, id| writes.delete::<Session>(id))
     }
 
     /// For a storage that no store is running on.
     pub fn batch(&self) -> Result<Batch, StorageError> {
-        let mut changes = Vec::new();
-        for grant in &self.grants {
-            changes.push((grant_key(&grant.id).bytes(), Some(encode(grant)?)));
-        }
-        for session in &self.sessions {
-            changes.push((session_key(&session.id).bytes(), Some(encode(session)?)));
-        }
-        changes.extend(self.ended_keys().map(|key| (key.bytes(), None)));
-        Ok(Batch { changes })
-    }
-
-    fn ended_keys(&self) -> impl Iterator<Item = EdgeKey> {
-        let grants = self.ended_grants.iter().map(grant_key);
-        grants.chain(self.ended_sessions.iter().map(session_key))
+        self.writes().batch()
     }
 }
 
-fn grant_key(id: &CredentialId) -> EdgeKey {
-    EdgeKey::new(GRANT, id.as_str())
+hivewright_actors::records! {
+    Grant: "edge\0token", CredentialId, |row| row.id.clone();
+    Session: "edge\0session", CredentialId, |row| row.id.clone();
 }
 
-fn session_key(id: &CredentialId) -> EdgeKey {
-    EdgeKey::new(SESSION, id.as_str())
+impl Parts for CredentialId {
+    fn write(&self, key: &mut KeyWriter) {
+        key.text(&self.0);
+    }
 }
 
-fn encode<T: Serialize>(row: &T) -> Result<Vec<u8>, StorageError> {
-    serde_json::to_vec(row).map_err(|error| StorageError::Write(error.to_string()))
+impl Key for CredentialId {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        key.text().map(|id| Self(id.to_owned()))
+    }
 }
 
-/// All grants and sessions, whether still good or not.
+/// All grants and sessions, whether still good or not. A damaged row lets nobody in.
 pub(super) fn read(storage: &dyn Storage) -> Result<(Vec<Grant>, Vec<Session>), StorageError> {
-    Ok((collect(storage, GRANT)?, collect(storage, SESSION)?))
-}
-
-/// A damaged row lets nobody in; it stays where it is.
-fn collect<T: DeserializeOwned>(storage: &dyn Storage, kind: &str) -> Result<Vec<T>, StorageError> {
-    let prefix = EdgeKey::prefix(kind);
-    let mut rows = Vec::new();
-    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
-        rows.extend(row::<T>(storage, key, value));
-        ControlFlow::Continue(())
-    })?;
-    Ok(rows)
+    Ok((scan(storage, Range::all())?, scan(storage, Range::all())?))
 }

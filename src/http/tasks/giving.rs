@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
+    channel::records::ChannelRow,
     ids::{ChannelId, TaskId, TeamName},
     queue::submit::{Submission, Submit},
-    store::{
-        reads,
-        records::{ChannelRow, Writes},
-    },
+    store::{reads::get, records::Writes},
     task::{Cause, Kind, Lane, OnResult, Options, Priority, Source, Task},
 };
 use serde::{Deserialize, Serialize};
@@ -112,7 +110,7 @@ pub(crate) async fn source_channel(
     let named = named.to_str().ok().and_then(ChannelId::named);
     let id = named.clone();
     let known = state.spine.store.read(move |storage| match id {
-        Some(id) => reads::channel_row(storage, &id),
+        Some(id) => get::<ChannelRow>(storage, &id),
         None => Ok(None),
     });
     let known = known.await.map_err(ApiError::internal)?;

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use actix_web::web;
-use hivewright_actors::{store::reads, task::Task};
+use hivewright_actors::{
+    store::reads::Range,
+    task::{Task, records as tasks},
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -57,9 +60,9 @@ pub(super) async fn show(
     caller.all_teams()?;
     let stats = state.spine.store.read(|storage| {
         let mut stats = Stats::default();
-        reads::each_open_task(storage, &mut |task| stats.count(&task))?;
+        Range::<Task>::all().for_each(storage, &mut |task| stats.count(&task))?;
         let (since, mut ended) = (Default::default(), 0);
-        reads::each_ended_task(storage, since, |_| true, &mut |_, task| {
+        tasks::each_ended(storage, since, |_| true, &mut |_, task| {
             if ended == MOST {
                 stats.capped = true;
                 return ControlFlow::Break(());

@@ -6,10 +6,11 @@ use hivewright_actors::{
         desk::{Desk, Wish},
         question::{AnswerKind, Question, QuestionStatus},
         record::{Approval, Status},
+        records,
     },
     clock::Clock,
     notice::{Notice, NoticeKind},
-    store::{reads, records::Writes},
+    store::records::Writes,
     task::{Cause, Label, Lane, Task},
     tool::{Asking, Caller},
 };
@@ -213,7 +214,7 @@ async fn a_question_behind_many_is_found() {
         if number <= 200 {
             asked.status = QuestionStatus::Expired;
         }
-        writes.question(&asked)
+        writes.put(&asked)
     });
     bench.state.spine.store.commit(writes).await.unwrap();
 
@@ -323,9 +324,9 @@ async fn notices_are_counted_and_marked_as_read() {
         read: false,
     };
     let writes = Writes::new()
-        .notice(&notice("n-1", NoticeKind::DeadTask, "given up"))
-        .notice(&notice("n-2", NoticeKind::DeadTask, "given up"))
-        .notice(&notice("n-3", NoticeKind::Stall, "stands still"));
+        .put(&notice("n-1", NoticeKind::DeadTask, "given up"))
+        .put(&notice("n-2", NoticeKind::DeadTask, "given up"))
+        .put(&notice("n-3", NoticeKind::Stall, "stands still"));
     bench.state.spine.store.commit(writes).await.unwrap();
 
     let all = bench.get("/api/v1/inbox", &ops).await;
@@ -401,7 +402,7 @@ async fn a_decision_holds_against_every_twist() {
     assert_eq!(expired.refusal(), (409, "expired".to_owned()));
     let denied = bench.get(&format!("{APPROVALS}/{}", late.id), &bench.operator()).await;
     assert_eq!(denied.json()["data"]["status"], "expired");
-    let rows = store.read(|storage| Ok(reads::approvals(storage)?.rows));
+    let rows = store.read(records::approvals);
     let mut stored: Vec<_> = rows
         .await
         .unwrap()

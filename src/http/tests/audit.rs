@@ -1,10 +1,8 @@
 //! The audit of what is done over HTTP, and the notice of a token that was seen.
 
-use std::ops::ControlFlow;
-
 use hivewright_actors::{
     audit::{Audit, CallAudit, Decision},
-    store::reads,
+    store::reads::{Range, scan},
 };
 use serde_json::json;
 
@@ -13,17 +11,8 @@ use crate::http::table;
 
 /// All lines, oldest first.
 async fn lines(bench: &Bench) -> Vec<Audit> {
-    let read = bench.state.spine.store.read(|storage| {
-        let mut lines = Vec::new();
-        reads::audits(storage, &mut |line| {
-            lines.push(line);
-            ControlFlow::Continue(())
-        })?;
-        Ok(lines)
-    });
-    let mut lines = read.await.unwrap();
-    lines.reverse();
-    lines
+    let read = bench.state.spine.store.read(|storage| scan(storage, Range::all()));
+    read.await.unwrap()
 }
 
 /// OP-18, SC-30
@@ -258,7 +247,7 @@ async fn tool_calls_are_found_by_what_they_are() {
         call(2, "ops", "read", Decision::Deny),
         call(3, "ops", "bash", Decision::Allow),
     ];
-    let writes = rows.iter().fold(Writes::new(), |writes, row| writes.audit(row));
+    let writes = rows.iter().fold(Writes::new(), |writes, row| writes.put(row));
     bench.state.spine.store.commit(writes).await.unwrap();
 
     for (query, expected) in [

@@ -79,7 +79,7 @@ impl Bench {
     }
 
     async fn notify(&self, id: &str) {
-        let writes = Writes::new().notice(&notice(id));
+        let writes = Writes::new().put(&notice(id));
         self.state.spine.store.commit(writes).await.unwrap();
     }
 }
@@ -296,7 +296,7 @@ async fn a_snapshot_among_writers_loses_nothing() {
         // No more than are kept.
         while !told.load(Ordering::SeqCst) && written < 1_500 {
             let id = format!("n-{written}");
-            let writes = Writes::new().notice(&notice(&id));
+            let writes = Writes::new().put(&notice(&id));
             store.commit(writes).await.unwrap();
             written += 1;
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -9,9 +9,9 @@ use hivewright_actors::{
     live::{
         Mark, Publisher,
         event::{Event, Moment, Stream},
-        facts,
         watch::Filter,
     },
+    store::records::Record,
     task::{Code, Ending, Lane, Outcome, Parked, Task, WaitReason},
     usage::Usage,
 };
@@ -110,7 +110,7 @@ fn task(id: &str, change: impl FnOnce(&mut Task)) -> Event {
     let asked = Timestamp(1_700_000_000_000);
     let mut task = Task::new(id.into(), lane, "hello".to_owned(), "ann".to_owned(), asked);
     change(&mut task);
-    facts::task(&task)
+    task.told(&task.id).unwrap()
 }
 
 /// Every way in which a turn goes on, begins again, or is no more.

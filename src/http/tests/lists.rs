@@ -8,18 +8,21 @@ use hivewright_actors::{
         record::{Approval, Status},
     },
     audit::Audit,
-    budget::{Day, Tally},
+    budget::{
+        Day, Tally,
+        records::{DayKey, TaskCalls},
+    },
     clock::Clock,
     history::{Fact, HistoryEvent, Meta},
+    journal::records::JournalWrites,
     notice::{Notice, NoticeKind},
     router::topics::Topic,
     scheduler::{
         config::{Config, Listen},
-        records::TriggerRows,
         trigger::{Definition, Trigger},
     },
     store::records::Writes,
-    task::{Ending, Kind, Lane, Outcome},
+    task::{Ending, Kind, Lane, Outcome, records::FinishedTask},
     tool::Asking,
     usage::Usage,
 };
@@ -110,20 +113,20 @@ async fn fill(bench: &Bench) {
             at,
         );
         let writes = Writes::new()
-            .approval(&waiting)
-            .question(&unanswered)
-            .trigger(&trigger)
-            .finished(&task)
-            .topic(&"ws:1".into(), &topic)
-            .approval(&Approval {
+            .put(&waiting)
+            .put(&unanswered)
+            .put(&trigger)
+            .put(&FinishedTask::of(&task))
+            .put_at(&topic.key(&"ws:1".into()), &topic)
+            .put(&Approval {
                 id: format!("apr-{number:05}").into(),
                 short_id: format!("{number:06}"),
                 status: Status::Denied,
                 created_at: at,
                 ..approval.clone()
             })
-            .question(&open)
-            .notice(&Notice {
+            .put(&open)
+            .put(&Notice {
                 id: format!("n-{number:05}").into(),
                 kind: NoticeKind::DeadTask,
                 team: Some("main".into()),
@@ -132,9 +135,9 @@ async fn fill(bench: &Bench) {
                 at,
                 read: false,
             })
-            .audit(&Audit::new(&ids, at, &"ann".into(), "team.pause", "main", "api", "done"))
+            .put(&Audit::new(&ids, at, &"ann".into(), "team.pause", "main", "api", "done"))
             .events(&lane, 1, &[event])
-            .task_calls(day, &task.id, &tally);
+            .put_at(&(DayKey(day.number), task.id.clone()), &TaskCalls(tally));
         bench.state.spine.store.commit(writes).await.unwrap();
     }
 }
@@ -206,7 +209,7 @@ async fn all_notices_are_read_in_slices() {
         read: false,
     };
     let store = &bench.state.spine.store;
-    store.commit(Writes::new().notice(&late)).await.unwrap();
+    store.commit(Writes::new().put(&late)).await.unwrap();
     let operator = bench.operator();
 
     let read = bench.post("/api/v1/inbox/read-all", &operator, json!({})).await;

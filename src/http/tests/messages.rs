@@ -1,10 +1,11 @@
 //! Words that come over REST: on whose channel, and what becomes of them.
 
 use hivewright_actors::{
+    channel::records::ChannelRow,
     channel_type::ChannelType,
     queue::Enqueue,
     router::topics::Topic,
-    store::records::{ChannelRow, Writes},
+    store::records::Writes,
     task::{Lane, Task},
 };
 use serde_json::json;
@@ -48,7 +49,7 @@ impl Bench {
             closed: false,
             recent: Default::default(),
         };
-        let writes = Writes::new().channel(&id.into(), &row).topic(&id.into(), &topic);
+        let writes = Writes::new().put_at(&id.into(), &row).put_at(&topic.key(&id.into()), &topic);
         self.state.spine.store.commit(writes).await.unwrap();
     }
 }
@@ -227,7 +228,7 @@ async fn a_topic_is_shown_under_the_stored_type_of_its_channel() {
         channel_type: ChannelType::Cli,
         begins_anew: false,
     };
-    let writes = Writes::new().channel(&"ws:1".into(), &row);
+    let writes = Writes::new().put_at(&"ws:1".into(), &row);
     bench.state.spine.store.commit(writes).await.unwrap();
     bench.former_channel("ws:2", "operator", "t-2").await;
 

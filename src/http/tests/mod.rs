@@ -43,10 +43,7 @@ use hivewright_actors::{
         trigger::Trigger,
     },
     spine::{Ports, Spine, Threads},
-    store::{
-        Store,
-        records::{EdgeKey, Writes},
-    },
+    store::{Store, keys::key_of, records::Writes},
     task::Code,
 };
 use serde_json::Value;
@@ -300,7 +297,7 @@ async fn endless() -> HttpResponse {
 /// Does something, and then loses its patience.
 async fn late(state: web::Data<State>) -> Result<HttpResponse, ApiError> {
     let name = format!("{:016x}", getrandom::u64().unwrap());
-    let row = Writes::new().edge(&EdgeKey::new("late", name), &1);
+    let row = Writes::new().put_json(key_of("edge\0late", &name), &1);
     state.spine.store.commit(row).await.unwrap();
     Err(ApiError::internal("too late"))
 }

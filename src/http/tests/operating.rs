@@ -4,10 +4,17 @@ use std::task::Poll;
 
 use hivewright_actors::{
     audit::Audit,
-    budget::{Caller, Day, Spent, Tally},
+    budget::{
+        Caller, Day, Spent, Tally,
+        records::{self as spending, DayKey, TaskCalls},
+    },
+    channel::records::ChannelRow,
     router::topics::Topic,
-    store::records::{ChannelRow, Writes},
-    task::{Ending, Kind, Outcome},
+    store::records::Writes,
+    task::{
+        Ending, Kind, Outcome,
+        records::{self as tasks, FinishedTask},
+    },
     usage::Usage,
 };
 use serde_json::json;
@@ -52,7 +59,7 @@ impl Bench {
             begins_anew: false,
         };
         let channel = channel.into();
-        self.store(Writes::new().channel(&channel, &row).topic(&channel, &topic)).await;
+        self.store(Writes::new().put_at(&channel, &row).put_at(&topic.key(&channel), &topic)).await;
     }
 }
 
@@ -159,14 +166,14 @@ async fn usage_is_grouped_and_has_a_range() {
         finished_at: Timestamp(1_699_990_000_000),
     });
     let writes = Writes::new()
-        .calls(day(20_231_113), &call("main", "big"), &tally(10, 1.0), &own)
-        .calls(day(20_231_114), &call("main", "big"), &tally(20, 2.0), &own)
-        .calls(day(20_231_114), &call("ops", "small"), &tally(30, 0.5), &own)
-        .task_calls(day(20_231_114), &"task-1".into(), &tally(30, 0.5))
+        .and(spending::calls(day(20_231_113), &call("main", "big"), &tally(10, 1.0), &own))
+        .and(spending::calls(day(20_231_114), &call("main", "big"), &tally(20, 2.0), &own))
+        .and(spending::calls(day(20_231_114), &call("ops", "small"), &tally(30, 0.5), &own))
+        .put_at(&(DayKey(20_231_114), "task-1".into()), &TaskCalls(tally(30, 0.5)))
         // What it had come to before its end is not the whole.
-        .task_calls(day(20_231_113), &ended.id, &tally(1, 0.1))
-        .finished(&ended)
-        .ended_calls(&ended, &tally(7, 0.7));
+        .put_at(&(DayKey(20_231_113), ended.id.clone()), &TaskCalls(tally(1, 0.1)))
+        .put(&FinishedTask::of(&ended))
+        .and(spending::ended_calls(&ended, &tally(7, 0.7)));
     bench.store(writes).await;
     let get = async |query: &str| bench.look(&format!("/api/v1/usage?{query}")).await.json();
 
@@ -206,7 +213,7 @@ async fn the_audit_is_read_by_admins() {
         [(1, "ann", "approval.decide"), (2, "bob", "vault.set"), (3, "ann", "vault.delete")]
     {
         let audit = Audit::new(&ids, Timestamp(at), &actor.into(), action, "x", "api", "done");
-        writes = writes.audit(&audit);
+        writes = writes.put(&audit);
     }
     bench.store(writes).await;
     let actions = async |query: &str| {
@@ -621,9 +628,7 @@ async fn another_channel_hears_of_the_work() {
     assert_eq!(data["channel_id"], "api:operator");
     let id = data["task_id"].as_str().unwrap().to_owned();
     let task =
-        bench.state.spine.store.read(move |storage| {
-            hivewright_actors::store::reads::task(storage, &id.as_str().into())
-        });
+        bench.state.spine.store.read(move |storage| tasks::find(storage, &id.as_str().into()));
     let source = task.await.unwrap().unwrap().source.unwrap();
     assert_eq!(source.channel, "api:operator".into());
     let follows = source.of_what_follows();

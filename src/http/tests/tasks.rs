@@ -3,7 +3,7 @@
 use hivewright_actors::{
     queue::submit::Submit,
     store::records::Writes,
-    task::{Ending, Kind, Lane, Outcome, Task, TopicRef},
+    task::{Ending, Kind, Lane, Outcome, Task, TopicRef, records::FinishedTask},
     usage::Usage,
 };
 use serde_json::json;
@@ -33,7 +33,7 @@ impl Bench {
     /// A task that has ended.
     pub(super) async fn ended(&self, mut task: Task, ending: Ending, text: &str) {
         task.outcome = Some(outcome(&task, ending, text));
-        let writes = Writes::new().finished(&task);
+        let writes = Writes::new().put(&FinishedTask::of(&task));
         self.state.spine.store.commit(writes).await.unwrap();
     }
 
@@ -87,7 +87,7 @@ async fn counts_say_when_they_are_not_of_all() {
     for number in 0..=2_000 {
         let mut task = bench.task(&format!("task-{number}"), "main", Kind::Chat, "Dig.");
         task.outcome = Some(outcome(&task, Ending::Done, "Dug."));
-        writes = writes.finished(&task);
+        writes = writes.put(&FinishedTask::of(&task));
     }
     bench.state.spine.store.commit(writes).await.unwrap();
 
@@ -144,7 +144,7 @@ async fn a_task_that_waits_for_an_answer_says_so() {
         Task { lineage: Some(asker.lineage_below()), ..asked }
     };
     let store = async |task: Task| {
-        let writes = Writes::new().task(&task);
+        let writes = Writes::new().put(&task);
         bench.state.spine.store.commit(writes).await.unwrap();
     };
     store(asker.clone()).await;
@@ -258,7 +258,7 @@ async fn what_a_task_does_not_show_is_marked() {
         let mut child = bench.task(&format!("task-1{number}"), "main", Kind::Delegate, "Dig.");
         child.lineage = Some(below.clone());
         child.outcome = Some(outcome(&child, Ending::Done, "Dug."));
-        writes = writes.finished(&child);
+        writes = writes.put(&FinishedTask::of(&child));
     }
     bench.state.spine.store.commit(writes).await.unwrap();
     let one = bench.get("/api/v1/tasks/task-1", &bench.operator()).await;
@@ -269,7 +269,7 @@ async fn what_a_task_does_not_show_is_marked() {
     let long = bench.task("task-2", "ops", Kind::Delegate, &"d".repeat(201));
     let cut = Outcome { truncated: true, ..outcome(&long, Ending::Done, &"r".repeat(10_002)) };
     let long = Task { outcome: Some(cut), ..long };
-    let writes = Writes::new().finished(&long);
+    let writes = Writes::new().put(&FinishedTask::of(&long));
     bench.state.spine.store.commit(writes).await.unwrap();
     let list = bench.get("/api/v1/tasks?team=ops", &bench.operator()).await;
     let row = list.json()["data"][0].clone();
@@ -295,7 +295,7 @@ async fn a_task_says_what_all_work_of_its_cause_has_come_to() {
             usage: Usage { input: 10, cost_usd: Some(0.5), ..Usage::default() },
             ..outcome(&task, Ending::Done, "Done.")
         });
-        writes = writes.finished(&task);
+        writes = writes.put(&FinishedTask::of(&task));
     }
     bench.state.spine.store.commit(writes).await.unwrap();
 

@@ -1,8 +1,7 @@
 //! Triggers over REST.
 
 use hivewright_actors::{
-    ids::ChannelId,
-    store::{reads, records::ChannelRow},
+    channel::records::ChannelRow, ids::ChannelId, router::records as conversations,
 };
 use serde_json::json;
 
@@ -259,13 +258,13 @@ async fn a_channel_that_went_away_hinders_no_other_change() {
         channel_type: Default::default(),
         begins_anew: false,
     };
-    let writes = Writes::new().channel(&channel, &row);
+    let writes = Writes::new().put_at(&channel, &row);
     store.commit(writes).await.unwrap();
     let mut form = morning();
     form["notify_channel"] = json!(channel);
     let made = bench.post("/api/v1/triggers", &operator, form).await;
     assert_eq!(made.status, 201, "{}", made.body);
-    let keys = store.read(move |storage| reads::channel_keys(storage, &channel));
+    let keys = store.read(move |storage| conversations::channel_keys(storage, &channel));
     let keys = keys.await.unwrap();
     store.commit(Writes::new().drop_keys(keys)).await.unwrap();
 

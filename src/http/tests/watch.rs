@@ -106,7 +106,7 @@ async fn a_store_that_cannot_be_written_is_not_ready() {
     bench.storage.refuse("");
     let store = bench.state.spine.store.clone();
     // Nobody is answered any more after that.
-    let lost = store.commit(Writes::new().audit(&audit()));
+    let lost = store.commit(Writes::new().put(&audit()));
     let lost = tokio::time::timeout(Duration::from_secs(10), async {
         while store.is_usable() {
             tokio::task::yield_now().await;

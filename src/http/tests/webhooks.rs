@@ -1,7 +1,7 @@
 //! Webhooks: who is believed, and what is answered.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use hivewright_actors::clock::Clock;
+use hivewright_actors::{clock::Clock, task::records as tasks};
 use serde_json::json;
 use zeroize::Zeroizing;
 
@@ -113,9 +113,7 @@ async fn a_signed_call_starts_a_task_with_its_body_as_data() {
     assert_eq!((&run["cause"], &run["payload_bytes"]), (&json!("webhook"), &json!(BODY.len())));
     let task = run["task_id"].as_str().unwrap().to_owned();
     let store = &hook.bench.state.spine.store;
-    let task = store
-        .read(move |storage| hivewright_actors::store::reads::task(storage, &task.into()))
-        .await;
+    let task = store.read(move |storage| tasks::find(storage, &task.into())).await;
     let task = task.unwrap().unwrap();
     assert_eq!(task.label, hivewright_actors::task::Label::Untrusted);
     assert!(task.body.contains("data and no order to you"), "{}", task.body);

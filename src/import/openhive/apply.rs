@@ -3,6 +3,7 @@
 //! Whatever ends the work between two commits, the next run goes on with what has no mark yet.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
@@ -10,28 +11,33 @@ use std::{
 };
 
 use hivewright_actors::{
+    channel::records::ChannelRow,
     clock::Timestamp,
-    scheduler::records::TriggerRows as _,
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
-        damage,
-        records::{ChannelRow, EdgeKey, Writes, after_prefix},
+        reads::{Range, scan_keyed},
+        records::Writes,
     },
+    task::records::FinishedTask,
 };
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Artifact, Plan, Planned};
 use crate::{
     http::auth::registry::OPERATOR,
-    memory,
     settings::{home::Home, replace::replace},
     vault::{Vault, audit::Actor, error::VaultError},
 };
 
-/// The kind of the records that say what was taken.
-const MARKS: &str = "import";
-/// The kind of rows that imported plugin tools are kept in.
-pub(crate) const PLUGIN_TOOL: &str = "plugin_tool";
+/// An imported plugin tool as it is kept, by its team and its name.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct PluginTool<'a>(Cow<'a, super::plugins::ImportedTool>);
+
+hivewright_actors::records! {
+    PluginTool<'_>: "edge\0plugin_tool", String;
+    MarkRow: "edge\0import", String;
+}
 
 /// Why a plan was not carried out to its end. What was done stays done.
 #[derive(Debug, thiserror::Error)]
@@ -83,14 +89,8 @@ struct MarkRow {
 
 /// The marks of earlier imports, each with what the thing is called here.
 pub(super) fn marks(storage: &dyn Storage) -> Result<BTreeMap<String, String>, StorageError> {
-    let prefix = EdgeKey::prefix(MARKS);
-    let mut marks = BTreeMap::new();
-    storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |key, value| {
-        let mark = String::from_utf8_lossy(&key[prefix.len()..]).into_owned();
-        marks.extend(damage::row(storage, key, value).map(|row: MarkRow| (mark, row.name)));
-        std::ops::ControlFlow::Continue(())
-    })?;
-    Ok(marks)
+    let marks = scan_keyed::<MarkRow>(storage, Range::all())?;
+    Ok(marks.into_iter().map(|(mark, row)| (mark, row.name)).collect())
 }
 
 /// Carries a plan out. Blocks.
@@ -100,7 +100,7 @@ pub(super) fn apply(plan: &Plan, site: &Site<'_>) -> Result<(), ApplyError> {
         let mut writes = Writes::new();
         for Planned { mark, artifact, .. } in batch {
             let row = MarkRow { name: artifact.name(), at: site.now };
-            writes = site.make(artifact, writes)?.edge(&EdgeKey::new(MARKS, mark), &row);
+            writes = site.make(artifact, writes)?.put_at(mark, &row);
         }
         site.storage.commit(&writes.batch()?)?;
         done += batch.len();
@@ -139,17 +139,18 @@ impl Site<'_> {
                 writes
             }
             Artifact::MainTeam => writes,
-            Artifact::Team(record) => writes.team(record),
+            Artifact::Team(record) => writes.put(&**record),
             Artifact::Secret(entry) => {
                 let put = (entry.key.clone(), entry.put());
                 writes.and(self.vault.set_at_rest(&entry.scope, [put], &Actor::System)?)
             }
-            Artifact::Memory(entry) => writes.and(memory::rows::put(entry)),
-            Artifact::Trigger(trigger) => writes.trigger(trigger),
-            Artifact::Task(task) if task.outcome.is_some() => writes.finished(task),
-            Artifact::Task(task) => writes.task(task),
+            Artifact::Memory(entry) => writes.put(&**entry),
+            Artifact::Trigger(trigger) => writes.put(&**trigger),
+            Artifact::Task(task) if task.outcome.is_some() => writes.put(&FinishedTask::of(task)),
+            Artifact::Task(task) => writes.put(&**task),
             Artifact::PluginTool(team, tool) => {
-                writes.edge(&EdgeKey::new(PLUGIN_TOOL, format!("{team}/{}", tool.tool)), tool)
+                let tool = PluginTool(Cow::Borrowed(tool));
+                writes.put_at(&format!("{team}/{}", tool.0.tool), &tool)
             }
             Artifact::Topic(channel, topic) => {
                 // The operator may resume channels of WebSockets.
@@ -160,12 +161,12 @@ impl Site<'_> {
                     channel_type: channel.channel_type().parse().unwrap_or_default(),
                     begins_anew: false,
                 };
-                writes.channel(channel, &row).topic(channel, topic)
+                writes.put_at(channel, &row).put_at(&topic.key(channel), topic)
             }
-            Artifact::Interaction(name, row) => writes.unheard(name, row),
-            Artifact::Grant(grant) => writes.grant(grant),
-            Artifact::Decision(row) => writes.trust_decision(row),
-            Artifact::Notice(notice) => writes.notice(notice),
+            Artifact::Interaction(name, row) => writes.put_at(&row.key_named(name), row),
+            Artifact::Grant(grant) => writes.put(grant),
+            Artifact::Decision(row) => writes.put(row),
+            Artifact::Notice(notice) => writes.put(notice),
         })
     }
 }

@@ -7,7 +7,7 @@ use hivewright_actors::{
     clock::Timestamp,
     excerpt,
     ids::MAIN,
-    store::records::{Interaction, SNIPPET, Said},
+    interactions::{Interaction, SNIPPET, Said},
     task::Label,
 };
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::{
     ids::{ChannelId, Ids, MAIN, TeamKey},
+    interactions::Interaction,
     notice::Notice,
     org::record::TeamRecord,
     router::{audit::AuditRow, grants::SenderGrant, topics::Topic},
     scheduler::trigger::Trigger,
-    store::records::Interaction,
     task::{Task, TopicRef},
 };
 

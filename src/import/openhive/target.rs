@@ -3,24 +3,27 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs, io,
-    ops::ControlFlow,
     path::Path,
     time::Duration,
 };
 
 use hivewright_actors::{
+    channel::records::ChannelRow,
     clock::Timestamp,
     ids::{MAIN, TeamKey},
     org::record::{TeamRecord, TeamState},
-    storage::{Order, Storage, StorageError},
-    store::{
-        reads,
-        records::{EdgeKey, after_prefix},
-    },
+    scheduler::records as triggers,
+    storage::{Storage, StorageError},
+    store::reads::{Range, scan, scan_keyed},
+    task::Task,
 };
 
 use super::{Goal, apply, yaml};
-use crate::settings::{load::team_names, scaffold};
+use crate::{
+    memory,
+    settings::{load::team_names, scaffold},
+    vault::{self, scope::Scope},
+};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Target {
@@ -57,9 +60,6 @@ pub(super) fn mark(table: &str, id: impl std::fmt::Display, made: &str) -> Strin
 /// The settings files that are imported.
 const FILES: [&str; 3] = ["config.yaml", "providers.yaml", "channels.yaml"];
 
-/// Records of a team that show that it has been used, by kind.
-const BELONGINGS: [&str; 3] = ["memory", "trigger", "vault"];
-
 impl Target {
     /// Looks at a home, and at its store if it has one. Blocks.
     pub(super) fn read(goal: &Goal<'_>) -> Result<Self, StorageError> {
@@ -83,11 +83,11 @@ impl Target {
             return Ok(target);
         };
         target.marks = apply::marks(storage)?;
-        target.records = reads::teams(storage)?.rows;
+        target.records = scan::<TeamRecord>(storage, Range::all())?;
         let living = target.records.iter().filter(|team| team.state != TeamState::Removed);
         let names = living.map(|team| team.name.to_string()).filter(|name| name != MAIN);
         target.teams.extend(names);
-        let open = reads::open_tasks(storage)?.rows;
+        let open = scan::<Task>(storage, Range::all())?;
         target.arrivals = open.iter().map(|task| task.arrival).max().unwrap_or(0);
         target.main_in_use |= !open.is_empty() || has_worked(storage)?;
         Ok(target)
@@ -131,13 +131,11 @@ fn names(folder: &Path) -> BTreeSet<String> {
 
 /// The main team has kept something, or someone has talked to it.
 fn has_worked(storage: &dyn Storage) -> Result<bool, StorageError> {
-    let mut found = !reads::channels(storage)?.is_empty();
-    for kind in BELONGINGS {
-        let prefix = EdgeKey::new(kind, format!("{}/", TeamKey::first(MAIN))).bytes();
-        storage.scan(&prefix, &after_prefix(&prefix), Order::Rising, &mut |_, _| {
-            found = true;
-            ControlFlow::Break(())
-        })?;
+    if !scan_keyed::<ChannelRow>(storage, Range::all())?.is_empty() {
+        return Ok(true);
     }
-    Ok(found)
+    let main = TeamKey::first(MAIN);
+    Ok(!memory::rows::keys(storage, &main)?.is_empty()
+        || !triggers::of_team(storage, &main)?.is_empty()
+        || !vault::rows::keys(storage, &Scope::Team(main))?.is_empty())
 }

@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use hivewright_actors::{clock::Clock, ids::Ids, storage::Order, store::records::printable};
+use hivewright_actors::{clock::Clock, ids::Ids, storage::Order, store::keys::printable};
 use tempfile::TempDir;
 
 use super::*;

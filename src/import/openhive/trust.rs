@@ -1,13 +1,13 @@
 //! Trust: decisions of people on senders, and decisions of the gate on messages.
 
 use hivewright_actors::{
+    admission::{Decision, Reason},
     channel_type::ChannelType,
     clock::Timestamp,
     ids::{ChannelId, Ids},
     router::{
         audit,
         grants::{Grantee, Level, SenderGrant},
-        trust::{Decision, Reason},
     },
 };
 

@@ -11,10 +11,9 @@ use std::{
 };
 
 use hivewright_actors::{
-    channel::outbox,
+    channel::{outbox, records as outboxes},
     clock::Clock,
     event::{Body, Gap},
-    store::reads,
 };
 
 use super::*;
@@ -404,7 +403,7 @@ fn a_restored_channel_begins_at_numbers_that_nobody_has_seen() {
 
     let storage = place.open();
     for (channel, begins) in [("ws:1", 1), ("ws:2", 8)] {
-        let frames = reads::outbox(&storage, &channel.into()).unwrap();
+        let frames = outboxes::outbox(&storage, &channel.into()).unwrap();
         let last = frames.last().unwrap();
         let Body::Progress(note) = &last.frame.body else {
             panic!("{last:?}");

@@ -9,7 +9,7 @@ use std::{
 use actix::Arbiter;
 use hivewright_actors::{
     ids::Ids,
-    store::{Store, records::EdgeKey},
+    store::{Store, keys::key_of},
 };
 
 use super::*;
@@ -234,7 +234,7 @@ fn an_unreadable_folder_is_left_alone() {
 async fn a_damaged_change_is_reported() {
     let place = Place::new();
     let storage = Arc::new(place.open());
-    let key = EdgeKey::new("self-change", "c1").bytes();
+    let key = key_of("edge\0self-change", "c1");
     commit(&storage, [(key, Some(b"{".to_vec()))]);
     let store = Store::start(
         &Arbiter::current(),

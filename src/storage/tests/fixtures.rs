@@ -2,7 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use hivewright_actors::{spine, storage::Damage, store::reads};
+use hivewright_actors::{
+    approvals::records,
+    channel::records::{self as outboxes, ChannelRow},
+    router::records as conversations,
+    spine,
+    storage::Damage,
+    store::reads::{Range, scan_keyed},
+    task::records as tasks,
+};
 
 use super::*;
 use crate::{
@@ -40,7 +48,7 @@ fn as_written(version: u16) -> Records {
 /// The first parts of keys.
 fn kinds(records: &Records) -> BTreeSet<String> {
     let kind = |key: &Vec<u8>| {
-        let key = hivewright_actors::store::records::printable(key);
+        let key = hivewright_actors::store::keys::printable(key);
         let parts: Vec<_> = key.split('/').collect();
         match parts[0] {
             "edge" => format!("edge/{}", parts[1]),
@@ -56,18 +64,18 @@ fn read_all(storage: &SledStorage) -> Vec<Damage> {
     assert!(recovered.lost.is_empty());
     assert_eq!(recovered.teams.len(), 2);
     assert_eq!(recovered.tasks.len(), 2);
-    let done = reads::ended_tasks(storage, Default::default(), 100, |_| true, |_| true).unwrap();
+    let done = tasks::ended(storage, Default::default(), 100, |_| true, |_| true).unwrap();
     assert!(done.len() >= 8, "{}", done.len());
     assert!(done.iter().any(|task| {
         let outcome = task.outcome.as_ref().unwrap();
         task.lane.team.as_str() == "research" && outcome.text == "Forty-two."
     }));
-    for (id, _) in reads::channels(storage).unwrap() {
-        reads::channel(storage, &id).unwrap().unwrap();
-        reads::outbox(storage, &id).unwrap();
+    for (id, _) in scan_keyed::<ChannelRow>(storage, Range::all()).unwrap() {
+        conversations::channel(storage, &id).unwrap().unwrap();
+        outboxes::outbox(storage, &id).unwrap();
     }
-    assert_eq!(reads::approvals(storage).unwrap().rows.len(), 2);
-    assert_eq!(reads::questions(storage).unwrap().rows.len(), 1);
+    assert_eq!(records::approvals(storage).unwrap().len(), 2);
+    assert_eq!(records::questions(storage).unwrap().len(), 1);
     let tokens = Registry::load(storage).unwrap().grants();
     let names: BTreeSet<_> = tokens.iter().map(|grant| &*grant.name).collect();
     assert!(names.contains("alice"), "{names:?}");

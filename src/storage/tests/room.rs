@@ -6,7 +6,7 @@ use hivewright_actors::{
     clock::Timestamp,
     scheduler::retention::{keeping::Keeping, pass::Pass},
     store::records::Writes,
-    task::{Ending, Kind, Lane, Outcome, Task},
+    task::{Ending, Kind, Lane, Outcome, Task, records::FinishedTask},
     usage::Usage,
 };
 
@@ -70,7 +70,8 @@ fn the_space_of_what_was_removed_is_used_again() {
         let now = Timestamp(0) + 100 * DAY * round;
         for batch in 0..TASKS / 100 {
             let tasks = (0..100).map(|n| ended(&format!("task-{round}-{batch}-{n}"), now));
-            let writes = tasks.fold(Writes::new(), |writes, task| writes.finished(&task));
+            let writes =
+                tasks.fold(Writes::new(), |writes, task| writes.put(&FinishedTask::of(&task)));
             storage.commit(&writes.batch().unwrap()).unwrap();
         }
         let removed = retain(&storage, &keeping, now + 91 * DAY);

@@ -10,13 +10,17 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     clock::Clock,
     ids::{TaskId, TopicId},
+    journal,
     queue::{
         Queue,
         submit::{CancelTask, Refusal, Submit},
         waits::Wait,
     },
-    store::{StoreHandle, journal, reads, records::Writes},
-    task::{Ending, Kind, Label, Lane, OnResult, Options, Outcome, Priority, Source, Task},
+    store::{StoreHandle, records::Writes},
+    task::{
+        Ending, Kind, Label, Lane, OnResult, Options, Outcome, Priority, Source, Task,
+        records as tasks,
+    },
 };
 use sha2::{Digest, Sha256};
 
@@ -133,7 +137,7 @@ impl Spine {
     async fn report(&self, id: &TaskId, outcome: Outcome) -> Result<AgentReply, AgentFailure> {
         let id = id.clone();
         let row = self.store.read(move |storage| {
-            let Some(task) = reads::task(storage, &id)? else {
+            let Some(task) = tasks::find(storage, &id)? else {
                 return Ok((Label::Untrusted, None));
             };
             let steps = journal::last_steps(storage, &task.lane, task.generation)?;

@@ -1,23 +1,20 @@
 //! What the tools of the organisation remember of a team goes with the team.
 
-use std::ops::ControlFlow;
-
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     ids::TeamKey,
     org::belongings::Belongings,
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
         StoreHandle,
-        records::{EdgeKey, Writes, after_prefix},
+        keys::{Beginning, key_of},
+        reads::Range,
+        records::{Record, Writes},
     },
 };
 
-use super::{escalate, handoff, idempotency};
-
-/// Rows of these kinds have a team's key as their name, or before a `/` in it.
-const KINDS: [&str; 4] =
-    [escalate::KIND, handoff::KIND, idempotency::KIND, crate::import::openhive::apply::PLUGIN_TOOL];
+use super::{escalate::Escalation, handoff::Lately, idempotency::KeyRow};
+use crate::import::openhive::apply::PluginTool;
 
 /// Escalations, handoffs, idempotency keys and imported plugin tools in a store.
 #[derive(Clone, Debug)]
@@ -41,15 +38,12 @@ impl Belongings for Remembered {
 }
 
 fn keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageError> {
-    let mut keys = Vec::new();
-    for kind in KINDS {
-        keys.push(EdgeKey::new(kind, team.to_string()).bytes());
-        let start = EdgeKey::new(kind, format!("{team}/")).bytes();
-        let end = after_prefix(&start);
-        storage.scan(&start, &end, Order::Rising, &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
-    }
-    Ok(keys)
+    let of_team = format!("{team}/");
+    Ok([
+        vec![key_of(Lately::KIND, team)],
+        Range::<Escalation>::under(&Beginning(&of_team)).keys(storage)?,
+        Range::<KeyRow>::under(&Beginning(&of_team)).keys(storage)?,
+        Range::<PluginTool<'_>>::under(&Beginning(&of_team)).keys(storage)?,
+    ]
+    .concat())
 }

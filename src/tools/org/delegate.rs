@@ -8,7 +8,7 @@ use hivewright_actors::{
     queue::submit::{OpenTask, Overlap, Submission},
     store::records::Writes,
     task::{Kind, OnResult, Options, Task},
-    tool::Effect,
+    tool::{Effect, records::Answer},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -216,7 +216,7 @@ impl Tool for DelegateTask {
         let (task, note) = self.task(parts, &args, cx).await?;
         let (id, team) = (task.id.clone(), task.team());
         let sent = Sent { task_id: id.clone(), at: task.created_at };
-        let mut writes = Writes::new().answer(&cx.key, &sent);
+        let mut writes = Writes::new().put_at(&cx.key, &Answer(&sent));
         if let Some(key) = &args.idempotency_key {
             match idempotency::look_up(parts, &team, key, &args.task).await? {
                 Known::Same(first) => {

@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use hivewright_actors::{
+    channel::records::OutboxWrites,
     event::{Body, Frame, Notification, NotificationKind},
     excerpt,
     ids::{TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
     queue::submit::Submission,
-    store::{
-        damage::one,
-        reads,
-        records::{EdgeKey, Writes},
-    },
-    task::{Ending, Kind, OnResult, Priority, Task},
-    tool::Effect,
+    store::{reads::get, records::Writes},
+    task::{Ending, Kind, OnResult, Priority, Task, records as tasks},
+    tool::{Effect, records::Answer},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,12 +57,9 @@ struct Escalated {
     earlier: Option<State>,
 }
 
-/// The kind of rows that remember escalations.
-pub(super) const KIND: &str = "escalation";
-
 /// An escalation that was made, by its correlation id.
 #[derive(Debug, Serialize, Deserialize)]
-struct Row {
+pub(super) struct Escalation {
     /// The task of the team above; none went to the operator.
     task: Option<TaskId>,
 }
@@ -86,7 +80,7 @@ enum State {
 
 /// What the task of an escalation says about it. One that went to the operator, or whose task is
 /// gone, is with people.
-fn state_of(row: &Row, task: Option<&Task>) -> State {
+fn state_of(row: &Escalation, task: Option<&Task>) -> State {
     match task.map(|task| &task.outcome) {
         None if row.task.is_some() => State::Closed,
         None | Some(None) => State::Open,
@@ -98,8 +92,12 @@ fn state_of(row: &Row, task: Option<&Task>) -> State {
     }
 }
 
-fn key_of(team: &TeamKey, correlation: &str) -> EdgeKey {
-    EdgeKey::new(KIND, format!("{team}/{correlation}"))
+hivewright_actors::records! {
+    Escalation: "edge\0escalation", String;
+}
+
+fn key_of(team: &TeamKey, correlation: &str) -> String {
+    format!("{team}/{correlation}")
 }
 
 /// What became of the last escalation under an id.
@@ -108,13 +106,13 @@ async fn earlier(
     team: &TeamKey,
     correlation: &str,
 ) -> Result<Option<State>, ToolError> {
-    let key = key_of(team, correlation).bytes();
+    let key = key_of(team, correlation);
     let found = parts.store.read(move |storage| {
-        let Some(row) = one::<Row>(storage, &key)? else {
+        let Some(row) = get::<Escalation>(storage, &key)? else {
             return Ok(None);
         };
         let task = match &row.task {
-            Some(task) => reads::task(storage, task)?,
+            Some(task) => tasks::find(storage, task)?,
             None => None,
         };
         Ok(Some(state_of(&row, task.as_ref())))
@@ -146,10 +144,10 @@ impl Escalate {
         let mut task = errand(parts, cx, team, Kind::Escalation, body);
         task.priority = Priority::High;
         task.on_result = OnResult::Wake;
-        let row = Row { task: Some(task.id.clone()) };
+        let row = Escalation { task: Some(task.id.clone()) };
         let writes = Writes::new()
-            .answer(&cx.key, escalated)
-            .edge(&key_of(&cx.caller.team, &escalated.correlation_id), &row);
+            .put_at(&cx.key, &Answer(escalated))
+            .put_at(&key_of(&cx.caller.team, &escalated.correlation_id), &row);
         match submit(parts, cx, &args.message, task, writes, None).await {
             Ok(Submission::Enqueued { .. }) => Ok(note),
             Ok(_) => Err(answer::refuse("busy", format!("`{parent}` is busy"))),
@@ -173,9 +171,9 @@ impl Escalate {
         };
         let text = format!("{}{reason}", args.message);
         let mut writes = Writes::new()
-            .answer(&cx.key, escalated)
-            .edge(&key_of(team, &escalated.correlation_id), &Row { task: None })
-            .notice(&Notice {
+            .put_at(&cx.key, &Answer(escalated))
+            .put_at(&key_of(team, &escalated.correlation_id), &Escalation { task: None })
+            .put(&Notice {
                 id: parts.ids.notice(),
                 kind: NoticeKind::Escalation,
                 team: Some(team.name.clone()),

@@ -5,8 +5,11 @@ use std::time::Duration;
 use hivewright_actors::{
     excerpt::{self, Part},
     ids::{TaskId, TeamName},
-    store::{reads, records::EndedTask},
-    task::{Cause, Kind, Label, Outcome, Source, Task},
+    inbox,
+    task::{
+        Cause, Kind, Label, Outcome, Source, Task,
+        records::{self as tasks, EndedTask},
+    },
     tool::{Caller, Effect},
 };
 use schemars::JsonSchema;
@@ -119,8 +122,8 @@ impl ListCompletedTasks {
             || answer::refuse("not_found", format!("`id`: there is no text `{id}` for you"));
         let (key, lane, generation) = (id.to_owned(), caller.lane.clone(), caller.team.generation);
         let found = parts.store.read(move |storage| {
-            let task = reads::task(storage, &TaskId::from(key.as_str()))?;
-            Ok((task, reads::shown_event(storage, &lane, generation, &key)?))
+            let task = tasks::find(storage, &TaskId::from(key.as_str()))?;
+            Ok((task, inbox::partly_shown(storage, &lane, generation, &key)?))
         });
         let found = found.await.map_err(|error| ToolError::failed(error.to_string()))?;
         let (text, label): (String, Label) = match found {
@@ -204,7 +207,7 @@ impl Tool for ListCompletedTasks {
             let of = |ended: &EndedTask| ended.team == team.name && !ended.is_chat;
             let wanted =
                 |task: &Task| task.generation == team.generation && is_shown(task, &behind);
-            reads::ended_tasks(storage, since, limit, of, wanted)
+            tasks::ended(storage, since, limit, of, wanted)
         });
         let tasks = tasks.await.map_err(|error| ToolError::failed(error.to_string()))?;
         // What a turn said holds what it had read.

@@ -3,19 +3,16 @@
 use std::time::Duration;
 
 use hivewright_actors::{
-    channel::Recheck,
+    channel::{Recheck, records::OutboxWrites},
     clock::{Timestamp, millis},
     event::{Body, Frame, Notification, NotificationKind},
     excerpt,
     ids::{TaskId, TeamKey},
     queue::submit::Submission,
     sliding_window::SlidingWindow,
-    store::{
-        damage::one,
-        records::{EdgeKey, Writes},
-    },
+    store::{reads::get, records::Writes},
     task::Kind,
-    tool::Effect,
+    tool::{Effect, records::Answer},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -60,12 +57,9 @@ pub(super) struct Args {
     correlation_id: Option<String>,
 }
 
-/// The kind of rows that remember what was handed up.
-pub(super) const KIND: &str = "handoffs";
-
 /// What a team has handed up lately.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Lately(Vec<Entry>);
+pub(super) struct Lately(Vec<Entry>);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entry {
@@ -106,13 +100,13 @@ impl Lately {
     }
 }
 
-fn key_of(team: &TeamKey) -> EdgeKey {
-    EdgeKey::new(KIND, team.to_string())
+hivewright_actors::records! {
+    Lately: "edge\0handoffs", TeamKey;
 }
 
 async fn lately(parts: &Parts, team: &TeamKey) -> Result<Lately, ToolError> {
-    let key = key_of(team).bytes();
-    let row = parts.store.read(move |storage| one::<Lately>(storage, &key));
+    let team = team.clone();
+    let row = parts.store.read(move |storage| get::<Lately>(storage, &team));
     let row = row.await.map_err(|error| ToolError::failed(error.to_string()))?;
     Ok(row.unwrap_or_default())
 }
@@ -197,7 +191,7 @@ impl Tool for EnqueueParentTask {
         let mut task = errand(parts, cx, team, Kind::Handoff, body(&args, cx, &correlation_id));
         task.priority = args.priority.into();
         let handed = Handed { task_id: task.id.clone(), correlation_id };
-        let mut writes = Writes::new().answer(&cx.key, &handed).edge(&key_of(caller), &lately);
+        let mut writes = Writes::new().put_at(&cx.key, &Answer(&handed)).put_at(caller, &lately);
         let told = args.message_for_user.as_ref().zip(cx.caller.source.as_ref());
         if let Some((message, source)) = told {
             let frame = Frame {

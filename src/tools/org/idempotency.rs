@@ -6,8 +6,8 @@ use hivewright_actors::{
     repeats::is_known,
     scheduler::retention::keeping::Lot,
     store::{
-        damage::one,
-        records::{EdgeKey, Writes, after_prefix, decode, digest},
+        reads::get,
+        records::{Writes, digest},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,6 @@ use crate::tools::contract::ToolError;
 
 /// The longest key, in characters.
 pub(super) const LONGEST: usize = 128;
-/// What the rows are called.
-pub(super) const KIND: &str = "idempotency";
 
 /// What is known of a key.
 pub(super) enum Known {
@@ -31,14 +29,18 @@ pub(super) enum Known {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Row {
+pub(super) struct KeyRow {
     task: TaskId,
     digest: u64,
     at: Timestamp,
 }
 
-fn key_of(team: &TeamKey, key: &str) -> EdgeKey {
-    EdgeKey::new(KIND, format!("{team}/{key}"))
+hivewright_actors::records! {
+    KeyRow: "edge\0idempotency", String;
+}
+
+fn key_of(team: &TeamKey, key: &str) -> String {
+    format!("{team}/{key}")
 }
 
 /// Looks a key up.
@@ -48,8 +50,8 @@ pub(super) async fn look_up(
     key: &str,
     words: &str,
 ) -> Result<Known, ToolError> {
-    let bytes = key_of(team, key).bytes();
-    let row = parts.store.read(move |storage| one::<Row>(storage, &bytes));
+    let key = key_of(team, key);
+    let row = parts.store.read(move |storage| get::<KeyRow>(storage, &key));
     let row = row.await.map_err(|error| ToolError::failed(error.to_string()))?;
     let fresh = row.filter(|row| is_known(row.at, parts.clock.now()));
     Ok(match fresh {
@@ -61,19 +63,11 @@ pub(super) async fn look_up(
 
 /// The keys that are remembered no longer.
 pub(crate) fn lot(now: Timestamp) -> Lot {
-    let start = EdgeKey::prefix(KIND);
-    Lot {
-        end: after_prefix(&start),
-        start,
-        is_old: Box::new(move |key, value| {
-            let row = decode::<Row>(key, value);
-            row.is_ok_and(|row| !is_known(row.at, now))
-        }),
-    }
+    Lot::old(move |row: &KeyRow| !is_known(row.at, now))
 }
 
 /// What remembers a key with the task that it was first used for.
 pub(super) fn remember(team: &TeamKey, key: &str, words: &str, sent: &Sent) -> Writes {
-    let row = Row { task: sent.task_id.clone(), digest: digest(words), at: sent.at };
-    Writes::new().edge(&key_of(team, key), &row)
+    let row = KeyRow { task: sent.task_id.clone(), digest: digest(words), at: sent.at };
+    Writes::new().put_at(&key_of(team, key), &row)
 }

@@ -8,8 +8,8 @@ use hivewright_actors::{
     org::record::TeamState,
     queue::submit::{Refusal, Submission},
     store::records::Writes,
-    task::{Kind, OnResult},
-    tool::Effect,
+    task::{Kind, OnResult, records::LaneKey},
+    tool::{Effect, records::Answer},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -119,8 +119,8 @@ impl Tool for SendMessage {
             let said = Said { message_id, task_id: None };
             let lane = lane_of(team, cx);
             let writes = Writes::new()
-                .inbox(&lane, team.generation, parts.ids.arrival(), &event)
-                .answer(&cx.key, &said);
+                .put_at(&(LaneKey::new(&lane, team.generation), parts.ids.arrival()), &event)
+                .put_at(&cx.key, &Answer(&said));
             parts.commit(writes).await?;
             parts.work.told(lane, team.generation);
             return Ok(said.answer(note));
@@ -130,7 +130,7 @@ impl Tool for SendMessage {
         task.reply_to = None;
         task.on_result = OnResult::Silent;
         let said = Said { message_id, task_id: Some(task.id.clone()) };
-        let writes = Writes::new().answer(&cx.key, &said);
+        let writes = Writes::new().put_at(&cx.key, &Answer(&said));
         match submit(parts, cx, &args.message, task, writes, None).await {
             Ok(Submission::Enqueued { .. }) => Ok(said.answer(note)),
             Ok(_) => Err(answer::refuse("busy", format!("`{target}` is busy"))),

@@ -17,7 +17,8 @@ use hivewright_actors::{
         work::{Work, refusal_code},
     },
     queue::submit::Refusal,
-    store::{StoreError, StoreHandle, reads, records::Writes},
+    store::{StoreError, StoreHandle, reads::get, records::Writes},
+    tool::records::Answer,
 };
 use serde::de::DeserializeOwned;
 
@@ -106,8 +107,9 @@ impl Parts {
             return Ok(None);
         }
         let key = format!("{}{part}", cx.key);
-        let read = self.store.read(move |storage| reads::answer(storage, &key));
-        read.await.map_err(|error| ToolError::failed(error.to_string()))
+        let read = self.store.read(move |storage| get::<Answer<T>>(storage, &key));
+        let found = read.await.map_err(|error| ToolError::failed(error.to_string()))?;
+        Ok(found.map(|Answer(answer)| answer))
     }
 
     /// Commits what needs no task, and sends the frames in it.

@@ -11,9 +11,9 @@ use hivewright_actors::{
         work::Work,
     },
     queue::submit::Submission,
-    store::{reads, records::Writes},
-    task::{Ending, Kind, Label, OnResult, Outcome, Priority},
-    tool::Effect,
+    store::records::Writes,
+    task::{Ending, Kind, Label, OnResult, Outcome, Priority, records as tasks},
+    tool::{Effect, records::Answer},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -144,7 +144,7 @@ async fn ask(
     };
     open.closed();
     let task = id.clone();
-    let row = parts.store.read(move |storage| reads::task(storage, &task));
+    let row = parts.store.read(move |storage| tasks::find(storage, &task));
     let row = row.await.ok().flatten();
     // The row has the label of the turn that answered. What cannot be looked up is not believed.
     cx.believe(row.as_ref().map_or(Label::Untrusted, |task| task.label));
@@ -185,7 +185,7 @@ async fn give(
     task.on_result = OnResult::Silent;
     task.deadline_at = task.deadline_at.min(task.created_at + patience + SLACK);
     let sent = Sent { task_id: task.id.clone(), at: task.created_at };
-    let writes = Writes::new().answer(&format!("{}{part}", cx.key), &sent);
+    let writes = Writes::new().put_at(&format!("{}{part}", cx.key), &Answer(&sent));
     match submit(parts, cx, query, task, writes, None).await {
         Ok(Submission::Enqueued { .. }) => Ok(sent.task_id),
         Ok(_) => Err(answer::refuse("busy", format!("`{}` is busy", team.name))),

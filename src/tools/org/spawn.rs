@@ -10,7 +10,7 @@ use hivewright_actors::{
     policy::class::{Caution, Kind as CautionKind, Risk},
     store::records::Writes,
     task::{Kind, Priority},
-    tool::{Caller, Effect, Stow},
+    tool::{Caller, Effect, Stow, records::Answer},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -196,7 +196,7 @@ impl SpawnTeam {
             },
             bootstrap,
             giver: Some(giver(cx, BOOTSTRAP)),
-            writes: Writes::new().answer(&cx.key, &spawned),
+            writes: Writes::new().put_at(&cx.key, &Answer(&spawned)),
             beside,
         };
         Ok((spawn, spawned))

@@ -4,9 +4,10 @@ use std::{collections::HashMap, time::Duration};
 
 use hivewright_actors::{
     ids::{TaskId, TeamName},
+    journal,
     org::record::TeamRecord,
     queue::submit::{OpenState, OpenTask},
-    store::{journal, reads},
+    task::records as tasks,
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -40,7 +41,7 @@ async fn steps(parts: &Parts, open: &[OpenTask]) -> HashMap<TaskId, u32> {
     let read = parts.store.read(move |storage| {
         let mut steps = HashMap::new();
         for id in begun {
-            if let Some(task) = reads::task(storage, &id)? {
+            if let Some(task) = tasks::find(storage, &id)? {
                 let step = journal::present_step(storage, &task)?;
                 steps.insert(id, step);
             }

@@ -16,12 +16,10 @@ use hivewright_actors::{
     ids::{Ids, TaskId, TeamKey, TeamName},
     org::{self, Org, Settle, record::TeamState, view::OrgView, work::Work},
     queue::submit::{OpenState, OpenTask, Refusal, Submission, Submit},
-    store::{
-        Store, StoreHandle,
-        alongside::Alongside,
-        records::{EdgeKey, Writes},
+    store::{Store, StoreHandle, alongside::Alongside, keys::key_of, records::Writes},
+    task::{
+        Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef, records::FinishedTask,
     },
-    task::{Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef},
     tool::{Args as CallArgs, CallContext, Caller, Checked, Stow, ToolCall, ToolReply, Toolset},
     usage::Usage,
 };
@@ -89,7 +87,7 @@ impl Work for Kept {
         if let Some(said) = self.says.lock().unwrap().clone() {
             return Box::pin(std::future::ready(said));
         }
-        let committed = self.store.commit(submit.writes.clone().task(&submit.task));
+        let committed = self.store.commit(submit.writes.clone().put(&submit.task));
         self.given.lock().unwrap().push(submit);
         Box::pin(async move {
             committed.await.unwrap();
@@ -109,7 +107,7 @@ impl Work for Kept {
                 outcome: Some(outcome.clone()),
                 ..task.clone()
             };
-            Some((self.store.commit(Writes::new().finished(&task)), outcome))
+            Some((self.store.commit(Writes::new().put(&FinishedTask::of(&task))), outcome))
         });
         match ended {
             Some((committed, outcome)) => Box::pin(async move {
@@ -188,7 +186,7 @@ impl Credentials for Mirror {
         let name = of.call.to_string();
         Ok(Stow::new(move || {
             let alongside = Alongside {
-                writes: Writes::new().edge(&EdgeKey::new("aside", &name), &sealed),
+                writes: Writes::new().put_json(key_of("edge\0aside", &name), &sealed),
                 then: Box::pin(std::future::ready(())),
             };
             Box::pin(std::future::ready(Ok(alongside)))
@@ -208,8 +206,8 @@ impl Credentials for Mirror {
             Some(key) => Err(format!("nothing was kept for {key}")),
             None => Ok(Alongside {
                 writes: Writes::new()
-                    .edge(&EdgeKey::new("sealed", team.to_string()), &aside)
-                    .drop_edge(&EdgeKey::new("aside", name)),
+                    .put_json(key_of("edge\0sealed", &team), &aside)
+                    .drop_keys([key_of("edge\0aside", &name)]),
                 then: Box::pin(std::future::ready(())),
             }),
         };

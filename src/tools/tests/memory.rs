@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use hivewright_actors::{
     history::{Fact, HistoryEvent, Origin},
     ids::TeamKey,
+    journal::records::JournalWrites,
     store::records::Writes,
     task::Cycle,
 };

@@ -7,10 +7,7 @@ use hivewright_actors::{
     ids::Ids,
     policy::draft::Draft,
     storage::{Storage, StorageError},
-    store::{
-        Store,
-        records::{EdgeKey, Writes},
-    },
+    store::{Store, records::Writes},
     task::Cause,
     tool::{Asking, Verdict},
 };
@@ -243,7 +240,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
         uses: Some(1),
     };
     let storage = Arc::new(MemoryStorage::default());
-    let writes = Writes::new().edge(&EdgeKey::new("grant", "grant-1"), &grant);
+    let writes = Writes::new().put(&grant);
     storage.commit(&writes.batch().unwrap()).unwrap();
     let (arbiter, fails) = (Arbiter::current(), Box::new(|_: &StorageError| ()));
     let store = Store::start(&arbiter, storage.clone(), fails, Box::new(|_, _| ()));

@@ -12,7 +12,10 @@ use hivewright_actors::{
         trigger::Definition,
     },
     store::{Store, records::Writes},
-    task::{Ending, Outcome},
+    task::{
+        Ending, Outcome,
+        records::{FinishedTask, LaneKey},
+    },
     usage::Usage,
 };
 
@@ -85,7 +88,7 @@ impl Scene {
             report: None,
             finished_at: Timestamp(at),
         });
-        let writes = Writes::new().finished(&task);
+        let writes = Writes::new().put(&FinishedTask::of(&task));
         self.store.commit(writes).await.unwrap();
     }
 }
@@ -198,7 +201,7 @@ async fn mail_is_reason_enough_for_a_heartbeat() {
         at: Timestamp(0),
         audience: None,
     };
-    let writes = Writes::new().inbox(&lane(&team()), 1, 1, &event);
+    let writes = Writes::new().put_at(&(LaneKey::new(&lane(&team()), 1), 1), &event);
     scene.store.commit(writes).await.unwrap();
 
     let found = scene.look(&kept(SystemKind::Heartbeat)).await;
@@ -217,7 +220,7 @@ async fn mail_for_a_person_is_no_reason_for_a_heartbeat() {
         at: Timestamp(0),
         audience: Some(Audience::new(Cause::sender("ws", "ann"), None)),
     };
-    let writes = Writes::new().inbox(&lane(&team()), 1, 1, &event);
+    let writes = Writes::new().put_at(&(LaneKey::new(&lane(&team()), 1), 1), &event);
     scene.store.commit(writes).await.unwrap();
 
     let found = scene.look(&kept(SystemKind::Heartbeat)).await;

@@ -13,7 +13,7 @@ use hivewright_actors::{
     clock::{Clock, Timestamp},
     doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
     ids::{Ids, TaskId, TeamKey},
-    notice::Notice,
+    notice::{self, Notice},
     org::{tree::Tree, view::OrgView},
     queue::{
         self, Dismiss, Finished, Leased, Left, Listeners, Progressed, Queue, Stop, Taken, Waiting,
@@ -34,10 +34,15 @@ use hivewright_actors::{
         trigger::{Definition, Trigger},
     },
     store::{
-        Store, StoreHandle, reads,
-        records::{EdgeKey, Writes},
+        Store, StoreHandle,
+        keys::prefix_of,
+        reads::{Range, scan},
+        records::Writes,
     },
-    task::{Ending, Lane, Outcome, Task},
+    task::{
+        Ending, Lane, Outcome, Task,
+        records::{self as tasks, FinishedTask},
+    },
     usage::Usage,
 };
 
@@ -78,7 +83,7 @@ impl Keeping for Everyone {
     }
 
     fn chains(&self) -> Vec<u8> {
-        EdgeKey::prefix("chain")
+        prefix_of("edge\0chain", &())
     }
 
     fn told_by(&self, _: &[u8], _: &[u8]) -> Option<TaskId> {
@@ -117,7 +122,7 @@ impl Worker {
             report: None,
             finished_at: self.clock.now(),
         });
-        let committed = self.store.commit(Writes::new().finished(&task));
+        let committed = self.store.commit(Writes::new().put(&FinishedTask::of(&task)));
         let queue = self.queue.clone();
         ctx.spawn(committed.into_actor(self).map(move |_, _, _| {
             queue.do_send(Finished {
@@ -234,7 +239,7 @@ impl Stage {
         );
         self.store = Some(store.clone());
         let channel = Channel::new(store.clone(), self.clock.clone(), self.ids.clone()).start();
-        let open = reads::open_tasks(&*self.storage).unwrap().rows;
+        let open = scan::<Task>(&*self.storage, Range::all()).unwrap();
         let recovered = records::recover(&*self.storage).unwrap();
         let mut scheduler = None;
         let queue = Queue::create(|queue| {
@@ -328,7 +333,7 @@ impl Stage {
     }
 
     pub(crate) fn task(&self, id: &TaskId) -> Task {
-        reads::task(&*self.storage, id).unwrap().unwrap()
+        tasks::find(&*self.storage, id).unwrap().unwrap()
     }
 
     /// All runs of a trigger, oldest first.
@@ -353,18 +358,18 @@ impl Stage {
     }
 
     pub(crate) fn notices(&self) -> Vec<Notice> {
-        reads::notices(&*self.storage).unwrap()
+        notice::notices(&*self.storage).unwrap()
     }
 
     /// What the task of a run was asked.
     pub(crate) fn body(&self, run: &Run) -> String {
         let id = run.task_id.as_ref().unwrap();
-        reads::task(&*self.storage, id).unwrap().unwrap().body
+        tasks::find(&*self.storage, id).unwrap().unwrap().body
     }
 
     /// The lanes of tasks that are still open.
     pub(crate) fn open(&self) -> Vec<Lane> {
-        let open = reads::open_tasks(&*self.storage).unwrap().rows;
+        let open = scan::<Task>(&*self.storage, Range::all()).unwrap();
         open.into_iter().map(|task| task.lane).collect()
     }
 }

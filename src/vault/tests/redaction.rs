@@ -4,6 +4,7 @@ use hivewright_actors::{
     doubles::entropy::Sequence,
     history::{Fact, HistoryEvent},
     ids::Ids,
+    journal::records::JournalWrites,
     org::record::TeamRecord,
     router::topics::Topic,
     store::records::Writes,
@@ -52,13 +53,13 @@ fn journal(bench: &Bench, team: &str) -> Vec<HistoryEvent> {
 async fn tree(bench: &Bench) {
     let mut writes = Writes::new();
     for (name, parent) in [("ops", "main"), ("dev", "main"), ("night", "ops")] {
-        writes = writes.team(&TeamRecord {
+        writes = writes.put(&TeamRecord {
             name: name.into(),
             parent: Some(parent.into()),
             ..TeamRecord::main(Timestamp(0))
         });
     }
-    commit(bench, writes.team(&TeamRecord::main(Timestamp(0)))).await;
+    commit(bench, writes.put(&TeamRecord::main(Timestamp(0)))).await;
 }
 
 async fn set(bench: &Bench, scope: &Scope, value: &str) -> Result<Entry, VaultError> {
@@ -127,7 +128,7 @@ async fn a_topic_is_not_called_after_a_secret() {
         closed: false,
         recent: Default::default(),
     };
-    commit(&bench, Writes::new().topic(&"ws:1".into(), &topic)).await;
+    commit(&bench, Writes::new().put_at(&topic.key(&"ws:1".into()), &topic)).await;
 
     set(&bench, &team("main"), "canary+5b0c77e9=1fa6d024").await.unwrap();
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use hivewright_actors::{
     history::{Fact, HistoryEvent},
-    task::Cause,
+    journal::records::JournalWrites,
+    task::{Cause, records::FinishedTask},
 };
 
 use super::*;
@@ -105,7 +106,7 @@ impl super::Bench {
                 redacted: false,
             })
             .collect();
-        let writes = Writes::new().task(&task).events(&lane, 1, &events);
+        let writes = Writes::new().put(&task).events(&lane, 1, &events);
         self.store.commit(writes).await.unwrap();
     }
 }
@@ -130,7 +131,7 @@ async fn finished_work_is_listed_newest_first() {
                 Timestamp(bench.clock.now().0 - 1_500),
             )
         };
-        bench.store.commit(Writes::new().finished(&task)).await.unwrap();
+        bench.store.commit(Writes::new().put(&FinishedTask::of(&task))).await.unwrap();
         bench.clock.advance(Duration::from_secs(24 * 60 * 60));
     };
     finish("task-1", "scouts", 1, "first").await;
@@ -181,7 +182,7 @@ async fn finished_work_of_another_person_is_not_listed() {
             outcome: bench.work.ends.lock().unwrap().get("scouts").cloned(),
             ..Task::new(id.into(), lane, words.clone(), words, now)
         };
-        let writes = Writes::new().finished(&task);
+        let writes = Writes::new().put(&FinishedTask::of(&task));
         bench.store.commit(writes).await.unwrap();
     }
 

@@ -1,6 +1,14 @@
 //! What was shown cut is read in full, by whoever may.
 
-use hivewright_actors::{inbox::InboxEvent, task::Cause};
+use std::borrow::Cow;
+
+use hivewright_actors::{
+    inbox::{InboxEvent, PartlyShown, ShownKey},
+    task::{
+        Cause,
+        records::{FinishedTask, LaneKey},
+    },
+};
 
 use super::*;
 
@@ -13,7 +21,7 @@ impl super::Bench {
             outcome: self.work.ends.lock().unwrap().get(team).cloned(),
             ..task
         };
-        self.store.commit(Writes::new().finished(&ended)).await.unwrap();
+        self.store.commit(Writes::new().put(&FinishedTask::of(&ended))).await.unwrap();
     }
 
     fn work(&self, team: &str, from: &str) -> Task {
@@ -114,7 +122,9 @@ async fn a_message_that_was_shown_cut_is_read_by_its_team() {
         audience: Some(bench.context("scouts").caller.audience()),
     };
     let lane = bench.work("scouts", "ann").lane;
-    bench.store.commit(Writes::new().shown(&lane, 1, &event)).await.unwrap();
+    let key = ShownKey(LaneKey::new(&lane, 1), event.id.clone());
+    let writes = Writes::new().put_at(&key, &PartlyShown(Cow::Owned(event)));
+    bench.store.commit(writes).await.unwrap();
 
     let rest = json!({"id": "m-9", "offset": 8_000});
     assert_eq!(bench.read("scouts", rest.clone()).await["text"], "the end");

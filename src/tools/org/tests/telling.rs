@@ -1,9 +1,10 @@
 //! Words for neighbours, and problems that go up.
 
 use hivewright_actors::{
-    notice::NoticeKind,
-    store::reads,
-    task::{OnResult, Priority},
+    channel::records as outboxes,
+    inbox,
+    notice::{self, NoticeKind},
+    task::{OnResult, Priority, records::FinishedTask},
 };
 
 use super::*;
@@ -44,7 +45,7 @@ async fn a_quiet_message_waits_in_the_inbox() {
     assert_eq!(bench.given(), 0);
     let lane = Lane { team: "scouts".into(), topic: None };
     assert_eq!(*bench.work.told.lock().unwrap(), std::slice::from_ref(&lane));
-    let inbox = bench.store.read(move |storage| reads::inbox(storage, &lane, 1)).await.unwrap();
+    let inbox = bench.store.read(move |storage| inbox::waiting(storage, &lane, 1)).await.unwrap();
     assert_eq!(inbox.len(), 1);
     assert!(inbox[0].1.text.ends_with("Rain."));
     assert_eq!(inbox[0].1.label, Label::Untrusted);
@@ -86,7 +87,7 @@ async fn a_problem_goes_to_the_parent_whose_answer_comes_back() {
         task = bench.last();
         bench.ends("main", ending, "");
         task.outcome = bench.work.ends.lock().unwrap().get("main").cloned();
-        bench.store.commit(Writes::new().finished(&task)).await.unwrap();
+        bench.store.commit(Writes::new().put(&FinishedTask::of(&task))).await.unwrap();
         assert_eq!(escalate(id.clone()).await["earlier"]["state"], expected);
     }
 }
@@ -100,11 +101,12 @@ async fn from_the_main_team_it_goes_to_the_operator_and_the_person() {
 
     assert_eq!(answer["delivered_to"], "operator");
     assert_eq!(bench.given(), 0);
-    let notices = bench.store.read(reads::notices).await.unwrap();
+    let notices = bench.store.read(notice::notices).await.unwrap();
     assert_eq!(notices.len(), 1);
     assert_eq!(notices[0].kind, NoticeKind::Escalation);
     assert_eq!(notices[0].text, "We are lost.");
-    let frames = bench.store.read(|storage| reads::outbox(storage, &"ws:1".into())).await.unwrap();
+    let frames =
+        bench.store.read(|storage| outboxes::outbox(storage, &"ws:1".into())).await.unwrap();
     assert_eq!(frames.len(), 1);
 }
 

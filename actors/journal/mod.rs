@@ -1,23 +1,26 @@
-//! Reads of journals: where a lane stands, and what a turn has done.
+//! Journals: where a lane stands, and what a turn has done.
 
 use std::{ops::ControlFlow, time::Duration};
 
-use super::{
-    damage::{one, report, row},
-    reads,
-    records::{
-        Interaction, Said, began_key, decode, interaction_prefix, journal_prefix, summary_key,
-    },
-    scan_prefix, sessions,
-};
 use crate::{
     briefing::{Line, Speaker},
     clock::Timestamp,
     history::{Compaction, Fact, HistoryEvent, Meta, Origin},
     ids::{CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
+    interactions::{Interaction, Said},
     storage::{Order, Storage, StorageError},
-    task::{Kind, Lane, Source, Task},
+    store::reads::{Range, get},
+    task::{
+        Kind, Lane, Source, Task,
+        records::{self as tasks, LaneKey},
+    },
 };
+
+pub mod records;
+pub mod sessions;
+mod told;
+
+use records::{Began, Piece, Summarised};
 
 /// What a lane needs before its first turn.
 #[derive(Clone, Debug, Default)]
@@ -82,9 +85,9 @@ fn of_root(
     if task.lineage.is_none() {
         return Ok(Vec::new());
     }
-    let root = reads::task(storage, task.root())?;
+    let root = tasks::find(storage, task.root())?;
     let since = root.map_or(not_before, |root| root.created_at.max(not_before));
-    let ended = reads::ended_tasks(
+    let ended = tasks::ended(
         storage,
         since,
         most,
@@ -124,7 +127,7 @@ pub fn began(
     lane: &Lane,
     generation: u32,
 ) -> Result<Option<Timestamp>, StorageError> {
-    one(storage, &began_key(lane, generation))
+    Ok(get::<Began>(storage, &lane.session_id(generation))?.map(|Began(at)| at))
 }
 
 /// The last summary of a lane's conversation that a person wanted, and when; none from before it began
@@ -134,7 +137,8 @@ pub fn summary(
     lane: &Lane,
     generation: u32,
 ) -> Result<Option<(Timestamp, Compaction)>, StorageError> {
-    let Some(seq) = one::<u64>(storage, &summary_key(lane, generation))? else {
+    let summarised = get::<Summarised>(storage, &lane.session_id(generation))?;
+    let Some(Summarised(seq)) = summarised else {
         return Ok(None);
     };
     let began = began(storage, lane, generation)?;
@@ -162,10 +166,7 @@ fn recent(
     most: usize,
 ) -> Result<Vec<Line>, StorageError> {
     let mut lines: Vec<Line> = Vec::new();
-    scan_prefix(storage, &interaction_prefix(channel), Order::Falling, &mut |key, value| {
-        let Some(row) = row::<Interaction>(storage, key, value) else {
-            return ControlFlow::Continue(());
-        };
+    Range::<Interaction>::under(&(channel,)).each(storage, Order::Falling, &mut |row| {
         if row.at < not_before || lines.len() >= most {
             return ControlFlow::Break(());
         }
@@ -302,14 +303,11 @@ fn walk(
     generation: u32,
     visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let prefix = journal_prefix(lane, generation);
     let mut damaged = None;
-    scan_prefix(storage, &prefix, Order::Falling, &mut |key, value| match value
-        .and_then(|value| decode(key, value))
-    {
-        Ok(events) => visit(events),
+    let range = Range::<Piece<'_>>::under(&(&LaneKey::new(lane, generation),));
+    range.walk(storage, Order::Falling, &mut |_, piece| match piece {
+        Ok(Piece(events)) => visit(events.into_owned()),
         Err(error) => {
-            report(storage, key, &error);
             damaged = Some(error);
             ControlFlow::Break(())
         }

@@ -1,21 +1,26 @@
 //! Consistency check: whether the records of a store agree with each other. Reads all of them, and blocks.
 
-use std::{collections::HashSet, ops::ControlFlow};
+use std::{collections::HashSet, fmt::Display, hash::Hash, ops::ControlFlow};
 
-use super::{
-    damage::{one, row},
-    records::{self, printable},
-    scan_prefix,
-};
+use serde::de::DeserializeOwned;
+
 use crate::{
     approvals::{
         question::{Question, QuestionStatus},
         record::{Approval, Status},
+        records::{OpenQuestion, PendingApproval},
     },
-    history::HistoryEvent,
-    ids::{ApprovalId, QuestionId},
+    channel::records::ChannelRow,
+    ids::ChannelId,
+    journal::records::Piece,
+    router::{records::MessageRow, topics::Topic},
     storage::{Order, Storage, StorageError},
-    task::Task,
+    store::{
+        keys::printable,
+        reads::{Range, contains, parse, scan},
+        records::{Keyed, Record},
+    },
+    task::records::{EndedTask, FinishedTask, LaneKey},
 };
 
 /// What does not agree, one line each. Records that cannot be read are not among it.
@@ -31,54 +36,44 @@ pub fn faults(storage: &dyn Storage) -> Result<Vec<String>, StorageError> {
 /// Events of a row are numbered on from its key, and rows of a session follow one another. Between rows there
 /// may be a gap: what nobody needs any more is removed by turns.
 fn journals(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageError> {
-    let mut before: Option<(Vec<u8>, u64)> = None;
-    let prefix = records::journals_prefix();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        let Some(events) = row::<Vec<HistoryEvent>>(storage, key, value) else {
+    let mut before: Option<(LaneKey, u64)> = None;
+    Range::<Piece<'_>>::all().walk(storage, Order::Rising, &mut |key, piece| {
+        let Ok(Piece(events)) = piece else {
             return ControlFlow::Continue(());
         };
-        let session = key[..key.len().saturating_sub(8)].to_vec();
-        let first = records::number_at_end(key);
+        let place = parse::<Piece<'_>>(key);
+        let first = place.as_ref().map(|(_, first)| *first);
         let mut numbered = events.iter().zip(first.unwrap_or_default()..);
         if first.is_none() || numbered.any(|(event, seq)| event.seq != seq) {
             let name = printable(key);
             faults.push(format!("the events of `{name}` are not numbered one by one"));
         }
-        if let Some((same, last)) = &before
-            && *same == session
-            && first.is_some_and(|first| first <= *last)
+        if let (Some((same, last)), Some((lane, first))) = (&before, &place)
+            && same == lane
+            && first <= last
         {
             faults.push(format!("`{}` has numbers of the row before it", printable(key)));
         }
-        before = events.last().map(|event| (session, event.seq));
+        before = place.zip(events.last()).map(|((lane, _), event)| (lane, event.seq));
         ControlFlow::Continue(())
     })
 }
 
 /// The order of ends names all finished tasks and no others.
 fn ends(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageError> {
-    let mut ended = HashSet::new();
-    let prefix = records::ended_prefix();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, _| {
-        ended.insert(key.to_vec());
-        ControlFlow::Continue(())
-    })?;
-    let prefix = records::finished_prefix();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        if let Some(task) = row::<Task>(storage, key, value)
-            && !ended.remove(&records::ended_key(&task))
-        {
+    let keys = Range::<EndedTask>::all().keys(storage)?;
+    let mut ended: HashSet<Vec<u8>> = keys.into_iter().collect();
+    Range::all().each(storage, Order::Rising, &mut |FinishedTask(task)| {
+        if !ended.remove(&EndedTask::stored_key(&task)) {
             faults.push(format!("the order of ends lacks `{}`", task.id));
         }
         ControlFlow::Continue(())
     })?;
     for key in ended {
-        let found = records::ended_task(&key, &[]).map(|ended| ended.id);
         // One whose record is damaged is reported as that.
-        let is_there = match &found {
-            Some(id) => !matches!(storage.get(&records::finished_key(id)), Ok(None)),
-            None => false,
-        };
+        let is_there = parse::<EndedTask>(&key).is_some_and(|(_, _, id)| {
+            !matches!(contains::<FinishedTask<'_>>(storage, &id), Ok(false))
+        });
         if !is_there {
             let name = printable(&key);
             faults.push(format!("the order of ends names `{name}`, which is not there"));
@@ -89,65 +84,65 @@ fn ends(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageEr
 
 /// What waits for a person is marked, and what is marked waits.
 fn waiting(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageError> {
-    let mut marked = HashSet::new();
-    let marks = records::approval_marks();
-    scan_prefix(storage, &marks, Order::Rising, &mut |key, value| {
-        marked.extend(row::<ApprovalId>(storage, key, value));
-        ControlFlow::Continue(())
-    })?;
-    let prefix = records::approvals_prefix();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        if let Some(approval) = row::<Approval>(storage, key, value)
-            && marked.remove(&approval.id) != (approval.status == Status::Pending)
-        {
-            faults.push(format!("the mark of approval `{}` is wrong", approval.id));
+    marks(
+        storage,
+        "approval",
+        faults,
+        |PendingApproval(id)| id,
+        |row: &Approval| row.status == Status::Pending,
+    )?;
+    marks(
+        storage,
+        "question",
+        faults,
+        |OpenQuestion(id)| id,
+        |row: &Question| row.status == QuestionStatus::Open,
+    )
+}
+
+/// The rows of a kind that wait have marks, and no others have.
+fn marks<M, R>(
+    storage: &dyn Storage,
+    name: &str,
+    faults: &mut Vec<String>,
+    key: impl Fn(M) -> R::Key,
+    waits: impl Fn(&R) -> bool,
+) -> Result<(), StorageError>
+where
+    M: Record + DeserializeOwned,
+    R: Keyed + DeserializeOwned,
+    R::Key: Eq + Hash + Display,
+{
+    let marks = scan::<M>(storage, Range::all())?.into_iter().map(key);
+    let mut marked: HashSet<R::Key> = marks.collect();
+    Range::<R>::all().each(storage, Order::Rising, &mut |row| {
+        if marked.remove(&row.key()) != waits(&row) {
+            faults.push(format!("the mark of {name} `{}` is wrong", row.key()));
         }
         ControlFlow::Continue(())
     })?;
-    let lost = marked.into_iter().filter(|id| {
-        let found = one::<Approval>(storage, &records::approval_key(id));
-        matches!(found, Ok(None))
-    });
-    faults.extend(lost.map(|id| format!("approval `{id}` is marked and not there")));
-    let mut marked = HashSet::new();
-    let marks = records::question_marks();
-    scan_prefix(storage, &marks, Order::Rising, &mut |key, value| {
-        marked.extend(row::<QuestionId>(storage, key, value));
-        ControlFlow::Continue(())
-    })?;
-    let prefix = records::questions_prefix();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, value| {
-        if let Some(question) = row::<Question>(storage, key, value)
-            && marked.remove(&question.id) != (question.status == QuestionStatus::Open)
-        {
-            faults.push(format!("the mark of question `{}` is wrong", question.id));
-        }
-        ControlFlow::Continue(())
-    })?;
-    let lost = marked.into_iter().filter(|id| {
-        let found = one::<Question>(storage, &records::question_key(id));
-        matches!(found, Ok(None))
-    });
-    faults.extend(lost.map(|id| format!("question `{id}` is marked and not there")));
+    let lost = marked.into_iter().filter(|id| matches!(contains::<R>(storage, id), Ok(false)));
+    faults.extend(lost.map(|id| format!("{name} `{id}` is marked and not there")));
     Ok(())
 }
 
 /// Topics and messages are of channels that are there.
 fn channels(storage: &dyn Storage, faults: &mut Vec<String>) -> Result<(), StorageError> {
-    let mut known = HashSet::new();
-    let prefix = records::channels_prefix();
-    scan_prefix(storage, &prefix, Order::Rising, &mut |key, _| {
-        known.insert(key[prefix.len()..].to_vec());
-        ControlFlow::Continue(())
-    })?;
-    for prefix in [records::topics_prefix(), records::messages_prefix()] {
-        scan_prefix(storage, &prefix, Order::Rising, &mut |key, _| {
-            let channel = key[prefix.len()..].split(|byte| *byte == 0).next();
-            if channel.is_none_or(|channel| !known.contains(channel)) {
-                faults.push(format!("`{}` is of a channel that is not there", printable(key)));
-            }
-            ControlFlow::Continue(())
-        })?;
+    let keys = Range::<ChannelRow>::all().keys(storage)?;
+    let known: HashSet<ChannelId> =
+        keys.iter().filter_map(|key| parse::<ChannelRow>(key)).collect();
+    let topics = Range::<Topic>::all()
+        .keys(storage)?
+        .into_iter()
+        .map(|key| (parse::<Topic>(&key).map(|(channel, _)| channel), key));
+    let messages = Range::<MessageRow>::all()
+        .keys(storage)?
+        .into_iter()
+        .map(|key| (parse::<MessageRow>(&key).map(|(channel, _)| channel), key));
+    for (channel, key) in topics.chain(messages) {
+        if channel.is_none_or(|channel| !known.contains(&channel)) {
+            faults.push(format!("`{}` is of a channel that is not there", printable(&key)));
+        }
     }
     Ok(())
 }

@@ -1,13 +1,9 @@
-//! Which watchers hear of what people are told and asked.
+//! Which watchers hear of what people are told.
 
 use super::*;
 use crate::{
-    approvals::question::{AnswerKind, QuestionStatus},
-    clock::Timestamp,
-    event::{ErrorBody, Notification, Response},
-    ids::TeamKey,
+    event::{ErrorBody, NotificationKind, Response},
     live::watch::Filter,
-    task::{Cause, Label, Lineage, TopicRef},
 };
 
 const TOPIC: &str = "topic-1";
@@ -24,13 +20,13 @@ fn of_task(task: &str) -> Filter {
     Filter { task: Some(task.into()), ..Filter::default() }
 }
 
-fn told(body: Body) -> Event {
+fn heard(body: Body) -> Event {
     let said = Frame {
         topic: Some(TopicRef { id: TOPIC.into(), name: "garden".to_owned() }),
         ts: Timestamp(1),
         body,
     };
-    frame(&"ws:1".into(), &said).unwrap()
+    told(&"ws:1".into(), &said).unwrap()
 }
 
 fn response() -> Body {
@@ -58,7 +54,7 @@ fn notification(team: &str) -> Body {
         team: team.into(),
         task_id: Some("task-1".into()),
         status: "done".to_owned(),
-        kind: crate::event::NotificationKind::Task,
+        kind: NotificationKind::Task,
         ref_id: None,
         truncated: false,
     })
@@ -71,7 +67,7 @@ fn what_people_are_told_is_found_by_team_topic_and_task() {
     let said = [("main", response()), ("main", error()), ("ops", notification("ops"))];
 
     for (team, body) in said {
-        let event = told(body);
+        let event = heard(body);
 
         assert!(of_team(team).passes(&event), "{event:?}");
         assert!(!of_team("others").passes(&event), "{event:?}");
@@ -79,35 +75,4 @@ fn what_people_are_told_is_found_by_team_topic_and_task() {
         assert!(!of_topic("topic-2").passes(&event), "{event:?}");
         assert!(of_task("task-1").passes(&event), "{event:?}");
     }
-}
-
-/// OP-41
-#[test]
-fn questions_are_found_by_team_topic_and_task() {
-    let event = question(&Question {
-        id: "question-1".into(),
-        team: TeamKey::first("main"),
-        lane: Lane { team: "main".into(), topic: Some(TOPIC.into()) },
-        task: "task-1".into(),
-        question: "Which?".to_owned(),
-        options: Vec::new(),
-        multi: false,
-        kind: AnswerKind::Text,
-        key: None,
-        status: QuestionStatus::Open,
-        answer: None,
-        by: None,
-        source: None,
-        lineage: Lineage { root: "task-1".into(), path: Vec::new() },
-        label: Label::default(),
-        cause: Cause::System,
-        created_at: Timestamp(1),
-        expires_at: Timestamp(2),
-        answered_at: None,
-    });
-
-    assert!(of_team("main").passes(&event));
-    assert!(of_topic(TOPIC).passes(&event));
-    assert!(!of_topic("topic-2").passes(&event));
-    assert!(of_task("task-1").passes(&event));
 }

@@ -4,16 +4,16 @@ use std::ops::ControlFlow;
 
 use serde::Deserialize;
 
-use super::{
-    damage::row,
-    records::{self, journal_prefix, number_at_end},
-    scan_prefix,
-};
+use super::records::Piece;
 use crate::{
     clock::Timestamp,
     history::HistoryEvent,
     storage::{Order, Storage, StorageError},
-    task::Lane,
+    store::{
+        keys::Beginning,
+        reads::{Range, first, parse},
+    },
+    task::{Lane, records::LaneKey},
 };
 
 /// A session, and when it was used.
@@ -31,11 +31,19 @@ pub struct Session {
     pub events: u64,
 }
 
-/// As much of an event as is needed here.
+/// As much of a piece as is needed here.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Places(Vec<Place>);
+
 #[derive(Deserialize)]
 struct Place {
     seq: u64,
     timestamp: Timestamp,
+}
+
+crate::records! {
+    Places: Piece::KIND, (LaneKey, u64);
 }
 
 /// All sessions, of one team if it is named, until the visitor has enough.
@@ -44,19 +52,15 @@ pub fn sessions(
     team: Option<&str>,
     visit: &mut dyn FnMut(Session) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let all = records::prefix(&["hist"]);
-    let (mut start, end) = match team {
+    let mut range = match team {
         // Later lives of a team stand behind it, under `team~2`.
-        Some(team) => (
-            records::join(&["hist", team]),
-            records::after_prefix(&records::join(&["hist", &format!("{team}~")])),
-        ),
-        None => (all.clone(), records::after_prefix(&all)),
+        Some(team) => Range::all().since(&Beginning(team)).through(&Beginning(&format!("{team}~"))),
+        None => Range::all(),
     };
     // Journals are jumped over: only their first and last records are read.
-    while let Some((lane, generation)) = first_lane(storage, &start, &end)? {
-        let prefix = journal_prefix(&lane, generation);
-        start = records::after_prefix(&prefix);
+    while let Some(key) = first_lane(storage, &range)? {
+        range = range.behind_all(&(&key,));
+        let LaneKey { lane, generation } = key;
         if team.is_some_and(|team| lane.team.as_str() != team) {
             continue;
         }
@@ -71,22 +75,14 @@ pub fn sessions(
 
 fn first_lane(
     storage: &dyn Storage,
-    start: &[u8],
-    end: &[u8],
-) -> Result<Option<(Lane, u32)>, StorageError> {
+    range: &Range<Piece<'_>>,
+) -> Result<Option<LaneKey>, StorageError> {
     let mut found = None;
-    storage.scan(start, end, Order::Rising, &mut |key, _| {
-        found = lane_of(key);
+    range.visit(storage, Order::Rising, &mut |key, _| {
+        found = parse::<Piece<'_>>(key).map(|(lane, _)| lane);
         ControlFlow::Break(())
     })?;
     Ok(found)
-}
-
-/// The lane that the key of a journal's record names.
-fn lane_of(key: &[u8]) -> Option<(Lane, u32)> {
-    let name = key.get(records::prefix(&["hist"]).len()..key.len().checked_sub(9)?)?;
-    let (team, topic) = std::str::from_utf8(name).ok()?.split_once('\0')?;
-    Lane::of_session(&format!("{team}:{topic}"))
 }
 
 /// One session, if it has a journal.
@@ -95,18 +91,11 @@ pub fn session(
     lane: &Lane,
     generation: u32,
 ) -> Result<Option<Session>, StorageError> {
-    let end = |order| -> Result<Option<Vec<Place>>, StorageError> {
-        let mut found = None;
-        let prefix = journal_prefix(lane, generation);
-        scan_prefix(storage, &prefix, order, &mut |key, value| {
-            found = row(storage, key, value);
-            ControlFlow::Break(())
-        })?;
-        Ok(found)
-    };
+    let key = LaneKey::new(lane, generation);
+    let end = |order| first::<Places>(storage, Range::under(&(&key,)), order);
     let (first, last) = (end(Order::Rising)?, end(Order::Falling)?);
-    let first = first.as_ref().and_then(|places| places.first());
-    let last = last.as_ref().and_then(|places| places.last());
+    let first = first.as_ref().and_then(|Places(places)| places.first());
+    let last = last.as_ref().and_then(|Places(places)| places.last());
     Ok(first.zip(last).map(|(first, last)| Session {
         lane: lane.clone(),
         generation,
@@ -126,37 +115,26 @@ pub fn journal(
     order: Order,
     visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let prefix = journal_prefix(lane, generation);
-    let first = first_piece(storage, lane, generation, after)?;
-    let start = records::journal_key(lane, generation, first);
-    let end = match before {
-        u64::MAX => records::after_prefix(&prefix),
-        before => records::journal_key(lane, generation, before),
+    let key = LaneKey::new(lane, generation);
+    let first = first_piece(storage, &key, after)?;
+    let range = Range::<Piece<'_>>::under(&(&key,)).since(&(&key, first));
+    let range = match before {
+        u64::MAX => range,
+        before => range.until(&(&key, before)),
     };
-    if start >= end {
-        return Ok(());
-    }
-    storage.scan(&start, &end, order, &mut |key, value| {
-        let Some(mut events) = row::<Vec<HistoryEvent>>(storage, key, value) else {
-            return ControlFlow::Continue(());
-        };
+    range.each(storage, order, &mut |Piece(events)| {
+        let mut events = events.into_owned();
         events.retain(|event| after < event.seq && event.seq < before);
         visit(events)
     })
 }
 
 /// Where the piece begins that holds the event after a number.
-fn first_piece(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-    after: u64,
-) -> Result<u64, StorageError> {
+fn first_piece(storage: &dyn Storage, lane: &LaneKey, after: u64) -> Result<u64, StorageError> {
     let mut first = 0;
-    let start = journal_prefix(lane, generation);
-    let end = records::journal_key(lane, generation, after.saturating_add(1));
-    storage.scan(&start, &end, Order::Falling, &mut |key, _| {
-        first = number_at_end(key).unwrap_or(0);
+    let range = Range::<Piece<'_>>::under(&(lane,)).until(&(lane, after.saturating_add(1)));
+    range.visit(storage, Order::Falling, &mut |key, _| {
+        first = parse::<Piece<'_>>(key).map_or(0, |(_, first)| first);
         ControlFlow::Break(())
     })?;
     Ok(first)

@@ -1,0 +1,106 @@
+//! Admission: how the trust gate decides on a message, as rows keep it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{channel_type::ChannelType, ids::PrincipalId};
+
+/// What was decided on a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// It is let in.
+    pub allowed: bool,
+    /// By which rule.
+    pub reason: Reason,
+}
+
+/// The rule that decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The operator's command line.
+    CliBypass,
+    /// The policy cannot be used.
+    TrustConfigInvalid,
+    /// The sender is on the list of those never let in.
+    SenderDenylist,
+    /// A grant lets the sender in.
+    GrantTrusted,
+    /// A grant keeps the sender out.
+    GrantDenied,
+    /// The grants cannot be read.
+    TrustStoreError,
+    /// The sender is on the list of those let in.
+    SenderAllowlist,
+    /// The policy would have to know the sender.
+    SenderMissing,
+    /// The channel's own policy.
+    ChannelOverrideAllow,
+    /// The channel's own policy.
+    ChannelOverrideDeny,
+    /// The policy of the channel type.
+    ChannelPolicyAllow,
+    /// The policy of the channel type.
+    ChannelPolicyDeny,
+    /// The policy for all types.
+    DefaultPolicyAllow,
+    /// The policy for all types.
+    DefaultPolicyDeny,
+    /// There is no policy: the channel's own authentication decides.
+    NoTrustConfig,
+}
+
+impl Reason {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CliBypass => "cli_bypass",
+            Self::TrustConfigInvalid => "trust_config_invalid",
+            Self::SenderDenylist => "sender_denylist",
+            Self::GrantTrusted => "grant_trusted",
+            Self::GrantDenied => "grant_denied",
+            Self::TrustStoreError => "trust_store_error",
+            Self::SenderAllowlist => "sender_allowlist",
+            Self::SenderMissing => "sender_missing",
+            Self::ChannelOverrideAllow => "channel_override_allow",
+            Self::ChannelOverrideDeny => "channel_override_deny",
+            Self::ChannelPolicyAllow => "channel_policy_allow",
+            Self::ChannelPolicyDeny => "channel_policy_deny",
+            Self::DefaultPolicyAllow => "default_policy_allow",
+            Self::DefaultPolicyDeny => "default_policy_deny",
+            Self::NoTrustConfig => "no_trust_config",
+        }
+    }
+}
+
+impl Decision {
+    /// As rows and answers name it.
+    pub fn as_str(self) -> &'static str {
+        if self.allowed { "allowed" } else { "denied" }
+    }
+}
+
+/// How a message got past the trust gate, as its task keeps it.
+///
+/// A message that becomes a task has no audit row beside it: the task is stored in the same commit,
+/// is never changed in this, and a second record would cost every message a twentieth of its time.
+/// `router::audit` reads the row out of the task. Only denials, and what makes no task, have
+/// rows of their own; whoever removes old tasks keeps their rows by writing them first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Admission {
+    /// The type of its channel.
+    #[serde(default, skip_serializing_if = "is_websocket")]
+    pub channel_type: ChannelType,
+    /// The rule that let it in.
+    pub reason: Reason,
+    /// Who claims that the sender wrote it, without proof.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asserted_by: Option<PrincipalId>,
+    /// The listener that its connection came in on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<String>,
+}
+
+/// Rows of WebSockets, by far the most, do not name their type.
+pub(crate) fn is_websocket(channel_type: &ChannelType) -> bool {
+    *channel_type == ChannelType::Ws
+}

@@ -1,0 +1,277 @@
+//! Records of approvals and questions, with the marks of those that wait.
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::json;
+
+use super::{
+    question::{Question, QuestionStatus},
+    record::{Approval, Status},
+};
+use crate::{
+    excerpt,
+    ids::{ApprovalId, QuestionId},
+    live::event::{Event, Kind, SAID},
+    storage::{Order, Storage, StorageError},
+    store::{
+        reads::{Range, get, get_readable, scan},
+        records::{Keyed, Record, Writes},
+        redact::{Owner, Texts},
+    },
+};
+
+/// Where approvals and questions hold words.
+pub const TEXTS: &[Texts] = &[
+    Texts {
+        kind: Approval::KIND,
+        owner: Owner::At("/team/name"),
+        fields: &["arguments", "summary", "diff"],
+        names: &["source/topic/name"],
+    },
+    Texts {
+        kind: Question::KIND,
+        owner: Owner::At("/team/name"),
+        fields: &["question", "options", "answer/text", "answer/selected"],
+        names: &["source/topic/name"],
+    },
+];
+
+crate::records! {
+    PendingApproval: "apr-open", ApprovalId;
+    ShortId: "apr-short", String;
+    OpenQuestion: "qst-open", QuestionId;
+}
+
+impl Record for Approval {
+    const KIND: &'static str = "apr";
+    type Key = ApprovalId;
+
+    fn told(&self, _: &ApprovalId) -> Option<Event> {
+        let data = json!({
+            "id": self.id,
+            "short_id": self.short_id,
+            "status": self.status,
+            "kind": self.kind,
+            "tool": self.tool,
+            "summary": excerpt::line(&self.summary, SAID),
+            "expires_at": self.expires_at.date(),
+            "resolved_by": self.resolved_by,
+            "execution": self.execution,
+        });
+        let topic = self.lane.as_ref().and_then(|lane| lane.topic.as_ref());
+        let event = Event::new(Kind::ApprovalChanged, data).of_team(&self.team.name);
+        Some(event.of_topic(topic).of_task(self.task.as_ref()))
+    }
+
+    fn along(&self, id: &ApprovalId, writes: Writes) -> Writes {
+        match self.status {
+            // A short id is given again once it is free: it names the newest.
+            Status::Pending => writes
+                .put_at(id, &PendingApproval(id.clone()))
+                .put_at(&self.short_id, &ShortId(id.clone())),
+            _ => writes.delete::<PendingApproval>(id),
+        }
+    }
+}
+
+impl Keyed for Approval {
+    fn key(&self) -> ApprovalId {
+        self.id.clone()
+    }
+}
+
+/// The mark of an approval that waits for a decision: those are found without reading the others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PendingApproval(pub ApprovalId);
+
+/// The approval that a short id names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct ShortId(ApprovalId);
+
+impl Record for Question {
+    const KIND: &'static str = "qst";
+    type Key = QuestionId;
+
+    /// Without the answer: it may be a secret.
+    fn told(&self, _: &QuestionId) -> Option<Event> {
+        let data = json!({
+            "id": self.id,
+            "status": self.status,
+            "kind": self.kind,
+            "question": excerpt::line(&self.question, SAID),
+        });
+        let event = Event::new(Kind::QuestionChanged, data).of_team(&self.team.name);
+        Some(event.of_topic(self.lane.topic.as_ref()).of_task(Some(&self.task)))
+    }
+
+    fn along(&self, id: &QuestionId, writes: Writes) -> Writes {
+        match self.status {
+            QuestionStatus::Open => writes.put_at(id, &OpenQuestion(id.clone())),
+            _ => writes.delete::<OpenQuestion>(id),
+        }
+    }
+}
+
+impl Keyed for Question {
+    fn key(&self) -> QuestionId {
+        self.id.clone()
+    }
+}
+
+/// The mark of a question that waits for an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OpenQuestion(pub QuestionId);
+
+/// Shows all approvals there ever were, in no order.
+pub fn each_approval(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Approval),
+) -> Result<(), StorageError> {
+    Range::all().for_each(storage, visit)
+}
+
+/// Shows all questions there ever were, in no order.
+pub fn each_question(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Question),
+) -> Result<(), StorageError> {
+    Range::all().for_each(storage, visit)
+}
+
+/// Shows the approvals that wait for a decision, in no order.
+pub fn each_pending(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Approval),
+) -> Result<(), StorageError> {
+    each_marked(storage, |PendingApproval(id)| id, visit)
+}
+
+/// Shows the questions that wait for an answer, in no order.
+pub fn each_open(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(Question),
+) -> Result<(), StorageError> {
+    each_marked(storage, |OpenQuestion(id)| id, visit)
+}
+
+/// Shows the records that can be read of those that are marked.
+fn each_marked<M, R>(
+    storage: &dyn Storage,
+    key: impl Fn(M) -> R::Key,
+    visit: &mut dyn FnMut(R),
+) -> Result<(), StorageError>
+where
+    M: Record + DeserializeOwned,
+    R: Record + DeserializeOwned,
+{
+    let mut failed = None;
+    Range::<M>::all().each(storage, Order::Rising, &mut |mark| match get_readable(
+        storage,
+        &key(mark),
+    ) {
+        Ok(row) => {
+            row.into_iter().for_each(&mut *visit);
+            ControlFlow::Continue(())
+        }
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// The approvals that wait for a decision.
+pub fn pending(storage: &dyn Storage) -> Result<Vec<Approval>, StorageError> {
+    let mut approvals = Vec::new();
+    each_pending(storage, &mut |approval| approvals.push(approval))?;
+    Ok(approvals)
+}
+
+/// How many approvals wait for a decision.
+pub fn count_pending(storage: &dyn Storage) -> Result<usize, StorageError> {
+    Ok(Range::<PendingApproval>::all().keys(storage)?.len())
+}
+
+/// The questions that wait for an answer.
+pub fn open(storage: &dyn Storage) -> Result<Vec<Question>, StorageError> {
+    let mut questions = Vec::new();
+    each_open(storage, &mut |question| questions.push(question))?;
+    Ok(questions)
+}
+
+/// An approval by its id or its short id; of several with that short id, the newest.
+pub fn called(storage: &dyn Storage, name: &str) -> Result<Option<Approval>, StorageError> {
+    if name.starts_with("apr-") {
+        return get(storage, &ApprovalId::from(name));
+    }
+    match get::<ShortId>(storage, name)? {
+        Some(ShortId(id)) => get(storage, &id),
+        None => Ok(None),
+    }
+}
+
+/// All approvals there ever were, oldest first.
+pub fn approvals(storage: &dyn Storage) -> Result<Vec<Approval>, StorageError> {
+    let mut rows = scan::<Approval>(storage, Range::all())?;
+    rows.sort_by_key(|approval| approval.created_at);
+    Ok(rows)
+}
+
+/// All questions there ever were, oldest first.
+pub fn questions(storage: &dyn Storage) -> Result<Vec<Question>, StorageError> {
+    let mut rows = scan::<Question>(storage, Range::all())?;
+    rows.sort_by_key(|question| question.created_at);
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        approvals::question::AnswerKind,
+        clock::Timestamp,
+        ids::TeamKey,
+        live::watch::Filter,
+        task::{Cause, Label, Lane, Lineage},
+    };
+
+    const TOPIC: &str = "topic-1";
+
+    /// OP-41
+    #[test]
+    fn questions_are_found_by_team_topic_and_task() {
+        let question = Question {
+            id: "question-1".into(),
+            team: TeamKey::first("main"),
+            lane: Lane { team: "main".into(), topic: Some(TOPIC.into()) },
+            task: "task-1".into(),
+            question: "Which?".to_owned(),
+            options: Vec::new(),
+            multi: false,
+            kind: AnswerKind::Text,
+            key: None,
+            status: QuestionStatus::Open,
+            answer: None,
+            by: None,
+            source: None,
+            lineage: Lineage { root: "task-1".into(), path: Vec::new() },
+            label: Label::default(),
+            cause: Cause::System,
+            created_at: Timestamp(1),
+            expires_at: Timestamp(2),
+            answered_at: None,
+        };
+        let event = question.told(&question.id).unwrap();
+        let of_topic = |topic: &str| Filter { topic: Some(topic.into()), ..Filter::default() };
+
+        assert!(Filter { team: Some("main".into()), ..Filter::default() }.passes(&event));
+        assert!(of_topic(TOPIC).passes(&event));
+        assert!(!of_topic("topic-2").passes(&event));
+        assert!(Filter { task: Some("task-1".into()), ..Filter::default() }.passes(&event));
+    }
+}

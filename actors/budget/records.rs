@@ -1,0 +1,198 @@
+//! Records of what was spent: by team, by kind of call, by task.
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Caller, Cost, Day, Spent, SpentRow, Tally};
+use crate::{
+    clock::Timestamp,
+    ids::{TaskId, TeamKey, TeamName},
+    live::event::{Event, Kind},
+    storage::{Order, Storage, StorageError},
+    store::{
+        keys::{Beginning, Key, KeyReader, KeyWriter, Life, Parts, PrefixOf, key_of},
+        reads::{Range, get, parse, scan_keyed},
+        records::{Keyed, Record, Writes, encode},
+    },
+    task::{
+        Kind as TaskKind, Task,
+        records::{EndedTask, find},
+    },
+};
+
+/// A day in a key, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DayKey(pub u32);
+
+impl Parts for DayKey {
+    fn write(&self, key: &mut KeyWriter) {
+        key.text(&self.0.to_string());
+    }
+}
+
+impl Key for DayKey {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        key.text()?.parse().ok().map(Self)
+    }
+}
+
+crate::records! {
+    /// What a team itself has spent on a day.
+    SpentRow: "spend", (DayKey, Life);
+    Raised: "raise", (DayKey, Life);
+    Warned: "warned", (DayKey, TeamName);
+    /// What the calls of one kind have come to on a day.
+    Tally: "use", (DayKey, TeamName, String, String);
+    TaskCalls: "use-task", (DayKey, TaskId);
+    /// What a task itself has cost, kept until all that its first task led to has ended.
+    /// The first task, and the task.
+    Cost: "cost", (TaskId, TaskId);
+}
+
+/// How often the operator has allowed a team's caps again on a day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Raised(pub u32);
+
+/// The operator was told on a day that a team's budget is nearly spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Warned(pub bool);
+
+/// What the calls for a task that has not ended have come to, as of a day.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskCalls(pub Tally);
+
+impl Keyed for Cost {
+    fn key(&self) -> Self::Key {
+        let of = |task: Option<&TaskId>| task.cloned().unwrap_or_else(|| "".into());
+        (of(self.tasks.first()), of(self.tasks.last()))
+    }
+}
+
+/// What tasks of one first task have cost counts no more.
+pub fn forget_costs(root: &TaskId, tasks: &[TaskId]) -> Writes {
+    tasks.iter().fold(Writes::new(), |writes, task| writes.delete::<Cost>(&(root, task)))
+}
+
+/// What the calls of one kind have come to on a day. `own` is what their team itself has spent.
+pub fn calls(day: Day, caller: &Caller, tally: &Tally, own: &Spent) -> Writes {
+    let Caller { team, profile, model } = caller.clone();
+    let data = json!({ "day": day.date(), "usd": own.usd, "tokens": own.tokens });
+    let told = Event::new(Kind::UsageChanged, data).of_team(&team);
+    Writes::new().put_at(&(DayKey(day.number), team, profile, model), tally).tell(told)
+}
+
+/// What the calls for a task have come to, once it has ended: with the order of ends.
+pub fn ended_calls(task: &Task, tally: &Tally) -> Writes {
+    let (key, mark) = (EndedTask::key_of(task), EndedTask::mark(task.kind));
+    match encode(tally) {
+        Ok(tally) => Writes::new().put_bytes::<EndedTask>(&key, [mark, &tally].concat()),
+        Err(error) => Writes::new().refused(&EndedTask::stored_key(task), &error),
+    }
+}
+
+/// What the calls for an ended task came to, as its record says. Records of former versions don't.
+pub(crate) fn ended_tally(value: &[u8]) -> Option<Tally> {
+    let mark = EndedTask::mark(TaskKind::Chat);
+    let tally = value.strip_prefix(mark).unwrap_or(value);
+    serde_json::from_slice(tally).ok()
+}
+
+/// What each team has on a day.
+pub fn of_day<R>(storage: &dyn Storage, day: Day) -> Result<Vec<(TeamKey, R)>, StorageError>
+where
+    R: Record<Key = (DayKey, Life)> + serde::de::DeserializeOwned,
+{
+    let rows = scan_keyed::<R>(storage, Range::under(&(&DayKey(day.number),)))?;
+    Ok(rows.into_iter().map(|((_, Life(team)), row)| (team, row)).collect())
+}
+
+/// Teams of which was told on a day that their budget is nearly spent.
+pub fn warned(storage: &dyn Storage, day: Day) -> Result<Vec<TeamName>, StorageError> {
+    let rows = scan_keyed::<Warned>(storage, Range::under(&(&DayKey(day.number),)))?;
+    Ok(rows.into_iter().map(|((_, team), _)| team).collect())
+}
+
+/// Rows from one day to another, as numbers of days.
+fn days<R: Record>(from: u32, to: u32) -> Range<R>
+where
+    for<'a> (&'a DayKey,): PrefixOf<R::Key>,
+{
+    Range::all().since(&Beginning(&from.to_string())).through(&(&DayKey(to),))
+}
+
+/// What the calls of each kind have come to on each day from one to another, as numbers of days.
+pub fn each_call(
+    storage: &dyn Storage,
+    from: u32,
+    to: u32,
+    visit: &mut dyn FnMut(u32, Caller, Tally),
+) -> Result<(), StorageError> {
+    days::<Tally>(from, to).walk(storage, Order::Rising, &mut |key, tally| {
+        if let (Some((DayKey(day), team, profile, model)), Ok(tally)) = (parse::<Tally>(key), tally)
+        {
+            visit(day, Caller { team, profile, model }, tally);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// What the calls for each task have come to on the days from one to another, the newest first.
+///
+/// A task may come more than once: the first time tells the whole. What it is shown with is what
+/// [`task_calls_at`] finds it by.
+pub fn each_task_calls(
+    storage: &dyn Storage,
+    (from, to): (u32, u32),
+    day_of: &dyn Fn(Timestamp) -> u32,
+    visit: &mut dyn FnMut(&str, TaskId, Tally),
+) -> Result<(), StorageError> {
+    Range::<EndedTask>::all().visit(storage, Order::Falling, &mut |key, value| {
+        let value = value.unwrap_or_default();
+        let Some(ended) = EndedTask::read(key, value) else {
+            return ControlFlow::Continue(());
+        };
+        let day = day_of(ended.at);
+        if day < from {
+            return ControlFlow::Break(());
+        }
+        if day <= to
+            && let Some(tally) = ended_tally(value)
+        {
+            visit(AT_END, ended.id, tally);
+        }
+        ControlFlow::Continue(())
+    })?;
+    days::<TaskCalls>(from, to).walk(storage, Order::Falling, &mut |key, tally| {
+        if let (Some((DayKey(day), task)), Ok(TaskCalls(tally))) = (parse::<TaskCalls>(key), tally)
+        {
+            visit(&day.to_string(), task, tally);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// What was noted at the end of a task, not on a day.
+const AT_END: &str = "end";
+
+/// What the calls for a task have come to on a day, or at its end.
+pub fn task_calls_at(
+    storage: &dyn Storage,
+    place: &str,
+    id: &str,
+) -> Result<Option<Tally>, StorageError> {
+    let id = TaskId::from(id);
+    if place != AT_END {
+        let Ok(day) = place.parse() else { return Ok(None) };
+        return Ok(get::<TaskCalls>(storage, &(DayKey(day), id))?.map(|TaskCalls(tally)| tally));
+    }
+    let Some(task) = find(storage, &id)? else {
+        return Ok(None);
+    };
+    let value = storage.get(&key_of(EndedTask::KIND, &EndedTask::key_of(&task)))?;
+    Ok(value.and_then(|value| ended_tally(&value)))
+}

@@ -1,0 +1,256 @@
+//! Records of channels: who may use them, and the frames of their outboxes.
+
+use std::{ops::ControlFlow, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    admission::is_websocket,
+    channel_type::ChannelType,
+    clock::Timestamp,
+    event::{Body, Frame, Notification},
+    excerpt, identities,
+    ids::{ChannelId, GrantId, MAIN, PrincipalId, TaskId},
+    interactions::Interaction,
+    live::event::{Data, Event, Kind, SAID, Said},
+    storage::{Order, Storage, StorageError},
+    store::{
+        damage::report,
+        keys::prefix_of,
+        reads::{Range, parse},
+        records::{Append, Record, Writes, decode},
+        redact::{Owner, Texts},
+    },
+    task::{Label, TopicRef},
+};
+
+/// Where outboxes hold words.
+pub const TEXTS: &[Texts] = &[Texts {
+    kind: OutboxRow::KIND,
+    owner: Owner::Main,
+    fields: &[
+        "body/content",
+        "body/preview",
+        "body/error",
+        "body/details",
+        "before/*/body/content",
+    ],
+    names: &["topic/name", "before/*/topic/name"],
+}];
+
+crate::records! {
+    ChannelRow: "chan", ChannelId;
+    OutboxRow: "out", (ChannelId, u64);
+}
+
+/// A channel that has been used, and who may use it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChannelRow {
+    /// Who opened it.
+    pub principal: PrincipalId,
+    /// What they were let in by. Rows of former versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<GrantId>,
+    /// When it was last connected, as far as that is known.
+    pub last_seen: Timestamp,
+    /// By which door they came in.
+    #[serde(default, skip_serializing_if = "is_websocket")]
+    pub channel_type: ChannelType,
+    /// The next message opens a topic, whatever it is about.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins_anew: bool,
+}
+
+impl ChannelRow {
+    /// A channel that somebody opens now.
+    pub fn new(owner: identities::Owner, now: Timestamp, channel_type: ChannelType) -> Self {
+        Self {
+            principal: owner.principal,
+            grant: Some(owner.grant),
+            last_seen: now,
+            channel_type,
+            begins_anew: false,
+        }
+    }
+
+    /// They may use it again. A row that knows a name only is theirs if the name was when the channel
+    /// was last seen.
+    pub fn belongs_to(&self, owner: &identities::Owner) -> bool {
+        match &self.grant {
+            Some(grant) => *grant == owner.grant,
+            None => self.principal == owner.principal && owner.since <= self.last_seen,
+        }
+    }
+}
+
+/// A frame as it is stored, with the ack that became durable with it: a short answer has both in one commit.
+#[derive(Deserialize)]
+pub(crate) struct OutboxRow {
+    /// What stands directly before it in its channel.
+    #[serde(default)]
+    before: Vec<Frame>,
+    topic: Option<TopicRef>,
+    ts: Timestamp,
+    body: Body,
+}
+
+/// Frames in a commit.
+pub trait OutboxWrites {
+    /// A frame for a channel's outbox. The store numbers it.
+    fn frame(self, channel: &ChannelId, frame: Frame) -> Self;
+
+    /// A notification: its frame, and its row of the interaction log.
+    fn told(
+        self,
+        channel: &ChannelId,
+        topic: Option<TopicRef>,
+        label: Label,
+        now: Timestamp,
+        told: Notification,
+    ) -> Self;
+
+    /// Removes frames.
+    fn drop_frames(self, channel: &ChannelId, ordinals: impl IntoIterator<Item = u64>) -> Self;
+
+    /// The channel is gone for good, with all keys that a sweep found.
+    fn forget_channel(self, channel: &ChannelId) -> Self;
+}
+
+impl OutboxWrites for Writes {
+    fn frame(self, channel: &ChannelId, frame: Frame) -> Self {
+        let told = told(channel, &frame);
+        self.tell_all(told).append(Append {
+            log: outbox_of(channel),
+            channel: channel.clone(),
+            joins_next: matches!(frame.body, Body::Ack(_)),
+            frame: Arc::new(frame),
+        })
+    }
+
+    fn told(
+        self,
+        channel: &ChannelId,
+        topic: Option<TopicRef>,
+        label: Label,
+        now: Timestamp,
+        told: Notification,
+    ) -> Self {
+        let topic_id = topic.as_ref().map(|topic| topic.id.clone());
+        let row = Interaction::told(channel, topic_id, label, now, &told);
+        let of = told.task_id.as_ref().map_or(told.team.as_str(), TaskId::as_str);
+        let key = row.key_named(&format!("{of}:{:?}", told.kind));
+        let frame = Frame { topic, ts: now, body: Body::Notification(told) };
+        self.put_at(&key, &row).frame(channel, frame)
+    }
+
+    fn drop_frames(self, channel: &ChannelId, ordinals: impl IntoIterator<Item = u64>) -> Self {
+        ordinals
+            .into_iter()
+            .fold(self, |writes, ordinal| writes.delete::<OutboxRow>(&(channel, ordinal)))
+    }
+
+    fn forget_channel(self, channel: &ChannelId) -> Self {
+        self.forget_log(outbox_of(channel))
+    }
+}
+
+/// What the keys of a channel's outbox begin with.
+fn outbox_of(channel: &ChannelId) -> Vec<u8> {
+    prefix_of(OutboxRow::KIND, channel)
+}
+
+/// A stored frame with its ordinal and its size.
+#[derive(Clone, Debug)]
+pub struct StoredFrame {
+    /// Its place among the channel's durable frames.
+    pub ordinal: u64,
+    /// Its size in the store.
+    pub bytes: usize,
+    /// The frame.
+    pub frame: Frame,
+}
+
+/// All that a channel's outbox holds, oldest first.
+pub fn outbox(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<StoredFrame>, StorageError> {
+    let mut frames = Vec::new();
+    Range::<OutboxRow>::under(&(id,)).visit(storage, Order::Rising, &mut |key, value| {
+        match value.and_then(|value| stored_frames(key, value)) {
+            Ok(stored) => frames.extend(stored),
+            Err(error) => report(storage, key, &error),
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(frames)
+}
+
+/// The frames of a record, oldest first.
+pub(super) fn stored_frames(
+    key: &[u8],
+    value: &[u8],
+) -> Result<impl Iterator<Item = StoredFrame> + use<>, StorageError> {
+    let OutboxRow { before, topic, ts, body } = decode(key, value)?;
+    let newest = parse::<OutboxRow>(key).map_or(0, |(_, ordinal)| ordinal);
+    let count = before.len() as u64 + 1;
+    let bytes = value.len() / (before.len() + 1);
+    let frames = before.into_iter().chain([Frame { topic, ts, body }]);
+    let ordinals = (newest + 1).saturating_sub(count)..;
+    Ok(ordinals.zip(frames).map(move |(ordinal, frame)| StoredFrame { ordinal, bytes, frame }))
+}
+
+/// The newest ordinal of a channel's outbox; 0 if it never had one.
+pub fn newest_ordinal(storage: &dyn Storage, id: &ChannelId) -> Result<u64, StorageError> {
+    let mut newest = 0;
+    Range::<OutboxRow>::under(&(id,)).visit(storage, Order::Falling, &mut |key, _| {
+        newest = parse::<OutboxRow>(key).map_or(0, |(_, ordinal)| ordinal);
+        ControlFlow::Break(())
+    })?;
+    Ok(newest)
+}
+
+/// Those of some frames of a channel's outbox that are there.
+pub fn frames(
+    storage: &dyn Storage,
+    id: &ChannelId,
+    ordinals: &[u64],
+) -> Result<Vec<Frame>, StorageError> {
+    let stored = outbox(storage, id)?.into_iter();
+    let wanted = stored.filter(|stored| ordinals.contains(&stored.ordinal));
+    Ok(wanted.map(|stored| stored.frame).collect())
+}
+
+/// What a frame says to a person, if it is an end of something.
+fn told(channel: &ChannelId, frame: &Frame) -> Option<Event> {
+    let (kind, text, from, task, message) = match &frame.body {
+        Body::Response(body) => {
+            ("response", &body.content, None, body.task_id.as_ref(), Some(&body.message_id))
+        }
+        Body::Notification(body) => {
+            ("notification", &body.content, Some(&body.team), body.task_id.as_ref(), None)
+        }
+        Body::Error(body) => {
+            ("error", &body.error, None, Some(body.task_id.as_ref()?), body.message_id.as_ref())
+        }
+        Body::Ack(_) | Body::Progress(_) | Body::TopicList { .. } => return None,
+    };
+    // Answers come from the team that people talk to.
+    let team = from.cloned().unwrap_or_else(|| MAIN.into());
+    let said = Said {
+        direction: "outbound",
+        channel_id: channel.clone(),
+        message_id: message.cloned(),
+        from: team.to_string(),
+        kind,
+        text: excerpt::line(text, SAID),
+        length: text.len(),
+    };
+    Some(Event {
+        kind: Kind::Message,
+        team: Some(team),
+        topic: frame.topic.as_ref().map(|topic| topic.id.clone()),
+        task: task.cloned(),
+        data: Data::Message(Box::new(said)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

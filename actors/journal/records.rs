@@ -1,0 +1,62 @@
+//! Records of journals: the events of sessions in pieces, and where a conversation begins.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::told::told;
+use crate::{
+    clock::Timestamp,
+    history::HistoryEvent,
+    store::{
+        records::{Record, Writes},
+        redact::{Owner, Texts},
+    },
+    task::{Lane, records::LaneKey},
+};
+
+/// Where journals hold words.
+pub const TEXTS: &[Texts] = &[Texts {
+    kind: Piece::KIND,
+    owner: Owner::Key,
+    fields: &["*/text", "*/content", "*/args", "*/message", "*/block"],
+    names: &[],
+}];
+
+crate::records! {
+    Piece<'_>: "hist", (LaneKey, u64);
+    Began: "began", String;
+    Summarised: "summary", String;
+}
+
+/// Events of a session, whose numbers go on from one another. Its key has the number of the first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Piece<'a>(pub Cow<'a, [HistoryEvent]>);
+
+/// When the conversation of a lane was begun anew, by the name of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Began(pub Timestamp);
+
+/// Which event of a journal summarises what was said before it, by the name of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Summarised(pub u64);
+
+/// Pieces of journals in a commit.
+pub trait JournalWrites {
+    /// Events of a session, whose numbers go on from one another.
+    fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self;
+}
+
+impl JournalWrites for Writes {
+    fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self {
+        let Some(first) = events.first() else {
+            return self;
+        };
+        let told = told(lane, generation, self.task(), events);
+        let key = (LaneKey::new(lane, generation), first.seq);
+        self.put_at(&key, &Piece(events.into())).tell_all(told)
+    }
+}

@@ -1,0 +1,168 @@
+//! What whoever watches is told of a piece of a journal.
+
+use serde_json::{Value, json};
+
+use crate::{
+    excerpt,
+    history::{Fact, HistoryEvent, Meta, Origin},
+    ids::TaskId,
+    live::event::{DoneMeta, Event, Kind, Moment, SAID, Stream},
+    task::{Code, Ending, Lane},
+};
+
+/// So much of the arguments and the result of a call, in characters.
+const SHOWN: usize = 4_000;
+
+/// What a piece of a session's journal says of its turn.
+pub(super) fn told(
+    lane: &Lane,
+    generation: u32,
+    task: Option<&TaskId>,
+    events: &[HistoryEvent],
+) -> Vec<Event> {
+    let mut told = Vec::new();
+    for event in events {
+        let mut tell = |moment| {
+            let topic = lane.topic.as_ref();
+            told.push(Event::turn(&lane.team, topic, task, &event.turn, moment));
+        };
+        match &event.fact {
+            Fact::TurnStart { .. } => tell(start(lane, generation, &event.fact, events)),
+            Fact::ToolCall { id, name, args, .. } => tell(stream(Stream::ToolCall {
+                id: id.clone(),
+                name: name.clone(),
+                arguments: bounded(args),
+            })),
+            Fact::ToolResult { id, name, content, fault, duration_ms, truncated, .. } => {
+                let shown = excerpt::line(content, SHOWN);
+                tell(stream(Stream::ToolResult {
+                    id: id.clone(),
+                    name: name.clone(),
+                    truncated: *truncated || shown != *content,
+                    content: shown,
+                    is_error: fault.is_some(),
+                    duration_ms: *duration_ms,
+                }));
+            }
+            Fact::Meta(meta) => {
+                if let Some(moment) = remark(meta) {
+                    tell(moment);
+                }
+            }
+            Fact::TurnEnd { outcome, code, message, steps, usage, duration_ms, .. } => {
+                tell(stream(last(*outcome, *code, message.as_deref(), *duration_ms)));
+                tell(Moment::TurnEnd {
+                    ok: *outcome == Ending::Done,
+                    outcome: *outcome,
+                    code: *code,
+                    note: message.clone(),
+                    usage: *usage,
+                    duration_ms: *duration_ms,
+                    steps: *steps,
+                });
+            }
+            Fact::TurnSuspended { code, message } => {
+                tell(Moment::Note { text: message.clone(), level: "warn" });
+                tell(Moment::State {
+                    state: "stopped",
+                    reason: Some(code.as_str()),
+                    step: None,
+                    usage: None,
+                });
+                if *code == Code::Stalled {
+                    let data = json!({ "id": task, "text": message });
+                    let stalled = Event::new(Kind::TaskStalled, data)
+                        .of_team(&lane.team)
+                        .of_topic(lane.topic.as_ref())
+                        .of_task(task);
+                    told.push(stalled);
+                }
+            }
+            Fact::User { .. } | Fact::AssistantText { .. } | Fact::AssistantThinking { .. } => {}
+        }
+    }
+    told
+}
+
+fn stream(value: Stream) -> Moment {
+    Moment::Stream { value }
+}
+
+/// The words that a turn begins with stand behind its start.
+fn start(lane: &Lane, generation: u32, start: &Fact, events: &[HistoryEvent]) -> Moment {
+    let words = events.iter().find_map(|event| match &event.fact {
+        Fact::User { text, from, origin, .. } if *origin != Origin::System => {
+            Some((from.clone(), excerpt::line(text, SAID)))
+        }
+        _ => None,
+    });
+    let (from, body) = words.unwrap_or_default();
+    let session_id = lane.session_id(generation);
+    match start {
+        Fact::TurnStart { sdk, provider, model, attempt, redelivered, .. } => Moment::TurnStart {
+            session_id,
+            from,
+            body,
+            sdk: sdk.clone(),
+            provider: provider.clone(),
+            model: model.clone(),
+            attempt: *attempt,
+            redelivered: *redelivered,
+        },
+        _ => Moment::State { state: "running", reason: None, step: None, usage: None },
+    }
+}
+
+fn remark(meta: &Meta) -> Option<Moment> {
+    let note = |text: &str, level| Moment::Note { text: excerpt::line(text, SAID), level };
+    Some(match meta {
+        Meta::Usage { step, usage, .. } => {
+            Moment::State { state: "running", reason: None, step: Some(*step), usage: Some(*usage) }
+        }
+        Meta::Retry(text) | Meta::Fallback(text) => note(text, "warn"),
+        Meta::Cancel(text) => note(text, "info"),
+        Meta::Compaction(compaction) => note(&compaction.words(), "info"),
+        Meta::Parked(reason) => Moment::State {
+            state: "waiting",
+            reason: Some(reason.as_str()),
+            step: None,
+            usage: None,
+        },
+        // Told when it happened; told by the approval itself; told with the next call.
+        Meta::Reset | Meta::Approval { .. } | Meta::Spent { .. } | Meta::NotBegun(_) => {
+            return None;
+        }
+    })
+}
+
+fn last(ending: Ending, code: Option<Code>, message: Option<&str>, duration_ms: u64) -> Stream {
+    match ending {
+        Ending::Done | Ending::Cancelled => {
+            Stream::Done { meta: DoneMeta { duration_ms, aborted: ending == Ending::Cancelled } }
+        }
+        Ending::Failed | Ending::Expired | Ending::Dead => Stream::Error {
+            message: excerpt::line(message.unwrap_or("the turn failed"), SAID),
+            code,
+        },
+    }
+}
+
+/// A value, or its beginning as text if it is long.
+fn bounded(value: &Value) -> Value {
+    if length(value) <= SHOWN {
+        return value.clone();
+    }
+    Value::String(excerpt::line(&value.to_string(), SHOWN))
+}
+
+/// Roughly the length of a value as text.
+fn length(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(values) => values.iter().map(|value| length(value) + 1).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| name.len() + length(value) + 4).sum()
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Records of the router: messages, topics, and what the trust gate decided.
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    audit::{AuditRow, Trace},
+    grants::{Grantee, Grants, SenderGrant},
+    topics::Topic,
+};
+use crate::{
+    admission::Admission,
+    briefing::{Line, Speaker},
+    channel::records::{ChannelRow, OutboxRow},
+    clock::Timestamp,
+    ids::{ChannelId, MessageId, TaskId, TopicId},
+    interactions::{Interaction, Said},
+    live::event::{Event, Kind},
+    storage::{Order, Storage, StorageError},
+    store::{
+        keys::{Key, KeyReader, KeyWriter, Parts, key_of},
+        reads::{Range, get, parse, scan, scan_keyed},
+        records::Record,
+        redact::{Owner, Texts},
+    },
+    task::{Cause, Label, Task, records::FinishedTask},
+};
+
+/// Where messages and topics hold words.
+pub const TEXTS: &[Texts] = &[
+    Texts { kind: Undecided::KIND, owner: Owner::Main, fields: &["content"], names: &[] },
+    Texts { kind: Topic::KIND, owner: Owner::Main, fields: &[], names: &["name"] },
+];
+
+crate::records! {
+    MessageRow: "msg", (ChannelId, MessageId);
+    Undecided: "und", (ChannelId, MessageId), |row| (row.channel.clone(), row.id.clone());
+    /// A grant, in place of the one that its grantee had.
+    SenderGrant: "trust\0grant", Grantee, |row| row.grantee.clone();
+    /// A decision that no task stands for.
+    AuditRow: "trust\0audit", (Timestamp, String), |row| (row.at, row.id.clone());
+    Trace: Task::KIND, TaskId;
+    FinishedTrace: FinishedTask::KIND, TaskId;
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageRow {
+    /// Tells a repeat from another message under the same id.
+    pub digest: u64,
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// The work it became, once its topic was known.
+    pub task: Option<TaskId>,
+}
+
+/// An accepted message whose topic is not yet known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undecided {
+    /// Where it came in.
+    pub channel: ChannelId,
+    /// Its id there.
+    pub id: MessageId,
+    /// Who wrote it.
+    pub sender: String,
+    /// What.
+    pub content: String,
+    /// The topic that its sender chose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// When.
+    pub at: Timestamp,
+    /// The ack frame has been stored.
+    pub acked: bool,
+    /// Other connections of the channel have been told of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub told: bool,
+    /// Its sender named it, and may send it again.
+    pub named: bool,
+    /// How it got past the trust gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Admission>,
+    /// How far it may be believed.
+    #[serde(default)]
+    pub label: Label,
+    /// Who is behind it, if that is not simply its sender.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
+    /// Another channel that hears of the work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<ChannelId>,
+}
+
+impl Record for Topic {
+    const KIND: &'static str = "topic";
+    type Key = (ChannelId, TopicId);
+
+    fn told(&self, (channel, _): &Self::Key) -> Option<Event> {
+        let state = if self.closed { "done" } else { "active" };
+        let data = json!({
+            "id": self.id,
+            "channel_id": channel,
+            "name": self.name,
+            "state": state,
+            "last_activity": self.last_activity.date(),
+        });
+        Some(Event::new(Kind::TopicChanged, data).of_topic(Some(&self.id)))
+    }
+}
+
+impl Topic {
+    /// What it is found by in its channel.
+    pub fn key(&self, channel: &ChannelId) -> (ChannelId, TopicId) {
+        (channel.clone(), self.id.clone())
+    }
+}
+
+impl Parts for Grantee {
+    fn write(&self, key: &mut KeyWriter) {
+        key.text(&self.channel_type.to_string());
+        key.text(&self.sender);
+        key.text(self.channel.as_ref().map_or("", |channel| channel.as_str()));
+    }
+}
+
+impl Key for Grantee {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        let (channel_type, sender) = (key.text()?, key.text()?);
+        let channel = key.text().filter(|channel| !channel.is_empty());
+        Self::read(channel_type, sender, channel).ok()
+    }
+}
+
+/// What is known of a channel.
+#[derive(Debug)]
+pub struct ChannelHistory {
+    /// Who opened it.
+    pub row: ChannelRow,
+    /// Its topics.
+    pub topics: Vec<Topic>,
+    /// Its known messages.
+    pub messages: Vec<(MessageId, MessageRow)>,
+    /// What people said in its topics lately, oldest first.
+    pub said: Vec<(TopicId, Line)>,
+}
+
+/// A channel, if it exists.
+pub fn channel(
+    storage: &dyn Storage,
+    id: &ChannelId,
+) -> Result<Option<ChannelHistory>, StorageError> {
+    let Some(row) = get::<ChannelRow>(storage, id)? else {
+        return Ok(None);
+    };
+    let messages = scan_keyed::<MessageRow>(storage, Range::under(&(id,)))?;
+    let said = scan::<Interaction>(storage, Range::under(&(id,)))?
+        .into_iter()
+        .filter(|row| row.trust_decision.is_none())
+        .filter_map(|row| {
+            let topic = row.topic?;
+            let of_person = |said: &Said| matches!(said.line.speaker, Speaker::Person(_));
+            Some((topic, row.said.into_iter().find(of_person)?.line))
+        });
+    Ok(Some(ChannelHistory {
+        row,
+        topics: scan(storage, Range::under(&(id,)))?,
+        messages: messages.into_iter().map(|((_, id), row)| (id, row)).collect(),
+        said: said.collect(),
+    }))
+}
+
+/// Shows all topics of all channels.
+pub fn each_topic(
+    storage: &dyn Storage,
+    visit: &mut dyn FnMut(ChannelId, Topic),
+) -> Result<(), StorageError> {
+    Range::<Topic>::all().walk(storage, Order::Rising, &mut |key, topic| {
+        if let (Some((channel, _)), Ok(topic)) = (parse::<Topic>(key), topic) {
+            visit(channel, topic);
+        }
+        ControlFlow::Continue(())
+    })
+}
+
+/// Every stored key of a channel: for when it is forgotten.
+pub fn channel_keys(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<Vec<u8>>, StorageError> {
+    Ok([
+        vec![key_of(ChannelRow::KIND, id)],
+        Range::<Topic>::under(&(id,)).keys(storage)?,
+        Range::<MessageRow>::under(&(id,)).keys(storage)?,
+        Range::<OutboxRow>::under(&(id,)).keys(storage)?,
+        Range::<Interaction>::under(&(id,)).keys(storage)?,
+    ]
+    .concat())
+}
+
+/// All grants. One that is damaged is kept as such: its sender is not let in.
+pub fn grants(storage: &dyn Storage) -> Result<Grants, StorageError> {
+    let mut grants = Grants::default();
+    let mut lost = None;
+    Range::<SenderGrant>::all().walk(storage, Order::Rising, &mut |key, grant| {
+        match grant {
+            Ok(grant) => grants.put(grant),
+            Err(error) => {
+                tracing::error!(%error, "a grant cannot be read: its sender is not let in; revoke it or grant it anew");
+                match parse::<SenderGrant>(key) {
+                    Some(grantee) => grants.put_damaged(grantee),
+                    None => lost = Some(error),
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    lost.map_or(Ok(grants), Err)
+}
+
+/// Which decisions are wanted.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// Not before.
+    pub since: Timestamp,
+    /// Only those that let in, or only those that did not.
+    pub allowed: Option<bool>,
+    /// Only of this sender.
+    pub sender: Option<String>,
+}
+
+impl AuditFilter {
+    fn fits(&self, row: &AuditRow) -> bool {
+        row.at >= self.since
+            && self.allowed.is_none_or(|allowed| row.decision.allowed == allowed)
+            && self.sender.as_ref().is_none_or(|sender| row.sender == *sender)
+    }
+}
+
+/// Shows decisions of the trust gate, in no order: those with rows of their own, and those that tasks
+/// stand for. Looks through all tasks, which an operator's question may take the time for.
+pub fn each_decision(
+    storage: &dyn Storage,
+    filter: &AuditFilter,
+    visit: &mut dyn FnMut(AuditRow),
+) -> Result<(), StorageError> {
+    let mut show = |row: Option<AuditRow>| {
+        if let Some(row) = row.filter(|row| filter.fits(row)) {
+            visit(row);
+        }
+        ControlFlow::Continue(())
+    };
+    let own = Range::<AuditRow>::all().since(&filter.since);
+    own.each(storage, Order::Rising, &mut |row| show(Some(row)))?;
+    if filter.allowed != Some(false) {
+        Range::<Trace>::all().each(storage, Order::Rising, &mut |trace| show(trace.into_row()))?;
+        let finished = Range::<FinishedTrace>::all();
+        finished
+            .each(storage, Order::Rising, &mut |FinishedTrace(trace)| show(trace.into_row()))?;
+    }
+    Ok(())
+}
+
+/// As much of a finished task as an audit row needs.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+struct FinishedTrace(Trace);
+
+/// All of them, newest first.
+pub fn audit(storage: &dyn Storage, filter: &AuditFilter) -> Result<Vec<AuditRow>, StorageError> {
+    let mut rows = Vec::new();
+    each_decision(storage, filter, &mut |row| rows.push(row))?;
+    rows.sort_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
+    Ok(rows)
+}

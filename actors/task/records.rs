@@ -1,0 +1,371 @@
+//! Records of tasks: the open ones, those that have ended, and the order in which they did.
+
+use std::{borrow::Cow, collections::HashMap, ops::ControlFlow};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Code, Ending, Kind, Lane, Parked, Source, Task};
+use crate::{
+    clock::Timestamp,
+    excerpt,
+    ids::{LeaseId, TaskId, TeamKey, TeamName, TopicId},
+    live::event::{self, Data, Event, SAID, Said, TaskChange},
+    storage::{Order, Storage, StorageError},
+    store::{
+        keys::{Key, KeyReader, KeyWriter, Life, Parts, key_of},
+        reads::{Range, contains, get, parse, scan, scan_keyed},
+        records::{Keyed, Record, Writes},
+        redact::{Owner, Texts},
+    },
+};
+
+/// Where tasks hold words.
+pub const TEXTS: &[Texts] = &[
+    Texts {
+        kind: Task::KIND,
+        owner: Owner::At("/lane/team"),
+        fields: &["body"],
+        names: &["source/topic/name"],
+    },
+    Texts {
+        kind: FinishedTask::KIND,
+        owner: Owner::At("/lane/team"),
+        fields: &["body", "outcome/text", "outcome/message", "outcome/report"],
+        names: &["source/topic/name"],
+    },
+];
+
+crate::records! {
+    /// Under the key stands whether it was a message, and after that what its calls came to: see `budget::records`.
+    EndedTask: "end", (Timestamp, TeamName, TaskId);
+    TeamError: "team_error", TeamKey;
+    OpenWork: Task::KIND, TaskId;
+}
+
+/// So much of what was asked is shown with a task, in characters.
+const ASKED: usize = 200;
+
+/// A lane in one life of its team, as keys name it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LaneKey {
+    /// The lane.
+    pub lane: Lane,
+    /// Which life of the team.
+    pub generation: u32,
+}
+
+/// How keys name the lane of work that has no topic.
+const NO_TOPIC: &str = "main";
+
+impl LaneKey {
+    /// This lane.
+    pub fn new(lane: &Lane, generation: u32) -> Self {
+        Self { lane: lane.clone(), generation }
+    }
+
+    /// The lane of a team that keys name so.
+    pub fn of(team: TeamKey, topic: &str) -> Self {
+        let topic = (topic != NO_TOPIC).then(|| topic.into());
+        Self { lane: Lane { team: team.name, topic }, generation: team.generation }
+    }
+
+    /// Whose it is.
+    pub fn team(&self) -> TeamKey {
+        TeamKey { name: self.lane.team.clone(), generation: self.generation }
+    }
+
+    /// Its topic's name in keys.
+    pub fn topic(&self) -> &str {
+        self.lane.topic.as_ref().map_or(NO_TOPIC, TopicId::as_str)
+    }
+}
+
+impl Parts for LaneKey {
+    fn write(&self, key: &mut KeyWriter) {
+        Life(self.team()).write(key);
+        key.text(self.topic());
+    }
+}
+
+impl Key for LaneKey {
+    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
+        let Life(team) = Key::read(key)?;
+        Some(Self::of(team, key.text()?))
+    }
+}
+
+/// As it is stored while it is open, with its present lease.
+impl Record for Task {
+    const KIND: &'static str = "task";
+    type Key = TaskId;
+
+    fn told(&self, _: &TaskId) -> Option<Event> {
+        Some(changed(self))
+    }
+
+    fn along(&self, id: &TaskId, writes: Writes) -> Writes {
+        writes.fence(id, self.lease.as_ref())
+    }
+}
+
+impl Keyed for Task {
+    fn key(&self) -> TaskId {
+        self.id.clone()
+    }
+}
+
+/// A task that has its outcome. Its lease ends with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FinishedTask<'a>(pub Cow<'a, Task>);
+
+impl<'a> FinishedTask<'a> {
+    /// This task, to be written.
+    pub fn of(task: &'a Task) -> Self {
+        Self(Cow::Borrowed(task))
+    }
+}
+
+impl Record for FinishedTask<'_> {
+    const KIND: &'static str = "done";
+    type Key = TaskId;
+
+    fn told(&self, _: &TaskId) -> Option<Event> {
+        Some(changed(&self.0))
+    }
+
+    fn along(&self, id: &TaskId, writes: Writes) -> Writes {
+        let task = &*self.0;
+        let writes = writes
+            .delete::<Task>(id)
+            .put_bytes::<EndedTask>(&EndedTask::key_of(task), EndedTask::mark(task.kind).to_vec())
+            .fence(id, None);
+        // What went wrong last in a team is to be seen at a glance.
+        match TeamError::of(task) {
+            Some(error) => writes.put_at(&task.team(), &error),
+            None => writes,
+        }
+    }
+}
+
+impl Keyed for FinishedTask<'_> {
+    fn key(&self) -> TaskId {
+        self.0.id.clone()
+    }
+}
+
+/// A task that ended, as the order of ends has it: what lists of finished work are made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedTask {
+    /// When.
+    pub at: Timestamp,
+    /// Whose.
+    pub team: TeamName,
+    /// Which.
+    pub id: TaskId,
+    /// It was a message of a person.
+    pub is_chat: bool,
+}
+
+impl EndedTask {
+    /// The key of a task that has ended.
+    pub fn key_of(task: &Task) -> (Timestamp, TeamName, TaskId) {
+        let at = task.outcome.as_ref().map(|outcome| outcome.finished_at);
+        (at.unwrap_or_default(), task.lane.team.clone(), task.id.clone())
+    }
+
+    /// The stored key of a task that has ended.
+    pub fn stored_key(task: &Task) -> Vec<u8> {
+        key_of(Self::KIND, &Self::key_of(task))
+    }
+
+    /// What its value begins with: messages are many, and passed over without looking them up where other work is
+    /// wanted.
+    pub(crate) fn mark(kind: Kind) -> &'static [u8] {
+        match kind {
+            Kind::Chat => b"chat",
+            _ => b"",
+        }
+    }
+
+    /// What such a record says.
+    pub(crate) fn read(key: &[u8], value: &[u8]) -> Option<Self> {
+        let (at, team, id) = parse::<Self>(key)?;
+        Some(Self { at, team, id, is_chat: value.starts_with(Self::mark(Kind::Chat)) })
+    }
+}
+
+/// What went wrong last in a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TeamError {
+    /// The task that ended so.
+    pub task_id: TaskId,
+    /// For programs.
+    pub code: Option<Code>,
+    /// For people.
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+impl TeamError {
+    /// What is wrong with a task that nobody meant to end so.
+    fn of(task: &Task) -> Option<Self> {
+        let outcome = task.outcome.as_ref()?;
+        match outcome.ending {
+            Ending::Failed | Ending::Dead | Ending::Expired => Some(Self {
+                task_id: task.id.clone(),
+                code: outcome.code,
+                message: outcome
+                    .message
+                    .clone()
+                    .unwrap_or_else(|| format!("the task is {}", outcome.ending.as_str())),
+                at: outcome.finished_at,
+            }),
+            Ending::Done | Ending::Cancelled => None,
+        }
+    }
+}
+
+/// What went wrong last in each team that something went wrong in.
+pub fn team_errors(storage: &dyn Storage) -> Result<HashMap<TeamKey, TeamError>, StorageError> {
+    Ok(scan_keyed::<TeamError>(storage, Range::all())?.into_iter().collect())
+}
+
+/// A task without an outcome, as far as it is needed to count.
+#[derive(Clone, Debug, Deserialize)]
+pub struct OpenWork {
+    /// Its id.
+    pub id: TaskId,
+    /// Its lane.
+    pub lane: Lane,
+    /// What kind of work it is.
+    #[serde(default)]
+    pub kind: Kind,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// Where it comes from.
+    #[serde(default)]
+    pub source: Option<Source>,
+    /// Who holds it.
+    #[serde(default)]
+    pub lease: Option<LeaseId>,
+    /// Its turn was set aside.
+    #[serde(default)]
+    pub parked: Option<Parked>,
+}
+
+/// All tasks without an outcome, without their words.
+pub fn open_work(storage: &dyn Storage) -> Result<Vec<OpenWork>, StorageError> {
+    scan(storage, Range::all())
+}
+
+/// A task, open or finished.
+pub fn find(storage: &dyn Storage, id: &TaskId) -> Result<Option<Task>, StorageError> {
+    match get::<Task>(storage, id)? {
+        Some(task) => Ok(Some(task)),
+        None => Ok(get::<FinishedTask<'_>>(storage, id)?.map(|finished| finished.0.into_owned())),
+    }
+}
+
+/// A task is there, open or finished.
+pub fn exists(storage: &dyn Storage, id: &TaskId) -> Result<bool, StorageError> {
+    Ok(contains::<Task>(storage, id)? || contains::<FinishedTask<'_>>(storage, id)?)
+}
+
+/// Tasks that ended since a moment, the newest first, as far as they are wanted: by what the order of
+/// ends says before they are looked up, and as a whole after.
+pub fn ended(
+    storage: &dyn Storage,
+    since: Timestamp,
+    most: usize,
+    of: impl FnMut(&EndedTask) -> bool,
+    mut wanted: impl FnMut(&Task) -> bool,
+) -> Result<Vec<Task>, StorageError> {
+    let mut tasks = Vec::new();
+    if most == 0 {
+        return Ok(tasks);
+    }
+    each_ended(storage, since, of, &mut |_, task| {
+        if wanted(&task) {
+            tasks.push(task);
+        }
+        if tasks.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(tasks)
+}
+
+/// Shows tasks that ended since a moment, the newest first, each with when it ended, until the
+/// visitor has enough. Those that are not wanted are not looked up.
+pub fn each_ended(
+    storage: &dyn Storage,
+    since: Timestamp,
+    mut of: impl FnMut(&EndedTask) -> bool,
+    visit: &mut dyn FnMut(Timestamp, Task) -> ControlFlow<()>,
+) -> Result<(), StorageError> {
+    let mut failed = None;
+    let range = Range::<EndedTask>::all().since(&since);
+    range.visit(storage, Order::Falling, &mut |key, value| {
+        let found = EndedTask::read(key, value.unwrap_or_default());
+        let Some(ended) = found.filter(&mut of) else {
+            return ControlFlow::Continue(());
+        };
+        match find(storage, &ended.id) {
+            Ok(Some(task)) => visit(ended.at, task),
+            // A damaged one is reported, and takes no other with it.
+            Ok(None) | Err(StorageError::Damaged { .. }) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    failed.map_or(Ok(()), Err)
+}
+
+/// A task as it is now.
+fn changed(task: &Task) -> Event {
+    let source = task.source.as_ref();
+    Event {
+        kind: event::Kind::TaskChanged,
+        team: Some(task.lane.team.clone()),
+        topic: source.and_then(|source| source.topic.as_ref()).map(|topic| topic.id.clone()),
+        task: Some(task.id.clone()),
+        data: Data::Task(Box::new(TaskChange {
+            id: task.id.clone(),
+            kind: task.kind,
+            priority: task.priority,
+            state: task.state(),
+            wait_reason: task.parked.as_ref().map(|parked| parked.reason),
+            body: excerpt::line(&task.body, ASKED),
+            created_by: task.from.clone(),
+            created_at: task.created_at,
+            attempts: task.attempts,
+            root: task.root().clone(),
+            parent: task.lineage.as_ref().and_then(|line| line.parent()).cloned(),
+            source_channel_id: source.map(|source| source.channel.clone()),
+            code: task.outcome.as_ref().and_then(|outcome| outcome.code),
+        })),
+    }
+}
+
+/// A message of a person, which became this task.
+pub fn heard(task: &Task) -> Option<Event> {
+    let source = task.source.as_ref()?;
+    let said = Said {
+        direction: "inbound",
+        channel_id: source.channel.clone(),
+        message_id: source.message.clone(),
+        from: task.from.clone(),
+        kind: "message",
+        text: excerpt::line(&task.body, SAID),
+        length: task.body.len(),
+    };
+    Some(Event {
+        kind: event::Kind::Message,
+        team: Some(task.lane.team.clone()),
+        topic: source.topic.as_ref().map(|topic| topic.id.clone()),
+        task: Some(task.id.clone()),
+        data: Data::Message(Box::new(said)),
+    })
+}
