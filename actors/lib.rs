@@ -47,5 +47,6 @@ pub mod store;
 pub mod supervisor;
 pub mod task;
 pub mod team;
+pub mod text;
 pub mod tool;
 pub mod usage;

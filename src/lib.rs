@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+pub mod api;
 pub mod briefing;
 pub mod changes;
 pub mod channels;
@@ -27,11 +28,11 @@ pub mod settings;
 pub mod storage;
 pub mod taint;
 pub mod teams;
+mod text;
 pub mod tools;
 pub mod transcript;
 pub mod triggers;
 pub mod vault;
-mod vocabulary;
 
 use engines::native::retry::RetryPolicy;
 use service::{Options, Service, error::ServiceError};

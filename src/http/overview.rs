@@ -11,20 +11,21 @@ use hivewright_actors::{
     storage::{Storage, StorageError},
     store::reads,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
     approvals::{PATIENCE, ask},
     arguments::{Caller, Read},
-    channels::{self, Channel},
+    channels,
     error::ApiError,
     operation::Operation,
     reply::Data,
     routes::{Resource, at},
     teams::parts,
 };
+use crate::api::channels::Channel;
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -34,7 +35,7 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// The state of the service at a glance.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Overview {
     uptime_s: u64,
     version: &'static str,
@@ -60,8 +61,8 @@ pub(super) struct Overview {
     drain: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
-#[schema(as = TeamCounts)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "TeamCounts")]
 struct Teams {
     total: usize,
     /// Those that may work.
@@ -72,8 +73,8 @@ struct Teams {
     alive: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
-#[schema(as = TaskCounts)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "TaskCounts")]
 struct Tasks {
     queued: usize,
     running: usize,
@@ -81,8 +82,8 @@ struct Tasks {
     waiting: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
-#[schema(as = TriggerCounts)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "TriggerCounts")]
 struct Triggers {
     total: usize,
     active: usize,

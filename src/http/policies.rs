@@ -12,9 +12,9 @@ use hivewright_actors::{
         rule::{Rule, Who},
     },
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -29,7 +29,6 @@ use crate::{
     rulebook::{RuleError, Source},
     settings::policy::date,
     tools::judge::Judgement,
-    vocabulary,
 };
 
 /// Judges a call of a team that nobody makes. Blocks. An error is in words for a person.
@@ -63,8 +62,8 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// A rule as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Rule)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Rule")]
 struct Row {
     id: String,
     /// `settings` or `stored`.
@@ -75,10 +74,8 @@ struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
     principal: String,
-    #[schema(schema_with = vocabulary::some::<DraftCondition>)]
     when: Vec<DraftCondition>,
     effect: String,
-    #[schema(schema_with = vocabulary::of::<Risk>)]
     risk: Risk,
     expires_at: Option<String>,
 }
@@ -106,8 +103,8 @@ impl Row {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewRule)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewRule")]
 struct Wish {
     /// One is made up for a rule without.
     #[serde(default)]
@@ -121,7 +118,6 @@ struct Wish {
     principal: Option<String>,
     /// All of them have to hold.
     #[serde(default)]
-    #[schema(schema_with = vocabulary::some::<DraftCondition>)]
     when: Vec<DraftCondition>,
     /// `allow`, `deny` or `require_approval`.
     effect: String,
@@ -129,8 +125,8 @@ struct Wish {
     risk: Option<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = ExplainCall)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ExplainCall")]
 struct Call {
     team: String,
     tool: String,
@@ -142,7 +138,7 @@ struct Call {
 }
 
 /// What the rules say to a call.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Explained {
     decision: &'static str,
     /// The rule that made it.
@@ -152,9 +148,7 @@ struct Explained {
     class: &'static str,
     /// Why a person is asked.
     why: Option<String>,
-    #[schema(schema_with = vocabulary::maybe::<Kind>)]
     kind: Option<Kind>,
-    #[schema(schema_with = vocabulary::maybe::<Risk>)]
     risk: Option<Risk>,
     /// All rules that fit.
     fitting: Vec<String>,

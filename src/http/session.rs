@@ -1,8 +1,8 @@
 //! `/api/v1/session`: who is logged in; logging in and out.
 
 use actix_web::{HttpRequest, http::header, web};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -11,7 +11,6 @@ use super::{
     auth::{
         authenticator::{LINK_VALID, LoggedIn},
         principal::Principal,
-        scope::{Scope, Scopes},
     },
     error::ApiError,
     operation::Operation,
@@ -20,6 +19,7 @@ use super::{
     routes::{Resource, at},
     teams::acting::Nothing,
 };
+use crate::api::scope::Scopes;
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -49,13 +49,12 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// Who is logged in.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Session)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
 struct Answer {
     /// `operator`, or the name of a token.
     principal: String,
     /// What they may do.
-    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
     /// The teams that they may act on; null is all.
     teams: Option<Vec<String>>,
@@ -68,8 +67,8 @@ struct Answer {
 }
 
 /// A code that logs one browser in.
-#[derive(Serialize, ToSchema)]
-#[schema(as = LoginLink)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LoginLink")]
 struct Link {
     /// For `code` of a login.
     code: String,
@@ -92,13 +91,13 @@ impl Answer {
 }
 
 /// Either of them.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize, JsonSchema)]
 struct Login {
     /// A token.
-    #[schema(write_only)]
+    #[schemars(extend("writeOnly" = true))]
     token: Option<String>,
     /// The code of a link.
-    #[schema(write_only)]
+    #[schemars(extend("writeOnly" = true))]
     code: Option<String>,
 }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use actix_web::web;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -12,7 +12,6 @@ use super::{
     auth::{
         registry::{DEFAULT_EXPIRY, NewToken},
         rows::{Grant, Kind, MintedBy},
-        scope::{Scope, Scopes},
     },
     error::ApiError,
     json, listing,
@@ -21,7 +20,10 @@ use super::{
     routes::{Resource, at},
     teams::acting::Nothing,
 };
-use crate::settings::units;
+use crate::{
+    api::scope::{Scope, Scopes},
+    settings::units,
+};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -66,14 +68,13 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// A token as the list shows it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Token)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Token")]
 pub struct Row {
     id: String,
     kind: Kind,
     /// Whom it speaks for.
     name: String,
-    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
     /// The teams that it may act on; null is all.
     teams: Option<Vec<String>>,
@@ -116,12 +117,11 @@ impl From<Grant> for Row {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewToken)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewToken")]
 struct Wish {
     /// Unique: 1 to 64 of `a-z 0-9 . _ -`.
     name: String,
-    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
     /// The teams that it may act on; all, if there is no such list.
     teams: Option<Vec<String>>,

@@ -1,6 +1,6 @@
 //! `/api/v1/triggers`: what starts work without a person typing.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
@@ -16,12 +16,9 @@ use hivewright_actors::{
     store::damage::row,
     task,
 };
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use utoipa::{
-    PartialSchema, ToSchema,
-    openapi::{RefOr, schema::Schema},
-};
 
 use super::{
     State,
@@ -126,8 +123,8 @@ pub(super) fn resources() -> Vec<Resource> {
 struct Form(Map<String, Value>);
 
 /// What a trigger may be written with.
-#[derive(ToSchema)]
-#[schema(as = TriggerForm)]
+#[derive(JsonSchema)]
+#[schemars(rename = "TriggerForm")]
 #[allow(dead_code, reason = "says what the fields of a form are")]
 struct Shape {
     /// Whose it is. Needed for a new one.
@@ -137,7 +134,7 @@ struct Shape {
     /// `schedule`, `keyword`, `message`, `window` or `webhook`. Needed for a new one.
     r#type: Option<String>,
     /// What makes it fire. Needed for a new one.
-    #[schema(value_type = Option<Object>)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     config: Option<Value>,
     /// What is to be done. Needed for a new one.
     task: Option<String>,
@@ -157,25 +154,23 @@ struct Shape {
     notify: Option<String>,
     notify_channel: Option<String>,
     notify_topic: Option<String>,
-    #[schema(value_type = Option<Object>)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     quiet: Option<Value>,
     allow_untrusted: Option<bool>,
 }
 
-impl PartialSchema for Form {
-    fn schema() -> RefOr<Schema> {
-        Shape::schema()
+impl JsonSchema for Form {
+    fn schema_name() -> Cow<'static, str> {
+        Shape::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Shape::json_schema(generator)
     }
 }
 
-impl ToSchema for Form {
-    fn name() -> std::borrow::Cow<'static, str> {
-        Shape::name()
-    }
-}
-
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TriggerOff)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerOff")]
 struct Off {
     reason: Option<String>,
     /// Work that it started is cancelled.
@@ -183,10 +178,10 @@ struct Off {
     cancel_running: bool,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TriggerStart)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerStart")]
 struct Start {
-    #[schema(minimum = 1, maximum = 500)]
+    #[schemars(range(min = 1, max = 500))]
     max_steps: Option<u32>,
     /// `allow`, which is usual, `confirm`, `skip` or `replace`.
     overlap_policy: Option<String>,
@@ -194,18 +189,18 @@ struct Start {
     sample: Option<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TriggerSketch)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerSketch")]
 struct Sketch {
     r#type: String,
-    #[schema(value_type = Object)]
+    #[schemars(with = "Map<String, Value>")]
     config: Map<String, Value>,
     /// A message that might fire it.
     sample: Option<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TriggerCursors)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerCursors")]
 struct Cursors {
     cursors: BTreeMap<String, String>,
 }

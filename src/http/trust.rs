@@ -13,8 +13,8 @@ use hivewright_actors::{
     },
     store::trust::{AuditFilter, each_decision},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -26,7 +26,6 @@ use super::{
     reply::{Created, Done, Rows},
     routes::{Resource, at},
 };
-use crate::vocabulary;
 
 /// An actor that does not answer in this time is in trouble.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -80,16 +79,15 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// A grant as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TrustGrant)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TrustGrant")]
 struct Row {
     id: String,
-    #[schema(value_type = String)]
+    #[schemars(with = "String")]
     channel_type: ChannelType,
     sender_id: String,
     /// Null is all channels.
     channel_id: Option<String>,
-    #[schema(schema_with = vocabulary::of::<Level>)]
     trust_level: Level,
     granted_by: String,
     granted_at: Option<String>,
@@ -110,12 +108,12 @@ impl From<SenderGrant> for Row {
 }
 
 /// A decision as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TrustDecision)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TrustDecision")]
 struct Decided {
     id: String,
     time: Option<String>,
-    #[schema(value_type = String)]
+    #[schemars(with = "String")]
     channel_type: ChannelType,
     channel_id: String,
     sender: String,
@@ -144,8 +142,8 @@ impl From<AuditRow> for Decided {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewTrustGrant)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewTrustGrant")]
 struct Wish {
     /// Such as `discord` or `ws`.
     channel_type: String,

@@ -18,11 +18,12 @@ use super::{
     workshop::Workshop,
 };
 use crate::{
+    api::scope::Scope,
     channels::websocket::Door,
     http::{
         self,
         access::Access,
-        auth::{authenticator::Authenticator, identities::Identities, scope::Scope},
+        auth::{authenticator::Authenticator, identities::Identities},
         jobs::Jobs,
         origin::Gate,
         webhooks::Callers,

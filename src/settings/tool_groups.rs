@@ -1,6 +1,6 @@
 //! Tool groups: families of tools that a pattern such as `@files` names as a whole.
 
-use super::reader::near;
+use crate::text::did_you_mean;
 
 /// Each group with the tools or patterns that it stands for.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -77,7 +77,7 @@ pub(crate) fn check(pattern: &str) -> Result<(), String> {
 /// The words for a group that does not exist.
 pub(crate) fn unknown(group: &str) -> String {
     let known = || GROUPS.iter().map(|(name, _)| *name);
-    match near(group, known()) {
+    match did_you_mean(group, known()) {
         Some(meant) => format!("unknown tool group `{group}` (did you mean `{meant}`?)"),
         None => {
             let known: Vec<_> = known().collect();

@@ -27,9 +27,9 @@ use super::{
     authenticator::Authenticator,
     principal::Principal,
     rows::{CredentialId, Grant, Kind},
-    scope::Scope,
     token,
 };
+use crate::api::scope::Scope;
 
 const KIND: &str = "identity";
 /// So many links there can be.

@@ -50,13 +50,7 @@ use tempfile::TempDir;
 use super::{
     Service, State,
     access::Access,
-    auth::{
-        authenticator::Authenticator,
-        identities::Identities,
-        operator,
-        registry::NewToken,
-        scope::{Scope, Scopes},
-    },
+    auth::{authenticator::Authenticator, identities::Identities, operator, registry::NewToken},
     backups::{Backup, Backups},
     config, configure,
     doubles::{Hands, Memory},
@@ -66,6 +60,7 @@ use super::{
     origin::Gate,
 };
 use crate::{
+    api::scope::{Scope, Scopes},
     changes::Changes,
     days::ZoneDays,
     logging::{Secrets, tap::Errors},
