@@ -21,12 +21,13 @@ macro_rules! words {
             $($(#[$inner])* #[serde(rename = $word)] $variant),+
         }
 
+        #[allow(dead_code, reason = "not every enum is listed or written by hand")]
         impl $name {
             /// All of them, in the order of their declaration.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            $vis const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The word for it.
-            pub const fn as_str(self) -> &'static str {
+            $vis const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
         }
@@ -178,7 +179,7 @@ mod tests {
 
     words! {
         /// How something stands.
-        pub enum Standing {
+        enum Standing {
             /// It goes.
             On = "on",
             /// It does not.

@@ -186,7 +186,7 @@ mod tests {
         let target = |id: &str| SHOW.target(&ById { id: id.to_owned() });
 
         assert_eq!(target("task-1~r").unwrap(), "/api/v1/tasks/task-1~r/cancel");
-        for id in ["", "..", "a/b", "a?b", "a b"] {
+        for id in ["", "..", "..%2f", "a/b", "a?b", "a b"] {
             assert_eq!(target(id), Err(NotAnId(id.to_owned())), "{id}");
         }
     }

@@ -10,7 +10,7 @@ pub fn words<T: Words>() -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(T::WORDS).try_map(|word| word.parse::<T>())
 }
 
-/// How many rows a command lists.
+// A doc comment here would become that of every command that has it.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
 pub struct Limit {
     /// How many, 1 to 200

@@ -209,8 +209,8 @@ pub struct TaskChild {
     pub state: TaskState,
 }
 
-/// Work for a team.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(description = "Work for a team.")]
 pub struct NewTask {
     /// The team.
     pub team: String,

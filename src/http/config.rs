@@ -13,9 +13,9 @@ use super::{
     operation::Operation,
     reply::{Clean, Data},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
 use crate::{
+    api::endpoint::Empty,
     logging::Secrets,
     machine::sha256,
     scrub::REDACTED,
@@ -182,7 +182,7 @@ async fn validate(
 async fn reload(
     state: web::Data<State>,
     caller: Caller<Admin>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Reloaded>, ApiError> {
     caller.all_teams()?;
     let outcome = (state.files.reload)().await;

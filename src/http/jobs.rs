@@ -25,8 +25,8 @@ use super::{
     operation::{Field, Operation},
     reply::{Accepted, Data, Rows},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
+use crate::api::endpoint::Empty;
 
 /// Jobs that are remembered; the oldest goes.
 const MOST: usize = 100;
@@ -294,7 +294,7 @@ async fn cancel(
     state: web::Data<State>,
     caller: Caller<Admin>,
     id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Accepted<Job>, ApiError> {
     caller.all_teams()?;
     match state.jobs.cancel(&id) {

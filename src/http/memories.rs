@@ -22,8 +22,8 @@ use super::{
     operation::{Field, Operation},
     reply::{Created, Data, Done, Rows},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
+use crate::api::{batch::ItemError, endpoint::Empty};
 use crate::memory::{
     chain::{Draft, Edit, Verdict},
     date,
@@ -36,7 +36,6 @@ use crate::memory::{
 
 /// How much of a content a list shows, in characters.
 const SHOWN: usize = 200;
-use crate::api::batch::ItemError;
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -505,7 +504,7 @@ async fn bring_back(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Created<Row>, ApiError> {
     let id = reached(&state, &caller, id).await?;
     let by = operator(&caller.principal);

@@ -18,7 +18,7 @@ use super::{
     routes::{Resource, at},
     ui,
 };
-use crate::api::{draft::Draft, endpoint::Needs, input::words, page, reply::JSON, when::When};
+use crate::api::{check::words, draft::Draft, endpoint::Needs, page, reply::JSON, when::When};
 
 /// What requests may be refused with, whatever they ask for.
 const ALWAYS: [u16; 7] = [400, 403, 421, 429, 431, 500, 503];
@@ -149,7 +149,7 @@ pub(super) fn document(table: Vec<Resource>) -> (Value, Vec<String>) {
     (document, clashes)
 }
 
-/// Words that are described one by one become one list of words, and formats that only Rust knows go.
+/// Words that are described one by one become one list of words.
 fn simplify(value: &mut Value) {
     let is_word = |choice: &Value| choice.get("const").is_some_and(Value::is_string);
     let choices = value["oneOf"].as_array();

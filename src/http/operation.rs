@@ -148,11 +148,6 @@ impl Operation {
         Self { secret: true, ..self }
     }
 
-    /// It writes its own line in the audit when it succeeds.
-    pub(super) fn recorded(self) -> Self {
-        Self { recorded: true, ..self }
-    }
-
     pub(super) fn typed(self, typed: impl Fn(&mut Draft) + 'static) -> Self {
         Self { typed: Box::new(typed), ..self }
     }

@@ -17,9 +17,8 @@ use super::{
     record,
     reply::{Created, Data, Done, Dressed},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
-use crate::api::scope::Scopes;
+use crate::api::{endpoint::Empty, scope::Scopes};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -148,7 +147,7 @@ async fn log_out(
 async fn make_link(
     state: web::Data<State>,
     caller: Caller<Admin>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Created<Link>, ApiError> {
     let code = state.access.auth.link(&caller.principal)?;
     Ok(Created(Link { code: code.expose().to_owned(), expires_in_s: LINK_VALID.as_secs() }))

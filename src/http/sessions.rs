@@ -28,12 +28,10 @@ use super::{
     query::Query,
     reply::{Accepted, Bare, Clean, Data, LINES, Lines, Rows},
     routes::{Resource, at},
-    teams::{
-        acting::{Nothing, refused},
-        parts,
-    },
+    teams::{acting::refused, parts},
 };
 use crate::{
+    api::endpoint::Empty,
     logging::Secrets,
     transcript::{
         Block, Message, Meta, Role, lines,
@@ -424,7 +422,7 @@ async fn begin_anew(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Row>, ApiError> {
     let (lane, generation) = reached(&caller, &id)?;
     let parts = parts(&state)?;
@@ -462,7 +460,7 @@ async fn compact(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Accepted<Work>, ApiError> {
     let (lane, generation) = reached(&caller, &id)?;
     let parts = parts(&state)?;

@@ -24,14 +24,14 @@ use super::{
     teams::{self, Node},
     topics,
 };
+use crate::api::{
+    approvals::ApprovalRow, channels::Channel, questions::QuestionRow, topics::TopicRow,
+};
 
 /// A snapshot during which something changed is taken again, so often.
 const TRIES: usize = 4;
 /// Topics in it, those with the newest activity.
 const TOPICS: usize = 200;
-use crate::api::{
-    approvals::ApprovalRow, channels::Channel, questions::QuestionRow, topics::TopicRow,
-};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![at("/api/v1/snapshot").get(

@@ -18,10 +18,12 @@ use super::{
     operation::{Field, Operation},
     reply::{Created, Done, Rows},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
 use crate::{
-    api::scope::{Scope, Scopes},
+    api::{
+        endpoint::Empty,
+        scope::{Scope, Scopes},
+    },
     settings::units,
 };
 
@@ -193,7 +195,7 @@ pub(super) fn is_within(grant: &Grant, caller: &Caller<Admin>) -> bool {
 async fn rotate(
     state: web::Data<State>,
     caller: Caller<Admin>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Done, ApiError> {
     let principal = &caller.principal;
     // The operator token has all scopes: only whoever has them all may make one.

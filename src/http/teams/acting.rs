@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::parts;
 use crate::{
-    api::scope::Scope,
+    api::{endpoint::Empty, scope::Scope},
     http::{
         State,
         arguments::{Caller, Json, Operate},
@@ -194,11 +194,6 @@ pub(super) struct How {
     now: bool,
 }
 
-/// Nothing is to be said.
-#[derive(Deserialize, JsonSchema)]
-#[schemars(rename = "Empty")]
-pub(in crate::http) struct Nothing {}
-
 /// The organisation says no.
 pub(in crate::http) fn refused(error: &OrgError) -> ApiError {
     let status = match error {
@@ -340,7 +335,7 @@ pub(super) async fn resume_one(
     state: web::Data<State>,
     caller: Caller<Operate>,
     name: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Standing>, ApiError> {
     caller.team(&name)?;
     set_paused(&state, Some(name.into_inner()), false, false).await
@@ -358,7 +353,7 @@ pub(super) async fn pause_every(
 pub(super) async fn resume_every(
     state: web::Data<State>,
     caller: Caller<Operate>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Standing>, ApiError> {
     caller.all_teams()?;
     set_paused(&state, None, false, false).await
@@ -369,7 +364,7 @@ pub(super) async fn set_up_again(
     state: web::Data<State>,
     caller: Caller<Operate>,
     name: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<SetUp>, ApiError> {
     caller.team(&name)?;
     let parts = parts(&state)?;
