@@ -10,6 +10,7 @@ use crate::{
         redact::{Owner, Texts},
     },
     tool::ToolFault,
+    words,
 };
 
 /// Where the audit holds words.
@@ -77,35 +78,25 @@ pub struct CallAudit {
     pub result: String,
 }
 
-/// Whether a tool call might run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// By rules, or for want of one.
-    Allow,
-    /// A person let it.
-    Approve,
-    /// A rule forbids it.
-    Deny,
-    /// A person decided against it.
-    ApprovalDenied,
-    /// Nobody decided in time.
-    ApprovalExpired,
-    /// It does not fit the tool's schema, the team's tools or the sandbox.
-    Refuse,
+words! {
+    /// Whether a tool call might run.
+    pub enum Decision {
+        /// By rules, or for want of one.
+        Allow = "allow",
+        /// A person let it.
+        Approve = "approve",
+        /// A rule forbids it.
+        Deny = "deny",
+        /// A person decided against it.
+        ApprovalDenied = "approval_denied",
+        /// Nobody decided in time.
+        ApprovalExpired = "approval_expired",
+        /// It does not fit the tool's schema, the team's tools or the sandbox.
+        Refuse = "refuse",
+    }
 }
 
 impl Decision {
-    /// All, by name.
-    pub const ALL: [(&str, Self); 6] = [
-        ("allow", Self::Allow),
-        ("approve", Self::Approve),
-        ("deny", Self::Deny),
-        ("approval_denied", Self::ApprovalDenied),
-        ("approval_expired", Self::ApprovalExpired),
-        ("refuse", Self::Refuse),
-    ];
-
     /// What a call's end says of whether it might run; `by_rule` if a rule decided on it.
     pub fn of(fault: Option<ToolFault>, approved: bool, by_rule: bool) -> Self {
         match fault {

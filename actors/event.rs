@@ -8,6 +8,7 @@ use crate::{
     excerpt,
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
     task::TopicRef,
+    words,
 };
 
 /// A frame's text may take this many bytes on the wire, so that the frame stays within 1 MiB.
@@ -304,16 +305,16 @@ impl ErrorBody {
     }
 }
 
-/// The life of a topic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TopicState {
-    /// In use.
-    Active,
-    /// Unused for a while.
-    Idle,
-    /// Over.
-    Done,
+words! {
+    /// The life of a topic.
+    pub enum TopicState {
+        /// In use.
+        Active = "active",
+        /// Unused for a while.
+        Idle = "idle",
+        /// Over.
+        Done = "done",
+    }
 }
 
 /// A row of [`Body::TopicList`].

@@ -75,6 +75,7 @@ mod stored_form;
 pub mod supervisor;
 pub mod task;
 pub mod team;
+pub mod text;
 pub mod tool;
 pub mod usage;
 pub mod wildcard;

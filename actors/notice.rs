@@ -20,6 +20,7 @@ use crate::{
         records::{Keyed, Record},
         redact::{Owner, Texts},
     },
+    words,
 };
 
 /// Where notices hold words.
@@ -80,54 +81,54 @@ pub fn notices(storage: &dyn Storage) -> Result<Vec<Notice>, StorageError> {
     Ok(notices)
 }
 
-/// Kinds of notices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NoticeKind {
-    /// A task was given up.
-    DeadTask,
-    /// A trigger was switched off after failures.
-    Breaker,
-    /// A trigger is no longer valid.
-    InvalidTrigger,
-    /// A run was missed.
-    MissedRun,
-    /// A trigger fired too often.
-    RateLimited,
-    /// What a trigger or a task has to say, and no channel to say it in.
-    Report,
-    /// A budget is spent.
-    Budget,
-    /// The main team handed something up.
-    Escalation,
-    /// A frame could not be delivered.
-    Undelivered,
-    /// Teams went round in circles.
-    LoopStopped,
-    /// Work stood still.
-    Stall,
-    /// A settings file is wrong.
-    ConfigInvalid,
-    /// No provider takes the credential.
-    Login,
-    /// The vault has no usable key.
-    VaultLocked,
-    /// A team keeps dying.
-    TeamDegraded,
-    /// A team could not set itself up.
-    BootstrapFailed,
-    /// A plugin does not run.
-    PluginFailed,
-    /// The result of work whose asker is gone.
-    Orphan,
-    /// A call whose approval was given has an unknown outcome.
-    UnknownOutcome,
-    /// A token stood where others may have seen it.
-    TokenExposed,
-    /// A record of the store is damaged.
-    DamagedRecord,
-    /// The disk has little or no room left, or enough again.
-    DiskSpace,
+words! {
+    /// Kinds of notices.
+    pub enum NoticeKind {
+        /// A task was given up.
+        DeadTask = "dead_task",
+        /// A trigger was switched off after failures.
+        Breaker = "breaker",
+        /// A trigger is no longer valid.
+        InvalidTrigger = "invalid_trigger",
+        /// A run was missed.
+        MissedRun = "missed_run",
+        /// A trigger fired too often.
+        RateLimited = "rate_limited",
+        /// What a trigger or a task has to say, and no channel to say it in.
+        Report = "report",
+        /// A budget is spent.
+        Budget = "budget",
+        /// The main team handed something up.
+        Escalation = "escalation",
+        /// A frame could not be delivered.
+        Undelivered = "undelivered",
+        /// Teams went round in circles.
+        LoopStopped = "loop_stopped",
+        /// Work stood still.
+        Stall = "stall",
+        /// A settings file is wrong.
+        ConfigInvalid = "config_invalid",
+        /// No provider takes the credential.
+        Login = "login",
+        /// The vault has no usable key.
+        VaultLocked = "vault_locked",
+        /// A team keeps dying.
+        TeamDegraded = "team_degraded",
+        /// A team could not set itself up.
+        BootstrapFailed = "bootstrap_failed",
+        /// A plugin does not run.
+        PluginFailed = "plugin_failed",
+        /// The result of work whose asker is gone.
+        Orphan = "orphan",
+        /// A call whose approval was given has an unknown outcome.
+        UnknownOutcome = "unknown_outcome",
+        /// A token stood where others may have seen it.
+        TokenExposed = "token_exposed",
+        /// A record of the store is damaged.
+        DamagedRecord = "damaged_record",
+        /// The disk has little or no room left, or enough again.
+        DiskSpace = "disk_space",
+    }
 }
 
 impl Notice {

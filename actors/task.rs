@@ -7,6 +7,7 @@ use crate::{
     clock::Timestamp,
     ids::{ChannelId, LeaseId, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
     usage::Usage,
+    words,
 };
 
 pub mod records;
@@ -89,35 +90,35 @@ impl Source {
     }
 }
 
-/// What kind of work a task is.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A message of a person.
-    #[default]
-    Chat,
-    /// Work that a team gave to its child.
-    Delegate,
-    /// A question that a team asks and waits for.
-    Query,
-    /// Work that a trigger started.
-    Trigger,
-    /// A problem that a team hands up.
-    Escalation,
-    /// The first work of a new team.
-    Bootstrap,
-    /// Words of another team.
-    Message,
-    /// Work that a team hands up.
-    Handoff,
-    /// The end of other work, told to whoever asked for it.
-    Result,
-    /// The work of a subagent, within its team.
-    Agent,
-    /// A summary of what was said in its lane.
-    Compact,
+words! {
+    /// What kind of work a task is.
+    #[derive(Default)]
+    #[schemars(rename = "TaskKind")]
+    pub enum Kind {
+        /// A message of a person.
+        #[default]
+        Chat = "chat",
+        /// Work that a team gave to its child.
+        Delegate = "delegate",
+        /// A question that a team asks and waits for.
+        Query = "query",
+        /// Work that a trigger started.
+        Trigger = "trigger",
+        /// A problem that a team hands up.
+        Escalation = "escalation",
+        /// The first work of a new team.
+        Bootstrap = "bootstrap",
+        /// Words of another team.
+        Message = "message",
+        /// Work that a team hands up.
+        Handoff = "handoff",
+        /// The end of other work, told to whoever asked for it.
+        Result = "result",
+        /// The work of a subagent, within its team.
+        Agent = "agent",
+        /// A summary of what was said in its lane.
+        Compact = "compact",
+    }
 }
 
 impl Kind {
@@ -125,51 +126,22 @@ impl Kind {
     pub fn is_awaited(self) -> bool {
         matches!(self, Self::Chat | Self::Query | Self::Agent | Self::Compact)
     }
-
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Delegate => "delegate",
-            Self::Query => "query",
-            Self::Trigger => "trigger",
-            Self::Escalation => "escalation",
-            Self::Bootstrap => "bootstrap",
-            Self::Message => "message",
-            Self::Handoff => "handoff",
-            Self::Result => "result",
-            Self::Agent => "agent",
-            Self::Compact => "compact",
-        }
-    }
 }
 
-/// Which of a team's waiting tasks goes first.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Priority {
-    /// Before all others.
-    Critical,
-    /// Someone waits for it.
-    High,
-    /// As it comes.
-    #[default]
-    Normal,
-    /// When there is nothing else.
-    Low,
+words! {
+    /// Which of a team's waiting tasks goes first.
+    #[derive(Default)]
+    pub enum Priority {
+        /// Before all others.
+        Critical = "critical",
+        /// Someone waits for it.
+        High = "high",
+        /// As it comes.
+        #[default]
+        Normal = "normal",
+        /// When there is nothing else.
+        Low = "low",
+    }
 }
 
 /// What the end of a task does for whoever asked for it.
@@ -222,42 +194,22 @@ impl Options {
     }
 }
 
-/// How far what a task contains may be believed.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Label {
-    /// From people and teams that are known.
-    #[default]
-    Trusted,
-    /// Something in it comes from elsewhere.
-    Untrusted,
+words! {
+    /// How far what a task contains may be believed.
+    #[derive(Default)]
+    pub enum Label {
+        /// From people and teams that are known.
+        #[default]
+        Trusted = "trusted",
+        /// Something in it comes from elsewhere.
+        Untrusted = "untrusted",
+    }
 }
 
 impl Label {
     /// Whether nothing in it comes from elsewhere.
     pub fn is_trusted(&self) -> bool {
         *self == Self::Trusted
-    }
-
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Trusted => "trusted",
-            Self::Untrusted => "untrusted",
-        }
     }
 }
 
@@ -371,44 +323,27 @@ impl Lineage {
     }
 }
 
-/// Why a turn that has begun does not go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WaitReason {
-    /// For an operator's decision on a call.
-    Approval,
-    /// For an answer.
-    Question,
-    /// For money or tokens.
-    Budget,
-    /// For a provider that wants fewer requests.
-    RateLimit,
-    /// For a provider that cannot be reached.
-    ProviderDown,
-    /// For a credential.
-    Login,
-    /// For the team to be resumed.
-    Paused,
-    /// For a settings file to be cured.
-    Config,
-    /// For another team.
-    Query,
-}
-
-impl WaitReason {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Approval => "approval",
-            Self::Question => "question",
-            Self::Budget => "budget",
-            Self::RateLimit => "rate_limit",
-            Self::ProviderDown => "provider_down",
-            Self::Login => "login",
-            Self::Paused => "paused",
-            Self::Config => "config",
-            Self::Query => "query",
-        }
+words! {
+    /// Why a turn that has begun does not go on.
+    pub enum WaitReason {
+        /// For an operator's decision on a call.
+        Approval = "approval",
+        /// For an answer.
+        Question = "question",
+        /// For money or tokens.
+        Budget = "budget",
+        /// For a provider that wants fewer requests.
+        RateLimit = "rate_limit",
+        /// For a provider that cannot be reached.
+        ProviderDown = "provider_down",
+        /// For a credential.
+        Login = "login",
+        /// For the team to be resumed.
+        Paused = "paused",
+        /// For a settings file to be cured.
+        Config = "config",
+        /// For another team.
+        Query = "query",
     }
 }
 
@@ -608,13 +543,13 @@ impl Task {
         TeamKey { name: self.lane.team.clone(), generation: self.generation }
     }
 
-    /// Where it is, in a word.
-    pub fn state(&self) -> &'static str {
+    /// Where it is.
+    pub fn state(&self) -> TaskState {
         match (&self.outcome, &self.parked, &self.lease) {
-            (Some(outcome), ..) => outcome.ending.as_str(),
-            (None, Some(_), _) => "waiting",
-            (None, None, Some(_)) => "running",
-            (None, None, None) => "accepted",
+            (Some(outcome), ..) => outcome.ending.into(),
+            (None, Some(_), _) => TaskState::Waiting,
+            (None, None, Some(_)) => TaskState::Running,
+            (None, None, None) => TaskState::Accepted,
         }
     }
 
@@ -659,99 +594,105 @@ impl Task {
     }
 }
 
-/// How a task can end. There is no way back from any of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ending {
-    /// With an answer.
-    Done,
-    /// With a permanent error.
-    Failed,
-    /// By a person, or by a newer message.
-    Cancelled,
-    /// By the clock.
-    Expired,
-    /// By passing errors, [`MAX_ATTEMPTS`] times.
-    Dead,
+words! {
+    /// Where a task is.
+    pub enum TaskState {
+        /// It waits for its turn.
+        Accepted = "accepted",
+        /// A turn is at it.
+        Running = "running",
+        /// Its turn does not go on, see [`WaitReason`].
+        Waiting = "waiting",
+        /// It ended with an answer.
+        Done = "done",
+        /// It ended with a permanent error.
+        Failed = "failed",
+        /// A person or a newer message ended it.
+        Cancelled = "cancelled",
+        /// The clock ended it.
+        Expired = "expired",
+        /// Passing errors ended it, [`MAX_ATTEMPTS`] times.
+        Dead = "dead",
+    }
 }
 
-impl Ending {
-    /// As frames and logs name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Expired => "expired",
-            Self::Dead => "dead",
+impl TaskState {
+    /// Whether it has not ended.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Accepted | Self::Running | Self::Waiting)
+    }
+}
+
+impl From<Ending> for TaskState {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Done => Self::Done,
+            Ending::Failed => Self::Failed,
+            Ending::Cancelled => Self::Cancelled,
+            Ending::Expired => Self::Expired,
+            Ending::Dead => Self::Dead,
         }
     }
 }
 
-/// Why a task did not end well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Code {
-    /// A settings file of the team or a name in it is wrong.
-    ConfigError,
-    /// No model is configured.
-    NoProvider,
-    /// The provider rejects the request for good.
-    ProviderError,
-    /// No credential that the provider takes.
-    ProviderAuth,
-    /// The model declined.
-    ProviderRefused,
-    /// The conversation does not fit into the model's window.
-    ContextOverflow,
-    /// Too many steps.
-    StepLimit,
-    /// The model answered with nothing.
-    EmptyAnswer,
-    /// A fault of Hivewright.
-    Internal,
-    /// Stopped by a person.
-    Cancelled,
-    /// Stopped by a newer message.
-    Interrupted,
-    /// Out of time.
-    Deadline,
-    /// The provider cannot be reached.
-    Network,
-    /// The provider has too much to do.
-    Overloaded,
-    /// The provider wants fewer requests.
-    RateLimited,
-    /// Nothing moved for too long.
-    Stalled,
-    /// The process or the team stopped under it.
-    Crash,
+words! {
+    /// How a task can end. There is no way back from any of them.
+    pub enum Ending {
+        /// With an answer.
+        Done = "done",
+        /// With a permanent error.
+        Failed = "failed",
+        /// By a person, or by a newer message.
+        Cancelled = "cancelled",
+        /// By the clock.
+        Expired = "expired",
+        /// By passing errors, [`MAX_ATTEMPTS`] times.
+        Dead = "dead",
+    }
+}
+
+words! {
+    /// Why a task did not end well.
+    #[schemars(rename = "TaskCode")]
+    pub enum Code {
+        /// A settings file of the team or a name in it is wrong.
+        ConfigError = "config_error",
+        /// No model is configured.
+        NoProvider = "no_provider",
+        /// The provider rejects the request for good.
+        ProviderError = "provider_error",
+        /// No credential that the provider takes.
+        ProviderAuth = "provider_auth",
+        /// The model declined.
+        ProviderRefused = "provider_refused",
+        /// The conversation does not fit into the model's window.
+        ContextOverflow = "context_overflow",
+        /// Too many steps.
+        StepLimit = "step_limit",
+        /// The model answered with nothing.
+        EmptyAnswer = "empty_answer",
+        /// A fault of Hivewright.
+        Internal = "internal",
+        /// Stopped by a person.
+        Cancelled = "cancelled",
+        /// Stopped by a newer message.
+        Interrupted = "interrupted",
+        /// Out of time.
+        Deadline = "deadline",
+        /// The provider cannot be reached.
+        Network = "network",
+        /// The provider has too much to do.
+        Overloaded = "overloaded",
+        /// The provider wants fewer requests.
+        RateLimited = "rate_limited",
+        /// Nothing moved for too long.
+        Stalled = "stalled",
+        /// The process or the team stopped under it.
+        Crash = "crash",
+    }
 }
 
 impl Code {
-    /// As frames and rows name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ConfigError => "config_error",
-            Self::NoProvider => "no_provider",
-            Self::ProviderError => "provider_error",
-            Self::ProviderAuth => "provider_auth",
-            Self::ProviderRefused => "provider_refused",
-            Self::ContextOverflow => "context_overflow",
-            Self::StepLimit => "step_limit",
-            Self::EmptyAnswer => "empty_answer",
-            Self::Internal => "internal",
-            Self::Cancelled => "cancelled",
-            Self::Interrupted => "interrupted",
-            Self::Deadline => "deadline",
-            Self::Network => "network",
-            Self::Overloaded => "overloaded",
-            Self::RateLimited => "rate_limited",
-            Self::Stalled => "stalled",
-            Self::Crash => "crash",
-        }
-    }
-
     /// The same request may succeed later.
     pub fn is_transient(self) -> bool {
         matches!(

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens and money of one model call, or the sum over several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "TokenUsage")]
 pub struct Usage {
     /// Tokens read by the model, cached ones not counted.
     pub input: u64,

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+pub mod api;
 pub mod boot;
 pub mod briefing;
 pub mod changes;
@@ -27,12 +28,12 @@ pub mod settings;
 pub mod storage;
 pub mod taint;
 pub mod teams;
+mod text;
 pub mod time;
 pub mod tools;
 pub mod transcript;
 pub mod triggers;
 pub mod vault;
-mod vocabulary;
 
 use boot::{Options, Service, error::ServiceError};
 use engines::native::retry::RetryPolicy;

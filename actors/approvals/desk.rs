@@ -87,12 +87,11 @@ impl Desk {
     /// [`Desk::opening`].
     pub fn request(&self, wish: Wish<'_>, now: Timestamp) -> Approval {
         let Wish { caller, asking, .. } = wish;
-        let kind = Kind::ALL.iter().find(|(name, _)| *name == asking.kind);
         let shown = asking.shown.as_ref();
         let mut approval = Approval {
             id: self.ids.approval(),
             short_id: self.short_id(),
-            kind: kind.map_or(Kind::Tool, |(_, kind)| *kind),
+            kind: asking.kind.parse().unwrap_or(Kind::Tool),
             team: caller.team.clone(),
             lane: Some(caller.lane.clone()),
             turn: Some(wish.turn.clone()),

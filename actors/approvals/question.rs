@@ -9,6 +9,7 @@ use crate::{
     clock::Timestamp,
     ids::{QuestionId, TaskId, TeamKey},
     task::{Cause, Kind, Label, Lane, Lineage, Source, Task},
+    words,
 };
 
 /// The longest question, in characters.
@@ -75,46 +76,29 @@ pub struct Question {
     pub answered_at: Option<Timestamp>,
 }
 
-/// What is asked for.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum AnswerKind {
-    /// Words.
-    #[default]
-    Text,
-    /// Something that goes into the vault and nowhere else.
-    Secret,
+words! {
+    /// What is asked for.
+    #[derive(Default)]
+    pub enum AnswerKind {
+        /// Words.
+        #[default]
+        Text = "text",
+        /// Something that goes into the vault and nowhere else.
+        Secret = "secret",
+    }
 }
 
-/// What became of a question. Only the first is not final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum QuestionStatus {
-    /// Nobody has answered.
-    Open,
-    /// Somebody has.
-    Answered,
-    /// Nobody did in time.
-    Expired,
-    /// The team that asked is gone.
-    Cancelled,
-}
-
-impl QuestionStatus {
-    /// All by name.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("open", Self::Open),
-        ("answered", Self::Answered),
-        ("expired", Self::Expired),
-        ("cancelled", Self::Cancelled),
-    ];
-
-    /// As rows and frames name it.
-    pub fn as_str(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(_, status)| *status == self);
-        found.map_or("open", |(name, _)| name)
+words! {
+    /// What became of a question. Only the first is not final.
+    pub enum QuestionStatus {
+        /// Nobody has answered.
+        Open = "open",
+        /// Somebody has.
+        Answered = "answered",
+        /// Nobody did in time.
+        Expired = "expired",
+        /// The team that asked is gone.
+        Cancelled = "cancelled",
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     ids::{ApprovalId, PrincipalId, TaskId, TeamKey, TurnId},
     policy::class::{Kind, Risk},
     task::{Cause, Label, Lane, Lineage, Source},
+    words,
 };
 
 /// The form of what is digested. Another form gives other digests.
@@ -114,36 +115,20 @@ pub struct Approval {
     pub execution: Execution,
 }
 
-/// What became of an approval. Only the first is not final.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Nobody has decided.
-    Pending,
-    /// It may run, once.
-    Approved,
-    /// It must not.
-    Denied,
-    /// Nobody decided in time: it must not.
-    Expired,
-    /// The work ended without it.
-    Cancelled,
-}
-
-impl Status {
-    /// All by name.
-    pub const ALL: [(&'static str, Self); 5] = [
-        ("pending", Self::Pending),
-        ("approved", Self::Approved),
-        ("denied", Self::Denied),
-        ("expired", Self::Expired),
-        ("cancelled", Self::Cancelled),
-    ];
-
-    /// As rows and frames name it.
-    pub fn as_str(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(_, status)| *status == self);
-        found.map_or("pending", |(name, _)| name)
+words! {
+    /// What became of an approval. Only the first is not final.
+    #[schemars(rename = "ApprovalStatus")]
+    pub enum Status {
+        /// Nobody has decided.
+        Pending = "pending",
+        /// It may run, once.
+        Approved = "approved",
+        /// It must not.
+        Denied = "denied",
+        /// Nobody decided in time: it must not.
+        Expired = "expired",
+        /// The work ended without it.
+        Cancelled = "cancelled",
     }
 }
 
@@ -159,33 +144,32 @@ pub enum Resolution {
     Always,
 }
 
-/// What became of an approved call.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Execution {
-    /// It has not begun.
-    #[default]
-    None,
-    /// It has begun.
-    Running,
-    /// It ended well.
-    Done,
-    /// It did not.
-    Failed,
-    /// The process stopped under it.
-    Unknown,
+words! {
+    /// What became of an approved call.
+    #[derive(Default)]
+    pub enum Execution {
+        /// It has not begun.
+        #[default]
+        None = "none",
+        /// It has begun.
+        Running = "running",
+        /// It ended well.
+        Done = "done",
+        /// It did not.
+        Failed = "failed",
+        /// The process stopped under it.
+        Unknown = "unknown",
+    }
 }
 
-/// What somebody decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Choice {
-    /// It may run.
-    Approve,
-    /// It must not.
-    Deny,
+words! {
+    /// What somebody decides.
+    pub enum Choice {
+        /// It may run.
+        Approve = "approve",
+        /// It must not.
+        Deny = "deny",
+    }
 }
 
 /// One person's word.

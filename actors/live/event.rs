@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     clock::Timestamp,
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId, TurnId},
-    task::{Code, Ending, Kind as TaskKind, Priority, WaitReason},
+    task::{Code, Ending, Kind as TaskKind, Priority, TaskState, WaitReason},
     usage::Usage,
 };
 
@@ -204,7 +204,7 @@ pub struct TaskChange {
     /// How soon.
     pub priority: Priority,
     /// Where it is.
-    pub state: &'static str,
+    pub state: TaskState,
     /// What it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,

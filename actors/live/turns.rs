@@ -10,6 +10,7 @@ use crate::{
     clock::Timestamp,
     excerpt,
     ids::{CallId, TaskId, TeamName, TopicId, TurnId},
+    task::TaskState,
     usage::Usage,
 };
 
@@ -122,7 +123,7 @@ impl Turns {
     /// Whether an event says nothing that was not said before.
     pub(super) fn knows(&self, event: &Event) -> bool {
         match &event.data {
-            Data::Task(task) => task.state == "running" && self.runs(&task.id),
+            Data::Task(task) => task.state == TaskState::Running && self.runs(&task.id),
             _ => false,
         }
     }
@@ -138,9 +139,9 @@ impl Turns {
             Data::Turn(told) => self.fold_turn(seq, at, event, told),
             Data::Task(task) => {
                 let is_over = match task.state {
-                    "running" | "waiting" => false,
+                    TaskState::Running | TaskState::Waiting => false,
                     // One that waited goes on; one that ran has been cut off.
-                    "accepted" => self.runs(&task.id),
+                    TaskState::Accepted => self.runs(&task.id),
                     _ => true,
                 };
                 if is_over && let Some(turn) = self.tasks.remove(&task.id) {

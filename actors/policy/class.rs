@@ -1,10 +1,7 @@
 //! Policy classes: what kind of thing a tool does, and what is thought of it when no rule says.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Request, resource::Mode, resource::Touch};
-use crate::tool::Effect;
-use crate::wildcard::fits;
+use crate::{tool::Effect, wildcard::fits, words};
 
 /// The classes there are. Those ending in `.*` have one class for each of their tools.
 pub const CLASSES: &[&str] = &[
@@ -36,73 +33,42 @@ pub const SELF_FOLDERS: [&str; 4] = ["org-rules", "team-rules", "skills", "subag
 /// The same for a file: what a heartbeat does on its own.
 pub const SELF_FILE: &str = "HEARTBEAT.md";
 
-/// How much harm a mistake does.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Risk {
-    /// As usual.
-    #[default]
-    Normal,
-    /// So much that whoever caused the task does not decide it.
-    High,
+words! {
+    /// How much harm a mistake does.
+    #[derive(Default)]
+    pub enum Risk {
+        /// As usual.
+        #[default]
+        Normal = "normal",
+        /// So much that whoever caused the task does not decide it.
+        High = "high",
+    }
 }
 
-/// What an approval is about.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A tool call.
-    #[default]
-    Tool,
-    /// A new team.
-    Spawn,
-    /// The end of a team.
-    Shutdown,
-    /// A change of settings.
-    Config,
-    /// A trigger.
-    Trigger,
-    /// Money.
-    Budget,
-    /// A team changes what it is.
-    SelfChange,
-    /// A secret for a host that it was not used with before.
-    SecretHost,
-    /// A plugin.
-    Plugin,
-}
-
-impl Kind {
-    /// All kinds by name.
-    pub const ALL: [(&'static str, Self); 9] = [
-        ("tool", Self::Tool),
-        ("spawn", Self::Spawn),
-        ("shutdown", Self::Shutdown),
-        ("config", Self::Config),
-        ("trigger", Self::Trigger),
-        ("budget", Self::Budget),
-        ("self_change", Self::SelfChange),
-        ("secret_host", Self::SecretHost),
-        ("plugin", Self::Plugin),
-    ];
-
-    /// As rows and frames name it.
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("tool", |(name, _)| name)
+words! {
+    /// What an approval is about.
+    #[derive(Default)]
+    #[schemars(rename = "ApprovalKind")]
+    pub enum Kind {
+        /// A tool call.
+        #[default]
+        Tool = "tool",
+        /// A new team.
+        Spawn = "spawn",
+        /// The end of a team.
+        Shutdown = "shutdown",
+        /// A change of settings.
+        Config = "config",
+        /// A trigger.
+        Trigger = "trigger",
+        /// Money.
+        Budget = "budget",
+        /// A team changes what it is.
+        SelfChange = "self_change",
+        /// A secret for a host that it was not used with before.
+        SecretHost = "secret_host",
+        /// A plugin.
+        Plugin = "plugin",
     }
 }
 

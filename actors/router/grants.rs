@@ -5,41 +5,31 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use super::trust::Origin;
-use crate::{channel_type::ChannelType, clock::Timestamp, ids::ChannelId};
+use crate::{channel_type::ChannelType, clock::Timestamp, ids::ChannelId, words};
 
-/// What a grant says of its sender.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// Let in.
-    #[default]
-    Trusted,
-    /// Kept out.
-    Denied,
+words! {
+    /// What a grant says of its sender.
+    #[derive(Default)]
+    #[schemars(rename = "TrustLevel")]
+    pub enum Level {
+        /// Let in.
+        #[default]
+        Trusted = "trusted",
+        /// Kept out.
+        Denied = "denied",
+    }
 }
 
 impl Level {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Trusted => "trusted",
-            Self::Denied => "denied",
-        }
-    }
-
     /// The level of a name.
     ///
     /// # Errors
     ///
     /// There is none of this name; the text lists those there are.
     pub fn named(name: &str) -> Result<Self, String> {
-        match name {
-            "trusted" => Ok(Self::Trusted),
-            "denied" => Ok(Self::Denied),
-            _ => Err(format!("unknown trust level `{name:.64}`; there are `trusted` and `denied`")),
-        }
+        let unknown =
+            |_| format!("unknown trust level `{name:.64}`; there are `trusted` and `denied`");
+        name.parse().map_err(unknown)
     }
 }
 

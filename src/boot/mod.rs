@@ -38,12 +38,9 @@ use hivewright_actors::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
+    api::scope::Scope,
     engines::native::retry::RetryPolicy,
-    http::{
-        auth::{authenticator::Authenticator, scope::Scope},
-        metrics::Metrics,
-        origin::Gate,
-    },
+    http::{auth::authenticator::Authenticator, metrics::Metrics, origin::Gate},
     logging::keeper,
     machine::{Randomness, WallClock},
     settings::{

@@ -1,17 +1,26 @@
 //! `hivewright approvals`: calls that wait for a person.
 
 use clap::{Args, Subcommand};
-use serde::Deserialize;
+use hivewright_actors::approvals::record::Choice;
 use serde_json::{Value, json};
 
 use super::{
     Context,
     ask::confirm,
-    failure::{Exit, Failure},
+    failure::Failure,
     grants,
     screen::{Screen, printable},
-    service::{Service, data, given},
-    table::{moment, table},
+    service::{Answer, Service},
+    table::{columns, date},
+};
+use crate::api::{
+    approvals::{
+        ApprovalDecision, ApprovalFilter, ApprovalRow, ApprovalUses, DECIDE, LIST_APPROVALS,
+        SHOW_APPROVAL,
+    },
+    endpoint::{ById, Empty},
+    flags::Limit,
+    grants::GrantFilter,
 };
 
 /// See and decide what teams may not do on their own
@@ -33,18 +42,10 @@ pub(super) enum Action {
         hivewright approvals list --json\n  \
         hivewright approvals list --status denied --team web-shop")]
     List {
-        /// Those with another end: approved, denied, expired, cancelled
-        #[arg(long, default_value = "pending")]
-        status: String,
-        /// Only of this team
-        #[arg(long)]
-        team: Option<String>,
-        /// Only of this kind, such as tool, spawn or shutdown
-        #[arg(long)]
-        kind: Option<String>,
-        /// How many, 1 to 200
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
+        #[command(flatten)]
+        filter: ApprovalFilter,
+        #[command(flatten)]
+        limit: Limit,
     },
     /// Show one whole, with its arguments and its digest
     #[command(after_help = "Example:\n  hivewright approvals show kxqzvt")]
@@ -61,8 +62,8 @@ pub(super) enum Action {
         /// Its id or its six letters
         id: String,
         /// Let equal calls run, too: so many within a day (up to 100), or `always`
-        #[arg(long, value_parser = uses)]
-        uses: Option<Value>,
+        #[arg(long)]
+        uses: Option<ApprovalUses>,
         /// A word for the record
         #[arg(long)]
         note: Option<String>,
@@ -82,11 +83,7 @@ pub(super) enum Action {
     },
     /// List calls that need no decision any more
     #[command(after_help = "Example:\n  hivewright approvals grants --team web-shop")]
-    Grants {
-        /// Only of this team
-        #[arg(long)]
-        team: Option<String>,
-    },
+    Grants(GrantFilter),
     /// Take a grant back: the next such call asks again
     #[command(after_help = "Example:\n  hivewright approvals revoke grant-0f3k --yes")]
     Revoke {
@@ -95,161 +92,85 @@ pub(super) enum Action {
     },
 }
 
-/// How often calls that equal an approved one may run.
-fn uses(text: &str) -> Result<Value, String> {
-    match text.parse::<u32>() {
-        _ if text == "always" => Ok(json!("always")),
-        Ok(count @ 1..=100) => Ok(json!(count)),
-        _ => Err("expected a number from 1 to 100, or `always`".to_owned()),
-    }
-}
-
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
     match arguments.action {
-        Action::List { status, team, kind, limit } => {
-            let fields = [
-                ("status", Some(status)),
-                ("team", team),
-                ("kind", kind),
-                ("limit", Some(limit.to_string())),
-            ];
-            let answer = service.search("/api/v1/approvals", given(fields)).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&listed(&answer)?);
-            Ok(())
+        Action::List { filter, limit } => {
+            screen.rows(&service.rows(&LIST_APPROVALS, &filter, &limit).await?)
         }
-        Action::Show { id } => {
-            let answer = look(&service, &id).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&shown(&answer)?);
-            Ok(())
-        }
+        Action::Show { id } => screen.answer(&look(&service, id).await?, |row| shown(&row)),
         Action::Approve { id, uses, note, confirm: typed } => {
-            let found = look(&service, &id).await?;
-            let (grant, question) = match &uses {
+            let found = look(&service, id).await?.data()?;
+            let (grant, question) = match uses {
                 None => (String::new(), "Approve this, once?".to_owned()),
                 Some(uses) => {
-                    let uses = uses.as_str().map_or(format!("{uses} times"), str::to_owned);
-                    let question = format!("Approve this, and equal calls {uses}?");
-                    (granted(&found), question)
+                    let uses = match uses {
+                        ApprovalUses::Number(number) => format!("{number} times"),
+                        ApprovalUses::Word(_) => "always".to_owned(),
+                    };
+                    (granted(&found), format!("Approve this, and equal calls {uses}?"))
                 }
             };
-            confirm(context, &(shown(&found)? + &grant), &question)?;
-            let word = json!({"decision": "approve", "uses": uses, "note": note, "confirm": typed});
-            decide(&service, &found, word, screen).await
+            confirm(context, &(shown(&found) + &grant), &question)?;
+            decide(&service, found, Choice::Approve, (uses, note, typed), screen).await
         }
         Action::Deny { id, note } => {
-            let found = look(&service, &id).await?;
+            let found = look(&service, id).await?.data()?;
             // Nothing runs by it: that they named it is enough.
-            let named = &found["data"]["short_id"];
-            let word = json!({"decision": "deny", "note": note, "confirm": named});
-            decide(&service, &found, word, screen).await
+            let named = Some(found.short_id.clone());
+            decide(&service, found, Choice::Deny, (None, Some(note), named), screen).await
         }
-        Action::Grants { team } => grants::list(&service, context, team).await,
+        Action::Grants(filter) => grants::list(&service, context, &filter).await,
         Action::Revoke { id } => grants::revoke(&service, context, &id).await,
     }
 }
 
-async fn look(service: &Service, id: &str) -> Result<Value, Failure> {
-    service.get(&format!("/api/v1/approvals/{}", safe(id)?)).await
+async fn look(service: &Service, id: String) -> Result<Answer<ApprovalRow>, Failure> {
+    service.at(&SHOW_APPROVAL, &ById { id }).await
 }
 
 /// The grant that would be given, as it would be kept.
-fn granted(found: &Value) -> String {
-    let grant = &found["data"]["grant"];
-    let text = if grant.is_null() {
-        "none can be given for this call".to_owned()
-    } else {
-        serde_json::to_string_pretty(grant).unwrap_or_default()
+fn granted(found: &ApprovalRow) -> String {
+    let text = match &found.grant {
+        None => "none can be given for this call".to_owned(),
+        Some(grant) => pretty(&json!(grant)),
     };
     printable(&format!("grant\n{text}\n"))
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 /// Sends back the digest of what was looked at: if it is something else by now, nothing happens.
 async fn decide(
     service: &Service,
-    found: &Value,
-    mut word: Value,
+    found: ApprovalRow,
+    decision: Choice,
+    (uses, note, confirm): (Option<ApprovalUses>, Option<String>, Option<String>),
     screen: Screen,
 ) -> Result<(), Failure> {
-    let row = read(found)?;
-    word["digest"] = row.digest.into();
-    let path = format!("/api/v1/approvals/{}", row.id);
-    let answer = service.post(&path, &word).await?;
-    if screen.json {
-        return screen.document(&answer);
-    }
-    let row = read(&answer)?;
+    let word = ApprovalDecision { decision, digest: found.digest, uses, note, confirm };
+    let path = ById { id: found.id };
+    let answer = service.call(&DECIDE, &path, &Empty {}, &word).await?;
+    let row = answer.data()?;
     let alone = if row.alone { ", alone" } else { "" };
-    screen.remark(&format!("{} is {}{alone}", row.short_id, row.status));
-    Ok(())
+    screen.done(&answer, &format!("{} is {}{alone}", row.short_id, row.status))
 }
 
-/// An id that can stand in a path.
-pub(super) fn safe(id: &str) -> Result<&str, Failure> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-    if !id.is_empty() && id.bytes().all(plain) {
-        Ok(id)
-    } else {
-        Err(Failure::new(Exit::Usage, format!("`{id}` is no id")))
-    }
-}
+columns!(ApprovalRow {
+    "ID" => |row| row.short_id.clone(),
+    "STATUS" => |row| row.status.to_string(),
+    "TEAM" => |row| row.team.clone(),
+    "TOOL" => |row| row.tool.clone().unwrap_or_else(|| row.kind.to_string()),
+    "DIGEST" => |row| row.digest.chars().take(8).collect(),
+    "UNTIL" => |row| date(&row.expires_at),
+    "WHY" => |row| row.summary.lines().next().unwrap_or_default().to_owned(),
+});
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    short_id: String,
-    kind: String,
-    team: String,
-    tool: Option<String>,
-    arguments: Value,
-    summary: String,
-    diff: Option<String>,
-    rule: Option<String>,
-    risk: String,
-    label: String,
-    requester: Value,
-    digest: String,
-    status: String,
-    resolved_by: Option<String>,
-    #[serde(default)]
-    alone: bool,
-    note: Option<String>,
-    created_at: Option<String>,
-    expires_at: Option<String>,
-    execution: String,
-}
-
-fn read(answer: &Value) -> Result<Row, Failure> {
-    data(answer)
-}
-
-fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        [
-            row.short_id,
-            row.status,
-            row.team,
-            row.tool.unwrap_or(row.kind),
-            row.digest.chars().take(8).collect(),
-            row.expires_at.as_deref().map(moment).unwrap_or_default(),
-            row.summary.lines().next().unwrap_or_default().to_owned(),
-        ]
-    });
-    Ok(table(["ID", "STATUS", "TEAM", "TOOL", "DIGEST", "UNTIL", "WHY"], rows))
-}
-
-fn shown(answer: &Value) -> Result<String, Failure> {
-    let row = read(answer)?;
-    let arguments = serde_json::to_string_pretty(&row.arguments).unwrap_or_default();
-    let date = |date: &Option<String>| date.as_deref().map(moment).unwrap_or_default();
+fn shown(row: &ApprovalRow) -> String {
+    let arguments = pretty(&row.arguments);
     let mut lines = vec![
         format!("id         {} ({})", row.short_id, row.id),
         format!("status     {}, execution {}", row.status, row.execution),
@@ -258,7 +179,7 @@ fn shown(answer: &Value) -> Result<String, Failure> {
         format!("why        {}", row.summary),
         format!("rule       {}", row.rule.as_deref().unwrap_or("-")),
         format!("risk       {}, {} content", row.risk, row.label),
-        format!("caused by  {}", row.requester),
+        format!("caused by  {}", json!(row.requester)),
         format!("asked      {}", date(&row.created_at)),
         format!("until      {}", date(&row.expires_at)),
         format!("digest     {}", row.digest),
@@ -274,13 +195,14 @@ fn shown(answer: &Value) -> Result<String, Failure> {
     if let Some(diff) = &row.diff {
         lines.push(format!("change\n{diff}"));
     }
-    Ok(printable(&(lines.join("\n") + "\n")))
+    printable(&(lines.join("\n") + "\n"))
 }
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
+    use crate::cli::table;
 
     fn row() -> Value {
         json!({
@@ -290,14 +212,18 @@ mod tests {
             "requester": {"kind": "system"}, "digest": "0123456789abcdef", "status": "pending",
             "resolved_by": null, "note": null, "created_at": "2026-11-14T23:46:40.000Z",
             "expires_at": "2026-11-15T23:46:40.000Z", "execution": "none",
+            "generation": 1, "session": null, "turn": null, "task_id": null, "cwd": null,
+            "secrets": [], "lineage": null, "resolution": null, "votes": [], "resolved_via": null,
+            "alone": false, "time_left_ms": null, "resolved_at": null, "grant": null,
         })
     }
 
     /// OP-84, PL-85
     #[test]
     fn what_waits_is_listed_in_columns_and_shown_whole() {
-        let list = listed(&json!({"data": [row()]})).unwrap();
-        let one = shown(&json!({"data": row()})).unwrap();
+        let rows: Vec<ApprovalRow> = serde_json::from_value(json!([row()])).unwrap();
+
+        let (list, one) = (table::rows(&rows), shown(&rows[0]));
 
         assert_eq!(
             list,
@@ -306,13 +232,5 @@ mod tests {
         );
         assert!(one.contains("digest     0123456789abcdef\n"), "{one}");
         assert!(one.contains("\"command\": \"rm -r build\""), "{one}");
-    }
-
-    #[test]
-    fn an_id_cannot_lead_to_another_path() {
-        assert!(safe("apr-0f").is_ok());
-        for id in ["", "a/b", "..%2f", "a?b", "a b"] {
-            assert!(safe(id).is_err(), "{id}");
-        }
     }
 }

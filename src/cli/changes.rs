@@ -1,15 +1,16 @@
 //! `hivewright changes`: what teams changed about themselves, and the way back.
 
 use clap::{Args, Subcommand};
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::{
     Context,
-    approvals::safe,
     failure::Failure,
-    service::{Service, data},
-    table::{moment, table},
+    service::Service,
+    table::{columns, date},
+};
+use crate::api::{
+    changes::{ChangeFilter, ChangeRow, LIST_CHANGES, ROLL_BACK_CHANGE},
+    endpoint::{ById, Empty},
 };
 
 /// See what teams changed about themselves, and take it back
@@ -28,11 +29,7 @@ pub(super) struct Arguments {
 pub(super) enum Action {
     /// List changes, newest first
     #[command(after_help = "Example:\n  hivewright changes list --team news --json")]
-    List {
-        /// Only of this team
-        #[arg(long)]
-        team: Option<String>,
-    },
+    List(ChangeFilter),
     /// Put back the text from before a change
     #[command(after_help = "Example:\n  hivewright changes rollback chg-61c8864680b583eb")]
     Rollback {
@@ -44,72 +41,47 @@ pub(super) enum Action {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action.unwrap_or(Action::List { team: None }) {
-        Action::List { team } => {
-            let team = team.map(|team| ("team", team));
-            let answer = service.search("/api/v1/changes", team).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&listed(&answer)?);
+    match arguments.action.unwrap_or(Action::List(ChangeFilter::default())) {
+        Action::List(filter) => {
+            screen.rows(&service.call(&LIST_CHANGES, &Empty {}, &filter, &Empty {}).await?)
         }
         Action::Rollback { id } => {
-            let path = format!("/api/v1/changes/{}/rollback", safe(&id)?);
-            let answer = service.post(&path, &json!({})).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.remark(&format!("put back: {id}"));
+            let path = ById { id };
+            let put_back = service.at(&ROLL_BACK_CHANGE, &path).await?;
+            screen.done(&put_back, &format!("put back: {}", path.id))
         }
     }
-    Ok(())
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    at: Option<String>,
-    team: String,
-    file: String,
-    reason: String,
-    rolled_back_at: Option<String>,
-}
-
-fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        let back = match row.rolled_back_at {
-            Some(_) => "yes",
-            None => "no",
-        };
-        [
-            row.id,
-            row.at.as_deref().map(moment).unwrap_or_default(),
-            row.team,
-            row.file,
-            back.to_owned(),
-            row.reason.replace('\n', " "),
-        ]
-    });
-    Ok(table(["ID", "TIME", "TEAM", "FILE", "BACK", "REASON"], rows))
-}
+columns!(ChangeRow {
+    "ID" => |row| row.id.clone(),
+    "TIME" => |row| date(&row.at),
+    "TEAM" => |row| row.team.clone(),
+    "FILE" => |row| row.file.clone(),
+    "BACK" => |row| if row.rolled_back_at.is_some() { "yes" } else { "no" }.to_owned(),
+    "REASON" => |row| row.reason.clone(),
+});
 
 #[cfg(test)]
 mod tests {
 
+    use serde_json::json;
+
     use super::*;
+    use crate::cli::table;
 
     /// TR-67, OP-84
     #[test]
     fn changes_are_listed_with_what_became_of_them() {
-        let answer = json!({"data": [{
+        let rows: Vec<ChangeRow> = serde_json::from_value(json!([{
             "id": "chg-1", "team": "news", "file": "team-rules/work.md", "reason": "not checked",
             "before": "a", "after": "b", "task_id": "task-1", "at": "2026-11-14T23:46:40.000Z",
             "rolled_back_by": null, "rolled_back_at": null,
-        }]});
+        }]))
+        .unwrap();
 
         assert_eq!(
-            listed(&answer).unwrap(),
+            table::rows(&rows),
             "ID     TIME                  TEAM  FILE                BACK  REASON\n\
              chg-1  2026-11-14 23:46 UTC  news  team-rules/work.md  no    not checked\n"
         );

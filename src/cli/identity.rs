@@ -1,16 +1,18 @@
 //! `hivewright identity`: senders of channels who are principals.
 
 use clap::{Args, Subcommand};
-use reqwest::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     Context,
     failure::{Exit, Failure},
-    service::{Service, data},
-    table::{moment, table},
+    service::{Answer, Service},
+    table::{columns, date},
     trust::{Sender, sender},
+};
+use crate::api::{
+    endpoint::{ById, Empty},
+    identities::{IdentityRow, LINK_IDENTITY, LIST_IDENTITIES, NewIdentity, UNLINK_IDENTITY},
 };
 
 /// Say which senders may decide on approvals in a chat
@@ -51,33 +53,20 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let service = Service::find(context)?;
     let screen = context.screen;
     match arguments.action {
-        Action::Link { sender, token } => {
-            let Sender { channel_type, id } = sender;
-            let wish = json!({"channel_type": channel_type, "sender_id": id, "token": token});
-            let answer = service.post("/api/v1/identities", &wish).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.remark(&format!("{channel_type}:{id} is {token} from now on"));
+        Action::Link { sender: Sender { channel_type, id }, token } => {
+            let new = NewIdentity { channel_type, sender_id: id, token };
+            let linked = service.call(&LINK_IDENTITY, &Empty {}, &Empty {}, &new).await?;
+            let NewIdentity { channel_type, sender_id, token } = new;
+            screen.done(&linked, &format!("{channel_type}:{sender_id} is {token} from now on"))
         }
-        Action::List => {
-            let answer = service.list("/api/v1/identities").await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&links(&answer)?);
-        }
+        Action::List => screen.rows(&service.all_rows(&LIST_IDENTITIES, &Empty {}).await?),
         Action::Unlink { which } => {
-            let id = find(&service, &which).await?;
-            let path = format!("/api/v1/identities/{id}");
-            service.act(Method::DELETE, &path).await?;
-            if screen.json {
-                return screen.document(&json!({"data": {"unlinked": id}}));
-            }
-            screen.remark(&format!("unlinked {which}"));
+            let path = ById { id: find(&service, &which).await? };
+            service.at(&UNLINK_IDENTITY, &path).await?;
+            let answer: Answer<Value> = Answer::new(json!({"data": {"unlinked": path.id}}));
+            screen.done(&answer, &format!("unlinked {which}"))
         }
     }
-    Ok(())
 }
 
 /// The id of a link that is named by its sender.
@@ -85,64 +74,45 @@ async fn find(service: &Service, which: &str) -> Result<String, Failure> {
     let Ok(sender) = sender(which) else {
         return Ok(which.to_owned());
     };
-    let rows = read(&service.list("/api/v1/identities").await?)?;
-    let mut found = rows
-        .into_iter()
-        .filter(|row| row.channel_type == sender.channel_type && row.sender_id == sender.id);
-    let row = found.next().ok_or_else(|| {
+    let rows = service.all_rows(&LIST_IDENTITIES, &Empty {}).await?.data()?;
+    let is_meant = |row: &IdentityRow| {
+        row.channel_type.to_string() == sender.channel_type && row.sender_id == sender.id
+    };
+    let row = rows.into_iter().find(is_meant).ok_or_else(|| {
         let message = format!("`{which}` is not linked; `hivewright identity list` shows who is");
         Failure::new(Exit::NotFound, message)
     })?;
     Ok(row.id)
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    channel_type: String,
-    sender_id: String,
-    token: String,
-    live: bool,
-    linked_by: String,
-    linked_at: Option<String>,
-}
-
-fn read(answer: &Value) -> Result<Vec<Row>, Failure> {
-    data(answer)
-}
-
-fn links(answer: &Value) -> Result<String, Failure> {
-    let rows = read(answer)?.into_iter().map(|row| {
-        let state = if row.live { "good" } else { "token ended" };
-        [
-            row.id,
-            format!("{}:{}", row.channel_type, row.sender_id),
-            row.token,
-            state.to_owned(),
-            row.linked_by,
-            row.linked_at.as_deref().map(moment).unwrap_or_default(),
-        ]
-    });
-    Ok(table(["ID", "SENDER", "TOKEN", "STATE", "BY", "SINCE"], rows))
-}
+columns!(IdentityRow {
+    "ID" => |row| row.id.clone(),
+    "SENDER" => |row| format!("{}:{}", row.channel_type, row.sender_id),
+    "TOKEN" => |row| row.token.clone(),
+    "STATE" => |row| if row.live { "good" } else { "token ended" }.to_owned(),
+    "BY" => |row| row.linked_by.clone(),
+    "SINCE" => |row| date(&row.linked_at),
+});
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
+    use crate::cli::table;
 
     /// OP-79, OP-84
     #[test]
     fn links_are_listed_in_columns() {
-        let answer = json!({"data": [{
+        let rows: Vec<IdentityRow> = serde_json::from_value(json!([{
             "id": "identity-1", "channel_type": "discord", "sender_id": "42", "token": "alice",
             "live": false, "linked_by": "operator", "linked_at": null,
-        }]});
+        }]))
+        .unwrap();
 
         let expected = "\
 ID          SENDER      TOKEN  STATE        BY        SINCE
 identity-1  discord:42  alice  token ended  operator
 ";
-        assert_eq!(links(&answer).unwrap(), expected);
+        assert_eq!(table::rows(&rows), expected);
     }
 }

@@ -1,16 +1,18 @@
 //! `hivewright inbox`: what the operator should know.
 
 use clap::{Args, Subcommand};
-use reqwest::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     Context,
-    approvals::safe,
     failure::Failure,
-    service::{Service, data},
-    table::{moment, table},
+    service::{Answer, Service},
+    table::{columns, date},
+};
+use crate::api::{
+    endpoint::{ById, Empty},
+    flags::Limit,
+    inbox::{LIST_NOTICES, NoticeFilter, NoticeRow, READ_ALL_NOTICES, READ_NOTICE},
 };
 
 /// See what happened that you should know
@@ -33,12 +35,10 @@ pub(super) enum Action {
         /// Also those that were read
         #[arg(long)]
         all: bool,
-        /// Only of this kind, such as dead_task
-        #[arg(long)]
-        kind: Option<String>,
-        /// How many, 1 to 200
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
+        #[command(flatten)]
+        filter: NoticeFilter,
+        #[command(flatten)]
+        limit: Limit,
     },
     /// Mark a notice as read, or all of them
     #[command(after_help = "Examples:\n  \
@@ -57,82 +57,60 @@ pub(super) enum Action {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    let action = arguments.action.unwrap_or(Action::List { all: false, kind: None, limit: 50 });
-    match action {
-        Action::List { all, kind, limit } => {
-            let fields = [
-                ("unread", Some((!all).to_string())),
-                ("kind", kind),
-                ("limit", Some(limit.to_string())),
-            ];
-            let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
-            let answer = service.search("/api/v1/inbox", fields).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&listed(&answer)?);
+    let usual =
+        || Action::List { all: false, filter: NoticeFilter::default(), limit: Limit::default() };
+    match arguments.action.unwrap_or_else(usual) {
+        Action::List { all, filter, limit } => {
+            let filter = NoticeFilter { unread: !all, ..filter };
+            screen.rows(&service.rows(&LIST_NOTICES, &filter, &limit).await?)
         }
         Action::Read { id, all: _ } => {
-            let path = match &id {
-                Some(id) => format!("/api/v1/inbox/{}/read", safe(id)?),
-                None => "/api/v1/inbox/read-all".to_owned(),
+            let what = match id {
+                Some(id) => {
+                    let path = ById { id };
+                    service.at(&READ_NOTICE, &path).await?;
+                    path.id
+                }
+                None => {
+                    service.at(&READ_ALL_NOTICES, &Empty {}).await?;
+                    "all".to_owned()
+                }
             };
-            service.act(Method::POST, &path).await?;
-            let what = id.unwrap_or_else(|| "all".to_owned());
-            if screen.json {
-                return screen.document(&json!({"data": {"read": what}}));
-            }
-            screen.remark(&format!("read: {what}"));
+            let answer: Answer<Value> = Answer::new(json!({"data": {"read": what}}));
+            screen.done(&answer, &format!("read: {what}"))
         }
     }
-    Ok(())
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    kind: String,
-    team: Option<String>,
-    text: String,
-    count: u64,
-    last_at: Option<String>,
-    read: bool,
-}
-
-fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        let count = match row.count {
-            1 => String::new(),
-            count => format!(" ({count} times)"),
-        };
-        [
-            row.id,
-            row.last_at.as_deref().map(moment).unwrap_or_default(),
-            row.kind,
-            row.team.unwrap_or_else(|| "-".to_owned()),
-            if row.read { "yes" } else { "no" }.to_owned(),
-            format!("{}{count}", row.text.replace('\n', " ")),
-        ]
-    });
-    Ok(table(["ID", "TIME", "KIND", "TEAM", "READ", "TEXT"], rows))
-}
+columns!(NoticeRow {
+    "ID" => |row| row.id.to_string(),
+    "TIME" => |row| date(&row.last_at),
+    "KIND" => |row| row.kind.to_string(),
+    "TEAM" => |row| row.team.clone().unwrap_or_else(|| "-".to_owned()),
+    "READ" => |row| if row.read { "yes" } else { "no" }.to_owned(),
+    "TEXT" => |row| match row.count {
+        1 => row.text.clone(),
+        count => format!("{} ({count} times)", row.text),
+    },
+});
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
+    use crate::cli::table;
 
     /// OP-39, OP-84
     #[test]
     fn notices_are_listed_with_their_count() {
-        let answer = json!({"data": [{
+        let rows: Vec<NoticeRow> = serde_json::from_value(json!([{
             "id": "n-1", "kind": "dead_task", "team": "main", "text": "given up", "count": 3,
             "links": [], "at": null, "last_at": "2026-11-14T23:46:40.000Z", "read": false,
-        }]});
+        }]))
+        .unwrap();
 
         assert_eq!(
-            listed(&answer).unwrap(),
+            table::rows(&rows),
             "ID   TIME                  KIND       TEAM  READ  TEXT\n\
              n-1  2026-11-14 23:46 UTC  dead_task  main  no    given up (3 times)\n"
         );

@@ -1,16 +1,19 @@
 //! `hivewright policy`: what teams may do, must not, or must ask for.
 
 use clap::{Args, Subcommand};
-use reqwest::Method;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     Context,
-    approvals::safe,
     failure::{Exit, Failure},
-    service::{Service, data},
-    table::{moment, table},
+    service::{Answer, Service},
+    table::{columns, moment},
+};
+use crate::api::{
+    endpoint::{ById, Empty},
+    policies::{
+        ADD_RULE, EXPLAIN_CALL, ExplainCall, Explained, LIST_RULES, NewRule, REMOVE_RULE, RuleRow,
+    },
 };
 
 /// See and change the rules for what teams do
@@ -34,36 +37,7 @@ pub(super) enum Action {
         hivewright policy add deny class:exec --team 'web-*'\n  \
         hivewright policy add allow host:*.example.com --principal role:user\n  \
         hivewright policy add require_approval tool:bash --when /command='git push*'")]
-    Add {
-        /// allow, deny or require_approval
-        effect: String,
-        /// `tool:`, `class:`, `file:`, `exec:`, `host:` or `mcp:` and a name or pattern
-        resource: String,
-        /// The teams it is for, with wildcards
-        #[arg(long)]
-        team: Option<String>,
-        /// For files: r, w or rw
-        #[arg(long)]
-        mode: Option<String>,
-        /// any, role:<role>, user:<channel type>:<id> or label:untrusted
-        #[arg(long)]
-        principal: Option<String>,
-        /// Only where an argument fits: a JSON pointer, `=` and a pattern; may be repeated
-        #[arg(long, value_name = "POINTER=PATTERN", value_parser = condition)]
-        when: Vec<(String, String)>,
-        /// normal, or high: whoever caused the task does not decide
-        #[arg(long)]
-        risk: Option<String>,
-        /// What it is for
-        #[arg(long, default_value = "")]
-        note: String,
-        /// Until a date such as 2026-01-31T12:00:00Z
-        #[arg(long)]
-        expires_at: Option<String>,
-        /// Its name, instead of one that is made up
-        #[arg(long, default_value = "")]
-        id: String,
-    },
+    Add(NewRule),
     /// Remove a rule that was added
     #[command(after_help = "Example:\n  hivewright policy rm rule-61c88646")]
     Rm {
@@ -87,127 +61,63 @@ pub(super) enum Action {
     },
 }
 
-/// Reads `<pointer>=<pattern>`.
-fn condition(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((pointer, pattern)) if pointer.starts_with('/') => {
-            Ok((pointer.to_owned(), pattern.to_owned()))
-        }
-        _ => Err("expected a JSON pointer and a pattern, such as `/command=git push*`".to_owned()),
-    }
-}
-
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
     match arguments.action {
-        Action::List => {
-            let answer = service.list("/api/v1/policies").await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&listed(&answer)?);
-        }
-        Action::Add {
-            effect,
-            resource,
-            team,
-            mode,
-            principal,
-            when,
-            risk,
-            note,
-            expires_at,
-            id,
-        } => {
-            let when: Vec<_> = when
-                .into_iter()
-                .map(|(pointer, glob)| json!({"pointer": pointer, "glob": glob}))
-                .collect();
-            let wish = json!({
-                "id": id, "effect": effect, "resource": resource, "team": team, "mode": mode,
-                "principal": principal, "when": when, "risk": risk, "note": note,
-                "expires_at": expires_at,
-            });
-            let answer = service.post("/api/v1/policies", &wish).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            let id = answer["data"]["id"].as_str().unwrap_or_default();
-            screen.remark(&format!("added {id}; it counts from the next call on"));
+        Action::List => screen.rows(&service.all_rows(&LIST_RULES, &Empty {}).await?),
+        Action::Add(new) => {
+            let added = service.call(&ADD_RULE, &Empty {}, &Empty {}, &new).await?;
+            let id = added.data()?.id;
+            screen.done(&added, &format!("added {id}; it counts from the next call on"))
         }
         Action::Rm { id } => {
-            let path = format!("/api/v1/policies/{}", safe(&id)?);
-            service.act(Method::DELETE, &path).await?;
-            if screen.json {
-                return screen.document(&json!({"data": {"removed": id}}));
-            }
-            screen.remark(&format!("removed {id}"));
+            let path = ById { id };
+            service.at(&REMOVE_RULE, &path).await?;
+            let answer: Answer<Value> = Answer::new(json!({"data": {"removed": path.id}}));
+            screen.done(&answer, &format!("removed {}", path.id))
         }
         Action::Explain { team, tool, args, principal } => {
             let args: Value = serde_json::from_str(&args).map_err(|error| {
                 Failure::new(Exit::Usage, format!("the arguments are not JSON: {error}"))
             })?;
-            let call = json!({"team": team, "tool": tool, "args": args, "principal": principal});
-            let answer = service.post("/api/v1/policies/explain", &call).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.say(&explained(&answer["data"]));
+            let call = ExplainCall { team, tool, args, principal };
+            let answer = service.call(&EXPLAIN_CALL, &Empty {}, &Empty {}, &call).await?;
+            screen.answer(&answer, |answer| explained(&answer) + "\n")
         }
     }
-    Ok(())
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    source: String,
-    team: String,
-    resource: String,
-    mode: Option<String>,
-    principal: String,
-    when: Vec<Value>,
-    effect: String,
-    note: String,
-    expires_at: Option<String>,
+columns!(RuleRow {
+    "ID" => |row| row.id.clone(),
+    "FROM" => |row| row.source.to_string(),
+    "EFFECT" => |row| row.effect.clone(),
+    "RESOURCE" => resource,
+    "TEAM" => |row| row.team.clone(),
+    "PRINCIPAL" => |row| row.principal.clone(),
+    "EXPIRES" => |row| row.expires_at.as_deref().map_or("never".to_owned(), moment),
+    "NOTE" => |row| row.note.clone(),
+});
+
+fn resource(row: &RuleRow) -> String {
+    let mode = row.mode.as_ref().map(|mode| format!(" ({mode})")).unwrap_or_default();
+    match row.when.len() {
+        0 => format!("{}{mode}", row.resource),
+        count => format!("{}{mode} if {count} condition(s)", row.resource),
+    }
 }
 
-fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        let mode = row.mode.map(|mode| format!(" ({mode})"));
-        let when = match row.when.len() {
-            0 => String::new(),
-            count => format!(" if {count} condition(s)"),
-        };
-        [
-            row.id,
-            row.source,
-            row.effect,
-            format!("{}{}{when}", row.resource, mode.unwrap_or_default()),
-            row.team,
-            row.principal,
-            row.expires_at.as_deref().map_or("never".to_owned(), moment),
-            row.note,
-        ]
-    });
-    Ok(table(["ID", "FROM", "EFFECT", "RESOURCE", "TEAM", "PRINCIPAL", "EXPIRES", "NOTE"], rows))
-}
-
-fn explained(answer: &Value) -> String {
-    let text = |field: &str| answer[field].as_str();
-    let decision = text("decision").unwrap_or("-");
-    let because = match (text("rule"), text("reason")) {
+fn explained(answer: &Explained) -> String {
+    let because = match (&answer.rule, answer.reason.as_deref()) {
         (Some(rule), _) => format!("rule {rule}"),
         (None, Some("no_matching_rule")) => {
             "the rules list what is allowed, and this is not on the list".to_owned()
         }
-        (None, _) => format!("the default of class {}", text("class").unwrap_or("-")),
+        (None, _) => format!("the default of class {}", answer.class),
     };
-    match text("why") {
-        Some(why) => format!("{decision}: {because} ({why})"),
-        None => format!("{decision}: {because}"),
+    match &answer.why {
+        Some(why) => format!("{}: {because} ({why})", answer.decision),
+        None => format!("{}: {because}", answer.decision),
     }
 }
 
@@ -215,25 +125,19 @@ fn explained(answer: &Value) -> String {
 mod tests {
 
     use super::*;
-
-    #[test]
-    fn a_condition_is_a_pointer_and_a_pattern() {
-        let found = condition("/a/b=x=*").unwrap();
-
-        assert_eq!(found, ("/a/b".to_owned(), "x=*".to_owned()));
-        assert!(condition("a=b").is_err() && condition("/a").is_err());
-    }
+    use crate::cli::table;
 
     /// OP-84
     #[test]
     fn rules_are_listed_and_decisions_explained() {
-        let answer = json!({"data": [{
+        let rows: Vec<RuleRow> = serde_json::from_value(json!([{
             "id": "config-1", "source": "settings", "team": "*", "resource": "file:docs",
             "mode": "w", "principal": "any", "when": [{"pointer": "/a", "glob": "*"}],
-            "effect": "deny", "note": "why", "expires_at": null,
-        }]});
+            "effect": "deny", "note": "why", "expires_at": null, "risk": "normal",
+        }]))
+        .unwrap();
 
-        let list = listed(&answer).unwrap();
+        let list = table::rows(&rows);
 
         assert!(
             list.ends_with(
@@ -241,11 +145,13 @@ mod tests {
             ),
             "{list}"
         );
-        let by_rule = json!({"decision": "deny", "rule": "r1", "class": "exec"});
+        let read = |answer: Value| explained(&serde_json::from_value(answer).unwrap());
+        let by_rule = json!({"decision": "deny", "rule": "r1", "class": "exec", "fitting": []});
         let by_class = json!({
             "decision": "require_approval", "reason": "default", "class": "trust", "why": "so",
+            "fitting": [],
         });
-        assert_eq!(explained(&by_rule), "deny: rule r1");
-        assert_eq!(explained(&by_class), "require_approval: the default of class trust (so)");
+        assert_eq!(read(by_rule), "deny: rule r1");
+        assert_eq!(read(by_class), "require_approval: the default of class trust (so)");
     }
 }

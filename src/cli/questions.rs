@@ -3,23 +3,25 @@
 use std::io::{self, IsTerminal, Read};
 
 use clap::{Args, Subcommand};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use hivewright_actors::approvals::question::{AnswerKind, QuestionStatus};
 use zeroize::Zeroizing;
 
 use super::{
     Context,
-    approvals::safe,
     failure::{Exit, Failure},
     hidden,
-    service::{Service, data},
-    table::{moment, table},
+    service::Service,
+    table::{columns, date},
+};
+use crate::api::{
+    endpoint::{ById, Empty},
+    questions::{
+        ANSWER_QUESTION, LIST_QUESTIONS, QuestionAnswer, QuestionFilter, QuestionRow, SHOW_QUESTION,
+    },
 };
 
 /// The largest secret, in bytes.
 const LARGEST: u64 = 64 * 1024;
-/// Rows of one answer.
-const PAGE: usize = 200;
 
 /// See and answer what teams ask
 #[derive(Debug, PartialEq, Args)]
@@ -37,14 +39,7 @@ pub(super) struct Arguments {
 pub(super) enum Action {
     /// List what waits for an answer, oldest first
     #[command(after_help = "Example:\n  hivewright questions list --json")]
-    List {
-        /// Those with another end: answered, expired, cancelled
-        #[arg(long, default_value = "open")]
-        status: String,
-        /// Only of this team
-        #[arg(long)]
-        team: Option<String>,
-    },
+    List(QuestionFilter),
     /// Answer a question; a secret is asked for, or read from standard input
     #[command(after_help = "Examples:\n  \
         hivewright questions answer qst-61c8864680b583eb --select red --select blue\n  \
@@ -66,19 +61,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let service = Service::find(context)?;
     let screen = context.screen;
     match arguments.action {
-        Action::List { status, team } => {
-            let fields = [("status", Some(status)), ("team", team)];
-            let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
-            let answer = service.search("/api/v1/questions", fields).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&listed(&answer)?);
+        Action::List(filter) => {
+            screen.rows(&service.call(&LIST_QUESTIONS, &Empty {}, &filter, &Empty {}).await?)
         }
         Action::Answer { id, selected, text } => {
-            let path = format!("/api/v1/questions/{}/answer", safe(&id)?);
-            let secret = is_secret(&service, &id).await?;
-            let text = match (secret, text) {
+            let path = ById { id };
+            let text = match (is_secret(&service, &path).await?, text) {
                 (true, Some(_)) => {
                     let message = "it asks for a secret, which must not stand on the command line; \
                         leave `--text` out";
@@ -87,35 +75,17 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 (true, None) => read_secret()?,
                 (false, text) => Zeroizing::new(text.unwrap_or_default()),
             };
-            let answer = service.post(&path, &json!({"selected": selected, "text": *text})).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.remark(&format!("answered {id}"));
+            let answer = QuestionAnswer { selected, text: text.to_string() };
+            let answered = service.call(&ANSWER_QUESTION, &path, &Empty {}, &answer).await?;
+            screen.done(&answered, &format!("answered {}", path.id))
         }
     }
-    Ok(())
 }
 
 /// Whether an open question asks for a secret.
-async fn is_secret(service: &Service, id: &str) -> Result<bool, Failure> {
-    let mut seen = 0;
-    loop {
-        let fields = [
-            ("status", "open".to_owned()),
-            ("limit", PAGE.to_string()),
-            ("offset", seen.to_string()),
-        ];
-        let answer = service.search("/api/v1/questions", fields).await?;
-        let rows = rows(&answer)?;
-        if let Some(found) = rows.iter().find(|row| row.id == id) {
-            return Ok(found.kind == "secret");
-        }
-        if rows.len() < PAGE {
-            return Ok(false);
-        }
-        seen += rows.len();
-    }
+async fn is_secret(service: &Service, path: &ById) -> Result<bool, Failure> {
+    let question = service.at(&SHOW_QUESTION, path).await?.data()?;
+    Ok(question.status == QuestionStatus::Open && question.kind == AnswerKind::Secret)
 }
 
 /// The secret, from the keyboard without showing it, or from standard input.
@@ -139,55 +109,40 @@ fn read_secret() -> Result<Zeroizing<String>, Failure> {
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    team: String,
-    kind: String,
-    question: String,
-    options: Vec<String>,
-    status: String,
-    expires_at: Option<String>,
-}
-
-fn rows(answer: &Value) -> Result<Vec<Row>, Failure> {
-    data(answer)
-}
-
-fn listed(answer: &Value) -> Result<String, Failure> {
-    let rows = rows(answer)?.into_iter().map(|row| {
-        let options = if row.options.is_empty() {
-            String::new()
-        } else {
-            format!(" [{}]", row.options.join(" | "))
-        };
-        [
-            row.id,
-            row.status,
-            row.team,
-            row.kind,
-            row.expires_at.as_deref().map(moment).unwrap_or_default(),
-            format!("{}{options}", row.question.replace('\n', " ")),
-        ]
-    });
-    Ok(table(["ID", "STATUS", "TEAM", "KIND", "UNTIL", "QUESTION"], rows))
-}
+columns!(QuestionRow {
+    "ID" => |row| row.id.clone(),
+    "STATUS" => |row| row.status.to_string(),
+    "TEAM" => |row| row.team.clone(),
+    "KIND" => |row| row.kind.to_string(),
+    "UNTIL" => |row| date(&row.expires_at),
+    "QUESTION" => |row| match row.options.as_slice() {
+        [] => row.question.clone(),
+        options => format!("{} [{}]", row.question, options.join(" | ")),
+    },
+});
 
 #[cfg(test)]
 mod tests {
 
+    use serde_json::json;
+
     use super::*;
+    use crate::cli::table;
 
     /// OP-84
     #[test]
     fn questions_are_listed_with_their_options() {
-        let answer = json!({"data": [{
+        let rows: Vec<QuestionRow> = serde_json::from_value(json!([{
             "id": "qst-1", "team": "main", "kind": "text", "question": "Which\ncolour?",
             "options": ["red", "blue"], "status": "open", "expires_at": null,
-        }]});
+            "generation": 1, "lane": {"team": "main", "topic": null}, "task_id": "task-1",
+            "multi": false, "key": null, "answer": null, "by": null, "created_at": null,
+            "answered_at": null,
+        }]))
+        .unwrap();
 
         assert_eq!(
-            listed(&answer).unwrap(),
+            table::rows(&rows),
             "ID     STATUS  TEAM  KIND  UNTIL  QUESTION\n\
              qst-1  open    main  text         Which colour? [red | blue]\n"
         );

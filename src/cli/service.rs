@@ -1,21 +1,28 @@
 //! The running service, as a command finds and asks it.
 
-use std::{fs, io, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs, io, marker::PhantomData, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration,
+};
 
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
 };
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
     Context,
     failure::{Exit, Failure, chain},
 };
-use crate::settings::{
-    home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath,
+use crate::{
+    api::{
+        endpoint::{self, Empty, Endpoint, pairs},
+        flags::Limit,
+        reply::{Readable, Rows},
+    },
+    settings::{home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath},
 };
 
 /// The most rows of one answer.
@@ -142,16 +149,78 @@ impl Service {
         &self.url
     }
 
+    /// Calls an endpoint.
+    pub(super) async fn call<R: Readable, P: Serialize, Q: Serialize, B: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, P, Q, B>,
+        path: &P,
+        query: &Q,
+        body: &B,
+    ) -> Result<Answer<R::Content>, Failure> {
+        let url = self.filtered(&target(endpoint, path)?, pairs(query));
+        let mut request = match endpoint.method {
+            endpoint::Method::Get => self.client.get(url),
+            endpoint::Method::Post => self.client.post(url),
+            endpoint::Method::Put => self.client.put(url),
+            endpoint::Method::Patch => self.client.patch(url),
+            endpoint::Method::Delete => self.client.delete(url),
+        };
+        if !matches!(endpoint.method, endpoint::Method::Get | endpoint::Method::Delete) {
+            request = request.json(body);
+        }
+        self.ask(self.signed(request)).await.map(Answer::new)
+    }
+
+    /// Calls an endpoint that needs nothing but its path.
+    pub(super) async fn at<R: Readable, P: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, P>,
+        path: &P,
+    ) -> Result<Answer<R::Content>, Failure> {
+        self.call(endpoint, path, &Empty {}, &Empty {}).await
+    }
+
+    /// The first rows of a list.
+    pub(super) async fn rows<T, Q: Serialize>(
+        &self,
+        endpoint: &Endpoint<Rows<T>, Empty, Q>,
+        filter: &Q,
+        limit: &Limit,
+    ) -> Result<Answer<Vec<T>>, Failure> {
+        let mut fields = pairs(filter);
+        fields.push(("limit".to_owned(), limit.limit.to_string()));
+        let request = self.client.get(self.filtered(endpoint.path, fields));
+        self.ask(self.signed(request)).await.map(Answer::new)
+    }
+
+    /// All rows of a list, page by page.
+    pub(super) async fn all_rows<T, Q: Serialize>(
+        &self,
+        endpoint: &Endpoint<Rows<T>, Empty, Q>,
+        filter: &Q,
+    ) -> Result<Answer<Vec<T>>, Failure> {
+        self.pages(endpoint.path, pairs(filter)).await.map(Answer::new)
+    }
+
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.ask(self.request(Method::GET, path)?).await
     }
 
     /// All rows of a list, page by page.
     pub(super) async fn list(&self, path: &str) -> Result<Value, Failure> {
-        let mut all = self.search(path, [("limit", MOST_ROWS.to_owned())]).await?;
+        self.pages(path, Vec::new()).await
+    }
+
+    async fn pages(&self, path: &str, filter: Vec<(String, String)>) -> Result<Value, Failure> {
+        let page = async |cursor: Option<String>| {
+            let mut fields = filter.clone();
+            fields.push(("limit".to_owned(), MOST_ROWS.to_owned()));
+            fields.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor)));
+            self.ask(self.signed(self.client.get(self.filtered(path, fields)))).await
+        };
+        let mut all = page(None).await?;
         while let Some(cursor) = all["next_cursor"].as_str().map(str::to_owned) {
-            let fields = [("limit", MOST_ROWS.to_owned()), ("cursor", cursor)];
-            let mut next = self.search(path, fields).await?;
+            let mut next = page(Some(cursor)).await?;
             if let (Some(rows), Value::Array(more)) =
                 (all["data"].as_array_mut(), next["data"].take())
             {
@@ -263,7 +332,7 @@ impl Service {
     fn filtered(
         &self,
         path: &str,
-        fields: impl IntoIterator<Item = (&'static str, String)>,
+        fields: impl IntoIterator<Item = (impl AsRef<str>, String)>,
     ) -> Url {
         let mut url = self.base.clone();
         url.set_path(path);
@@ -332,6 +401,33 @@ impl Service {
             format!("the service at {} did not answer within {seconds} s", self.url),
         )
     }
+}
+
+/// An answer of an endpoint: the document as it came, which says what a `T` is.
+#[derive(Debug)]
+pub(super) struct Answer<T> {
+    pub(super) document: Value,
+    of: PhantomData<T>,
+}
+
+impl<T> Answer<T> {
+    pub(super) fn new(document: Value) -> Self {
+        Self { document, of: PhantomData }
+    }
+}
+
+impl<T: DeserializeOwned> Answer<T> {
+    pub(super) fn data(&self) -> Result<T, Failure> {
+        data(&self.document)
+    }
+}
+
+/// The path of a request. An id that is none would lead elsewhere.
+pub(super) fn target<R, P: Serialize, Q, B>(
+    endpoint: &Endpoint<R, P, Q, B>,
+    path: &P,
+) -> Result<String, Failure> {
+    endpoint.target(path).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
 }
 
 /// What an answer is about.

@@ -8,17 +8,48 @@ use super::screen::{self, printable};
 const GAP: &str = "  ";
 /// A column that is cut keeps at least so many characters.
 const LEAST: usize = 6;
+/// The most characters of a text in a cell.
+const LONGEST_TEXT: usize = 50;
+
+/// A column of a table: its heading, and the text of a cell.
+pub(super) struct Column<R> {
+    pub(super) heading: &'static str,
+    pub(super) cell: fn(&R) -> String,
+}
+
+/// A row of the API that is shown in columns. Which fields is a choice; the first names what the other
+/// commands take.
+pub(super) trait Columns: Sized + 'static {
+    const COLUMNS: &'static [Column<Self>];
+}
+
+/// Declares the columns of a row.
+macro_rules! columns {
+    ($row:ty { $($heading:literal => $cell:expr),+ $(,)? }) => {
+        impl $crate::cli::table::Columns for $row {
+            const COLUMNS: &'static [$crate::cli::table::Column<Self>] =
+                &[$($crate::cli::table::Column { heading: $heading, cell: $cell }),+];
+        }
+    };
+}
+pub(super) use columns;
+
+/// Lines up rows under the headings of their columns.
+pub(super) fn rows<R: Columns>(rows: &[R]) -> String {
+    let mut lines: Vec<Vec<String>> =
+        vec![R::COLUMNS.iter().map(|column| column.heading.to_owned()).collect()];
+    let cells = |row| R::COLUMNS.iter().map(|column| flat(&(column.cell)(row))).collect();
+    lines.extend(rows.iter().map(cells));
+    lined_up(&lines, screen::width())
+}
 
 /// Lines up rows under their heading. Each row has as many cells as the heading.
-///
-/// On a terminal that is narrower, the widest columns are cut. The first is not: it names what the
-/// other commands take.
 pub(super) fn table<const N: usize>(
     heading: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    let mut lines = vec![heading.map(str::to_owned)];
-    lines.extend(rows.into_iter().map(|row| row.map(|cell| flat(&cell))));
+    let mut lines = vec![heading.map(str::to_owned).to_vec()];
+    lines.extend(rows.into_iter().map(|row| row.map(|cell| flat(&cell)).to_vec()));
     lined_up(&lines, screen::width())
 }
 
@@ -27,26 +58,28 @@ fn flat(cell: &str) -> String {
     printable(cell).replace(['\n', '\t'], " ")
 }
 
-fn lined_up<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> String {
-    let mut widths: [usize; N] = std::array::from_fn(|column| {
-        let widths = lines.iter().map(|line| line[column].chars().count());
-        widths.max().unwrap_or_default()
-    });
+/// On a terminal that is narrower, the widest columns are cut. The first is not: it names what the
+/// other commands take.
+fn lined_up(lines: &[Vec<String>], width: Option<usize>) -> String {
+    let columns = lines.first().map_or(0, Vec::len);
+    let widest = |column: usize| lines.iter().map(move |line| line[column].chars().count()).max();
+    let mut widths: Vec<usize> =
+        (0..columns).map(|column| widest(column).unwrap_or_default()).collect();
     if let Some(width) = width {
         fit(&mut widths, width);
     }
     let aligned = lines.iter().map(|line| {
-        let cells = line.iter().zip(widths);
+        let cells = line.iter().zip(&widths);
         let cells: Vec<_> =
-            cells.map(|(cell, width)| format!("{:<width$}", excerpt::line(cell, width))).collect();
+            cells.map(|(cell, &width)| format!("{:<width$}", excerpt::line(cell, width))).collect();
         format!("{}\n", cells.join(GAP).trim_end())
     });
     aligned.collect()
 }
 
 /// Takes from the widest column until all fit, or nothing more can be taken.
-fn fit<const N: usize>(widths: &mut [usize; N], width: usize) {
-    let gaps = GAP.len() * N.saturating_sub(1);
+fn fit(widths: &mut [usize], width: usize) {
+    let gaps = GAP.len() * widths.len().saturating_sub(1);
     loop {
         let excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
         let widest = widths.iter_mut().skip(1).max();
@@ -55,6 +88,17 @@ fn fit<const N: usize>(widths: &mut [usize; N], width: usize) {
             _ => return,
         }
     }
+}
+
+/// The beginning of a text, on one line.
+pub(super) fn beginning(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    excerpt::line(&words.join(" "), LONGEST_TEXT)
+}
+
+/// The same of a date that may not be known.
+pub(super) fn date(date: &Option<String>) -> String {
+    date.as_deref().map(moment).unwrap_or_default()
 }
 
 /// A date of an answer in UTC, to the minute.
@@ -83,7 +127,7 @@ mod tests {
             ["ID", "TEAM", "WHAT"],
             ["task-61c8864680b583eb", "research", "find out all there is"],
         ]
-        .map(|line| line.map(str::to_owned));
+        .map(|line| line.map(str::to_owned).to_vec());
 
         let text = lined_up(&lines, Some(42));
 

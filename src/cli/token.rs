@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use hivewright_actors::clock::Clock;
+use hivewright_actors::text::UnknownWord;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,12 +17,9 @@ use super::{
     table::{self, moment},
 };
 use crate::{
+    api::scope::{Scope, Scopes},
     http::{
-        auth::{
-            offline,
-            registry::NewToken,
-            scope::{Scope, Scopes},
-        },
+        auth::{offline, registry::NewToken},
         tokens,
     },
     machine::WallClock,
@@ -175,10 +173,9 @@ fn stopped(action: &Action, context: &Context) -> Result<Value, Failure> {
 }
 
 fn named(names: &[String]) -> Result<Scopes, Failure> {
-    let scope = |name: &String| {
-        Scope::named(name).ok_or_else(|| {
-            let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.as_str()).collect();
-            let known = known.join(", ");
+    let scope = |name: &String| -> Result<Scope, Failure> {
+        name.parse().map_err(|UnknownWord { words }| {
+            let known = words.join(", ");
             Failure::new(Exit::Usage, format!("unknown scope `{name}`; there are: {known}"))
         })
     };

@@ -1,15 +1,22 @@
 //! `hivewright trust`: who is let in or kept out by name, and why someone was.
 
-use clap::{Args, Subcommand, ValueEnum};
-use reqwest::Method;
-use serde::Deserialize;
+use clap::{Args, Subcommand};
+use hivewright_actors::router::grants::Level;
 use serde_json::{Value, json};
 
 use super::{
     Context,
     failure::{Exit, Failure},
-    service::{Service, data},
-    table::{moment, table},
+    service::{Answer, Service},
+    table::{columns, date},
+};
+use crate::api::{
+    endpoint::{ById, Empty},
+    flags::{Limit, words},
+    trust::{
+        GRANT_TRUST, LIST_TRUST, LIST_TRUST_DECISIONS, NewTrustGrant, REVOKE_TRUST, TrustDecision,
+        TrustDecisionFilter, TrustFilter, TrustGrant,
+    },
 };
 
 /// Let senders in or keep them out, and see who was
@@ -40,7 +47,7 @@ pub(super) enum Action {
         #[arg(long, value_name = "ID")]
         channel: Option<String>,
         /// Let in or kept out
-        #[arg(long, default_value = "trusted")]
+        #[arg(long, default_value = "trusted", value_parser = words::<Level>())]
         level: Level,
     },
     /// Take a grant back, from the next message on
@@ -58,18 +65,10 @@ pub(super) enum Action {
     /// Show what was decided on messages, newest first
     #[command(after_help = "Example:\n  hivewright trust audit --decision denied --since 24h")]
     Audit {
-        /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h
-        #[arg(long)]
-        since: Option<String>,
-        /// Only those let in, or only those kept out
-        #[arg(long)]
-        decision: Option<Decision>,
-        /// Only of this sender
-        #[arg(long)]
-        sender: Option<String>,
-        /// How many, 1 to 200
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
+        #[command(flatten)]
+        filter: TrustDecisionFilter,
+        #[command(flatten)]
+        limit: Limit,
     },
 }
 
@@ -93,82 +92,33 @@ pub(super) fn sender(text: &str) -> Result<Sender, String> {
     }
 }
 
-/// What a grant says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Level {
-    /// Let in.
-    Trusted,
-    /// Kept out.
-    Denied,
-}
-
-/// What was decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Decision {
-    /// Let in.
-    Allowed,
-    /// Kept out.
-    Denied,
-}
-
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
     match arguments.action {
-        Action::List => {
-            let answer = service.list("/api/v1/trust").await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&grants(&answer)?);
-        }
-        Action::Add { sender, channel, level } => {
-            let level = match level {
-                Level::Trusted => "trusted",
-                Level::Denied => "denied",
+        Action::List => screen.rows(&service.all_rows(&LIST_TRUST, &TrustFilter::default()).await?),
+        Action::Add { sender: Sender { channel_type, id }, channel, level } => {
+            let new = NewTrustGrant {
+                channel_type,
+                sender_id: id,
+                channel_id: channel,
+                trust_level: Some(level.to_string()),
             };
-            let wish = json!({
-                "channel_type": sender.channel_type,
-                "sender_id": sender.id,
-                "channel_id": channel,
-                "trust_level": level,
-            });
-            let answer = service.post("/api/v1/trust", &wish).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            let Sender { channel_type, id } = sender;
-            screen.remark(&format!("{channel_type}:{id} is {level} from the next message on"));
+            let granted = service.call(&GRANT_TRUST, &Empty {}, &Empty {}, &new).await?;
+            let NewTrustGrant { channel_type, sender_id, .. } = new;
+            let remark = format!("{channel_type}:{sender_id} is {level} from the next message on");
+            screen.done(&granted, &remark)
         }
         Action::Revoke { which, channel } => {
-            let id = find(&service, &which, channel.as_deref()).await?;
-            let path = format!("/api/v1/trust/{id}");
-            service.act(Method::DELETE, &path).await?;
-            if screen.json {
-                return screen.document(&json!({"data": {"revoked": id}}));
-            }
-            screen.remark(&format!("revoked {id}"));
+            let path = ById { id: find(&service, &which, channel.as_deref()).await? };
+            service.at(&REVOKE_TRUST, &path).await?;
+            let answer: Answer<Value> = Answer::new(json!({"data": {"revoked": path.id}}));
+            screen.done(&answer, &format!("revoked {}", path.id))
         }
-        Action::Audit { since, decision, sender, limit } => {
-            let decision = decision.map(|decision| match decision {
-                Decision::Allowed => "allowed".to_owned(),
-                Decision::Denied => "denied".to_owned(),
-            });
-            let query = [
-                ("since", since),
-                ("decision", decision),
-                ("sender", sender),
-                ("limit", Some(limit.to_string())),
-            ];
-            let fields = query.into_iter().filter_map(|(name, value)| Some((name, value?)));
-            let answer = service.search("/api/v1/trust/audit", fields).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&decisions(&answer)?);
+        Action::Audit { filter, limit } => {
+            screen.rows(&service.rows(&LIST_TRUST_DECISIONS, &filter, &limit).await?)
         }
     }
-    Ok(())
 }
 
 /// The id of a grant that is named by its sender.
@@ -176,86 +126,47 @@ async fn find(service: &Service, which: &str, channel: Option<&str>) -> Result<S
     let Ok(sender) = sender(which) else {
         return Ok(which.to_owned());
     };
-    let fields = [("channel_type", sender.channel_type.clone()), ("limit", "200".to_owned())];
-    let mut offset = 0;
-    loop {
-        let page = fields.clone().into_iter().chain([("offset", offset.to_string())]);
-        let answer = service.search("/api/v1/trust", page).await?;
-        let rows: Vec<Grant> = data(&answer)?;
-        let bare = channel.map(|channel| channel.strip_prefix("discord:").unwrap_or(channel));
-        let is_meant = |row: &&Grant| {
-            let own = row.channel_id.as_deref();
-            row.sender_id == sender.id && (own == channel || own == bare)
-        };
-        if let Some(row) = rows.iter().find(is_meant) {
-            return Ok(row.id.clone());
-        }
-        if rows.is_empty() {
-            let message = format!(
-                "there is no grant for `{which}`; `hivewright trust list` shows those there are"
-            );
-            return Err(Failure::new(Exit::NotFound, message));
-        }
-        offset += rows.len();
-    }
+    let filter = TrustFilter { channel_type: Some(sender.channel_type), trust_level: None };
+    let bare = channel.map(|channel| channel.strip_prefix("discord:").unwrap_or(channel));
+    let is_meant = |row: &TrustGrant| {
+        let own = row.channel_id.as_deref();
+        row.sender_id == sender.id && (own == channel || own == bare)
+    };
+    let rows = service.all_rows(&LIST_TRUST, &filter).await?.data()?;
+    let row = rows.into_iter().find(is_meant).ok_or_else(|| {
+        let message = format!(
+            "there is no grant for `{which}`; `hivewright trust list` shows those there are"
+        );
+        Failure::new(Exit::NotFound, message)
+    })?;
+    Ok(row.id)
 }
 
-#[derive(Debug, Deserialize)]
-struct Grant {
-    id: String,
-    channel_type: String,
-    sender_id: String,
-    channel_id: Option<String>,
-    trust_level: String,
-    granted_by: String,
-    granted_at: Option<String>,
-}
+columns!(TrustGrant {
+    "ID" => |row| row.id.clone(),
+    "SENDER" => |row| format!("{}:{}", row.channel_type, row.sender_id),
+    "CHANNEL" => |row| row.channel_id.clone().unwrap_or_else(|| "all".to_owned()),
+    "LEVEL" => |row| row.trust_level.to_string(),
+    "BY" => |row| row.granted_by.clone(),
+    "SINCE" => |row| date(&row.granted_at),
+});
 
-#[derive(Debug, Deserialize)]
-struct Decided {
-    time: Option<String>,
-    channel_type: String,
-    channel_id: String,
-    sender: String,
-    asserted_by: Option<String>,
-    decision: String,
-    reason: String,
-}
-
-fn grants(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Grant> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        [
-            row.id,
-            format!("{}:{}", row.channel_type, row.sender_id),
-            row.channel_id.unwrap_or_else(|| "all".to_owned()),
-            row.trust_level,
-            row.granted_by,
-            row.granted_at.as_deref().map(moment).unwrap_or_default(),
-        ]
-    });
-    Ok(table(["ID", "SENDER", "CHANNEL", "LEVEL", "BY", "SINCE"], rows))
-}
-
-fn decisions(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Decided> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        let claim = row.asserted_by.map(|by| format!(" (says {by})"));
-        [
-            row.time.as_deref().map(moment).unwrap_or_default(),
-            row.decision,
-            row.reason,
-            format!("{}:{}{}", row.channel_type, row.sender, claim.unwrap_or_default()),
-            row.channel_id,
-        ]
-    });
-    Ok(table(["TIME", "DECISION", "REASON", "SENDER", "CHANNEL"], rows))
-}
+columns!(TrustDecision {
+    "TIME" => |row| date(&row.time),
+    "DECISION" => |row| row.decision.to_string(),
+    "REASON" => |row| row.reason.clone(),
+    "SENDER" => |row| {
+        let claim = row.asserted_by.as_ref().map(|by| format!(" (says {by})"));
+        format!("{}:{}{}", row.channel_type, row.sender, claim.unwrap_or_default())
+    },
+    "CHANNEL" => |row| row.channel_id.clone(),
+});
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
+    use crate::cli::table;
 
     #[test]
     fn a_sender_is_named_with_its_type() {
@@ -270,26 +181,28 @@ mod tests {
     /// OP-84
     #[test]
     fn grants_and_decisions_are_listed_in_columns() {
-        let answer = json!({"data": [{
+        let grants: Vec<TrustGrant> = serde_json::from_value(json!([{
             "id": "grant-1", "channel_type": "discord", "sender_id": "42", "channel_id": null,
             "trust_level": "trusted", "granted_by": "operator",
             "granted_at": "2026-11-14T23:46:40.000Z",
-        }]});
-        let audit = json!({"data": [{
+        }]))
+        .unwrap();
+        let decisions: Vec<TrustDecision> = serde_json::from_value(json!([{
             "id": "x", "time": "2026-11-14T23:46:40.000Z", "channel_type": "ws",
             "channel_id": "ws:1", "sender": "bob", "asserted_by": "bridge",
             "decision": "denied", "reason": "grant_denied",
-        }]});
+        }]))
+        .unwrap();
 
         let expected = "\
 ID       SENDER      CHANNEL  LEVEL    BY        SINCE
 grant-1  discord:42  all      trusted  operator  2026-11-14 23:46 UTC
 ";
-        assert_eq!(grants(&answer).unwrap(), expected);
+        assert_eq!(table::rows(&grants), expected);
         let expected = "\
 TIME                  DECISION  REASON        SENDER                CHANNEL
 2026-11-14 23:46 UTC  denied    grant_denied  ws:bob (says bridge)  ws:1
 ";
-        assert_eq!(decisions(&audit).unwrap(), expected);
+        assert_eq!(table::rows(&decisions), expected);
     }
 }

@@ -1,7 +1,7 @@
 //! What could be wrong with an installation: each finding says what to do.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 pub mod machine;
 pub mod models;
@@ -9,8 +9,8 @@ pub mod settings;
 pub mod store;
 
 /// How good a thing is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = FindingState)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "FindingState")]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// As it should be.
@@ -22,7 +22,7 @@ pub enum State {
 }
 
 /// What was found at one place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// What was looked at.
     pub id: &'static str,

@@ -11,11 +11,12 @@ use hivewright_actors::{
 };
 
 use super::{
-    auth::{authenticator::Authenticator, principal::Principal, scope::Scope},
+    auth::{authenticator::Authenticator, principal::Principal},
     connections::is_local,
     error::ApiError,
     origin::{Gate, is_change},
 };
+use crate::api::scope::Scope;
 
 /// The cookie of a browser session.
 pub(super) const COOKIE: &str = "hw_session";

@@ -7,20 +7,14 @@ use std::{
 
 use actix_web::{FromRequest, HttpMessage, HttpRequest, dev::Payload, web};
 use futures_util::future::LocalBoxFuture;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use utoipa::ToSchema;
 
 use super::{
-    State,
-    auth::{principal::Principal, scope::Scope},
-    error::ApiError,
-    json,
-    limits::Running,
-    operation::{Draft, Needs},
-    query::Query,
-    record::Target,
-    routes,
+    State, auth::principal::Principal, error::ApiError, json, limits::Running, query::Query,
+    record::Target, routes,
 };
+use crate::api::{draft::Draft, endpoint::Needs, input::Reader, scope::Scope};
 
 /// One argument of a handler.
 pub(super) trait Argument {
@@ -77,18 +71,26 @@ rights! {
     Read => Needs::Scope(Scope::Read),
     Operate => Needs::Scope(Scope::Operate),
     Chat => Needs::Scope(Scope::Chat),
-    Approve => Needs::Scope(Scope::Approve),
     Secrets => Needs::Scope(Scope::Secrets),
     Admin => Needs::Scope(Scope::Admin),
     Metrics => Needs::Scope(Scope::Metrics),
 }
 
 /// Who asks, having the right to, and what stands in the query, which is read after that.
-pub(super) struct Caller<R> {
+pub(super) struct Caller<R = Checked> {
     pub(super) principal: Principal,
     pub(super) query: Query,
     target: Target,
     right: PhantomData<R>,
+}
+
+/// The endpoint said what is needed.
+pub(super) struct Checked;
+
+impl Caller {
+    pub(super) fn new(principal: Principal, target: Target) -> Self {
+        Self { principal, query: Query::default(), target, right: PhantomData }
+    }
 }
 
 impl<R> Caller<R> {
@@ -184,14 +186,13 @@ impl FromRequest for Anyone {
 /// is not read of someone who has no right to send one.
 pub(super) struct Json<T>(pub(super) T);
 
-impl<T: DeserializeOwned + ToSchema> Argument for Json<T> {
+impl<T: DeserializeOwned + JsonSchema> Argument for Json<T> {
     fn describe(draft: &mut Draft) {
-        draft.body = Some(draft.closed::<T>());
-        draft.needs_body = json::nothing::<T>().is_none();
+        draft.takes::<T>();
     }
 }
 
-impl<T: DeserializeOwned + ToSchema + 'static> FromRequest for Json<T> {
+impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest for Json<T> {
     type Error = ApiError;
     type Future = LocalBoxFuture<'static, Result<Self, ApiError>>;
 
@@ -199,7 +200,7 @@ impl<T: DeserializeOwned + ToSchema + 'static> FromRequest for Json<T> {
         let (request, payload) = (request.clone(), web::Payload::from_request(request, payload));
         Box::pin(async move {
             let payload = payload.await.map_err(ApiError::internal)?;
-            json::read(&request, payload).await.map(Self)
+            json::read(&Reader::default(), &request, payload).await.map(Self)
         })
     }
 }

@@ -4,8 +4,8 @@ use std::{io, path::PathBuf};
 
 use actix_web::web;
 use hivewright_actors::clock::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -63,25 +63,25 @@ pub(super) fn resources() -> Vec<Resource> {
     ]
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewBackup)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewBackup")]
 struct Wish {
     /// 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit; not `hivewright-…`.
-    #[schema(min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    #[schemars(length(min = 1, max = 64), regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$"))]
     name: Option<String>,
 }
 
 /// Work that goes on.
-#[derive(Serialize, ToSchema)]
-#[schema(as = StartedJob)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "StartedJob")]
 struct Started {
     /// For `/api/v1/jobs/{id}`.
     job_id: String,
 }
 
 /// A backup as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Backup)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Backup")]
 struct Row {
     file: String,
     bytes: u64,

@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
 
 use actix_web::web;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -13,9 +13,9 @@ use super::{
     operation::Operation,
     reply::{Clean, Data},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
 use crate::{
+    api::endpoint::Empty,
     logging::Secrets,
     machine::sha256,
     scrub::REDACTED,
@@ -101,7 +101,7 @@ async fn looking<T: Send + 'static>(
 }
 
 /// The settings that count.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Settings {
     fields: Vec<effective::Field>,
     problems: Vec<Fault>,
@@ -109,16 +109,16 @@ struct Settings {
 }
 
 /// What came of trying out a file.
-#[derive(Serialize, ToSchema)]
-#[schema(as = SettingsTried)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SettingsTried")]
 struct Tried {
     valid: bool,
     problems: Vec<Fault>,
 }
 
 /// What was read again.
-#[derive(Serialize, ToSchema)]
-#[schema(as = SettingsReloaded)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SettingsReloaded")]
 struct Reloaded {
     reloaded: Vec<&'static str>,
     problems: Vec<Fault>,
@@ -142,8 +142,8 @@ async fn show(
     Ok(Clean::new(&state.secrets, Data(settings)))
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = SettingsDraft)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "SettingsDraft")]
 struct Draft {
     /// `config`, `providers`, `channels` or `team:<name>`.
     file: String,
@@ -182,7 +182,7 @@ async fn validate(
 async fn reload(
     state: web::Data<State>,
     caller: Caller<Admin>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Reloaded>, ApiError> {
     caller.all_teams()?;
     let outcome = (state.files.reload)().await;
@@ -202,7 +202,7 @@ fn refused(secrets: &Secrets, problems: Problems) -> ApiError {
 }
 
 /// The file of a team as answers show it.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct TeamConfig {
     team: String,
     content: String,
@@ -246,8 +246,8 @@ async fn show_team(
     Ok(Clean::new(&state.secrets, Data(found)))
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TeamConfigText)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TeamConfigText")]
 struct Text {
     /// The whole file, in YAML.
     content: String,

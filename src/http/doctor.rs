@@ -2,19 +2,19 @@
 
 use actix_web::web;
 use hivewright_actors::storage::Storage;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
     arguments::{Caller, Json, Read},
-    auth::scope::Scope,
     error::ApiError,
     operation::Operation,
     reply::{Clean, Data},
     routes::{Resource, at},
 };
 use crate::{
+    api::scope::Scope,
     doctor::{Finding, machine, models, settings, store},
     settings::channels::WebSocket,
 };
@@ -39,8 +39,8 @@ pub(super) fn resources() -> Vec<Resource> {
     ]
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = DoctorWish)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "DoctorWish")]
 struct Wish {
     /// Asks each model a question.
     #[serde(default)]
@@ -51,8 +51,8 @@ struct Wish {
 }
 
 /// What was found.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Findings)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Findings")]
 struct Report {
     checks: Vec<Finding>,
 }

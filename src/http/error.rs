@@ -10,12 +10,15 @@ use actix_web::{
     },
 };
 use hivewright_actors::room::DISK_FULL;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use utoipa::ToSchema;
 
-use super::auth::{error::AuthError, scope::Scope};
-use crate::memory::error::MemoryError;
+use super::auth::error::AuthError;
+use crate::{
+    api::{input::Problems, scope::Scope},
+    memory::error::MemoryError,
+};
 
 /// Why a request is refused. Its body is written on the way out, where the request's id is known.
 #[derive(Clone, Debug)]
@@ -307,14 +310,14 @@ impl ApiError {
 }
 
 /// Why a request is refused.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Error)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
 pub(super) struct Refusal<'a> {
     error: Problem<'a>,
 }
 
 /// What is wrong.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Problem<'a> {
     /// For programs.
     code: &'a str,
@@ -330,8 +333,8 @@ struct Problem<'a> {
 }
 
 /// More about a problem.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ProblemDetails)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProblemDetails")]
 struct Details<'a> {
     /// What to do instead.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -342,8 +345,8 @@ struct Details<'a> {
 }
 
 /// Something that is wrong with a settings file, and where.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = SettingsFault)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SettingsFault")]
 pub(super) struct Fault {
     /// The file.
     pub(super) file: String,
@@ -378,6 +381,24 @@ impl ResponseError for ApiError {
             response.insert_header((name.clone(), value.as_str()));
         }
         response.finish()
+    }
+}
+
+/// The first problem is the one to blame; the others are told with it.
+impl From<Problems> for ApiError {
+    fn from(Problems(problems): Problems) -> Self {
+        let mut problems = problems.into_iter();
+        let Some(first) = problems.next() else { return Self::invalid("not a usable value") };
+        let others: String = problems.map(|other| format!("; {other}")).collect();
+        let message = format!("{}{others}", first.reason);
+        let refusal = match first.path.to_string() {
+            path if path.is_empty() => Self::invalid(message),
+            path => Self::invalid_field(path, message),
+        };
+        match first.meant {
+            Some(meant) => refusal.hint(format!("use `{meant}`")),
+            None => refusal,
+        }
     }
 }
 

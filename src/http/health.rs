@@ -5,8 +5,8 @@ use std::time::Duration;
 use actix::MailboxError;
 use actix_web::{Either, HttpRequest, HttpResponse, http::header::ContentType, web};
 use hivewright_actors::{channel::CountConnections, queue::Count, room::Space, scheduler::manage};
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -45,7 +45,7 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// Whether the service can serve.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Readiness {
     ready: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,8 +58,8 @@ struct Readiness {
     vault: Option<String>,
 }
 
-#[derive(Serialize, ToSchema)]
-#[schema(as = ReadinessChecks)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReadinessChecks")]
 struct Checks {
     store: &'static str,
     settings: &'static str,
@@ -72,7 +72,7 @@ struct Checks {
 }
 
 /// Counts for monitors.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Health {
     storage: HealthStorage,
     sessions: HealthSessions,
@@ -80,22 +80,22 @@ struct Health {
     channels: HealthChannels,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct HealthStorage {
     ok: bool,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct HealthSessions {
     active: Option<usize>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct HealthTriggers {
     registered: Option<usize>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct HealthChannels {
     connected: Option<usize>,
 }

@@ -2,102 +2,56 @@
 
 use std::{collections::HashMap, ops::ControlFlow};
 
-use actix_web::web;
 use hivewright_actors::{
     ids::NoticeId,
-    notice::{Brief, Gathered, Name, Notice, NoticeKind, gather, groups},
+    notice::{Brief, Gathered, Name, Notice, gather, groups},
     storage::Order,
     store::{
         reads::{Range, get},
         records::Writes,
     },
 };
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
-    arguments::{Caller, Json, Operate},
+    arguments::Caller,
+    call::Call,
     error::ApiError,
     json,
     listing::Gathering,
-    operation::{Field, Operation},
-    reply::{Done, Rows},
-    routes::{Resource, at},
-    teams::acting::Nothing,
+    routes::{Resource, on},
 };
-use crate::vocabulary;
+use crate::api::{
+    endpoint::{ById, Empty},
+    inbox::{LIST_NOTICES, NoticeFilter, NoticeRow, READ_ALL_NOTICES, READ_NOTICE},
+    reply::{Done, Rows},
+};
 
 /// Notices that are marked in one commit.
 const AT_ONCE: usize = 500;
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/inbox").get(
-            Operation::new("Lists notices: what the operator should know.")
-                .description("Equal notices within ten minutes are one row.")
-                .query(
-                    const {
-                        &[
-                            Field::flag("unread", "Only those not read yet."),
-                            Field::text("kind", "Only of this kind, such as `dead_task`."),
-                        ]
-                    },
-                )
-                .pages(&["-last_at", "at"]),
-            list,
-        ),
-        at("/api/v1/inbox/read-all").post(Operation::new("Marks all notices as read."), read_all),
-        at("/api/v1/inbox/{id}/read").post(Operation::new("Marks a notice as read."), read_one),
-    ]
+    vec![on(&LIST_NOTICES, list), on(&READ_ALL_NOTICES, read_all), on(&READ_NOTICE, read_one)]
 }
 
-/// Equal notices of ten minutes, as answers show them.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Notice)]
-struct Row {
-    #[schema(value_type = String)]
-    id: NoticeId,
-    #[schema(schema_with = vocabulary::of::<NoticeKind>)]
-    kind: NoticeKind,
-    team: Option<String>,
-    text: String,
-    /// How often it was said.
-    count: usize,
-    /// Ids of tasks, runs, triggers and approvals that it is about.
-    links: Vec<String>,
-    at: Option<String>,
-    last_at: Option<String>,
-    read: bool,
-}
-
-impl From<Gathered> for Row {
-    fn from(gathered: Gathered) -> Self {
-        Self {
-            id: gathered.first.id,
-            kind: gathered.first.kind,
-            team: gathered.first.team.map(|team| team.to_string()),
-            text: gathered.first.text,
-            count: gathered.ids.len(),
-            links: gathered.first.refs,
-            at: json::date(gathered.first.at),
-            last_at: json::date(gathered.last_at),
-            read: gathered.read,
-        }
+fn row(gathered: Gathered) -> NoticeRow {
+    NoticeRow {
+        id: gathered.first.id,
+        kind: gathered.first.kind,
+        team: gathered.first.team.map(|team| team.to_string()),
+        text: gathered.first.text,
+        count: gathered.ids.len(),
+        links: gathered.first.refs,
+        at: json::date(gathered.first.at),
+        last_at: json::date(gathered.last_at),
+        read: gathered.read,
     }
 }
 
-async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<Row>, ApiError> {
-    let query = &caller.query;
-    let unread = query.flag("unread").unwrap_or(false);
-    let kind: Option<NoticeKind> = match query.text("kind") {
-        None => None,
-        Some(name) => Some(
-            serde_json::from_value(name.into())
-                .map_err(|_| ApiError::invalid_field("kind", "there is no such kind of notice"))?,
-        ),
-    };
-    let page = query.page()?;
+async fn list(
+    Call { state, caller, query, page, .. }: Call<Empty, NoticeFilter>,
+) -> Result<Rows<NoticeRow>, ApiError> {
+    let NoticeFilter { unread, kind } = query;
     let seen = Seen::by(&caller);
     let rows = state.spine.store.read(move |storage| {
         let wanted =
@@ -136,20 +90,15 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<R
         let data = places.data.iter().filter_map(|name| {
             let mut notices = members.remove(name)?;
             notices.sort_by_key(|notice| notice.at);
-            gather(notices).pop().map(Row::from)
+            gather(notices).pop().map(row)
         });
         Ok(Rows { data: data.collect(), total: places.total, next_cursor: places.next_cursor })
     });
     rows.await.map_err(ApiError::internal)
 }
 
-async fn read_one(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
-) -> Result<Done, ApiError> {
-    let (seen, id) = (Seen::by(&caller), NoticeId::from(id.as_str()));
+async fn read_one(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
+    let (seen, id) = (Seen::by(&caller), NoticeId::from(path.id));
     let meant = state.spine.store.read(move |storage| {
         let Some(meant) = get::<Notice>(storage, &id)?.filter(|notice| seen.holds(notice)) else {
             return Ok(None);
@@ -170,11 +119,7 @@ async fn read_one(
     Ok(Done)
 }
 
-async fn read_all(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    Json(Nothing {}): Json<Nothing>,
-) -> Result<Done, ApiError> {
+async fn read_all(Call { state, caller, .. }: Call) -> Result<Done, ApiError> {
     let seen = Seen::by(&caller);
     // What comes from now on has not been seen by anyone.
     let now = state.access.auth.now();
@@ -214,7 +159,7 @@ async fn read_all(
 struct Seen(Option<Vec<String>>);
 
 impl Seen {
-    fn by<R>(caller: &Caller<R>) -> Self {
+    fn by(caller: &Caller) -> Self {
         Self(caller.principal.teams().map(<[String]>::to_vec))
     }
 

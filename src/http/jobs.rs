@@ -13,9 +13,9 @@ use hivewright_actors::{
         event::{Event, Kind},
     },
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -25,8 +25,8 @@ use super::{
     operation::{Field, Operation},
     reply::{Accepted, Data, Rows},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
+use crate::api::endpoint::Empty;
 
 /// Jobs that are remembered; the oldest goes.
 const MOST: usize = 100;
@@ -60,7 +60,7 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// How far a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// At work.
@@ -74,8 +74,8 @@ pub enum JobState {
 }
 
 /// How much of a job is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = JobProgress)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "JobProgress")]
 pub struct Progress {
     /// What is done.
     pub done: u64,
@@ -86,7 +86,7 @@ pub struct Progress {
 }
 
 /// A job, as its followers see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Job {
     /// Its name.
     pub id: String,
@@ -294,7 +294,7 @@ async fn cancel(
     state: web::Data<State>,
     caller: Caller<Admin>,
     id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Accepted<Job>, ApiError> {
     caller.all_teams()?;
     match state.jobs.cancel(&id) {

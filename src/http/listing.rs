@@ -11,11 +11,8 @@ use hivewright_actors::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{
-    error::ApiError,
-    query::Page,
-    reply::{MOST_COUNTED, Rows},
-};
+use super::{error::ApiError, query::Page};
+use crate::api::reply::{MOST_COUNTED, Rows};
 
 /// The wanted part of rows that are all at hand: of things that there are never many of.
 pub(super) fn page<T: Serialize>(
@@ -248,7 +245,7 @@ impl Gathering {
 mod tests {
 
     use super::*;
-    use crate::http::query::Sort;
+    use crate::api::page::Sort;
 
     fn page(limit: usize, offset: usize, after: Option<Value>, falling: bool) -> Page {
         Page { list: String::new(), limit, offset, sort: Sort { field: "at", falling }, after }

@@ -1,8 +1,8 @@
 //! `/api/v1/logins`: the browsers that are logged in.
 
 use actix_web::web;
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -35,8 +35,8 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// A browser that is logged in.
-#[derive(Serialize, ToSchema)]
-#[schema(as = BrowserLogin)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BrowserLogin")]
 struct Row {
     id: String,
     /// Whose token or code it came with.

@@ -8,9 +8,9 @@ use hivewright_actors::{
     excerpt,
     ids::{MemoryId, TeamKey},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -22,9 +22,9 @@ use super::{
     operation::{Field, Operation},
     reply::{Created, Data, Done, Rows},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
 use crate::{
+    api::{batch::ItemError, endpoint::Empty},
     memory::{
         chain::{Draft, Edit, Verdict},
         entry::{Actor, Entry, Key, Remark, Review},
@@ -33,7 +33,7 @@ use crate::{
         provenance::Provenance,
         reading::{Browse, Found, Sort},
     },
-    time, vocabulary,
+    time,
 };
 
 /// How much of a content a list shows, in characters.
@@ -115,18 +115,16 @@ fn reviews() -> Vec<&'static str> {
 }
 
 /// A version as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Memory)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Memory")]
 struct Row {
-    #[schema(value_type = String)]
     id: MemoryId,
     team: String,
     generation: u32,
-    #[schema(value_type = String)]
+    #[schemars(with = "String")]
     key: Key,
     version: u32,
     #[serde(rename = "type")]
-    #[schema(schema_with = vocabulary::of::<Kind>)]
     kind: Kind,
     /// Whole where one version is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -139,25 +137,21 @@ struct Row {
     active: bool,
     /// It waits to take the place of the active version.
     proposal: bool,
-    #[schema(schema_with = vocabulary::of::<Review>)]
     review: Review,
     reviewed: Option<Remarked>,
     pinned: bool,
     expires_at: Option<String>,
     ended: Option<Remarked>,
-    #[schema(value_type = Option<String>)]
     supersedes_id: Option<MemoryId>,
     supersede_reason: Option<String>,
-    #[schema(schema_with = vocabulary::of::<Provenance>)]
     provenance: Provenance,
     sources: Vec<String>,
-    #[schema(value_type = String)]
+    #[schemars(with = "String")]
     updated_by: Actor,
     created_at: Option<String>,
     updated_at: Option<String>,
     /// Whether the next prompt holds it, and if not, why.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(schema_with = vocabulary::of::<Injection>)]
     injection: Option<Injection>,
     /// The version that a proposal would replace.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,20 +162,19 @@ struct Row {
 }
 
 /// Who did something, when and why.
-#[derive(Serialize, ToSchema)]
-#[schema(as = MemoryRemark)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryRemark")]
 struct Remarked {
     at: Option<String>,
-    #[schema(value_type = String)]
+    #[schemars(with = "String")]
     by: Actor,
     note: Option<String>,
 }
 
 /// The version that counts.
-#[derive(Serialize, ToSchema)]
-#[schema(as = MemoryCurrent)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MemoryCurrent")]
 struct Current {
-    #[schema(value_type = String)]
     id: MemoryId,
     content: String,
 }
@@ -229,8 +222,8 @@ impl Row {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewMemory)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewMemory")]
 struct Wish {
     team: String,
     key: String,
@@ -243,8 +236,8 @@ struct Wish {
     sources: Vec<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = MemoryCorrection)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryCorrection")]
 struct Correction {
     content: Option<String>,
     #[serde(rename = "type")]
@@ -252,7 +245,6 @@ struct Correction {
     supersede_reason: Option<String>,
     /// Null takes the end away.
     #[serde(default, deserialize_with = "given")]
-    #[schema(value_type = Option<String>)]
     expires_at: Option<Option<String>>,
 }
 
@@ -260,16 +252,16 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
     Option::deserialize(deserializer).map(Some)
 }
 
-#[derive(Clone, Copy, Deserialize, ToSchema)]
-#[schema(as = MemoryVerdict)]
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryVerdict")]
 #[serde(rename_all = "snake_case")]
 enum Decision {
     Approve,
     Reject,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = MemoryReview)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryReview")]
 struct Decided {
     decision: Decision,
     /// Approves it in these words instead of its own.
@@ -277,17 +269,17 @@ struct Decided {
     note: Option<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = MemoryReviews)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryReviews")]
 struct Decisions {
     /// One to a hundred decisions.
-    #[schema(min_items = 1, max_items = 100)]
+    #[schemars(length(min = 1, max = 100))]
     items: Vec<Item>,
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = MemoryReviewItem)]
+#[schemars(rename = "MemoryReviewItem")]
 struct Item {
     id: String,
     decision: Decision,
@@ -297,26 +289,26 @@ struct Item {
 }
 
 /// What came of several decisions.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ReviewedItems)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReviewedItems")]
 struct AllReviewed {
     /// In the order in which they were sent.
     items: Vec<Reviewed>,
 }
 
 /// What came of one of several decisions.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ReviewedItem)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReviewedItem")]
 struct Reviewed {
     id: String,
     /// What a request for this alone would have been answered with.
     status: u16,
     memory: Option<Row>,
-    error: Option<batch::Fault>,
+    error: Option<ItemError>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = MemoryPin)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "MemoryPin")]
 struct Pin {
     pinned: bool,
 }
@@ -514,7 +506,7 @@ async fn bring_back(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Created<Row>, ApiError> {
     let id = reached(&state, &caller, id).await?;
     let by = operator(&caller.principal);
@@ -536,7 +528,6 @@ async fn decide_several(
     caller: Caller<Operate>,
     Json(Decisions { items }): Json<Decisions>,
 ) -> Result<Data<AllReviewed>, ApiError> {
-    batch::check(&items)?;
     let mut answers = Vec::with_capacity(items.len());
     for item in items {
         let Item { id, decision, content, note } = item;

@@ -24,16 +24,16 @@ use hivewright_actors::{
     store::{reads::get, records::Writes},
     task::{Task, records as tasks},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
-use utoipa::ToSchema;
 
 use super::{
     State,
     access::Upgrade,
     approvals::{PATIENCE, ask},
     arguments::{Caller, Chat, Json, Read},
-    auth::{principal::Principal, scope::Scope},
+    auth::principal::Principal,
     error::ApiError,
     operation::{Field, Operation},
     reply::{Accepted, Clean, Data},
@@ -41,6 +41,7 @@ use super::{
     tasks::giving::{self, LONGEST},
     teams::{acting, parts},
 };
+use crate::api::scope::Scope;
 
 /// Nobody waits longer for an answer, in seconds.
 const LONGEST_WAIT: u64 = 300;
@@ -75,10 +76,10 @@ pub(super) fn resources() -> Vec<Resource> {
     ]
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewMessage)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewMessage")]
 struct Words {
-    #[schema(min_length = 1, max_length = 100_000)]
+    #[schemars(length(min = 1, max = 100_000))]
     content: String,
     /// Without one it is the main team.
     team: Option<String>,
@@ -86,11 +87,11 @@ struct Words {
     /// The name of a topic, instead of its id.
     topic: Option<String>,
     /// Where it is said: a channel that the caller opened. Without one it is the caller's own.
-    #[schema(min_length = 1, max_length = 128)]
+    #[schemars(length(min = 1, max = 128))]
     channel_id: Option<String>,
     /// How long to wait for the reply, in seconds.
     #[serde(default)]
-    #[schema(maximum = 300)]
+    #[schemars(range(max = 300))]
     wait_s: u64,
 }
 
@@ -98,19 +99,15 @@ struct Words {
 type Sent = Either<Clean<Data<Row>>, Clean<Accepted<Row>>>;
 
 /// A message as answers show it.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Message)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Message")]
 struct Row {
-    #[schema(value_type = String)]
     message_id: MessageId,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     channel_id: Option<ChannelId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     task_id: Option<TaskId>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     topic_id: Option<TopicId>,
     state: String,
     /// What became of it at first: it `started` a turn, joined the `current_turn`, waits for the
@@ -125,8 +122,8 @@ struct Row {
 }
 
 /// The answer to a message.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = MessageReply)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MessageReply")]
 struct Reply {
     text: String,
     status: String,
@@ -149,7 +146,7 @@ impl Row {
                 code: outcome.code.map(|code| code.as_str()),
             })
         });
-        let state = task.map_or("accepted", Task::state);
+        let state = task.map_or("accepted", |task| task.state().as_str());
         Self {
             message_id: message,
             channel_id: channel,

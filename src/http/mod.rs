@@ -16,6 +16,7 @@ mod audit;
 pub mod auth;
 pub mod backups;
 mod batch;
+mod call;
 mod changes;
 mod channels;
 pub mod config;

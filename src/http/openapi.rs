@@ -1,42 +1,25 @@
 //! `/api/v1/openapi.json`: the description of all routes, made from the routes themselves.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::OnceLock,
-};
+use std::{collections::BTreeSet, sync::OnceLock};
 
 use actix_web::{
     HttpRequest, HttpResponse, HttpResponseBuilder,
     http::{Method, header},
 };
-use serde_json::{Value, json};
-use utoipa::openapi::{
-    Components, ContentBuilder, HeaderBuilder, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr,
-    Required, Response, ResponseBuilder,
-    extensions::ExtensionsBuilder,
-    path::{
-        HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, Paths,
-    },
-    request_body::RequestBodyBuilder,
-    schema::{Object, ObjectBuilder, Schema, Type},
-    security::{
-        ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,
-    },
-};
+use serde_json::{Map, Value, json};
 
 use super::{
     access::COOKIE,
     arguments::{Caller, Login},
     error::{ApiError, Refusal},
-    operation::{Draft, Field, Form, Needs, Operation, Paging},
-    page, page_of_docs,
-    query::{OF_PAGES, SORT},
+    operation::{Field, Form, Operation},
+    page_of_docs,
     reply::Content,
     routes::{Resource, at},
     ui,
 };
+use crate::api::{check::words, draft::Draft, endpoint::Needs, page, reply::JSON, when::When};
 
-const JSON: &str = "application/json";
 /// What requests may be refused with, whatever they ask for.
 const ALWAYS: [u16; 7] = [400, 403, 421, 429, 431, 500, 503];
 /// And with a body.
@@ -80,7 +63,7 @@ impl Fixed {
     /// In the form that a client can read.
     fn answer(&'static self, request: &HttpRequest, mut response: HttpResponseBuilder) -> Content {
         response.insert_header((header::VARY, "Accept-Encoding"));
-        Content(if page::takes_gzip(request) {
+        Content(if super::page::takes_gzip(request) {
             response.insert_header((header::CONTENT_ENCODING, "gzip")).body(self.packed.as_slice())
         } else {
             response.body(self.plain.as_str())
@@ -91,7 +74,7 @@ impl Fixed {
 async fn show(_: Caller<Login>, request: HttpRequest) -> Result<Content, ApiError> {
     let mut response = HttpResponse::Ok();
     response.content_type(JSON);
-    Ok(text()?.answer(&request, response))
+    Ok(text().answer(&request, response))
 }
 
 async fn read(_: Caller<Login>, request: HttpRequest) -> Result<Content, ApiError> {
@@ -101,89 +84,89 @@ async fn read(_: Caller<Login>, request: HttpRequest) -> Result<Content, ApiErro
         response.insert_header((name, value));
     }
     response.content_type("text/html; charset=utf-8");
-    let document: Value = serde_json::from_str(&text()?.plain).map_err(ApiError::internal)?;
+    let document: Value = serde_json::from_str(&text().plain).map_err(ApiError::internal)?;
     let page = PAGE.get_or_init(|| Fixed::new(page_of_docs::render(&document)));
     Ok(page.answer(&request, response))
 }
 
-fn text() -> Result<&'static Fixed, ApiError> {
+fn text() -> &'static Fixed {
     static TEXT: OnceLock<Fixed> = OnceLock::new();
-    if let Some(text) = TEXT.get() {
-        return Ok(text);
-    }
-    let text = document(super::table()).0.to_json();
-    let text = text.map_err(ApiError::internal)?;
-    Ok(TEXT.get_or_init(|| Fixed::new(text)))
+    TEXT.get_or_init(|| Fixed::new(document(super::table()).0.to_string()))
 }
 
 /// The document, and names that more than one schema has.
-pub(super) fn document(table: Vec<Resource>) -> (OpenApi, Vec<String>) {
-    let mut schemas: BTreeMap<String, RefOr<Schema>> = BTreeMap::new();
-    let mut clashes = Vec::new();
-    let mut keep = |found: Vec<(String, RefOr<Schema>)>| {
+pub(super) fn document(table: Vec<Resource>) -> (Value, Vec<String>) {
+    let (mut schemas, mut clashes) = (Map::new(), Vec::new());
+    let mut keep = |found: Map<String, Value>| {
         for (name, schema) in found {
             match schemas.get(&name) {
                 Some(known) if *known != schema => clashes.push(name),
-                _ => {
-                    schemas.insert(name, schema);
-                }
+                _ => drop(schemas.insert(name, schema)),
             }
         }
     };
-    let mut paths = Paths::new();
+    let mut paths = Map::new();
     let mut statuses = BTreeSet::new();
     for resource in table {
-        let mut item = PathItem::default();
+        let mut item = Map::new();
         for (method, operation) in &resource.operations {
             let mut draft = operation.draft();
-            keep(std::mem::take(&mut draft.schemas));
+            keep(draft.schemas());
             let refusals = refusals(resource.path, method, operation, &draft);
             statuses.extend(refusals.iter().copied());
-            let built = describe(resource.path, method, operation, draft, &refusals);
-            item.merge_operations(PathItem::new(http_method(method), built));
+            let described = describe(resource.path, method, operation, draft, &refusals);
+            item.insert(method.as_str().to_ascii_lowercase(), described);
         }
-        paths.paths.insert(resource.path.to_owned(), item);
+        paths.insert(resource.path.to_owned(), Value::Object(item));
     }
     let mut refusal = Draft::default();
-    let refusal_schema = refusal.schema::<Refusal<'static>>();
-    keep(refusal.schemas);
-    let mut components = Components::new();
-    for status in statuses {
-        let response = refused(status, &refusal_schema);
-        components.responses.insert(name_of(status), response.into());
-    }
-    components.schemas = schemas;
-    components.add_security_scheme(
-        "token",
-        SecurityScheme::Http(
-            HttpBuilder::new()
-                .scheme(HttpAuthScheme::Bearer)
-                .description(Some("The operator token, or an API token."))
-                .build(),
-        ),
-    );
-    let cookie = "The session of a browser. Changes need `X-CSRF-Token` too.";
-    components.add_security_scheme(
-        "session",
-        SecurityScheme::ApiKey(ApiKey::Cookie(ApiKeyValue::with_description(COOKIE, cookie))),
-    );
-    let info = InfoBuilder::new()
-        .title("Hivewright")
-        .version(super::VERSION)
-        .description(Some(ABOUT))
-        .build();
-    let document =
-        OpenApiBuilder::new().info(info).paths(paths).components(Some(components)).build();
+    let refusal_schema = refusal.schema::<Refusal<'static>>().to_value();
+    keep(refusal.schemas());
+    let responses: Map<String, Value> = statuses
+        .into_iter()
+        .map(|status| (name_of(status), refused(status, &refusal_schema)))
+        .collect();
+    let mut document = json!({
+        "openapi": "3.1.0",
+        "info": {"title": "Hivewright", "version": super::VERSION, "description": ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": responses,
+            "securitySchemes": {
+                "token": {
+                    "type": "http", "scheme": "bearer",
+                    "description": "The operator token, or an API token.",
+                },
+                "session": {
+                    "type": "apiKey", "in": "cookie", "name": COOKIE,
+                    "description": "The session of a browser. Changes need `X-CSRF-Token` too.",
+                },
+            },
+        },
+    });
+    simplify(&mut document);
     (document, clashes)
 }
 
-fn http_method(method: &Method) -> HttpMethod {
-    match *method {
-        Method::POST => HttpMethod::Post,
-        Method::PUT => HttpMethod::Put,
-        Method::PATCH => HttpMethod::Patch,
-        Method::DELETE => HttpMethod::Delete,
-        _ => HttpMethod::Get,
+/// Words that are described one by one become one list of words.
+fn simplify(value: &mut Value) {
+    let is_word = |choice: &Value| choice.get("const").is_some_and(Value::is_string);
+    let choices = value["oneOf"].as_array();
+    if choices
+        .is_some_and(|choices| choices.iter().all(|one| is_word(one) || one["enum"].is_array()))
+    {
+        let words = json!(words(value));
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("oneOf");
+            fields.insert("type".to_owned(), json!("string"));
+            fields.insert("enum".to_owned(), words);
+        }
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(simplify),
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        _ => {}
     }
 }
 
@@ -215,7 +198,7 @@ fn name_of(status: u16) -> String {
     format!("Refused{status}")
 }
 
-fn refused(status: u16, schema: &RefOr<Schema>) -> Response {
+fn refused(status: u16, schema: &Value) -> Value {
     let about = match status {
         400 => "Something in the request makes no sense; `field` says what.",
         401 => "There is no valid credential.",
@@ -233,17 +216,11 @@ fn refused(status: u16, schema: &RefOr<Schema>) -> Response {
         503 => "The service cannot serve this now; `Retry-After` says when to try again.",
         _ => "Something went wrong here; the log has it under the request id.",
     };
-    let content = ContentBuilder::new().schema(Some(schema.clone())).build();
-    let mut response = ResponseBuilder::new().description(about).content(JSON, content);
+    let mut response = json!({"description": about, "content": {JSON: {"schema": schema}}});
     if status == 401 {
-        response = response.header("WWW-Authenticate", text_header());
+        response["headers"] = json!({"WWW-Authenticate": {"schema": {"type": "string"}}});
     }
-    response.build()
-}
-
-fn text_header() -> utoipa::openapi::Header {
-    let schema = Object::with_type(Type::String);
-    HeaderBuilder::new().schema(schema).build()
+    response
 }
 
 fn describe(
@@ -252,44 +229,38 @@ fn describe(
     operation: &Operation,
     draft: Draft,
     refusals: &BTreeSet<u16>,
-) -> OperationBuilder {
-    let mut built = OperationBuilder::new()
-        .operation_id(Some(name(path, method)))
-        .tag(tag(path))
-        .summary(Some(operation.summary));
+) -> Value {
+    let mut described = json!({
+        "operationId": name(path, method),
+        "tags": [tag(path)],
+        "summary": operation.summary,
+        "parameters": parameters(path, method, operation, &draft),
+    });
     if !operation.description.is_empty() {
-        built = built.description(Some(operation.description));
-    }
-    for parameter in in_path(path).chain(in_query(operation)) {
-        built = built.parameter(parameter);
-    }
-    if *method == Method::POST && path.starts_with("/api/") {
-        built = built.parameter(idempotency_key());
+        described["description"] = operation.description.into();
     }
     if let Some(schema) = draft.body {
+        let mut content = json!({"schema": schema});
         let example = operation.example.and_then(|text| serde_json::from_str(text).ok());
-        let content = ContentBuilder::new().schema(Some(schema)).example(example).build();
-        let required = if draft.needs_body { Required::True } else { Required::False };
-        let body = RequestBodyBuilder::new().content(JSON, content).required(Some(required));
-        built = built.request_body(Some(body.build()));
-    }
-    let scopes: Vec<&str> = match draft.needs {
-        Needs::Scope(scope) => vec![scope.as_str()],
-        Needs::Login | Needs::Nothing => Vec::new(),
-    };
-    match draft.needs {
-        Needs::Nothing => built = built.securities(Some([])),
-        Needs::Login | Needs::Scope(_) => {
-            for scheme in ["token", "session"] {
-                built = built.security(SecurityRequirement::new(scheme, scopes.clone()));
-            }
+        if let Some(example) = example {
+            content["example"] = example;
         }
+        described["requestBody"] =
+            json!({"content": {JSON: content}, "required": draft.needs_body});
     }
-    if let Some(scope) = scopes.first() {
-        let scope = ExtensionsBuilder::new().add("x-scope", *scope).build();
-        built = built.extensions(Some(scope));
+    described["security"] = match draft.needs {
+        Needs::Nothing => json!([]),
+        Needs::Login => json!([{"token": []}, {"session": []}]),
+        Needs::Scope(scope) => json!([{"token": [scope]}, {"session": [scope]}]),
+    };
+    if let Needs::Scope(scope) = draft.needs {
+        described["x-scope"] = json!(scope);
     }
-    for (status, content) in draft.answers {
+    let refused = refusals.iter().map(|status| {
+        let name = name_of(*status);
+        (status.to_string(), json!({"$ref": format!("#/components/responses/{name}")}))
+    });
+    let answers = draft.answers.into_iter().map(|(status, content)| {
         let about = match status {
             201 => "It is made.",
             202 => "It goes on after the answer.",
@@ -297,19 +268,15 @@ fn describe(
             503 => "Not now.",
             _ => "The answer.",
         };
-        let mut response =
-            ResponseBuilder::new().description(about).header("X-Request-Id", text_header());
+        let headers = json!({"X-Request-Id": {"schema": {"type": "string"}}});
+        let mut response = json!({"description": about, "headers": headers});
         if let Some((kind, schema)) = content {
-            let content = ContentBuilder::new().schema(Some(schema)).build();
-            response = response.content(kind, content);
+            response["content"] = json!({kind: {"schema": schema}});
         }
-        built = built.response(status.to_string(), response.build());
-    }
-    for status in refusals {
-        let response = Ref::from_response_name(name_of(*status));
-        built = built.response(status.to_string(), RefOr::<Response>::Ref(response));
-    }
-    built
+        (status.to_string(), response)
+    });
+    described["responses"] = answers.chain(refused).collect::<Map<_, _>>().into();
+    described
 }
 
 /// Such as `post_tasks_id_cancel`.
@@ -329,78 +296,53 @@ fn tag(path: &str) -> String {
     }
 }
 
-fn in_path(path: &str) -> impl Iterator<Item = Parameter> {
-    let names = path.split('/').filter_map(|part| {
-        let name = part.strip_prefix('{')?;
-        name.strip_suffix('}')
+fn parameters(path: &str, method: &Method, operation: &Operation, draft: &Draft) -> Vec<Value> {
+    let in_path = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = in_path.map(|name| {
+        let schema = json!({"type": "string", "minLength": 1});
+        json!({"name": name, "in": "path", "required": true, "schema": schema})
     });
-    names.map(|name| {
-        let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).build();
-        ParameterBuilder::new()
-            .name(name)
-            .parameter_in(ParameterIn::Path)
-            .required(Required::True)
-            .schema(Some(text))
-            .build()
-    })
-}
-
-fn in_query(operation: &Operation) -> impl Iterator<Item = Parameter> {
-    let own = operation.query.iter().map(field);
-    own.chain(operation.paging.into_iter().flat_map(of_pages))
-}
-
-fn field(field: &Field) -> Parameter {
-    let object = match &field.form {
-        Form::Text => ObjectBuilder::new().schema_type(Type::String),
-        Form::Moment => ObjectBuilder::new()
-            .schema_type(Type::String)
-            .examples([json!("2026-01-31T12:00:00Z"), json!("24h")])
-            .pattern(Some(r"^([0-9]{1,15}|[0-9]{1,6}(ms|s|m|h|d)|[0-9]{4}-[0-9]{2}-[0-9]{2}T.*)$")),
-        Form::Flag => ObjectBuilder::new().schema_type(Type::Boolean),
-        Form::Number(low, high) => whole(*low, *high),
-        Form::Word(words) => {
-            ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words()))
-        }
-    };
-    query(field.name, field.about, object)
-}
-
-fn whole(low: u64, high: u64) -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(low)).maximum(Some(high))
-}
-
-fn query(name: &str, about: &str, schema: ObjectBuilder) -> Parameter {
-    ParameterBuilder::new()
-        .name(name)
-        .parameter_in(ParameterIn::Query)
-        .required(Required::False)
-        .description(Some(about))
-        .schema(Some(schema.build()))
-        .build()
-}
-
-fn of_pages(paging: Paging) -> Vec<Parameter> {
-    let names = paging.names();
-    let usual = names.first().map(|name| json!(name));
-    let sort =
-        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(names)).default(usual);
-    let mut all: Vec<Parameter> = OF_PAGES.iter().map(field).collect();
-    all.push(query(SORT, "By which field; `-` falls.", sort));
+    let mut all: Vec<Value> = in_path.collect();
+    all.extend(operation.query.iter().map(|field| in_query(field.name, &schema(field))));
+    all.extend(draft.query.iter().map(|(name, schema)| in_query(name, schema)));
+    if let Some(paging) = operation.paging {
+        let fields = page::fields(paging.sorts);
+        all.extend(page::FIELDS.iter().map(|name| in_query(name, &fields[*name])));
+    }
+    if *method == Method::POST && path.starts_with("/api/") {
+        all.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "A repeat under the same key within 24 hours returns the first answer.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]+$"},
+        }));
+    }
     all
 }
 
-fn idempotency_key() -> Parameter {
-    let schema = ObjectBuilder::new()
-        .schema_type(Type::String)
-        .min_length(Some(1))
-        .max_length(Some(128))
-        .pattern(Some("^[!-~]+$"));
-    ParameterBuilder::new()
-        .name("Idempotency-Key")
-        .parameter_in(ParameterIn::Header)
-        .required(Required::False)
-        .description(Some("A repeat under the same key within 24 hours returns the first answer."))
-        .schema(Some(schema.build()))
-        .build()
+/// A parameter that is absent is left out, never null.
+fn in_query(name: &str, schema: &Value) -> Value {
+    let mut inner = schema["anyOf"].get(0).unwrap_or(schema).clone();
+    let about = schema["description"].clone();
+    if let Some(some) = inner["type"].get(0).cloned() {
+        inner["type"] = some;
+    }
+    if let Some(inner) = inner.as_object_mut() {
+        inner.retain(|key, value| key != "description" && !(key == "default" && value.is_null()));
+        if let Some(words) = inner.get_mut("enum").and_then(Value::as_array_mut) {
+            words.retain(|word| !word.is_null());
+        }
+    }
+    json!({"name": name, "in": "query", "required": false, "description": about, "schema": inner})
+}
+
+fn schema(field: &Field) -> Value {
+    let mut schema = match &field.form {
+        Form::Text => json!({"type": "string"}),
+        Form::Moment => Draft::default().schema::<When>().to_value(),
+        Form::Flag => json!({"type": "boolean"}),
+        Form::Number(low, high) => json!({"type": "integer", "minimum": low, "maximum": high}),
+        Form::Word(words) => json!({"type": "string", "enum": words()}),
+    };
+    schema["description"] = field.about.into();
+    schema
 }

@@ -1,14 +1,9 @@
 //! Operations: what one method of one path does, in words and in types.
 
-use utoipa::{
-    ToSchema,
-    openapi::{
-        Ref, RefOr,
-        schema::{AdditionalProperties, Schema},
-    },
-};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
-use super::auth::scope::Scope;
+use crate::api::{draft::Draft, endpoint::Endpoint, reply::Reply};
 
 /// What one method of one path does.
 pub(super) struct Operation {
@@ -26,35 +21,7 @@ pub(super) struct Operation {
     pub(super) secret: bool,
     /// It writes its own line in the audit when it succeeds.
     pub(super) recorded: bool,
-    typed: fn(&mut Draft),
-}
-
-/// A content type and a schema.
-pub(super) type Content = (&'static str, RefOr<Schema>);
-
-/// What the types of a handler say.
-#[derive(Default)]
-pub(super) struct Draft {
-    pub(super) needs: Needs,
-    pub(super) body: Option<RefOr<Schema>>,
-    /// It makes no sense without one.
-    pub(super) needs_body: bool,
-    /// A status may have no content.
-    pub(super) answers: Vec<(u16, Option<Content>)>,
-    /// Schemas that others refer to.
-    pub(super) schemas: Vec<(String, RefOr<Schema>)>,
-}
-
-/// Who may ask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Needs {
-    /// Anybody.
-    #[default]
-    Nothing,
-    /// Whoever is logged in.
-    Login,
-    /// Whoever has a right.
-    Scope(Scope),
+    typed: Box<dyn Fn(&mut Draft)>,
 }
 
 /// How rows are paged through: `limit`, `offset`, `cursor`, and `sort` by one of these fields, the
@@ -126,7 +93,28 @@ impl Operation {
             example: None,
             secret: false,
             recorded: false,
-            typed: |_| {},
+            typed: Box::new(|_| {}),
+        }
+    }
+
+    /// As an endpoint states it.
+    pub(super) fn of<R, P, Q, B>(endpoint: &'static Endpoint<R, P, Q, B>) -> Self
+    where
+        R: Reply,
+        Q: DeserializeOwned + JsonSchema,
+        B: DeserializeOwned + JsonSchema,
+    {
+        let sorts = endpoint.sorts;
+        Self {
+            summary: endpoint.summary,
+            description: endpoint.description,
+            query: &[],
+            paging: (!sorts.is_empty()).then_some(Paging { sorts }),
+            refusals: endpoint.refusals,
+            example: endpoint.example,
+            secret: endpoint.secret,
+            recorded: endpoint.recorded,
+            typed: Box::new(|draft| endpoint.describe(draft)),
         }
     }
 
@@ -160,13 +148,8 @@ impl Operation {
         Self { secret: true, ..self }
     }
 
-    /// It writes its own line in the audit when it succeeds.
-    pub(super) fn recorded(self) -> Self {
-        Self { recorded: true, ..self }
-    }
-
-    pub(super) fn typed(self, typed: fn(&mut Draft)) -> Self {
-        Self { typed, ..self }
+    pub(super) fn typed(self, typed: impl Fn(&mut Draft) + 'static) -> Self {
+        Self { typed: Box::new(typed), ..self }
     }
 
     /// What its types say.
@@ -177,22 +160,7 @@ impl Operation {
     }
 }
 
-impl Draft {
-    /// A reference to a type's schema, which is kept for the document.
-    pub(super) fn schema<T: ToSchema>(&mut self) -> RefOr<Schema> {
-        T::schemas(&mut self.schemas);
-        let name = T::name();
-        self.schemas.push((name.to_string(), T::schema()));
-        Ref::from_schema_name(name).into()
-    }
-
-    /// The same of a body, which has no other fields than those.
-    pub(super) fn closed<T: ToSchema>(&mut self) -> RefOr<Schema> {
-        let reference = self.schema::<T>();
-        if let Some((_, RefOr::T(Schema::Object(object)))) = self.schemas.last_mut() {
-            let none = AdditionalProperties::FreeForm(false);
-            object.additional_properties = Some(Box::new(none));
-        }
-        reference
-    }
+/// The words of a list by name.
+pub(super) fn words<T, const N: usize>(all: &'static [(&'static str, T); N]) -> Vec<&'static str> {
+    all.iter().map(|(name, _)| *name).collect()
 }

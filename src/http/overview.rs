@@ -16,20 +16,21 @@ use hivewright_actors::{
     store::reads::{Range, scan},
     task::records as tasks,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
     approvals::{PATIENCE, ask},
     arguments::{Caller, Read},
-    channels::{self, Channel},
+    channels,
     error::ApiError,
     operation::Operation,
     reply::Data,
     routes::{Resource, at},
     teams::parts,
 };
+use crate::api::channels::Channel;
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -39,7 +40,7 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// The state of the service at a glance.
-#[derive(Clone, Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Overview {
     uptime_s: u64,
     version: &'static str,
@@ -65,8 +66,8 @@ pub(super) struct Overview {
     drain: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
-#[schema(as = TeamCounts)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "TeamCounts")]
 struct Teams {
     total: usize,
     /// Those that may work.
@@ -77,8 +78,8 @@ struct Teams {
     alive: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
-#[schema(as = TaskCounts)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "TaskCounts")]
 struct Tasks {
     queued: usize,
     running: usize,
@@ -86,8 +87,8 @@ struct Tasks {
     waiting: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default, Serialize, ToSchema)]
-#[schema(as = TriggerCounts)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "TriggerCounts")]
 struct Triggers {
     total: usize,
     active: usize,

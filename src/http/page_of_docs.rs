@@ -163,6 +163,9 @@ fn form(schema: &Value) -> String {
             words.iter().map(|word| format!("<code>{}</code>", text(word))).collect();
         return words.join(" ");
     }
+    if let Some(word) = schema.get("const") {
+        return format!("<code>{}</code>", text(word));
+    }
     for (key, between) in [("oneOf", " or "), ("anyOf", " or "), ("allOf", " and ")] {
         if let Some(parts) = schema[key].as_array() {
             let parts: Vec<String> = parts.iter().map(form).collect();

@@ -7,29 +7,30 @@ use hivewright_actors::{
     ids::TeamKey,
     policy::{
         By, Decision, Role, Subject,
-        class::{Kind, Risk},
-        draft::{Draft, DraftCondition},
+        draft::Draft,
         rule::{Rule, Who},
     },
 };
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::{
-    State,
-    arguments::{Admin, Caller, Json, Read},
+    call::Call,
     error::ApiError,
     json, listing,
-    operation::Operation,
-    reply::{Created, Data, Done, Rows},
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
 use crate::{
+    api::{
+        endpoint::{ById, Empty},
+        policies::{
+            ADD_RULE, EXPLAIN_CALL, ExplainCall, Explained, LIST_RULES, NewRule, REMOVE_RULE,
+            RuleRow, RuleSource,
+        },
+        reply::{Created, Data, Done, Rows},
+    },
     rulebook::{RuleError, Source},
     settings::policy::date,
     tools::judge::Judgement,
-    vocabulary,
 };
 
 /// Judges a call of a team that nobody makes. Blocks. An error is in words for a person.
@@ -38,129 +39,34 @@ pub type Explainer =
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/policies")
-            .get(
-                Operation::new("Lists the rules over what teams may do.")
-                    .pages(&["id", "team", "resource"]),
-                list,
-            )
-            .post(
-                Operation::new("Adds a rule.").refuses(&[409]).recorded().example(
-                    r#"{"resource": "tool:bash", "effect": "require_approval", "team": "billing"}"#,
-                ),
-                add,
-            ),
-        at("/api/v1/policies/explain").post(
-            Operation::new("Says what the rules would decide on a call, without making it.")
-                .example(r#"{"team": "main", "tool": "read", "args": {"path": "notes.md"}}"#),
-            explain,
-        ),
-        at("/api/v1/policies/{id}").delete(
-            Operation::new("Removes a rule that was added here.").refuses(&[409]).recorded(),
-            remove,
-        ),
+        on(&LIST_RULES, list).on(&ADD_RULE, add),
+        on(&EXPLAIN_CALL, explain),
+        on(&REMOVE_RULE, remove),
     ]
 }
 
-/// A rule as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Rule)]
-struct Row {
-    id: String,
-    /// `settings` or `stored`.
-    source: &'static str,
-    note: String,
-    team: String,
-    resource: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mode: Option<String>,
-    principal: String,
-    #[schema(schema_with = vocabulary::some::<DraftCondition>)]
-    when: Vec<DraftCondition>,
-    effect: String,
-    #[schema(schema_with = vocabulary::of::<Risk>)]
-    risk: Risk,
-    expires_at: Option<String>,
-}
-
-impl Row {
-    fn new(rule: Rule, source: Source) -> Self {
-        let risk = rule.risk;
-        let draft = Draft::from(rule);
-        Self {
-            id: draft.id,
-            source: match source {
-                Source::Settings => "settings",
-                Source::Stored => "stored",
-            },
-            note: draft.note,
-            team: draft.team.unwrap_or_default(),
-            resource: draft.resource,
-            mode: draft.mode,
-            principal: draft.principal.unwrap_or_default(),
-            when: draft.when,
-            effect: draft.effect,
-            risk,
-            expires_at: draft.expires_at.and_then(json::date),
-        }
+fn row(rule: Rule, source: Source) -> RuleRow {
+    let risk = rule.risk;
+    let draft = Draft::from(rule);
+    RuleRow {
+        id: draft.id,
+        source: match source {
+            Source::Settings => RuleSource::Settings,
+            Source::Stored => RuleSource::Stored,
+        },
+        note: draft.note,
+        team: draft.team.unwrap_or_default(),
+        resource: draft.resource,
+        mode: draft.mode,
+        principal: draft.principal.unwrap_or_default(),
+        when: draft.when,
+        effect: draft.effect,
+        risk,
+        expires_at: draft.expires_at.and_then(json::date),
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewRule)]
-struct Wish {
-    /// One is made up for a rule without.
-    #[serde(default)]
-    id: String,
-    #[serde(default)]
-    note: String,
-    expires_at: Option<String>,
-    team: Option<String>,
-    resource: String,
-    mode: Option<String>,
-    principal: Option<String>,
-    /// All of them have to hold.
-    #[serde(default)]
-    #[schema(schema_with = vocabulary::some::<DraftCondition>)]
-    when: Vec<DraftCondition>,
-    /// `allow`, `deny` or `require_approval`.
-    effect: String,
-    quorum: Option<u64>,
-    risk: Option<String>,
-}
-
-#[derive(Deserialize, ToSchema)]
-#[schema(as = ExplainCall)]
-struct Call {
-    team: String,
-    tool: String,
-    /// Its arguments.
-    #[serde(default)]
-    args: Value,
-    /// On whose behalf; `any` is usual.
-    principal: Option<String>,
-}
-
-/// What the rules say to a call.
-#[derive(Serialize, ToSchema)]
-struct Explained {
-    decision: &'static str,
-    /// The rule that made it.
-    rule: Option<String>,
-    /// Where there is none: `no_matching_rule`, `default`, or `allowed_tools` of the team.
-    reason: Option<&'static str>,
-    class: &'static str,
-    /// Why a person is asked.
-    why: Option<String>,
-    #[schema(schema_with = vocabulary::maybe::<Kind>)]
-    kind: Option<Kind>,
-    #[schema(schema_with = vocabulary::maybe::<Risk>)]
-    risk: Option<Risk>,
-    /// All rules that fit.
-    fitting: Vec<String>,
-}
-
-async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Row>, ApiError> {
+async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<RuleRow>, ApiError> {
     caller.all_teams()?;
     let rules = state.rules.clone();
     let rules = web::block(move || {
@@ -168,15 +74,13 @@ async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Row
         rules.list()
     });
     let rules = rules.await.map_err(ApiError::internal)?;
-    let rows = rules.into_iter().map(|(rule, source)| Row::new(rule, source));
-    listing::page(rows, &caller.query.page()?, |row| row.id.clone())
+    let rows = rules.into_iter().map(|(rule, source)| row(rule, source));
+    listing::page(rows, &page, |row| row.id.clone())
 }
 
 async fn add(
-    state: web::Data<State>,
-    caller: Caller<Admin>,
-    Json(wish): Json<Wish>,
-) -> Result<Created<Row>, ApiError> {
+    Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewRule>,
+) -> Result<Created<RuleRow>, ApiError> {
     caller.all_teams()?;
     let expires_at = match &wish.expires_at {
         Some(text) => {
@@ -199,23 +103,17 @@ async fn add(
         risk: wish.risk,
     };
     let rule = state.rules.add(draft, caller.principal.id()).await?;
-    Ok(Created(Row::new(rule, Source::Stored)))
+    Ok(Created(row(rule, Source::Stored)))
 }
 
-async fn remove(
-    state: web::Data<State>,
-    caller: Caller<Admin>,
-    id: web::Path<String>,
-) -> Result<Done, ApiError> {
+async fn remove(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
     caller.all_teams()?;
-    state.rules.remove(&id, caller.principal.id()).await?;
+    state.rules.remove(&path.id, caller.principal.id()).await?;
     Ok(Done)
 }
 
 async fn explain(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    Json(call): Json<Call>,
+    Call { state, caller, body: call, .. }: Call<Empty, Empty, ExplainCall>,
 ) -> Result<Data<Explained>, ApiError> {
     caller.team(&call.team)?;
     let unknown = || ApiError::invalid_field("team", "there is no such team");
@@ -259,10 +157,10 @@ fn explained(judged: Judgement) -> Explained {
         By::ToolList => (None, Some("allowed_tools")),
     };
     Explained {
-        decision,
+        decision: decision.to_owned(),
         rule,
-        reason,
-        class: judged.class,
+        reason: reason.map(str::to_owned),
+        class: judged.class.to_owned(),
         why: caution.as_ref().map(|caution| caution.why.clone()),
         kind: caution.as_ref().map(|caution| caution.kind),
         risk: caution.as_ref().map(|caution| caution.risk),

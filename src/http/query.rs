@@ -2,18 +2,21 @@
 
 use actix_web::web;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hivewright_actors::{clock::Timestamp, store::records::digest};
+use hivewright_actors::{clock::Timestamp, excerpt, store::records::digest};
 use serde_json::{Value, json};
 
 use super::{
     error::ApiError,
-    json,
     operation::{Field, Form, Operation, Paging},
 };
-use crate::{settings::units, time};
+use crate::{
+    api::{
+        page::{self, PageQuery, Sort, USUAL_LIMIT},
+        when::When,
+    },
+    text::{did_you_mean, unknown_field},
+};
 
-/// How many rows a list shows unless told otherwise.
-const USUAL: usize = 50;
 /// The field that names the order.
 pub(super) const SORT: &str = "sort";
 /// What every list takes beside it. A cursor goes on where no offset reaches.
@@ -24,6 +27,7 @@ pub(super) static OF_PAGES: [Field; 3] = [
 ];
 
 /// The fields of a query.
+#[derive(Default)]
 pub(super) struct Query {
     fields: Vec<(String, String)>,
     paging: Option<Paging>,
@@ -42,60 +46,54 @@ pub(super) struct Page {
     pub(super) after: Option<Value>,
 }
 
-/// By what the rows of a list are sorted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sort {
-    pub(super) field: &'static str,
-    pub(super) falling: bool,
-}
-
-impl Sort {
-    /// As a query names it.
-    fn name(self) -> String {
-        let sign = if self.falling { "-" } else { "" };
-        format!("{sign}{}", self.field)
-    }
-
-    /// As a description names it: `-` falls.
-    fn of(text: &'static str) -> Self {
-        match text.strip_prefix('-') {
-            Some(field) => Self { field, falling: true },
-            None => Self { field: text, falling: false },
-        }
-    }
-}
-
-impl Paging {
-    /// All that `sort` may be, the usual one first.
-    pub(super) fn names(self) -> Vec<String> {
-        let both = self.sorts.iter().flat_map(|text| {
-            let sort = Sort::of(text);
-            let turned = Sort { falling: !sort.falling, ..sort };
-            [sort.name(), turned.name()]
-        });
-        both.collect()
-    }
-
-    fn named(self, name: &str) -> Result<Sort, ApiError> {
-        let field = name.strip_prefix('-').unwrap_or(name);
-        let mut sorts = self.sorts.iter().map(|text| Sort::of(text));
-        match sorts.find(|sort| sort.field == field) {
-            Some(sort) => Ok(Sort { falling: name.starts_with('-'), ..sort }),
-            None => {
-                let known = self.names().join("`, `");
-                let reason = format!("expected one of `{known}`");
-                Err(ApiError::invalid_field(SORT, reason))
-            }
-        }
-    }
-}
-
 impl Page {
+    /// The part of the list under a path. A cursor is good for the path that it was got from.
+    pub(super) fn new(
+        path: &str,
+        query: &PageQuery,
+        sorts: &'static [&'static str],
+    ) -> Result<Self, ApiError> {
+        let named = query.sort.as_deref().and_then(|name| Sort::named(name, sorts));
+        let usual = Sort::of(sorts.first().copied().unwrap_or("id"));
+        Self::sorted(&list(path), query, named.unwrap_or(usual))
+    }
+
+    fn sorted(list: &str, query: &PageQuery, sort: Sort) -> Result<Self, ApiError> {
+        if query.cursor.is_some() && query.offset.is_some() {
+            let reason = "give either `cursor` or `offset`";
+            return Err(ApiError::invalid_field("cursor", reason));
+        }
+        let cursor = query.cursor.as_deref();
+        Ok(Self {
+            list: list.to_owned(),
+            limit: query.limit.unwrap_or(USUAL_LIMIT),
+            offset: query.offset.unwrap_or_default(),
+            sort,
+            after: cursor.map(|cursor| place(cursor, list, sort)).transpose()?,
+        })
+    }
+
     /// For `next_cursor`: where the rows go on after one at this place.
     pub(super) fn cursor(&self, place: Value) -> String {
         let text = json!({"list": self.list, "sort": self.sort.name(), "after": place}).to_string();
         URL_SAFE_NO_PAD.encode(text)
     }
+}
+
+/// The fields of a query.
+pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>, ApiError> {
+    let fields = web::Query::<Vec<(String, String)>>::from_query(text);
+    fields.map(web::Query::into_inner).map_err(|_| ApiError::invalid("the query cannot be read"))
+}
+
+/// Tells the list under a path from others.
+fn list(path: &str) -> String {
+    format!("{:016x}", digest(path))
+}
+
+fn unknown_sort(paging: Paging) -> ApiError {
+    let known = page::names(paging.sorts).join("`, `");
+    ApiError::invalid_field(SORT, format!("expected one of `{known}`"))
 }
 
 fn place(cursor: &str, list: &str, sort: Sort) -> Result<Value, ApiError> {
@@ -115,28 +113,27 @@ fn place(cursor: &str, list: &str, sort: Sort) -> Result<Value, ApiError> {
     }
 }
 
-/// Milliseconds since 1970, from a date or from how long ago it was.
 fn moment(text: &str, now: Timestamp) -> Option<Timestamp> {
-    if let Some(ago) = units::duration(text) {
-        return Some(now - ago);
-    }
-    text.parse().ok().map(Timestamp).or_else(|| time::parse(text))
+    text.parse::<When>().ok().map(|when| when.from(now))
 }
 
 impl Query {
     /// Reads a query with the fields that are described, and no others. A text that is empty counts
     /// as absent. A cursor is good for the path that it was got from.
     pub(super) fn read(path: &str, text: &str, operation: &Operation) -> Result<Self, ApiError> {
-        let fields = web::Query::<Vec<(String, String)>>::from_query(text)
-            .map_err(|_| ApiError::invalid("the query cannot be read"))?
-            .into_inner();
+        let fields = pairs(text)?;
         let of_pages = OF_PAGES.iter().filter(|_| operation.paging.is_some());
         let described: Vec<&Field> = operation.query.iter().chain(of_pages).collect();
         let mut known: Vec<&str> = described.iter().map(|field| field.name).collect();
         known.extend(operation.paging.map(|_| SORT));
         for (place, (name, value)) in fields.iter().enumerate() {
             if !known.contains(&name.as_str()) {
-                return Err(json::unknown_field(name, &known));
+                let refusal =
+                    ApiError::invalid_field(excerpt::line(name, 64), unknown_field(name, &known));
+                return Err(match did_you_mean(name, known.iter().copied()) {
+                    Some(meant) => refusal.hint(format!("use `{meant}`")),
+                    None => refusal,
+                });
             }
             let mut earlier = fields.iter().take(place);
             if earlier.any(|(earlier, _)| earlier == name) {
@@ -149,7 +146,7 @@ impl Query {
                 return Err(ApiError::invalid_field(SORT, "expected the name of a field"));
             }
         }
-        Ok(Self { fields, paging: operation.paging, list: format!("{:016x}", digest(path)) })
+        Ok(Self { fields, paging: operation.paging, list: list(path) })
     }
 
     /// The text of a field.
@@ -191,22 +188,17 @@ impl Query {
     pub(super) fn page_by(&self, usual: &'static str) -> Result<Page, ApiError> {
         let paging = self.paging.unwrap_or(Paging { sorts: &[] });
         let sort = match self.text(SORT) {
-            Some(name) => paging.named(name)?,
+            Some(name) => Sort::named(name, paging.sorts).ok_or_else(|| unknown_sort(paging))?,
             None => Sort::of(usual),
         };
-        let cursor = self.text("cursor");
-        if cursor.is_some() && self.text("offset").is_some() {
-            let reason = "give either `cursor` or `offset`";
-            return Err(ApiError::invalid_field("cursor", reason));
-        }
-        let number = |name, usual| self.text(name).map_or(Ok(usual), str::parse);
-        Ok(Page {
-            limit: number("limit", USUAL).map_err(ApiError::internal)?,
-            offset: number("offset", 0).map_err(ApiError::internal)?,
-            sort,
-            after: cursor.map(|cursor| place(cursor, &self.list, sort)).transpose()?,
-            list: self.list.clone(),
-        })
+        let number = |name| self.text(name).and_then(|text| text.parse().ok());
+        let query = PageQuery {
+            limit: number("limit"),
+            offset: number("offset"),
+            cursor: self.text("cursor").map(str::to_owned),
+            sort: None,
+        };
+        Page::sorted(&self.list, &query, sort)
     }
 }
 

@@ -1,10 +1,10 @@
 //! `/api/v1/questions`: what teams ask the operator, and the answers.
 
-use actix_web::{http::StatusCode, web};
+use actix_web::http::StatusCode;
 use hivewright_actors::{
     approvals::{
         Reply,
-        question::{Answer, AnswerKind, Question, QuestionStatus},
+        question::{Answer, Question, QuestionStatus},
         record::Decider,
         records,
         refusal::NotAnswered,
@@ -12,88 +12,31 @@ use hivewright_actors::{
     ids::QuestionId,
     queue::submit::Refusal,
     store::reads::get,
-    task::Lane,
 };
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::{PATIENCE, ask, settled, words},
-    arguments::{Approve, Caller, Json, Read},
+    approvals::{PATIENCE, ask, settled},
+    arguments::Caller,
+    call::Call,
     error::ApiError,
     json,
     listing::Gathering,
-    operation::{Field, Operation},
-    reply::{Data, Rows},
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
-use crate::vocabulary;
+use crate::api::{
+    endpoint::{ById, Empty},
+    questions::{
+        ANSWER_QUESTION, LIST_QUESTIONS, QuestionAnswer, QuestionFilter, QuestionRow, SHOW_QUESTION,
+    },
+    reply::{Data, Rows},
+};
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/questions").get(
-            Operation::new("Lists what teams ask the operator.")
-                .query(
-                    const {
-                        &[
-                            Field::word(
-                                "status",
-                                || words(&QuestionStatus::ALL),
-                                "Only with this status.",
-                            ),
-                            Field::text("team", "Only of this team."),
-                        ]
-                    },
-                )
-                .pages(&["created_at", "expires_at"]),
-            list,
-        ),
-        at("/api/v1/questions/{id}").get(Operation::new("Shows a question."), show),
-        at("/api/v1/questions/{id}/answer").post(
-            Operation::new("Answers a question.")
-                .description(
-                    "Of kind `secret`, `text` goes into the vault under `key` and nowhere else.",
-                )
-                .refuses(&[409, 422, 503])
-                .secret()
-                .example(r#"{"selected": ["staging"], "text": "and only today"}"#),
-            reply,
-        ),
-    ]
+    vec![on(&LIST_QUESTIONS, list), on(&SHOW_QUESTION, show), on(&ANSWER_QUESTION, reply)]
 }
 
-/// A question as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Question)]
-pub(super) struct Row {
-    id: String,
-    team: String,
-    generation: u32,
-    /// Where the answer goes.
-    #[schema(schema_with = vocabulary::of::<Lane>)]
-    lane: Lane,
-    task_id: String,
-    question: String,
-    /// What can be chosen; other words are always welcome.
-    options: Vec<String>,
-    multi: bool,
-    #[schema(schema_with = vocabulary::of::<AnswerKind>)]
-    kind: AnswerKind,
-    /// Where a secret goes in the vault.
-    key: Option<String>,
-    #[schema(schema_with = vocabulary::of::<QuestionStatus>)]
-    status: QuestionStatus,
-    /// Never a secret.
-    #[schema(schema_with = vocabulary::maybe::<Answer>)]
-    answer: Option<Answer>,
-    by: Option<String>,
-    created_at: Option<String>,
-    expires_at: Option<String>,
-    answered_at: Option<String>,
-}
-
-impl From<Question> for Row {
+impl From<Question> for QuestionRow {
     fn from(question: Question) -> Self {
         Self {
             id: question.id.to_string(),
@@ -116,24 +59,13 @@ impl From<Question> for Row {
     }
 }
 
-/// It may hold a secret: it is not to be shown.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = QuestionAnswer)]
-struct Wish {
-    /// Of the options.
-    #[serde(default)]
-    selected: Vec<String>,
-    /// Words, or the secret that was asked for.
-    #[serde(default)]
-    text: String,
-}
-
 /// Oldest first.
-async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
-    let query = &caller.query;
-    let status = query.word("status", &QuestionStatus::ALL);
-    let team = query.text("team").map(str::to_owned);
-    let page = query.page()?;
+async fn list(
+    Call { state, caller, query: QuestionFilter { status, team }, page, .. }: Call<
+        Empty,
+        QuestionFilter,
+    >,
+) -> Result<Rows<QuestionRow>, ApiError> {
     let teams = caller.principal.teams().map(<[String]>::to_vec);
     let wanted = move |row: &Question| {
         let name = row.team.name.as_str();
@@ -161,24 +93,20 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
         })?;
         gathering.rows(&page, |id| {
             let row = get::<Question>(storage, &QuestionId::from(id))?;
-            Ok(row.map(Row::from))
+            Ok(row.map(QuestionRow::from))
         })
     });
     rows.await.map_err(ApiError::internal)
 }
 
-async fn show(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    id: web::Path<String>,
-) -> Result<Data<Row>, ApiError> {
+async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<QuestionRow>, ApiError> {
     settled(&state).await?;
-    let found = find(&state, &caller, &QuestionId::from(id.into_inner())).await?;
-    Ok(Data(Row::from(found)))
+    let found = find(&state, &caller, &QuestionId::from(path.id)).await?;
+    Ok(Data(found.into()))
 }
 
 /// A question of a team that the caller reaches.
-async fn find<R>(state: &State, caller: &Caller<R>, id: &QuestionId) -> Result<Question, ApiError> {
+async fn find(state: &State, caller: &Caller, id: &QuestionId) -> Result<Question, ApiError> {
     let id = id.clone();
     let store = &state.spine.store;
     let found = store.read(move |storage| get::<Question>(storage, &id));
@@ -190,12 +118,10 @@ async fn find<R>(state: &State, caller: &Caller<R>, id: &QuestionId) -> Result<Q
 }
 
 async fn reply(
-    state: web::Data<State>,
-    caller: Caller<Approve>,
-    id: web::Path<String>,
-    Json(Wish { selected, text }): Json<Wish>,
-) -> Result<Data<Row>, ApiError> {
-    let id = QuestionId::from(id.into_inner());
+    Call { state, caller, path, body, .. }: Call<ById, Empty, QuestionAnswer>,
+) -> Result<Data<QuestionRow>, ApiError> {
+    let QuestionAnswer { selected, text } = body;
+    let id = QuestionId::from(path.id);
     if caller.principal.teams().is_some() {
         find(&state, &caller, &id).await?;
     }
@@ -210,7 +136,7 @@ async fn reply(
     };
     let answered = state.spine.approvals.send(reply).timeout(PATIENCE).await;
     match ask(answered)? {
-        Ok(question) => Ok(Data(Row::from(question))),
+        Ok(question) => Ok(Data(question.into())),
         Err(refusal) => Err(refused(refusal)),
     }
 }

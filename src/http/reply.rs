@@ -8,55 +8,35 @@ use actix_web::{
         header::{HeaderName, HeaderValue},
     },
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::{
-    ToSchema,
-    openapi::{
-        RefOr,
-        schema::{AnyOfBuilder, Array, Object, ObjectBuilder, Schema, SchemaType, Type},
+use serde_json::json;
+
+pub(super) use crate::api::reply::{Accepted, Created, Data, Done, Reply, Rows};
+use crate::{
+    api::{
+        draft::Draft,
+        reply::{JSON, MOST_COUNTED, Progress},
     },
+    logging::Secrets,
 };
 
-use super::operation::Draft;
-use crate::logging::Secrets;
-
-const JSON: &str = "application/json";
 /// Of events, as browsers read them.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 /// Of JSON, one document a line.
 pub(super) const LINES: &str = "application/x-ndjson";
-/// Lists are counted so far.
-pub(super) const MOST_COUNTED: usize = 10_000;
 
 /// What a handler answers with. Its type says what the description does.
-pub(super) trait Reply: Sized + 'static {
+pub(super) trait Respond: Reply {
     fn respond(self) -> HttpResponse;
-
-    fn describe(draft: &mut Draft);
 }
 
-/// One thing.
-pub(super) struct Data<T>(pub(super) T);
+/// What answers as an endpoint says it does: its reply, or that with something about it.
+pub(super) trait Answers<R>: Respond {}
 
-/// One thing, if there is any.
-pub(super) struct Maybe<T>(pub(super) Option<T>);
-
-/// A thing that was just made.
-pub(super) struct Created<T>(pub(super) T);
-
-/// What is going on about something that is not done yet.
-pub(super) struct Accepted<T>(pub(super) T);
-
-/// It is done, and there is nothing to say.
-pub(super) struct Done;
-
-/// Some of the things of a kind, and how many there are.
-pub(super) struct Rows<T> {
-    pub(super) data: Vec<T>,
-    /// However many: it is shown up to a bound.
-    pub(super) total: usize,
-    pub(super) next_cursor: Option<String>,
-}
+impl<R: Respond> Answers<R> for R {}
+impl<R: Respond> Answers<R> for Clean<R> {}
+impl<R: Respond> Answers<R> for Dressed<R> {}
 
 /// A reply with header fields of its own.
 pub(super) struct Dressed<R> {
@@ -109,72 +89,46 @@ struct List<T> {
     next_cursor: Option<String>,
 }
 
-fn json(status: StatusCode, body: impl Serialize) -> HttpResponse {
+fn document(status: StatusCode, body: impl Serialize) -> HttpResponse {
     HttpResponse::build(status).json(body)
 }
 
-fn enveloped<T: ToSchema>(draft: &mut Draft, status: StatusCode) {
-    let schema = ObjectBuilder::new().property("data", draft.schema::<T>()).required("data");
-    let schema: RefOr<Schema> = Schema::Object(schema.build()).into();
-    draft.answers.push((status.as_u16(), Some((JSON, schema))));
+fn enveloped(status: StatusCode, data: impl Serialize) -> HttpResponse {
+    document(status, Envelope { data })
 }
 
-impl<T: Serialize + ToSchema + 'static> Reply for Data<T> {
+impl<T: Serialize + JsonSchema + 'static> Respond for Data<T> {
     fn respond(self) -> HttpResponse {
-        json(StatusCode::OK, Envelope { data: self.0 })
-    }
-
-    fn describe(draft: &mut Draft) {
-        enveloped::<T>(draft, StatusCode::OK);
+        enveloped(StatusCode::OK, self.0)
     }
 }
 
-impl<T: Serialize + ToSchema + 'static> Reply for Maybe<T> {
+impl<T: Serialize + JsonSchema + 'static> Respond for Created<T> {
     fn respond(self) -> HttpResponse {
-        json(StatusCode::OK, Envelope { data: self.0 })
-    }
-
-    fn describe(draft: &mut Draft) {
-        let either =
-            AnyOfBuilder::new().item(draft.schema::<T>()).item(Object::with_type(Type::Null));
-        let schema =
-            ObjectBuilder::new().property("data", Schema::AnyOf(either.build())).required("data");
-        let schema: RefOr<Schema> = Schema::Object(schema.build()).into();
-        draft.answers.push((200, Some((JSON, schema))));
+        enveloped(StatusCode::CREATED, self.0)
     }
 }
 
-impl<T: Serialize + ToSchema + 'static> Reply for Created<T> {
+impl<T: Serialize + JsonSchema + 'static> Respond for Accepted<T> {
     fn respond(self) -> HttpResponse {
-        json(StatusCode::CREATED, Envelope { data: self.0 })
-    }
-
-    fn describe(draft: &mut Draft) {
-        enveloped::<T>(draft, StatusCode::CREATED);
+        enveloped(StatusCode::ACCEPTED, self.0)
     }
 }
 
-impl<T: Serialize + ToSchema + 'static> Reply for Accepted<T> {
+impl<T: Serialize + JsonSchema + 'static> Respond for Progress<T> {
     fn respond(self) -> HttpResponse {
-        json(StatusCode::ACCEPTED, Envelope { data: self.0 })
-    }
-
-    fn describe(draft: &mut Draft) {
-        enveloped::<T>(draft, StatusCode::ACCEPTED);
+        let status = if self.is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
+        enveloped(status, self.data)
     }
 }
 
-impl Reply for Done {
+impl Respond for Done {
     fn respond(self) -> HttpResponse {
         HttpResponse::NoContent().finish()
     }
-
-    fn describe(draft: &mut Draft) {
-        draft.answers.push((204, None));
-    }
 }
 
-impl<T: Serialize + ToSchema + 'static> Reply for Rows<T> {
+impl<T: Serialize + JsonSchema + 'static> Respond for Rows<T> {
     fn respond(self) -> HttpResponse {
         let list = List {
             data: self.data,
@@ -182,37 +136,11 @@ impl<T: Serialize + ToSchema + 'static> Reply for Rows<T> {
             total_capped: (self.total > MOST_COUNTED).then_some(true),
             next_cursor: self.next_cursor,
         };
-        json(StatusCode::OK, list)
-    }
-
-    fn describe(draft: &mut Draft) {
-        let total = ObjectBuilder::new()
-            .schema_type(Type::Integer)
-            .minimum(Some(0))
-            .maximum(Some(MOST_COUNTED))
-            .description(Some("How many there are in all, counted up to 10,000."))
-            .build();
-        let capped = ObjectBuilder::new()
-            .schema_type(Type::Boolean)
-            .description(Some("There are more than were counted."))
-            .build();
-        let cursor = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .description(Some("For `cursor` of the request for the next rows."))
-            .build();
-        let schema = ObjectBuilder::new()
-            .property("data", Array::new(draft.schema::<T>()))
-            .property("total", total)
-            .property("total_capped", capped)
-            .property("next_cursor", cursor)
-            .required("data")
-            .required("total");
-        let schema: RefOr<Schema> = Schema::Object(schema.build()).into();
-        draft.answers.push((200, Some((JSON, schema))));
+        document(StatusCode::OK, list)
     }
 }
 
-impl<R: Reply> Reply for Dressed<R> {
+impl<R: Respond> Respond for Dressed<R> {
     fn respond(self) -> HttpResponse {
         let mut response = self.reply.respond();
         for (name, value) in self.headers {
@@ -220,13 +148,9 @@ impl<R: Reply> Reply for Dressed<R> {
         }
         response
     }
-
-    fn describe(draft: &mut Draft) {
-        R::describe(draft);
-    }
 }
 
-impl<R: Reply> Reply for Clean<R> {
+impl<R: Respond> Respond for Clean<R> {
     fn respond(self) -> HttpResponse {
         let (response, body) = self.reply.respond().into_parts();
         match body.try_into_bytes() {
@@ -237,91 +161,66 @@ impl<R: Reply> Reply for Clean<R> {
             Err(body) => response.set_body(body),
         }
     }
-
-    fn describe(draft: &mut Draft) {
-        R::describe(draft);
-    }
 }
 
-impl<T: Serialize + ToSchema + 'static> Reply for Bare<T> {
-    fn respond(self) -> HttpResponse {
-        json(StatusCode::OK, self.0)
-    }
-
-    fn describe(draft: &mut Draft) {
-        let schema = draft.schema::<T>();
-        draft.answers.push((200, Some((JSON, schema))));
-    }
+macro_rules! described_as_its_part {
+    ($($name:ident),+) => {$(
+        impl<R: Reply> Reply for $name<R> {
+            fn describe(draft: &mut Draft) {
+                R::describe(draft);
+            }
+        }
+    )+};
 }
 
-impl<T: Serialize + ToSchema + 'static> Reply for BareAccepted<T> {
-    fn respond(self) -> HttpResponse {
-        json(StatusCode::ACCEPTED, self.0)
-    }
+described_as_its_part!(Clean, Dressed);
 
-    fn describe(draft: &mut Draft) {
-        let schema = draft.schema::<T>();
-        draft.answers.push((202, Some((JSON, schema))));
-    }
+macro_rules! bare {
+    ($($name:ident: $status:ident;)+) => {$(
+        impl<T: JsonSchema + 'static> Reply for $name<T> {
+            fn describe(draft: &mut Draft) {
+                let schema = draft.schema::<T>().to_value();
+                draft.answers.push((StatusCode::$status.as_u16(), Some((JSON, schema))));
+            }
+        }
+
+        impl<T: Serialize + JsonSchema + 'static> Respond for $name<T> {
+            fn respond(self) -> HttpResponse {
+                document(StatusCode::$status, self.0)
+            }
+        }
+    )+};
 }
 
-impl<T: Serialize + ToSchema + 'static> Reply for Unavailable<T> {
-    fn respond(self) -> HttpResponse {
-        json(StatusCode::SERVICE_UNAVAILABLE, self.0)
-    }
-
-    fn describe(draft: &mut Draft) {
-        let schema = draft.schema::<T>();
-        draft.answers.push((503, Some((JSON, schema))));
-    }
+bare! {
+    Bare: OK;
+    BareAccepted: ACCEPTED;
+    Unavailable: SERVICE_UNAVAILABLE;
 }
 
-impl Reply for Content {
-    fn respond(self) -> HttpResponse {
-        self.0
-    }
+macro_rules! whole {
+    ($($name:ident: $kind:expr, $schema:tt;)+) => {$(
+        impl Reply for $name {
+            fn describe(draft: &mut Draft) {
+                draft.answers.push((200, Some(($kind, json!($schema)))));
+            }
+        }
 
-    fn describe(draft: &mut Draft) {
-        let anything = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
-        let anything: RefOr<Schema> = Schema::Object(anything.build()).into();
-        draft.answers.push((200, Some(("*/*", anything))));
-    }
+        impl Respond for $name {
+            fn respond(self) -> HttpResponse {
+                self.0
+            }
+        }
+    )+};
 }
 
-/// What is said of an answer that is text of some kind.
-fn textual(draft: &mut Draft, kind: &'static str) {
-    let text: RefOr<Schema> = Schema::Object(Object::with_type(Type::String)).into();
-    draft.answers.push((200, Some((kind, text))));
-}
-
-impl Reply for EventStream {
-    fn respond(self) -> HttpResponse {
-        self.0
-    }
-
-    fn describe(draft: &mut Draft) {
-        textual(draft, EVENT_STREAM);
-    }
-}
-
-impl Reply for Lines {
-    fn respond(self) -> HttpResponse {
-        self.0
-    }
-
-    fn describe(draft: &mut Draft) {
-        textual(draft, LINES);
-    }
+whole! {
+    Content: "*/*", {};
+    EventStream: EVENT_STREAM, {"type": "string"};
+    Lines: LINES, {"type": "string"};
 }
 
 impl<L: Reply, R: Reply> Reply for Either<L, R> {
-    fn respond(self) -> HttpResponse {
-        match self {
-            Either::Left(reply) => reply.respond(),
-            Either::Right(reply) => reply.respond(),
-        }
-    }
-
     fn describe(draft: &mut Draft) {
         L::describe(draft);
         R::describe(draft);
@@ -332,7 +231,7 @@ macro_rules! responders {
     ($($reply:ident $(<$param:ident: $bound:path>)?),* $(,)?) => {$(
         impl$(<$param: $bound>)? Responder for $reply$(<$param>)?
         where
-            Self: Reply,
+            Self: Respond,
         {
             type Body = BoxBody;
 
@@ -345,13 +244,13 @@ macro_rules! responders {
 
 responders!(
     Data<T: Serialize>,
-    Maybe<T: Serialize>,
     Created<T: Serialize>,
     Accepted<T: Serialize>,
+    Progress<T: Serialize>,
     Done,
     Rows<T: Serialize>,
-    Dressed<R: Reply>,
-    Clean<R: Reply>,
+    Dressed<R: Respond>,
+    Clean<R: Respond>,
     Bare<T: Serialize>,
     BareAccepted<T: Serialize>,
     Unavailable<T: Serialize>,

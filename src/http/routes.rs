@@ -2,6 +2,8 @@
 //! without a description, and what a description says of rights, queries, bodies and answers is what
 //! the handler's types do.
 
+use std::rc::Rc;
+
 use actix_web::{
     FromRequest, Handler, HttpRequest, HttpResponse, Responder, Route, Scope,
     dev::{ServiceFactory, ServiceRequest},
@@ -9,14 +11,21 @@ use actix_web::{
     http::Method,
     middleware, web,
 };
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 use super::{
     arguments::Arguments,
+    call::{Call, Readers},
     error::ApiError,
     idempotency,
-    operation::{Draft, Operation},
-    reply::Reply,
+    operation::Operation,
+    reply::{Answers, Reply, Respond},
     revocation,
+};
+use crate::api::{
+    draft::Draft,
+    endpoint::{self, Endpoint},
 };
 
 /// A path, and what it answers to each method.
@@ -33,6 +42,23 @@ struct Here(Vec<(Method, Operation)>);
 /// What is registered and described under a path.
 pub(super) fn at(path: &'static str) -> Resource {
     Resource { path, operations: Vec::new(), routes: Vec::new(), deep: false }
+}
+
+/// The path of an endpoint, and what answers it.
+pub(super) fn on<R, P, Q, B, H, F, A>(
+    endpoint: &'static Endpoint<R, P, Q, B>,
+    handler: H,
+) -> Resource
+where
+    R: Reply,
+    P: DeserializeOwned + 'static,
+    Q: DeserializeOwned + JsonSchema + 'static,
+    B: DeserializeOwned + JsonSchema + 'static,
+    H: Fn(Call<P, Q, B>) -> F + Copy + 'static,
+    F: Future<Output = Result<A, ApiError>> + 'static,
+    A: Answers<R>,
+{
+    at(endpoint.path).on(endpoint, handler)
 }
 
 impl Resource {
@@ -88,13 +114,44 @@ impl Resource {
         Self { deep: true, ..self }
     }
 
-    fn add<F, A, R>(
-        mut self,
-        method: Method,
-        route: Route,
-        operation: Operation,
-        handler: F,
+    /// Answers an endpoint of this path.
+    pub(super) fn on<R, P, Q, B, H, F, A>(
+        self,
+        endpoint: &'static Endpoint<R, P, Q, B>,
+        handler: H,
     ) -> Self
+    where
+        R: Reply,
+        P: DeserializeOwned + 'static,
+        Q: DeserializeOwned + JsonSchema + 'static,
+        B: DeserializeOwned + JsonSchema + 'static,
+        H: Fn(Call<P, Q, B>) -> F + Copy + 'static,
+        F: Future<Output = Result<A, ApiError>> + 'static,
+        A: Answers<R>,
+    {
+        debug_assert_eq!(self.path, endpoint.path);
+        let readers = Rc::new(Readers::new(endpoint));
+        let run = move |request: HttpRequest, payload: web::Payload| {
+            let readers = readers.clone();
+            async move {
+                let call = readers.read(request, payload).await?;
+                handler(call).await.map(Respond::respond)
+            }
+        };
+        let (method, route) = match endpoint.method {
+            endpoint::Method::Get => {
+                let either = guard::Any(guard::Get()).or(guard::Head());
+                (Method::GET, web::route().guard(either))
+            }
+            endpoint::Method::Post => (Method::POST, web::post()),
+            endpoint::Method::Put => (Method::PUT, web::put()),
+            endpoint::Method::Patch => (Method::PATCH, web::patch()),
+            endpoint::Method::Delete => (Method::DELETE, web::delete()),
+        };
+        self.insert(method, route.to(run), Operation::of(endpoint))
+    }
+
+    fn add<F, A, R>(self, method: Method, route: Route, operation: Operation, handler: F) -> Self
     where
         F: Handler<A, Output = Result<R, ApiError>>,
         A: FromRequest + Arguments + 'static,
@@ -104,7 +161,10 @@ impl Resource {
             A::describe(draft);
             R::describe(draft);
         });
-        let route = route.to(handler);
+        self.insert(method, route.to(handler), operation)
+    }
+
+    fn insert(mut self, method: Method, route: Route, operation: Operation) -> Self {
         // What makes something can be repeated without making it twice.
         let route = if method == Method::POST && self.path.starts_with("/api/") {
             route.wrap(middleware::from_fn(idempotency::pass))

@@ -1,8 +1,8 @@
 //! `/api/v1/session`: who is logged in; logging in and out.
 
 use actix_web::{HttpRequest, http::header, web};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -11,15 +11,14 @@ use super::{
     auth::{
         authenticator::{LINK_VALID, LoggedIn},
         principal::Principal,
-        scope::{Scope, Scopes},
     },
     error::ApiError,
     operation::Operation,
     record,
     reply::{Created, Data, Done, Dressed},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
+use crate::api::{endpoint::Empty, scope::Scopes};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -49,13 +48,12 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// Who is logged in.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Session)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
 struct Answer {
     /// `operator`, or the name of a token.
     principal: String,
     /// What they may do.
-    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
     /// The teams that they may act on; null is all.
     teams: Option<Vec<String>>,
@@ -68,8 +66,8 @@ struct Answer {
 }
 
 /// A code that logs one browser in.
-#[derive(Serialize, ToSchema)]
-#[schema(as = LoginLink)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "LoginLink")]
 struct Link {
     /// For `code` of a login.
     code: String,
@@ -92,13 +90,13 @@ impl Answer {
 }
 
 /// Either of them.
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize, JsonSchema)]
 struct Login {
     /// A token.
-    #[schema(write_only)]
+    #[schemars(extend("writeOnly" = true))]
     token: Option<String>,
     /// The code of a link.
-    #[schema(write_only)]
+    #[schemars(extend("writeOnly" = true))]
     code: Option<String>,
 }
 
@@ -149,7 +147,7 @@ async fn log_out(
 async fn make_link(
     state: web::Data<State>,
     caller: Caller<Admin>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Created<Link>, ApiError> {
     let code = state.access.auth.link(&caller.principal)?;
     Ok(Created(Link { code: code.expose().to_owned(), expires_in_s: LINK_VALID.as_secs() }))

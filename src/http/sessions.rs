@@ -17,25 +17,22 @@ use hivewright_actors::{
     task::{Cause, Kind, Lane, Task},
     team::BeganAnew,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::words,
     arguments::{Caller, Json, Operate, Read},
     error::ApiError,
     listing::Gathering,
-    operation::{Field, Operation},
+    operation::{Field, Operation, words},
     query::Query,
     reply::{Accepted, Bare, Clean, Data, LINES, Lines, Rows},
     routes::{Resource, at},
-    teams::{
-        acting::{Nothing, refused},
-        parts,
-    },
+    teams::{acting::refused, parts},
 };
 use crate::{
+    api::endpoint::Empty,
     logging::Secrets,
     transcript::{
         Block, Message, Meta, Role, lines,
@@ -135,16 +132,14 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// A session as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Journal)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Journal")]
 struct Row {
     id: String,
-    #[schema(value_type = String)]
     team: TeamName,
     /// How often the name of the team was given.
     generation: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     topic_id: Option<TopicId>,
     created_at: String,
     updated_at: String,
@@ -152,7 +147,7 @@ struct Row {
 }
 
 /// A part of a transcript.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Transcript {
     /// Oldest first.
     data: Vec<Said>,
@@ -164,16 +159,14 @@ struct Transcript {
 }
 
 /// A message of a transcript as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TranscriptMessage)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptMessage")]
 #[serde(rename_all = "camelCase")]
 struct Said {
     /// The number of its last event.
     seq: u64,
-    #[schema(value_type = String)]
     turn: TurnId,
     #[serde(rename = "task_id", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     task_id: Option<TaskId>,
     role: Role,
     /// When, in milliseconds since 1970.
@@ -187,7 +180,6 @@ struct Said {
     meta: Option<Meta>,
     /// The call that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     tool_call_id: Option<CallId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_name: Option<String>,
@@ -431,7 +423,7 @@ async fn begin_anew(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Row>, ApiError> {
     let (lane, generation) = reached(&caller, &id)?;
     let parts = parts(&state)?;
@@ -458,10 +450,9 @@ async fn begin_anew(
 }
 
 /// Work that was made of a wish.
-#[derive(Serialize, ToSchema)]
-#[schema(as = CompactionTask)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CompactionTask")]
 struct Work {
-    #[schema(value_type = String)]
     task_id: TaskId,
     session_id: String,
 }
@@ -470,7 +461,7 @@ async fn compact(
     state: web::Data<State>,
     caller: Caller<Operate>,
     id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Accepted<Work>, ApiError> {
     let (lane, generation) = reached(&caller, &id)?;
     let parts = parts(&state)?;

@@ -7,25 +7,26 @@ use hivewright_actors::{
     live::turns::{ActiveTurn, Content},
     usage::Usage,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
     approvals::{self, PATIENCE, ask},
     arguments::{Caller, Read},
-    channels::{self, Channel},
+    channels,
     error::ApiError,
     jobs::Job,
     operation::Operation,
     overview::{self, Overview, Stored},
-    questions,
     reply::{Clean, Data},
     routes::{Resource, at},
     teams::{self, Node},
-    topics::{self, Topic},
+    topics,
 };
-use crate::vocabulary;
+use crate::api::{
+    approvals::ApprovalRow, channels::Channel, questions::QuestionRow, topics::TopicRow,
+};
 
 /// A snapshot during which something changed is taken again, so often.
 const TRIES: usize = 4;
@@ -42,7 +43,7 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// Everything at one place in the order of events.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Snapshot {
     /// The process that it is of.
     boot: u64,
@@ -51,29 +52,25 @@ struct Snapshot {
     overview: Overview,
     org: Option<Node>,
     running: Vec<Running>,
-    approvals: Vec<approvals::Row>,
-    questions: Vec<questions::Row>,
+    approvals: Vec<ApprovalRow>,
+    questions: Vec<QuestionRow>,
     inbox_unread: usize,
-    topics: Vec<Topic>,
+    topics: Vec<TopicRow>,
     channels: Vec<Channel>,
     jobs: Vec<Job>,
 }
 
 /// A turn under way.
-#[derive(Serialize, ToSchema)]
-#[schema(as = RunningTurn)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RunningTurn")]
 pub(super) struct Running {
     /// The process that `seq` is of.
     boot: u64,
-    #[schema(value_type = Option<String>)]
     task_id: Option<TaskId>,
-    #[schema(value_type = String)]
     turn: TurnId,
-    #[schema(value_type = String)]
     team: TeamName,
     session_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     topic_id: Option<TopicId>,
     /// When it began, or went on.
     started_at: String,
@@ -85,14 +82,12 @@ pub(super) struct Running {
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_reason: Option<&'static str>,
     /// What it cost so far.
-    #[schema(schema_with = vocabulary::of::<Usage>)]
     usage: Usage,
     sdk: String,
     model: String,
     /// The newest event that is in here.
     seq: u64,
     /// What it has said and done.
-    #[schema(schema_with = vocabulary::of::<Content>)]
     active_turn: Content,
     /// Where in its text and thinking the present step begins, in units of UTF-16: what is taken
     /// back goes back to here.
@@ -100,7 +95,7 @@ pub(super) struct Running {
 }
 
 /// A place in the text and one in the thinking of a turn.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct StepBegins {
     text: usize,
     thinking: usize,
@@ -167,11 +162,8 @@ async fn take(state: &web::Data<State>) -> Result<Snapshot, ApiError> {
         overview,
         org: teams::tree_of(state, tree, open).await?,
         running: running.into_iter().map(|turn| Running::new(mark.boot, turn)).collect(),
-        approvals: approvals
-            .into_iter()
-            .map(|approval| approvals::Row::new(approval, now))
-            .collect(),
-        questions: questions.into_iter().map(questions::Row::from).collect(),
+        approvals: approvals.into_iter().map(|approval| approvals::row(approval, now)).collect(),
+        questions: questions.into_iter().map(QuestionRow::from).collect(),
         topics,
         channels: channels::all(state, connected),
         jobs: state.jobs.all(),

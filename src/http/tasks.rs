@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ops::ControlFlow, time::Duration};
 
-use actix_web::{Either, http::StatusCode, web};
+use actix_web::http::StatusCode;
 use hivewright_actors::{
     clock::Timestamp,
     excerpt,
@@ -14,34 +14,38 @@ use hivewright_actors::{
         records::Writes,
     },
     task::{
-        Cause, Ending, Kind, Priority, Source, Task, WaitReason,
+        Cause, Ending, Kind, Source, Task, TaskState, WaitReason,
         records::{self as tasks, EndedTask},
     },
     usage::Usage,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use utoipa::ToSchema;
 
 use super::{
     State,
-    arguments::{Caller, Json, Operate, Read},
+    arguments::Caller,
+    call::Call,
     error::ApiError,
     json,
     listing::Gathering,
-    operation::{Field, Operation},
-    query::Query,
-    reply::{Accepted, Clean, Created, Data, Rows},
-    routes::{Resource, at},
-    teams::{
-        acting::{Nothing, refused},
-        parts,
-    },
+    reply::Clean,
+    routes::{Resource, on},
+    teams::{acting::refused, parts},
 };
-use crate::{tools::org::office::Parts, vocabulary};
+use crate::{
+    api::{
+        endpoint::{ById, Empty},
+        reply::{Created, Data, Progress, Rows},
+        tasks::{
+            CANCEL_TASK, COUNT_TASKS, CREATE_TASK, LIST_TASKS, OneTask, RETRY_TASK, SHOW_TASK,
+            TaskCancel, TaskCancelled, TaskChild, TaskFault, TaskFilter, TaskLineage, TaskOutcome,
+            TaskRetried, TaskRow, TaskTree,
+        },
+    },
+    tools::org::office::Parts,
+};
 
 /// What takes longer to end goes on without whoever cancelled it.
-const PATIENCE: Duration = Duration::from_secs(25);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(25);
 /// Tasks that have ended and that another one made, of which so many are shown.
 const CHILDREN: usize = 200;
 /// One cause leads to no more tasks than this.
@@ -54,168 +58,14 @@ const SHOWN: usize = 10_000;
 pub(crate) mod giving;
 mod stats;
 
-const STATES: [&str; 8] =
-    ["accepted", "running", "waiting", "done", "failed", "cancelled", "expired", "dead"];
-
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/tasks")
-            .get(
-                Operation::new("Lists tasks, open and ended.")
-                    .query(
-                        const {
-                            &[
-                                Field::word("state", || STATES.to_vec(), "Only in this state."),
-                                Field::text("team", "Only of this team."),
-                                Field::text("type", "Only of this type, such as `delegate`."),
-                                Field::text("priority", "Only of this priority."),
-                                Field::text("topic", "Only of this topic."),
-                                Field::text("root", "Only what came of this task."),
-                                Field::moment("since", "Not made before."),
-                                Field::moment("until", "Not made after."),
-                                Field::text("q", "Only with this in id, body or result."),
-                            ]
-                        },
-                    )
-                    .pages(&["-created_at"]),
-                list,
-            )
-            .post(
-                Operation::new("Gives work to a team.")
-                    .description(
-                        "The main team works in topics: send it a message instead. \
-                         `X-Source-Channel` names a channel that hears of the end.",
-                    )
-                    .refuses(&[404, 409, 503])
-                    .example(r#"{"team": "billing", "task": "Send the invoices."}"#),
-                giving::create,
-            ),
-        at("/api/v1/tasks/stats").get(
-            Operation::new("Counts tasks by state, type, priority and team.")
-                .description(
-                    "Of those that have ended, the last 2,000 are counted; `capped` says that there are \
-                     more.",
-                ),
-            stats::show,
-        ),
-        at("/api/v1/tasks/{id}/cancel").post(
-            Operation::new("Cancels a task that has not ended.")
-                .description(
-                    "Answers when it has ended, or after 25 seconds, when it goes on ending. \
-                     `cascade` cancels all open tasks that came of it too.",
-                )
-                .refuses(&[409, 503])
-                .example(r#"{"reason": "no longer needed", "cascade": false}"#),
-            end,
-        ),
-        at("/api/v1/tasks/{id}/retry").post(
-            Operation::new("Does a task that did not end well again, as a new task.")
-                .refuses(&[409, 503]),
-            try_again,
-        ),
-        at("/api/v1/tasks/{id}").get(
-            Operation::new("Shows a task, whole, with what it made."),
-            show,
-        ),
+        on(&LIST_TASKS, list).on(&CREATE_TASK, giving::create),
+        on(&COUNT_TASKS, stats::show),
+        on(&CANCEL_TASK, cancel),
+        on(&RETRY_TASK, retry),
+        on(&SHOW_TASK, show),
     ]
-}
-
-/// A task as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Task)]
-struct Row {
-    #[schema(value_type = String)]
-    id: TaskId,
-    #[schema(value_type = String)]
-    team: TeamName,
-    generation: u32,
-    #[serde(rename = "type")]
-    #[schema(schema_with = vocabulary::of::<Kind>)]
-    kind: Kind,
-    #[schema(schema_with = vocabulary::of::<Priority>)]
-    priority: Priority,
-    state: &'static str,
-    /// What it waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wait_reason: Option<&'static str>,
-    /// What was asked; in lists its beginning.
-    body: String,
-    created_by: String,
-    created_at: Option<String>,
-    not_before: Option<String>,
-    deadline_at: Option<String>,
-    attempts: u32,
-    redelivered: bool,
-    reply_to: Option<String>,
-    source_channel_id: Option<String>,
-    topic_id: Option<String>,
-    lineage: Line,
-    /// `trusted` or `untrusted`.
-    label: &'static str,
-    /// How it ended.
-    outcome: Option<Outcome>,
-}
-
-/// Where a task stands in the work that one cause led to.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TaskLineage)]
-struct Line {
-    #[schema(value_type = String)]
-    root: TaskId,
-    #[schema(value_type = Option<String>)]
-    parent: Option<TaskId>,
-    hops: usize,
-    /// From the first task to the one above.
-    #[schema(value_type = Option<Vec<String>>)]
-    path: Option<Vec<TaskId>>,
-}
-
-/// How a task ended.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TaskOutcome)]
-struct Outcome {
-    result: String,
-    /// The model's output limit cut the result.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    truncated: bool,
-    error: Option<Fault>,
-    /// The person behind it is told of this end in their channel.
-    notified: bool,
-    finished_at: Option<String>,
-    duration_ms: u64,
-    #[schema(schema_with = vocabulary::of::<Usage>)]
-    usage: Usage,
-}
-
-/// Why a task did not end well.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TaskFault)]
-struct Fault {
-    code: &'static str,
-    message: Option<String>,
-}
-
-/// What became of a cancellation.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TaskCancelled)]
-struct Cancelled {
-    #[schema(value_type = String)]
-    id: TaskId,
-    state: &'static str,
-    /// All that were cancelled with it.
-    #[schema(value_type = Vec<String>)]
-    cancelled: Vec<TaskId>,
-}
-
-/// A task that is done again.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TaskRetried)]
-struct Retried {
-    #[schema(value_type = String)]
-    id: TaskId,
-    #[schema(value_type = String)]
-    retry_of: TaskId,
-    state: &'static str,
 }
 
 /// What an open task waits for, if it is not simply its turn. It `asks` while a question of its turn to
@@ -232,138 +82,130 @@ fn waits_for(task: &Task, tree: &Tree, asks: bool) -> Option<WaitReason> {
     }
 }
 
-impl Row {
-    fn of(task: Task, whole: bool, tree: &Tree, asks: bool) -> Self {
-        let rest = format!("GET /api/v1/tasks/{}", task.id);
-        let cut = |text: &str, most: usize| {
-            if whole { text.to_owned() } else { excerpt::excerpt(text, most, &rest) }
-        };
-        let state = task.state();
-        let line = task.lineage.as_ref();
-        let outcome = task.outcome.as_ref().map(|outcome| {
-            let error = outcome
-                .code
-                .map(|code| Fault { code: code.as_str(), message: outcome.message.clone() });
-            let took = outcome.finished_at.since(task.created_at);
-            Outcome {
-                result: cut(&outcome.text, SHOWN),
-                truncated: outcome.truncated,
-                error,
-                notified: task.is_notified(outcome)
-                    && (task.source.as_ref()).is_some_and(|source| source.message.is_none()),
-                finished_at: json::date(outcome.finished_at),
-                duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-                usage: outcome.usage,
-            }
-        });
-        let source = task.source.as_ref();
-        Self {
-            body: cut(&task.body, BEGINNING),
-            state,
-            wait_reason: waits_for(&task, tree, asks).map(WaitReason::as_str),
-            created_at: json::date(task.created_at),
-            not_before: task.not_before.and_then(json::date),
-            deadline_at: json::date(task.deadline_at),
-            reply_to: task.reply_to.as_ref().map(|lane| lane.team.to_string()),
-            source_channel_id: source.map(|source| source.channel.to_string()),
-            topic_id: source
-                .and_then(|source| source.topic.as_ref())
-                .map(|topic| topic.id.to_string()),
-            lineage: Line {
-                root: task.root().clone(),
-                parent: line.and_then(|line| line.parent()).cloned(),
-                hops: line.map_or(0, |line| line.hops()),
-                path: line.map(|line| line.path.iter().map(|above| above.task.clone()).collect()),
-            },
-            label: task.label.as_str(),
-            outcome,
-            id: task.id,
-            team: task.lane.team,
-            generation: task.generation,
-            kind: task.kind,
-            priority: task.priority,
-            created_by: task.from,
-            attempts: task.attempts,
-            redelivered: task.redelivered,
+fn row(task: Task, whole: bool, tree: &Tree, asks: bool) -> TaskRow {
+    let rest = format!("GET /api/v1/tasks/{}", task.id);
+    let cut = |text: &str, most: usize| {
+        if whole { text.to_owned() } else { excerpt::excerpt(text, most, &rest) }
+    };
+    let state = task.state();
+    let line = task.lineage.as_ref();
+    let outcome = task.outcome.as_ref().map(|outcome| {
+        let error = outcome.code.map(|code| TaskFault { code, message: outcome.message.clone() });
+        let took = outcome.finished_at.since(task.created_at);
+        TaskOutcome {
+            result: cut(&outcome.text, SHOWN),
+            truncated: outcome.truncated,
+            error,
+            notified: task.is_notified(outcome)
+                && (task.source.as_ref()).is_some_and(|source| source.message.is_none()),
+            finished_at: json::date(outcome.finished_at),
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            usage: outcome.usage,
         }
+    });
+    let source = task.source.as_ref();
+    TaskRow {
+        body: cut(&task.body, BEGINNING),
+        state,
+        wait_reason: waits_for(&task, tree, asks),
+        created_at: json::date(task.created_at),
+        not_before: task.not_before.and_then(json::date),
+        deadline_at: json::date(task.deadline_at),
+        reply_to: task.reply_to.as_ref().map(|lane| lane.team.to_string()),
+        source_channel_id: source.map(|source| source.channel.to_string()),
+        topic_id: source.and_then(|source| source.topic.as_ref()).map(|topic| topic.id.to_string()),
+        lineage: TaskLineage {
+            root: task.root().clone(),
+            parent: line.and_then(|line| line.parent()).cloned(),
+            hops: line.map_or(0, |line| line.hops()),
+            path: line.map(|line| line.path.iter().map(|above| above.task.clone()).collect()),
+        },
+        label: task.label,
+        outcome,
+        id: task.id,
+        team: task.lane.team,
+        generation: task.generation,
+        kind: task.kind,
+        priority: task.priority,
+        created_by: task.from,
+        attempts: task.attempts,
+        redelivered: task.redelivered,
     }
 }
 
 /// Which tasks are wanted.
 struct Wanted {
-    state: Option<String>,
-    team: Option<String>,
+    filter: TaskFilter,
     /// All that may be seen; none is every team.
     teams: Option<Vec<String>>,
-    kind: Option<String>,
-    priority: Option<String>,
-    topic: Option<String>,
-    root: Option<String>,
     since: Timestamp,
     until: Option<Timestamp>,
+    /// In lower case.
     words: Option<String>,
 }
 
 impl Wanted {
-    fn read(query: &Query, teams: Option<&[String]>, now: Timestamp) -> Self {
-        let text = |name: &str| query.text(name).map(str::to_owned);
+    fn new(filter: TaskFilter, teams: Option<&[String]>, now: Timestamp) -> Self {
         Self {
-            state: text("state"),
-            team: text("team"),
             teams: teams.map(<[String]>::to_vec),
-            kind: text("type"),
-            priority: text("priority"),
-            topic: text("topic"),
-            root: text("root"),
-            since: query.moment("since", now).unwrap_or_default(),
-            until: query.moment("until", now),
-            words: text("q").map(|words| words.to_lowercase()),
+            since: filter.since.map(|since| since.from(now)).unwrap_or_default(),
+            until: filter.until.map(|until| until.from(now)),
+            words: filter.words.as_ref().map(|words| words.to_lowercase()),
+            filter,
         }
     }
 
     fn is_team(&self, team: &TeamName) -> bool {
         let is = |name: &String| team.as_str() == name;
-        self.team.as_ref().is_none_or(is)
+        self.filter.team.as_ref().is_none_or(is)
             && self.teams.as_ref().is_none_or(|teams| teams.iter().any(is))
     }
 
     fn may_hold(&self, ended: &EndedTask) -> bool {
-        let is_kind = |kind: &String| (kind == Kind::Chat.as_str()) == ended.is_chat;
-        self.is_team(&ended.team) && self.kind.as_ref().is_none_or(is_kind)
+        let is_kind = |kind: Kind| (kind == Kind::Chat) == ended.is_chat;
+        self.is_team(&ended.team) && self.filter.kind.is_none_or(is_kind)
     }
 
+    // Taken apart, so that a new field which nothing compares is an error.
     fn holds(&self, task: &Task) -> bool {
-        let named = |value: Value, wanted: &Option<String>| {
-            wanted.as_ref().is_none_or(|wanted| value == wanted.as_str())
-        };
-        let topic = task.source.as_ref().and_then(|source| source.topic.as_ref());
-        let topic = topic.map(|topic| topic.id.as_str());
+        let TaskFilter {
+            state,
+            kind,
+            priority,
+            topic,
+            root,
+            team: _,
+            since: _,
+            until: _,
+            words: _,
+        } = &self.filter;
+        let of_topic = task.source.as_ref().and_then(|source| source.topic.as_ref());
+        let of_topic = of_topic.map(|topic| topic.id.as_str());
         let text = |task: &Task| {
             let said = task.outcome.as_ref().map_or("", |outcome| &outcome.text);
             format!("{}\n{}\n{said}", task.id, task.body).to_lowercase()
         };
         self.is_team(&task.lane.team)
-            && self.state.as_ref().is_none_or(|state| task.state() == state)
-            && named(json!(task.kind), &self.kind)
-            && named(json!(task.priority), &self.priority)
-            && self.topic.as_ref().is_none_or(|wanted| topic == Some(wanted))
-            && self.root.as_ref().is_none_or(|root| task.root().as_str() == root)
+            && state.is_none_or(|state| task.state() == state)
+            && kind.is_none_or(|kind| task.kind == kind)
+            && priority.is_none_or(|priority| task.priority == priority)
+            && topic.as_ref().is_none_or(|topic| of_topic == Some(topic))
+            && root.as_ref().is_none_or(|root| task.root().as_str() == root)
             && task.created_at >= self.since
             && self.until.is_none_or(|until| task.created_at <= until)
             && self.words.as_ref().is_none_or(|words| text(task).contains(words.as_str()))
     }
 
     fn wants_ended(&self) -> bool {
-        let open = ["accepted", "running", "waiting"];
-        self.state.as_ref().is_none_or(|state| !open.contains(&state.as_str()))
+        self.filter.state.is_none_or(|state| !state.is_open())
     }
 }
 
-async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
+async fn list(
+    Call { state, caller, query, page, .. }: Call<Empty, TaskFilter>,
+) -> Result<Rows<TaskRow>, ApiError> {
     let parts = parts(&state)?;
-    let teams = caller.principal.teams();
-    let wanted = Wanted::read(&caller.query, teams, parts.clock.now());
-    let page = caller.query.page()?;
+    let wanted = Wanted::new(query, caller.principal.teams(), parts.clock.now());
     let tree = parts.view.now();
     let rows = parts.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
@@ -392,7 +234,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             let task = tasks::find(storage, &TaskId::from(id))?;
             Ok(task.map(|task| {
                 let asks = asking.contains(&task.id);
-                Row::of(task, false, &tree, asks)
+                row(task, false, &tree, asks)
             }))
         })
     });
@@ -400,7 +242,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
 }
 
 /// A task by its id, of a team that the caller reaches.
-async fn find<R>(caller: &Caller<R>, parts: &Parts, id: &str) -> Result<Task, ApiError> {
+async fn find(caller: &Caller, parts: &Parts, id: &str) -> Result<Task, ApiError> {
     let task = TaskId::from(id);
     let row = parts.store.read(move |storage| tasks::find(storage, &task));
     row.await
@@ -410,76 +252,33 @@ async fn find<R>(caller: &Caller<R>, parts: &Parts, id: &str) -> Result<Task, Ap
 }
 
 async fn show(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    id: web::Path<String>,
-) -> Result<Clean<Data<Whole>>, ApiError> {
+    Call { state, caller, path, .. }: Call<ById>,
+) -> Result<Clean<Data<OneTask>>, ApiError> {
     let parts = parts(&state)?;
-    let task = find(&caller, parts, &id).await?;
+    let task = find(&caller, parts, &path.id).await?;
     let Below { mut children, more_children, asks, tree } = below(&state, &task, &caller).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
-    let shown = Whole {
+    let shown = OneTask {
         session_id: task.lane.session_id(task.generation),
         children,
         more_children,
         tree,
-        row: Row::of(task, true, &parts.view.now(), asks),
+        row: row(task, true, &parts.view.now(), asks),
     };
     Ok(Clean::new(&state.secrets, Data(shown)))
-}
-
-/// A task with all that is shown of it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = OneTask)]
-struct Whole {
-    #[serde(flatten)]
-    row: Row,
-    /// Where its words are.
-    session_id: String,
-    /// What it made, newest first.
-    children: Vec<Child>,
-    /// It made more than these: `root` finds all that came of the same cause.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    more_children: bool,
-    /// What all work of the same cause has come to.
-    tree: TaskTree,
-}
-
-/// The work that one cause led to.
-#[derive(Serialize, ToSchema)]
-struct TaskTree {
-    /// How many of its tasks have ended.
-    ended: usize,
-    /// What these have cost.
-    #[schema(schema_with = vocabulary::of::<Usage>)]
-    usage: Usage,
-}
-
-/// A task that another one made.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TaskChild)]
-struct Child {
-    #[schema(value_type = String)]
-    id: TaskId,
-    #[schema(value_type = String)]
-    team: TeamName,
-    #[serde(rename = "type")]
-    #[schema(schema_with = vocabulary::of::<Kind>)]
-    kind: Kind,
-    state: &'static str,
 }
 
 /// What a task led to.
 struct Below {
     /// The tasks that it made, newest first; of those that ended the last.
-    children: Vec<Child>,
+    children: Vec<TaskChild>,
     more_children: bool,
     /// Its turn waits for the answer of one.
     asks: bool,
     tree: TaskTree,
 }
 
-async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Below, ApiError> {
+async fn below(state: &State, task: &Task, caller: &Caller) -> Result<Below, ApiError> {
     let (id, root, created) = (task.id.clone(), task.root().clone(), task.created_at);
     let found = state.spine.store.read(move |storage| {
         let first = tasks::find(storage, &root)?;
@@ -510,14 +309,14 @@ async fn below(state: &State, task: &Task, caller: &Caller<Read>) -> Result<Belo
         let line = task.lineage.as_ref();
         line.and_then(|line| line.parent()) == Some(&id)
     };
-    let child = |task: Task| Child {
+    let child = |task: Task| TaskChild {
         state: task.state(),
         team: task.lane.team,
         kind: task.kind,
         id: task.id,
     };
     let made = open.into_iter().chain(ended).filter(is_child);
-    let mut children: Vec<Child> = made.map(child).collect();
+    let mut children: Vec<TaskChild> = made.map(child).collect();
     let more_children = children.len() > CHILDREN;
     children.truncate(CHILDREN);
     Ok(Below { children, more_children, asks, tree })
@@ -532,23 +331,12 @@ fn is_final(task: &Task, what: &str) -> ApiError {
     )
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TaskCancel)]
-struct Cancel {
-    reason: Option<String>,
-    /// With all open tasks that came of it.
-    #[serde(default)]
-    cascade: bool,
-}
-
-async fn end(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    id: web::Path<String>,
-    Json(Cancel { reason, cascade }): Json<Cancel>,
-) -> Result<Either<Data<Cancelled>, Accepted<Cancelled>>, ApiError> {
+async fn cancel(
+    Call { state, caller, path, body, .. }: Call<ById, Empty, TaskCancel>,
+) -> Result<Progress<TaskCancelled>, ApiError> {
+    let TaskCancel { reason, cascade } = body;
     let parts = parts(&state)?;
-    let task = find(&caller, parts, &id).await?;
+    let task = find(&caller, parts, &path.id).await?;
     let by = || format!("cancelled by {}", caller.principal.id());
     let reason = reason.unwrap_or_else(by);
     let mut going = vec![task.id.clone()];
@@ -581,10 +369,10 @@ async fn end(
             parts.work.wait(id.clone(), None).await;
         }
     };
-    let in_time = tokio::time::timeout(PATIENCE, ended).await.is_ok();
+    let is_done = tokio::time::timeout(CANCEL_TIMEOUT, ended).await.is_ok();
     let task = find(&caller, parts, task.id.as_str()).await?;
-    let cancelled = Cancelled { state: task.state(), id: task.id, cancelled: going };
-    Ok(if in_time { Either::Left(Data(cancelled)) } else { Either::Right(Accepted(cancelled)) })
+    let data = TaskCancelled { state: task.state(), id: task.id, cancelled: going };
+    Ok(Progress { data, is_done })
 }
 
 /// The same work as a new task, linked to the one it follows.
@@ -610,14 +398,11 @@ fn again(task: &Task, id: TaskId, generation: u32, operator: &str, now: Timestam
     }
 }
 
-async fn try_again(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    id: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
-) -> Result<Created<Retried>, ApiError> {
+async fn retry(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> Result<Created<TaskRetried>, ApiError> {
     let parts = parts(&state)?;
-    let task = find(&caller, parts, &id).await?;
+    let task = find(&caller, parts, &path.id).await?;
     match task.outcome.as_ref().map(|outcome| outcome.ending) {
         Some(Ending::Failed | Ending::Dead | Ending::Expired | Ending::Cancelled) => {}
         Some(Ending::Done) | None => return Err(is_final(&task, "tried again")),
@@ -660,5 +445,5 @@ async fn try_again(
             Err(refusal) => return Err(refused(&refusal.into())),
         }
     }
-    Ok(Created(Retried { id: new_id, retry_of: task.id, state: "accepted" }))
+    Ok(Created(TaskRetried { id: new_id, retry_of: task.id, state: TaskState::Accepted }))
 }

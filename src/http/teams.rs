@@ -10,8 +10,8 @@ use hivewright_actors::{
     queue::submit::OpenTask,
     task::records::{self as tasks, TeamError},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -29,7 +29,6 @@ use crate::{
         overview::{Detail, Row},
     },
     tools::org::office::Parts,
-    vocabulary,
 };
 
 pub(super) mod acting;
@@ -124,22 +123,20 @@ pub(super) fn parts(state: &State) -> Result<&Parts, ApiError> {
 }
 
 /// A team with those below it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TeamNode)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TeamNode")]
 pub(super) struct Node {
     #[serde(flatten)]
     row: Row,
     /// What it may spend.
-    #[schema(schema_with = vocabulary::maybe::<Caps>)]
     budget: Option<Caps>,
     /// Those right below it.
-    #[schema(no_recursion)]
     teams: Vec<Node>,
 }
 
 /// A team with all that is shown of it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = OneTeam)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "OneTeam")]
 struct Shown {
     #[serde(flatten)]
     detail: Detail,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use actix_web::web;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -12,16 +12,20 @@ use super::{
     auth::{
         registry::{DEFAULT_EXPIRY, NewToken},
         rows::{Grant, Kind, MintedBy},
-        scope::{Scope, Scopes},
     },
     error::ApiError,
     json, listing,
     operation::{Field, Operation},
     reply::{Created, Done, Rows},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
-use crate::settings::units;
+use crate::{
+    api::{
+        endpoint::Empty,
+        scope::{Scope, Scopes},
+    },
+    settings::units,
+};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -66,14 +70,13 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// A token as the list shows it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Token)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Token")]
 pub struct Row {
     id: String,
     kind: Kind,
     /// Whom it speaks for.
     name: String,
-    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
     /// The teams that it may act on; null is all.
     teams: Option<Vec<String>>,
@@ -116,12 +119,11 @@ impl From<Grant> for Row {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewToken)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewToken")]
 struct Wish {
     /// Unique: 1 to 64 of `a-z 0-9 . _ -`.
     name: String,
-    #[schema(value_type = Vec<Scope>)]
     scopes: Scopes,
     /// The teams that it may act on; all, if there is no such list.
     teams: Option<Vec<String>>,
@@ -193,7 +195,7 @@ pub(super) fn is_within(grant: &Grant, caller: &Caller<Admin>) -> bool {
 async fn rotate(
     state: web::Data<State>,
     caller: Caller<Admin>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Done, ApiError> {
     let principal = &caller.principal;
     // The operator token has all scopes: only whoever has them all may make one.

@@ -12,7 +12,7 @@ use hivewright_actors::{
     router::{
         managing::{ChangeTopic, NotChanged},
         records as conversations,
-        topics::Topic as Row,
+        topics::Topic,
     },
     storage::Storage,
     store::reads::get,
@@ -21,77 +21,39 @@ use hivewright_actors::{
         records::{self as tasks, OpenWork},
     },
 };
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::{PATIENCE, ask, words},
-    arguments::{Caller, Json, Operate, Read},
+    approvals::{PATIENCE, ask},
+    arguments::{Caller, Read},
+    call::Call,
     error::ApiError,
     json,
     listing::Gathering,
-    operation::{Field, Operation},
-    query::{Page, Sort},
-    reply::{Clean, Data, Maybe, Rows},
-    routes::{Resource, at},
+    operation::Operation,
+    query::Page,
+    reply::Clean,
+    routes::{Resource, at, on},
     snapshot::Running,
 };
-use crate::vocabulary;
-
-const STATES: [(&str, TopicState); 3] =
-    [("active", TopicState::Active), ("idle", TopicState::Idle), ("done", TopicState::Done)];
+use crate::api::{
+    endpoint::{ById, Empty},
+    page::Sort,
+    reply::{Data, Rows},
+    topics::{
+        CHANGE_TOPIC, LIST_TOPICS, SHOW_TOPIC, TopicChange, TopicFilter, TopicRow, WantedState,
+    },
+};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/topics").get(
-            Operation::new("Lists conversations of all channels.")
-                .query(
-                    const {
-                        &[
-                            Field::text(
-                                "channel",
-                                "Only of this channel, or of channels of this type.",
-                            ),
-                            Field::word("state", || words(&STATES), "Only in this state."),
-                            Field::text("q", "Only with this in the name."),
-                        ]
-                    },
-                )
-                .pages(&["-last_activity", "-created_at", "name"]),
-            list,
-        ),
+        on(&LIST_TOPICS, list),
         at("/api/v1/topics/{id}/live").get(
             Operation::new("Shows the turn under way in a topic; null if there is none."),
             running,
         ),
-        at("/api/v1/topics/{id}").get(Operation::new("Shows a topic."), show).patch(
-            Operation::new("Renames a topic, closes it, or opens it again.")
-                .refuses(&[409])
-                .example(r#"{"name": "billing", "state": "done"}"#),
-            change,
-        ),
+        on(&SHOW_TOPIC, show).on(&CHANGE_TOPIC, change),
     ]
-}
-
-/// A topic as answers show it.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub(super) struct Topic {
-    #[schema(value_type = String)]
-    id: TopicId,
-    #[schema(value_type = String)]
-    channel_id: ChannelId,
-    channel_type: String,
-    name: String,
-    #[schema(schema_with = vocabulary::of::<TopicState>)]
-    state: TopicState,
-    created_at: Option<String>,
-    last_activity: Option<String>,
-    /// Messages that wait in it.
-    queued: usize,
-    /// A turn runs in it.
-    running: bool,
-    session_id: String,
 }
 
 /// How much work each topic has: waiting, running.
@@ -125,15 +87,15 @@ impl Standing {
         }
     }
 
-    fn state(&self, row: &Row) -> TopicState {
+    fn state(&self, row: &Topic) -> TopicState {
         let busy = self.work.contains_key(&row.id);
         row.state(self.now, busy, self.idle_after)
     }
 
-    fn shown(&self, channel: ChannelId, channel_type: ChannelType, row: Row) -> Topic {
+    fn shown(&self, channel: ChannelId, channel_type: ChannelType, row: Topic) -> TopicRow {
         let (queued, running) = self.work.get(&row.id).copied().unwrap_or_default();
         let lane = Lane { team: MAIN.into(), topic: Some(row.id.clone()) };
-        Topic {
+        TopicRow {
             state: self.state(&row),
             channel_type: channel_type.to_string(),
             channel_id: channel,
@@ -175,10 +137,10 @@ async fn part(
     state: &State,
     standing: Standing,
     page: Page,
-    wanted: impl Fn((&ChannelId, &ChannelType), &Row, TopicState) -> bool + Send + 'static,
-) -> Result<Rows<Topic>, ApiError> {
+    wanted: impl Fn((&ChannelId, &ChannelType), &Topic, TopicState) -> bool + Send + 'static,
+) -> Result<Rows<TopicRow>, ApiError> {
     let rows = state.spine.store.read(move |storage| {
-        let name = |channel: &ChannelId, row: &Row| format!("{channel}\0{}", row.id);
+        let name = |channel: &ChannelId, row: &Topic| format!("{channel}\0{}", row.id);
         let mut gathering = Gathering::new(&page);
         let mut types = ChannelTypes { storage, last: None };
         conversations::each_topic(storage, &mut |channel, row| {
@@ -192,7 +154,7 @@ async fn part(
                 gathering.see_by(value, &name(&channel, &row));
             }
         })?;
-        let mut found: HashMap<String, Option<Topic>> = HashMap::new();
+        let mut found: HashMap<String, Option<TopicRow>> = HashMap::new();
         let places = gathering.rows(&page, |id| {
             found.insert(id.to_owned(), None);
             Ok(Some(id.to_owned()))
@@ -214,7 +176,7 @@ pub(super) async fn newest(
     state: &web::Data<State>,
     open: &[OpenWork],
     most: usize,
-) -> Result<Vec<Topic>, ApiError> {
+) -> Result<Vec<TopicRow>, ApiError> {
     let page = Page {
         list: String::new(),
         limit: most,
@@ -238,13 +200,12 @@ fn admit<R>(caller: &Caller<R>) -> Result<(), ApiError> {
     caller.team(MAIN)
 }
 
-async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Topic>, ApiError> {
+async fn list(
+    Call { state, caller, query, page, .. }: Call<Empty, TopicFilter>,
+) -> Result<Rows<TopicRow>, ApiError> {
     admit(&caller)?;
-    let query = &caller.query;
-    let standing = query.word("state", &STATES);
-    let channel = query.text("channel").map(str::to_owned);
-    let words = query.text("q").map(str::to_lowercase);
-    let page = query.page()?;
+    let TopicFilter { channel, state: standing, words } = query;
+    let words = words.map(|words| words.to_lowercase());
     let open = open_work(&state).await?;
     let by = Standing::new(&state, &open);
     let rows = part(&state, by, page, move |(of, channel_type), topic, state| {
@@ -259,7 +220,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Topi
 }
 
 /// A topic by its id.
-async fn known(state: &web::Data<State>, id: &str) -> Result<Topic, ApiError> {
+async fn known(state: &web::Data<State>, id: &str) -> Result<TopicRow, ApiError> {
     let open = open_work(state).await?;
     let (standing, wanted) = (Standing::new(state, &open), TopicId::from(id));
     let found = state.spine.store.read(move |storage| {
@@ -277,45 +238,21 @@ async fn known(state: &web::Data<State>, id: &str) -> Result<Topic, ApiError> {
     found.ok_or_else(|| ApiError::not_found(format!("there is no topic `{id}`")))
 }
 
-async fn show(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    id: web::Path<String>,
-) -> Result<Data<Topic>, ApiError> {
+async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<TopicRow>, ApiError> {
     admit(&caller)?;
-    known(&state, &id).await.map(Data)
-}
-
-/// The states that a topic can be given.
-#[derive(Clone, Copy, Deserialize, PartialEq, Eq, ToSchema)]
-#[schema(as = TopicWish)]
-#[serde(rename_all = "snake_case")]
-enum Wanted {
-    Active,
-    Done,
-}
-
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TopicChange)]
-struct Change {
-    name: Option<String>,
-    /// `done` closes it, `active` opens it again.
-    state: Option<Wanted>,
+    known(&state, &path.id).await.map(Data)
 }
 
 async fn change(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    id: web::Path<String>,
-    Json(wish): Json<Change>,
-) -> Result<Data<Topic>, ApiError> {
+    Call { state, caller, path: ById { id }, body: wish, .. }: Call<ById, Empty, TopicChange>,
+) -> Result<Data<TopicRow>, ApiError> {
     admit(&caller)?;
     let topic = known(&state, &id).await?;
     let change = ChangeTopic {
         channel: topic.channel_id,
         topic: topic.id,
         name: wish.name,
-        closed: wish.state.map(|wanted| wanted == Wanted::Done),
+        closed: wish.state.map(|wanted| wanted == WantedState::Done),
     };
     let changed = state.spine.router.send(change).timeout(PATIENCE).await;
     ask(changed)?.map_err(|refusal| refused(&refusal))?;
@@ -341,7 +278,7 @@ async fn running(
     state: web::Data<State>,
     caller: Caller<Read>,
     id: web::Path<String>,
-) -> Result<Clean<Maybe<Running>>, ApiError> {
+) -> Result<Clean<Data<Option<Running>>>, ApiError> {
     admit(&caller)?;
     let topic = TopicId::from(id.as_str());
     let boot = state.spine.live.mark().boot;
@@ -350,5 +287,5 @@ async fn running(
         known(&state, &id).await?;
     }
     let turn = turn.map(|turn| Running::new(boot, turn));
-    Ok(Clean::new(&state.secrets, Maybe(turn)))
+    Ok(Clean::new(&state.secrets, Data(turn)))
 }

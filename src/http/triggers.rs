@@ -1,6 +1,6 @@
 //! `/api/v1/triggers`: what starts work without a person typing.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use actix_web::{HttpRequest, http::StatusCode, web};
 use hivewright_actors::{
@@ -16,12 +16,9 @@ use hivewright_actors::{
     store::reads::{Range, get},
     task,
 };
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use utoipa::{
-    PartialSchema, ToSchema,
-    openapi::{RefOr, schema::Schema},
-};
 
 use super::{
     State,
@@ -31,8 +28,8 @@ use super::{
     operation::{Field, Operation},
     reply::{Accepted, Created, Data, Done, Rows},
     routes::{Resource, at},
-    teams::acting::Nothing,
 };
+use crate::api::endpoint::Empty;
 use crate::triggers::{
     desk::{Author, DeskError, Parts},
     preview::{self, Preview},
@@ -126,8 +123,8 @@ pub(super) fn resources() -> Vec<Resource> {
 struct Form(Map<String, Value>);
 
 /// What a trigger may be written with.
-#[derive(ToSchema)]
-#[schema(as = TriggerForm)]
+#[derive(JsonSchema)]
+#[schemars(rename = "TriggerForm")]
 #[allow(dead_code, reason = "says what the fields of a form are")]
 struct Shape {
     /// Whose it is. Needed for a new one.
@@ -137,7 +134,7 @@ struct Shape {
     /// `schedule`, `keyword`, `message`, `window` or `webhook`. Needed for a new one.
     r#type: Option<String>,
     /// What makes it fire. Needed for a new one.
-    #[schema(value_type = Option<Object>)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     config: Option<Value>,
     /// What is to be done. Needed for a new one.
     task: Option<String>,
@@ -157,25 +154,23 @@ struct Shape {
     notify: Option<String>,
     notify_channel: Option<String>,
     notify_topic: Option<String>,
-    #[schema(value_type = Option<Object>)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     quiet: Option<Value>,
     allow_untrusted: Option<bool>,
 }
 
-impl PartialSchema for Form {
-    fn schema() -> RefOr<Schema> {
-        Shape::schema()
+impl JsonSchema for Form {
+    fn schema_name() -> Cow<'static, str> {
+        Shape::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Shape::json_schema(generator)
     }
 }
 
-impl ToSchema for Form {
-    fn name() -> std::borrow::Cow<'static, str> {
-        Shape::name()
-    }
-}
-
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TriggerOff)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerOff")]
 struct Off {
     reason: Option<String>,
     /// Work that it started is cancelled.
@@ -183,10 +178,10 @@ struct Off {
     cancel_running: bool,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TriggerStart)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerStart")]
 struct Start {
-    #[schema(minimum = 1, maximum = 500)]
+    #[schemars(range(min = 1, max = 500))]
     max_steps: Option<u32>,
     /// `allow`, which is usual, `confirm`, `skip` or `replace`.
     overlap_policy: Option<String>,
@@ -194,18 +189,18 @@ struct Start {
     sample: Option<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TriggerSketch)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerSketch")]
 struct Sketch {
     r#type: String,
-    #[schema(value_type = Object)]
+    #[schemars(with = "Map<String, Value>")]
     config: Map<String, Value>,
     /// A message that might fire it.
     sample: Option<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TriggerCursors)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerCursors")]
 struct Cursors {
     cursors: BTreeMap<String, String>,
 }
@@ -375,7 +370,7 @@ async fn enable(
     state: web::Data<State>,
     caller: Caller<Operate>,
     path: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Shown>, ApiError> {
     let (desk, _) = stand(&state, &caller, &path).await?;
     let enabled = desk.enable(id(&path)).await?;
@@ -523,12 +518,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{http::json::names, triggers::form::SETTABLE};
+    use crate::{api::input::Reader, triggers::form::SETTABLE};
 
     /// OP-07
     #[test]
     fn the_description_of_a_form_has_all_its_fields() {
-        let described: BTreeSet<String> = names(&Form::schema()).into_iter().collect();
+        let reader = Reader::<Form>::default();
+        let described = reader.schema()["properties"].as_object().unwrap().keys();
+        let described: BTreeSet<String> = described.cloned().collect();
 
         let known = SETTABLE.into_iter().chain(["team", "enable"]);
 

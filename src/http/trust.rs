@@ -3,9 +3,8 @@
 use std::{collections::HashMap, time::Duration};
 
 use actix::MailboxError;
-use actix_web::web;
 use hivewright_actors::{
-    channel_type::ChannelType,
+    channel_type::{ChannelType, UnknownChannelType},
     router::{
         audit::AuditRow,
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
@@ -13,89 +12,35 @@ use hivewright_actors::{
         records::{AuditFilter, each_decision},
     },
 };
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
-    State,
-    arguments::{Caller, Json, Operate},
+    call::Call,
     error::ApiError,
     json,
     listing::{self, Gathering},
-    operation::{Field, Operation},
-    reply::{Created, Done, Rows},
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
-use crate::vocabulary;
+use crate::api::{
+    endpoint::{ById, Empty},
+    reply::{Created, Done, Rows},
+    trust::{
+        GRANT_TRUST, LIST_TRUST, LIST_TRUST_DECISIONS, NewTrustGrant, REVOKE_TRUST, TrustDecision,
+        TrustDecisionFilter, TrustFilter, TrustGrant, Verdict,
+    },
+};
 
 /// An actor that does not answer in this time is in trouble.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/trust")
-            .get(
-                Operation::new("Lists the senders who are let in or kept out by name.")
-                    .query(
-                        const {
-                            &[
-                                Field::text("channel_type", "Only of channels of this type."),
-                                Field::word(
-                                    "trust_level",
-                                    || vec!["trusted", "denied"],
-                                    "Only those let in, or only those kept out.",
-                                ),
-                            ]
-                        },
-                    )
-                    .pages(&["granted_at", "sender_id"]),
-                list,
-            )
-            .post(
-                Operation::new("Lets a sender in, or keeps one out.")
-                    .refuses(&[409])
-                    .example(r#"{"channel_type": "discord", "sender_id": "1234"}"#),
-                grant,
-            ),
-        at("/api/v1/trust/audit").get(
-            Operation::new("Lists what the trust gate decided.")
-                .query(
-                    const {
-                        &[
-                            Field::moment("since", "Not before."),
-                            Field::word(
-                                "decision",
-                                || vec!["allowed", "denied"],
-                                "Only those let in, or only those kept out.",
-                            ),
-                            Field::text("sender", "Only of this sender."),
-                        ]
-                    },
-                )
-                .pages(&["-time"]),
-            show_audit,
-        ),
-        at("/api/v1/trust/{id}").delete(Operation::new("Takes a grant back."), revoke),
+        on(&LIST_TRUST, list).on(&GRANT_TRUST, grant),
+        on(&LIST_TRUST_DECISIONS, list_decisions),
+        on(&REVOKE_TRUST, revoke),
     ]
 }
 
-/// A grant as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TrustGrant)]
-struct Row {
-    id: String,
-    #[schema(value_type = String)]
-    channel_type: ChannelType,
-    sender_id: String,
-    /// Null is all channels.
-    channel_id: Option<String>,
-    #[schema(schema_with = vocabulary::of::<Level>)]
-    trust_level: Level,
-    granted_by: String,
-    granted_at: Option<String>,
-}
-
-impl From<SenderGrant> for Row {
+impl From<SenderGrant> for TrustGrant {
     fn from(grant: SenderGrant) -> Self {
         Self {
             id: grant.id,
@@ -109,26 +54,7 @@ impl From<SenderGrant> for Row {
     }
 }
 
-/// A decision as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TrustDecision)]
-struct Decided {
-    id: String,
-    time: Option<String>,
-    #[schema(value_type = String)]
-    channel_type: ChannelType,
-    channel_id: String,
-    sender: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    asserted_by: Option<String>,
-    /// The address that the connection came in on, or `unix` for the socket of the command line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    listener: Option<String>,
-    decision: &'static str,
-    reason: &'static str,
-}
-
-impl From<AuditRow> for Decided {
+impl From<AuditRow> for TrustDecision {
     fn from(row: AuditRow) -> Self {
         Self {
             id: row.id,
@@ -138,37 +64,21 @@ impl From<AuditRow> for Decided {
             sender: row.sender,
             asserted_by: row.asserted_by.map(|principal| principal.to_string()),
             listener: row.listener,
-            decision: row.decision.as_str(),
-            reason: row.decision.reason.as_str(),
+            decision: if row.decision.allowed { Verdict::Allowed } else { Verdict::Denied },
+            reason: row.decision.reason.as_str().to_owned(),
         }
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewTrustGrant)]
-struct Wish {
-    /// Such as `discord` or `ws`.
-    channel_type: String,
-    sender_id: String,
-    /// Null is all channels.
-    channel_id: Option<String>,
-    /// `trusted`, which is usual, or `denied`.
-    trust_level: Option<String>,
-}
-
-async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<Row>, ApiError> {
+async fn list(
+    Call { state, caller, query, page, .. }: Call<Empty, TrustFilter>,
+) -> Result<Rows<TrustGrant>, ApiError> {
     caller.all_teams()?;
-    let query = &caller.query;
-    let channel_type: Option<ChannelType> = match query.text("channel_type") {
-        Some(name) => Some(name.parse().map_err(
-            |error: hivewright_actors::channel_type::UnknownChannelType| {
-                ApiError::invalid_field("channel_type", error.to_string())
-            },
-        )?),
-        None => None,
-    };
-    let level = query.text("trust_level").map(level).transpose()?;
-    let page = query.page()?;
+    let channel_type = query.channel_type.map(|name| name.parse::<ChannelType>()).transpose();
+    let channel_type = channel_type.map_err(|error: UnknownChannelType| {
+        ApiError::invalid_field("channel_type", error.to_string())
+    })?;
+    let level = query.trust_level;
     let grants = state.spine.router.send(ListGrants).timeout(PATIENCE).await;
     let rows = answered(grants)?
         .into_iter()
@@ -176,15 +86,13 @@ async fn list(state: web::Data<State>, caller: Caller<Operate>) -> Result<Rows<R
             channel_type.as_ref().is_none_or(|wanted| grant.grantee.channel_type == *wanted)
                 && level.is_none_or(|wanted| grant.level == wanted)
         })
-        .map(Row::from);
+        .map(TrustGrant::from);
     listing::page(rows, &page, |row| row.id.clone())
 }
 
 async fn grant(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    Json(wish): Json<Wish>,
-) -> Result<Created<Row>, ApiError> {
+    Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewTrustGrant>,
+) -> Result<Created<TrustGrant>, ApiError> {
     caller.all_teams()?;
     let channel = wish.channel_id.as_deref();
     let grantee = Grantee::read(&wish.channel_type, &wish.sender_id, channel)
@@ -195,7 +103,7 @@ async fn grant(
         level: level.unwrap_or_default(),
         by: caller.principal.id().to_string(),
     });
-    let row = Row::from(answered(granted.timeout(PATIENCE).await)?);
+    let row = TrustGrant::from(answered(granted.timeout(PATIENCE).await)?);
     let (kind, sender) = (&wish.channel_type, &wish.sender_id);
     let level = wish.trust_level.as_deref().unwrap_or("trusted");
     caller.names(format!("{} {kind}:{sender} {level}", row.id));
@@ -206,41 +114,34 @@ fn level(name: &str) -> Result<Level, ApiError> {
     Level::named(name).map_err(|reason| ApiError::invalid_field("trust_level", reason))
 }
 
-async fn revoke(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    id: web::Path<String>,
-) -> Result<Done, ApiError> {
+async fn revoke(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
     caller.all_teams()?;
-    let revoke = Revoke(Which::Id(id.into_inner()));
+    let revoke = Revoke(Which::Id(path.id));
     let revoked = state.spine.router.send(revoke).timeout(PATIENCE).await;
     if answered(revoked)? { Ok(Done) } else { Err(ApiError::not_found("there is no such grant")) }
 }
 
-async fn show_audit(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-) -> Result<Rows<Decided>, ApiError> {
+async fn list_decisions(
+    Call { state, caller, query, page, .. }: Call<Empty, TrustDecisionFilter>,
+) -> Result<Rows<TrustDecision>, ApiError> {
     caller.all_teams()?;
-    let query = &caller.query;
-    let page = query.page()?;
-    let decisions = [("allowed", true), ("denied", false)];
+    let now = state.access.auth.now();
     let filter = AuditFilter {
-        since: query.moment("since", state.access.auth.now()).unwrap_or_default(),
-        allowed: query.word("decision", &decisions),
-        sender: query.text("sender").map(str::to_owned),
+        since: query.since.map(|since| since.from(now)).unwrap_or_default(),
+        allowed: query.decision.map(|decision| decision == Verdict::Allowed),
+        sender: query.sender,
     };
     let rows = state.spine.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         each_decision(storage, &filter, &mut |row| gathering.see(row.at, &row.id))?;
-        let mut shown: HashMap<String, Option<Decided>> = HashMap::new();
+        let mut shown: HashMap<String, Option<TrustDecision>> = HashMap::new();
         let places = gathering.rows(&page, |id| {
             shown.insert(id.to_owned(), None);
             Ok(Some(id.to_owned()))
         })?;
         each_decision(storage, &filter, &mut |row| {
             if let Some(place) = shown.get_mut(&row.id) {
-                *place = Some(Decided::from(row));
+                *place = Some(TrustDecision::from(row));
             }
         })?;
         let data = places.data.iter().filter_map(|id| shown.remove(id)?);

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use actix_web::web;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -15,10 +15,7 @@ use super::{
     reply::{Clean, Data, Rows},
     routes::{Resource, at},
 };
-use crate::{
-    taint::{Extent, TaintError, UntrustedFile},
-    vocabulary,
-};
+use crate::taint::{Extent, TaintError, UntrustedFile};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -42,15 +39,14 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// A label as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = UntrustedFile)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UntrustedFile")]
 struct Row {
     /// Names this state of the file.
     id: String,
     /// From the folder of the team, or absolute if it is elsewhere.
     path: String,
     /// Whether it is about a file or all that is below.
-    #[schema(schema_with = vocabulary::of::<Extent>)]
     extent: Extent,
     task_id: String,
     tool: String,
@@ -76,16 +72,16 @@ impl Row {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = AcceptFiles)]
+#[schemars(rename = "AcceptFiles")]
 struct Acceptance {
     /// Labels by their `id`.
     ids: Vec<String>,
 }
 
-#[derive(Serialize, ToSchema)]
-#[schema(as = AcceptedFiles)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AcceptedFiles")]
 struct Accepted {
     /// The paths that count as trusted from now on.
     accepted: Vec<String>,

@@ -10,22 +10,20 @@ use hivewright_actors::{
     storage::{Storage, StorageError},
     store::records::digest,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::{
     State,
-    approvals::words,
     arguments::{Caller, Read},
     error::ApiError,
     listing::{self, Gathering},
-    operation::{Field, Operation},
+    operation::{Field, Operation, words},
     query::{Page, Query},
     reply::Rows,
     routes::{Resource, at},
     teams::parts,
 };
-use crate::vocabulary;
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
@@ -77,8 +75,8 @@ const GROUPS: [(&str, Group); 5] = [
 ];
 
 /// What calls of one kind have come to.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Usage)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Usage")]
 struct Row {
     /// The name of a team, a profile, a model or a task, or a day.
     key: String,
@@ -214,14 +212,11 @@ fn day(state: &State, query: &Query, name: &str, now: Timestamp) -> Result<Optio
 }
 
 /// What a team may spend, and has.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, JsonSchema)]
 struct Budget {
-    #[schema(value_type = String)]
     team: TeamName,
-    #[schema(schema_with = vocabulary::of::<Caps>)]
     caps: Caps,
     /// By it and all teams below it, today.
-    #[schema(schema_with = vocabulary::of::<Spent>)]
     spent: Spent,
 }
 

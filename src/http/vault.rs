@@ -4,9 +4,9 @@
 use actix_web::{Either, http::StatusCode, web};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hivewright_actors::ids::TeamKey;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -28,7 +28,6 @@ use crate::{
         scope::Scope,
         seal::Plain,
     },
-    vocabulary,
 };
 
 pub(super) fn resources() -> Vec<Resource> {
@@ -94,8 +93,8 @@ fn actions() -> Vec<&'static str> {
 }
 
 /// An entry as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = VaultEntry)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "VaultEntry")]
 struct Row {
     scope: String,
     key: String,
@@ -137,15 +136,13 @@ impl Row {
 }
 
 /// A row of the audit as answers show it.
-#[derive(Serialize, ToSchema)]
-#[schema(as = VaultAct)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "VaultAct")]
 struct Act {
     at: Option<String>,
     scope: String,
     key: Option<String>,
-    #[schema(schema_with = vocabulary::of::<Action>)]
     action: Action,
-    #[schema(schema_with = vocabulary::of::<Actor>)]
     actor: Actor,
     tool: Option<String>,
     host: Option<String>,
@@ -167,13 +164,13 @@ impl From<AuditRow> for Act {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = VaultPut)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "VaultPut")]
 struct Wish {
-    #[schema(write_only)]
+    #[schemars(extend("writeOnly" = true))]
     value: Option<String>,
     /// Instead of `value`, for bytes that are no text.
-    #[schema(write_only)]
+    #[schemars(extend("writeOnly" = true))]
     value_base64: Option<String>,
     secret: Option<bool>,
     /// Patterns of the tools that may use it.
@@ -187,8 +184,8 @@ struct Wish {
 }
 
 /// An entry that was set.
-#[derive(Serialize, ToSchema)]
-#[schema(as = VaultSet)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "VaultSet")]
 struct Stored {
     scope: String,
     key: String,
@@ -197,8 +194,8 @@ struct Stored {
 }
 
 /// What a rotation did.
-#[derive(Serialize, ToSchema)]
-#[schema(as = VaultRotated)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "VaultRotated")]
 struct Rotated {
     /// How many data keys have the new master key.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -240,8 +237,8 @@ impl Wish {
     }
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = VaultRotate)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "VaultRotate")]
 struct Rotate {
     /// Instead of making a new key, the former one is forgotten.
     #[serde(default)]

@@ -22,9 +22,9 @@ use hivewright_actors::{
         run::Decision,
     },
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use utoipa::ToSchema;
 
 use super::{
     State,
@@ -62,16 +62,16 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// Work that a call started.
-#[derive(Serialize, ToSchema)]
-#[schema(as = HookStarted)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HookStarted")]
 struct Started {
     run_id: String,
     task_id: Option<String>,
 }
 
 /// A call that started nothing.
-#[derive(Default, Serialize, ToSchema)]
-#[schema(as = HookIgnored)]
+#[derive(Default, Serialize, JsonSchema)]
+#[schemars(rename = "HookIgnored")]
 struct Ignored {
     /// It does not concern the trigger.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
-use utoipa::ToSchema;
 
 use super::{
     channels, config,
@@ -13,7 +13,6 @@ use super::{
     yaml::{self, Node, Value},
     zone::Zone,
 };
-use crate::vocabulary;
 
 /// What ends the path of a field that holds a secret, unless it is a reference.
 const SECRETS: [&str; 5] = ["api_key", "token", "secret", "password", "key"];
@@ -21,8 +20,8 @@ const SECRETS: [&str; 5] = ["api_key", "token", "secret", "password", "key"];
 const HIDDEN: &str = "(hidden)";
 
 /// Where the value of a field comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = SettingSource)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "SettingSource")]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Nobody wrote it.
@@ -32,15 +31,14 @@ pub enum Source {
 }
 
 /// A field with its value. References stand as they were written.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-#[schema(as = Setting)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Setting")]
 pub struct Field {
     /// `config`, `providers` or `channels`.
     pub file: &'static str,
     /// The way to it, such as `server.port`.
     pub path: String,
     /// What it is.
-    #[schema(schema_with = vocabulary::of::<Json>)]
     pub value: Json,
     /// Where that comes from.
     pub source: Source,

@@ -7,10 +7,11 @@ use super::{
     field::Field,
     network,
     problem::{Problem, Problems},
-    reader::{Document, Section, near},
+    reader::{Document, Section},
     references::Environment,
     secret::Secret,
 };
+use crate::text::did_you_mean;
 
 /// The profile that teams use unless they name another.
 pub const DEFAULT_PROFILE: &str = "default";
@@ -206,7 +207,7 @@ impl Providers {
     pub(super) fn misnamed(&self, profile: &str, model: Option<&str>) -> Option<String> {
         match self.choose(profile, model) {
             Err(ModelError::Unknown { name, known }) => {
-                let hint = match near(&name, self.names()) {
+                let hint = match did_you_mean(&name, self.names()) {
                     Some(meant) => format!(" (did you mean `{meant}`?)"),
                     None => format!("; there are: {known}"),
                 };

@@ -11,6 +11,7 @@ use super::{
     shown::Shown,
     yaml::{self, Entry, Value},
 };
+use crate::text::did_you_mean;
 
 /// The file being read, and what was found in it.
 #[derive(Debug)]
@@ -235,7 +236,7 @@ impl<'a> Section<'a> {
             if self.known.contains(&&**key) || self.retired.contains(&&**key) {
                 continue;
             }
-            let reason = match near(key, self.known.iter().copied()) {
+            let reason = match did_you_mean(key, self.known.iter().copied()) {
                 Some(known) => format!("unknown key (did you mean \"{known}\"?)"),
                 None => "unknown key".to_owned(),
             };
@@ -247,15 +248,6 @@ impl<'a> Section<'a> {
             }
         }
     }
-}
-
-/// The known word that was probably meant.
-pub(crate) fn near<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|known| (strsim::levenshtein(known, word), known))
-        .filter(|(distance, _)| *distance <= 2)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
 }
 
 /// The way to a key.

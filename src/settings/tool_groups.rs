@@ -1,6 +1,6 @@
 //! Tool groups: families of tools that a pattern such as `@files` names as a whole.
 
-use super::reader::near;
+use crate::text::did_you_mean;
 
 /// The groups, in the order in which models are told of their tools. Which tools one has, they say.
 const GROUPS: [&str; 14] = [
@@ -45,7 +45,7 @@ pub(crate) fn check(pattern: &str) -> Result<(), String> {
 /// The words for a group that does not exist.
 pub(crate) fn unknown(group: &str) -> String {
     let known = || GROUPS.into_iter().filter(|group| !FUTURE.contains(group));
-    match near(group, known()) {
+    match did_you_mean(group, known()) {
         Some(meant) => format!("unknown tool group `{group}` (did you mean `{meant}`?)"),
         None => {
             let known: Vec<_> = known().collect();

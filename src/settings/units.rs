@@ -2,29 +2,16 @@
 
 use std::time::Duration;
 
+use hivewright_actors::text::Span;
+
 /// Reads `<int><ms|s|m|h|d>`.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
-    let (count, unit) = split(text)?;
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    count.checked_mul(millis).map(Duration::from_millis)
+    text.parse::<Span>().ok().map(|span| span.0)
 }
 
 /// Writes a duration in the largest unit that holds it whole.
 pub(crate) fn show_duration(duration: Duration) -> String {
-    let millis = duration.as_millis();
-    for (unit, length) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)] {
-        if millis > 0 && millis.is_multiple_of(length) {
-            return format!("{}{unit}", millis / length);
-        }
-    }
-    format!("{millis}ms")
+    Span(duration).to_string()
 }
 
 /// Reads `<int><B|KiB|MiB|GiB>`, in bytes.

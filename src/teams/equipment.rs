@@ -1,11 +1,11 @@
 //! What a team has to work with: rules, skills, subagents and tools.
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
 /// What a team has to work with, as its files and the operator's rules are now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = TeamEquipment)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "TeamEquipment")]
 pub struct Equipment {
     /// What it is told in every turn, in this order.
     pub rules: Vec<Item>,
@@ -18,8 +18,8 @@ pub struct Equipment {
 }
 
 /// Something that a team has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = TeamItem)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "TeamItem")]
 pub struct Item {
     /// What it is called.
     pub name: String,

@@ -10,22 +10,20 @@ use hivewright_actors::{
     queue::submit::{OpenState, OpenTask},
     task::records::TeamError,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use utoipa::ToSchema;
 
-use crate::{settings::live::Live, vocabulary};
+use crate::settings::live::Live;
 
 /// A team at a glance.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Team)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Team")]
 pub struct Row {
     /// Its name.
-    #[schema(value_type = String)]
     pub name: TeamName,
     /// How often the name was given.
     pub generation: u32,
     /// Who is above it.
-    #[schema(value_type = Option<String>)]
     pub parent: Option<TeamName>,
     /// What it is for.
     pub description: String,
@@ -49,7 +47,6 @@ pub struct Row {
     /// Its model, if that is known.
     pub model: Option<String>,
     /// What it and all below it have spent today.
-    #[schema(schema_with = vocabulary::of::<Spent>)]
     pub usage_today: Spent,
     /// How many teams are right below it.
     pub children: usize,
@@ -59,11 +56,10 @@ pub struct Row {
 }
 
 /// What went wrong last in a team.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = TeamError)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TeamError")]
 pub struct LastError {
     /// The task that ended so.
-    #[schema(value_type = String)]
     pub task_id: TaskId,
     /// For programs.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,38 +82,33 @@ impl From<TeamError> for LastError {
 }
 
 /// More of one team.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = TeamDetail)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TeamDetail")]
 pub struct Detail {
     /// At a glance.
     #[serde(flatten)]
     pub row: Row,
     /// The teams right below it.
-    #[schema(value_type = Vec<String>)]
     pub teams: Vec<TeamName>,
     /// What it takes on itself.
     pub own_scope: Vec<String>,
     /// What it may do beyond its tools.
-    #[schema(schema_with = vocabulary::some::<Capability>)]
     pub capabilities: Vec<Capability>,
     /// What it may spend.
-    #[schema(schema_with = vocabulary::maybe::<Caps>)]
     pub budget: Option<Caps>,
     /// By whom it was made.
     pub created_by: String,
     /// Its first work.
-    #[schema(value_type = Option<String>)]
     pub bootstrap_task_id: Option<TaskId>,
     /// Its open tasks, oldest first.
     pub tasks: Vec<Work>,
 }
 
 /// An open task of a team.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = TeamWork)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TeamWork")]
 pub struct Work {
     /// Its id.
-    #[schema(value_type = String)]
     pub task_id: TaskId,
     /// What kind.
     #[serde(rename = "type")]

@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::text::did_you_mean;
+
 /// How many errors a model is told at once.
 const MOST: usize = 20;
 
@@ -190,12 +192,8 @@ fn with_hint(reason: String) -> String {
     };
     let mut words = words.split('`').step_by(2);
     let unknown = words.next().unwrap_or_default();
-    let near = words
-        .map(|known| (strsim::levenshtein(known, unknown), known))
-        .filter(|(distance, known)| *distance <= 2 && !known.is_empty())
-        .min_by_key(|(distance, _)| *distance);
-    match near {
-        Some((_, known)) => format!("unknown field `{unknown}` (did you mean `{known}`?)"),
+    match did_you_mean(unknown, words) {
+        Some(known) => format!("unknown field `{unknown}` (did you mean `{known}`?)"),
         None => reason,
     }
 }

@@ -8,13 +8,13 @@ use hivewright_actors::{
     ids::{CallId, TaskId, TurnId},
     usage::Usage,
 };
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use utoipa::ToSchema;
 
 /// Who a message is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = TranscriptRole)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptRole")]
 #[serde(rename_all = "camelCase")]
 pub enum Role {
     /// A person, or another team.
@@ -59,8 +59,8 @@ pub struct Message {
 }
 
 /// A part of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-#[schema(as = TranscriptBlock)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptBlock")]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum Block {
     /// Words.
@@ -76,7 +76,6 @@ pub enum Block {
     /// A call of a tool.
     ToolCall {
         /// The call.
-        #[schema(value_type = String)]
         id: CallId,
         /// The tool.
         name: String,
@@ -86,8 +85,8 @@ pub enum Block {
 }
 
 /// What made a message of the model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
-#[schema(as = TranscriptMeta)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptMeta")]
 #[serde(rename_all = "camelCase")]
 pub struct Meta {
     /// The model API.
@@ -98,7 +97,7 @@ pub struct Meta {
     pub model: Option<String>,
     /// What it cost.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_tokens")]
-    #[schema(value_type = Option<Tokens>)]
+    #[schemars(with = "Option<Tokens>")]
     pub usage: Option<Usage>,
     /// Why the model stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,8 +105,8 @@ pub struct Meta {
 }
 
 /// What a message of the model cost.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
-#[schema(as = TranscriptTokens)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "TranscriptTokens")]
 #[serde(rename_all = "camelCase")]
 pub struct Tokens {
     /// Read.

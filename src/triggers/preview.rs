@@ -13,9 +13,9 @@ use hivewright_actors::{
         window::{self, View},
     },
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use utoipa::ToSchema;
 
 use super::{
     desk::{Author, DeskError, Parts},
@@ -27,8 +27,8 @@ use crate::time;
 const SHOWN: usize = 10;
 
 /// What a trigger would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = TriggerPreview)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "TriggerPreview")]
 pub struct Preview {
     r#type: String,
     /// It could be made.
@@ -46,8 +46,8 @@ pub struct Preview {
 }
 
 /// A time at which a trigger is due.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = TriggerDue)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "TriggerDue")]
 struct DueTime {
     at: Option<String>,
     /// In the trigger's own zone.

@@ -6,9 +6,9 @@ use hivewright_actors::scheduler::{
     run::{Notified, Run},
     trigger::{Definition, Trigger},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use utoipa::ToSchema;
 
 use crate::{
     settings::units::{show_duration, show_size},
@@ -16,34 +16,30 @@ use crate::{
 };
 
 /// A trigger as people and models see it.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = Trigger)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Trigger")]
 pub struct Shown {
     id: String,
     team: String,
     name: String,
     r#type: &'static str,
     /// What makes it fire, as a form writes it: the fields depend on `type`.
-    #[schema(value_type = Object)]
+    #[schemars(with = "Map<String, Value>")]
     config: Value,
     task: String,
     subagent: Option<String>,
     max_steps: Option<u32>,
-    #[schema(value_type = String)]
     priority: Value,
     deadline: String,
-    #[schema(value_type = String)]
     overlap_policy: Value,
     failure_threshold: u32,
     cooldown: String,
-    #[schema(value_type = String)]
     notify: Value,
     notify_channel: Option<String>,
     notify_topic: Option<String>,
     quiet: Option<QuietHours>,
     allow_untrusted: bool,
     /// Whether it fires.
-    #[schema(value_type = String)]
     pub state: Value,
     disabled_reason: Option<String>,
     consecutive_failures: u32,
@@ -53,7 +49,7 @@ pub struct Shown {
     /// When it fires next.
     pub next_due_at: Option<String>,
     last_fired_at: Option<String>,
-    #[schema(value_type = Object)]
+    #[schemars(with = "Map<String, Value>")]
     cursors: Value,
     revision: u64,
     created_by: String,
@@ -61,18 +57,15 @@ pub struct Shown {
     updated_at: Option<String>,
     /// Of a schedule: what becomes of times at which nothing ran.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     missed: Option<Value>,
     /// Of a window: the present one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ShownWindow>)]
     window: Option<Option<ShownWindow>>,
     /// Of a webhook: where it is called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Its newest run, in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ShownRun>)]
     last_run: Option<Option<ShownRun>>,
     /// The next times in its own zone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,8 +73,8 @@ pub struct Shown {
 }
 
 /// When nobody is told.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = TriggerQuiet)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TriggerQuiet")]
 struct QuietHours {
     from: String,
     to: String,
@@ -90,10 +83,9 @@ struct QuietHours {
 }
 
 /// A window that is open, or was last.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = TriggerWindow)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TriggerWindow")]
 struct ShownWindow {
-    #[schema(value_type = String)]
     state: Value,
     opened_at: Option<String>,
     closes_at: Option<String>,
@@ -101,13 +93,12 @@ struct ShownWindow {
     noops: u64,
     tokens: u64,
     cost_usd: f64,
-    #[schema(value_type = Option<String>)]
     reason: Value,
 }
 
 /// A row of the history of a trigger.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = TriggerRun)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TriggerRun")]
 pub struct ShownRun {
     id: String,
     trigger: String,
@@ -128,7 +119,7 @@ pub struct ShownRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schemars(with = "Option<Map<String, Value>>")]
     cursors: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_bytes: Option<u64>,
@@ -138,12 +129,11 @@ pub struct ShownRun {
 }
 
 /// Whether anyone was told.
-#[derive(Clone, Debug, Default, Serialize, ToSchema)]
-#[schema(as = TriggerNotice)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "TriggerNotice")]
 struct ShownNotice {
     notified: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     channel: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     inbox: Option<bool>,

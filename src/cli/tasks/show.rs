@@ -1,89 +1,29 @@
 //! What is printed of tasks.
 
-use hivewright_actors::excerpt;
-use serde::Deserialize;
-use serde_json::Value;
-
-use crate::cli::{
-    failure::Failure,
-    screen::printable,
-    service::data,
-    table::{moment, table},
+use crate::{
+    api::tasks::{OneTask, TaskFault, TaskRow},
+    cli::{
+        screen::printable,
+        table::{beginning, columns, date},
+    },
 };
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    team: String,
-    #[serde(rename = "type")]
-    kind: String,
-    priority: String,
-    state: String,
-    wait_reason: Option<String>,
-    body: String,
-    created_by: String,
-    created_at: Option<String>,
-    deadline_at: Option<String>,
-    attempts: u32,
-    lineage: Lineage,
-    outcome: Option<Outcome>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Lineage {
-    root: String,
-    parent: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Outcome {
-    result: String,
-    #[serde(default)]
-    truncated: bool,
-    error: Option<Fault>,
-    finished_at: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Fault {
-    code: String,
-    message: Option<String>,
-}
-
-fn state(row: &Row) -> String {
-    match &row.wait_reason {
-        Some(reason) => format!("{} ({reason})", row.state),
-        None => row.state.clone(),
-    }
-}
-
-/// Tasks in columns.
-pub(super) fn list(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        let state = state(&row);
-        let words = row.body.split_whitespace().collect::<Vec<_>>().join(" ");
-        [
-            row.id,
-            row.team,
-            row.kind,
-            state,
-            row.created_at.as_deref().map(moment).unwrap_or_default(),
-            excerpt::line(&words, 50),
-        ]
-    });
-    Ok(table(["ID", "TEAM", "TYPE", "STATE", "SINCE", "WHAT"], rows))
-}
+columns!(TaskRow {
+    "ID" => |row| row.id.to_string(),
+    "TEAM" => |row| row.team.to_string(),
+    "TYPE" => |row| row.kind.to_string(),
+    "STATE" => TaskRow::standing,
+    "SINCE" => |row| date(&row.created_at),
+    "WHAT" => |row| beginning(&row.body),
+});
 
 /// All of one task.
-pub(super) fn one(answer: &Value) -> Result<String, Failure> {
-    let row: Row = data(answer)?;
-    let date = |date: &Option<String>| date.as_deref().map(moment).unwrap_or_default();
+pub(super) fn one(OneTask { row, .. }: &OneTask) -> String {
     let mut lines = vec![
-        ("id", row.id.clone()),
-        ("team", row.team.clone()),
+        ("id", row.id.to_string()),
+        ("team", row.team.to_string()),
         ("type", format!("{}, {}", row.kind, row.priority)),
-        ("state", state(&row)),
+        ("state", row.standing()),
         ("from", format!("{}, {}", row.created_by, date(&row.created_at))),
         ("deadline", date(&row.deadline_at)),
         ("attempts", row.attempts.to_string()),
@@ -94,10 +34,10 @@ pub(super) fn one(answer: &Value) -> Result<String, Failure> {
     let mut text: String =
         lines.iter().map(|(name, value)| format!("{name:<9} {value}\n")).collect();
     text += &format!("\n{}\n", row.body);
-    if let Some(outcome) = row.outcome {
+    if let Some(outcome) = &row.outcome {
         text += &format!("\nended     {}\n", date(&outcome.finished_at));
-        if let Some(Fault { code, message }) = outcome.error {
-            text += &format!("because   {code}: {}\n", message.unwrap_or_default());
+        if let Some(TaskFault { code, message }) = &outcome.error {
+            text += &format!("because   {code}: {}\n", message.as_deref().unwrap_or_default());
         }
         if !outcome.result.is_empty() {
             text += &format!("\n{}\n", outcome.result);
@@ -106,19 +46,22 @@ pub(super) fn one(answer: &Value) -> Result<String, Failure> {
             text += "\nThe model's output limit cut this; say `go on` where it was asked.\n";
         }
     }
-    Ok(printable(&text))
+    printable(&text)
 }
 
 #[cfg(test)]
 mod tests {
 
-    use serde_json::json;
+    use hivewright_actors::usage::Usage;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::cli::table;
 
     fn row() -> Value {
         json!({
-            "id": "task-1", "team": "main", "type": "chat", "priority": "normal", "state": "waiting",
+            "id": "task-1", "team": "main", "generation": 1, "type": "chat", "priority": "normal",
+            "state": "waiting", "redelivered": false, "label": "trusted",
             "wait_reason": "approval", "body": "Dig\n a  hole.", "created_by": "ann", "attempts": 2,
             "created_at": "2026-11-14T23:46:40.000Z", "deadline_at": "2026-11-15T23:46:40.000Z",
             "lineage": {"root": "task-0", "parent": "task-0", "hops": 1}, "outcome": null,
@@ -132,7 +75,8 @@ mod tests {
 ID      TEAM  TYPE  STATE               SINCE                 WHAT
 task-1  main  chat  waiting (approval)  2026-11-14 23:46 UTC  Dig a hole.
 ";
-        assert_eq!(list(&json!({"data": [row()]})).unwrap(), expected);
+        let rows: Vec<TaskRow> = serde_json::from_value(json!([row()])).unwrap();
+        assert_eq!(table::rows(&rows), expected);
     }
 
     /// OP-79
@@ -141,8 +85,12 @@ task-1  main  chat  waiting (approval)  2026-11-14 23:46 UTC  Dig a hole.
         let mut row = row();
         row["outcome"] = json!({
             "result": "Half a hole.", "finished_at": "2026-11-14T23:48:00.000Z",
-            "error": {"code": "deadline", "message": "out of time"},
+            "error": {"code": "deadline", "message": "out of time"}, "notified": false,
+            "duration_ms": 80_000, "usage": Usage::default(),
         });
+        row["session_id"] = json!("main:t-1");
+        row["children"] = json!([]);
+        row["tree"] = json!({"ended": 0, "usage": Usage::default()});
 
         let expected = "\
 id        task-1
@@ -162,6 +110,6 @@ because   deadline: out of time
 
 Half a hole.
 ";
-        assert_eq!(one(&json!({"data": row})).unwrap(), expected);
+        assert_eq!(one(&serde_json::from_value(row).unwrap()), expected);
     }
 }

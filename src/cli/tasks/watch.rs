@@ -2,38 +2,38 @@
 
 use std::collections::BTreeMap;
 
-use hivewright_actors::excerpt;
+use hivewright_actors::task::{TaskState, WaitReason};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{PATH, path};
-use crate::cli::{
-    Context,
-    events::{Follower, Step},
-    failure::Failure,
-    screen::{Screen, printable},
-    service::{Service, given},
-    table::moment,
+use crate::{
+    api::{
+        endpoint::ById,
+        tasks::{LIST_TASKS, SHOW_TASK, standing},
+    },
+    cli::{
+        Context,
+        events::{Follower, Step},
+        failure::Failure,
+        screen::{Screen, printable},
+        service::{Service, given, target},
+        table::{beginning, moment},
+    },
 };
 
 /// What a task that has not ended can be in.
-const OPEN: [&str; 3] = ["running", "waiting", "accepted"];
+const OPEN: [TaskState; 3] = [TaskState::Running, TaskState::Waiting, TaskState::Accepted];
 /// Tells of every change of a task.
 const KIND: &str = "task.changed";
-
-/// Whether a task has ended, by the name of its state.
-fn is_final(state: &str) -> bool {
-    !OPEN.contains(&state)
-}
 
 /// A task at one moment, from its row or from an event about it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Seen {
     id: String,
     team: String,
-    state: String,
+    state: TaskState,
     #[serde(default)]
-    wait_reason: Option<String>,
+    wait_reason: Option<WaitReason>,
     #[serde(default)]
     attempts: u32,
     #[serde(default)]
@@ -51,7 +51,7 @@ impl Seen {
     }
 
     fn same(&self, other: &Self) -> bool {
-        let reason = self.wait_reason.as_ref().zip(other.wait_reason.as_ref());
+        let reason = self.wait_reason.zip(other.wait_reason);
         self.state == other.state
             && self.attempts == other.attempts
             // A row tells that its team is paused; an event about the task does not know.
@@ -59,14 +59,10 @@ impl Seen {
     }
 
     fn line(&self) -> String {
-        let state = match &self.wait_reason {
-            Some(reason) => format!("{} ({reason})", self.state),
-            None => self.state.clone(),
-        };
+        let state = standing(self.state, self.wait_reason);
         let at = self.at.as_ref().or(self.created_at.as_ref());
         let at = at.map(|at| moment(at)).unwrap_or_default();
-        let words = self.body.split_whitespace().collect::<Vec<_>>().join(" ");
-        let words = excerpt::line(&words, 50);
+        let words = beginning(&self.body);
         let line = format!("{at}  {}  {}  {state}  {words}", self.id, self.team);
         printable(line.trim_end())
     }
@@ -79,10 +75,10 @@ struct Shown(BTreeMap<String, Seen>);
 impl Shown {
     /// Notes how a task is now, and says whether that is news.
     fn is_news(&mut self, seen: &Seen) -> bool {
-        let known = if is_final(&seen.state) {
-            self.0.remove(&seen.id)
-        } else {
+        let known = if seen.state.is_open() {
             self.0.insert(seen.id.clone(), seen.clone())
+        } else {
+            self.0.remove(&seen.id)
         };
         !known.is_some_and(|known| known.same(seen))
     }
@@ -101,7 +97,7 @@ fn tell(row: &Value, shown: &mut Shown, screen: Screen) -> Result<bool, Failure>
 /// Follows one task to its end.
 pub(super) async fn one(id: &str, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let path = path(id, "")?;
+    let path = task(id)?;
     let found = Service::find(context)?.get(&path).await?;
     let team = found["data"]["team"].as_str().map(str::to_owned);
     let fields = [("types", Some(KIND.to_owned())), ("team", team), ("task", Some(id.to_owned()))];
@@ -114,10 +110,15 @@ pub(super) async fn one(id: &str, context: &Context) -> Result<(), Failure> {
         if !tell(&row, &mut shown, screen)? {
             return Ok(());
         }
-        if is_final(row["state"].as_str().unwrap_or_default()) {
+        if !Seen::read(&row)?.state.is_open() {
             return end(&row, screen);
         }
     }
+}
+
+/// The way to a task.
+fn task(id: &str) -> Result<String, Failure> {
+    target(&SHOW_TASK, &ById { id: id.to_owned() })
 }
 
 /// What came of a task.
@@ -179,18 +180,18 @@ async fn open(
     let mut rows = Vec::new();
     for state in OPEN {
         let fields = [
-            ("state", Some(state.to_owned())),
+            ("state", Some(state.to_string())),
             ("team", team.clone()),
             ("limit", Some("200".to_owned())),
         ];
-        let mut answer = service.search(PATH, given(fields)).await?;
+        let mut answer = service.search(LIST_TASKS.path, given(fields)).await?;
         if let Value::Array(more) = answer["data"].take() {
             rows.extend(more);
         }
     }
     for id in known {
         if !rows.iter().any(|row| row["id"] == id.as_str()) {
-            rows.push(service.get(&path(id, "")?).await?["data"].take());
+            rows.push(service.get(&task(id)?).await?["data"].take());
         }
     }
     Ok(rows)
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn a_line_says_when_which_and_how() {
         let mut waiting = seen("waiting");
-        waiting.wait_reason = Some("approval".to_owned());
+        waiting.wait_reason = Some(WaitReason::Approval);
         waiting.at = Some("2026-11-14T23:50:00.000Z".to_owned());
 
         assert_eq!(

@@ -24,9 +24,9 @@ use super::{
     principal::Principal,
     registry::{Maker, Minted, NewToken, Registry},
     rows::{Change, CredentialId, Grant, Session},
-    scope::Scope,
     token,
 };
+use crate::api::scope::Scope;
 use crate::settings::secret::Secret;
 
 /// How long a code for logging in is good.

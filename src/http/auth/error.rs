@@ -4,7 +4,7 @@ use std::{io, path::PathBuf};
 
 use hivewright_actors::{storage::StorageError, store::StoreError};
 
-use super::scope::Scope;
+use crate::api::scope::Scope;
 
 /// Why a credential was not made, changed or removed.
 #[derive(Debug, thiserror::Error)]

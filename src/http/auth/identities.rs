@@ -24,9 +24,9 @@ use super::{
     authenticator::Authenticator,
     principal::Principal,
     rows::{CredentialId, Grant, Kind},
-    scope::Scope,
     token,
 };
+use crate::api::scope::Scope;
 
 /// So many links there can be.
 const MOST: usize = 1_000;

@@ -13,7 +13,6 @@ pub mod operator;
 pub mod principal;
 pub mod registry;
 pub mod rows;
-pub mod scope;
 pub mod token;
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use hivewright_actors::{
 use super::{
     error::AuthError,
     rows::{self, Change, CredentialId, Grant, Kind, MintedBy, Session},
-    scope::Scopes,
     token::{self, Hash},
 };
+use crate::api::scope::Scopes;
 use crate::settings::secret::Secret;
 
 /// The principal that the operator token speaks for.

@@ -13,7 +13,8 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{scope::Scopes, token::Hash};
+use super::token::Hash;
+use crate::api::scope::Scopes;
 
 /// A browser session ends when it was not used for this long …
 pub(super) const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
@@ -49,8 +50,8 @@ impl fmt::Display for CredentialId {
 }
 
 /// Whose a grant is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[schema(as = TokenKind)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "TokenKind")]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The one operator token.
@@ -87,10 +88,10 @@ pub struct Grant {
 }
 
 /// The token that made another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MintedBy {
     /// Which.
-    #[schema(value_type = String)]
+    #[schemars(with = "String")]
     pub id: CredentialId,
     /// The principal that it spoke for.
     pub name: String,

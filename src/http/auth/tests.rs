@@ -18,8 +18,8 @@ use super::{
     offline, operator,
     registry::{Maker, NewToken, Registry},
     rows::Grant,
-    scope::{Scope, Scopes},
 };
+use crate::api::scope::{Scope, Scopes};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -446,7 +446,7 @@ proptest! {
         lasts in proptest::option::of(60_000_u64..1_000_000),
     ) {
         let set = |bits: u8| -> Scopes {
-            let scopes = Scope::ALL.into_iter().enumerate();
+            let scopes = Scope::ALL.iter().copied().enumerate();
             scopes.filter(|(place, _)| bits & (1 << place) != 0).map(|(_, scope)| scope).collect()
         };
         // No bits are all teams.

@@ -8,94 +8,46 @@ use hivewright_actors::{
     ids::{ChannelId, TaskId, TeamName},
     queue::submit::{Submission, Submit},
     store::{reads::get, records::Writes},
-    task::{Cause, Kind, Lane, OnResult, Options, Priority, Source, Task},
+    task::{Cause, Kind, Lane, OnResult, Options, Priority, Source, Task, TaskState},
 };
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use crate::{
+    api::{
+        endpoint::Empty,
+        reply::Accepted,
+        scope::Scope,
+        tasks::{GivenTask, NewTask},
+    },
     http::{
         State,
-        arguments::{Caller, Json, Operate},
-        auth::{principal::Principal, scope::Scope},
+        auth::principal::Principal,
+        call::Call,
         error::ApiError,
-        reply::Accepted,
         teams::{acting::refused, parts},
     },
-    settings::units,
-    vocabulary,
 };
 
 /// The longest text of a task, in characters.
 pub(in crate::http) const LONGEST: usize = 100_000;
-/// The most model calls of a task.
-const MOST_STEPS: u32 = 500;
 /// Where notices about the work go.
 const SOURCE_CHANNEL: &str = "x-source-channel";
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewTask)]
-pub(super) struct Wish {
-    team: String,
-    /// What is to be done.
-    #[schema(min_length = 1, max_length = 100_000)]
-    task: String,
-    #[serde(default)]
-    #[schema(schema_with = vocabulary::of::<Priority>)]
-    priority: Priority,
-    /// How long it may take, such as `30m`.
-    deadline: Option<String>,
-    /// The most model calls.
-    #[schema(minimum = 1, maximum = 500)]
-    max_steps: Option<u32>,
-}
-
-/// Work that was given.
-#[derive(Serialize, ToSchema)]
-#[schema(as = GivenTask)]
-pub(super) struct Given {
-    #[schema(value_type = String)]
-    id: TaskId,
-    team: String,
-    state: &'static str,
-}
-
 pub(super) async fn create(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    request: HttpRequest,
-    Json(wish): Json<Wish>,
-) -> Result<Accepted<Given>, ApiError> {
-    caller.team(&wish.team)?;
-    let options = Options { max_steps: steps(wish.max_steps)?, ..Options::default() };
-    let deadline = match &wish.deadline {
-        None => None,
-        Some(text) => Some(units::duration(text).ok_or_else(|| {
-            ApiError::invalid_field("deadline", "expected a duration such as 90s, 30m or 2h")
-        })?),
-    };
+    Call { state, caller, body: new, request, .. }: Call<Empty, Empty, NewTask>,
+) -> Result<Accepted<GivenTask>, ApiError> {
+    caller.team(&new.team)?;
     let work = Work {
-        team: wish.team.as_str().into(),
+        team: new.team.as_str().into(),
         kind: Kind::Delegate,
-        body: wish.task,
-        priority: wish.priority,
-        deadline,
-        options,
+        body: new.task,
+        priority: new.priority,
+        deadline: new.deadline.map(|span| span.0),
+        options: Options { max_steps: new.max_steps, ..Options::default() },
         source: source_channel(&state, &caller.principal, &request).await?,
     };
     let id = give(&state, &caller.principal, work, "task").await?;
-    caller.names(format!("{id} {}", wish.team));
-    Ok(Accepted(Given { id, team: wish.team, state: "accepted" }))
-}
-
-fn steps(wanted: Option<u32>) -> Result<Option<u32>, ApiError> {
-    match wanted {
-        Some(steps) if !(1..=MOST_STEPS).contains(&steps) => Err(ApiError::invalid_field(
-            "max_steps",
-            format!("expected a whole number from 1 to {MOST_STEPS}"),
-        )),
-        wanted => Ok(wanted),
-    }
+    caller.names(format!("{id} {}", new.team));
+    Ok(Accepted(GivenTask { id, team: new.team, state: TaskState::Accepted }))
 }
 
 /// Another channel that hears of the work. It must be one of their own, unless they operate.

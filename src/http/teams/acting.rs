@@ -15,15 +15,15 @@ use hivewright_actors::{
     },
     queue::submit::Refusal,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::parts;
 use crate::{
+    api::{endpoint::Empty, scope::Scope},
     http::{
         State,
         arguments::{Caller, Json, Operate},
-        auth::scope::Scope,
         error::ApiError,
         reply::{Accepted, Created, Data},
         vault,
@@ -31,42 +31,36 @@ use crate::{
     teams::creation::{self, Wish, WishError},
     tools::org::{credentials, office::Parts},
     vault::audit::Actor,
-    vocabulary,
 };
 
 /// What takes longer goes on without whoever asked for it.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// A team that was just made.
-#[derive(Serialize, ToSchema)]
-#[schema(as = MadeTeam)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MadeTeam")]
 pub(super) struct Made {
-    #[schema(value_type = String)]
     team: TeamName,
     /// How often the name was given.
     generation: u32,
     /// Its first work.
-    #[schema(value_type = String)]
     bootstrap_task_id: TaskId,
 }
 
 /// What a team takes on now.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TeamScope)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TeamScope")]
 pub(super) struct Changed {
-    #[schema(value_type = String)]
     team: TeamName,
     scope: Vec<String>,
-    #[schema(schema_with = vocabulary::some::<Capability>)]
     capabilities: Vec<Capability>,
 }
 
 /// What became of a shutdown.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TeamsRemoved)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TeamsRemoved")]
 pub(super) struct Ended {
     /// The teams that are gone, in the order in which they went.
-    #[schema(value_type = Vec<String>)]
     removed: Vec<TeamName>,
     cancelled_tasks: u64,
     /// Where the folder of the team is now.
@@ -84,46 +78,42 @@ impl From<Removed> for Ended {
 }
 
 /// A shutdown that goes on.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TeamEnding)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TeamEnding")]
 pub(super) struct Ending {
-    #[schema(value_type = String)]
     team: TeamName,
     state: &'static str,
 }
 
 /// Teams whose state changed.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TeamsPaused)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TeamsPaused")]
 pub(super) struct Standing {
-    #[schema(value_type = Vec<String>)]
     teams: Vec<TeamName>,
     /// `paused` or `active`.
     state: &'static str,
 }
 
 /// How far a team is with its first work.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TeamBootstrap)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TeamBootstrap")]
 pub(super) struct SetUp {
-    #[schema(value_type = String)]
     team: TeamName,
     /// `initializing` or `ready`.
     phase: &'static str,
-    #[schema(value_type = Option<String>)]
     task_id: Option<TaskId>,
 }
 
 /// A team that is wanted, with the secrets it is given. They go into its vault and nowhere else.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = NewTeam)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "NewTeam")]
 pub(super) struct Order {
     name: String,
     /// Who is above it; without one it is the main team.
     parent: Option<String>,
     /// What it is for.
     #[serde(default)]
-    #[schema(max_length = 500)]
+    #[schemars(length(max = 500))]
     description: String,
     /// Words for what it takes on.
     scope_accepts: Vec<String>,
@@ -134,7 +124,6 @@ pub(super) struct Order {
     /// The profile of its model; without one it is the default.
     provider_profile: Option<String>,
     /// What it may spend.
-    #[schema(schema_with = vocabulary::maybe::<Caps>)]
     budgets: Option<Caps>,
     /// Secrets by their names.
     #[serde(default)]
@@ -182,8 +171,8 @@ fn stow(
     Ok(Some(Box::new(move |team| vault.give(values, team, by))))
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TeamChange)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "TeamChange")]
 pub(super) struct Change {
     /// Words for what it takes on from now on.
     #[serde(default)]
@@ -191,25 +180,19 @@ pub(super) struct Change {
     /// Words for what it no longer takes on.
     #[serde(default)]
     scope_remove: Vec<String>,
-    #[schema(max_length = 500)]
+    #[schemars(length(max = 500))]
     description: Option<String>,
     /// What it may do beyond its tools, instead of what it may now.
-    #[schema(schema_with = vocabulary::maybe::<Vec<Capability>>)]
     capabilities: Option<BTreeSet<Capability>>,
 }
 
-#[derive(Deserialize, ToSchema)]
-#[schema(as = PauseHow)]
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "PauseHow")]
 pub(super) struct How {
     /// What runs is stopped at once.
     #[serde(default)]
     now: bool,
 }
-
-/// Nothing is to be said.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = Empty)]
-pub(in crate::http) struct Nothing {}
 
 /// The organisation says no.
 pub(in crate::http) fn refused(error: &OrgError) -> ApiError {
@@ -352,7 +335,7 @@ pub(super) async fn resume_one(
     state: web::Data<State>,
     caller: Caller<Operate>,
     name: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Standing>, ApiError> {
     caller.team(&name)?;
     set_paused(&state, Some(name.into_inner()), false, false).await
@@ -370,7 +353,7 @@ pub(super) async fn pause_every(
 pub(super) async fn resume_every(
     state: web::Data<State>,
     caller: Caller<Operate>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Standing>, ApiError> {
     caller.all_teams()?;
     set_paused(&state, None, false, false).await
@@ -381,7 +364,7 @@ pub(super) async fn set_up_again(
     state: web::Data<State>,
     caller: Caller<Operate>,
     name: web::Path<String>,
-    Json(Nothing {}): Json<Nothing>,
+    Json(Empty {}): Json<Empty>,
 ) -> Result<Data<SetUp>, ApiError> {
     caller.team(&name)?;
     let parts = parts(&state)?;

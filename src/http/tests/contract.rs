@@ -6,7 +6,10 @@ use actix_web::http::StatusCode;
 use serde_json::json;
 
 use super::*;
-use crate::http::{openapi, operation::Needs, table};
+use crate::{
+    api::endpoint::Needs,
+    http::{openapi, table},
+};
 
 /// A path with something in the place of its parameters.
 pub(super) fn filled(path: &str) -> String {

@@ -52,13 +52,7 @@ use tempfile::TempDir;
 use super::{
     Service, State,
     access::Access,
-    auth::{
-        authenticator::Authenticator,
-        identities::Identities,
-        operator,
-        registry::NewToken,
-        scope::{Scope, Scopes},
-    },
+    auth::{authenticator::Authenticator, identities::Identities, operator, registry::NewToken},
     backups::{Backup, Backups},
     config, configure,
     error::ApiError,
@@ -67,6 +61,7 @@ use super::{
     origin::Gate,
 };
 use crate::{
+    api::scope::{Scope, Scopes},
     changes::Changes,
     days::ZoneDays,
     logging::{Secrets, tap::Errors},

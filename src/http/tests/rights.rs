@@ -185,7 +185,7 @@ async fn a_token_opens_what_its_scopes_say_and_nothing_else() {
     let bench = Bench::new().await;
     let app = bench.app().await;
     let mut sets = vec![Scopes::all()];
-    for scope in Scope::ALL {
+    for &scope in Scope::ALL {
         sets.push(only(scope));
         sets.push(Scopes::all().iter().filter(|one| *one != scope).collect());
     }

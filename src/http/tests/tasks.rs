@@ -54,6 +54,24 @@ impl Bench {
     }
 }
 
+/// OP-01: a value that there is not is no empty list.
+#[actix_web::test]
+async fn a_word_that_there_is_not_is_refused_with_those_that_there_are() {
+    let bench = Bench::new().await;
+    for (query, field, word) in [
+        ("priority=urgent", "priority", "`critical`, `high`, `normal`, `low`"),
+        ("type=chore", "type", "`chat`, `delegate`"),
+        ("state=over", "state", "`accepted`, `running`, `waiting`"),
+    ] {
+        let answer = bench.get(&format!("/api/v1/tasks?{query}"), &bench.operator()).await;
+
+        assert_eq!(answer.refusal(), (400, "invalid_input".to_owned()), "{query}");
+        assert_eq!(answer.field(), field);
+        assert!(answer.body.contains(word), "{}", answer.body);
+        assert!(!answer.body.contains("urgent"), "{}", answer.body);
+    }
+}
+
 /// OP-24: messages are found after they were answered, by all that is known of them, and told from
 /// other work without it.
 #[actix_web::test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{contract::filled, *};
-use crate::http::{operation::Needs, table};
+use crate::{api::endpoint::Needs, http::table};
 
 impl Bench {
     /// A token with all scopes, for one team.

@@ -5,10 +5,7 @@ use std::time::Duration;
 use hivewright_actors::{excerpt, scheduler::trigger::Problem};
 use serde_json::{Map, Value};
 
-use crate::settings::units;
-
-/// Names at this distance are taken for slips.
-const SLIP: usize = 2;
+use crate::{settings::units, text::unknown_field};
 
 /// The fields of an object, under a path.
 pub(super) struct Fields<'a> {
@@ -129,17 +126,5 @@ impl<'a> Fields<'a> {
             None => Ok(None),
             Some(value) => read(value).map(Some).ok_or_else(|| self.problem(name, expected)),
         }
-    }
-}
-
-fn unknown_field(unknown: &str, known: &[&str]) -> String {
-    let near = known
-        .iter()
-        .map(|name| (strsim::levenshtein(name, unknown), name))
-        .filter(|(distance, _)| *distance <= SLIP)
-        .min_by_key(|(distance, _)| *distance);
-    match near {
-        Some((_, name)) => format!("unknown field (did you mean `{name}`?)"),
-        None => format!("unknown field; there are `{}`", known.join("`, `")),
     }
 }

@@ -1,0 +1,219 @@
+//! Values that people write as text: the words of an enum, durations.
+//!
+//! Each is declared once, by [`words!`](crate::words) or [`text!`](crate::text!); serde, JSON Schema,
+//! `Display` and `FromStr` then know the same texts.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+/// Declares an enum whose variants are words.
+///
+/// The words are literals instead of a renaming rule, so that searching for one finds it. Doc comments
+/// of variants reach the schema.
+#[macro_export]
+macro_rules! words {
+    ($(#[$outer:meta])* $vis:vis enum $name:ident {
+        $($(#[$inner:meta])* $variant:ident = $word:literal),+ $(,)?
+    }) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        $(#[$outer])*
+        $vis enum $name {
+            $($(#[$inner])* #[serde(rename = $word)] $variant),+
+        }
+
+        #[allow(dead_code, reason = "not every enum is listed or written by hand")]
+        impl $name {
+            /// All of them, in the order of their declaration.
+            $vis const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The word for it.
+            $vis const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl $crate::text::Words for $name {
+            const WORDS: &'static [&'static str] = &[$($word),+];
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::text::UnknownWord;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err($crate::text::UnknownWord {
+                        words: <Self as $crate::text::Words>::WORDS,
+                    }),
+                }
+            }
+        }
+    };
+}
+
+/// Gives serde and a schema to a type that has `FromStr`, `Display` and [`Text`](crate::text::Text).
+#[macro_export]
+macro_rules! text {
+    ($type:ty) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+
+        impl schemars::JsonSchema for $type {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($type).into()
+            }
+
+            // Attributes of a field, such as a range, then stand beside the format.
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string",
+                    "format": <$type as $crate::text::Text>::FORMAT,
+                    "pattern": <$type as $crate::text::Text>::PATTERN,
+                    "examples": <$type as $crate::text::Text>::EXAMPLES,
+                })
+            }
+        }
+    };
+}
+
+/// An enum made by [`words!`](crate::words).
+pub trait Words: Copy + fmt::Display + FromStr<Err = UnknownWord> + Send + Sync + 'static {
+    /// The words, in the order of their declaration.
+    const WORDS: &'static [&'static str];
+}
+
+/// A type whose form is text. Its error says what is expected, without the text that it found: that
+/// may be a secret in the wrong place.
+pub trait Text: FromStr<Err: fmt::Display> + fmt::Display {
+    /// The `format` of its schema.
+    const FORMAT: &'static str;
+    /// A regular expression that every such text matches.
+    const PATTERN: &'static str;
+    /// Such texts.
+    const EXAMPLES: &'static [&'static str];
+}
+
+/// A word that is none of those that there are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected one of {}", quoted(words))]
+pub struct UnknownWord {
+    /// Those that there are.
+    pub words: &'static [&'static str],
+}
+
+/// Names in backticks, for a message.
+pub fn quoted(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
+/// A duration that reads and writes as a whole number and a unit, such as `30s`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span(pub Duration);
+
+text!(Span);
+
+impl Text for Span {
+    const FORMAT: &'static str = "span";
+    const PATTERN: &'static str = "^[0-9]+(ms|s|m|h|d)$";
+    const EXAMPLES: &'static [&'static str] = &["30s", "2h"];
+}
+
+/// A text that is no [`Span`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a duration such as 90s, 30m or 2h")]
+pub struct NotASpan;
+
+/// Units in milliseconds, the longest first.
+const UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+impl FromStr for Span {
+    type Err = NotASpan;
+
+    fn from_str(text: &str) -> Result<Self, NotASpan> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (count, unit) = text.split_at(digits);
+        let length = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, length)| *length);
+        let millis = count.parse::<u64>().ok().zip(length).and_then(|(a, b)| a.checked_mul(b));
+        millis.map(|millis| Self(Duration::from_millis(millis))).ok_or(NotASpan)
+    }
+}
+
+/// In the largest unit that holds it whole.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        let is_whole = |length: u64| millis > 0 && millis.is_multiple_of(length.into());
+        let whole = UNITS.iter().find(|(_, length)| is_whole(*length));
+        let (unit, length) = whole.unwrap_or(&("ms", 1));
+        f.pad(&format!("{}{unit}", millis / u128::from(*length)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    words! {
+        /// How something stands.
+        enum Standing {
+            /// It goes.
+            On = "on",
+            /// It does not.
+            Off = "switched_off",
+        }
+    }
+
+    #[test]
+    fn a_word_is_the_same_wherever_it_is_read_or_written() {
+        let off = Standing::Off;
+
+        assert_eq!(json!(off), json!("switched_off"));
+        assert_eq!(serde_json::from_value::<Standing>(json!("switched_off")).unwrap(), off);
+        assert_eq!("switched_off".parse(), Ok(off));
+        assert_eq!((off.to_string().as_str(), off.as_str()), ("switched_off", "switched_off"));
+        assert_eq!(Standing::WORDS, ["on", "switched_off"]);
+        assert_eq!(Standing::ALL, [Standing::On, Standing::Off]);
+        let error = "of".parse::<Standing>().unwrap_err();
+        assert_eq!(error.to_string(), "expected one of `on`, `switched_off`");
+        let schema = schemars::schema_for!(Standing).to_value();
+        assert_eq!(schema["oneOf"][1]["const"], "switched_off");
+    }
+
+    #[test]
+    fn a_span_is_a_whole_number_and_a_unit() {
+        for (text, millis) in [("250ms", 250), ("90s", 90_000), ("2d", 172_800_000), ("0ms", 0)] {
+            let span = Span(Duration::from_millis(millis));
+            assert_eq!(text.parse(), Ok(span));
+            assert_eq!(span.to_string(), text);
+            assert_eq!(json!(span), json!(text));
+        }
+        for text in ["", "5", "s", "1.5h", "-1s", "5 m", "5M", "5w", "99999999999999999d"] {
+            assert_eq!(text.parse::<Span>(), Err(NotASpan), "{text}");
+        }
+        assert_eq!(schemars::schema_for!(Span).to_value()["format"], "span");
+    }
+}

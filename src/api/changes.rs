@@ -1,0 +1,52 @@
+//! Self-changes: what teams changed about themselves after a person agreed, and the way back.
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{ById, Empty, Endpoint, Method::*},
+    reply::{Data, Rows},
+    scope::Scope::*,
+};
+
+pub const LIST_CHANGES: Endpoint<Rows<ChangeRow>, Empty, ChangeFilter> = Endpoint::new(
+    Get,
+    "/api/v1/changes",
+    Read,
+    "Lists what teams changed about themselves after a person agreed.",
+)
+.sorted(&["-at", "team", "file"]);
+
+pub const ROLL_BACK_CHANGE: Endpoint<Data<ChangeRow>, ById> = Endpoint::new(
+    Post,
+    "/api/v1/changes/{id}/rollback",
+    Operate,
+    "Puts back the text from before a change.",
+)
+.description("Refused if the file was changed since.")
+.refuses(&[409]);
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[serde(default)]
+pub struct ChangeFilter {
+    /// Only of this team.
+    #[arg(long)]
+    pub team: Option<String>,
+}
+
+/// A change as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SelfChange")]
+pub struct ChangeRow {
+    pub id: String,
+    pub team: String,
+    pub file: String,
+    pub reason: String,
+    pub before: String,
+    pub after: String,
+    pub task_id: String,
+    pub at: Option<String>,
+    pub rolled_back_by: Option<String>,
+    pub rolled_back_at: Option<String>,
+}

@@ -1,0 +1,51 @@
+//! Channels: the ways in and out, and how they stand.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{Endpoint, Method::*},
+    reply::{Data, Rows},
+    scope::Scope::*,
+};
+
+pub const LIST_CHANNELS: Endpoint<Rows<Channel>> =
+    Endpoint::new(Get, "/api/v1/channels", Read, "Lists the ways in and out, and how they stand.")
+        .sorted(&["type"]);
+
+pub const RECONNECT_CHANNEL: Endpoint<Data<Reconnected>, ByType> = Endpoint::new(
+    Post,
+    "/api/v1/channels/{type}/reconnect",
+    Operate,
+    "Ends all connections of a channel, so that they are made anew.",
+)
+.description("Clients of `ws` come back by themselves, and miss nothing.")
+.refuses(&[409]);
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ByType {
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// A kind of channel, as answers show it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Channel {
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// `on` or `off`.
+    pub state: String,
+    /// Clients that are connected now.
+    pub connected: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Connections that were ended.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Reconnected {
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// How many there were.
+    pub connections: usize,
+}

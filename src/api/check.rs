@@ -1,0 +1,212 @@
+//! Schema validation: a walk over a value beside the schema that it should fit.
+
+use std::fmt;
+
+use hivewright_actors::text::{Span, Text, quoted};
+use serde_json::{Map, Value};
+
+use super::input::{Format, Path, Problem};
+use crate::text::{did_you_mean, unknown_field};
+
+/// The schema behind references and `Option`.
+pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let inner = match schema["anyOf"].as_array().map(Vec::as_slice) {
+        Some([some, null]) if null["type"] == "null" => Some(some),
+        _ => schema["$ref"].as_str().and_then(|reference| root.pointer(reference.get(1..)?)),
+    };
+    inner.map_or(schema, |inner| resolve(root, inner))
+}
+
+/// The words of an enum; documented ones are a `oneOf` of constants.
+pub fn words(schema: &Value) -> Vec<&str> {
+    let parts = schema["oneOf"].as_array().into_iter().flatten().chain([schema]);
+    let words = parts
+        .flat_map(|part| part["enum"].as_array().into_iter().flatten().chain(part.get("const")));
+    words.filter_map(Value::as_str).collect()
+}
+
+pub(super) fn has_type(schema: &Value, name: &str) -> bool {
+    let types = &schema["type"];
+    types == name || types.as_array().is_some_and(|types| types.iter().any(|one| one == name))
+}
+
+/// What a schema wants, for a message.
+fn expected(schema: &Value) -> String {
+    let bounds = |keys: [&str; 2]| {
+        let [least, most] = keys.map(|key| schema.get(key).map(plain));
+        match (least, most) {
+            (Some(least), Some(most)) => Some(format!("{least} to {most}")),
+            (Some(least), None) => Some(format!("at least {least}")),
+            (None, Some(most)) => Some(format!("at most {most}")),
+            (None, None) => None,
+        }
+    };
+    let from = |name: &str, keys| match bounds(keys) {
+        Some(range) if range.starts_with("at ") => format!("{name} of {range}"),
+        Some(range) => format!("{name} from {range}"),
+        None => name.to_owned(),
+    };
+    let words = words(schema);
+    if !words.is_empty() {
+        return format!("one of {}", quoted(&words));
+    }
+    let is = |name| has_type(schema, name);
+    if is("integer") {
+        from("a whole number", ["minimum", "maximum"])
+    } else if is("number") {
+        from("a number", ["minimum", "maximum"])
+    } else if is("boolean") {
+        "`true` or `false`".to_owned()
+    } else if is("array") {
+        match bounds(["minItems", "maxItems"]) {
+            Some(range) => format!("{range} items"),
+            None => "a list".to_owned(),
+        }
+    } else if is("string") && schema["format"] == Span::FORMAT {
+        from("a duration", ["x-minimum", "x-maximum"])
+    } else if is("string") {
+        bounds(["minLength", "maxLength"])
+            .map_or_else(|| "text".to_owned(), |range| format!("{range} characters"))
+    } else {
+        "an object".to_owned()
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Everything in which a value does not fit a schema.
+pub(super) fn check(schema: &Value, value: &Value, formats: &[Format]) -> Vec<Problem> {
+    let mut check = Check { root: schema, formats, problems: Vec::new() };
+    check.value(schema, value, &Path::default());
+    check.problems
+}
+
+/// The walk, for as much of JSON Schema as schemars derives.
+struct Check<'a> {
+    root: &'a Value,
+    formats: &'a [Format],
+    problems: Vec<Problem>,
+}
+
+impl<'a> Check<'a> {
+    fn report(&mut self, path: &Path, reason: impl fmt::Display) {
+        self.problems.push(Problem::new(path.clone(), reason));
+    }
+
+    fn value(&mut self, schema: &'a Value, value: &Value, path: &Path) {
+        let is_option = schema["anyOf"].is_array() || has_type(schema, "null");
+        let schema = resolve(self.root, schema);
+        let words = words(schema);
+        let within = |keys, found: usize| is_within(schema, keys, Value::as_u64, found as u64);
+        let fits = match value {
+            Value::Null if is_option => true,
+            // Anything goes, or an untagged enum, of which only serde knows.
+            _ if schema["type"].is_null() && schema["oneOf"].is_null() && words.is_empty() => true,
+            Value::String(word) if !words.is_empty() => words.contains(&word.as_str()),
+            Value::Object(fields) if has_type(schema, "object") || schema["oneOf"].is_array() => {
+                return self.object(schema, fields, path);
+            }
+            Value::Array(items) if has_type(schema, "array") => {
+                for (index, item) in items.iter().enumerate() {
+                    self.value(&schema["items"], item, &path.item(index));
+                }
+                within(["minItems", "maxItems"], items.len())
+            }
+            Value::String(text) if has_type(schema, "string") => {
+                let format = self.formats.iter().find(|format| schema["format"] == format.name);
+                if let Some(Err(reason)) = format.map(|format| (format.check)(text)) {
+                    return self.report(path, reason);
+                }
+                let span = |value: &Value| value.as_str()?.parse::<Span>().ok();
+                let found = text.parse().ok().filter(|_| schema["format"] == Span::FORMAT);
+                within(["minLength", "maxLength"], text.chars().count())
+                    && found.is_none_or(|found: Span| {
+                        is_within(schema, ["x-minimum", "x-maximum"], span, found)
+                    })
+            }
+            Value::Number(number) => {
+                let is_whole = has_type(schema, "integer") && !number.is_f64();
+                let found = number.as_f64().unwrap_or_default();
+                (is_whole || has_type(schema, "number"))
+                    && is_within(schema, ["minimum", "maximum"], Value::as_f64, found)
+            }
+            Value::Bool(_) => has_type(schema, "boolean"),
+            _ => false,
+        };
+        if !fits {
+            self.report(path, format!("expected {}", expected(schema)));
+        }
+    }
+
+    /// Names that nobody knows come first: whoever misspelt one did not leave another out.
+    fn object(&mut self, schema: &'a Value, fields: &Map<String, Value>, path: &Path) {
+        let mut parts = vec![schema];
+        if let Some(variants) = schema["oneOf"].as_array() {
+            let Some(variant) = self.variant(schema, variants, fields, path) else { return };
+            parts.push(variant);
+        }
+        let properties =
+            || parts.iter().filter_map(|part| part["properties"].as_object()).flatten();
+        let names: Vec<&str> = properties().map(|(name, _)| name.as_str()).collect();
+        let closing = ["additionalProperties", "unevaluatedProperties"];
+        let is_closed = parts.iter().any(|part| closing.iter().any(|key| part[key] == false));
+        for name in fields.keys().filter(|name| is_closed && !names.contains(&name.as_str())) {
+            let meant = did_you_mean(name, names.iter().copied()).map(str::to_owned);
+            let problem = Problem::new(path.field(name), unknown_field(name, &names));
+            self.problems.push(Problem { meant, ..problem });
+        }
+        for (name, value) in fields {
+            match properties().find(|(known, _)| *known == name) {
+                Some((_, schema)) => self.value(schema, value, &path.field(name)),
+                None if is_closed => {}
+                None => self.value(&schema["additionalProperties"], value, &path.field(name)),
+            }
+        }
+        let required = parts.iter().filter_map(|part| part["required"].as_array()).flatten();
+        for name in required.filter_map(Value::as_str).filter(|name| !fields.contains_key(*name)) {
+            self.report(path, format!("missing field `{name}`"));
+        }
+    }
+
+    /// The variant that the tag names, or without a tag the one whose fields are there.
+    fn variant(
+        &mut self,
+        schema: &'a Value,
+        variants: &'a [Value],
+        fields: &Map<String, Value>,
+        path: &Path,
+    ) -> Option<&'a Value> {
+        let mut properties =
+            variants.iter().filter_map(|one| one["properties"].as_object()).flatten();
+        let Some((tag, _)) = properties.find(|(_, field)| field.get("const").is_some()) else {
+            let has = |name: &Value| name.as_str().is_some_and(|name| fields.contains_key(name));
+            let required = |one: &'a Value| one["required"].as_array();
+            let found =
+                variants.iter().find(|one| required(one).is_some_and(|all| all.iter().all(has)));
+            if found.is_none() {
+                self.report(path, format!("expected {}", expected(schema)));
+            }
+            return found;
+        };
+        let word = |one: &'a Value| one["properties"][tag]["const"].as_str();
+        let words: Vec<&str> = variants.iter().filter_map(word).collect();
+        let found = fields.get(tag).and_then(Value::as_str);
+        let variant = variants.iter().find(|one| found.is_some() && word(one) == found);
+        if variant.is_none() {
+            self.report(&path.field(tag), format!("expected one of {}", quoted(&words)));
+        }
+        variant
+    }
+}
+
+fn is_within<V: PartialOrd>(
+    schema: &Value,
+    bounds: [&str; 2],
+    read: impl Fn(&Value) -> Option<V>,
+    found: V,
+) -> bool {
+    let [least, most] = bounds.map(|name| schema.get(name).and_then(&read));
+    least.is_none_or(|least| found >= least) && most.is_none_or(|most| found <= most)
+}

@@ -1,0 +1,202 @@
+//! Endpoints: a route as a typed constant, from which the server's reader, the operation of the API
+//! document and the client's call are made.
+
+use std::marker::PhantomData;
+
+use hivewright_actors::words;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+
+use super::{draft::Draft, input::Reader, page, reply::Reply, scope::Scope};
+
+words! {
+    pub enum Method {
+        Get = "GET",
+        Post = "POST",
+        Put = "PUT",
+        Patch = "PATCH",
+        Delete = "DELETE",
+    }
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Needs {
+    /// Anybody.
+    #[default]
+    Nothing,
+    /// Whoever is logged in.
+    Login,
+    /// Whoever has a right.
+    Scope(Scope),
+}
+
+/// One method of one path, with the types of its reply, path parameters, query and body.
+///
+/// As a trait with associated types it would take twelve lines a route, most of them saying nothing.
+pub struct Endpoint<R, P = Empty, Q = Empty, B = Empty> {
+    pub method: Method,
+    pub path: &'static str,
+    pub needs: Needs,
+    /// One sentence: what it does.
+    pub summary: &'static str,
+    /// What the summary leaves out.
+    pub description: &'static str,
+    /// By which fields its rows can be sorted, the usual one first; none if it lists nothing.
+    pub sorts: &'static [&'static str],
+    /// Statuses of refusals beyond those that every operation has.
+    pub refusals: &'static [u16],
+    /// A body that it takes, as JSON.
+    pub example: Option<&'static str>,
+    /// A secret may be in its body or answer, so that neither is stored.
+    pub secret: bool,
+    /// It writes its own line in the audit when it succeeds.
+    pub recorded: bool,
+    types: PhantomData<fn(P, Q, B) -> R>,
+}
+
+impl<R, P, Q, B> Endpoint<R, P, Q, B> {
+    pub const fn new(
+        method: Method,
+        path: &'static str,
+        scope: Scope,
+        summary: &'static str,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            needs: Needs::Scope(scope),
+            summary,
+            description: "",
+            sorts: &[],
+            refusals: &[],
+            example: None,
+            secret: false,
+            recorded: false,
+            types: PhantomData,
+        }
+    }
+
+    pub const fn description(self, description: &'static str) -> Self {
+        Self { description, ..self }
+    }
+
+    pub const fn sorted(self, sorts: &'static [&'static str]) -> Self {
+        Self { sorts, ..self }
+    }
+
+    pub const fn refuses(self, refusals: &'static [u16]) -> Self {
+        Self { refusals, ..self }
+    }
+
+    pub const fn example(self, example: &'static str) -> Self {
+        Self { example: Some(example), ..self }
+    }
+
+    pub const fn secret(self) -> Self {
+        Self { secret: true, ..self }
+    }
+
+    pub const fn recorded(self) -> Self {
+        Self { recorded: true, ..self }
+    }
+}
+
+impl<R, P, Q, B> Endpoint<R, P, Q, B>
+where
+    R: Reply,
+    Q: DeserializeOwned + JsonSchema,
+    B: DeserializeOwned + JsonSchema,
+{
+    /// Whether a request has a body; one that has nothing to say may be left out.
+    pub fn has_body(&self) -> bool {
+        !matches!(self.method, Method::Get | Method::Delete)
+    }
+
+    /// Reads the query, with the fields of a page where rows are listed.
+    pub fn query(&self) -> Reader<Q> {
+        Reader::default().with_fields(page::fields(self.sorts))
+    }
+
+    pub fn describe(&self, draft: &mut Draft) {
+        draft.needs = self.needs;
+        let query = Reader::<Q>::default();
+        draft.query = query.schema()["properties"].as_object().cloned().unwrap_or_default();
+        if self.has_body() {
+            draft.takes::<B>();
+        }
+        R::describe(draft);
+    }
+}
+
+/// No path parameters, no query, or a body that says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Empty {}
+
+/// What a path names by its last part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ById {
+    pub id: String,
+}
+
+/// A path parameter that would lead elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no id")]
+pub struct NotAnId(pub String);
+
+impl<R, P: Serialize, Q, B> Endpoint<R, P, Q, B> {
+    /// The path of a request.
+    pub fn target(&self, parameters: &P) -> Result<String, NotAnId> {
+        let mut target = self.path.to_owned();
+        for (name, value) in pairs(parameters) {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:~".contains(&byte);
+            if value.is_empty() || value.starts_with('.') || !value.bytes().all(is_plain) {
+                return Err(NotAnId(value));
+            }
+            target = target.replace(&format!("{{{name}}}"), &value);
+        }
+        Ok(target)
+    }
+}
+
+/// The fields of a query, as text. Lists are repeated, null is left out.
+pub fn pairs(query: &impl Serialize) -> Vec<(String, String)> {
+    let fields: Map<String, Value> =
+        serde_json::to_value(query).and_then(serde_json::from_value).unwrap_or_default();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let pairs = fields.into_iter().flat_map(|(name, value)| match value {
+        Value::Null => Vec::new(),
+        Value::Array(items) => items.iter().map(|item| (name.clone(), text(item))).collect(),
+        value => vec![(name, text(&value))],
+    });
+    pairs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::reply::Data;
+
+    const SHOW: Endpoint<Data<String>, ById> =
+        Endpoint::new(Method::Get, "/api/v1/tasks/{id}/cancel", Scope::Read, "Shows a task.");
+
+    #[test]
+    fn an_id_that_leads_elsewhere_is_none() {
+        let target = |id: &str| SHOW.target(&ById { id: id.to_owned() });
+
+        assert_eq!(target("task-1~r").unwrap(), "/api/v1/tasks/task-1~r/cancel");
+        for id in ["", "..", "..%2f", "a/b", "a?b", "a b"] {
+            assert_eq!(target(id), Err(NotAnId(id.to_owned())), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_query_repeats_lists_and_leaves_out_nothing() {
+        let query = serde_json::json!({"a": ["x", "y"], "b": null, "c": true, "d": 5});
+
+        let expected = [("a", "x"), ("a", "y"), ("c", "true"), ("d", "5")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(pairs(&query), expected);
+    }
+}

@@ -1,0 +1,25 @@
+//! Flags of commands: how clap reads what filters and bodies are made of.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use hivewright_actors::text::Words;
+
+use super::page::USUAL_LIMIT;
+
+/// Reads a word, and tells help and completion which there are.
+pub fn words<T: Words>() -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(T::WORDS).try_map(|word| word.parse::<T>())
+}
+
+// A doc comment here would become that of every command that has it.
+#[derive(Clone, Debug, PartialEq, clap::Args)]
+pub struct Limit {
+    /// How many, 1 to 200
+    #[arg(long, default_value_t = USUAL_LIMIT)]
+    pub limit: usize,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self { limit: USUAL_LIMIT }
+    }
+}

@@ -1,0 +1,57 @@
+//! Identities: senders of channels who are principals.
+
+use hivewright_actors::channel_type::ChannelType;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{ById, Empty, Endpoint, Method::*},
+    reply::{Created, Done, Rows},
+    scope::Scope::*,
+};
+
+pub const LIST_IDENTITIES: Endpoint<Rows<IdentityRow>> = Endpoint::new(
+    Get,
+    "/api/v1/identities",
+    Admin,
+    "Lists the senders of channels that are principals.",
+)
+.sorted(&["linked_at", "token"]);
+
+pub const LINK_IDENTITY: Endpoint<Created<IdentityRow>, Empty, Empty, NewIdentity> = Endpoint::new(
+    Post,
+    "/api/v1/identities",
+    Admin,
+    "Makes a sender of a channel the principal of a token.",
+)
+.refuses(&[409])
+.example(r#"{"channel_type": "discord", "sender_id": "1234", "token": "ann"}"#);
+
+pub const UNLINK_IDENTITY: Endpoint<Done, ById> =
+    Endpoint::new(Delete, "/api/v1/identities/{id}", Admin, "Ends a link at once.");
+
+/// A link as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Identity")]
+pub struct IdentityRow {
+    pub id: String,
+    #[schemars(with = "String")]
+    pub channel_type: ChannelType,
+    pub sender_id: String,
+    /// The name of the token.
+    pub token: String,
+    /// The token is still good, and so is the link.
+    pub live: bool,
+    pub linked_by: String,
+    pub linked_at: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct NewIdentity {
+    /// Such as `discord` or `ws`.
+    pub channel_type: String,
+    /// As the channel names them.
+    pub sender_id: String,
+    /// The name or id of a token.
+    pub token: String,
+}

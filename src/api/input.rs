@@ -1,0 +1,415 @@
+//! Input validation: reads a type from JSON or a query string by the schema that the type derives.
+//!
+//! Serde alone stops at the first mistake, loses the path inside tagged enums and the known names under
+//! `flatten`, and quotes what it found. The schema is checked first, and whole; serde then converts what
+//! is known to fit. So what is refused is what is documented.
+
+use std::{fmt, marker::PhantomData};
+
+use hivewright_actors::{
+    excerpt,
+    text::{Span, Text},
+};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json, map::Entry};
+
+use super::{
+    check::{check, has_type, resolve, words},
+    when::When,
+};
+
+/// The most characters that are repeated of a name that somebody sent.
+const LONGEST_NAME: usize = 64;
+
+/// The syntax check of a [`Text`].
+#[derive(Clone, Copy)]
+pub struct Format {
+    pub(super) name: &'static str,
+    pub(super) check: fn(&str) -> Result<(), String>,
+}
+
+impl Format {
+    pub const fn of<T: Text>() -> Self {
+        let check = |text: &str| text.parse::<T>().map(drop).map_err(|error| error.to_string());
+        Self { name: T::FORMAT, check }
+    }
+}
+
+/// Formats that every reader knows.
+const FORMATS: [Format; 2] = [Format::of::<Span>(), Format::of::<When>()];
+
+/// One step on the way to a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Field(String),
+    Item(usize),
+}
+
+/// The way to a value, kept in parts: it also leads to a line of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path(pub Vec<Step>);
+
+impl Path {
+    pub fn field(&self, name: &str) -> Self {
+        self.then(Step::Field(excerpt::line(name, LONGEST_NAME)))
+    }
+
+    pub(super) fn item(&self, index: usize) -> Self {
+        self.then(Step::Item(index))
+    }
+
+    fn then(&self, step: Step) -> Self {
+        Self(self.0.iter().cloned().chain([step]).collect())
+    }
+}
+
+/// Such as `config.hours[2]`.
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Field(name) if place == 0 => f.write_str(name)?,
+                Step::Field(name) => write!(f, ".{name}")?,
+                Step::Item(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a value. It never says what was found, which may be a secret in the wrong place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub path: Path,
+    pub reason: String,
+    /// The name that was probably meant.
+    pub meant: Option<String>,
+}
+
+impl Problem {
+    pub fn new(path: Path, reason: impl fmt::Display) -> Self {
+        Self { path, reason: reason.to_string(), meant: None }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let colon = if self.path.0.is_empty() { "" } else { ": " };
+        write!(f, "{}{colon}{}", self.path, self.reason)
+    }
+}
+
+/// Everything that is wrong with an input; at least one problem.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("; "))]
+pub struct Problems(pub Vec<Problem>);
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
+
+/// Reads a `T`. It holds the schema: keep it where many are read.
+pub struct Reader<T> {
+    schema: Value,
+    formats: Vec<Format>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned + JsonSchema> Default for Reader<T> {
+    fn default() -> Self {
+        let formats = FORMATS.to_vec();
+        Self { schema: closed(input_schema::<T>()), formats, of: PhantomData }
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Reader<T> {
+    /// The schema, self-contained, with no field beside those of the type.
+    pub fn schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Checks texts of these formats too.
+    pub fn with_formats(mut self, formats: &[Format]) -> Self {
+        self.formats.extend(formats);
+        self
+    }
+
+    /// Takes these fields too, which `T` does not have.
+    pub fn with_fields(mut self, fields: Map<String, Value>) -> Self {
+        if let Some(properties) = properties_mut(&mut self.schema) {
+            properties.extend(fields);
+        }
+        self
+    }
+
+    pub fn json(&self, value: Value) -> Result<T, Problems> {
+        self.check(&value)?;
+        convert(value)
+    }
+
+    /// Reports everything in which a value does not fit the schema.
+    pub fn check(&self, value: &Value) -> Result<(), Problems> {
+        let problems = check(&self.schema, value, &self.formats);
+        if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
+    }
+
+    /// The fields of a query string, checked. Only lists may be repeated; a text that is empty counts
+    /// as absent.
+    pub fn query(&self, pairs: Vec<(String, String)>) -> Result<Value, Problems> {
+        let mut fields = Map::new();
+        for (name, text) in pairs {
+            let schema = resolve(&self.schema, &self.schema["properties"][&name]);
+            let is_free = has_type(schema, "string")
+                && schema.get("format").is_none()
+                && words(schema).is_empty();
+            if is_free && text.is_empty() {
+                continue;
+            }
+            let is_list = has_type(schema, "array");
+            let value = scalar(if is_list { &schema["items"] } else { schema }, &text);
+            match fields.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(if is_list { json!([value]) } else { value });
+                }
+                Entry::Occupied(mut entry) => match entry.get_mut() {
+                    Value::Array(items) => items.push(value),
+                    _ => {
+                        let path = Path::default().field(entry.key());
+                        return Err(Problem::new(path, "given twice").into());
+                    }
+                },
+            }
+        }
+        let value = Value::Object(fields);
+        self.check(&value)?;
+        Ok(value)
+    }
+
+    /// Applies a JSON merge patch (RFC 7396): what it names is replaced, null clears.
+    pub fn patched(&self, old: &T, patch: Value) -> Result<T, Problems>
+    where
+        T: Serialize,
+    {
+        let mut value =
+            serde_json::to_value(old).map_err(|error| Problem::new(Path::default(), error))?;
+        merge(&mut value, patch);
+        self.json(value)
+    }
+}
+
+/// Converts a value that was checked.
+pub fn convert<T: DeserializeOwned>(value: Value) -> Result<T, Problems> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let steps = error.path().iter().filter_map(|segment| match segment {
+            serde_path_to_error::Segment::Seq { index } => Some(Step::Item(*index)),
+            serde_path_to_error::Segment::Map { key } => Some(Step::Field(key.clone())),
+            _ => None,
+        });
+        let path = Path(steps.collect());
+        Problem::new(path, without_values(&error.inner().to_string())).into()
+    })
+}
+
+/// An error of serde quotes what it found, which may be a secret in the wrong place.
+fn without_values(message: &str) -> String {
+    match message.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None if message.starts_with("missing field") => message.to_owned(),
+        None => "not a usable value".to_owned(),
+    }
+}
+
+/// The schema of what is read as a `T`, without references.
+fn input_schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+/// No other fields than those that are named.
+fn closed(mut schema: Value) -> Value {
+    if has_type(&schema, "object")
+        && let Some(fields) = schema.as_object_mut()
+    {
+        fields.entry("properties").or_insert_with(|| json!({}));
+        fields.entry("additionalProperties").or_insert(Value::Bool(false));
+    }
+    schema
+}
+
+fn properties_mut(schema: &mut Value) -> Option<&mut Map<String, Value>> {
+    schema.get_mut("properties")?.as_object_mut()
+}
+
+/// A null that clears nothing stays, so that a misspelt name is refused instead of passed over.
+fn merge(value: &mut Value, patch: Value) {
+    match (value, patch) {
+        (Value::Object(fields), Value::Object(patch)) => {
+            for (name, new) in patch {
+                match fields.get_mut(&name) {
+                    Some(_) if new.is_null() => drop(fields.remove(&name)),
+                    Some(old) => merge(old, new),
+                    None => drop(fields.insert(name, new)),
+                }
+            }
+        }
+        (value, new) => *value = new,
+    }
+}
+
+/// A number or boolean where one is wanted. What is none stays text, which the check refuses.
+fn scalar(schema: &Value, text: &str) -> Value {
+    let is_text = has_type(schema, "string") || schema["type"].is_null();
+    let value = if is_text { None } else { serde_json::from_str(text).ok() };
+    value
+        .filter(|value: &Value| value.is_number() || value.is_boolean())
+        .unwrap_or_else(|| text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use hivewright_actors::words;
+    use serde::Deserialize;
+
+    use super::*;
+
+    words! {
+        enum Standing { On = "on", Off = "off" }
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    struct Webhook {
+        scheme: Scheme,
+        #[schemars(range(max = 5))]
+        rate: i32,
+        #[serde(default)]
+        standing: Option<Standing>,
+        #[schemars(extend("x-minimum" = "1m", "x-maximum" = "7d"))]
+        every: Option<Span>,
+    }
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "snake_case")]
+    #[schemars(deny_unknown_fields)]
+    enum Scheme {
+        Standard,
+        Custom { header: String },
+    }
+
+    fn read(value: Value) -> Result<Webhook, String> {
+        Reader::<Webhook>::default().json(value).map_err(|problems| problems.to_string())
+    }
+
+    fn webhook(scheme: Scheme) -> Webhook {
+        Webhook { scheme, rate: 1, standing: None, every: None }
+    }
+
+    #[test]
+    fn an_enum_may_be_a_word_or_an_object() {
+        let object = json!({"scheme": {"custom": {"header": "X-Sign"}}, "rate": 1});
+
+        let custom = Scheme::Custom { header: "X-Sign".into() };
+        assert_eq!(read(json!({"scheme": "standard", "rate": 1})), Ok(webhook(Scheme::Standard)));
+        assert_eq!(read(object), Ok(webhook(custom)));
+    }
+
+    #[test]
+    fn every_mistake_is_reported_with_its_place_and_the_way_out() {
+        let slips = json!({
+            "scheme": {"custom": {"heder": "X-Sign"}}, "rate": 6, "standng": "on", "every": "30s",
+        });
+
+        let expected = "standng: unknown field (did you mean `standing`?); \
+            every: expected a duration from 1m to 7d; rate: expected a whole number of at most 5; \
+            scheme.custom.heder: unknown field (did you mean `header`?); \
+            scheme.custom: missing field `header`";
+        assert_eq!(read(slips), Err(expected.to_owned()));
+        assert_eq!(
+            read(json!({"scheme": "standard", "standing": "of", "every": "often"})),
+            Err("every: expected a duration such as 90s, 30m or 2h; \
+                 standing: expected one of `on`, `off`; missing field `rate`"
+                .to_owned())
+        );
+    }
+
+    #[test]
+    fn what_was_found_is_never_repeated() {
+        let found =
+            without_values("invalid type: string \"hwt_x, expected y\", expected a sequence");
+
+        assert_eq!(found, "expected a sequence");
+        assert_eq!(without_values("hwt_x"), "not a usable value");
+        assert_eq!(without_values("missing field `name`"), "missing field `name`");
+    }
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(default)]
+    struct Filter {
+        standing: Vec<Standing>,
+        sender: Option<String>,
+        unread: Option<bool>,
+        #[schemars(range(min = 1, max = 200))]
+        limit: Option<u32>,
+        since: Option<When>,
+    }
+
+    fn query(pairs: &[(&str, &str)]) -> Result<Filter, String> {
+        let pairs = pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        let read = Reader::<Filter>::default().query(pairs.collect()).and_then(convert);
+        read.map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn a_query_is_read_with_repeated_words_and_numbers() {
+        let fields = [("standing", "on"), ("standing", "off"), ("unread", "true"), ("limit", "5")];
+        let expected = Filter {
+            standing: vec![Standing::On, Standing::Off],
+            unread: Some(true),
+            limit: Some(5),
+            ..Filter::default()
+        };
+
+        assert_eq!(query(&fields), Ok(expected));
+        assert_eq!(query(&[("sender", "")]), Ok(Filter::default()));
+        let sender = Some("a b".to_owned());
+        assert_eq!(query(&[("sender", "a b")]), Ok(Filter { sender, ..Filter::default() }));
+    }
+
+    /// OP-01
+    #[test]
+    fn a_value_of_a_query_that_does_not_fit_is_refused() {
+        let table = [
+            ("sendr", "ann", "unknown field (did you mean `sender`?)"),
+            ("unread", "yes", "expected `true` or `false`"),
+            ("unread", "", "expected `true` or `false`"),
+            ("standing", "of", "expected one of `on`, `off`"),
+            ("standing", "", "expected one of `on`, `off`"),
+            ("limit", "201", "expected a whole number from 1 to 200"),
+            ("limit", "", "expected a whole number from 1 to 200"),
+            ("since", "yesterday", "expected a date such as"),
+            ("since", "", "expected a date such as"),
+        ];
+        for (name, text, expected) in table {
+            let refusal = query(&[(name, text)]).unwrap_err();
+            assert!(refusal.contains(expected), "{name}={text}: {refusal}");
+        }
+        assert_eq!(query(&[("sender", "a"), ("sender", "b")]).unwrap_err(), "sender: given twice");
+    }
+
+    #[test]
+    fn a_merge_patch_replaces_and_clears() {
+        let reader = Reader::<Webhook>::default();
+        let old = Webhook { standing: Some(Standing::On), ..webhook(Scheme::Standard) };
+
+        let new = reader.patched(&old, json!({"rate": 2, "standing": null}));
+        let slip = reader.patched(&old, json!({"rat": null}));
+
+        assert_eq!(new, Ok(Webhook { rate: 2, ..webhook(Scheme::Standard) }));
+        assert!(slip.unwrap_err().to_string().contains("did you mean `rate`?"));
+    }
+}

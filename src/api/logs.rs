@@ -1,0 +1,64 @@
+//! Logs: what the service wrote to its log.
+
+use hivewright_actors::words;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    endpoint::{Empty, Endpoint, Method::*},
+    reply::Rows,
+    scope::Scope::*,
+    when::When,
+};
+
+pub const LIST_LOGS: Endpoint<Rows<LogLine>, Empty, LogFilter> = Endpoint::new(
+    Get,
+    "/api/v1/logs",
+    Read,
+    "Lists what the service wrote to its log in the last 14 days.",
+)
+.sorted(&["-at"]);
+
+words! {
+    /// From the worst to the least.
+    #[schemars(rename = "LogLevel")]
+    pub enum Level {
+        Error = "error",
+        Warn = "warn",
+        Info = "info",
+        Debug = "debug",
+        Trace = "trace",
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LogFilter {
+    /// Only this, and worse.
+    pub level: Option<Level>,
+    /// Only about this team.
+    pub team: Option<String>,
+    /// Not before.
+    pub since: Option<When>,
+    /// Only with this in it.
+    #[serde(rename = "q")]
+    pub words: Option<String>,
+}
+
+/// A line as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LogLine {
+    pub id: String,
+    pub at: Option<String>,
+    pub level: String,
+    pub target: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub team: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    pub fields: Map<String, Value>,
+}

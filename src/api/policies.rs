@@ -1,0 +1,159 @@
+//! Policies: the operator's rules, and what they say to a call.
+
+use clap::Args;
+use hivewright_actors::{
+    policy::{
+        class::{Kind, Risk},
+        draft::DraftCondition,
+    },
+    words,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{
+    endpoint::{ById, Empty, Endpoint, Method::*},
+    reply::{Created, Data, Done, Rows},
+    scope::Scope::*,
+};
+
+pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
+    Endpoint::new(Get, "/api/v1/policies", Admin, "Lists the rules over what teams may do.")
+        .sorted(&["id", "team", "resource"]);
+
+pub const ADD_RULE: Endpoint<Created<RuleRow>, Empty, Empty, NewRule> =
+    Endpoint::new(Post, "/api/v1/policies", Admin, "Adds a rule.")
+        .refuses(&[409])
+        .recorded()
+        .example(r#"{"resource": "tool:bash", "effect": "require_approval", "team": "billing"}"#);
+
+pub const EXPLAIN_CALL: Endpoint<Data<Explained>, Empty, Empty, ExplainCall> = Endpoint::new(
+    Post,
+    "/api/v1/policies/explain",
+    Read,
+    "Says what the rules would decide on a call, without making it.",
+)
+.example(r#"{"team": "main", "tool": "read", "args": {"path": "notes.md"}}"#);
+
+pub const REMOVE_RULE: Endpoint<Done, ById> =
+    Endpoint::new(Delete, "/api/v1/policies/{id}", Admin, "Removes a rule that was added here.")
+        .refuses(&[409])
+        .recorded();
+
+words! {
+    /// Where a rule stands.
+    pub enum RuleSource {
+        Settings = "settings",
+        Stored = "stored",
+    }
+}
+
+/// A rule as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Rule")]
+pub struct RuleRow {
+    pub id: String,
+    pub source: RuleSource,
+    pub note: String,
+    pub team: String,
+    pub resource: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+    pub principal: String,
+    pub when: Vec<DraftCondition>,
+    pub effect: String,
+    pub risk: Risk,
+    pub expires_at: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+pub struct NewRule {
+    /// `allow`, `deny` or `require_approval`.
+    pub effect: String,
+    /// `tool:`, `class:`, `file:`, `exec:`, `host:` or `mcp:` and a name or pattern.
+    pub resource: String,
+    /// The teams it is for, with wildcards.
+    #[arg(long)]
+    pub team: Option<String>,
+    /// For files: `r`, `w` or `rw`.
+    #[arg(long)]
+    pub mode: Option<String>,
+    /// `any`, `role:<role>`, `user:<channel type>:<id>` or `label:untrusted`.
+    #[arg(long)]
+    pub principal: Option<String>,
+    /// Only where an argument fits: a JSON pointer, `=` and a pattern; may be repeated.
+    #[arg(long, value_name = "POINTER=PATTERN", value_parser = condition)]
+    #[schemars(description = "All of them have to hold.")]
+    #[serde(default)]
+    pub when: Vec<DraftCondition>,
+    /// `normal`, or `high`: whoever caused the task does not decide.
+    #[arg(long)]
+    pub risk: Option<String>,
+    /// What it is for.
+    #[arg(long, default_value = "")]
+    #[serde(default)]
+    pub note: String,
+    /// Until a date such as 2026-01-31T12:00:00Z.
+    #[arg(long)]
+    pub expires_at: Option<String>,
+    /// Its name, instead of one that is made up.
+    #[arg(long, default_value = "")]
+    #[serde(default)]
+    pub id: String,
+    #[arg(skip)]
+    pub quorum: Option<u64>,
+}
+
+/// Reads `<pointer>=<pattern>`.
+fn condition(text: &str) -> Result<DraftCondition, String> {
+    match text.split_once('=') {
+        Some((pointer, pattern)) if pointer.starts_with('/') => Ok(DraftCondition {
+            pointer: pointer.to_owned(),
+            equals: None,
+            glob: Some(pattern.to_owned()),
+        }),
+        _ => Err("expected a JSON pointer and a pattern, such as `/command=git push*`".to_owned()),
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainCall {
+    pub team: String,
+    pub tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub args: Value,
+    /// On whose behalf; `any` is usual.
+    pub principal: Option<String>,
+}
+
+/// What the rules say to a call.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Explained {
+    pub decision: String,
+    /// The rule that made it.
+    pub rule: Option<String>,
+    /// Where there is none: `no_matching_rule`, `default`, or `allowed_tools` of the team.
+    pub reason: Option<String>,
+    pub class: String,
+    /// Why a person is asked.
+    pub why: Option<String>,
+    pub kind: Option<Kind>,
+    pub risk: Option<Risk>,
+    /// All rules that fit.
+    pub fitting: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_is_a_pointer_and_a_pattern() {
+        let found = condition("/a/b=x=*").unwrap();
+
+        assert_eq!((found.pointer.as_str(), found.glob.as_deref()), ("/a/b", Some("x=*")));
+        assert!(condition("a=b").is_err() && condition("/a").is_err());
+    }
+}

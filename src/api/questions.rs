@@ -1,0 +1,78 @@
+//! Questions: what teams ask the operator, and the answers.
+
+use clap::Args;
+use hivewright_actors::{
+    approvals::question::{Answer, AnswerKind, QuestionStatus},
+    task::Lane,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{ById, Empty, Endpoint, Method::*},
+    flags::words,
+    reply::{Data, Rows},
+    scope::Scope::*,
+};
+
+pub const LIST_QUESTIONS: Endpoint<Rows<QuestionRow>, Empty, QuestionFilter> =
+    Endpoint::new(Get, "/api/v1/questions", Read, "Lists what teams ask the operator.")
+        .sorted(&["created_at", "expires_at"]);
+
+pub const SHOW_QUESTION: Endpoint<Data<QuestionRow>, ById> =
+    Endpoint::new(Get, "/api/v1/questions/{id}", Read, "Shows a question.");
+
+pub const ANSWER_QUESTION: Endpoint<Data<QuestionRow>, ById, Empty, QuestionAnswer> =
+    Endpoint::new(Post, "/api/v1/questions/{id}/answer", Approve, "Answers a question.")
+        .description("Of kind `secret`, `text` goes into the vault under `key` and nowhere else.")
+        .refuses(&[409, 422, 503])
+        .secret()
+        .example(r#"{"selected": ["staging"], "text": "and only today"}"#);
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[serde(default)]
+pub struct QuestionFilter {
+    /// Only with this status.
+    #[arg(long, default_value = "open", value_parser = words::<QuestionStatus>())]
+    pub status: Option<QuestionStatus>,
+    /// Only of this team.
+    #[arg(long)]
+    pub team: Option<String>,
+}
+
+/// A question as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Question")]
+pub struct QuestionRow {
+    pub id: String,
+    pub team: String,
+    pub generation: u32,
+    /// Where the answer goes.
+    pub lane: Lane,
+    pub task_id: String,
+    pub question: String,
+    /// What can be chosen; other words are always welcome.
+    pub options: Vec<String>,
+    pub multi: bool,
+    pub kind: AnswerKind,
+    /// Where a secret goes in the vault.
+    pub key: Option<String>,
+    pub status: QuestionStatus,
+    /// Never a secret.
+    pub answer: Option<Answer>,
+    pub by: Option<String>,
+    pub created_at: Option<String>,
+    pub expires_at: Option<String>,
+    pub answered_at: Option<String>,
+}
+
+/// It may hold a secret: it is not to be shown.
+#[derive(Serialize, Deserialize, JsonSchema)]
+pub struct QuestionAnswer {
+    /// Of the options.
+    #[serde(default)]
+    pub selected: Vec<String>,
+    /// Words, or the secret that was asked for.
+    #[serde(default)]
+    pub text: String,
+}

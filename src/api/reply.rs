@@ -1,0 +1,115 @@
+//! Replies: the forms that answers have.
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::draft::Draft;
+
+pub const JSON: &str = "application/json";
+/// Lists are counted so far.
+pub const MOST_COUNTED: usize = 10_000;
+
+/// The form of an answer.
+pub trait Reply: Sized + 'static {
+    fn describe(draft: &mut Draft);
+}
+
+/// The form of an answer that a client reads.
+pub trait Readable: Reply {
+    /// What stands under `data`.
+    type Content: DeserializeOwned;
+}
+
+/// One thing.
+pub struct Data<T>(pub T);
+
+/// A thing that was just made.
+pub struct Created<T>(pub T);
+
+/// What is going on about something that is not done yet.
+pub struct Accepted<T>(pub T);
+
+/// What is done, or goes on after the answer.
+pub struct Progress<T> {
+    pub data: T,
+    pub is_done: bool,
+}
+
+/// It is done, and there is nothing to say.
+pub struct Done;
+
+/// Some of the things of a kind, and how many there are.
+pub struct Rows<T> {
+    pub data: Vec<T>,
+    /// However many: it is shown up to a bound.
+    pub total: usize,
+    pub next_cursor: Option<String>,
+}
+
+/// Adds an answer with something under `data`.
+fn enveloped<T: JsonSchema>(draft: &mut Draft, status: u16) {
+    let data = draft.schema::<T>();
+    let schema = json!({"type": "object", "properties": {"data": data}, "required": ["data"]});
+    draft.answers.push((status, Some((JSON, schema))));
+}
+
+macro_rules! enveloped {
+    ($($name:ident: $($status:literal),+;)+) => {$(
+        impl<T: JsonSchema + 'static> Reply for $name<T> {
+            fn describe(draft: &mut Draft) {
+                $(enveloped::<T>(draft, $status);)+
+            }
+        }
+
+        impl<T: JsonSchema + DeserializeOwned + 'static> Readable for $name<T> {
+            type Content = T;
+        }
+    )+};
+}
+
+enveloped! {
+    Data: 200;
+    Created: 201;
+    Accepted: 202;
+    Progress: 200, 202;
+}
+
+impl Reply for Done {
+    fn describe(draft: &mut Draft) {
+        draft.answers.push((204, None));
+    }
+}
+
+impl Readable for Done {
+    type Content = Value;
+}
+
+impl<T: JsonSchema + 'static> Reply for Rows<T> {
+    fn describe(draft: &mut Draft) {
+        let data = draft.schema::<Vec<T>>();
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "data": data,
+                "total": {
+                    "type": "integer", "minimum": 0, "maximum": MOST_COUNTED,
+                    "description": "How many there are in all, counted up to 10,000.",
+                },
+                "total_capped": {
+                    "type": "boolean", "description": "There are more than were counted.",
+                },
+                "next_cursor": {
+                    "type": "string",
+                    "description": "For `cursor` of the request for the next rows.",
+                },
+            },
+            "required": ["data", "total"],
+        });
+        draft.answers.push((200, Some((JSON, schema))));
+    }
+}
+
+impl<T: JsonSchema + DeserializeOwned + 'static> Readable for Rows<T> {
+    type Content = Vec<T>;
+}

@@ -1,0 +1,282 @@
+//! Tasks: work, open and done.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use hivewright_actors::{
+    ids::{TaskId, TeamName},
+    task::{Code, Kind, Label, Priority, TaskState, WaitReason},
+    text::Span,
+    usage::Usage,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{ById, Empty, Endpoint, Method::*},
+    flags::words,
+    reply::{Accepted, Created, Data, Progress, Rows},
+    scope::Scope::*,
+    when::When,
+};
+
+pub const LIST_TASKS: Endpoint<Rows<TaskRow>, Empty, TaskFilter> =
+    Endpoint::new(Get, "/api/v1/tasks", Read, "Lists tasks, open and ended.")
+        .sorted(&["-created_at"]);
+
+pub const CREATE_TASK: Endpoint<Accepted<GivenTask>, Empty, Empty, NewTask> =
+    Endpoint::new(Post, "/api/v1/tasks", Operate, "Gives work to a team.")
+        .description(
+            "The main team works in topics: send it a message instead. \
+             `X-Source-Channel` names a channel that hears of the end.",
+        )
+        .refuses(&[404, 409, 503])
+        .example(r#"{"team": "billing", "task": "Send the invoices."}"#);
+
+pub const COUNT_TASKS: Endpoint<Data<TaskStats>> = Endpoint::new(
+    Get,
+    "/api/v1/tasks/stats",
+    Read,
+    "Counts tasks by state, type, priority and team.",
+)
+.description(
+    "Of those that have ended, the last 2,000 are counted; `capped` says that there are more.",
+);
+
+pub const CANCEL_TASK: Endpoint<Progress<TaskCancelled>, ById, Empty, TaskCancel> =
+    Endpoint::new(Post, "/api/v1/tasks/{id}/cancel", Operate, "Cancels a task that has not ended.")
+        .description(
+            "Answers when it has ended, or after 25 seconds, when it goes on ending. \
+     `cascade` cancels all open tasks that came of it too.",
+        )
+        .refuses(&[409, 503])
+        .example(r#"{"reason": "no longer needed", "cascade": false}"#);
+
+pub const RETRY_TASK: Endpoint<Created<TaskRetried>, ById> = Endpoint::new(
+    Post,
+    "/api/v1/tasks/{id}/retry",
+    Operate,
+    "Does a task that did not end well again, as a new task.",
+)
+.refuses(&[409, 503]);
+
+pub const SHOW_TASK: Endpoint<Data<OneTask>, ById> =
+    Endpoint::new(Get, "/api/v1/tasks/{id}", Read, "Shows a task, whole, with what it made.");
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[serde(default)]
+pub struct TaskFilter {
+    /// Only in this state.
+    #[arg(long, value_parser = words::<TaskState>())]
+    pub state: Option<TaskState>,
+    /// Only of this team.
+    #[arg(long)]
+    pub team: Option<String>,
+    /// Only of this type.
+    #[arg(long = "type", value_name = "TYPE", value_parser = words::<Kind>())]
+    #[serde(rename = "type")]
+    pub kind: Option<Kind>,
+    /// Only of this priority.
+    #[arg(long, value_parser = words::<Priority>())]
+    pub priority: Option<Priority>,
+    /// Only of this topic.
+    #[arg(long, value_name = "ID")]
+    pub topic: Option<String>,
+    /// Only what came of this task.
+    #[arg(long, value_name = "ID")]
+    pub root: Option<String>,
+    /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
+    #[arg(long)]
+    pub since: Option<When>,
+    /// Only until such a moment.
+    #[arg(long)]
+    pub until: Option<When>,
+    /// Only with these words in id, body or result.
+    #[arg(long = "query", value_name = "WORDS")]
+    #[serde(rename = "q")]
+    pub words: Option<String>,
+}
+
+/// A task in a list.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Task")]
+pub struct TaskRow {
+    pub id: TaskId,
+    pub team: TeamName,
+    pub generation: u32,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    pub priority: Priority,
+    pub state: TaskState,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_reason: Option<WaitReason>,
+    /// What was asked; in lists its beginning.
+    pub body: String,
+    pub created_by: String,
+    pub created_at: Option<String>,
+    pub not_before: Option<String>,
+    pub deadline_at: Option<String>,
+    pub attempts: u32,
+    pub redelivered: bool,
+    pub reply_to: Option<String>,
+    pub source_channel_id: Option<String>,
+    pub topic_id: Option<String>,
+    pub lineage: TaskLineage,
+    pub label: Label,
+    /// How it ended.
+    pub outcome: Option<TaskOutcome>,
+}
+
+impl TaskRow {
+    pub fn standing(&self) -> String {
+        standing(self.state, self.wait_reason)
+    }
+}
+
+/// The state of a task, and what it waits for.
+pub fn standing(state: TaskState, wait_reason: Option<WaitReason>) -> String {
+    match wait_reason {
+        Some(reason) => format!("{state} ({reason})"),
+        None => state.to_string(),
+    }
+}
+
+/// Where a task stands in the work that one cause led to.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskLineage {
+    pub root: TaskId,
+    pub parent: Option<TaskId>,
+    pub hops: usize,
+    /// From the first task to the one above.
+    pub path: Option<Vec<TaskId>>,
+}
+
+/// How a task ended.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskOutcome {
+    pub result: String,
+    /// The model's output limit cut the result.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    pub error: Option<TaskFault>,
+    /// The person behind it is told of this end in their channel.
+    pub notified: bool,
+    pub finished_at: Option<String>,
+    pub duration_ms: u64,
+    pub usage: Usage,
+}
+
+/// Why a task did not end well.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskFault {
+    pub code: Code,
+    pub message: Option<String>,
+}
+
+/// A task with all that is shown of it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OneTask {
+    #[serde(flatten)]
+    pub row: TaskRow,
+    /// Where its words are.
+    pub session_id: String,
+    /// What it made, newest first.
+    pub children: Vec<TaskChild>,
+    /// It made more than these: `root` finds all that came of the same cause.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more_children: bool,
+    /// What all work of the same cause has come to.
+    pub tree: TaskTree,
+}
+
+/// The work that one cause led to.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskTree {
+    /// How many of its tasks have ended.
+    pub ended: usize,
+    /// What these have cost.
+    pub usage: Usage,
+}
+
+/// A task that another one made.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskChild {
+    pub id: TaskId,
+    pub team: TeamName,
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    pub state: TaskState,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(description = "Work for a team.")]
+pub struct NewTask {
+    /// The team.
+    pub team: String,
+    /// What is to be done; `-` reads it from standard input.
+    #[arg(value_name = "TEXT")]
+    #[schemars(length(min = 1, max = 100_000), description = "What is to be done.")]
+    pub task: String,
+    /// How soon.
+    #[arg(long, default_value_t, value_parser = words::<Priority>())]
+    #[serde(default)]
+    pub priority: Priority,
+    /// How long it may take, such as 30m.
+    #[arg(long, value_name = "DURATION")]
+    pub deadline: Option<Span>,
+    /// The most model calls, 1 to 500.
+    #[arg(long, value_name = "COUNT")]
+    #[schemars(range(min = 1, max = 500))]
+    pub max_steps: Option<u32>,
+}
+
+/// Work that was given.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct GivenTask {
+    pub id: TaskId,
+    pub team: String,
+    pub state: TaskState,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+pub struct TaskCancel {
+    /// Why, for whoever asked for it.
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// Also all open tasks that came of it.
+    #[arg(long)]
+    #[serde(default)]
+    pub cascade: bool,
+}
+
+/// What became of a cancellation.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskCancelled {
+    pub id: TaskId,
+    pub state: TaskState,
+    /// All that were cancelled with it.
+    pub cancelled: Vec<TaskId>,
+}
+
+/// A task that is done again.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TaskRetried {
+    pub id: TaskId,
+    pub retry_of: TaskId,
+    pub state: TaskState,
+}
+
+/// How many tasks there are, by word.
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct TaskStats {
+    pub by_state: BTreeMap<String, usize>,
+    pub by_type: BTreeMap<String, usize>,
+    pub by_priority: BTreeMap<String, usize>,
+    pub by_team: BTreeMap<String, usize>,
+    pub open: usize,
+    /// With those that ended lately.
+    pub all: usize,
+    /// More have ended than are counted.
+    pub capped: bool,
+}

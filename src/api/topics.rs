@@ -1,0 +1,80 @@
+//! Topics: conversations of all channels.
+
+use hivewright_actors::{
+    event::TopicState,
+    ids::{ChannelId, TopicId},
+    words,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{ById, Empty, Endpoint, Method::*},
+    reply::{Data, Rows},
+    scope::Scope::*,
+};
+
+pub const LIST_TOPICS: Endpoint<Rows<TopicRow>, Empty, TopicFilter> =
+    Endpoint::new(Get, "/api/v1/topics", Read, "Lists conversations of all channels.").sorted(&[
+        "-last_activity",
+        "-created_at",
+        "name",
+    ]);
+
+pub const SHOW_TOPIC: Endpoint<Data<TopicRow>, ById> =
+    Endpoint::new(Get, "/api/v1/topics/{id}", Read, "Shows a topic.");
+
+pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> = Endpoint::new(
+    Patch,
+    "/api/v1/topics/{id}",
+    Operate,
+    "Renames a topic, closes it, or opens it again.",
+)
+.refuses(&[409])
+.example(r#"{"name": "billing", "state": "done"}"#);
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct TopicFilter {
+    /// Only of this channel, or of channels of this type.
+    pub channel: Option<String>,
+    /// Only in this state.
+    pub state: Option<TopicState>,
+    /// Only with this in the name.
+    #[serde(rename = "q")]
+    pub words: Option<String>,
+}
+
+/// A topic as answers show it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Topic")]
+pub struct TopicRow {
+    pub id: TopicId,
+    pub channel_id: ChannelId,
+    pub channel_type: String,
+    pub name: String,
+    pub state: TopicState,
+    pub created_at: Option<String>,
+    pub last_activity: Option<String>,
+    /// Messages that wait in it.
+    pub queued: usize,
+    /// A turn runs in it.
+    pub running: bool,
+    pub session_id: String,
+}
+
+words! {
+    /// The states that a topic can be given.
+    #[schemars(rename = "TopicWish")]
+    pub enum WantedState {
+        Active = "active",
+        Done = "done",
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TopicChange {
+    pub name: Option<String>,
+    /// `done` closes it, `active` opens it again.
+    pub state: Option<WantedState>,
+}

@@ -1,0 +1,83 @@
+//! Calls: a request of an endpoint as its handler gets it, read by the endpoint's types.
+
+use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::{
+    State,
+    arguments::{Caller, within_limits},
+    error::ApiError,
+    json,
+    query::{Page, pairs},
+    record::Target,
+};
+use crate::api::{
+    endpoint::{Empty, Endpoint, Needs},
+    input::{Reader, convert},
+    page::PageQuery,
+    reply::Reply,
+};
+
+/// A request by someone who has the right to it, checked whole.
+pub(super) struct Call<P = Empty, Q = Empty, B = Empty> {
+    pub(super) state: web::Data<State>,
+    pub(super) caller: Caller,
+    pub(super) path: P,
+    pub(super) query: Q,
+    /// The part of the rows that is wanted, where rows are listed.
+    pub(super) page: Page,
+    pub(super) body: B,
+    pub(super) request: HttpRequest,
+}
+
+/// What reads the requests of an endpoint.
+pub(super) struct Readers<Q, B> {
+    needs: Needs,
+    sorts: &'static [&'static str],
+    query: Reader<Q>,
+    body: Option<Reader<B>>,
+}
+
+impl<Q, B> Readers<Q, B>
+where
+    Q: DeserializeOwned + JsonSchema,
+    B: DeserializeOwned + JsonSchema,
+{
+    pub(super) fn new<R: Reply, P>(endpoint: &Endpoint<R, P, Q, B>) -> Self {
+        Self {
+            needs: endpoint.needs,
+            sorts: endpoint.sorts,
+            query: endpoint.query(),
+            body: endpoint.has_body().then(Reader::default),
+        }
+    }
+
+    /// Rights come first, then the query. The body is not read of someone who has no right to send one.
+    pub(super) async fn read<P: DeserializeOwned>(
+        &self,
+        request: HttpRequest,
+        payload: web::Payload,
+    ) -> Result<Call<P, Q, B>, ApiError> {
+        let state = request.app_data::<web::Data<State>>().cloned();
+        let state = state.ok_or_else(|| ApiError::internal("no state"))?;
+        let principal = match self.needs {
+            Needs::Nothing | Needs::Login => state.access.principal(&request)?,
+            Needs::Scope(scope) => state.access.require(&request, scope)?,
+        };
+        within_limits(&state, &request, &principal)?;
+        let target = Target::default();
+        request.extensions_mut().insert(target.clone());
+        let fields = self.query.query(pairs(request.query_string())?)?;
+        let page: PageQuery = convert(fields.clone())?;
+        let page = Page::new(request.path(), &page, self.sorts)?;
+        let path = web::Path::<P>::extract(&request).await.map_err(ApiError::internal)?;
+        let body = match &self.body {
+            Some(reader) => json::read(reader, &request, payload).await?,
+            None => convert(serde_json::json!({}))?,
+        };
+        let caller = Caller::new(principal, target);
+        let path = path.into_inner();
+        Ok(Call { state, caller, path, query: convert(fields)?, page, body, request })
+    }
+}

@@ -1,0 +1,28 @@
+//! Misspelt names, and those that were probably meant.
+
+use hivewright_actors::text::quoted;
+
+/// Names at this distance are taken for slips.
+const SLIP: usize = 2;
+
+/// The known name that a misspelt one was probably meant to be.
+pub(crate) fn did_you_mean<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|known| (strsim::levenshtein(known, name), known))
+        .filter(|(distance, known)| *distance <= SLIP && !known.is_empty())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// The complaint about a field that nobody knows.
+pub(crate) fn unknown_field(name: &str, known: &[&str]) -> String {
+    match did_you_mean(name, known.iter().copied()) {
+        Some(near) => format!("unknown field (did you mean `{near}`?)"),
+        None if known.is_empty() => "unknown field; there are none here".to_owned(),
+        None => format!("unknown field; there are {}", quoted(known)),
+    }
+}
