@@ -209,7 +209,7 @@ impl Rulebook {
                 return Err(RuleError::TooMany);
             }
         }
-        let audit = Audit::new(&ids, self.time(), by, "policy.add", &*rule.id, "api", "stored");
+        let audit = Audit::new(ids, self.time(), by, "policy.add", &*rule.id, "api", "stored");
         let writes = Writes::new().put(&StoredRule(rule.clone())).put(&audit);
         store.commit(writes).await?;
         let mut rules = self.rules();
@@ -231,7 +231,7 @@ impl Rulebook {
                 return Err(RuleError::Unknown(id.to_owned()));
             }
         }
-        let audit = Audit::new(&ids, self.time(), by, "policy.remove", id, "api", "removed");
+        let audit = Audit::new(ids, self.time(), by, "policy.remove", id, "api", "removed");
         let writes = Writes::new().delete::<StoredRule>(id).put(&audit);
         store.commit(writes).await?;
         let mut rules = self.rules();
