@@ -383,6 +383,8 @@ impl Bench {
         contexts.start(&spine, ports, threads, limits, settings, recovered);
         let ids = Ids::new(Arc::new(Sequence::from(1 << 32)));
         spine.org.do_send(Settle { belongings: Vec::new() });
+        // The main team is stored from here on.
+        store.commit(Writes::new()).await.unwrap();
         let office = Office::new(office::Parts {
             org: spine.org.clone(),
             view: spine.view.clone(),
