@@ -82,9 +82,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     }
 }
 
-/// Whether an open question asks for a secret.
+/// Whether an open question asks for a secret. Why one that is not there cannot be answered, its answer is told.
 async fn is_secret(service: &Service, path: &ById) -> Result<bool, Failure> {
-    let question = service.at(&SHOW_QUESTION, path).await?.data()?;
+    let question = match service.at(&SHOW_QUESTION, path).await {
+        Err(failure) if failure.exit == Exit::NotFound => return Ok(false),
+        found => found?.data()?,
+    };
     Ok(question.status == QuestionStatus::Open && question.kind == AnswerKind::Secret)
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, Why); 34] = [
+const LEFT: [(&str, Why); 33] = [
     ("GET /", Why::Browser),
     ("GET /ui/{file}", Why::Browser),
     ("GET /api/v1/session", Why::Browser),
@@ -48,7 +48,6 @@ const LEFT: [(&str, Why); 34] = [
     ("POST /api/v1/jobs/{id}/cancel", Why::Follow),
     ("POST /api/v1/approvals/batch", Why::Loop),
     ("POST /api/v1/memories/review", Why::Loop),
-    ("GET /api/v1/questions/{id}", Why::Loop),
     ("POST /api/v1/channels/{type}/reconnect", Why::Loop),
 ];
 
