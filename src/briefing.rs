@@ -22,12 +22,11 @@ use hivewright_actors::{
 use sha2::{Digest, Sha256};
 
 use crate::{
-    changes::{Changes, Earlier},
     engines::{Engines, ModelChoice, Question, UnknownProfile},
     logging::Secrets,
     memory::Memory,
+    policy::Policies,
     prompt::compose::{ComposeError, Composed, Prompts, Request},
-    rulebook::Rulebook,
     sandbox::{
         process::Sandbox,
         workspace::{Access, AllowedDir, Workspace},
@@ -42,6 +41,7 @@ use crate::{
         team::{DirMode, Team},
     },
     taint::{Taint, seen::Seen},
+    teams::self_changes::{Changes, Earlier},
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
@@ -85,7 +85,7 @@ struct Inner {
     toolbox: Toolbox,
     memory: Memory,
     changes: Changes,
-    rules: Rulebook,
+    rules: Policies,
     taint: Taint,
     sandbox: Arc<Sandbox>,
     agents: Option<Arc<dyn AgentRunner>>,
@@ -140,7 +140,7 @@ pub struct Sources {
     /// What teams changed about themselves.
     pub changes: Changes,
     /// What the operator allows, denies or wants to be asked for.
-    pub rules: Rulebook,
+    pub rules: Policies,
     /// Which files untrusted turns wrote.
     pub taint: Taint,
     /// Where their processes run.

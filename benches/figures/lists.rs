@@ -10,8 +10,8 @@ use std::{
 
 use actix::Arbiter;
 use hivewright::{
-    machine::{Randomness, WallClock},
     storage::{self, sled::Durability},
+    system::{Randomness, WallClock},
 };
 use hivewright_actors::{
     audit::Audit,

@@ -9,11 +9,11 @@ use std::{
 use actix::{Actor, ActorFutureExt, Addr, Arbiter, AsyncContext, Context, Handler, WrapFuture};
 use futures_util::future;
 use hivewright::{
-    machine::{Randomness, WallClock},
     storage::{
         self,
         sled::{Durability, SledStorage},
     },
+    system::{Randomness, WallClock},
 };
 use hivewright_actors::{
     budget::Ledger,

@@ -9,12 +9,12 @@ use actix::Arbiter;
 use hivewright::{
     boot::{Options, Service},
     engines::native::retry::RetryPolicy,
-    machine::{Randomness, WallClock},
     settings::{
         home::{Flags, Home},
         references::Environment,
     },
     storage::{self, sled::Durability},
+    system::{Randomness, WallClock},
     tools,
 };
 use hivewright_actors::{

@@ -27,7 +27,7 @@ use crate::{
         origin::Gate,
         webhooks::Callers,
     },
-    machine::WallClock,
+    system::WallClock,
     vault::scrubbers::Scrubbers,
 };
 

@@ -42,7 +42,6 @@ use crate::{
     engines::native::retry::RetryPolicy,
     http::{auth::authenticator::Authenticator, metrics::Metrics, origin::Gate},
     logging::keeper,
-    machine::{Randomness, WallClock},
     settings::{
         channels::{Channels, TopicModel},
         config,
@@ -52,6 +51,7 @@ use crate::{
         socket_path::SocketPath,
     },
     storage::{Home as StorageHome, migrate, sled::SledStorage},
+    system::{Randomness, WallClock},
     tools::{host::Toolbox, registry},
     triggers::upkeep::Upkeep,
 };

@@ -39,11 +39,8 @@ use super::{
     public_url, router_settings, write_address,
 };
 use crate::{
-    days::LocalTime,
-    ear::Ear,
     http::{self, origin::Gate},
     logging::Level,
-    machine::WallClock,
     sandbox::process::Sandbox,
     settings::{
         channels::{self, WebSocket},
@@ -55,8 +52,11 @@ use crate::{
         network::Origin,
         problem::Problems,
         references::Environment,
+        watch::FolderWatch,
         zone::Zone,
     },
+    system::WallClock,
+    timezone::LocalTime,
     vault::Vault,
 };
 
@@ -186,7 +186,9 @@ impl Reload {
         running.vault.on_change(move |_| changed.notify_one());
         let tls = running.config.server.tls.as_ref();
         let mut watch = Watch {
-            ear: Ear::at(files(&running.home, tls).iter().filter_map(|file| file.parent())),
+            folder_watch: FolderWatch::at(
+                files(&running.home, tls).iter().filter_map(|file| file.parent()),
+            ),
             secrets,
             dials: running.dials,
             address: running.address,
@@ -245,7 +247,7 @@ fn stamps(home: &Home, tls: Option<&Tls>) -> Stamps {
 
 struct Watch {
     /// Hears of changes in the folder of the files.
-    ear: Ear,
+    folder_watch: FolderWatch,
     /// Is told when a secret changes.
     secrets: Arc<Notify>,
     dials: Dials,
@@ -277,7 +279,7 @@ impl Watch {
         loop {
             let (mut told, mut order) = (false, None);
             tokio::select! {
-                () = self.ear.hears() => {
+                () = self.folder_watch.changed() => {
                     was_heard = true;
                     due = Instant::now() + SETTLES_AFTER;
                     continue;

@@ -18,7 +18,6 @@ use super::{
     vault,
 };
 use crate::{
-    days::LocalTime,
     logging::{self, Level, Secrets, tap::Tap},
     sandbox::{
         process::{Sandbox, SandboxSettings},
@@ -39,6 +38,7 @@ use crate::{
         self,
         sled::{Durability, SledStorage},
     },
+    timezone::LocalTime,
     vault::Vault,
 };
 

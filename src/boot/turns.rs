@@ -23,17 +23,16 @@ use super::{
 };
 use crate::{
     briefing::{Sources, Turns, last_caps::LastCaps, till::Till},
-    changes::Changes,
     engines::Engines,
     http::metrics::Metrics,
-    machine::{WallClock, sha256},
     memory::Memory,
+    policy::Policies,
     prompt::compose::Prompts,
     providers::client,
     retention::Keeper,
-    rulebook::Rulebook,
+    system::{WallClock, sha256},
     taint::{self, Taint},
-    teams::folders::TeamFolders,
+    teams::{folders::TeamFolders, self_changes::Changes},
     tools::{
         self,
         agent::session::Sessions,
@@ -58,7 +57,7 @@ pub(super) struct Services {
     pub(super) memory: Memory,
     pub(super) changes: Changes,
     pub(super) taint: Taint,
-    pub(super) rules: Rulebook,
+    pub(super) rules: Policies,
     pub(super) office: Office,
     pub(super) desk: Desk,
     pub(super) outlook: Outlook,
@@ -89,7 +88,7 @@ impl Services {
         let guard = Arc::new(vault::Guard::new(&opened.vault));
         let memory = Memory::new(store.clone(), clock.clone(), ids.clone(), guard);
         let changes = Changes::new(home.clone(), clock.clone(), ids.clone(), store.clone());
-        let rules = Rulebook::open(Some(live.clone()), storage, store.clone(), ids.clone())
+        let rules = Policies::open(Some(live.clone()), storage, store.clone(), ids.clone())
             .map_err(unreadable)?;
         let last_caps = LastCaps::open(storage, store.clone()).map_err(unreadable)?;
         let kept = taint::Kept { store: store.clone(), clock: clock.clone(), ids: ids.clone() };

@@ -17,8 +17,8 @@ use tokio::{
 };
 
 use crate::{
-    machine::WallClock,
     settings::{live::Live, providers::Providers},
+    system::WallClock,
 };
 
 /// How soon it counts that something was put right. Nothing is looked at while nothing waits.

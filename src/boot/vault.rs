@@ -12,10 +12,10 @@ use hivewright_actors::{
 use super::error::{ServiceError, machine};
 use crate::{
     logging::Secrets,
-    machine::WallClock,
     memory::SecretGuard,
     settings::{home::Home, references::Environment},
     storage::sled::SledStorage,
+    system::WallClock,
     vault::{
         Vault,
         error::VaultError,

@@ -15,7 +15,6 @@ use hivewright_actors::{
 
 use super::{Inner, Kit, config_error, hash_of};
 use crate::{
-    changes::{Earlier, PROPOSE},
     engines,
     prompt::{
         compose::{Availability, Cast},
@@ -25,6 +24,7 @@ use crate::{
     },
     sandbox::workspace::Workspace,
     settings::providers::Profile,
+    teams::self_changes::{Earlier, PROPOSE},
     tools::{
         agent::Agent,
         contract::Tool,

@@ -27,11 +27,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Sources, Turns, last_caps::LastCaps, till::Till};
 use crate::{
-    changes::Changes,
-    days::ZoneDays,
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
-    machine::{Randomness, WallClock},
     memory::{
         Memory,
         chain::Draft,
@@ -39,16 +36,19 @@ use crate::{
         entry::{Actor, Key},
         provenance::Provenance,
     },
+    policy::Policies,
     prompt::compose::Prompts,
     providers::client,
-    rulebook::Rulebook,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layers},
     settings::{
         home::{Flags, Home},
         live::Live,
         references::Environment,
     },
+    system::{Randomness, WallClock},
     taint::Taint,
+    teams::self_changes::Changes,
+    timezone::ZoneDays,
     tools::{
         self,
         agent::{AgentFailure, AgentReply, AgentRunner, Order},
@@ -132,7 +132,7 @@ fn place() -> Place {
                 home: home.clone(),
                 engines: Engines::new(client::build().unwrap(), RetryPolicy::default()),
                 toolbox: tools::all(),
-                rules: Rulebook::default(),
+                rules: Policies::default(),
                 memory: memory.clone(),
                 changes: changes.clone(),
                 prompts: Prompts::new(home.clone()),
@@ -685,7 +685,7 @@ async fn sorting_a_message_is_paid_by_the_main_team() {
     let main = place.home.team("main");
     fs::create_dir_all(&main).unwrap();
     fs::write(main.join("config.yaml"), "allowed_tools: []\n").unwrap();
-    let day = ZoneDays(jiff::tz::TimeZone::UTC).day_of(crate::machine::WallClock.now());
+    let day = ZoneDays(jiff::tz::TimeZone::UTC).day_of(crate::system::WallClock.now());
 
     let answer = place.turns.ask("#reply yes".to_owned()).await;
 

@@ -12,7 +12,7 @@ use hivewright_actors::{
     usage::Usage,
 };
 
-use crate::machine::WallClock;
+use crate::system::WallClock;
 
 /// A token is about this many characters.
 const CHARACTERS: usize = 4;

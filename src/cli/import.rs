@@ -28,12 +28,12 @@ use crate::{
         report::{Item, Kind, Outcome},
         source::{Source, SourceError},
     },
-    machine::{Randomness, WallClock},
     settings::{
         home::resolve,
         load::{self, ChannelsState},
         zone::Zone,
     },
+    system::{Randomness, WallClock},
     vault::{Vault, master::KeyFiles},
 };
 

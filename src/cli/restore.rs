@@ -20,13 +20,13 @@ use super::{
 };
 use crate::{
     boot::backup_home,
-    machine::WallClock,
     settings::load,
     storage::{
         self, IsStopped,
         lost::Lost,
         restore::{Restored, look, restore_newest_unless, restore_unless},
     },
+    system::WallClock,
     vault::{Vault, master::KeyFiles},
 };
 

@@ -22,7 +22,7 @@ use crate::{
         auth::{offline, registry::NewToken},
         tokens,
     },
-    machine::WallClock,
+    system::WallClock,
 };
 
 /// Make, list and revoke tokens, or a link that logs a browser in

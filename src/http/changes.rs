@@ -12,7 +12,7 @@ use crate::{
         endpoint::{ById, Empty},
         reply::{Data, Rows},
     },
-    changes::{Change, ChangeError},
+    teams::self_changes::{Change, ChangeError},
 };
 
 pub(super) fn resources() -> Vec<Resource> {

@@ -17,7 +17,6 @@ use super::{
 use crate::{
     api::endpoint::Empty,
     logging::Secrets,
-    machine::sha256,
     scrub::REDACTED,
     settings::{
         effective,
@@ -27,6 +26,7 @@ use crate::{
         references::Environment,
         replace::{self, replace},
     },
+    system::sha256,
 };
 
 pub(super) fn resources() -> Vec<Resource> {

@@ -236,7 +236,7 @@ async fn send(
     // Opened before anything is said, so that nothing is missed.
     let mut fate = Fate::new(&state);
     let team = other_team(&state, &upgrade, &words)?;
-    let message = parts(&state)?.ids.message();
+    let message = parts(&state).ids.message();
     let own = match upgrade.channel_type {
         ChannelType::Cli => "cli".into(),
         _ => own_channel(&state, &upgrade.principal).await?,
@@ -297,7 +297,7 @@ fn other_team(
         let reason = "only the main team works in topics";
         return Err(ApiError::invalid_field("topic", reason));
     }
-    let tree = parts(state)?.view.now();
+    let tree = parts(state).view.now();
     let unknown = || ApiError::not_found(format!("there is no team `{name}`"));
     let team = tree.get(name).ok_or_else(unknown)?;
     match team.state {

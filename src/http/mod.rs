@@ -80,9 +80,15 @@ use policies::Explainer;
 use routes::Resource;
 
 use crate::{
-    changes::Changes, logging::Secrets, memory::Memory, rulebook::Rulebook,
-    settings::channels::WebSocket, taint::Taint, teams::equipment::Equipment,
-    tools::org::office::Office, triggers::desk::Desk, vault::Vault,
+    logging::Secrets,
+    memory::Memory,
+    policy::Policies,
+    settings::channels::WebSocket,
+    taint::Taint,
+    teams::{equipment::Equipment, self_changes::Changes},
+    tools::org::office::Office,
+    triggers::desk::Desk,
+    vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
@@ -152,7 +158,7 @@ pub struct State {
     /// Which files untrusted turns wrote.
     pub taint: Taint,
     /// What the operator allows, denies or wants to be asked for.
-    pub rules: Rulebook,
+    pub rules: Policies,
     /// Judges calls that nobody makes.
     pub explainer: Arc<Explainer>,
     /// Says what teams have to work with.

@@ -28,7 +28,7 @@ use crate::{
         },
         reply::{Created, Data, Done, Rows},
     },
-    rulebook::{RuleError, Source},
+    policy::{RuleError, Source},
     settings::policy::date,
     tools::judge::Judgement,
 };

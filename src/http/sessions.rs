@@ -426,7 +426,7 @@ async fn begin_anew(
     Json(Empty {}): Json<Empty>,
 ) -> Result<Data<Row>, ApiError> {
     let (lane, generation) = reached(&caller, &id)?;
-    let parts = parts(&state)?;
+    let parts = parts(&state);
     let of = lane.clone();
     let store = &state.spine.store;
     let session = store.read(move |storage| sessions::session(storage, &of, generation));
@@ -464,7 +464,7 @@ async fn compact(
     Json(Empty {}): Json<Empty>,
 ) -> Result<Accepted<Work>, ApiError> {
     let (lane, generation) = reached(&caller, &id)?;
-    let parts = parts(&state)?;
+    let parts = parts(&state);
     let of = lane.clone();
     let store = &state.spine.store;
     let session = store.read(move |storage| sessions::session(storage, &of, generation));

@@ -204,7 +204,7 @@ impl Wanted {
 async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TaskFilter>,
 ) -> Result<Rows<TaskRow>, ApiError> {
-    let parts = parts(&state)?;
+    let parts = parts(&state);
     let wanted = Wanted::new(query, caller.principal.teams(), parts.clock.now());
     let tree = parts.view.now();
     let rows = parts.store.read(move |storage| {
@@ -254,7 +254,7 @@ async fn find(caller: &Caller, parts: &Parts, id: &str) -> Result<Task, ApiError
 async fn show(
     Call { state, caller, path, .. }: Call<ById>,
 ) -> Result<Clean<Data<OneTask>>, ApiError> {
-    let parts = parts(&state)?;
+    let parts = parts(&state);
     let task = find(&caller, parts, &path.id).await?;
     let Below { mut children, more_children, asks, tree } = below(&state, &task, &caller).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
@@ -335,7 +335,7 @@ async fn cancel(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TaskCancel>,
 ) -> Result<Progress<TaskCancelled>, ApiError> {
     let TaskCancel { reason, cascade } = body;
-    let parts = parts(&state)?;
+    let parts = parts(&state);
     let task = find(&caller, parts, &path.id).await?;
     let by = || format!("cancelled by {}", caller.principal.id());
     let reason = reason.unwrap_or_else(by);
@@ -401,7 +401,7 @@ fn again(task: &Task, id: TaskId, generation: u32, operator: &str, now: Timestam
 async fn retry(
     Call { state, caller, path, .. }: Call<ById>,
 ) -> Result<Created<TaskRetried>, ApiError> {
-    let parts = parts(&state)?;
+    let parts = parts(&state);
     let task = find(&caller, parts, &path.id).await?;
     match task.outcome.as_ref().map(|outcome| outcome.ending) {
         Some(Ending::Failed | Ending::Dead | Ending::Expired | Ending::Cancelled) => {}

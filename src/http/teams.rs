@@ -118,8 +118,8 @@ pub(super) fn resources() -> Vec<Resource> {
 }
 
 /// What the handlers look at.
-pub(super) fn parts(state: &State) -> Result<&Parts, ApiError> {
-    Ok(state.office.parts())
+pub(super) fn parts(state: &State) -> &Parts {
+    state.office.parts()
 }
 
 /// A team with those below it.
@@ -150,7 +150,7 @@ async fn looking<T: Send + 'static>(
     state: &web::Data<State>,
     look: impl FnOnce(&Sight<'_>) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
-    let parts = parts(state)?;
+    let parts = parts(state);
     let open = parts.work.open(None).await;
     look_at(state, parts.view.now(), open, look).await
 }
@@ -169,7 +169,7 @@ async fn look_at<T: Send + 'static>(
             tree: tree.as_ref(),
             open: &open,
             errors: &errors,
-            parts: parts(&state)?,
+            parts: parts(&state),
             secrets: &state.secrets,
         }))
     });

@@ -227,7 +227,7 @@ async fn list_budgets(
     let page = caller.query.page()?;
     let files = state.clone();
     let read = tokio::task::spawn_blocking(move || {
-        let parts = parts(&files)?;
+        let parts = parts(&files);
         let tree = parts.view.now();
         let budgets = tree.iter().map(|team| Budget {
             team: team.name.clone(),
@@ -237,9 +237,9 @@ async fn list_budgets(
             },
             spent: (parts.spent)(&team.name),
         });
-        Ok::<_, ApiError>(budgets.collect::<Vec<_>>())
+        budgets.collect::<Vec<_>>()
     });
-    let mut budgets = read.await.map_err(ApiError::internal)??;
+    let mut budgets = read.await.map_err(ApiError::internal)?;
     budgets.retain(|budget| caller.reaches(budget.team.as_str()));
     listing::page(budgets, &page, |budget| budget.team.to_string())
 }

@@ -15,7 +15,7 @@ use hivewright_actors::{
 use serde_json::Map;
 
 use super::tap::{Line, Lines};
-use crate::machine::WallClock;
+use crate::system::WallClock;
 
 /// Lines are kept so long …
 const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);

@@ -27,7 +27,7 @@ use tracing::{
 use tracing_subscriber::layer::{Context, Layer};
 
 use super::Secrets;
-use crate::machine::WallClock;
+use crate::system::WallClock;
 
 /// So many lines may wait for the store; more are counted and left out.
 const WAITING: usize = 1_024;

@@ -22,6 +22,7 @@ pub mod secret;
 pub mod socket_path;
 pub mod team;
 pub mod trust;
+pub(crate) mod watch;
 
 pub(crate) mod field;
 pub(crate) mod file_cache;

@@ -23,7 +23,7 @@ use super::{
     swap,
 };
 
-use crate::machine::WallClock;
+use crate::system::WallClock;
 
 /// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]

@@ -27,7 +27,7 @@ use super::{
     Extent, State, UntrustedFile, WindowRow,
     seen::{self, Met, Seen},
 };
-use crate::machine::sha256;
+use crate::system::sha256;
 
 /// What stands for the task and the tool that a damaged label named.
 const UNKNOWN: &str = "unknown";

@@ -35,7 +35,7 @@ use self::{
     damage::Damaged,
     seen::{FileId, Met, Moment, Seen},
 };
-use crate::{machine::sha256, sandbox::workspace::governance};
+use crate::{sandbox::workspace::governance, system::sha256};
 
 mod damage;
 pub mod seen;

@@ -9,7 +9,7 @@ use hivewright_actors::{
 };
 
 use super::*;
-use crate::machine::Randomness;
+use crate::system::Randomness;
 
 fn worker() -> Worker {
     Worker { team: "team".into(), task: "task-1".into(), tool: "bash".to_owned() }

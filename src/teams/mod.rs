@@ -5,3 +5,4 @@ pub mod equipment;
 pub mod file;
 pub mod folders;
 pub mod overview;
+pub mod self_changes;

@@ -24,8 +24,8 @@ use super::{
     host::Toolbox,
 };
 use crate::{
-    machine::{WallClock, sha256},
     settings::units,
+    system::{WallClock, sha256},
     vault::entry::is_key,
 };
 

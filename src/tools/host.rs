@@ -40,10 +40,10 @@ use super::{
     wire::wire_name,
 };
 use crate::{
-    machine::sha256,
-    rulebook::Rulebook,
+    policy::Policies,
     sandbox::{process::Sandbox, workspace::Workspace},
     settings::config::LONGEST_TURN,
+    system::sha256,
     taint::Taint,
     vault::{aside::Origin, expand, scrubbers::Scrubbers},
 };
@@ -97,7 +97,7 @@ pub struct Grant {
     /// The secrets it uses and must not see.
     pub secrets: Arc<Scrubbers>,
     /// What the operator allows, denies or wants to be asked for.
-    pub rules: Rulebook,
+    pub rules: Policies,
     /// Which files untrusted turns wrote.
     pub taint: Taint,
 }

@@ -22,8 +22,8 @@ use super::{
     reach::Reach,
 };
 use crate::{
-    changes::{ChangeError, Changes, Earlier, PROPOSE, Proposal, text_of},
     sandbox::workspace::Workspace,
+    teams::self_changes::{ChangeError, Changes, Earlier, PROPOSE, Proposal, text_of},
 };
 
 /// Folders whose files it may be about: those of skills and rules.

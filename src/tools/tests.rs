@@ -30,7 +30,7 @@ use super::{
     host::{Grant, Toolbox},
 };
 use crate::{
-    rulebook::Rulebook,
+    policy::Policies,
     sandbox::{
         process::{Sandbox, SandboxSettings, layers::Layers},
         workspace::Workspace,
@@ -62,15 +62,15 @@ impl Bench {
         Self::with_vault(toolbox, allowed, Vault::absent())
     }
 
-    fn with_rules(rules: Rulebook) -> Self {
+    fn with_rules(rules: Policies) -> Self {
         Self::with_all(super::all(), &["*"], Vault::absent(), rules)
     }
 
     fn with_vault(toolbox: Toolbox, allowed: &[&str], vault: Vault) -> Self {
-        Self::with_all(toolbox, allowed, vault, Rulebook::default())
+        Self::with_all(toolbox, allowed, vault, Policies::default())
     }
 
-    fn with_all(toolbox: Toolbox, allowed: &[&str], vault: Vault, rules: Rulebook) -> Self {
+    fn with_all(toolbox: Toolbox, allowed: &[&str], vault: Vault, rules: Policies) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("team");
         fs::create_dir_all(&folder).unwrap();

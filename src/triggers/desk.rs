@@ -31,7 +31,7 @@ use hivewright_actors::{
 use serde_json::{Map, Value, json};
 
 use super::form::Writer;
-use crate::days::LocalTime;
+use crate::timezone::LocalTime;
 
 /// An actor that does not answer in this time is in trouble.
 const PATIENCE: Duration = Duration::from_secs(20);

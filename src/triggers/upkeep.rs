@@ -24,10 +24,10 @@ use tokio::task::JoinHandle;
 use super::premises::Outlook;
 use crate::{
     briefing::{self, last_caps::LastCaps},
-    ear::Ear,
     settings::{
         home::{Home, TEAM_FILE},
         live::Live,
+        watch::FolderWatch,
     },
 };
 
@@ -86,7 +86,7 @@ impl Keeper {
     async fn run(mut self) {
         let mut changes = self.view.changes();
         let mut tree = changes.borrow_and_update().clone();
-        let mut ear = self.ear(&tree);
+        let mut folder_watch = self.folder_watch(&tree);
         loop {
             if !tree.is_empty() {
                 self.maintain(&tree).await;
@@ -98,19 +98,19 @@ impl Keeper {
                     }
                     self.scheduler.do_send(TeamsChanged);
                     tree = changes.borrow_and_update().clone();
-                    ear = self.ear(&tree);
+                    folder_watch = self.folder_watch(&tree);
                 }
-                () = ear.hears() => {}
+                () = folder_watch.changed() => {}
                 () = tokio::time::sleep(LOOKS_ANYWAY) => {}
             }
         }
     }
 
     /// Hears of the files of teams.
-    fn ear(&self, tree: &Tree) -> Ear {
+    fn folder_watch(&self, tree: &Tree) -> FolderWatch {
         let folders = tree.iter().map(|team| self.home.team(team.name.as_str()));
         let folders: Vec<_> = folders.collect();
-        Ear::at(folders.iter().map(PathBuf::as_path)).for_file(TEAM_FILE)
+        FolderWatch::at(folders.iter().map(PathBuf::as_path)).for_file(TEAM_FILE)
     }
 
     async fn maintain(&mut self, tree: &Tree) {

@@ -30,7 +30,7 @@ use hivewright_actors::{
 };
 use tokio::sync::OwnedMutexGuard;
 
-use crate::{machine::WallClock, scrub::Mask};
+use crate::{scrub::Mask, system::WallClock};
 
 pub mod aside;
 mod at_rest;

@@ -62,7 +62,7 @@ fn write(home: &Path, path: &str, content: &str) {
 
 /// A task of a team, whose result is notified to a channel.
 fn task(team: &str, number: usize, body: &str, channel: &str) -> Task {
-    let now = hivewright::machine::WallClock.now();
+    let now = hivewright::system::WallClock.now();
     Task {
         source: Some(Source {
             channel: ChannelId::from(channel),

@@ -10,7 +10,7 @@ use std::{
 };
 
 use hivewright::{
-    rulebook::Rulebook,
+    policy::Policies,
     sandbox::{
         process::{
             Sandbox, SandboxSettings,
@@ -85,7 +85,7 @@ impl World {
             workspace: Arc::new(workspace),
             allowed: ToolFilter::parse(&["*"]).unwrap(),
             sandbox: Arc::clone(&sandbox),
-            rules: Rulebook::default(),
+            rules: Policies::default(),
             secrets: Arc::new(Scrubbers::new(Vault::absent(), [])),
             taint: Taint::default(),
         });

@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     doubles::{engine::reply, tools::checked},
     engine::Block,
-    history::{HistoryEvent, Meta},
+    history::{Compaction, HistoryEvent, Meta, Trigger},
     task::Lane,
     tool::{Effect, ToolFault},
 };
@@ -799,4 +799,73 @@ fn a_summary_that_could_not_be_had_is_paid_for_all_the_same() {
     let Paid { profile, model, usage } = paid();
     let spent = Fact::Meta(Meta::Spent { profile, model, usage });
     assert_eq!(without(Some(paid())), [Want::Record(vec![spent], Vec::new()), Want::CallModel]);
+}
+
+fn too_long() -> Input {
+    let failure = EngineFailure::new(Code::ContextOverflow, "the conversation is too long");
+    Input::Failed { failure, said: false, now: Timestamp(0) }
+}
+
+fn is_retry(want: &Want) -> bool {
+    matches!(want, Want::Record(facts, _) if matches!(facts[..], [Fact::Meta(Meta::Retry(_))]))
+}
+
+/// A turn that has called tools in four steps, and asks the model once more.
+fn long() -> Shell {
+    let mut shell = Shell::new(vec![(true, vec!["look", "save"])]);
+    for _ in 0..4 {
+        while shell.perform() {}
+        shell.answer();
+        while shell.perform() || !shell.running.is_empty() {
+            shell.finish_call(0);
+        }
+    }
+    while shell.perform() {}
+    shell
+}
+
+/// SE-94: a conversation that the provider finds too long is made smaller and the step tried again, and that is
+/// in the journal; one that cannot be made smaller is the end, without a word of trying.
+#[test]
+fn a_step_that_overflows_is_tried_again_if_the_conversation_can_become_smaller() {
+    let mut long = long();
+    let mut short = Shell::new(vec![(true, vec![])]);
+    while short.perform() {}
+
+    let tried = long.turn.on(too_long());
+    let ended = short.turn.on(too_long());
+
+    assert!(is_retry(&tried[0]), "{tried:?}");
+    assert!(!long.turn.has_ended());
+    let [Want::End(facts, end)] = &ended[..] else { panic!("{ended:?}") };
+    assert!(facts.is_empty(), "{facts:?}");
+    assert_eq!(end.code, Some(Code::ContextOverflow));
+}
+
+/// SE-94: a step is tried again once, also if the process ended in between.
+#[test]
+fn a_step_that_overflowed_before_a_crash_is_not_made_smaller_again() {
+    let ends = |trigger: Trigger| {
+        let mut shell = long();
+        let compaction = Compaction {
+            summary: None,
+            keep_from_seq: None,
+            keep_from_step: None,
+            shortened_over: Some(500),
+            tokens_before: 10,
+            tokens_after: 5,
+            trigger,
+            step: shell.turn.step(),
+            label: Label::Trusted,
+            paid: None,
+        };
+        shell.record(&[Fact::Meta(Meta::Compaction(Box::new(compaction)))]);
+        shell.crash();
+        while shell.perform() {}
+        shell.turn.on(too_long());
+        shell.turn.has_ended()
+    };
+
+    assert!(ends(Trigger::Overflow));
+    assert!(!ends(Trigger::Size));
 }

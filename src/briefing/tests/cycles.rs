@@ -8,7 +8,7 @@ use hivewright_actors::{
 };
 
 use super::*;
-use crate::{changes::ChangeError, machine::sha256};
+use crate::{system::sha256, teams::self_changes::ChangeError};
 
 const RULE: &str = "team-rules/work.md";
 

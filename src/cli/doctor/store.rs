@@ -15,7 +15,7 @@ use crate::{
         stopped::{self, Stopped},
     },
     doctor::{Finding, store},
-    rulebook,
+    policy,
     storage::{open::OpenError, sled::SledStorage},
 };
 
@@ -112,7 +112,7 @@ fn look(stopped: &Stopped, deep: bool, gauge: &Gauge) -> Result<Vec<Finding>, Fa
 /// Rules that keep every team from every tool, since nobody can read what they forbade.
 fn rules(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
     let unreadable =
-        rulebook::unreadable_in(storage).map_err(|error| Failure::failed(error.to_string()))?;
+        policy::unreadable_in(storage).map_err(|error| Failure::failed(error.to_string()))?;
     let finding = |id: String| {
         let message = format!("the stored rule `{id}` cannot be read: no team may use any tool");
         let fix = format!("start the service, then remove it: `hivewright policy remove {id}`");

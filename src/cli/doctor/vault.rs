@@ -12,8 +12,8 @@ use crate::{
         stopped::{self, Stopped},
     },
     doctor::{Finding, models::UNKNOWN},
-    machine::WallClock,
     settings::references::{Environment, SystemVault},
+    system::WallClock,
     vault::{Vault, health::Health, master::KeyFiles},
 };
 

@@ -18,7 +18,7 @@ use super::{
     stopped::Stopped,
 };
 use crate::{
-    machine::WallClock,
+    system::WallClock,
     vault::{
         entry::{LARGEST_VALUE, is_key},
         master::KeyFiles,

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use hivewright_actors::ids::Entropy;
 
-use crate::machine::Randomness;
+use crate::system::Randomness;
 
 /// When a request is made again.
 #[derive(Clone)]

@@ -101,7 +101,7 @@ async fn give(
         let reason = format!("expected 1 to {LONGEST} characters");
         return Err(ApiError::invalid_field(field, reason));
     }
-    let parts = parts(state)?;
+    let parts = parts(state);
     let tree = parts.view.now();
     let unknown = || ApiError::not_found(format!("there is no team `{}`", work.team));
     let team = tree.get(work.team.as_str()).ok_or_else(unknown)?;

@@ -235,7 +235,7 @@ pub(super) async fn create(
     if !credentials.is_empty() && !caller.principal.may(Scope::Secrets) {
         return Err(ApiError::forbidden(Scope::Secrets));
     }
-    let parts = parts(&state)?;
+    let parts = parts(&state);
     let task = parts.ids.task();
     let operator = caller.principal.id().to_string();
     wish.check(&parts.live).await.map_err(unwanted)?;
@@ -272,7 +272,7 @@ pub(super) async fn update(
         capabilities: change.capabilities,
         call: None,
     };
-    let team = parts(&state)?.org.send(update).await;
+    let team = parts(&state).org.send(update).await;
     let team = team.map_err(ApiError::internal)?.map_err(|error| refused(&error))?;
     Ok(Data(Changed {
         team: team.name,
@@ -299,7 +299,7 @@ pub(super) async fn shut_down(
         by: By::Operator(caller.principal.id().to_string()),
         call: None,
     };
-    let ended = parts(&state)?.org.send(shutdown);
+    let ended = parts(&state).org.send(shutdown);
     match tokio::time::timeout(PATIENCE, ended).await {
         Ok(ended) => {
             let removed = ended.map_err(ApiError::internal)?.map_err(|error| refused(&error))?;
@@ -316,7 +316,7 @@ async fn set_paused(
     now: bool,
 ) -> Result<Data<Standing>, ApiError> {
     let pause = Pause { team: team.map(TeamName::from), paused, now };
-    let names = parts(state)?.org.send(pause).await;
+    let names = parts(state).org.send(pause).await;
     let names = names.map_err(ApiError::internal)?.map_err(|error| refused(&error))?;
     Ok(Data(Standing { teams: names, state: if paused { "paused" } else { "active" } }))
 }
@@ -367,7 +367,7 @@ pub(super) async fn set_up_again(
     Json(Empty {}): Json<Empty>,
 ) -> Result<Data<SetUp>, ApiError> {
     caller.team(&name)?;
-    let parts = parts(&state)?;
+    let parts = parts(&state);
     let operator = caller.principal.id().to_string();
     let team = TeamName::from(name.into_inner());
     let task = creation::bootstrap(&team, &operator, parts.ids.task(), parts.clock.now());

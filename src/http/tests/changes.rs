@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    changes::{Change, Proposal},
     sandbox::workspace::Workspace,
+    teams::self_changes::{Change, Proposal},
 };
 
 /// A change of a file of the main team, which says `old` now.

@@ -62,13 +62,10 @@ use super::{
 };
 use crate::{
     api::scope::{Scope, Scopes},
-    changes::Changes,
-    days::ZoneDays,
     logging::{Secrets, tap::Errors},
-    machine::{Randomness, sha256},
     memory::NoSecrets,
+    policy::Policies,
     retention::Keeper,
-    rulebook::Rulebook,
     settings::{
         channels::WebSocket,
         config::Server,
@@ -78,11 +75,14 @@ use crate::{
         scaffold,
     },
     storage::backup::BackupName,
+    system::{Randomness, sha256},
     taint::{self, Taint},
     teams::{
         equipment::{Equipment, Item},
         folders::TeamFolders,
+        self_changes::Changes,
     },
+    timezone::ZoneDays,
     tools::org::office::{self, Office},
     triggers::{
         calendar::Zones,
@@ -333,7 +333,7 @@ impl Bench {
         );
         vault.attach(store.clone());
         let random = || Ids::new(Arc::new(Randomness));
-        let rules = Rulebook::open(None, &*storage, store.clone(), random()).unwrap();
+        let rules = Policies::open(None, &*storage, store.clone(), random()).unwrap();
         let auth = Authenticator::open(store.clone(), clock.clone(), folder.path()).await.unwrap();
         let (spine, contexts) = Spine::new(store.clone(), view.clone(), publisher.clone());
         let ports = Ports {
@@ -405,7 +405,9 @@ impl Bench {
             clock: clock.clone(),
             calendar: Arc::new(Zones),
             expressions: Arc::new(LinearExpressions),
-            zone: crate::days::LocalTime::new(crate::settings::zone::Zone::parse("UTC").unwrap()),
+            zone: crate::timezone::LocalTime::new(
+                crate::settings::zone::Zone::parse("UTC").unwrap(),
+            ),
             board,
             subagents: Arc::new(|_| vec!["editor".to_owned()]),
             secrets: Arc::new(webhooks::Keys),

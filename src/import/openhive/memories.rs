@@ -259,7 +259,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::machine::Randomness;
+    use crate::system::Randomness;
 
     fn row(id: i64, key: &str, content: &str) -> MemoryRow {
         MemoryRow {

@@ -16,13 +16,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    machine::{Randomness, WallClock},
     settings::home::Flags,
     storage::{
         self,
         open::open,
         sled::{Durability, SledStorage},
     },
+    system::{Randomness, WallClock},
     vault::{Vault, master::KeyFiles},
 };
 

@@ -136,7 +136,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::machine::Randomness;
+    use crate::system::Randomness;
 
     fn row(kind: &str, channel: Option<&str>, level: &str) -> GrantRow {
         GrantRow {

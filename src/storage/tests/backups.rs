@@ -18,7 +18,6 @@ use hivewright_actors::{
 
 use super::*;
 use crate::{
-    machine::WallClock,
     storage::{
         Progress, Unit,
         archive::{self, ArchiveError, Manifest},
@@ -26,6 +25,7 @@ use crate::{
         database::Database,
         restore::{self, RestoreError, restore, restore_newest},
     },
+    system::WallClock,
 };
 
 /// A home with records, files of every kind, and secrets that must stay out.

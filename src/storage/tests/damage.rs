@@ -14,9 +14,9 @@ use hivewright_actors::{
 
 use super::*;
 use crate::{
-    changes::Changes,
-    machine::{Randomness, WallClock},
     storage::{build, database::Database, swap},
+    system::{Randomness, WallClock},
+    teams::self_changes::Changes,
 };
 
 const RECORDS: u64 = 60;

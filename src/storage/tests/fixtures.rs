@@ -15,7 +15,7 @@ use hivewright_actors::{
 use super::*;
 use crate::{
     http::auth::{registry::Registry, rows::Kind},
-    rulebook,
+    policy,
     storage::{migrate::Schema, open::open_as, restore},
 };
 
@@ -80,7 +80,7 @@ fn read_all(storage: &SledStorage) -> Vec<Damage> {
     let names: BTreeSet<_> = tokens.iter().map(|grant| &*grant.name).collect();
     assert!(names.contains("alice"), "{names:?}");
     assert!(tokens.iter().any(|grant| grant.kind == Kind::Operator));
-    assert_eq!(rulebook::unreadable_in(storage).unwrap(), [""; 0]);
+    assert_eq!(policy::unreadable_in(storage).unwrap(), [""; 0]);
     storage.damage_reports().unwrap().take()
 }
 

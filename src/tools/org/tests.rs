@@ -31,8 +31,7 @@ use super::{
     office::{Office, Parts},
 };
 use crate::{
-    machine::Randomness,
-    rulebook::Rulebook,
+    policy::Policies,
     sandbox::{
         process::{Sandbox, SandboxSettings, layers::Layers},
         workspace::Workspace,
@@ -42,6 +41,7 @@ use crate::{
         scaffold,
         tests::{Place, place},
     },
+    system::Randomness,
     taint::Taint,
     teams::folders::TeamFolders,
     tools::{
@@ -240,7 +240,7 @@ struct Bench {
     toolbox: Toolbox,
     sandbox: Arc<Sandbox>,
     mirror: Mirror,
-    rules: Rulebook,
+    rules: Policies,
 }
 
 /// main ─ scouts ─ guides, and main ─ smiths.
@@ -324,7 +324,7 @@ impl Bench {
             work,
             clock,
             mirror,
-            rules: Rulebook::default(),
+            rules: Policies::default(),
         }
     }
 

@@ -14,9 +14,9 @@ use hivewright_actors::{
 
 use super::*;
 use crate::{
-    machine::Randomness,
-    rulebook::Rulebook,
+    policy::Policies,
     settings::{live::Live, tests::place},
+    system::Randomness,
 };
 
 fn rule(effect: &str, resource: &str) -> Draft {
@@ -30,7 +30,7 @@ fn rule(effect: &str, resource: &str) -> Draft {
 
 fn bench(rules: &[Draft]) -> Bench {
     let rules = rules.iter().cloned().map(|draft| draft.check().unwrap());
-    Bench::with_rules(Rulebook::fixed(rules.collect()))
+    Bench::with_rules(Policies::fixed(rules.collect()))
 }
 
 fn names(bench: &Bench) -> Vec<String> {
@@ -186,7 +186,7 @@ fn a_rule_for_some_people_looks_at_whoever_caused_the_task() {
 /// PL-73: what a rule forbids after a call was looked at does not run any more.
 #[tokio::test]
 async fn a_rule_that_came_meanwhile_stops_a_call_that_was_let_through() {
-    let rules = Rulebook::default();
+    let rules = Policies::default();
     let bench = Bench::with_rules(rules.clone());
     let before = bench.look(&write("a")).is_ok();
 
@@ -248,7 +248,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
     let book = |effect: &str| {
         let live = Live::new(place.home.clone(), place.environment.clone());
         let ids = Ids::new(Arc::new(Randomness));
-        let book = Rulebook::open(Some(live), &*storage, store.clone(), ids).unwrap();
+        let book = Policies::open(Some(live), &*storage, store.clone(), ids).unwrap();
         let rules = [rule("require_approval", "tool:write"), rule(effect, "tool:write")];
         book.fix(rules.map(|draft| draft.check().unwrap()).into());
         Bench::with_rules(book)

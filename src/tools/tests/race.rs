@@ -48,7 +48,7 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 /// A workspace with `flip`, which a racer swaps for a link to `kept`.
-fn flipping(rules: Rulebook, kept: &str) -> (Bench, Racer) {
+fn flipping(rules: Policies, kept: &str) -> (Bench, Racer) {
     let bench = Bench::with_rules(rules);
     bench.put(&format!("{kept}/secret.md"), "needle kept");
     bench.put("flip/open.md", "needle open");
@@ -71,7 +71,7 @@ async fn attempt(bench: &Bench, label: Label, name: &str, args: Value) -> Option
 /// SC-42, SC-07, SC-63: a link that is swapped in after a write was judged does not lead it into the rules.
 #[tokio::test]
 async fn a_racer_does_not_lead_an_untrusted_write_into_the_rules() {
-    let (bench, racer) = flipping(Rulebook::default(), "team-rules");
+    let (bench, racer) = flipping(Policies::default(), "team-rules");
     let mut written = 0;
 
     for round in 0..ROUNDS {
@@ -99,7 +99,7 @@ async fn a_racer_does_not_lead_a_call_to_what_a_rule_denies() {
         resource: "file:private".to_owned(),
         ..Draft::default()
     };
-    let rules = Rulebook::fixed(vec![deny.check().unwrap()]);
+    let rules = Policies::fixed(vec![deny.check().unwrap()]);
     let (bench, racer) = flipping(rules, "private");
     let mut seen = Vec::new();
     let mut open = 0;

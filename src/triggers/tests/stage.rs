@@ -47,8 +47,8 @@ use hivewright_actors::{
 };
 
 use crate::{
-    days::LocalTime,
     settings::zone::Zone,
+    timezone::LocalTime,
     triggers::{calendar::Zones, desk, expressions::LinearExpressions},
     vault::Vault,
 };

@@ -18,7 +18,7 @@ use super::{
     },
     *,
 };
-use crate::{machine::Randomness, settings::problem::Problems};
+use crate::{settings::problem::Problems, system::Randomness};
 
 const MADE: &str = "2026-01-01T00:00:00.000Z";
 

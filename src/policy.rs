@@ -1,4 +1,4 @@
-//! The rulebook: the operator's rules that are in force, from the settings and from the store.
+//! Policy: the operator's rules that are in force, from the settings and from the store.
 
 use std::{
     fmt,
@@ -28,7 +28,7 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{machine::WallClock, settings::live::Live};
+use crate::{settings::live::Live, system::WallClock};
 
 /// The most rules that are stored.
 const MOST: usize = 1_000;
@@ -73,7 +73,7 @@ pub enum RuleError {
 
 /// The operator's rules. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Rulebook(Arc<Inner>);
+pub struct Policies(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -98,7 +98,7 @@ struct Rules {
     expires_at: Option<Timestamp>,
 }
 
-impl Rulebook {
+impl Policies {
     /// The rules of these settings, if there are any, and this store. Blocks.
     pub fn open(
         live: Option<Live>,
@@ -155,7 +155,7 @@ impl Rulebook {
         }
     }
 
-    /// What calls are judged by. Looks at nothing: see [`Rulebook::refresh`].
+    /// What calls are judged by. Looks at nothing: see [`Policies::refresh`].
     pub fn now(&self) -> Arc<Policy> {
         let policy = self.0.policy.read();
         policy.unwrap_or_else(PoisonError::into_inner).clone()
@@ -271,9 +271,9 @@ impl Rulebook {
     }
 }
 
-impl fmt::Debug for Rulebook {
+impl fmt::Debug for Policies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Rulebook").field(&self.now().rules().len()).finish()
+        f.debug_tuple("Policies").field(&self.now().rules().len()).finish()
     }
 }
 
@@ -358,9 +358,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{machine::Randomness, settings::tests::place};
+    use crate::{settings::tests::place, system::Randomness};
 
-    fn decide(book: &Rulebook) -> Decision {
+    fn decide(book: &Policies) -> Decision {
         let subject = Subject { role: Role::Operator, user: None, untrusted: false };
         book.now().decide(&Request {
             team: "main",
@@ -400,7 +400,7 @@ mod tests {
         );
         let ids = Ids::new(Arc::new(Randomness));
 
-        let book = Rulebook::open(Some(live), &*storage, store.clone(), ids).unwrap();
+        let book = Policies::open(Some(live), &*storage, store.clone(), ids).unwrap();
 
         let names = ["garbled", "scratched"];
         assert_eq!(unreadable_in(&*storage).unwrap(), names);

@@ -1,4 +1,4 @@
-//! Hears of changes in folders.
+//! Folder watch: tells of changed files in folders, by inotify.
 
 use std::{
     io,
@@ -13,18 +13,18 @@ use rustix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// What was heard of is read in pieces of this size. The longest name fits.
+/// Changes are read in pieces of this size. The longest name fits.
 const PIECE: usize = 4096;
 
 /// Hears of files that are written, come or go.
-pub(crate) struct Ear {
+pub(crate) struct FolderWatch {
     listening: Option<AsyncFd<OwnedFd>>,
     /// Only files of this name count.
     file: Option<&'static str>,
 }
 
-impl Ear {
-    /// Listens to folders. Where that is not to be had, it hears nothing.
+impl FolderWatch {
+    /// Watches folders. Where that is not to be had, no change is told.
     pub(crate) fn at<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
         let listening = listen(folders).inspect_err(|error| {
             tracing::warn!(%error, "changes in folders are noticed late");
@@ -38,7 +38,7 @@ impl Ear {
     }
 
     /// Waits until something changed.
-    pub(crate) async fn hears(&self) {
+    pub(crate) async fn changed(&self) {
         let Some(listening) = &self.listening else {
             return std::future::pending().await;
         };
@@ -77,7 +77,7 @@ fn listen<'a>(folders: impl IntoIterator<Item = &'a Path>) -> io::Result<AsyncFd
     Ok(listening?)
 }
 
-/// Forgets what was heard, and tells whether any of it counts.
+/// Reads what changed, and tells whether any of it counts.
 fn drain(listening: impl AsFd, file: Option<&str>) -> io::Result<bool> {
     let mut any = false;
     let mut piece = [MaybeUninit::uninit(); PIECE];
@@ -107,15 +107,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_file_that_counts_is_heard_in_any_folder() {
+    async fn only_the_file_that_counts_is_told_of_in_any_folder() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let folders = [one.path(), other.path(), Path::new("/nowhere/at/all")];
-        let ear = Ear::at(folders).for_file("config.yaml");
+        let watch = FolderWatch::at(folders).for_file("config.yaml");
 
         fs::write(one.path().join("notes.md"), "a").unwrap();
-        let deaf = tokio::time::timeout(Duration::from_millis(50), ear.hears()).await;
+        let deaf = tokio::time::timeout(Duration::from_millis(50), watch.changed()).await;
         fs::write(other.path().join("config.yaml"), "a").unwrap();
-        let heard = tokio::time::timeout(Duration::from_secs(30), ear.hears()).await;
+        let heard = tokio::time::timeout(Duration::from_secs(30), watch.changed()).await;
 
         assert!(deaf.is_err() && heard.is_ok());
     }

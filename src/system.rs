@@ -1,4 +1,4 @@
-//! This machine, behind the ports of time and chance.
+//! The system behind the ports of the spine: wall clock, random numbers, digests.
 
 use std::{
     cell::RefCell,

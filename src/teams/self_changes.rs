@@ -1,5 +1,4 @@
-//! What teams changed about themselves after a person agreed, with the text before, so that it can be
-//! taken back.
+//! Self-changes of teams, with rollback: what they changed about themselves after a person agreed, and the text before.
 
 use std::{io::Read, path::Path, sync::Arc};
 
