@@ -829,7 +829,7 @@ fn long() -> Shell {
 #[test]
 fn a_step_that_overflows_is_tried_again_if_the_conversation_can_become_smaller() {
     let mut long = long();
-    let mut short = Shell::new(vec![(true, vec![])]);
+    let mut short = Shell::within(vec![(true, vec![])], Some(4_000));
     while short.perform() {}
 
     let tried = long.turn.on(too_long());
