@@ -137,6 +137,8 @@ class BackupsPart extends View {
   /** Until the job is over; each step of it is told. @param {string} id */
   async wait(id) {
     let job = await get(`/jobs/${part(id)}`, {}, this.lifetime.signal);
+    // It may have ended while it was asked for.
+    job = live.state.jobs.get(id) ?? job;
     while (job.state === "running") {
       await new Promise((resolve) =>
         live.addEventListener("job.progress", resolve, { once: true, signal: this.lifetime.signal }),
