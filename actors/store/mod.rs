@@ -379,12 +379,15 @@ impl Store {
         let key = log::key(&log, ordinal);
         let mut value = self.redacted(&key, &value).unwrap_or(value);
         let before = log::key(&log, ordinal - 1);
+        let mut is_plain = true;
         if joining.take().as_ref() == Some(&before)
             && let Some((_, Some(joined))) = batch.changes.pop_if(|(last, _)| *last == before)
         {
             value = log::joined(&joined, &value);
+            is_plain = false;
         }
-        *joining = joins_next.then(|| key.clone());
+        // A reader looks one entry deep: a record that has taken one in is not taken in itself.
+        *joining = (joins_next && is_plain).then(|| key.clone());
         batch.changes.push((key, Some(value)));
         Ok(Numbered { channel, ordinal, frame })
     }

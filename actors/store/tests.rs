@@ -233,6 +233,23 @@ async fn an_ack_and_what_stands_directly_behind_it_are_one_record() {
     assert_eq!(stored(&one).first().unwrap().ordinal, 3);
 }
 
+/// CH-83: messages that joined a turn are acknowledged in one commit with its end.
+#[actix::test]
+async fn of_several_acks_in_one_commit_none_is_lost() {
+    let disk = Disk::default();
+    let channel = ChannelId::from("ws:1");
+    let opened = open(&disk, None);
+    let said = [ack("a"), ack("b"), ack("c"), frame("d")];
+
+    let writes =
+        said.iter().cloned().fold(Writes::new(), |writes, frame| writes.frame(&channel, frame));
+    opened.store.commit(writes).await.unwrap();
+
+    let stored = outboxes::outbox(&*opened.storage, &channel).unwrap();
+    let stored: Vec<_> = stored.into_iter().map(|row| (row.ordinal, row.frame)).collect();
+    assert_eq!(stored, (1..).zip(said).collect::<Vec<_>>());
+}
+
 /// OP-91: records of former versions hold a frame alone, and marks alone.
 #[test]
 fn former_records_are_read() {
