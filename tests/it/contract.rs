@@ -125,6 +125,8 @@ async fn no_route_answers_otherwise_than_it_says() {
 
     let said = run(Command::new(schemathesis)
         .current_dir(service.home())
+        .arg("--config-file")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract/schemathesis.toml"))
         .arg("run")
         .arg(service.path("openapi.json"))
         .args(["--url", &service.url()])
