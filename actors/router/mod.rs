@@ -38,6 +38,7 @@ pub mod audit;
 pub mod choice;
 mod commands;
 mod conversation;
+mod envelope;
 pub mod gate;
 pub mod granting;
 pub mod grants;
@@ -60,9 +61,9 @@ mod verdicts;
 pub mod words;
 
 use conversation::{Arrival, Conversation, Known};
+use envelope::Envelope;
 use gate::Sender;
 use grants::Grants;
-use intake::Envelope;
 use rate::{Bucket, Rate};
 use topics::Topics;
 use trust::Policy;
@@ -465,10 +466,8 @@ impl Handler<Progressed> for Router {
             Progressed::Refused { task, .. } => (task, -1, 0),
             Progressed::Started(task) => (task, -1, 1),
             Progressed::Returned(task) => (task, 1, -1),
-            Progressed::Ended { task, was_running, .. } => match was_running {
-                true => (task, 0, -1),
-                false => (task, -1, 0),
-            },
+            Progressed::Ended { task, was_running: true, .. } => (task, 0, -1),
+            Progressed::Ended { task, was_running: false, .. } => (task, -1, 0),
         };
         let Some(channel) = task.source.as_ref().map(|source| source.channel.clone()) else {
             return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hivewright_actors::{
     ids::{MAIN, TeamKey},
-    policy::class::{Caution, Kind, Risk},
+    policy::caution::{Caution, Kind, Risk},
     scheduler::{
         config::Config,
         trigger::{Definition, Trigger},

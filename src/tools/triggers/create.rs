@@ -1,7 +1,7 @@
 //! `create_trigger`: work that will start by itself.
 
 use hivewright_actors::{
-    policy::class::Caution,
+    policy::caution::Caution,
     tool::{Caller, Effect},
 };
 

@@ -1,7 +1,7 @@
 //! `enable_trigger` and `disable_trigger`.
 
 use hivewright_actors::{
-    policy::class::Caution,
+    policy::caution::Caution,
     scheduler::manage::Disable,
     tool::{Caller, Effect},
 };

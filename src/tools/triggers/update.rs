@@ -1,7 +1,7 @@
 //! `update_trigger`: another time, another task.
 
 use hivewright_actors::{
-    policy::class::Caution,
+    policy::caution::Caution,
     tool::{Caller, Effect},
 };
 
