@@ -41,7 +41,10 @@ use crate::{
         team::{DirMode, Team},
     },
     taint::{Taint, seen::Seen},
-    teams::self_changes::{Changes, Earlier},
+    teams::{
+        last_caps::{LastCaps, caps},
+        self_changes::{Changes, Earlier},
+    },
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
@@ -53,13 +56,11 @@ use crate::{
 
 mod equipment;
 mod explain;
-pub mod last_caps;
 mod part;
 #[cfg(test)]
 mod tests;
 pub mod till;
 
-use last_caps::LastCaps;
 use part::Part;
 use till::Till;
 
@@ -493,15 +494,6 @@ fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
 
 fn is_in_money(caps: &Caps) -> bool {
     caps.usd_per_day.or(caps.usd_per_task).is_some()
-}
-
-/// What a team file allows to be spent.
-pub(crate) fn caps(team: &Team) -> Caps {
-    Caps {
-        usd_per_day: team.budgets.usd_per_day,
-        tokens_per_day: team.budgets.tokens_per_day,
-        usd_per_task: team.budgets.usd_per_task,
-    }
 }
 
 fn allowed_dirs(team: &Team) -> Vec<AllowedDir> {

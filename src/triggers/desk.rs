@@ -31,7 +31,7 @@ use hivewright_actors::{
 use serde_json::{Map, Value, json};
 
 use super::form::Writer;
-use crate::timezone::LocalTime;
+use crate::{timezone::LocalTime, vault::webhooks::SecretSource};
 
 /// An actor that does not answer in this time is in trouble.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,16 +40,6 @@ const SHORTEST_SECRET: usize = 24;
 
 /// The subagents of a team, by name. May block.
 pub type Subagents = Arc<dyn Fn(&TeamName) -> Vec<String> + Send + Sync>;
-
-/// Knows the secrets of teams.
-pub trait SecretSource: Send + Sync + 'static {
-    /// The value of a secret, which is wiped when it is dropped.
-    fn secret(&self, team: &TeamKey, key: &str) -> Option<zeroize::Zeroizing<Vec<u8>>>;
-    /// The team has secrets at all.
-    fn has_secrets(&self, team: &TeamKey) -> bool;
-    /// A secret has proved that a call from outside is genuine.
-    fn used(&self, team: &TeamKey, key: &str);
-}
 
 /// What is at the desk.
 #[derive(Clone)]

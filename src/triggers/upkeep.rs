@@ -23,12 +23,12 @@ use tokio::task::JoinHandle;
 
 use super::premises::Outlook;
 use crate::{
-    briefing::{self, last_caps::LastCaps},
     settings::{
         home::{Home, TEAM_FILE},
         live::Live,
         watch::FolderWatch,
     },
+    teams::last_caps::{self, LastCaps},
 };
 
 /// What changes without a sound, such as a file behind a link, is looked at this often.
@@ -126,7 +126,7 @@ impl Keeper {
             let Ok(file) = self.live.team(&team.name).await else {
                 continue;
             };
-            let caps = briefing::caps(&file);
+            let caps = last_caps::caps(&file);
             self.last_caps.note(&team.name, caps);
             let before = self.caps.insert(team.clone(), caps);
             // More may be allowed than before: whoever waits for money tries again.

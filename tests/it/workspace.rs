@@ -171,7 +171,7 @@ fn the_lock_file_stays_small() {
 }
 
 /// All Rust files below a folder, with what is in them.
-fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+pub(crate) fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
