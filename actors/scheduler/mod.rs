@@ -22,8 +22,8 @@ pub mod body;
 pub mod breaker;
 pub mod calendar;
 pub mod call;
-pub mod check;
 pub mod config;
+pub mod definition;
 pub mod due;
 mod ended;
 mod fire;
@@ -43,17 +43,19 @@ pub mod records;
 pub mod retention;
 pub mod ring;
 pub mod run;
+mod stored;
 mod sweep;
 mod tell;
 #[cfg(test)]
 mod tests;
 pub mod trigger;
+pub mod validation;
 pub mod window;
 
 use board::Board;
 use calendar::Calendar;
-use check::Check;
 use config::Config;
+use definition::Definition;
 use heard::{Ears, Heard};
 use matcher::Expressions;
 use premises::{Premises, Roster};
@@ -61,7 +63,8 @@ use rate::Fires;
 use records::{Known, Recovered};
 use retention::keeping::Keeping;
 use run::Run;
-use trigger::{Definition, Problem, Trigger};
+use trigger::Trigger;
+use validation::{Check, Problems};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
@@ -102,7 +105,7 @@ pub struct Neighbours {
 pub enum Refusal {
     /// Something about the trigger is wrong.
     #[error(transparent)]
-    Invalid(#[from] Problem),
+    Invalid(#[from] Problems),
     /// There is no such trigger.
     #[error("there is no such trigger")]
     NotFound,
@@ -283,7 +286,7 @@ impl Scheduler {
     }
 
     /// Whether a definition can be, at this moment.
-    fn check(&self, definition: &Definition, is_new: bool) -> Result<(), Problem> {
+    fn check(&self, definition: &Definition, is_new: bool) -> Result<(), Problems> {
         let ports = &self.to.ports;
         let check = Check {
             calendar: &*ports.calendar,

@@ -23,6 +23,7 @@ use hivewright_actors::{
         Neighbours, Ports, Scheduler,
         board::Board,
         calendar::Calendar,
+        definition::Definition,
         firing::Standing,
         heard::Ears,
         manage::{Create, Get, Which},
@@ -31,7 +32,7 @@ use hivewright_actors::{
         retention::keeping::{Cut, Keeping, Lot, Terms},
         ring::{Drain, SetZone},
         run::Run,
-        trigger::{Definition, Trigger},
+        trigger::Trigger,
     },
     store::{
         Store, StoreHandle,
