@@ -6,7 +6,7 @@ use std::{
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
-use tokio::{sync::oneshot, task::AbortHandle, time::Instant};
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
@@ -40,7 +40,6 @@ pub mod overlap;
 pub mod premises;
 mod rate;
 pub mod records;
-pub mod retention;
 pub mod ring;
 pub mod run;
 mod stored;
@@ -61,7 +60,6 @@ use matcher::Expressions;
 use premises::{Premises, Roster};
 use rate::Fires;
 use records::{Known, Recovered};
-use retention::keeping::Keeping;
 use run::Run;
 use trigger::Trigger;
 use validation::{Check, Problems};
@@ -81,8 +79,6 @@ pub struct Ports {
     pub premises: Arc<dyn Premises>,
     /// The zone of the settings.
     pub timezone: String,
-    /// How long things are kept.
-    pub retention: Arc<dyn Keeping>,
 }
 
 /// Everything that the scheduler talks to.
@@ -197,10 +193,6 @@ pub struct Scheduler {
     known: HashMap<(TriggerId, String), (RunId, Timestamp)>,
     fires: Fires,
     ears: Ears,
-    /// When old records were last removed.
-    retained_at: Option<Timestamp>,
-    /// They are being removed.
-    retaining: Option<AbortHandle>,
     /// To be dealt with as soon as it runs.
     left: Option<Left>,
     draining: bool,
@@ -232,8 +224,6 @@ impl Scheduler {
             known: HashMap::new(),
             fires: Fires::default(),
             ears,
-            retained_at: recovered.retained_at,
-            retaining: None,
             left: Some(Left { open: recovered.open, heard: recovered.heard }),
             draining: false,
         };
@@ -384,6 +374,5 @@ impl Actor for Scheduler {
         self.look_at_held(ctx);
         self.ring(ctx);
         ctx.run_interval(sweep::EVERY, Self::sweep);
-        self.await_retention(self.first_retention(self.retained_at), ctx);
     }
 }

@@ -377,8 +377,5 @@ impl Handler<Drain> for Scheduler {
 
     fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
         self.draining = true;
-        if let Some(work) = self.retaining.take() {
-            work.abort();
-        }
     }
 }
