@@ -19,7 +19,7 @@ use crate::{
     },
     channel_type::ChannelType,
     classifier::Classifier,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     event::{Body, ErrorBody, Frame},
     identities::{Identities, Owner},
     ids::{ChannelId, Ids, MAIN, MessageId, TaskId, TopicId},
@@ -191,6 +191,8 @@ pub struct Recovered {
     pub teams: Vec<TeamRecord>,
     /// What the scheduler goes on with.
     pub triggers: scheduler::records::Recovered,
+    /// When old records were last removed.
+    pub retained_at: Option<Timestamp>,
 }
 
 /// Everything that the router talks to.

@@ -8,7 +8,11 @@ use std::{fmt, marker::PhantomData};
 
 use hivewright_actors::{
     excerpt,
-    text::{Span, Text},
+    scheduler::{
+        config::{Rate, SecretRef},
+        definition::TimeOfDay,
+    },
+    text::{Size, Span, Text},
 };
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
@@ -37,7 +41,14 @@ impl Format {
 }
 
 /// Formats that every reader knows.
-const FORMATS: [Format; 2] = [Format::of::<Span>(), Format::of::<When>()];
+const FORMATS: [Format; 6] = [
+    Format::of::<Span>(),
+    Format::of::<Size>(),
+    Format::of::<When>(),
+    Format::of::<Rate>(),
+    Format::of::<SecretRef>(),
+    Format::of::<TimeOfDay>(),
+];
 
 /// One step on the way to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

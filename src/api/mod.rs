@@ -24,5 +24,7 @@ pub mod reply;
 pub mod scope;
 pub mod tasks;
 pub mod topics;
+pub mod trigger_form;
+pub mod triggers;
 pub mod trust;
 pub mod when;

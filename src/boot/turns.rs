@@ -171,8 +171,8 @@ impl Services {
                 roster: Arc::new(spine.view.clone()),
                 premises: Arc::new(self.outlook.clone()),
                 timezone: opened.local.name(),
-                retention: Arc::new(Keeper::new(opened.live.clone(), opened.home.clone())),
             },
+            retention: Arc::new(Keeper::new(opened.live.clone(), opened.home.clone())),
         }
     }
 

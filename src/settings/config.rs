@@ -8,9 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::{
-    org::tree::Limits, policy::rule::Rule, scheduler::retention::keeping::Terms,
-};
+use hivewright_actors::{org::tree::Limits, policy::rule::Rule, retention::terms::Terms};
 
 use serde_json::{Value as Json, json};
 

@@ -361,11 +361,11 @@ impl Bench {
                 roster: Arc::new(view.clone()),
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
-                retention: Arc::new(Keeper::new(
-                    Live::new(home.clone(), Environment::fixed([])),
-                    home.clone(),
-                )),
             },
+            retention: Arc::new(Keeper::new(
+                Live::new(home.clone(), Environment::fixed([])),
+                home.clone(),
+            )),
         };
         let threads =
             Threads { teams: vec![Arbiter::current()], answers_within: Duration::from_secs(30) };
