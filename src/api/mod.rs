@@ -5,6 +5,7 @@
 
 pub mod approvals;
 pub mod audit;
+pub mod backups;
 pub mod batch;
 pub mod changes;
 pub mod channels;
@@ -16,6 +17,7 @@ pub mod grants;
 pub mod identities;
 pub mod inbox;
 pub mod input;
+pub mod jobs;
 pub mod logs;
 pub mod page;
 pub mod policies;

@@ -56,12 +56,15 @@ use super::{
     backups::{Backup, Backups},
     config, configure,
     error::ApiError,
-    jobs::{Jobs, Progress, Work},
+    jobs::{Jobs, Work},
     metrics::Metrics,
     origin::Gate,
 };
 use crate::{
-    api::scope::{Scope, Scopes},
+    api::{
+        jobs::JobProgress,
+        scope::{Scope, Scopes},
+    },
     logging::{Secrets, tap::Errors},
     memory::NoSecrets,
     policy::Policies,
@@ -141,7 +144,7 @@ struct Shelf;
 
 impl Backups for Shelf {
     fn make(&self, name: Option<BackupName>, work: &Work) -> Result<PathBuf, String> {
-        work.report(Progress { done: 2, total: 2, unit: "records" });
+        work.report(JobProgress { done: 2, total: 2, unit: "records".to_owned() });
         match name.map(|name| name.file("/backups".as_ref())) {
             Some(file) if file.ends_with("full.tar.zst") => Err("the disk is full".to_owned()),
             file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
