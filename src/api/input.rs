@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json, map::Entry};
 
 use super::{
     check::{check, has_type, resolve, words},
+    tokens::Expiry,
     when::When,
 };
 
@@ -37,7 +38,7 @@ impl Format {
 }
 
 /// Formats that every reader knows.
-const FORMATS: [Format; 2] = [Format::of::<Span>(), Format::of::<When>()];
+const FORMATS: [Format; 3] = [Format::of::<Span>(), Format::of::<When>(), Format::of::<Expiry>()];
 
 /// One step on the way to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -168,20 +168,6 @@ fn query(request: &HttpRequest) -> Result<Query, ApiError> {
     Query::read(request.path(), request.query_string(), operation)
 }
 
-/// Somebody, with a query as described.
-pub(super) struct Anyone;
-
-impl Argument for Anyone {}
-
-impl FromRequest for Anyone {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(query(request).map(|_| Self))
-    }
-}
-
 /// A body in JSON, with no field that its type does not have. It comes last among the arguments: it
 /// is not read of someone who has no right to send one.
 pub(super) struct Json<T>(pub(super) T);

@@ -52,7 +52,7 @@ use tempfile::TempDir;
 use super::{
     Service, State,
     access::Access,
-    auth::{authenticator::Authenticator, identities::Identities, operator, registry::NewToken},
+    auth::{authenticator::Authenticator, identities::Identities, operator},
     backups::{Backup, Backups},
     config, configure,
     error::ApiError,
@@ -64,6 +64,7 @@ use crate::{
     api::{
         jobs::JobProgress,
         scope::{Scope, Scopes},
+        tokens::{Expiry, NewToken},
     },
     logging::{Secrets, tap::Errors},
     memory::NoSecrets,
@@ -480,7 +481,12 @@ impl Bench {
     /// A token with these scopes.
     async fn token(&self, name: &str, scopes: Scopes) -> String {
         let operator = self.auth().token(&self.operator()).unwrap();
-        let wish = NewToken { name: name.to_owned(), scopes, teams: None, expires_in: None };
+        let wish = NewToken {
+            name: name.to_owned(),
+            scopes: scopes.into(),
+            teams: None,
+            expires: Some(Expiry::Never),
+        };
         let minted = self.auth().mint(wish, &operator).await.unwrap();
         minted.text.expose().to_owned()
     }
