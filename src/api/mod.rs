@@ -30,4 +30,5 @@ pub mod tasks;
 pub mod tokens;
 pub mod topics;
 pub mod trust;
+pub mod untrusted_files;
 pub mod when;
