@@ -31,4 +31,5 @@ pub mod tokens;
 pub mod topics;
 pub mod trust;
 pub mod untrusted_files;
+pub mod vault;
 pub mod when;
