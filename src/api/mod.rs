@@ -20,6 +20,7 @@ pub mod input;
 pub mod jobs;
 pub mod logins;
 pub mod logs;
+pub mod memories;
 pub mod page;
 pub mod policies;
 pub mod questions;
