@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json, map::Entry};
 
 use super::{
     check::{check, has_type, resolve, words},
+    tokens::Expiry,
     when::When,
 };
 
@@ -41,13 +42,14 @@ impl Format {
 }
 
 /// Formats that every reader knows.
-const FORMATS: [Format; 6] = [
+const FORMATS: [Format; 7] = [
     Format::of::<Span>(),
     Format::of::<Size>(),
     Format::of::<When>(),
     Format::of::<Rate>(),
     Format::of::<SecretRef>(),
     Format::of::<TimeOfDay>(),
+    Format::of::<Expiry>(),
 ];
 
 /// One step on the way to a value.

@@ -12,7 +12,7 @@ use dashmap::DashMap;
 use futures_util::StreamExt;
 use hivewright_actors::{
     clock::Timestamp,
-    ids::TriggerId,
+    ids::{TeamName, TriggerId},
     router::rate::{Bucket, Rate},
     scheduler::{
         Refusal,
@@ -23,17 +23,17 @@ use hivewright_actors::{
     },
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    State,
+    call::{self, Anyone},
     error::ApiError,
-    operation::Operation,
     reply::{Bare, BareAccepted},
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
 use crate::{
+    api::endpoint::{Empty, Endpoint, Method::Post, Needs},
     json_size,
     triggers::{desk::Parts, signature},
 };
@@ -49,16 +49,29 @@ const LONGEST_ID: usize = 256;
 #[derive(Default)]
 pub struct Callers(DashMap<TriggerId, (u32, Bucket)>);
 
+const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::needing(
+    Needs::Nothing,
+    Post,
+    "/hooks/{team}/{name}",
+    "Starts the work of a webhook.",
+)
+.description(
+    "Callers prove by a signature where they come from, as the webhook's `scheme` says; the body is of \
+     one of its content types.",
+)
+.refuses(&[401, 408, 411, 413, 415, 503])
+.raw();
+
 pub(super) fn resources() -> Vec<Resource> {
-    vec![at("/hooks/{team}/{name}").post(
-        Operation::new("Starts the work of a webhook.")
-            .description(
-                "Callers prove by a signature where they come from, as the webhook's `scheme` says; \
-                 the body is of one of its content types.",
-            )
-            .refuses(&[401, 408, 411, 413, 415, 503]),
-        receive,
-    )]
+    vec![on(&CALL_HOOK, receive)]
+}
+
+type HookReply = Either<BareAccepted<Started>, Bare<Ignored>>;
+
+#[derive(Deserialize)]
+struct HookPath {
+    team: TeamName,
+    name: String,
 }
 
 /// Work that a call started.
@@ -86,14 +99,10 @@ struct Ignored {
 }
 
 async fn receive(
-    state: web::Data<State>,
-    request: HttpRequest,
-    path: web::Path<(String, String)>,
-    payload: web::Payload,
-) -> Result<Either<BareAccepted<Started>, Bare<Ignored>>, ApiError> {
+    call::Call { state, path, payload, request, .. }: call::Call<HookPath, Empty, Empty, Anyone>,
+) -> Result<HookReply, ApiError> {
     let desk = state.desk.parts();
-    let (team, name) = path.into_inner();
-    let find = FindHook { team: team.into(), name };
+    let find = FindHook { team: path.team, name: path.name };
     let found = desk.scheduler.send(find).timeout(PATIENCE).await;
     // Whether it is unknown or off is nobody's business.
     let hook = found
@@ -109,6 +118,7 @@ async fn receive(
     proof.check_time(&hook.webhook, now)?;
     let most = usize::try_from(hook.webhook.max_body.0).unwrap_or(usize::MAX);
     check_length(&request, most)?;
+    let payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
     let body = tokio::time::timeout(SLOWEST_BODY, collect(payload, most))
         .await
         .map_err(|_| ApiError::too_slow())??;
