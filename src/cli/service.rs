@@ -269,13 +269,6 @@ impl Service {
         self.ask(self.request(Method::DELETE, path)?).await
     }
 
-    /// Has something done that is answered without words.
-    pub(super) async fn act(&self, method: Method, path: &str) -> Result<(), Failure> {
-        let request = self.request(method, path)?.timeout(PATIENCE);
-        self.send(request).await?;
-        Ok(())
-    }
-
     /// Whether it says that it is ready.
     pub(super) async fn is_ready(&self) -> Result<bool, Failure> {
         let request = self.request(Method::GET, "/readyz")?.timeout(PATIENCE);
