@@ -38,7 +38,10 @@ use crate::{
         team::Team,
     },
     taint::{Taint, seen::Seen},
-    teams::self_changes::{Changes, Earlier},
+    teams::{
+        last_caps::LastCaps,
+        self_changes::{Changes, Earlier},
+    },
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
@@ -50,13 +53,11 @@ use crate::{
 
 mod equipment;
 mod explain;
-pub mod last_caps;
 mod part;
 #[cfg(test)]
 mod tests;
 pub mod till;
 
-use last_caps::LastCaps;
 use part::Part;
 use till::Till;
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
+    retention::terms::{Cut, Keeping, Lot, Terms},
     scheduler::{
         Ports,
         board::Board,
@@ -19,7 +20,6 @@ use crate::{
         firing::Standing,
         matcher::{Expressions, Language, Matcher},
         premises::{Findings, Premises, Roster},
-        retention::keeping::{Cut, Keeping, Lot, Terms},
         trigger::Trigger,
     },
     store::{
@@ -120,7 +120,6 @@ impl Outside {
             roster: Arc::new(self.standings.clone()),
             premises: Arc::new(self.finds.clone()),
             timezone: "UTC".to_owned(),
-            retention: Arc::new(self.keeps.clone()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::grants::{Grants, Level};
+use super::grants::{Grants, Level, Origin};
 use crate::{
     admission::{Decision, Reason},
     channel_type::ChannelType,
@@ -61,17 +61,6 @@ pub struct TypeTrust {
     pub sender_denylist: HashSet<String>,
     /// For single channels.
     pub channel_overrides: HashMap<ChannelId, Stance>,
-}
-
-/// Whose word it is, and where.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin<'a> {
-    /// The type of the channel.
-    pub channel_type: &'a ChannelType,
-    /// The channel.
-    pub channel: &'a ChannelId,
-    /// The sender.
-    pub sender: &'a str,
 }
 
 impl Decision {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     calendar::Calendar,
-    config::{Schedule, When},
+    config::Schedule,
     due,
     firing::Standing,
     missed::{self, Plan},
@@ -67,9 +67,10 @@ pub fn agenda(
             None => Agenda::Wait,
         };
     }
-    let once_only = matches!(schedule.when, When::At { .. });
-    let make_up =
-        |from| Agenda::MakeUp(missed::plan(trigger.definition.missed, once_only, from, now, next));
+    let definition = &trigger.definition;
+    let policy = definition.missed.unwrap_or_default();
+    let once_only = definition.config.is_single();
+    let make_up = |from| Agenda::MakeUp(missed::plan(policy, once_only, from, now, next));
     if let Some(held_from) = trigger.held_from {
         return make_up(held_from);
     }

@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use super::{
-    config::Config,
-    missed::Missed,
-    trigger::{NotifyPolicy, Trigger},
-};
+use super::{config::Config, definition::NotifyPolicy, missed::Missed, trigger::Trigger};
 
 /// A message as its sender wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]

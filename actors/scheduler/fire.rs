@@ -7,13 +7,13 @@ use tokio::sync::oneshot::{self, error::RecvError};
 
 use super::{
     Refusal, Scheduler, body,
-    config::{Config, When},
+    definition::OverlapPolicy,
     firing::{self, Event, Fired, Present},
     hand::ByTurn,
     premises::Findings,
     records::{Known, OpenRun, Payload},
     run::{Cause, Decision, Run},
-    trigger::{OverlapPolicy, State, SystemKind, Trigger},
+    trigger::{State, SystemKind, Trigger},
 };
 use crate::{
     clock::Timestamp,
@@ -255,11 +255,10 @@ fn advance(trigger: &mut Trigger, run: &Run) {
         return;
     }
     trigger.move_cursor(run.due_at);
-    let once_only = matches!(
-        &trigger.definition.config,
-        Config::Schedule(schedule) if matches!(schedule.when, When::At { .. })
-    );
-    if once_only && trigger.is_active() && run.decision != Decision::TeamPaused {
+    if trigger.definition.config.is_single()
+        && trigger.is_active()
+        && run.decision != Decision::TeamPaused
+    {
         trigger.state = State::Finished;
     }
 }

@@ -4,9 +4,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     config::Config,
+    definition::OverlapPolicy,
     overlap::{self, Overlap},
     run::{Cause, Decision, Notified, Run, RunOutcome},
-    trigger::{OverlapPolicy, SystemKind, Trigger},
+    trigger::{SystemKind, Trigger},
 };
 use crate::{
     clock::Timestamp,
@@ -141,7 +142,7 @@ pub fn fire(
     }
     if !by_hand
         && let Some(last) = trigger.last_fired_at
-        && now < last + trigger.definition.cooldown
+        && now < last + trigger.definition.cooldown.0
     {
         return fired(Decision::Cooldown, None);
     }
@@ -235,7 +236,7 @@ fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId, run: RunId)
     Task {
         generation: trigger.team.generation,
         kind: Kind::Trigger,
-        priority: definition.priority,
+        priority: definition.priority.into(),
         source: event.source,
         on_result: OnResult::Silent,
         options: Options {
@@ -248,7 +249,7 @@ fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId, run: RunId)
         label: event.label.max(trigger.cursors_label),
         firing: Some(Firing { run, webhook: event.cause == Cause::Webhook }),
         cause: Some(event.principal),
-        deadline_at: now + definition.deadline,
+        deadline_at: now + definition.deadline.0,
         ..Task::new(id, lane, event.body, from, now)
     }
 }

@@ -7,16 +7,17 @@ use super::{
     Refusal, Scheduler,
     body::{self, Quoted},
     config::Config,
+    definition::OverlapPolicy,
     fire::{Answer, Pending},
     manage::Which,
     run::Cause,
-    trigger::OverlapPolicy,
 };
 use crate::{
     clock::Timestamp,
     ids::TaskId,
     queue::causes::Giver,
     task::{self, Label, Lineage, Source, Task},
+    words,
 };
 
 /// Fires a trigger now, whatever its state. Answered when it is durable.
@@ -65,17 +66,21 @@ impl ByTurn {
     }
 }
 
-/// What a run by hand does if the trigger's last task is unfinished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overlap {
-    /// Ask back.
-    Confirm,
-    /// Run behind it.
-    Allow,
-    /// Leave it.
-    Skip,
-    /// Take its place.
-    Replace,
+words! {
+    /// What a run by hand does if the trigger's last task is unfinished.
+    #[schemars(rename = "TriggerOverlap")]
+    #[derive(Default)]
+    pub enum Overlap {
+        /// Says so and starts nothing.
+        #[default]
+        Confirm = "confirm",
+        /// Starts behind it.
+        Allow = "allow",
+        /// Does not start.
+        Skip = "skip",
+        /// Stops it first.
+        Replace = "replace",
+    }
 }
 
 /// What came of it.

@@ -8,10 +8,11 @@ use actix::{
 
 use super::{
     Refusal, Scheduler,
-    check::is_reserved,
+    definition::Definition,
     records::removed,
     run::Run,
-    trigger::{Definition, Problem, State, Trigger},
+    trigger::{State, Trigger},
+    validation::{Problem, Problems, is_reserved},
 };
 use crate::{
     ids::{TaskId, TeamKey, TriggerId},
@@ -57,7 +58,7 @@ pub struct Create {
 }
 
 /// Works out what a trigger becomes.
-pub type Change = Box<dyn FnOnce(&Trigger) -> Result<Definition, Problem> + Send>;
+pub type Change = Box<dyn FnOnce(&Trigger) -> Result<Definition, Problems> + Send>;
 
 /// Changes a trigger.
 #[derive(Message)]
@@ -432,8 +433,8 @@ impl Handler<SetCursors> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, set: SetCursors, ctx: &mut Self::Context) -> Self::Result {
-        let found =
-            check_cursors(&set.cursors).map_err(Refusal::from).and_then(|()| self.find(&set.which));
+        let checked = check_cursors(&set.cursors).map_err(|problem| Problems::from(problem).into());
+        let found = checked.and_then(|()| self.find(&set.which));
         let trigger = found.map(|id| self.triggers.get(&id).cloned());
         match trigger {
             Ok(Some(mut trigger)) => {

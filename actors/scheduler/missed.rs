@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::trigger::MissedPolicy;
+use super::definition::MissedPolicy;
 use crate::clock::Timestamp;
 
 /// What is older than this is not made up.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, SpawnHandle};
-use tokio::{sync::oneshot, task::AbortHandle, time::Instant};
+use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
@@ -22,8 +22,8 @@ pub mod body;
 pub mod breaker;
 pub mod calendar;
 pub mod call;
-pub mod check;
 pub mod config;
+pub mod definition;
 pub mod due;
 mod ended;
 mod fire;
@@ -40,28 +40,29 @@ pub mod overlap;
 pub mod premises;
 mod rate;
 pub mod records;
-pub mod retention;
 pub mod ring;
 pub mod run;
+mod stored;
 mod sweep;
 mod tell;
 #[cfg(test)]
 mod tests;
 pub mod trigger;
+pub mod validation;
 pub mod window;
 
 use board::Board;
 use calendar::Calendar;
-use check::Check;
 use config::Config;
+use definition::Definition;
 use heard::{Ears, Heard};
 use matcher::Expressions;
 use premises::{Premises, Roster};
 use rate::Fires;
 use records::{Known, Recovered};
-use retention::keeping::Keeping;
 use run::Run;
-use trigger::{Definition, Problem, Trigger};
+use trigger::Trigger;
+use validation::{Check, Problems};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
@@ -78,8 +79,6 @@ pub struct Ports {
     pub premises: Arc<dyn Premises>,
     /// The zone of the settings.
     pub timezone: String,
-    /// How long things are kept.
-    pub retention: Arc<dyn Keeping>,
 }
 
 /// Everything that the scheduler talks to.
@@ -102,7 +101,7 @@ pub struct Neighbours {
 pub enum Refusal {
     /// Something about the trigger is wrong.
     #[error(transparent)]
-    Invalid(#[from] Problem),
+    Invalid(#[from] Problems),
     /// There is no such trigger.
     #[error("there is no such trigger")]
     NotFound,
@@ -194,10 +193,6 @@ pub struct Scheduler {
     known: HashMap<(TriggerId, String), (RunId, Timestamp)>,
     fires: Fires,
     ears: Ears,
-    /// When old records were last removed.
-    retained_at: Option<Timestamp>,
-    /// They are being removed.
-    retaining: Option<AbortHandle>,
     /// To be dealt with as soon as it runs.
     left: Option<Left>,
     draining: bool,
@@ -229,8 +224,6 @@ impl Scheduler {
             known: HashMap::new(),
             fires: Fires::default(),
             ears,
-            retained_at: recovered.retained_at,
-            retaining: None,
             left: Some(Left { open: recovered.open, heard: recovered.heard }),
             draining: false,
         };
@@ -283,7 +276,7 @@ impl Scheduler {
     }
 
     /// Whether a definition can be, at this moment.
-    fn check(&self, definition: &Definition, is_new: bool) -> Result<(), Problem> {
+    fn check(&self, definition: &Definition, is_new: bool) -> Result<(), Problems> {
         let ports = &self.to.ports;
         let check = Check {
             calendar: &*ports.calendar,
@@ -381,6 +374,5 @@ impl Actor for Scheduler {
         self.look_at_held(ctx);
         self.ring(ctx);
         ctx.run_interval(sweep::EVERY, Self::sweep);
-        self.await_retention(self.first_retention(self.retained_at), ctx);
     }
 }

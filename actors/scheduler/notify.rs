@@ -1,8 +1,8 @@
 //! Whether people hear of a run.
 
 use super::{
+    definition::NotifyPolicy,
     run::{Report, RunOutcome},
-    trigger::NotifyPolicy,
 };
 
 /// Decides. `has_channel` is whether there is a place of its own to tell it in.

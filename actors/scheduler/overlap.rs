@@ -1,6 +1,6 @@
 //! Overlap: what a firing does while the last task is unfinished.
 
-use super::trigger::OverlapPolicy;
+use super::definition::OverlapPolicy;
 use crate::ids::TaskId;
 
 /// What becomes of a firing.

@@ -2,10 +2,7 @@
 
 use futures_util::future::BoxFuture;
 
-use super::{
-    firing::Standing,
-    trigger::{Problem, Trigger},
-};
+use super::{firing::Standing, trigger::Trigger, validation::Problem};
 use crate::{clock::Timestamp, ids::TeamKey};
 
 /// Knows which teams work.

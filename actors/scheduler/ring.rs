@@ -9,7 +9,7 @@ use super::{
     Due, Scheduler,
     agenda::{self, Agenda},
     body,
-    config::{Config, When},
+    config::Config,
     fire::Pending,
     firing::{self, Standing},
     missed::Missed,
@@ -193,11 +193,7 @@ impl Scheduler {
         trigger.held_from = trigger.held_from.map(|_| missed.until);
         let mut run = firing::skipped_row(trigger, missed, now, ids.run());
         let mut writes = Writes::new();
-        let once_only = matches!(
-            &trigger.definition.config,
-            Config::Schedule(schedule) if matches!(schedule.when, When::At { .. })
-        );
-        if once_only {
+        if trigger.definition.config.is_single() {
             trigger.state = State::Finished;
             run.outcome = Some(RunOutcome::Missed);
             writes = writes.put(&Notice {
@@ -381,8 +377,5 @@ impl Handler<Drain> for Scheduler {
 
     fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
         self.draining = true;
-        if let Some(work) = self.retaining.take() {
-            work.abort();
-        }
     }
 }

@@ -3,8 +3,9 @@
 use super::{
     Scheduler,
     config::Config,
+    definition::Quiet,
     run::{Notified, Run, RunOutcome},
-    trigger::{Place, Quiet, Quieted, Trigger},
+    trigger::{Place, Quieted, Trigger},
 };
 use crate::{
     channel::records::OutboxWrites,
@@ -177,11 +178,8 @@ impl Scheduler {
         };
         let calendar = &self.to.ports.calendar;
         let minute = calendar.minute_of_day(self.quiet_zone(quiet), now);
-        if quiet.from <= quiet.to {
-            (quiet.from..quiet.to).contains(&minute)
-        } else {
-            minute >= quiet.from || minute < quiet.to
-        }
+        let (from, to) = (quiet.from.0, quiet.to.0);
+        if from <= to { (from..to).contains(&minute) } else { minute >= from || minute < to }
     }
 
     /// When something that is held back is to be told.
@@ -193,7 +191,7 @@ impl Scheduler {
         match &trigger.definition.quiet {
             Some(quiet) if self.is_quiet(trigger, now) => {
                 let zone = self.quiet_zone(quiet);
-                self.to.ports.calendar.next_minute_of_day(quiet.to, zone, now)
+                self.to.ports.calendar.next_minute_of_day(quiet.to.0, zone, now)
             }
             _ => Some(now),
         }

@@ -1,94 +1,20 @@
-//! A trigger: what starts work in a team without a person typing.
+//! A trigger: what starts work in a team without a person typing, and what became of it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{config::Config, window::Occurrence};
+use super::{
+    definition::Definition,
+    stored,
+    window::{Closed, Occurrence},
+};
 use crate::{
     clock::Timestamp,
     ids::{ChannelId, RunId, TaskId, TeamKey, TriggerId},
-    task::{Cycle, Label, Priority, TopicRef},
+    task::{Cycle, Label, TopicRef},
+    words,
 };
-
-/// What a trigger is told to be. The engine changes nothing here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Definition {
-    /// Unique in its team.
-    pub name: String,
-    /// When it fires.
-    pub config: Config,
-    /// What the team is asked to do.
-    pub task: String,
-    /// Who of the team does it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subagent: Option<String>,
-    /// The most model calls; none is the team's own limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_steps: Option<u32>,
-    /// How soon, among the tasks of its team.
-    #[serde(default)]
-    pub priority: Priority,
-    /// How long a task may take from its firing on.
-    #[serde(with = "millis")]
-    pub deadline: Duration,
-    /// What a firing does while the last task is unfinished.
-    pub overlap_policy: OverlapPolicy,
-    /// What becomes of times that passed unserved.
-    #[serde(default)]
-    pub missed: MissedPolicy,
-    /// So many failures in a row switch it off.
-    pub failure_threshold: u32,
-    /// The least time between two firings.
-    #[serde(default, with = "millis")]
-    pub cooldown: Duration,
-    /// Whether people hear of its runs.
-    #[serde(default)]
-    pub notify: NotifyPolicy,
-    /// Where they hear of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notify_channel: Option<ChannelId>,
-    /// In which topic there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notify_topic: Option<TopicRef>,
-    /// When they are left in peace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quiet: Option<Quiet>,
-    /// An operator allows text from outside to reach a team that has secrets.
-    #[serde(default)]
-    pub allow_untrusted: bool,
-}
-
-impl Definition {
-    /// A definition with nothing but defaults beside what every trigger needs.
-    pub fn new(name: &str, config: Config, task: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            overlap_policy: match config {
-                Config::Schedule(_) => OverlapPolicy::SkipThenReplace,
-                Config::Window(_) => OverlapPolicy::AlwaysSkip,
-                // Each of these is somebody's message: none is dropped, the later one waits.
-                Config::Keyword(_) | Config::Message(_) | Config::Webhook(_) => {
-                    OverlapPolicy::Allow
-                }
-            },
-            config,
-            task: task.to_owned(),
-            subagent: None,
-            max_steps: None,
-            priority: Priority::Normal,
-            deadline: Duration::from_secs(6 * 60 * 60),
-            missed: MissedPolicy::Once,
-            failure_threshold: 3,
-            cooldown: Duration::ZERO,
-            notify: NotifyPolicy::Auto,
-            notify_channel: None,
-            notify_topic: None,
-            quiet: None,
-            allow_untrusted: false,
-        }
-    }
-}
 
 /// A trigger as it is stored: what it was told to be, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,7 +24,7 @@ pub struct Trigger {
     /// Whose it is.
     pub team: TeamKey,
     /// What it was told to be.
-    #[serde(flatten)]
+    #[serde(flatten, with = "stored")]
     pub definition: Definition,
     /// Kept by settings: tools may switch it off, and no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -256,7 +182,7 @@ impl Trigger {
         self.disabled_reason = Some(reason.into());
         self.next_due_at = None;
         if let Some(occurrence) = &mut self.occurrence {
-            occurrence.close(super::window::Closed::Disabled, self.active_task_id.is_some());
+            occurrence.close(Closed::Disabled, self.active_task_id.is_some());
         }
     }
 
@@ -266,18 +192,19 @@ impl Trigger {
     }
 }
 
-/// Whether a trigger fires.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Not yet.
-    Pending,
-    /// It does.
-    Active,
-    /// Not any more.
-    Disabled,
-    /// It has, and there is no second time.
-    Finished,
+words! {
+    /// Whether a trigger fires.
+    #[schemars(rename = "TriggerState")]
+    pub enum State {
+        /// Not yet.
+        Pending = "pending",
+        /// It does.
+        Active = "active",
+        /// Not any more.
+        Disabled = "disabled",
+        /// It has, and there is no second time.
+        Finished = "finished",
+    }
 }
 
 /// What keeps a trigger that no one made by hand.
@@ -300,96 +227,5 @@ impl SystemKind {
             Self::Learning => Some(Cycle::Learning),
             Self::Reflection => Some(Cycle::Reflection),
         }
-    }
-}
-
-/// What a firing does while the last task is unfinished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OverlapPolicy {
-    /// The first is skipped, the next one replaces the task.
-    SkipThenReplace,
-    /// It is skipped.
-    AlwaysSkip,
-    /// It replaces the task.
-    AlwaysReplace,
-    /// It waits behind the task.
-    Allow,
-}
-
-/// What becomes of times that passed unserved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MissedPolicy {
-    /// Nothing.
-    Skip,
-    /// One run for all of them.
-    #[default]
-    Once,
-    /// A run for each.
-    All,
-}
-
-/// Whether people hear of runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NotifyPolicy {
-    /// As the run itself reports.
-    #[default]
-    Auto,
-    /// Of each.
-    Always,
-    /// Of those that failed.
-    OnFailure,
-    /// Of none.
-    Never,
-}
-
-/// When people are left in peace. May pass midnight.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quiet {
-    /// Minutes since midnight.
-    pub from: u32,
-    /// Minutes since midnight.
-    pub to: u32,
-    /// The zone; none is that of the settings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timezone: Option<String>,
-}
-
-/// What is wrong with a trigger.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {reason}")]
-pub struct Problem {
-    /// Where.
-    pub field: String,
-    /// What.
-    pub reason: String,
-}
-
-impl Problem {
-    /// Something is wrong with a field.
-    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into() }
-    }
-}
-
-/// Durations in rows: whole milliseconds.
-pub(super) mod millis {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(
-        duration: &Duration,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        crate::clock::millis(*duration).serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_millis)
     }
 }

@@ -6,10 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     calendar::Calendar,
-    config::{Span, Window},
+    config::{Hours, StopOn, Window},
     run::RunOutcome,
 };
-use crate::clock::{Timestamp, millis};
+use crate::{
+    clock::{Timestamp, millis},
+    words,
+};
 
 /// No window stays open for longer.
 pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -21,34 +24,36 @@ const PATIENCE: u32 = 10;
 const SLOWEST: u32 = 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How far a window is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// It ticks.
-    Open,
-    /// It ticks no more, and its last work goes on.
-    Closing,
-    /// It is over.
-    Closed,
+words! {
+    /// How far a window is.
+    #[schemars(rename = "WindowPhase")]
+    pub enum Phase {
+        /// It ticks.
+        Open = "open",
+        /// It ticks no more, and its last work goes on.
+        Closing = "closing",
+        /// It is over.
+        Closed = "closed",
+    }
 }
 
-/// Why a window closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Closed {
-    /// It was time.
-    Time,
-    /// It ticked often enough.
-    Ticks,
-    /// It spent its tokens.
-    Tokens,
-    /// It spent its money.
-    Usd,
-    /// A tick found something.
-    FirstHit,
-    /// Its trigger was switched off.
-    Disabled,
+words! {
+    /// Why a window closed.
+    #[schemars(rename = "WindowClosed")]
+    pub enum Closed {
+        /// It was time.
+        Time = "time",
+        /// It ticked often enough.
+        Ticks = "ticks",
+        /// It spent its tokens.
+        Tokens = "tokens",
+        /// It spent its money.
+        Usd = "usd",
+        /// A tick found something.
+        FirstHit = "first_hit",
+        /// Its trigger was switched off.
+        Disabled = "disabled",
+    }
 }
 
 /// One opening of a window.
@@ -140,7 +145,7 @@ impl Occurrence {
             self.close(Closed::Tokens, false);
         } else if window.max_usd.is_some_and(|most| self.usd >= most) {
             self.close(Closed::Usd, false);
-        } else if window.stop_on_first_hit && outcome == RunOutcome::Ok {
+        } else if window.stop_on == Some(StopOn::FirstHit) && outcome == RunOutcome::Ok {
             self.close(Closed::FirstHit, false);
         }
         if self.phase == Phase::Closing {
@@ -149,11 +154,12 @@ impl Occurrence {
     }
 
     fn interval(&self, window: &Window) -> Duration {
+        let interval = window.tick_interval.0;
         if !window.backoff {
-            return window.tick_interval;
+            return interval;
         }
         let doubled = 2_u32.saturating_pow(self.noops_in_a_row / PATIENCE);
-        window.tick_interval * doubled.min(SLOWEST)
+        interval * doubled.min(SLOWEST)
     }
 
     /// The first tick after a moment, in step with the opening.
@@ -228,8 +234,9 @@ fn after_last(occurrence: Option<&Occurrence>, cursor: Timestamp) -> Timestamp {
 pub fn opening(view: View<'_>, after: Timestamp) -> Option<(Timestamp, Timestamp)> {
     let View { window, calendar, now, .. } = view;
     let zone = window.timezone.as_deref().unwrap_or(view.zone);
-    let open = match &window.span {
-        Span::Watch(pattern) => {
+    let hours = window.hours()?;
+    let open = match hours {
+        Hours::Watch(pattern) => {
             let fits = |at| calendar.matches(pattern, zone, at);
             let start = now.max(after);
             let opens = if fits(start) {
@@ -239,14 +246,14 @@ pub fn opening(view: View<'_>, after: Timestamp) -> Option<(Timestamp, Timestamp
             };
             return Some((opens, end_of_run(opens, fits)));
         }
-        Span::Between { open, .. } | Span::Lasting { open, .. } => open,
+        Hours::Between { open, .. } | Hours::Lasting { open, .. } => open,
     };
     let mut opens = calendar.next(open, zone, after.max(now - LONGEST))?;
     loop {
-        let closes = match &window.span {
-            Span::Lasting { duration, .. } => opens + *duration,
-            Span::Between { close, .. } => calendar.next(close, zone, opens)?.min(opens + LONGEST),
-            Span::Watch(_) => return None,
+        let closes = match hours {
+            Hours::Lasting { duration, .. } => opens + duration,
+            Hours::Between { close, .. } => calendar.next(close, zone, opens)?.min(opens + LONGEST),
+            Hours::Watch(_) => return None,
         };
         if closes > now {
             return Some((opens, closes));

@@ -27,7 +27,8 @@ use hivewright_actors::{
     router::topics::Topic,
     scheduler::{
         config::{Config, Listen},
-        trigger::{Definition, Trigger},
+        definition::Definition,
+        trigger::Trigger,
     },
     store::{Store, records::Writes},
     task::{Ending, Kind, Lane, Outcome, Task, records::FinishedTask},

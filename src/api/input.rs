@@ -8,7 +8,11 @@ use std::{fmt, marker::PhantomData};
 
 use hivewright_actors::{
     excerpt,
-    text::{Span, Text},
+    scheduler::{
+        config::{Rate, SecretRef},
+        definition::TimeOfDay,
+    },
+    text::{Size, Span, Text},
 };
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
@@ -16,6 +20,7 @@ use serde_json::{Map, Value, json, map::Entry};
 
 use super::{
     check::{check, has_type, resolve, words},
+    tokens::Expiry,
     when::When,
 };
 
@@ -37,7 +42,15 @@ impl Format {
 }
 
 /// Formats that every reader knows.
-const FORMATS: [Format; 2] = [Format::of::<Span>(), Format::of::<When>()];
+const FORMATS: [Format; 7] = [
+    Format::of::<Span>(),
+    Format::of::<Size>(),
+    Format::of::<When>(),
+    Format::of::<Rate>(),
+    Format::of::<SecretRef>(),
+    Format::of::<TimeOfDay>(),
+    Format::of::<Expiry>(),
+];
 
 /// One step on the way to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -36,6 +36,12 @@ pub struct Progress<T> {
     pub is_done: bool,
 }
 
+/// A thing that was just made, or that there was before.
+pub struct Saved<T> {
+    pub data: T,
+    pub is_new: bool,
+}
+
 /// It is done, and there is nothing to say.
 pub struct Done;
 
@@ -73,6 +79,7 @@ enveloped! {
     Created: 201;
     Accepted: 202;
     Progress: 200, 202;
+    Saved: 200, 201;
 }
 
 impl Reply for Done {

@@ -52,10 +52,10 @@ impl Page {
         path: &str,
         query: &PageQuery,
         sorts: &'static [&'static str],
+        usual: &'static str,
     ) -> Result<Self, ApiError> {
         let named = query.sort.as_deref().and_then(|name| Sort::named(name, sorts));
-        let usual = Sort::of(sorts.first().copied().unwrap_or("id"));
-        Self::sorted(&list(path), query, named.unwrap_or(usual))
+        Self::sorted(&list(path), query, named.unwrap_or(Sort::of(usual)))
     }
 
     fn sorted(list: &str, query: &PageQuery, sort: Sort) -> Result<Self, ApiError> {

@@ -16,7 +16,7 @@ pub(super) use crate::api::reply::{Accepted, Created, Data, Done, Reply, Rows};
 use crate::{
     api::{
         draft::Draft,
-        reply::{JSON, MOST_COUNTED, Progress},
+        reply::{JSON, MOST_COUNTED, Progress, Saved},
     },
     logging::Secrets,
 };
@@ -122,6 +122,13 @@ impl<T: Serialize + JsonSchema + 'static> Respond for Progress<T> {
     }
 }
 
+impl<T: Serialize + JsonSchema + 'static> Respond for Saved<T> {
+    fn respond(self) -> HttpResponse {
+        let status = if self.is_new { StatusCode::CREATED } else { StatusCode::OK };
+        enveloped(status, self.data)
+    }
+}
+
 impl Respond for Done {
     fn respond(self) -> HttpResponse {
         HttpResponse::NoContent().finish()
@@ -218,6 +225,15 @@ whole! {
     Content: "*/*", {};
     EventStream: EVENT_STREAM, {"type": "string"};
     Lines: LINES, {"type": "string"};
+}
+
+impl<L: Respond, R: Respond> Respond for Either<L, R> {
+    fn respond(self) -> HttpResponse {
+        match self {
+            Self::Left(reply) => reply.respond(),
+            Self::Right(reply) => reply.respond(),
+        }
+    }
 }
 
 impl<L: Reply, R: Reply> Reply for Either<L, R> {

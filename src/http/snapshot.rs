@@ -16,7 +16,6 @@ use super::{
     arguments::{Caller, Read},
     channels,
     error::ApiError,
-    jobs::Job,
     operation::Operation,
     overview::{self, Overview, Stored},
     reply::{Clean, Data},
@@ -25,7 +24,7 @@ use super::{
     topics,
 };
 use crate::api::{
-    approvals::ApprovalRow, channels::Channel, questions::QuestionRow, topics::TopicRow,
+    approvals::ApprovalRow, channels::Channel, jobs::Job, questions::QuestionRow, topics::TopicRow,
 };
 
 /// A snapshot during which something changed is taken again, so often.

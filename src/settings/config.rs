@@ -8,9 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::{
-    org::tree, policy::rule::Rule, scheduler::retention::keeping::Terms, words,
-};
+use hivewright_actors::{org::tree, policy::rule::Rule, retention::terms::Terms, words};
 
 use super::{
     declare::{Group, settings},

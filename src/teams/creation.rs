@@ -11,10 +11,7 @@ use hivewright_actors::{
     task::{Cause, Kind, Lane, OnResult, Priority, Task},
 };
 
-use crate::{
-    settings::{config::Config, live::Live, team::LONGEST_DESCRIPTION},
-    tools::filter::ToolFilter,
-};
+use crate::settings::{config::Config, live::Live, team::LONGEST_DESCRIPTION, tool_groups};
 
 /// What a new team is asked to do first.
 pub const BOOTSTRAP: &str = include_str!("../../config/prompt/bootstrap.md");
@@ -76,8 +73,8 @@ impl Wish {
             return Some(("init_context", reason));
         }
         let tools = self.allowed_tools.as_deref().unwrap_or_default();
-        if let Err(error) = ToolFilter::parse(tools) {
-            return Some(("allowed_tools", error.to_string()));
+        if let Some(reason) = tools.iter().find_map(|tool| tool_groups::check(tool).err()) {
+            return Some(("allowed_tools", reason));
         }
         let Caps { usd_per_day, tokens_per_day, usd_per_task } = self.budgets.unwrap_or_default();
         let money = |cap: Option<f64>| cap.is_none_or(|cap| cap.is_finite() && cap > 0.0);

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, os::fd::AsFd, path::Path, sync::Arc};
 
-use hivewright_actors::{policy::class::SELF_FILE, task::Label};
+use hivewright_actors::{policy::caution::SELF_FILE, task::Label};
 
 use super::contract::{ToolContext, ToolError};
 use crate::{

@@ -16,13 +16,15 @@ use hivewright_actors::{
         Refusal, Scheduler,
         board::Board,
         calendar::Calendar,
-        config::Config,
+        config::{Config, SecretRef},
+        definition::Definition,
         hand::{ByHand, Fire},
         manage::{Create, Delete, Disable, Enable, Get, List, Listed, SetCursors, Update, Which},
         matcher::Expressions,
         records,
         run::Run,
-        trigger::{Definition, Problem, Trigger},
+        trigger::Trigger,
+        validation::{Problem, Problems},
     },
     store::{StoreHandle, reads::get},
     task::Source,
@@ -31,7 +33,7 @@ use hivewright_actors::{
 use serde_json::{Map, Value, json};
 
 use super::form::Writer;
-use crate::timezone::LocalTime;
+use crate::{timezone::LocalTime, vault::webhooks::SecretSource};
 
 /// An actor that does not answer in this time is in trouble.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,16 +42,6 @@ const SHORTEST_SECRET: usize = 24;
 
 /// The subagents of a team, by name. May block.
 pub type Subagents = Arc<dyn Fn(&TeamName) -> Vec<String> + Send + Sync>;
-
-/// Knows the secrets of teams.
-pub trait SecretSource: Send + Sync + 'static {
-    /// The value of a secret, which is wiped when it is dropped.
-    fn secret(&self, team: &TeamKey, key: &str) -> Option<zeroize::Zeroizing<Vec<u8>>>;
-    /// The team has secrets at all.
-    fn has_secrets(&self, team: &TeamKey) -> bool;
-    /// A secret has proved that a call from outside is genuine.
-    fn used(&self, team: &TeamKey, key: &str);
-}
 
 /// What is at the desk.
 #[derive(Clone)]
@@ -128,19 +120,25 @@ impl DeskError {
     }
 }
 
+/// The first problem is the one to blame; the others are told with it.
+impl From<Problems> for DeskError {
+    fn from(problems: Problems) -> Self {
+        let field = problems.0.first().map(|first| first.field.clone());
+        let field = field.filter(|field| !field.is_empty());
+        Self { field, ..Self::new("invalid_input", problems.to_string()) }
+    }
+}
+
 impl From<Problem> for DeskError {
     fn from(problem: Problem) -> Self {
-        Self {
-            field: Some(problem.field.clone()),
-            ..Self::new("invalid_input", problem.to_string())
-        }
+        Problems::from(problem).into()
     }
 }
 
 impl From<Refusal> for DeskError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
-            Refusal::Invalid(problem) => problem.into(),
+            Refusal::Invalid(problems) => problems.into(),
             refusal => Self::new(refusal.code(), refusal.to_string()),
         }
     }
@@ -365,7 +363,7 @@ impl Parts {
             ("config.secret", Some(&webhook.secret)),
             ("config.secret_previous", webhook.secret_previous.as_ref()),
         ] {
-            let Some(key) = key else { continue };
+            let Some(key) = key.map(SecretRef::key) else { continue };
             let reason = match secrets.secret(team, key) {
                 None => format!(
                     "the vault of team `{0}` has no secret `{key}`; `hivewright vault set {key} --team {0}` sets it",

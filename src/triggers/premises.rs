@@ -18,7 +18,8 @@ use hivewright_actors::{
     scheduler::{
         maintain::HEARTBEAT_OK,
         premises::{Findings, Premises},
-        trigger::{Problem, SystemKind, Trigger},
+        trigger::{SystemKind, Trigger},
+        validation::Problem,
     },
     store::StoreHandle,
     task::{

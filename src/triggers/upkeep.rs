@@ -23,12 +23,12 @@ use tokio::task::JoinHandle;
 
 use super::premises::Outlook;
 use crate::{
-    briefing::last_caps::LastCaps,
     settings::{
         home::{Home, TEAM_FILE},
         live::Live,
         watch::FolderWatch,
     },
+    teams::last_caps::LastCaps,
 };
 
 /// What changes without a sound, such as a file behind a link, is looked at this often.

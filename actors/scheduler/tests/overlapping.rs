@@ -8,10 +8,10 @@ use crate::{
     engine::Message,
     queue::{causes::Giver, parking::SetState},
     scheduler::{
+        definition::{Definition, OverlapPolicy},
         hand::{ByHand, ByTurn, Fire, Overlap},
         manage::{Disable, Which},
         run::Cause,
-        trigger::{Definition, OverlapPolicy},
     },
     task::{self, Ending, Label, Lane, Task},
 };

@@ -15,11 +15,12 @@ use crate::{
     queue,
     scheduler::{
         Refusal,
-        config::{Config, Listen, Schedule, When},
+        config::{Config, Listen, Schedule},
+        definition::Definition,
         hand, manage, records,
         ring::Drain,
         run::{Cause, Run},
-        trigger::{Definition, Trigger},
+        trigger::Trigger,
     },
     spine::Spine,
     task::{self, Task, records as tasks},
@@ -40,8 +41,7 @@ pub(crate) fn team() -> TeamKey {
 
 /// A schedule in the calendar of the doubles.
 pub(crate) fn cron(name: &str, pattern: &str) -> Definition {
-    let config =
-        Config::Schedule(Schedule { when: When::Cron(pattern.to_owned()), timezone: None });
+    let config = Config::Schedule(Schedule::cron(pattern));
     Definition::new(name, config, &format!("do {name}"))
 }
 

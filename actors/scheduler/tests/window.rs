@@ -7,22 +7,9 @@ const SECOND: u64 = 1_000;
 const MIN: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MIN;
 
-fn window(span: Span) -> Window {
-    Window {
-        span,
-        timezone: None,
-        tick_interval: Duration::from_secs(30),
-        max_ticks: 1_000,
-        max_tokens: None,
-        max_usd: None,
-        stop_on_first_hit: false,
-        backoff: false,
-    }
-}
-
 /// Open from ten past to a quarter past each hour.
 fn between() -> Window {
-    window(Span::Between { open: "10".to_owned(), close: "15".to_owned() })
+    Window { open: Some("10".to_owned()), close: Some("15".to_owned()), ..Window::default() }
 }
 
 fn view(window: &Window, now: u64) -> View<'_> {
@@ -120,7 +107,7 @@ fn a_window_that_opened_in_the_downtime_is_open() {
 /// TR-20: in every minute that fits.
 #[test]
 fn a_watched_pattern_is_open_for_its_minutes() {
-    let window = window(Span::Watch("20-22".to_owned()));
+    let window = Window { watch: Some("20-22".to_owned()), ..Window::default() };
     let mut occurrence = None;
 
     let seen = live(&window, &mut occurrence, 0, 30 * MIN);
@@ -136,7 +123,7 @@ fn a_hit_tokens_and_money_close_it() {
     let mut window = between();
     window.max_tokens = Some(100);
     window.max_usd = Some(1.0);
-    window.stop_on_first_hit = true;
+    window.stop_on = Some(StopOn::FirstHit);
     let open = || Occurrence::new(Timestamp(10 * MIN), Timestamp(15 * MIN));
     let ends = |outcome, tokens, usd| {
         let mut occurrence = open();

@@ -19,7 +19,8 @@ use hivewright_actors::{
     router::topics::Topic,
     scheduler::{
         config::{Config, Listen},
-        trigger::{Definition, Trigger},
+        definition::Definition,
+        trigger::Trigger,
     },
     store::records::Writes,
     task::{Ending, Kind, Lane, Outcome, records::FinishedTask},

@@ -3,8 +3,8 @@
 use hivewright_actors::{
     clock::Timestamp,
     scheduler::{
-        check::Check,
-        trigger::{Definition, Problem},
+        definition::Definition,
+        validation::{self, Check},
     },
 };
 
@@ -25,7 +25,7 @@ use crate::{
 pub(super) trait Checks {
     fn settings(&self, name: &str, text: &str) -> Result<(), Problems>;
     fn team(&self, name: &str, text: &str) -> Result<(), Problems>;
-    fn trigger(&self, definition: &Definition) -> Result<(), Problem>;
+    fn trigger(&self, definition: &Definition) -> Result<(), validation::Problems>;
 }
 
 /// The readers, for one home.
@@ -66,7 +66,7 @@ impl Checks for Readers<'_> {
         team::read(text, Document::plain("config.yaml"), name, self.home, None).map(drop)
     }
 
-    fn trigger(&self, definition: &Definition) -> Result<(), Problem> {
+    fn trigger(&self, definition: &Definition) -> Result<(), validation::Problems> {
         let check = Check {
             calendar: &Zones,
             expressions: &LinearExpressions,

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::policy::class::SELF_FILE;
+use hivewright_actors::policy::caution::SELF_FILE;
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags},
     io::Errno,

@@ -7,7 +7,7 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{MAIN, TaskId, TeamName},
     org::{self, folders::FolderPlan, names, record::TeamRecord, tree::By},
-    policy::class::{Caution, Kind as CautionKind, Risk},
+    policy::caution::{Caution, Kind as CautionKind, Risk},
     store::records::Writes,
     task::{Kind, Priority},
     tool::{Caller, Effect, Stow, records::Answer},

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     journals::Journals,
-    keeping::{Cut, Keeping, Lot, Terms},
+    terms::{Cut, Keeping, Lot, Terms},
 };
 use crate::{
     approvals::{record::Approval, records::PendingApproval},

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, ops::ControlFlow};
 
 use super::{
-    keeping::Cut,
     pass::{Enough, Needed, Slice},
+    terms::Cut,
 };
 use crate::{
     history::{Fact, HistoryEvent},

@@ -2,24 +2,27 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture,
+};
 use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
 
-use super::Scheduler;
 use crate::{
-    clock::Timestamp,
+    clock::{Clock, Timestamp},
+    scheduler::calendar::Calendar,
     storage::{Storage, StorageError},
     store::{StoreError, StoreHandle, reads::get_readable, records::Writes},
 };
 
 mod journals;
-pub mod keeping;
 pub mod pass;
+pub mod terms;
 #[cfg(test)]
 mod tests;
 
-use keeping::Keeping;
 use pass::{Pass, Removed};
+use terms::Keeping;
 
 /// The minute of the day at which it is done, by the clock of the settings' zone: 04:10, when the
 /// nightly cycles of teams are over.
@@ -67,54 +70,105 @@ enum BrokenOff {
     Store(#[from] StoreError),
 }
 
-impl Scheduler {
+/// The process is about to stop: what is under way is broken off.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+/// The time zone of the settings has changed.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct SetZone {
+    /// Its name in the IANA list.
+    pub timezone: String,
+}
+
+/// Sleeps until it is time, and removes what is old.
+pub struct Retention {
+    /// What it looks through.
+    pub store: StoreHandle,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Time zones.
+    pub calendar: Arc<dyn Calendar>,
+    /// The zone of the settings.
+    pub timezone: String,
+    /// How long things are kept.
+    pub keeping: Arc<dyn Keeping>,
+    /// When it was last done.
+    pub last: Option<Timestamp>,
+    /// What is under way.
+    pub running: Option<AbortHandle>,
+}
+
+impl Retention {
     /// When it is due first: soon, if the last time fell into a pause of the service.
-    pub(super) fn first_retention(&self, last: Option<Timestamp>) -> Timestamp {
-        let now = self.now();
-        match last.map(|last| self.retention_after(last)) {
+    fn first(&self) -> Timestamp {
+        let now = self.clock.now();
+        match self.last.map(|last| self.next(last)) {
             Some(due) if due > now => due,
             Some(_) => now + AFTER_START,
-            None => self.retention_after(now).min(now + LONGEST_SLEEP),
+            None => self.next(now).min(now + LONGEST_SLEEP),
         }
     }
 
-    fn retention_after(&self, at: Timestamp) -> Timestamp {
-        let ports = &self.to.ports;
-        let next = ports.calendar.next_minute_of_day(MINUTE_OF_DAY, &ports.timezone, at);
-        next.unwrap_or(at + Duration::from_secs(24 * 60 * 60))
+    fn next(&self, after: Timestamp) -> Timestamp {
+        let next = self.calendar.next_minute_of_day(MINUTE_OF_DAY, &self.timezone, after);
+        next.unwrap_or(after + Duration::from_secs(24 * 60 * 60))
     }
 
-    /// Sets the timer for the next time.
-    pub(super) fn await_retention(&mut self, due: Timestamp, ctx: &mut Context<Self>) {
-        let pause = due.since(self.now()).min(LONGEST_SLEEP);
-        ctx.run_later(pause, move |scheduler, ctx| {
-            if scheduler.now() < due {
-                scheduler.await_retention(due, ctx)
+    fn sleep_until(&mut self, due: Timestamp, ctx: &mut Context<Self>) {
+        let pause = due.since(self.clock.now()).min(LONGEST_SLEEP);
+        ctx.run_later(pause, move |retention, ctx| {
+            if retention.clock.now() < due {
+                retention.sleep_until(due, ctx);
             } else {
-                scheduler.retain(ctx)
-            };
+                retention.begin(ctx);
+            }
         });
     }
 
-    fn retain(&mut self, ctx: &mut Context<Self>) {
-        if self.draining {
-            return;
-        }
-        let now = self.now();
-        let keeping = self.to.ports.retention.clone();
-        // On a task of its own: a panic in there costs one night's work, not the scheduler.
-        let work = actix::spawn(retain(self.to.store.clone(), keeping, now));
-        self.retaining = Some(work.abort_handle());
-        ctx.spawn(work.into_actor(self).map(move |ended, scheduler, ctx| {
-            scheduler.retaining = None;
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        // On a task of its own: a panic in there costs one night's work, not this actor.
+        let now = self.clock.now();
+        let work = actix::spawn(retain(self.store.clone(), self.keeping.clone(), now));
+        self.running = Some(work.abort_handle());
+        ctx.spawn(work.into_actor(self).map(move |ended, retention, ctx| {
+            retention.running = None;
             match ended {
                 Ok(Ok(removed)) => tracing::info!(?removed, "old records are removed"),
                 Ok(Err(error)) => tracing::warn!(%error, "old records are not all removed"),
                 Err(error) => tracing::error!(%error, "removing old records failed unexpectedly"),
             }
-            let next = scheduler.retention_after(scheduler.now());
-            scheduler.await_retention(next, ctx);
+            retention.sleep_until(retention.next(retention.clock.now()), ctx);
         }));
+    }
+}
+
+impl Actor for Retention {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.sleep_until(self.first(), ctx);
+    }
+}
+
+impl Handler<Drain> for Retention {
+    type Result = ();
+
+    fn handle(&mut self, Drain: Drain, ctx: &mut Self::Context) {
+        if let Some(work) = self.running.take() {
+            work.abort();
+        }
+        ctx.stop();
+    }
+}
+
+impl Handler<SetZone> for Retention {
+    type Result = ();
+
+    fn handle(&mut self, SetZone { timezone }: SetZone, _: &mut Self::Context) {
+        self.timezone = timezone;
     }
 }
 

@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    keeping::Terms,
     last,
     pass::{Pass, Removed},
+    terms::Terms,
 };
 use crate::{
     admission::{Admission, Reason},
@@ -36,6 +36,7 @@ use crate::{
     router::topics::Topic,
     scheduler::{
         records::Payload,
+        ring::Drain,
         run::{Cause, Decision, Notified, Run},
     },
     spine::{self, Spine},
@@ -505,7 +506,8 @@ async fn a_missed_night_is_made_up_for() {
     let world = world();
     let spine = world.start();
     let first = done(&world, None).await;
-    spine.scheduler.send(super::super::ring::Drain).await.unwrap();
+    spine.scheduler.send(Drain).await.unwrap();
+    spine.retention.send(super::Drain).await.unwrap();
     world.clock.advance(3 * DAY);
     let began = world.clock.now();
 
