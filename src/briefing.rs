@@ -27,10 +27,7 @@ use crate::{
     memory::Memory,
     policy::Policies,
     prompt::compose::{ComposeError, Composed, Prompts, Request},
-    sandbox::{
-        process::Sandbox,
-        workspace::{Access, AllowedDir, Workspace},
-    },
+    sandbox::{process::Sandbox, workspace::Workspace},
     scrub::Mask,
     settings::{
         config::Tasks,
@@ -38,11 +35,11 @@ use crate::{
         live::Live,
         problem::Problems,
         providers::{Profile, Providers},
-        team::{DirMode, Team},
+        team::Team,
     },
     taint::{Taint, seen::Seen},
     teams::{
-        last_caps::{LastCaps, caps},
+        last_caps::LastCaps,
         self_changes::{Changes, Earlier},
     },
     tools::{
@@ -318,7 +315,7 @@ impl Inner {
             let file = file.map_err(|found| bad_file(&found));
             let caps = match file.and_then(|file| self.accepted(name).map(|()| file)) {
                 Ok(file) => {
-                    let caps = caps(&file);
+                    let caps = file.budgets;
                     self.last_caps.note(name, caps);
                     caps
                 }
@@ -402,7 +399,7 @@ impl Inner {
             MAIN => allowed,
             _ => allowed.below_root(),
         };
-        let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
+        let workspace = Workspace::open(&self.home.team(name.as_str()), &team.allowed_dirs)
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
         let grant = Grant {
             team: name.clone(),
@@ -425,7 +422,7 @@ impl Inner {
         };
         let chosen = chosen.ok()?;
         let profiles = profiles(&providers);
-        let caps = caps(&team);
+        let caps = team.budgets;
         if is_in_money(&caps) && part::unpriced(&profiles, &chosen.name).is_some() {
             return None;
         }
@@ -494,17 +491,6 @@ fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
 
 fn is_in_money(caps: &Caps) -> bool {
     caps.usd_per_day.or(caps.usd_per_task).is_some()
-}
-
-fn allowed_dirs(team: &Team) -> Vec<AllowedDir> {
-    let dirs = team.allowed_dirs.iter().map(|dir| AllowedDir {
-        path: dir.path.clone(),
-        access: match dir.mode {
-            DirMode::ReadOnly => Access::ReadOnly,
-            DirMode::ReadWrite => Access::ReadWrite,
-        },
-    });
-    dirs.collect()
 }
 
 /// The profiles as engines share them.

@@ -8,6 +8,7 @@ use crate::{
     channel_type::ChannelType,
     ids::ChannelId,
     task::Label,
+    words,
 };
 
 #[cfg(test)]
@@ -16,14 +17,16 @@ mod tests;
 /// Who writes when nobody says who does. Where the policy is to deny, this is nobody.
 pub const NOBODY: &str = "ws-client";
 
-/// What a policy says of those that no list names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stance {
-    /// They are let in.
-    Allow,
-    /// They are not.
-    #[default]
-    Deny,
+words! {
+    /// What a policy says of those that no list names.
+    #[derive(Default)]
+    pub enum Stance {
+        /// They are let in.
+        Allow = "allow",
+        /// They are not.
+        #[default]
+        Deny = "deny",
+    }
 }
 
 /// The operator's policy.

@@ -365,7 +365,7 @@ fn watch_disk(
 ) -> Result<DiskWatch, ServiceError> {
     let (store, ids) = (spine.store.clone(), services.ids.clone());
     let places = vec![opened.home.run().to_owned(), opened.home.data().to_owned()];
-    let (floor, room) = (opened.config.disk.free_space, spine.store.room().clone());
+    let (floor, room) = (opened.config.limits.free_space.0, spine.store.room().clone());
     let tell = move |text| notify(&store, &ids, NoticeKind::DiskSpace, text, Writes::new());
     DiskWatch::start(places, floor, room, tell)
         .map_err(|error| machine("the disk cannot be watched", error))

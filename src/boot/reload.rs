@@ -268,7 +268,7 @@ struct Watch {
     started: Arc<Config>,
     local: LocalTime,
     /// What the operator was told to restart for.
-    pending: Vec<&'static str>,
+    pending: Vec<String>,
 }
 
 impl Watch {
@@ -390,9 +390,9 @@ impl Watch {
         self.spine.queue.do_send(Allow { running: config.runtime.max_running_turns });
         self.dials.log.set(config.log.level.as_str());
         self.dials.gate.rename(&config.server);
-        self.dials.sandbox.set_memory(config.sandbox.memory);
-        self.dials.sandbox.quota().set(config.disk);
-        self.dials.disk.set_floor(config.disk.free_space);
+        self.dials.sandbox.set_memory(config.sandbox.memory.0);
+        self.dials.sandbox.quota().set(&config.limits);
+        self.dials.disk.set_floor(config.limits.free_space.0);
         self.dials.backups.set(&config.backup);
         self.tell_name(config);
         let pending = self.started.needs_restart(config);

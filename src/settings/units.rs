@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use hivewright_actors::text::{Size, Span};
 
+/// A number of bytes, written with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
 /// Reads `<int><ms|s|m|h|d>`.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     text.parse::<Span>().ok().map(|span| span.0)

@@ -11,20 +11,16 @@ use hivewright_actors::{
     task::{Cause, Kind, Lane, OnResult, Priority, Task},
 };
 
-use super::file::TeamFile;
-use crate::settings::{config::Config, live::Live, tool_groups};
+use crate::settings::{config::Config, live::Live, team::LONGEST_DESCRIPTION, tool_groups};
 
 /// What a new team is asked to do first.
 pub const BOOTSTRAP: &str = include_str!("../../config/prompt/bootstrap.md");
-/// The longest description, in characters.
-const LONGEST_DESCRIPTION: usize = 500;
 /// The longest context, in characters.
 const LONGEST_CONTEXT: usize = 20_000;
 
 /// A team that is wanted.
 #[derive(Clone, Debug, Default)]
 pub struct Wish {
-    /// Its name.
     pub name: String,
     /// Who is above it; none is the main team.
     pub parent: Option<String>,
@@ -48,7 +44,6 @@ pub enum WishError {
     /// A field cannot be meant.
     #[error("{reason}")]
     Field {
-        /// Which.
         field: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -110,17 +105,6 @@ impl Wish {
         config.map_err(|found| WishError::Settings(found.to_string()))
     }
 
-    /// The file of the team.
-    pub fn file(&self, config: &Config) -> TeamFile {
-        let tools = self.allowed_tools.as_ref();
-        TeamFile {
-            description: self.description.clone(),
-            provider_profile: self.provider_profile.clone(),
-            allowed_tools: tools.unwrap_or(&config.defaults.allowed_tools).clone(),
-            budgets: self.budgets.unwrap_or_default(),
-        }
-    }
-
     /// The order that makes it, on behalf of an operator.
     pub async fn order(
         self,
@@ -131,13 +115,13 @@ impl Wish {
     ) -> Result<org::Spawn, WishError> {
         let config = self.check(live).await?;
         let name = names::check_name(&self.name)?;
-        let file = self.file(&config);
+        let file = self.file(&name, &config.defaults.allowed_tools);
         Ok(org::Spawn {
             parent: self.parent.unwrap_or_else(|| hivewright_actors::ids::MAIN.to_owned()).into(),
             by: By::Operator(operator.to_owned()),
             scope: self.scope_accepts,
-            limits: config.limits,
-            plan: FolderPlan { config: file.text(&name), context: self.init_context },
+            limits: config.limits.tree(),
+            plan: FolderPlan { config: file, context: self.init_context },
             bootstrap: bootstrap(&name, operator, task, now),
             giver: None,
             writes: Writes::new(),

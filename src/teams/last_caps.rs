@@ -19,17 +19,6 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::settings::team::Team;
-
-/// What a team file allows to be spent.
-pub(crate) fn caps(team: &Team) -> Caps {
-    Caps {
-        usd_per_day: team.budgets.usd_per_day,
-        tokens_per_day: team.budgets.tokens_per_day,
-        usd_per_task: team.budgets.usd_per_task,
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 struct CapsRow {
     team: TeamName,

@@ -8,8 +8,9 @@ use super::contract::{ToolContext, ToolError};
 use crate::{
     sandbox::{
         process,
-        workspace::{Access, governance, write::Written},
+        workspace::{governance, write::Written},
     },
+    settings::team::Access,
     taint::{TaintError, Window, Worker, seen::Seen, watch::Watch},
 };
 

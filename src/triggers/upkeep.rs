@@ -28,7 +28,7 @@ use crate::{
         live::Live,
         watch::FolderWatch,
     },
-    teams::last_caps::{self, LastCaps},
+    teams::last_caps::LastCaps,
 };
 
 /// What changes without a sound, such as a file behind a link, is looked at this often.
@@ -126,7 +126,7 @@ impl Keeper {
             let Ok(file) = self.live.team(&team.name).await else {
                 continue;
             };
-            let caps = last_caps::caps(&file);
+            let caps = file.budgets;
             self.last_caps.note(&team.name, caps);
             let before = self.caps.insert(team.clone(), caps);
             // More may be allowed than before: whoever waits for money tries again.
@@ -138,7 +138,7 @@ impl Keeper {
             } else {
                 None
             };
-            let wanted = Wanted { heartbeat: file.heartbeat, learning };
+            let wanted = Wanted { heartbeat: file.heartbeat.0, learning };
             let known = self.kept.get(&team);
             // Nothing was wanted and nothing is: the usual case costs no message after the first.
             if known == Some(&wanted) {

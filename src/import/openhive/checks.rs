@@ -56,7 +56,7 @@ impl Checks for Readers<'_> {
         let references = References::new(&environment, self.home.data());
         let document = Document::with_references(name, references);
         match name {
-            "config.yaml" => config::read(text, document, self.home.data()).map(drop),
+            "config.yaml" => config::read(text, document, self.home).map(drop),
             "channels.yaml" => channels::read(text, document).map(drop),
             _ => providers::read(text, document, &environment).0.map(drop),
         }
