@@ -45,6 +45,8 @@ pub struct Endpoint<R, P = Empty, Q = Empty, B = Empty> {
     pub description: &'static str,
     /// By which fields its rows can be sorted, the usual one first; none if it lists nothing.
     pub sorts: &'static [&'static str],
+    /// Which of them is the usual one for this query, if not the first.
+    pub usual_sort: fn(&Q) -> Option<&'static str>,
     /// Statuses of refusals beyond those that every operation has.
     pub refusals: &'static [u16],
     /// A body that it takes, as JSON.
@@ -53,6 +55,8 @@ pub struct Endpoint<R, P = Empty, Q = Empty, B = Empty> {
     pub secret: bool,
     /// It writes its own line in the audit when it succeeds.
     pub recorded: bool,
+    /// Its handler reads query and body itself, and takes what others would refuse.
+    pub raw: bool,
     types: PhantomData<fn(P, Q, B) -> R>,
 }
 
@@ -63,17 +67,29 @@ impl<R, P, Q, B> Endpoint<R, P, Q, B> {
         scope: Scope,
         summary: &'static str,
     ) -> Self {
+        Self::needing(Needs::Scope(scope), method, path, summary)
+    }
+
+    /// For others than those who have one right.
+    pub const fn needing(
+        needs: Needs,
+        method: Method,
+        path: &'static str,
+        summary: &'static str,
+    ) -> Self {
         Self {
             method,
             path,
-            needs: Needs::Scope(scope),
+            needs,
             summary,
             description: "",
             sorts: &[],
+            usual_sort: |_| None,
             refusals: &[],
             example: None,
             secret: false,
             recorded: false,
+            raw: false,
             types: PhantomData,
         }
     }
@@ -84,6 +100,10 @@ impl<R, P, Q, B> Endpoint<R, P, Q, B> {
 
     pub const fn sorted(self, sorts: &'static [&'static str]) -> Self {
         Self { sorts, ..self }
+    }
+
+    pub const fn usually_sorted(self, usual_sort: fn(&Q) -> Option<&'static str>) -> Self {
+        Self { usual_sort, ..self }
     }
 
     pub const fn refuses(self, refusals: &'static [u16]) -> Self {
@@ -101,6 +121,10 @@ impl<R, P, Q, B> Endpoint<R, P, Q, B> {
     pub const fn recorded(self) -> Self {
         Self { recorded: true, ..self }
     }
+
+    pub const fn raw(self) -> Self {
+        Self { raw: true, ..self }
+    }
 }
 
 impl<R, P, Q, B> Endpoint<R, P, Q, B>
@@ -111,7 +135,7 @@ where
 {
     /// Whether a request has a body; one that has nothing to say may be left out.
     pub fn has_body(&self) -> bool {
-        !matches!(self.method, Method::Get | Method::Delete)
+        !self.raw && !matches!(self.method, Method::Get | Method::Delete)
     }
 
     /// Reads the query, with the fields of a page where rows are listed.
@@ -140,6 +164,11 @@ pub struct ById {
     pub id: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByName {
+    pub name: String,
+}
+
 /// A path parameter that would lead elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no id")]
@@ -151,7 +180,8 @@ impl<R, P: Serialize, Q, B> Endpoint<R, P, Q, B> {
         let mut target = self.path.to_owned();
         for (name, value) in pairs(parameters) {
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:~".contains(&byte);
-            if value.is_empty() || value.starts_with('.') || !value.bytes().all(is_plain) {
+            let leads_up = matches!(value.as_str(), "." | "..");
+            if value.is_empty() || leads_up || !value.bytes().all(is_plain) {
                 return Err(NotAnId(value));
             }
             target = target.replace(&format!("{{{name}}}"), &value);
@@ -186,7 +216,7 @@ mod tests {
         let target = |id: &str| SHOW.target(&ById { id: id.to_owned() });
 
         assert_eq!(target("task-1~r").unwrap(), "/api/v1/tasks/task-1~r/cancel");
-        for id in ["", "..", "..%2f", "a/b", "a?b", "a b"] {
+        for id in ["", ".", "..", "..%2f", "a/b", "a?b", "a b"] {
             assert_eq!(target(id), Err(NotAnId(id.to_owned())), "{id}");
         }
     }

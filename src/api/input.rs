@@ -8,6 +8,7 @@ use std::{fmt, marker::PhantomData};
 
 use hivewright_actors::{
     excerpt,
+    live::{Mark, event::Kinds},
     text::{Span, Text},
 };
 use schemars::{JsonSchema, generate::SchemaSettings};
@@ -37,7 +38,8 @@ impl Format {
 }
 
 /// Formats that every reader knows.
-const FORMATS: [Format; 2] = [Format::of::<Span>(), Format::of::<When>()];
+const FORMATS: [Format; 4] =
+    [Format::of::<Span>(), Format::of::<When>(), Format::of::<Kinds>(), Format::of::<Mark>()];
 
 /// One step on the way to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

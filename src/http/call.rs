@@ -35,6 +35,7 @@ pub(super) struct Call<P = Empty, Q = Empty, B = Empty> {
 pub(super) struct Readers<Q, B> {
     needs: Needs,
     sorts: &'static [&'static str],
+    usual_sort: fn(&Q) -> Option<&'static str>,
     query: Reader<Q>,
     body: Option<Reader<B>>,
 }
@@ -48,6 +49,7 @@ where
         Self {
             needs: endpoint.needs,
             sorts: endpoint.sorts,
+            usual_sort: endpoint.usual_sort,
             query: endpoint.query(),
             body: endpoint.has_body().then(Reader::default),
         }
@@ -70,7 +72,9 @@ where
         request.extensions_mut().insert(target.clone());
         let fields = self.query.query(pairs(request.query_string())?)?;
         let page: PageQuery = convert(fields.clone())?;
-        let page = Page::new(request.path(), &page, self.sorts)?;
+        let query: Q = convert(fields)?;
+        let usual = (self.usual_sort)(&query).or(self.sorts.first().copied()).unwrap_or("id");
+        let page = Page::new(request.path(), &page, self.sorts, usual)?;
         let path = web::Path::<P>::extract(&request).await.map_err(ApiError::internal)?;
         let body = match &self.body {
             Some(reader) => json::read(reader, &request, payload).await?,
@@ -78,6 +82,6 @@ where
         };
         let caller = Caller::new(principal, target);
         let path = path.into_inner();
-        Ok(Call { state, caller, path, query: convert(fields)?, page, body, request })
+        Ok(Call { state, caller, path, query, page, body, request })
     }
 }

@@ -52,10 +52,10 @@ impl Page {
         path: &str,
         query: &PageQuery,
         sorts: &'static [&'static str],
+        usual: &'static str,
     ) -> Result<Self, ApiError> {
         let named = query.sort.as_deref().and_then(|name| Sort::named(name, sorts));
-        let usual = Sort::of(sorts.first().copied().unwrap_or("id"));
-        Self::sorted(&list(path), query, named.unwrap_or(usual))
+        Self::sorted(&list(path), query, named.unwrap_or(Sort::of(usual)))
     }
 
     fn sorted(list: &str, query: &PageQuery, sort: Sort) -> Result<Self, ApiError> {
@@ -177,11 +177,6 @@ impl Query {
     pub(super) fn page(&self) -> Result<Page, ApiError> {
         let sorts = self.paging.map_or(&[] as &[_], |paging| paging.sorts);
         self.page_by(sorts.first().copied().unwrap_or("id"))
-    }
-
-    /// A whole number.
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        self.text(name)?.parse().ok()
     }
 
     /// The same with another usual order.

@@ -4,5 +4,4 @@ pub mod creation;
 pub mod equipment;
 pub mod file;
 pub mod folders;
-pub mod overview;
 pub mod self_changes;
