@@ -8,9 +8,9 @@ use std::{fmt, marker::PhantomData};
 
 use hivewright_actors::{
     excerpt,
-    scheduler::{
-        config::{Rate, SecretRef},
+    scheduler::trigger::{
         definition::TimeOfDay,
+        webhook::{Rate, SecretRef},
     },
     text::{Size, Span, Text},
 };

@@ -11,7 +11,7 @@ use hivewright_actors::{
         tree::Tree,
     },
     queue::submit::OpenTask,
-    scheduler::manage,
+    scheduler::views,
     storage::{Storage, StorageError},
     store::reads::{Range, scan},
     task::records as tasks,
@@ -197,7 +197,7 @@ async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<Teams, ApiError>
 }
 
 async fn triggers(state: &State) -> Result<Triggers, ApiError> {
-    let counts = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
+    let counts = state.spine.scheduler.send(views::Count).timeout(PATIENCE);
     let counts = ask(counts.await)?;
     Ok(Triggers { total: counts.total, active: counts.active, disabled: counts.disabled })
 }
