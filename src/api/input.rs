@@ -9,9 +9,9 @@ use std::{fmt, marker::PhantomData};
 use hivewright_actors::{
     excerpt,
     live::{Mark, event::Kinds},
-    scheduler::{
-        config::{Rate, SecretRef},
+    scheduler::trigger::{
         definition::TimeOfDay,
+        webhook::{Rate, SecretRef},
     },
     text::{Size, Span, Text},
 };

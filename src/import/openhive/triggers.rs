@@ -6,10 +6,12 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::ChannelId,
     scheduler::{
-        definition::{Definition, MissedPolicy},
         manage::MOST as MOST_TRIGGERS,
-        trigger::{State, Trigger},
-        validation::Problems,
+        trigger::{
+            State, Trigger,
+            definition::{Definition, MissedPolicy},
+            validation::Problems,
+        },
     },
 };
 use serde_json::{Map, Value, json};
@@ -389,7 +391,7 @@ impl Draft {
 #[cfg(test)]
 mod tests {
 
-    use hivewright_actors::scheduler::{
+    use hivewright_actors::scheduler::trigger::{
         config::{Config, Listen, Schedule, Window},
         definition::OverlapPolicy,
     };
