@@ -4,11 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{record::TeamState, tree::Tree};
-use crate::{
-    ids::TeamKey,
-    scheduler::{fire::Roster, firing::Standing},
-};
+use super::tree::Tree;
 
 /// The present tree. Cheap to clone; all clones show the same.
 #[derive(Clone, Debug, Default)]
@@ -33,20 +29,5 @@ impl OrgView {
     /// Shows another tree from now on.
     pub(super) fn show(&self, tree: Tree) {
         self.0.send_replace(Arc::new(tree));
-    }
-}
-
-impl Roster for OrgView {
-    fn standing(&self, team: &TeamKey) -> Standing {
-        let tree = self.now();
-        let record = tree.get(team.name.as_str());
-        match record.filter(|record| record.generation == team.generation) {
-            Some(record) => match record.state {
-                TeamState::Active => Standing::Active,
-                TeamState::Paused | TeamState::Degraded => Standing::Paused,
-                TeamState::Draining | TeamState::Removed => Standing::Gone,
-            },
-            None => Standing::Gone,
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, ops::ControlFlow};
 
 use super::{
-    pass::{Enough, Needed, Slice},
+    slice::{Enough, Needed, Slice},
     terms::Cut,
 };
 use crate::{

@@ -17,6 +17,7 @@ use crate::{
 
 mod journals;
 pub mod pass;
+pub mod slice;
 pub mod terms;
 #[cfg(test)]
 mod tests;

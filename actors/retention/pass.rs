@@ -1,18 +1,19 @@
 //! One pass over all records: what is still needed is gathered first, then the rest is removed.
 
-use std::{collections::HashSet, ops::ControlFlow, sync::Arc};
+use std::{ops::ControlFlow, sync::Arc};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     journals::Journals,
+    slice::{Enough, Needed, Slice},
     terms::{Cut, Keeping, Lot, Terms},
 };
 use crate::{
     approvals::{record::Approval, records::PendingApproval},
     audit::Audit,
     clock::Timestamp,
-    ids::{MAIN, TaskId, TeamKey, TopicId, TriggerId},
+    ids::{MAIN, TeamKey, TriggerId},
     inbox::InboxEvent,
     notice::Notice,
     org::record::{TeamRecord, TeamState},
@@ -23,16 +24,13 @@ use crate::{
         damage::report,
         keys::after_prefix,
         reads::{Range, get, parse},
-        records::{Record, Writes, decode},
+        records::{Record, decode},
     },
     task::{
-        Lineage, Task,
+        Task,
         records::{EndedTask, FinishedTask, LaneKey},
     },
 };
-
-/// A commit removes so many records, or a few more that belong to the last.
-const MOST: usize = 200;
 
 /// How many of each kind were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,33 +49,8 @@ pub struct Removed {
     pub edges: u64,
 }
 
-/// What a slice found. Made durable at once, it leaves a store in which nothing is missing that
-/// anything else in it needs.
-#[derive(Debug, Default)]
-pub struct Slice {
-    /// What to remove.
-    pub writes: Writes,
-    /// The pass is over.
-    pub last: bool,
-    dropped: usize,
-}
-
-impl Slice {
-    pub(super) fn drop_keys(&mut self, keys: Vec<Vec<u8>>) {
-        self.dropped += keys.len();
-        self.writes = std::mem::take(&mut self.writes).drop_keys(keys);
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.dropped >= MOST
-    }
-}
-
 /// Looks at a record, by its key and its value.
 type Visit<'a> = dyn FnMut(&[u8], &[u8], &mut Slice) + 'a;
-
-/// Says when a slice has taken long enough.
-pub type Enough<'a> = dyn FnMut() -> bool + 'a;
 
 /// What is looked at, in order: first what tells which records are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,28 +88,6 @@ impl Stage {
             Self::Decisions => Self::Lots,
             Self::Lots | Self::Over => Self::Over,
         }
-    }
-}
-
-/// What is still needed.
-#[derive(Debug, Default)]
-pub(super) struct Needed {
-    /// Tasks that open work, open approvals and memories tell of.
-    pub(super) tasks: HashSet<TaskId>,
-    /// Lanes with open work.
-    pub(super) busy: HashSet<LaneKey>,
-    /// Topics that somebody may go on with.
-    pub(super) topics: HashSet<TopicId>,
-    /// Teams that are there.
-    pub(super) teams: HashSet<TeamKey>,
-}
-
-impl Needed {
-    fn line(&mut self, lineage: Option<&Lineage>) {
-        let Some(lineage) = lineage else { return };
-        self.tasks.insert(lineage.root.clone());
-        let above = lineage.path.iter().map(|above| above.task.clone());
-        self.tasks.extend(above);
     }
 }
 

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TeamKey, TriggerId},
+    org::{record::TeamState, view::OrgView},
     queue::{
         causes::Giver,
         submit::{self, CancelTask, HandIn, Submission, Submit},
@@ -28,6 +29,21 @@ use crate::{
 pub trait Roster: Send + Sync + 'static {
     /// Whether a team works now.
     fn standing(&self, team: &TeamKey) -> Standing;
+}
+
+impl Roster for OrgView {
+    fn standing(&self, team: &TeamKey) -> Standing {
+        let tree = self.now();
+        let record = tree.get(team.name.as_str());
+        match record.filter(|record| record.generation == team.generation) {
+            Some(record) => match record.state {
+                TeamState::Active => Standing::Active,
+                TeamState::Paused | TeamState::Degraded => Standing::Paused,
+                TeamState::Draining | TeamState::Removed => Standing::Gone,
+            },
+            None => Standing::Gone,
+        }
+    }
 }
 
 /// Looks after what a trigger depends on: files of its team, what happened lately.
