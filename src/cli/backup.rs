@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use hivewright_actors::live::event::Kind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,10 +15,10 @@ use super::{
     service::{Service, data},
     stopped::{self, Stopped},
 };
-use crate::storage::backup::{create, create_at, move_to, refuse_existing};
-
-/// Tells of every step of a job.
-const PROGRESS: &str = "job.progress";
+use crate::{
+    api::events::EventFilter,
+    storage::backup::{create, create_at, move_to, refuse_existing},
+};
 
 /// Copy the store, teams and settings into one verified file
 ///
@@ -134,7 +135,7 @@ async fn await_made(
 ) -> Result<PathBuf, Failure> {
     let gauge = Gauge::new(context.screen, "backup");
     // It listens before there is a job, so that no step of it is missed.
-    let mut follower = Follower::open(context, [("types", PROGRESS.to_owned())]).await?;
+    let mut follower = Follower::open(context, EventFilter::of([Kind::JobProgress])).await?;
     let Accepted { job_id } = data(&service.post("/api/v1/backups", wish).await?)?;
     let path = format!("/api/v1/jobs/{job_id}");
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());

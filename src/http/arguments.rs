@@ -72,7 +72,6 @@ rights! {
     Operate => Needs::Scope(Scope::Operate),
     Secrets => Needs::Scope(Scope::Secrets),
     Admin => Needs::Scope(Scope::Admin),
-    Metrics => Needs::Scope(Scope::Metrics),
 }
 
 /// Who asks, having the right to, and what stands in the query, which is read after that.

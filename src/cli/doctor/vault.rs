@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::service::Running;
 use crate::{
+    api::doctor::Finding,
     cli::{
         Context,
         backup::blocking,
@@ -11,7 +12,7 @@ use crate::{
         service::Service,
         stopped::{self, Stopped},
     },
-    doctor::{Finding, models::UNKNOWN},
+    doctor::models::UNKNOWN,
     settings::references::{Environment, SystemVault},
     system::WallClock,
     vault::{Vault, health::Health, master::KeyFiles},

@@ -61,7 +61,10 @@ use super::{
     origin::Gate,
 };
 use crate::{
-    api::scope::{Scope, Scopes},
+    api::{
+        scope::{Scope, Scopes},
+        teams::{Equipment, TeamItem},
+    },
     logging::{Secrets, tap::Errors},
     memory::NoSecrets,
     policy::Policies,
@@ -77,11 +80,7 @@ use crate::{
     storage::backup::BackupName,
     system::{Randomness, sha256},
     taint::{self, Taint},
-    teams::{
-        equipment::{Equipment, Item},
-        folders::TeamFolders,
-        self_changes::Changes,
-    },
+    teams::{folders::TeamFolders, self_changes::Changes},
     timezone::ZoneDays,
     tools::org::office::{self, Office},
     triggers::{
@@ -430,7 +429,7 @@ impl Bench {
             rules,
             explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             equipment: Arc::new(|_, _| Equipment {
-                skills: vec![Item {
+                skills: vec![TeamItem {
                     name: "sums".to_owned(),
                     source: "operator".to_owned(),
                     description: "Adds up.".to_owned(),
