@@ -12,6 +12,7 @@ use crate::{
     ids::TeamName,
     task::{Code, Label, Lane, Options, TopicRef},
     tool::Toolset,
+    words,
 };
 
 /// A line of the recent conversation.
@@ -67,17 +68,18 @@ pub struct Assignment {
     pub reports: bool,
 }
 
-/// What happens to a message that arrives while a turn runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueMode {
-    /// It waits for a turn of its own.
-    #[default]
-    Queue,
-    /// It joins the running turn before the next model call.
-    Steer,
-    /// It ends the running turn and gets the next one.
-    Interrupt,
+words! {
+    /// What happens to a message that arrives while a turn runs.
+    #[derive(Default)]
+    pub enum QueueMode {
+        /// It waits for a turn of its own.
+        #[default]
+        Queue = "queue",
+        /// It joins the running turn before the next model call.
+        Steer = "steer",
+        /// It ends the running turn and gets the next one.
+        Interrupt = "interrupt",
+    }
 }
 
 /// A prepared turn. All of it stays as it is until the turn ends.

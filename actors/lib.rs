@@ -63,6 +63,7 @@ pub mod policy;
 pub mod quarantine;
 pub mod queue;
 pub mod repeats;
+pub mod retention;
 pub mod room;
 pub mod router;
 pub mod scheduler;

@@ -37,12 +37,13 @@ use crate::{
     },
     quarantine,
     queue::{Left, Listeners, Queue, schedule::Limits},
+    retention::{self, Retention, terms::Keeping},
     router::{
         self, Neighbours, Recovered, Router,
         grants::Grants,
         records::{self as conversations, Undecided},
     },
-    scheduler::{self, Scheduler, heard::Ears},
+    scheduler::{self, Scheduler, views::Ears},
     storage::{Storage, StorageError},
     store::{
         StoreHandle,
@@ -96,6 +97,8 @@ pub struct Ports {
     pub folders: Arc<dyn Folders>,
     /// What triggers need.
     pub triggers: scheduler::Ports,
+    /// How long things are kept.
+    pub retention: Arc<dyn Keeping>,
 }
 
 /// The threads that teams run on, beside the one that the rest of the spine is started on.
@@ -119,6 +122,8 @@ pub struct Spine {
     pub approvals: Addr<Approvals>,
     /// Triggers.
     pub scheduler: Addr<Scheduler>,
+    /// Removes what is old.
+    pub retention: Addr<Retention>,
     /// Who lives.
     pub supervisor: Addr<Supervisor>,
     /// The journal.
@@ -141,6 +146,7 @@ pub struct Contexts {
     queue: Context<Queue>,
     approvals: Context<Approvals>,
     scheduler: Context<Scheduler>,
+    retention: Context<Retention>,
     supervisor: Context<Supervisor>,
     org: Context<Org>,
 }
@@ -190,6 +196,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         grants: grants(storage),
         teams: scan(storage, Range::all())?,
         triggers: scheduler::records::recover(storage)?,
+        retained_at: retention::last(storage)?.map(|done| done.at),
     })
 }
 
@@ -270,6 +277,7 @@ impl Spine {
             queue: Context::new(),
             approvals: Context::new(),
             scheduler: Context::new(),
+            retention: Context::new(),
             supervisor: Context::new(),
             org: Context::new(),
         };
@@ -279,6 +287,7 @@ impl Spine {
             queue: contexts.queue.address(),
             approvals: contexts.approvals.address(),
             scheduler: contexts.scheduler.address(),
+            retention: contexts.retention.address(),
             supervisor: contexts.supervisor.address(),
             store,
             directory: Directory::default(),
@@ -404,6 +413,15 @@ impl Contexts {
         };
         let triggers = std::mem::take(&mut recovered.triggers);
         self.scheduler.run(Scheduler::new(neighbours, ears.clone(), triggers));
+        self.retention.run(Retention {
+            store: store.clone(),
+            clock: clock.clone(),
+            calendar: ports.triggers.calendar.clone(),
+            timezone: ports.triggers.timezone.clone(),
+            keeping: ports.retention.clone(),
+            last: recovered.retained_at,
+            running: None,
+        });
         let left = left(&mut recovered, spine.view.clone());
         self.org.run(spine.org(&ports, std::mem::take(&mut recovered.teams)));
         let neighbours = Neighbours {

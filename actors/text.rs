@@ -1,4 +1,4 @@
-//! Values that people write as text: the words of an enum, durations.
+//! Values that people write as text: the words of an enum, durations, sizes.
 //!
 //! Each is declared once, by [`words!`](crate::words) or [`text!`](crate::text!); serde, JSON Schema,
 //! `Display` and `FromStr` then know the same texts.
@@ -152,23 +152,67 @@ impl FromStr for Span {
     type Err = NotASpan;
 
     fn from_str(text: &str) -> Result<Self, NotASpan> {
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        let (count, unit) = text.split_at(digits);
-        let length = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, length)| *length);
-        let millis = count.parse::<u64>().ok().zip(length).and_then(|(a, b)| a.checked_mul(b));
-        millis.map(|millis| Self(Duration::from_millis(millis))).ok_or(NotASpan)
+        let millis = counted(text, &UNITS).ok_or(NotASpan)?;
+        Ok(Self(Duration::from_millis(millis)))
     }
 }
 
 /// In the largest unit that holds it whole.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = self.0.as_millis();
-        let is_whole = |length: u64| millis > 0 && millis.is_multiple_of(length.into());
-        let whole = UNITS.iter().find(|(_, length)| is_whole(*length));
-        let (unit, length) = whole.unwrap_or(&("ms", 1));
-        f.pad(&format!("{}{unit}", millis / u128::from(*length)))
+        f.pad(&in_units(self.0.as_millis(), &UNITS))
     }
+}
+
+/// A number of bytes that reads and writes as a whole number and a unit, such as `64KiB`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size(pub u64);
+
+text!(Size);
+
+impl Text for Size {
+    const FORMAT: &'static str = "size";
+    const PATTERN: &'static str = "^[0-9]+(B|KiB|MiB|GiB)$";
+    const EXAMPLES: &'static [&'static str] = &["64KiB", "1MiB"];
+}
+
+/// A text that is no [`Size`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a size such as 64KiB or 1MiB")]
+pub struct NotASize;
+
+/// Units in bytes, the longest first.
+const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+impl FromStr for Size {
+    type Err = NotASize;
+
+    fn from_str(text: &str) -> Result<Self, NotASize> {
+        counted(text, &SIZES).map(Self).ok_or(NotASize)
+    }
+}
+
+/// In the largest unit that holds it whole.
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&in_units(self.0.into(), &SIZES))
+    }
+}
+
+/// A whole number and a unit, in the smallest unit.
+fn counted(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, unit) = text.split_at(digits);
+    let (_, length) = units.iter().find(|(name, _)| *name == unit)?;
+    count.parse::<u64>().ok()?.checked_mul(*length)
+}
+
+fn in_units(amount: u128, units: &[(&str, u64)]) -> String {
+    let is_whole = |length: u64| amount > 0 && amount.is_multiple_of(length.into());
+    let whole = units.iter().find(|(_, length)| is_whole(*length)).or(units.last());
+    whole
+        .map(|(unit, length)| format!("{}{unit}", amount / u128::from(*length)))
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -215,5 +259,18 @@ mod tests {
             assert_eq!(text.parse::<Span>(), Err(NotASpan), "{text}");
         }
         assert_eq!(schemars::schema_for!(Span).to_value()["format"], "span");
+    }
+
+    #[test]
+    fn a_size_is_a_whole_number_and_a_unit() {
+        for (text, bytes) in
+            [("7B", 7), ("2KiB", 2048), ("3MiB", 3 << 20), ("1GiB", 1 << 30), ("0B", 0)]
+        {
+            assert_eq!(text.parse(), Ok(Size(bytes)));
+            assert_eq!(Size(bytes).to_string(), text);
+        }
+        for text in ["", "1", "1KB", "1MB", "1G", "1.5GiB", "-1B", "99999999999GiB"] {
+            assert_eq!(text.parse::<Size>(), Err(NotASize), "{text}");
+        }
     }
 }

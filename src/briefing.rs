@@ -27,10 +27,7 @@ use crate::{
     memory::Memory,
     policy::Policies,
     prompt::compose::{ComposeError, Composed, Prompts, Request},
-    sandbox::{
-        process::Sandbox,
-        workspace::{Access, AllowedDir, Workspace},
-    },
+    sandbox::{process::Sandbox, workspace::Workspace},
     scrub::Mask,
     settings::{
         config::Tasks,
@@ -38,10 +35,13 @@ use crate::{
         live::Live,
         problem::Problems,
         providers::{Profile, Providers},
-        team::{DirMode, Team},
+        team::Team,
     },
     taint::{Taint, seen::Seen},
-    teams::self_changes::{Changes, Earlier},
+    teams::{
+        last_caps::LastCaps,
+        self_changes::{Changes, Earlier},
+    },
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
@@ -53,13 +53,11 @@ use crate::{
 
 mod equipment;
 mod explain;
-pub mod last_caps;
 mod part;
 #[cfg(test)]
 mod tests;
 pub mod till;
 
-use last_caps::LastCaps;
 use part::Part;
 use till::Till;
 
@@ -317,7 +315,7 @@ impl Inner {
             let file = file.map_err(|found| bad_file(&found));
             let caps = match file.and_then(|file| self.accepted(name).map(|()| file)) {
                 Ok(file) => {
-                    let caps = caps(&file);
+                    let caps = file.budgets;
                     self.last_caps.note(name, caps);
                     caps
                 }
@@ -401,7 +399,7 @@ impl Inner {
             MAIN => allowed,
             _ => allowed.below_root(),
         };
-        let workspace = Workspace::open(&self.home.team(name.as_str()), &allowed_dirs(&team))
+        let workspace = Workspace::open(&self.home.team(name.as_str()), &team.allowed_dirs)
             .map_err(|error| wrong("allowed_dirs", error.to_string()))?;
         let grant = Grant {
             team: name.clone(),
@@ -424,7 +422,7 @@ impl Inner {
         };
         let chosen = chosen.ok()?;
         let profiles = profiles(&providers);
-        let caps = caps(&team);
+        let caps = team.budgets;
         if is_in_money(&caps) && part::unpriced(&profiles, &chosen.name).is_some() {
             return None;
         }
@@ -493,26 +491,6 @@ fn keys(providers: &Providers) -> impl Iterator<Item = &str> {
 
 fn is_in_money(caps: &Caps) -> bool {
     caps.usd_per_day.or(caps.usd_per_task).is_some()
-}
-
-/// What a team file allows to be spent.
-pub(crate) fn caps(team: &Team) -> Caps {
-    Caps {
-        usd_per_day: team.budgets.usd_per_day,
-        tokens_per_day: team.budgets.tokens_per_day,
-        usd_per_task: team.budgets.usd_per_task,
-    }
-}
-
-fn allowed_dirs(team: &Team) -> Vec<AllowedDir> {
-    let dirs = team.allowed_dirs.iter().map(|dir| AllowedDir {
-        path: dir.path.clone(),
-        access: match dir.mode {
-            DirMode::ReadOnly => Access::ReadOnly,
-            DirMode::ReadWrite => Access::ReadWrite,
-        },
-    });
-    dirs.collect()
 }
 
 /// The profiles as engines share them.

@@ -14,7 +14,7 @@ use hivewright_actors::{
     notice::{Notice, NoticeKind},
     policy::{
         Policy,
-        class::Risk,
+        caution::Risk,
         draft::{Draft, Invalid},
         resource::{Mode, Resource},
         rule::{Effect, Rule, Who},

@@ -5,7 +5,7 @@ use std::{fs, io, path::Path, time::SystemTime};
 use hivewright_actors::{
     clock::{Timestamp, millis},
     ids::TaskId,
-    scheduler::retention::keeping::{Cut, Keeping, Lot, Terms},
+    retention::terms::{Cut, Keeping, Lot, Terms},
 };
 
 use crate::{

@@ -243,13 +243,11 @@ fn admit(
         return Err(NotDecided::DigestMismatch);
     }
     if approval.needs_another(&word.by) {
-        let confirmed = word.confirm.as_ref() == Some(&approval.short_id);
-        match is_alone(approval) {
-            false => return Err(NotDecided::NotAllowed),
-            true if !confirmed => {
-                return Err(NotDecided::Unconfirmed(approval.short_id.clone()));
-            }
-            true => {}
+        if !is_alone(approval) {
+            return Err(NotDecided::NotAllowed);
+        }
+        if word.confirm.as_ref() != Some(&approval.short_id) {
+            return Err(NotDecided::Unconfirmed(approval.short_id.clone()));
         }
     }
     match word.choice {

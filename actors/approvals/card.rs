@@ -8,7 +8,7 @@ use crate::{
     clock::Timestamp,
     event::{Body, Frame, Notification, NotificationKind},
     excerpt,
-    policy::class::Risk,
+    policy::caution::Risk,
     task::Label,
 };
 

@@ -20,7 +20,7 @@ use crate::{
     channel::records::OutboxWrites,
     clock::{Timestamp, millis},
     ids::{Ids, TurnId},
-    policy::class::{Kind, Risk},
+    policy::caution::{Kind, Risk},
     store::records::Writes,
     task::Label,
     tool::{Asking, Caller},

@@ -10,7 +10,7 @@ use crate::{
         records::{DayKey, Raised},
     },
     ids::TeamKey,
-    policy::class::Kind,
+    policy::caution::Kind,
     store::{keys::Life, records::Writes},
 };
 

@@ -14,7 +14,7 @@ use super::record::{Approval, Resolution};
 use crate::{
     clock::Timestamp,
     ids::{ApprovalId, Ids, TeamKey},
-    policy::class::{Kind, Risk},
+    policy::caution::{Kind, Risk},
     storage::{Storage, StorageError},
     store::{
         reads::{Range, parse, scan},

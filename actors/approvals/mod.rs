@@ -38,7 +38,7 @@ use deciders::Deciders;
 use desk::Desk;
 use grants::Grants;
 use question::{Answer, Question};
-use record::{Approval, Decider, Status, Word};
+use record::{Approval, Decider, Resolved, Status, Word};
 use recover::Recovered;
 use refusal::{NotAnswered, NotDecided};
 use secret::SecretSink;
@@ -123,11 +123,6 @@ pub struct EndOverdue;
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct SetTtl(pub Duration);
-
-/// Fact: an approval has its end. It is stored.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Resolved(pub Approval);
 
 /// Everything that the approvals talk to.
 pub struct Neighbours {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use actix::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use super::canonical::canonical;
 use crate::{
     clock::Timestamp,
     ids::{ApprovalId, PrincipalId, TaskId, TeamKey, TurnId},
-    policy::class::{Kind, Risk},
+    policy::caution::{Kind, Risk},
     task::{Cause, Label, Lane, Lineage, Source},
     words,
 };
@@ -388,3 +389,8 @@ impl Approval {
         self.resolved_via = by.map(|(_, via)| via.to_owned());
     }
 }
+
+/// Fact: an approval has its end. It is stored.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Resolved(pub Approval);

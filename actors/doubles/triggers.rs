@@ -12,15 +12,14 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
+    retention::terms::{Cut, Keeping, Lot, Terms},
     scheduler::{
         Ports,
-        board::Board,
-        calendar::Calendar,
+        fire::{Findings, Premises, Roster},
         firing::Standing,
-        matcher::{Expressions, Language, Matcher},
-        premises::{Findings, Premises, Roster},
-        retention::keeping::{Cut, Keeping, Lot, Terms},
+        ports::{Calendar, Expressions, Language, Matcher},
         trigger::Trigger,
+        views::Board,
     },
     store::{
         keys::prefix_of,
@@ -120,7 +119,6 @@ impl Outside {
             roster: Arc::new(self.standings.clone()),
             premises: Arc::new(self.finds.clone()),
             timezone: "UTC".to_owned(),
-            retention: Arc::new(self.keeps.clone()),
         }
     }
 }

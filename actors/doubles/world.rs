@@ -260,6 +260,7 @@ impl World {
             meter: Arc::new(Unmetered),
             folders: Arc::new(NoFolders),
             triggers: self.outside.ports(),
+            retention: Arc::new(self.outside.keeps.clone()),
         };
         let threads = Threads { teams: self.arbiters.clone(), answers_within: self.answers_within };
         contexts.start(&spine, ports, threads, self.limits, self.settings.clone(), recovered);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{
-    Mark, Publisher,
+    Mark, NotAMark, Publisher,
     event::{Event, Gap, Kind, Moment, Reason, Stream},
     watch::{Batch, Filter, QUEUE},
 };

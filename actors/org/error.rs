@@ -1,7 +1,6 @@
 //! Why the organisation stays as it is.
 
-use super::work;
-use crate::{ids::TeamName, queue::submit::Refusal};
+use crate::{ids::TeamName, queue::refusal::Refusal};
 
 /// Why something was not done to a team.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -117,7 +116,7 @@ impl OrgError {
             Self::Draining(_) => "team_draining",
             Self::Busy(_) => "busy",
             Self::ScopeEmpty(_) => "scope_empty",
-            Self::Refused(refusal) => work::refusal_code(refusal),
+            Self::Refused(refusal) => refusal.code(),
             Self::Folder(_) | Self::Beside(_) => "failed",
             Self::Stopping => "stopping",
         }

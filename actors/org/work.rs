@@ -109,14 +109,3 @@ impl Work for Actors {
         self.queue.do_send(Told { lane, generation });
     }
 }
-
-/// For models and programs.
-pub fn refusal_code(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::QueueFull(_) => "queue_full",
-        Refusal::DiskFull => "disk_full",
-        Refusal::TeamDraining => "team_draining",
-        Refusal::Runaway(why) => why.code(),
-        Refusal::Stopping => "stopping",
-    }
-}

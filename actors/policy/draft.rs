@@ -1,12 +1,12 @@
 //! Rules as somebody wrote them, and what can be wrong with them.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
 use super::{
-    class::Risk,
+    caution::Risk,
     resource::{Mode, Resource},
-    rule::{Condition, Effect, Rule, Test, Who},
+    rule::{Condition, Effect, Rule, Test, Who, one_of},
 };
 use crate::clock::Timestamp;
 
@@ -149,14 +149,6 @@ impl Draft {
     }
 }
 
-pub(super) fn one_of<T: Copy>(word: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    let found = choices.iter().find(|(name, _)| *name == word);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-        format!("expected one of {}", names.join(", "))
-    })
-}
-
 impl DraftCondition {
     fn check(self, place: usize) -> Result<Condition, Invalid> {
         let field = |name: &str| format!("when[{place}].{name}");
@@ -184,11 +176,15 @@ fn is_pointer(text: &str) -> bool {
         && after.all(|part| part.starts_with('0') || part.starts_with('1'))
 }
 
-impl TryFrom<Draft> for Rule {
-    type Error = Invalid;
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Draft::from(self.clone()).serialize(serializer)
+    }
+}
 
-    fn try_from(draft: Draft) -> Result<Self, Invalid> {
-        draft.check()
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Draft::deserialize(deserializer)?.check().map_err(D::Error::custom)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     tool,
 };
 
+pub mod caution;
 pub mod class;
 pub mod command;
 pub mod draft;
@@ -17,7 +18,7 @@ pub mod rule;
 #[cfg(test)]
 mod tests;
 
-use class::{Caution, Kind, Risk};
+use caution::{Caution, Kind, Risk};
 use resource::Touch;
 use rule::{Effect, Rule};
 
@@ -189,7 +190,7 @@ impl Policy {
         let riskiest = fitting(Effect::RequireApproval)
             .reduce(|most, rule| if rule.risk > most.risk { rule } else { most });
         if let Some(rule) = riskiest {
-            return Decision::Ask(by(rule), rule_caution(rule, class::caution(request)));
+            return Decision::Ask(by(rule), rule_caution(rule, caution::caution(request)));
         }
         if let Some(rule) = fitting(Effect::Allow).next() {
             return Decision::Allow(by(rule));
@@ -197,7 +198,7 @@ impl Policy {
         if self.rules.iter().any(|rule| rule.lists(request)) {
             return Decision::Deny(By::NoMatchingRule);
         }
-        match class::caution(request) {
+        match caution::caution(request) {
             Some(caution) => Decision::Ask(By::Default, caution),
             None => Decision::Allow(By::Default),
         }
@@ -241,7 +242,7 @@ impl Policy {
         };
         let cautious = || {
             let mut classes = classes.iter();
-            classes.all(|class| class::standing(class, effect).is_some())
+            classes.all(|class| caution::standing(class, effect).is_some())
         };
         if always(Effect::Deny) {
             Standing::Hidden

@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use super::{
     Request, Role, Subject,
-    class::Risk,
-    draft::{Draft, one_of},
+    caution::Risk,
     resource::{Mode, Resource},
 };
 use crate::{clock::Timestamp, wildcard::fits};
@@ -64,8 +63,7 @@ pub enum Test {
 }
 
 /// A rule that has been checked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Draft", into = "Draft")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
     /// Its name.
     pub id: String,
@@ -210,4 +208,12 @@ fn same(one: &Value, other: &Value) -> bool {
         }
         _ => one == other,
     }
+}
+
+pub(super) fn one_of<T: Copy>(word: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let found = choices.iter().find(|(name, _)| *name == word);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
 }

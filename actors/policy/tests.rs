@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     By, Decision, Policy, Request, Role, Standing, Subject,
-    class::{Caution, Kind, Risk},
+    caution::{Caution, Kind, Risk},
     draft::{Draft, DraftCondition, Invalid},
     resource::{Mode, Touch},
     rule::{Effect, Rule},

@@ -34,6 +34,7 @@ mod leases;
 mod messages;
 pub mod parking;
 pub mod placing;
+pub mod refusal;
 pub mod schedule;
 pub mod submit;
 #[cfg(test)]

@@ -4,11 +4,11 @@ use actix::{Context, Handler, Message};
 
 use super::{Due, Entry, Progressed, Queue, schedule::Ticket};
 use crate::{
-    approvals::{Resolved, record::Status},
+    approvals::record::{Resolved, Status},
     clock::Timestamp,
     ids::{TaskId, TeamName},
     notice::{Notice, NoticeKind},
-    policy::class::Kind,
+    policy::caution::Kind,
     store::records::Writes,
     task::{Lane, Parked, Task, Wait, WaitReason},
 };

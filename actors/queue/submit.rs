@@ -6,6 +6,7 @@ use actix::{
 };
 use tokio::sync::oneshot;
 
+pub use super::refusal::Refusal;
 use super::{
     Enqueue, Entry, Queue,
     causes::{Giver, Runaway},
@@ -15,7 +16,6 @@ use crate::{
     ids::{TaskId, TeamName},
     journal,
     notice::{Notice, NoticeKind},
-    room::DISK_FULL,
     store::records::Writes,
     task::{Code, Ending, Kind, Lane, Task, WaitReason, records::OpenWork},
 };
@@ -70,26 +70,6 @@ pub enum Submission {
         /// Why replacing is not possible, if that was asked for.
         reason: Option<&'static str>,
     },
-}
-
-/// Why a task was not stored.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Too much waits.
-    #[error("{0} tasks wait already; try again later")]
-    QueueFull(usize),
-    /// The disk has no room for new work.
-    #[error("{DISK_FULL}")]
-    DiskFull,
-    /// The team is being shut down.
-    #[error("the team is being shut down and takes no new work")]
-    TeamDraining,
-    /// One cause leads to too much.
-    #[error(transparent)]
-    Runaway(#[from] Runaway),
-    /// The process is ending.
-    #[error("the service is stopping; the task was not stored")]
-    Stopping,
 }
 
 /// A task without an end, for whoever looks.

@@ -4,12 +4,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 
-use super::{
-    Router,
-    audit::AuditRow,
-    rate::Bucket,
-    trust::{self, Origin},
-};
+use super::{Router, audit::AuditRow, grants::Origin, rate::Bucket, trust};
 use crate::{
     admission::{Admission, Decision, Reason},
     briefing::Speaker,

@@ -4,8 +4,18 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::trust::Origin;
 use crate::{channel_type::ChannelType, clock::Timestamp, ids::ChannelId, words};
+
+/// Whose word it is, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The type of the channel.
+    pub channel_type: &'a ChannelType,
+    /// The channel.
+    pub channel: &'a ChannelId,
+    /// The sender.
+    pub sender: &'a str,
+}
 
 words! {
     /// What a grant says of its sender.

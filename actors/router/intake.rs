@@ -6,7 +6,9 @@ use super::{
     Arrival, Known, Router,
     audit::AuditRow,
     choice::{self, Candidate, Choice},
-    commands, full_error, main_lane,
+    commands,
+    envelope::{Destination, Envelope},
+    full_error, main_lane,
     rate::Bucket,
     refusal::Refusal,
     resolve::{Resolution, Resolve},
@@ -24,29 +26,11 @@ use crate::{
     queue::{ACK_AFTER, Enqueue, schedule::Full},
     room::DISK_FULL,
     router::records::{MessageRow, Undecided},
-    scheduler::heard::Heard,
+    scheduler::views::Heard,
     storage::{Storage, StorageError},
     store::records::{Writes, digest},
     task::{Kind, Lane, Source, Task, TopicRef, records as tasks},
 };
-
-/// What stands on a message beside its words and its topic.
-pub(super) struct Envelope {
-    /// Its sender's name for it.
-    pub(super) id: Option<MessageId>,
-    /// Another channel that hears of the work.
-    pub(super) notify: Option<ChannelId>,
-    /// Whose it is; none is the main team.
-    pub(super) team: Option<TeamKey>,
-}
-
-/// Where a message becomes work.
-pub(super) enum Destination {
-    /// In a topic of the main team.
-    Topic(TopicRef),
-    /// In the one lane of another team.
-    Team(TeamKey),
-}
 
 impl Router {
     /// A message comes in.

@@ -19,7 +19,7 @@ use crate::{
     },
     channel_type::ChannelType,
     classifier::Classifier,
-    clock::Clock,
+    clock::{Clock, Timestamp},
     event::{Body, ErrorBody, Frame},
     identities::{Identities, Owner},
     ids::{ChannelId, Ids, MAIN, MessageId, TaskId, TopicId},
@@ -28,7 +28,7 @@ use crate::{
     router::records::{ChannelHistory, Undecided},
     scheduler::{
         self,
-        heard::{Ears, Heard},
+        views::{Ears, Heard},
     },
     store::{StoreHandle, records::Writes},
     task::{Lane, Task, TopicRef, records::LaneKey},
@@ -38,6 +38,7 @@ pub mod audit;
 pub mod choice;
 mod commands;
 mod conversation;
+mod envelope;
 pub mod gate;
 pub mod granting;
 pub mod grants;
@@ -60,9 +61,9 @@ mod verdicts;
 pub mod words;
 
 use conversation::{Arrival, Conversation, Known};
+use envelope::Envelope;
 use gate::Sender;
 use grants::Grants;
-use intake::Envelope;
 use rate::{Bucket, Rate};
 use topics::Topics;
 use trust::Policy;
@@ -190,6 +191,8 @@ pub struct Recovered {
     pub teams: Vec<TeamRecord>,
     /// What the scheduler goes on with.
     pub triggers: scheduler::records::Recovered,
+    /// When old records were last removed.
+    pub retained_at: Option<Timestamp>,
 }
 
 /// Everything that the router talks to.
@@ -465,10 +468,8 @@ impl Handler<Progressed> for Router {
             Progressed::Refused { task, .. } => (task, -1, 0),
             Progressed::Started(task) => (task, -1, 1),
             Progressed::Returned(task) => (task, 1, -1),
-            Progressed::Ended { task, was_running, .. } => match was_running {
-                true => (task, 0, -1),
-                false => (task, -1, 0),
-            },
+            Progressed::Ended { task, was_running: true, .. } => (task, 0, -1),
+            Progressed::Ended { task, was_running: false, .. } => (task, -1, 0),
         };
         let Some(channel) = task.source.as_ref().map(|source| source.channel.clone()) else {
             return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use tokio::sync::oneshot;
 
-use super::{Conversation, Router, gate::Sender, intake::Envelope, topics::Topic};
+use super::{Conversation, Router, envelope::Envelope, gate::Sender, topics::Topic};
 use crate::{
     channel::records::ChannelRow,
     event::{ErrorBody, TopicState},

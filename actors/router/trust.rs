@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::grants::{Grants, Level};
+use super::grants::{Grants, Level, Origin};
 use crate::{
     admission::{Decision, Reason},
     channel_type::ChannelType,
     ids::ChannelId,
     task::Label,
+    words,
 };
 
 #[cfg(test)]
@@ -16,14 +17,16 @@ mod tests;
 /// Who writes when nobody says who does. Where the policy is to deny, this is nobody.
 pub const NOBODY: &str = "ws-client";
 
-/// What a policy says of those that no list names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stance {
-    /// They are let in.
-    Allow,
-    /// They are not.
-    #[default]
-    Deny,
+words! {
+    /// What a policy says of those that no list names.
+    #[derive(Default)]
+    pub enum Stance {
+        /// They are let in.
+        Allow = "allow",
+        /// They are not.
+        #[default]
+        Deny = "deny",
+    }
 }
 
 /// The operator's policy.
@@ -58,17 +61,6 @@ pub struct TypeTrust {
     pub sender_denylist: HashSet<String>,
     /// For single channels.
     pub channel_overrides: HashMap<ChannelId, Stance>,
-}
-
-/// Whose word it is, and where.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin<'a> {
-    /// The type of the channel.
-    pub channel_type: &'a ChannelType,
-    /// The channel.
-    pub channel: &'a ChannelId,
-    /// The sender.
-    pub sender: &'a str,
 }
 
 impl Decision {

@@ -6,15 +6,19 @@ use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 
 use super::{
     Refusal, Scheduler,
-    config::{Config, Schedule, When},
     records::removed,
     run::RunOutcome,
-    trigger::{Definition, MissedPolicy, NotifyPolicy, OverlapPolicy, SystemKind, Trigger},
+    trigger::{
+        SystemKind, Trigger,
+        config::{Config, Schedule},
+        definition::{Definition, MissedPolicy, NotifyPolicy, OverlapPolicy},
+    },
 };
 use crate::{
-    ids::{TeamKey, TriggerId},
+    ids::TeamKey,
     store::records::{Writes, digest},
     task::{Ending, Outcome},
+    text::Span,
 };
 
 /// The longest turn of a learning cycle.
@@ -50,10 +54,10 @@ pub struct Maintain {
 /// The triggers that settings ask for.
 pub fn definitions(team: &TeamKey, wanted: &Wanted) -> Vec<(SystemKind, Definition)> {
     let heartbeat = wanted.heartbeat.map(|every| {
-        let config = Config::Schedule(Schedule { when: When::Every(every), timezone: None });
+        let config = Config::Schedule(Schedule::every(every));
         let definition = Definition {
             overlap_policy: OverlapPolicy::AlwaysSkip,
-            missed: MissedPolicy::Skip,
+            missed: Some(MissedPolicy::Skip),
             // What it says is never silent: it goes to the operator, who has the inbox.
             notify: NotifyPolicy::Always,
             ..Definition::new(
@@ -92,10 +96,7 @@ fn cycle(team: &TeamKey, kind: SystemKind, subagent: Option<&str>) -> (SystemKin
     };
     // The same minute each night, another one for each team and subagent.
     let minute = digest(&format!("{}/{}", team.name, subagent.unwrap_or_default())) % 60;
-    let config = Config::Schedule(Schedule {
-        when: When::Cron(format!("{minute} {hour} * * *")),
-        timezone: None,
-    });
+    let config = Config::Schedule(Schedule::cron(format!("{minute} {hour} * * *")));
     let name = match subagent {
         Some(subagent) => format!("{name}-{subagent}"),
         None => name.to_owned(),
@@ -104,12 +105,12 @@ fn cycle(team: &TeamKey, kind: SystemKind, subagent: Option<&str>) -> (SystemKin
         subagent: subagent.map(str::to_owned),
         max_steps: Some(max_steps),
         overlap_policy: OverlapPolicy::AlwaysSkip,
-        missed: MissedPolicy::Skip,
+        missed: Some(MissedPolicy::Skip),
         notify: NotifyPolicy::OnFailure,
         ..Definition::new(&name, config, task)
     };
     if kind == SystemKind::Reflection {
-        definition.deadline = DECISION_TIME;
+        definition.deadline = Span(DECISION_TIME);
     }
     (kind, definition)
 }
@@ -146,26 +147,15 @@ impl Handler<Maintain> for Scheduler {
         ctx: &mut Self::Context,
     ) -> Self::Result {
         let wanted = definitions(&team, &wanted);
-        let mut writes = Writes::new();
-        let unwanted: Vec<TriggerId> = self
-            .triggers
-            .values()
-            .filter(|trigger| trigger.team == team && trigger.system.is_some())
-            .filter(|trigger| {
-                let name = &trigger.definition.name;
-                !wanted.iter().any(|(_, definition)| definition.name == *name)
-            })
-            .map(|trigger| trigger.id.clone())
-            .collect();
-        for id in unwanted {
-            if let Some(trigger) = self.drop_out(&id) {
-                writes = writes.and(removed(&trigger));
-            }
-        }
+        let is_wanted = |name: &str| wanted.iter().any(|(_, definition)| definition.name == name);
+        let unwanted = self.drop_all(|trigger| {
+            trigger.team == team && trigger.system.is_some() && !is_wanted(&trigger.definition.name)
+        });
+        let mut writes = unwanted.iter().map(removed).fold(Writes::new(), Writes::and);
         let now = self.now();
         for (kind, definition) in wanted {
-            if let Err(problem) = self.check(&definition, false) {
-                tracing::warn!(%team, trigger = definition.name, %problem, "settings ask for a trigger that cannot be");
+            if let Err(problems) = self.check(&definition, false) {
+                tracing::warn!(%team, trigger = definition.name, %problems, "settings ask for a trigger that cannot be");
                 continue;
             }
             let name = (team.clone(), definition.name.clone());
@@ -176,8 +166,7 @@ impl Handler<Maintain> for Scheduler {
                 Some(mut present) => {
                     let is_active = present.is_active();
                     present.definition = definition;
-                    present.revision += 1;
-                    present.updated_at = now;
+                    present.revise(now);
                     if is_active {
                         present.enable(now);
                     }
@@ -253,7 +242,7 @@ mod tests {
         let crons: Vec<String> = made
             .iter()
             .map(|(_, definition)| match &definition.config {
-                Config::Schedule(Schedule { when: When::Cron(pattern), .. }) => pattern.clone(),
+                Config::Schedule(Schedule { cron: Some(pattern), .. }) => pattern.clone(),
                 _ => String::new(),
             })
             .collect();

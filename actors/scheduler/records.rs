@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{firing::FIRES_WITHIN, heard::Heard, retention, run::Run, trigger::Trigger};
+use super::{limits::FIRES_WITHIN, run::Run, trigger::Trigger, views::Heard};
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TeamKey, TriggerId},
@@ -53,7 +53,7 @@ crate::records! {
 }
 
 /// So many runs of a trigger are kept, however old.
-pub(super) const KEPT: usize = 50;
+pub(crate) const KEPT: usize = 50;
 
 /// A trigger's name among all.
 pub fn name(trigger: &Trigger) -> String {
@@ -148,8 +148,6 @@ pub struct Recovered {
     pub heard: Vec<Heard>,
     /// Runs of the last minute of each.
     pub recent: Vec<Run>,
-    /// When old records were last removed.
-    pub retained_at: Option<Timestamp>,
 }
 
 /// Reads what the scheduler goes on with. A row that cannot be read is left out and stays as it is.
@@ -179,7 +177,6 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
         known: scan(storage, Range::all())?,
         heard: scan(storage, Range::all())?,
         recent,
-        retained_at: retention::last(storage)?.map(|done| done.at),
     })
 }
 
@@ -216,7 +213,7 @@ fn since(
 }
 
 /// The stored keys of all that is kept of a run.
-pub(super) fn keys_of_run(key: &[u8], run: &Run) -> Vec<Vec<u8>> {
+pub(crate) fn keys_of_run(key: &[u8], run: &Run) -> Vec<Vec<u8>> {
     let mut keys = vec![key.to_vec()];
     if run.payload_bytes.is_some() {
         keys.push(key_of(Payload::KIND, &run.id));

@@ -7,79 +7,68 @@ use serde::{Deserialize, Serialize};
 use crate::{
     clock::Timestamp,
     ids::{ChannelId, RunId, TaskId, TeamKey, TriggerId},
+    words,
 };
 
-/// What made a trigger fire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    /// Its time.
-    Schedule,
-    /// A message with its text.
-    Keyword,
-    /// A message that fits.
-    Message,
-    /// A tick of its window.
-    Window,
-    /// A call from outside.
-    Webhook,
-    /// A time that passed unserved.
-    Missed,
-    /// A team that tries it.
-    Test,
-    /// An operator.
-    Manual,
+words! {
+    /// What made a trigger fire.
+    #[schemars(rename = "TriggerCause")]
+    pub enum Cause {
+        /// Its time.
+        Schedule = "schedule",
+        /// A message with its text.
+        Keyword = "keyword",
+        /// A message that fits.
+        Message = "message",
+        /// A tick of its window.
+        Window = "window",
+        /// A call from outside.
+        Webhook = "webhook",
+        /// A time that passed unserved.
+        Missed = "missed",
+        /// A team that tries it.
+        Test = "test",
+        /// An operator.
+        Manual = "manual",
+    }
 }
 
 impl Cause {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Schedule => "schedule",
-            Self::Keyword => "keyword",
-            Self::Message => "message",
-            Self::Window => "window",
-            Self::Webhook => "webhook",
-            Self::Missed => "missed",
-            Self::Test => "test",
-            Self::Manual => "manual",
-        }
-    }
-
     /// Someone asked for it: limits and accounts of the trigger are left alone.
     pub fn is_by_hand(self) -> bool {
         matches!(self, Self::Test | Self::Manual)
     }
 }
 
-/// What a firing led to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// A task.
-    Enqueued,
-    /// A task in place of the last one.
-    Replaced,
-    /// Nothing: the last task is unfinished.
-    SkippedOverlap,
-    /// Nothing: it fired for the same reason before.
-    Duplicate,
-    /// Nothing: too many in too short a time.
-    RateLimited,
-    /// Nothing: too soon after the last.
-    Cooldown,
-    /// Nothing: too much waits already.
-    QueueFull,
-    /// Nothing: the disk has no room for new work.
-    DiskFull,
-    /// Nothing: the trigger is off.
-    NotActive,
-    /// Nothing: the team rests.
-    TeamPaused,
-    /// Nothing: it is too late.
-    MissedSkipped,
-    /// Nothing: it does not concern this trigger, or there is nothing to do.
-    Filtered,
+words! {
+    /// What a firing led to.
+    #[schemars(rename = "TriggerDecision")]
+    pub enum Decision {
+        /// A task.
+        Enqueued = "enqueued",
+        /// A task in place of the last one.
+        Replaced = "replaced",
+        /// Nothing: the last task is unfinished.
+        SkippedOverlap = "skipped_overlap",
+        /// Nothing: it fired for the same reason before.
+        Duplicate = "duplicate",
+        /// Nothing: too many in too short a time.
+        RateLimited = "rate_limited",
+        /// Nothing: too soon after the last.
+        Cooldown = "cooldown",
+        /// Nothing: too much waits already.
+        QueueFull = "queue_full",
+        /// Nothing: the disk has no room for new work.
+        DiskFull = "disk_full",
+        /// Nothing: the trigger is off.
+        NotActive = "not_active",
+        /// Nothing: the team rests.
+        TeamPaused = "team_paused",
+        /// Nothing: it is too late.
+        MissedSkipped = "missed_skipped",
+        /// Nothing: it does not concern this trigger, or there is nothing to do.
+        Filtered = "filtered",
+    }
 }
 
 impl Decision {
@@ -87,52 +76,22 @@ impl Decision {
     pub fn made_a_task(self) -> bool {
         matches!(self, Self::Enqueued | Self::Replaced)
     }
-
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enqueued => "enqueued",
-            Self::Replaced => "replaced",
-            Self::SkippedOverlap => "skipped_overlap",
-            Self::Duplicate => "duplicate",
-            Self::RateLimited => "rate_limited",
-            Self::Cooldown => "cooldown",
-            Self::QueueFull => "queue_full",
-            Self::DiskFull => "disk_full",
-            Self::NotActive => "not_active",
-            Self::TeamPaused => "team_paused",
-            Self::MissedSkipped => "missed_skipped",
-            Self::Filtered => "filtered",
-        }
-    }
 }
 
-/// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunOutcome {
-    /// Well.
-    Ok,
-    /// Well, and there was nothing to do.
-    Noop,
-    /// Badly.
-    Failed,
-    /// It was stopped, which says nothing about the trigger.
-    Cancelled,
-    /// It never was.
-    Missed,
-}
-
-impl RunOutcome {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Noop => "noop",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Missed => "missed",
-        }
+words! {
+    /// How a run ended.
+    #[schemars(rename = "TriggerOutcome")]
+    pub enum RunOutcome {
+        /// Well.
+        Ok = "ok",
+        /// Well, and there was nothing to do.
+        Noop = "noop",
+        /// Badly.
+        Failed = "failed",
+        /// It was stopped, which says nothing about the trigger.
+        Cancelled = "cancelled",
+        /// It never was.
+        Missed = "missed",
     }
 }
 

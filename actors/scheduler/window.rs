@@ -5,11 +5,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    calendar::Calendar,
-    config::{Span, Window},
+    ports::View,
     run::RunOutcome,
+    trigger::config::{Hours, StopOn, Window},
 };
-use crate::clock::{Timestamp, millis};
+use crate::{
+    clock::{Timestamp, millis},
+    words,
+};
 
 /// No window stays open for longer.
 pub const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -21,34 +24,36 @@ const PATIENCE: u32 = 10;
 const SLOWEST: u32 = 10;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How far a window is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// It ticks.
-    Open,
-    /// It ticks no more, and its last work goes on.
-    Closing,
-    /// It is over.
-    Closed,
+words! {
+    /// How far a window is.
+    #[schemars(rename = "WindowPhase")]
+    pub enum Phase {
+        /// It ticks.
+        Open = "open",
+        /// It ticks no more, and its last work goes on.
+        Closing = "closing",
+        /// It is over.
+        Closed = "closed",
+    }
 }
 
-/// Why a window closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Closed {
-    /// It was time.
-    Time,
-    /// It ticked often enough.
-    Ticks,
-    /// It spent its tokens.
-    Tokens,
-    /// It spent its money.
-    Usd,
-    /// A tick found something.
-    FirstHit,
-    /// Its trigger was switched off.
-    Disabled,
+words! {
+    /// Why a window closed.
+    #[schemars(rename = "WindowClosed")]
+    pub enum Closed {
+        /// It was time.
+        Time = "time",
+        /// It ticked often enough.
+        Ticks = "ticks",
+        /// It spent its tokens.
+        Tokens = "tokens",
+        /// It spent its money.
+        Usd = "usd",
+        /// A tick found something.
+        FirstHit = "first_hit",
+        /// Its trigger was switched off.
+        Disabled = "disabled",
+    }
 }
 
 /// One opening of a window.
@@ -83,21 +88,6 @@ pub struct Tick {
     pub due_at: Timestamp,
     /// Which one of its window, from 1.
     pub number: u32,
-}
-
-/// Where and when a window is looked at.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    /// What it was told.
-    pub window: &'a Window,
-    /// The zone of the settings.
-    pub zone: &'a str,
-    /// Patterns and zones.
-    pub calendar: &'a dyn Calendar,
-    /// The present.
-    pub now: Timestamp,
-    /// When the service came up: what was due before is not made up.
-    pub since: Timestamp,
 }
 
 impl Occurrence {
@@ -140,7 +130,7 @@ impl Occurrence {
             self.close(Closed::Tokens, false);
         } else if window.max_usd.is_some_and(|most| self.usd >= most) {
             self.close(Closed::Usd, false);
-        } else if window.stop_on_first_hit && outcome == RunOutcome::Ok {
+        } else if window.stop_on == Some(StopOn::FirstHit) && outcome == RunOutcome::Ok {
             self.close(Closed::FirstHit, false);
         }
         if self.phase == Phase::Closing {
@@ -149,11 +139,12 @@ impl Occurrence {
     }
 
     fn interval(&self, window: &Window) -> Duration {
+        let interval = window.tick_interval.0;
         if !window.backoff {
-            return window.tick_interval;
+            return interval;
         }
         let doubled = 2_u32.saturating_pow(self.noops_in_a_row / PATIENCE);
-        window.tick_interval * doubled.min(SLOWEST)
+        interval * doubled.min(SLOWEST)
     }
 
     /// The first tick after a moment, in step with the opening.
@@ -167,11 +158,12 @@ impl Occurrence {
 /// Moves a window on to the present, and tells whether a tick is due.
 pub fn advance(
     view: View<'_>,
+    window: &Window,
     occurrence: &mut Option<Occurrence>,
     cursor: Timestamp,
     in_flight: bool,
 ) -> Option<Tick> {
-    let View { window, now, since, .. } = view;
+    let View { now, since, .. } = view;
     if let Some(open) = occurrence.as_mut()
         && open.phase == Phase::Open
         && open.closes_at <= now
@@ -182,7 +174,8 @@ pub fn advance(
         occurrence.as_ref().is_some_and(|found| found.phase == Phase::Open)
     };
     if !is_open(occurrence)
-        && let Some((opens, closes)) = opening(view, after_last(occurrence.as_ref(), cursor))
+        && let Some((opens, closes)) =
+            opening(view, window, after_last(occurrence.as_ref(), cursor))
         && opens <= now
     {
         *occurrence = Some(Occurrence::new(opens, closes));
@@ -209,12 +202,13 @@ pub fn advance(
 /// When a window is to be looked at next.
 pub fn next_due(
     view: View<'_>,
+    window: &Window,
     occurrence: Option<&Occurrence>,
     cursor: Timestamp,
 ) -> Option<Timestamp> {
     match occurrence {
         Some(open) if open.phase == Phase::Open => Some(open.next_tick_at.min(open.closes_at)),
-        other => opening(view, after_last(other, cursor)).map(|(opens, _)| opens),
+        other => opening(view, window, after_last(other, cursor)).map(|(opens, _)| opens),
     }
 }
 
@@ -225,11 +219,16 @@ fn after_last(occurrence: Option<&Occurrence>, cursor: Timestamp) -> Timestamp {
 }
 
 /// The first opening after a moment that has not closed yet: from when to when.
-pub fn opening(view: View<'_>, after: Timestamp) -> Option<(Timestamp, Timestamp)> {
-    let View { window, calendar, now, .. } = view;
+pub fn opening(
+    view: View<'_>,
+    window: &Window,
+    after: Timestamp,
+) -> Option<(Timestamp, Timestamp)> {
+    let View { calendar, now, .. } = view;
     let zone = window.timezone.as_deref().unwrap_or(view.zone);
-    let open = match &window.span {
-        Span::Watch(pattern) => {
+    let hours = window.hours()?;
+    let open = match hours {
+        Hours::Watch(pattern) => {
             let fits = |at| calendar.matches(pattern, zone, at);
             let start = now.max(after);
             let opens = if fits(start) {
@@ -239,14 +238,14 @@ pub fn opening(view: View<'_>, after: Timestamp) -> Option<(Timestamp, Timestamp
             };
             return Some((opens, end_of_run(opens, fits)));
         }
-        Span::Between { open, .. } | Span::Lasting { open, .. } => open,
+        Hours::Between { open, .. } | Hours::Lasting { open, .. } => open,
     };
     let mut opens = calendar.next(open, zone, after.max(now - LONGEST))?;
     loop {
-        let closes = match &window.span {
-            Span::Lasting { duration, .. } => opens + *duration,
-            Span::Between { close, .. } => calendar.next(close, zone, opens)?.min(opens + LONGEST),
-            Span::Watch(_) => return None,
+        let closes = match hours {
+            Hours::Lasting { duration, .. } => opens + duration,
+            Hours::Between { close, .. } => calendar.next(close, zone, opens)?.min(opens + LONGEST),
+            Hours::Watch(_) => return None,
         };
         if closes > now {
             return Some((opens, closes));

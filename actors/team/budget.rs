@@ -14,7 +14,7 @@ use super::{
 use crate::{
     approvals::desk::Wish,
     budget::records::{DayKey, Warned},
-    budget::{Cost, Near, Overdrawn, Request, Reservation, Spent, SpentRow},
+    budget::{Overdrawn, Request, Spent, SpentRow},
     channel::records::OutboxWrites,
     engine::Paid,
     event::{Notification, NotificationKind},
@@ -29,25 +29,6 @@ use crate::{
 
 /// What stands for a call in the request for more money.
 const BUDGET: &str = "budget";
-
-/// What a session has set aside, and what it has spent until that is stored.
-#[derive(Default)]
-pub(super) struct Spending {
-    /// For the model call that runs.
-    reserved: Option<Reservation>,
-    /// Why the next one cannot be made.
-    overdrawn: Option<Overdrawn>,
-    /// What the team has spent today.
-    team: Option<SpentRow>,
-    /// What the task has cost.
-    task: Option<Cost>,
-    /// Budgets that are nearly spent.
-    near: Vec<Near>,
-    /// What all tries of the present call have cost.
-    pub(super) tries: Usage,
-    /// How many bytes the present try has brought so far.
-    pub(super) heard: usize,
-}
 
 impl Session {
     /// Sets the next call's estimate aside. If it does not fit, the turn waits; returns whether it

@@ -4,17 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use actix::{AsyncContext, Context};
 use tokio::{
-    task::{AbortHandle, JoinError, JoinHandle},
+    task::{JoinError, JoinHandle},
     time::Instant,
 };
 use tracing::Instrument;
 
 use super::{
-    Spoke, Team, held_calls,
-    session::Session,
-    turn::{Input, digest, telling::text_of},
+    Spoke, Team,
+    held_calls::{self, ApprovalRequests},
+    session::{RunningCall, Session},
+    turn::{Held, Input, digest, telling::text_of},
 };
 use crate::{
+    approvals::desk::Wish,
     engine::{
         Block, EngineEvent, EngineFailure, Message, Paid, StepReply, StepRequest, SystemPrompt,
     },
@@ -28,21 +30,6 @@ use crate::{
 const SUMMARY_TIMEOUT: Duration = Duration::from_secs(120);
 
 type EngineReply = Result<StepReply, EngineFailure>;
-
-/// A call into foreign code. Dropping it stops the call at once.
-pub(super) struct RunningCall(AbortHandle);
-
-impl RunningCall {
-    pub(super) fn of<T>(task: &JoinHandle<T>) -> Self {
-        Self(task.abort_handle())
-    }
-}
-
-impl Drop for RunningCall {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
 
 impl Session {
     /// Asks the model for the next step.
@@ -261,6 +248,28 @@ impl Session {
                 session.perform(ctx);
             });
         }
+    }
+
+    /// Asks a person to decide on calls.
+    pub(super) fn ask_for_approval(&self, held: Vec<Held>) -> ApprovalRequests {
+        let mut requests = ApprovalRequests::default();
+        for held in held {
+            let Args::Json(arguments) = &held.call.args else {
+                continue;
+            };
+            let wish = Wish {
+                caller: &self.caller,
+                turn: &self.leased.turn,
+                label: self.turn.label(),
+                call: &held.key,
+                tool: &held.call.name,
+                arguments,
+                asking: &held.asking,
+            };
+            let approval = self.cx.recipe.desk.request(wish, self.cx.now());
+            requests.add(held.call.id, approval);
+        }
+        requests
     }
 
     /// Whose work it is, for the log of what runs elsewhere: a panic there has nothing else to go by.

@@ -1,15 +1,14 @@
 //! Commits of a session: what the turn wants durable, and what follows once it is.
 
-use std::time::Duration;
-
 use actix::Context;
 
 use super::{
     Team,
-    ack::{Words, awaited},
-    outcome::Ended,
+    ack::awaited,
+    gate::Words,
+    outcome::{After, Ended, outcome, question_line, reply_line, turn_end},
     session::Session,
-    turn::Held,
+    turn::{End, Held},
 };
 use crate::{
     approvals::{
@@ -17,7 +16,9 @@ use crate::{
         record::{Approval, Execution},
     },
     briefing::Hindrance,
+    budget::{Tally, records as spending},
     channel::records::OutboxWrites,
+    closing,
     event::{Body, Frame, Progress},
     history::Fact,
     ids::ApprovalId,
@@ -27,22 +28,6 @@ use crate::{
     task::{Ending, Wait, WaitReason},
     tool::Stow,
 };
-
-/// What follows a commit.
-pub(super) enum After {
-    /// The next want. Requests for approval that were stored may be decided on.
-    GoOn(Vec<Approval>),
-    Parked(Wait, Vec<Approval>),
-    Ended(Box<Ended>),
-    /// The task is tried again after a pause.
-    Returned(Duration),
-}
-
-impl After {
-    pub(super) fn go_on() -> Self {
-        Self::GoOn(Vec::new())
-    }
-}
 
 impl Session {
     /// Makes facts durable, with the frames that tell of them and what else belongs to them.
@@ -246,6 +231,53 @@ impl Session {
         }
         ended.report(&self.cx, self.leased.began);
         self.cx.deliver(frames);
+    }
+
+    /// Ends the turn: its last facts, the outcome of its task and of those that joined it, frames and
+    /// conversation, in one commit.
+    pub(super) fn end(&mut self, mut facts: Vec<Fact>, end: End, ctx: &mut Context<Team>) {
+        let now = self.cx.now();
+        let (usage, steps) = (self.turn.usage(), self.turn.step());
+        facts.push(turn_end(&end, steps, usage, self.leased.began.elapsed()));
+        let mut outcome = outcome(&end, usage, now);
+        outcome.report = self.turn.report().cloned();
+        if end.ending == Ending::Cancelled {
+            outcome.message = self.stop_reason.clone().or(outcome.message);
+        }
+        let label = self.turn.label();
+        let words = match self.turn.first_words() {
+            "" => end.text.as_str(),
+            words => words,
+        };
+        // The turn keeps its tasks as they are until the commit is made: it may be refused.
+        let mut leader = self.leased.task.clone();
+        let mut lines = vec![question_line(&leader)];
+        let (ids, view) = (&self.cx.recipe.ids, &self.cx.recipe.view);
+        let closed =
+            closing::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
+        let mut closing = closed.writes;
+        let mut told: Vec<_> = closed.told.into_iter().collect();
+        if self.inbox.leaves_some {
+            told.push((leader.lane.clone(), leader.generation));
+        }
+        let mut tasks = vec![(leader.clone(), closed.follow_up.map(Box::new))];
+        // Without an answer, those that joined wait for turns of their own.
+        let answered = self.joined.iter().filter(|_| end.ending == Ending::Done);
+        for mut task in answered.map(|(task, _)| task.clone()) {
+            lines.push(question_line(&task));
+            let (outcome, leader) = (outcome.clone(), Some(&leader.id));
+            let same = closing::close_turn(&mut task, label, outcome, words, leader, ids, view);
+            closing = closing.and(same.writes);
+            told.extend(same.told);
+            tasks.push((task, same.follow_up.map(Box::new)));
+        }
+        lines.extend(reply_line(&leader, &end.text, now));
+        if steps > 0 {
+            closing = closing.and(spending::ended_calls(&leader, &Tally::of(&usage, steps.into())));
+        }
+        let ended = Ended { ending: end.ending, tasks, lines, told };
+        let writes = self.journal(facts).and(closing);
+        self.commit(writes, After::Ended(Box::new(ended)), ctx);
     }
 
     /// A record that the store does not take ends the turn; nothing of it was written.

@@ -1,12 +1,9 @@
 //! Held calls: those that wait for a person. Requesting the decision, and holding the call to it.
 
-use super::{
-    session::Session,
-    turn::{Decision, Held},
-};
+use super::turn::Decision;
 use crate::{
     approvals::{
-        desk::{Desk, Wish},
+        desk::Desk,
         record::{Approval, Intended, NotPermitted, Status},
     },
     history::{Fact, Meta},
@@ -29,30 +26,6 @@ impl ApprovalRequests {
         self.facts.push(Fact::Meta(Meta::Approval { call, approval: id }));
         self.writes = std::mem::take(&mut self.writes).and(Desk::opening(&approval));
         self.opened.push(approval);
-    }
-}
-
-impl Session {
-    /// Asks a person to decide on calls.
-    pub(super) fn ask_for_approval(&self, held: Vec<Held>) -> ApprovalRequests {
-        let mut requests = ApprovalRequests::default();
-        for held in held {
-            let Args::Json(arguments) = &held.call.args else {
-                continue;
-            };
-            let wish = Wish {
-                caller: &self.caller,
-                turn: &self.leased.turn,
-                label: self.turn.label(),
-                call: &held.key,
-                tool: &held.call.name,
-                arguments,
-                asking: &held.asking,
-            };
-            let approval = self.cx.recipe.desk.request(wish, self.cx.now());
-            requests.add(held.call.id, approval);
-        }
-        requests
     }
 }
 

@@ -54,6 +54,32 @@ impl LaneHistory {
     }
 }
 
+/// Index of a turn's steps: where in the journal each begins.
+#[derive(Debug, Default)]
+pub(super) struct StepIndex(Vec<(u32, u64)>);
+
+impl StepIndex {
+    /// The steps that a journal holds.
+    pub(super) fn of(journal: &[HistoryEvent]) -> Self {
+        let mut index = Self::default();
+        journal.iter().for_each(|event| index.note(event));
+        index
+    }
+
+    pub(super) fn note(&mut self, event: &HistoryEvent) {
+        if let Some(step) = event.fact.step()
+            && self.0.last().is_none_or(|(last, _)| *last < step)
+        {
+            self.0.push((step, event.seq));
+        }
+    }
+
+    /// Where all is kept from a step on.
+    pub(super) fn place_of(&self, step: u32) -> Option<u64> {
+        self.0.iter().find(|(kept, _)| *kept >= step).map(|(_, seq)| *seq)
+    }
+}
+
 /// A part of a session that is to be summarised.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Past {

@@ -11,77 +11,15 @@ use crate::{
     },
     clock::Timestamp,
     engine::Paid,
-    excerpt::READER,
     history::{Fact, HistoryEvent, Meta, Trigger},
     ids::{CallId, TeamName},
-    inbox::{self, InboxEvent, PartlyShown, Shown, ShownKey},
+    inbox::{InboxEvent, PartlyShown, ShownKey},
     journal::records::{JournalWrites, Summarised},
     store::records::Writes,
     task::records::LaneKey,
-    tool::{ToolFault, Toolset},
+    tool::ToolFault,
     usage::Usage,
 };
-
-/// What a turn takes out of its lane's inbox, until that is stored.
-#[derive(Debug, Default)]
-pub(super) struct InboxShare {
-    /// Events that it shows.
-    seen: Vec<u64>,
-    /// The one of them that it shows in part.
-    kept: Option<InboxEvent>,
-    /// Some wait for the next turn.
-    pub(super) leaves_some: bool,
-}
-
-impl InboxShare {
-    /// All of it waits for a turn that reads it.
-    pub(super) fn none() -> Self {
-        Self { leaves_some: true, ..Self::default() }
-    }
-
-    /// As much of these events as a turn with such tools is shown; there may be more, for others.
-    pub(super) fn of(
-        events: Vec<(u64, InboxEvent)>,
-        others: bool,
-        tools: &dyn Toolset,
-    ) -> (Self, Shown) {
-        let (numbers, events): (Vec<u64>, Vec<InboxEvent>) = events.into_iter().unzip();
-        let can_read = tools.specs().iter().any(|spec| spec.name == READER);
-        let shown = inbox::show(&events, can_read);
-        let share = Self {
-            leaves_some: others || shown.count < events.len(),
-            seen: numbers.into_iter().take(shown.count).collect(),
-            kept: events.into_iter().next().filter(|_| shown.is_cut),
-        };
-        (share, shown)
-    }
-}
-
-/// Index of a turn's steps: where in the journal each begins.
-#[derive(Debug, Default)]
-pub(super) struct StepIndex(Vec<(u32, u64)>);
-
-impl StepIndex {
-    /// The steps that a journal holds.
-    pub(super) fn of(journal: &[HistoryEvent]) -> Self {
-        let mut index = Self::default();
-        journal.iter().for_each(|event| index.note(event));
-        index
-    }
-
-    fn note(&mut self, event: &HistoryEvent) {
-        if let Some(step) = event.fact.step()
-            && self.0.last().is_none_or(|(last, _)| *last < step)
-        {
-            self.0.push((step, event.seq));
-        }
-    }
-
-    /// Where all is kept from a step on.
-    fn place_of(&self, step: u32) -> Option<u64> {
-        self.0.iter().find(|(kept, _)| *kept >= step).map(|(_, seq)| *seq)
-    }
-}
 
 impl Session {
     /// Adds facts to the lane's journal, in a commit under the lease of the turn.

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 
-use tokio::time::Instant;
-
-use super::session::Session;
+use super::{
+    lease::{Cancellation, LeasedTask, SessionKey},
+    session::Session,
+};
 use crate::{
-    ids::{LeaseId, TaskId, TopicId, TurnId},
+    ids::{LeaseId, TaskId, TopicId},
     journal::LaneHistory,
-    store::records::Writes,
-    task::Task,
 };
 
 /// More lanes than this are not kept while they are idle.
@@ -43,38 +42,6 @@ pub(super) struct Preparing {
     pub(super) leased: LeasedTask,
     /// It was cancelled meanwhile, which its turn is told when it begins.
     pub(super) cancelled: Option<Cancellation>,
-}
-
-/// Why a task is cancelled, for whoever asked for the work.
-pub(super) struct Cancellation {
-    pub(super) reason: Option<String>,
-}
-
-/// A leased task in the hands of a turn.
-#[derive(Clone)]
-pub(super) struct LeasedTask {
-    pub(super) task: Task,
-    pub(super) lease: LeaseId,
-    pub(super) turn: TurnId,
-    pub(super) began: Instant,
-}
-
-impl LeasedTask {
-    pub(super) fn key(&self) -> SessionKey {
-        SessionKey { topic: self.task.lane.topic.clone(), lease: self.lease.clone() }
-    }
-
-    /// A commit that is made only while the lease is good.
-    pub(super) fn guard(&self) -> Writes {
-        Writes::new().under_lease(&self.task.id, &self.lease)
-    }
-}
-
-/// Names one session of a team. By its lease: a turn that goes on later keeps its id.
-#[derive(Clone, Debug)]
-pub(super) struct SessionKey {
-    pub(super) topic: Option<TopicId>,
-    pub(super) lease: LeaseId,
 }
 
 impl Lanes {

@@ -28,10 +28,12 @@ mod budget;
 mod calls;
 mod commit;
 mod context;
+mod gate;
 mod held_calls;
 mod history;
 mod journal;
 mod lanes;
+mod lease;
 mod outcome;
 mod preparation;
 mod session;
@@ -43,7 +45,8 @@ pub mod turn;
 mod watchdog;
 
 use context::TeamContext;
-use lanes::{Cancellation, Lanes, LeasedTask, Preparing, SessionKey, Work};
+use lanes::{Lanes, Preparing, Work};
+use lease::{Cancellation, LeasedTask, SessionKey};
 use preparation::{Prepared, PromptSize, Unprepared};
 use session::Session;
 

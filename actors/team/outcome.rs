@@ -5,32 +5,47 @@ use std::{sync::Arc, time::Duration};
 use actix::{ActorFutureExt, AsyncContext, Context, fut::wrap_future};
 use tokio::time::Instant;
 
-use super::{
-    Team, commit::After, context::TeamContext, lanes::LeasedTask, preparation::SDK,
-    session::Session, turn::End,
-};
+use super::{Team, context::TeamContext, lease::LeasedTask, turn::End};
 use crate::{
+    approvals::record::Approval,
     briefing::{Line, Speaker},
-    budget::Tally,
-    budget::records as spending,
     clock::{Timestamp, millis},
     closing,
     history::Fact,
     interactions::Said,
     queue::Finished,
-    task::{Code, Ending, Lane, Outcome, Task},
+    task::{Code, Ending, Lane, Outcome, Task, Wait},
     usage::Usage,
 };
+
+/// What drives the turns of all teams.
+pub(super) const SDK: &str = "native";
+
+/// What follows a commit.
+pub(super) enum After {
+    /// The next want. Requests for approval that were stored may be decided on.
+    GoOn(Vec<Approval>),
+    Parked(Wait, Vec<Approval>),
+    Ended(Box<Ended>),
+    /// The task is tried again after a pause.
+    Returned(Duration),
+}
+
+impl After {
+    pub(super) fn go_on() -> Self {
+        Self::GoOn(Vec::new())
+    }
+}
 
 /// What became of the tasks of a turn.
 pub(super) struct Ended {
     pub(super) ending: Ending,
     /// They have their outcome, each with the work that was stored with it.
-    tasks: Vec<(Task, Option<Box<Task>>)>,
+    pub(super) tasks: Vec<(Task, Option<Box<Task>>)>,
     /// What was said in the turn, for the next one.
     pub(super) lines: Vec<Line>,
     /// Lanes that find something in their inbox.
-    told: Vec<(Lane, u32)>,
+    pub(super) told: Vec<(Lane, u32)>,
 }
 
 impl Ended {
@@ -43,55 +58,6 @@ impl Ended {
             let told = std::mem::take(&mut told);
             cx.queue.do_send(Finished { task: task.id, ending, ran, follow_up, told });
         }
-    }
-}
-
-impl Session {
-    /// Ends the turn: its last facts, the outcome of its task and of those that joined it, frames and
-    /// conversation, in one commit.
-    pub(super) fn end(&mut self, mut facts: Vec<Fact>, end: End, ctx: &mut Context<Team>) {
-        let now = self.cx.now();
-        let (usage, steps) = (self.turn.usage(), self.turn.step());
-        facts.push(turn_end(&end, steps, usage, self.leased.began.elapsed()));
-        let mut outcome = outcome(&end, usage, now);
-        outcome.report = self.turn.report().cloned();
-        if end.ending == Ending::Cancelled {
-            outcome.message = self.stop_reason.clone().or(outcome.message);
-        }
-        let label = self.turn.label();
-        let words = match self.turn.first_words() {
-            "" => end.text.as_str(),
-            words => words,
-        };
-        // The turn keeps its tasks as they are until the commit is made: it may be refused.
-        let mut leader = self.leased.task.clone();
-        let mut lines = vec![question_line(&leader)];
-        let (ids, view) = (&self.cx.recipe.ids, &self.cx.recipe.view);
-        let closed =
-            closing::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
-        let mut closing = closed.writes;
-        let mut told: Vec<_> = closed.told.into_iter().collect();
-        if self.inbox.leaves_some {
-            told.push((leader.lane.clone(), leader.generation));
-        }
-        let mut tasks = vec![(leader.clone(), closed.follow_up.map(Box::new))];
-        // Without an answer, those that joined wait for turns of their own.
-        let answered = self.joined.iter().filter(|_| end.ending == Ending::Done);
-        for mut task in answered.map(|(task, _)| task.clone()) {
-            lines.push(question_line(&task));
-            let (outcome, leader) = (outcome.clone(), Some(&leader.id));
-            let same = closing::close_turn(&mut task, label, outcome, words, leader, ids, view);
-            closing = closing.and(same.writes);
-            told.extend(same.told);
-            tasks.push((task, same.follow_up.map(Box::new)));
-        }
-        lines.extend(reply_line(&leader, &end.text, now));
-        if steps > 0 {
-            closing = closing.and(spending::ended_calls(&leader, &Tally::of(&usage, steps.into())));
-        }
-        let ended = Ended { ending: end.ending, tasks, lines, told };
-        let writes = self.journal(facts).and(closing);
-        self.commit(writes, After::Ended(Box::new(ended)), ctx);
     }
 }
 
@@ -124,7 +90,7 @@ pub(super) fn end_unprepared(
     }));
 }
 
-fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {
+pub(super) fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {
     Outcome {
         ending: end.ending,
         code: end.code,
@@ -137,7 +103,7 @@ fn outcome(end: &End, usage: Usage, now: Timestamp) -> Outcome {
     }
 }
 
-fn turn_end(end: &End, steps: u32, usage: Usage, took: Duration) -> Fact {
+pub(super) fn turn_end(end: &End, steps: u32, usage: Usage, took: Duration) -> Fact {
     Fact::TurnEnd {
         outcome: end.ending,
         code: end.code,
@@ -149,12 +115,12 @@ fn turn_end(end: &End, steps: u32, usage: Usage, took: Duration) -> Fact {
     }
 }
 
-fn question_line(task: &Task) -> Line {
+pub(super) fn question_line(task: &Task) -> Line {
     let person = Speaker::Person(task.from.clone());
     Said::new(task.created_at, person, &task.body, task.label).into_line(Some(&task.id))
 }
 
-fn reply_line(task: &Task, text: &str, at: Timestamp) -> Option<Line> {
+pub(super) fn reply_line(task: &Task, text: &str, at: Timestamp) -> Option<Line> {
     let team = Speaker::Team(task.lane.team.as_str().to_owned());
     (!text.is_empty()).then(|| Said::new(at, team, text, task.label).into_line(Some(&task.id)))
 }

@@ -3,21 +3,21 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use actix::Context;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Team,
-    calls::RunningCall,
     context::TeamContext,
     held_calls,
     history::{self, Past, RECENT_AGE, RECENT_LINES},
-    journal::InboxShare,
-    lanes::{Cancellation, LeasedTask},
-    outcome,
+    lease::{Cancellation, LeasedTask},
+    outcome::{self, SDK},
     turn::{End, Turn, Want, conversation::most_of_summary, pause_after},
 };
 use crate::{
     approvals::{desk::Desk, record::Approval},
     briefing::{Assignment, Brief, Hindrance, Line},
+    excerpt::READER,
     history::{Fact, HistoryEvent, Meta},
     ids::ApprovalId,
     inbox::{self, InboxEvent, Shown},
@@ -29,11 +29,8 @@ use crate::{
     storage::StorageError,
     store::{StoreHandle, reads::get},
     task::{Code, Ending, Kind, Task, Wait, WaitReason},
-    tool::Caller,
+    tool::{Caller, Toolset},
 };
-
-/// What drives the turns of all teams.
-pub(super) const SDK: &str = "native";
 
 /// What a session begins with.
 pub(super) struct Prepared {
@@ -111,6 +108,41 @@ impl Prepared {
             }
         }
         time
+    }
+}
+
+/// What a turn takes out of its lane's inbox, until that is stored.
+#[derive(Debug, Default)]
+pub(super) struct InboxShare {
+    /// Events that it shows.
+    pub(super) seen: Vec<u64>,
+    /// The one of them that it shows in part.
+    pub(super) kept: Option<InboxEvent>,
+    /// Some wait for the next turn.
+    pub(super) leaves_some: bool,
+}
+
+impl InboxShare {
+    /// All of it waits for a turn that reads it.
+    pub(super) fn none() -> Self {
+        Self { leaves_some: true, ..Self::default() }
+    }
+
+    /// As much of these events as a turn with such tools is shown; there may be more, for others.
+    pub(super) fn of(
+        events: Vec<(u64, InboxEvent)>,
+        others: bool,
+        tools: &dyn Toolset,
+    ) -> (Self, Shown) {
+        let (numbers, events): (Vec<u64>, Vec<InboxEvent>) = events.into_iter().unzip();
+        let can_read = tools.specs().iter().any(|spec| spec.name == READER);
+        let shown = inbox::show(&events, can_read);
+        let share = Self {
+            leaves_some: others || shown.count < events.len(),
+            seen: numbers.into_iter().take(shown.count).collect(),
+            kept: events.into_iter().next().filter(|_| shown.is_cut),
+        };
+        (share, shown)
     }
 }
 
@@ -282,8 +314,7 @@ async fn brief(
     let briefing = cx.recipe.briefing.clone();
     // On a task of its own: a panic in there ends this turn, not the team.
     let brief = actix::spawn(async move { briefing.brief(assignment).await });
-    let _stopped_on_drop = RunningCall::of(&brief);
-    match brief.await {
+    match AbortOnDropHandle::new(brief).await {
         Ok(Ok(brief)) => Ok(brief),
         Ok(Err(error)) => Err(Unprepared {
             assignment: Some(Box::new(same)),

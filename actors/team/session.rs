@@ -11,32 +11,34 @@ use std::{
 };
 
 use actix::{ActorFutureExt, AsyncContext, Context, SpawnHandle, fut::wrap_future};
-use tokio::time::Instant;
+use tokio::{
+    task::{AbortHandle, JoinHandle},
+    time::Instant,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Team,
-    ack::{Gate, Words},
-    budget::Spending,
-    calls::RunningCall,
-    commit::After,
     context::TeamContext,
-    journal::{InboxShare, StepIndex},
-    lanes::{Cancellation, LeasedTask},
-    preparation::Prepared,
-    stream::{LiveStream, TextStream},
+    gate::{Gate, LiveStream, TextStream, Words},
+    history::StepIndex,
+    lease::{Cancellation, LeasedTask},
+    outcome::After,
+    preparation::{InboxShare, Prepared},
     turn::{Input, Stop, Turn, Want},
     watchdog::{Alarm, Watchdog},
 };
 use crate::{
     approvals::record::Approval,
     briefing::Brief,
+    budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
     ids::{ApprovalId, CallId, LeaseId},
     journal::LaneHistory,
     queue::ACK_AFTER,
     store::records::Writes,
     task::{Kind, Task},
     tool::Caller,
+    usage::Usage,
 };
 
 /// A turn at work. Dropping it cancels what it started.
@@ -81,6 +83,40 @@ pub(super) struct Session {
     /// The process is stopping: nothing begins any more.
     retiring: bool,
     over: bool,
+}
+
+/// What a session has set aside, and what it has spent until that is stored.
+#[derive(Default)]
+pub(super) struct Spending {
+    /// For the model call that runs.
+    pub(super) reserved: Option<Reservation>,
+    /// Why the next one cannot be made.
+    pub(super) overdrawn: Option<Overdrawn>,
+    /// What the team has spent today.
+    pub(super) team: Option<SpentRow>,
+    /// What the task has cost.
+    pub(super) task: Option<Cost>,
+    /// Budgets that are nearly spent.
+    pub(super) near: Vec<Near>,
+    /// What all tries of the present call have cost.
+    pub(super) tries: Usage,
+    /// How many bytes the present try has brought so far.
+    pub(super) heard: usize,
+}
+
+/// A call into foreign code. Dropping it stops the call at once.
+pub(super) struct RunningCall(AbortHandle);
+
+impl RunningCall {
+    pub(super) fn of<T>(task: &JoinHandle<T>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// Timers of a session. They are cancelled with it.

@@ -8,7 +8,8 @@ use actix::Context;
 
 use super::{
     Team,
-    ack::{BLOCK_SETTLES, TEXT_SETTLES, Words, awaited},
+    ack::{BLOCK_SETTLES, TEXT_SETTLES, awaited},
+    gate::Words,
     session::Session,
     turn::Want,
 };
@@ -22,35 +23,6 @@ use crate::{
 
 /// Pieces of text are merged to at most one frame, and one event, in this time.
 const MERGE_WINDOW: Duration = Duration::from_millis(50);
-
-/// The text of the present step, on its way to the person.
-#[derive(Default)]
-pub(super) struct TextStream {
-    /// All that the model has said in the step.
-    pub(super) said: String,
-    /// What of it has not been sent yet.
-    pub(super) unsent: String,
-    /// So often the person is not told yet that what was said before is void.
-    voiding: u32,
-}
-
-/// What the model writes in the present step and whoever watches has not been told yet.
-#[derive(Default)]
-pub(super) struct LiveStream {
-    thinking: bool,
-    unsent: String,
-}
-
-impl LiveStream {
-    /// What is to be told now.
-    fn take(&mut self) -> Option<Stream> {
-        let data = std::mem::take(&mut self.unsent);
-        if data.is_empty() {
-            return None;
-        }
-        Some(if self.thinking { Stream::Thinking { data } } else { Stream::Text { data } })
-    }
-}
 
 impl Session {
     /// The engine says something about the running step.

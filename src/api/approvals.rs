@@ -8,7 +8,7 @@ use hivewright_actors::{
         grants::MOST_USES,
         record::{Choice, Execution, Resolution, Status},
     },
-    policy::class::{Kind, Risk},
+    policy::caution::{Kind, Risk},
     task::{Cause, Label, Lineage},
 };
 use schemars::JsonSchema;

@@ -19,10 +19,9 @@ pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 
 /// The words of an enum; documented ones are a `oneOf` of constants.
 pub fn words(schema: &Value) -> Vec<&str> {
-    let parts = schema["oneOf"].as_array().into_iter().flatten().chain([schema]);
-    let words = parts
-        .flat_map(|part| part["enum"].as_array().into_iter().flatten().chain(part.get("const")));
-    words.filter_map(Value::as_str).collect()
+    let parts = schema["oneOf"].as_array().into_iter().flatten();
+    let own = schema["enum"].as_array().into_iter().flatten().chain(schema.get("const"));
+    parts.flat_map(words).chain(own.filter_map(Value::as_str)).collect()
 }
 
 pub(super) fn has_type(schema: &Value, name: &str) -> bool {
@@ -170,7 +169,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The variant that the tag names, or without a tag the one whose fields are there.
+    /// The variant that the tag names, or without a tag the one whose fields are there. An object among
+    /// words can be no other.
     fn variant(
         &mut self,
         schema: &'a Value,
@@ -183,8 +183,10 @@ impl<'a> Check<'a> {
         let Some((tag, _)) = properties.find(|(_, field)| field.get("const").is_some()) else {
             let has = |name: &Value| name.as_str().is_some_and(|name| fields.contains_key(name));
             let required = |one: &'a Value| one["required"].as_array();
-            let found =
-                variants.iter().find(|one| required(one).is_some_and(|all| all.iter().all(has)));
+            let fits = |one: &&'a Value| required(one).is_some_and(|all| all.iter().all(has));
+            let mut objects = variants.iter().filter(|one| one["properties"].is_object());
+            let only = objects.next().filter(|_| objects.next().is_none());
+            let found = variants.iter().find(fits).or(only);
             if found.is_none() {
                 self.report(path, format!("expected {}", expected(schema)));
             }

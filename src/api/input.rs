@@ -9,7 +9,11 @@ use std::{fmt, marker::PhantomData};
 use hivewright_actors::{
     excerpt,
     live::{Mark, event::Kinds},
-    text::{Span, Text},
+    scheduler::trigger::{
+        definition::TimeOfDay,
+        webhook::{Rate, SecretRef},
+    },
+    text::{Size, Span, Text},
 };
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
@@ -17,6 +21,7 @@ use serde_json::{Map, Value, json, map::Entry};
 
 use super::{
     check::{check, has_type, resolve, words},
+    tokens::Expiry,
     when::When,
 };
 
@@ -38,8 +43,17 @@ impl Format {
 }
 
 /// Formats that every reader knows.
-const FORMATS: [Format; 4] =
-    [Format::of::<Span>(), Format::of::<When>(), Format::of::<Kinds>(), Format::of::<Mark>()];
+const FORMATS: [Format; 9] = [
+    Format::of::<Span>(),
+    Format::of::<Size>(),
+    Format::of::<When>(),
+    Format::of::<Rate>(),
+    Format::of::<SecretRef>(),
+    Format::of::<TimeOfDay>(),
+    Format::of::<Expiry>(),
+    Format::of::<Kinds>(),
+    Format::of::<Mark>(),
+];
 
 /// One step on the way to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

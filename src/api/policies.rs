@@ -3,7 +3,7 @@
 use clap::Args;
 use hivewright_actors::{
     policy::{
-        class::{Kind, Risk},
+        caution::{Kind, Risk},
         draft::DraftCondition,
     },
     words,

@@ -41,6 +41,12 @@ pub struct Progress<T> {
     pub is_done: bool,
 }
 
+/// A thing that was just made, or that there was before.
+pub struct Saved<T> {
+    pub data: T,
+    pub is_new: bool,
+}
+
 /// What came of something that is done, or what is known of one that goes on after the answer.
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -98,6 +104,7 @@ enveloped! {
     Created: 201;
     Accepted: 202;
     Progress: 200, 202;
+    Saved: 200, 201;
 }
 
 impl<D: JsonSchema + 'static, G: JsonSchema + 'static> Reply for Settled<D, G> {

@@ -70,7 +70,7 @@ async fn keep(
         let now = settings.borrow_and_update().clone();
         let layout = layout(&home, &now);
         let due = async {
-            let Some(every) = now.every else {
+            let Some(every) = now.every.0 else {
                 return std::future::pending().await;
             };
             let age = newest_age(layout.clone()).await;
@@ -127,14 +127,14 @@ mod tests {
 
     use super::*;
     use crate::{
-        settings::{home::Flags, references::Environment},
+        settings::{home::Flags, references::Environment, setting::Interval},
         storage::sled::Durability,
     };
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
     fn every(every: Option<Duration>, dir: &Path) -> config::Backup {
-        config::Backup { every, dir: Some(dir.to_owned()) }
+        config::Backup { every: Interval(every), dir: Some(dir.to_owned()) }
     }
 
     /// The backup that is made next, taken away. With the time that passed until it was there.

@@ -18,6 +18,7 @@ use hivewright_actors::{
 
 use super::{backups::layout, reload::Channels};
 use crate::{
+    api::jobs::JobProgress,
     http::{
         self,
         backups::{Backup, Backups},
@@ -112,10 +113,10 @@ impl Backups for Archive {
         let layout = self.layout();
         let file = name.map(|name| name.file(&layout.backups));
         let report = |step: storage::Progress| {
-            work.report(jobs::Progress {
+            work.report(JobProgress {
                 done: step.done,
                 total: step.total,
-                unit: step.unit.as_str(),
+                unit: step.unit.as_str().to_owned(),
             });
         };
         let is_stopped = || work.is_cancelled();

@@ -27,8 +27,9 @@ use hivewright_actors::{
     notice::NoticeKind,
     org::{self, view::OrgView},
     queue::{self, schedule::Limits},
+    retention::{self, terms::Terms},
     router::{self, rate::Rate, resolve},
-    scheduler::{self, retention::keeping::Terms},
+    scheduler,
     spine::{self, Spine, Threads},
     storage::StorageError,
     store::{Store, StoreHandle, records::Writes},
@@ -290,7 +291,8 @@ impl Service {
         systemd::stopping();
         let live = &self.spine.live;
         live.publish(Event::new(Kind::Drain, serde_json::json!({})));
-        self.spine.scheduler.do_send(scheduler::ring::Drain);
+        self.spine.scheduler.do_send(scheduler::alarm::Drain);
+        self.spine.retention.do_send(retention::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);
         let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.no_turn_runs()).await;
@@ -363,7 +365,7 @@ fn watch_disk(
 ) -> Result<DiskWatch, ServiceError> {
     let (store, ids) = (spine.store.clone(), services.ids.clone());
     let places = vec![opened.home.run().to_owned(), opened.home.data().to_owned()];
-    let (floor, room) = (opened.config.disk.free_space, spine.store.room().clone());
+    let (floor, room) = (opened.config.limits.free_space.0, spine.store.room().clone());
     let tell = move |text| notify(&store, &ids, NoticeKind::DiskSpace, text, Writes::new());
     DiskWatch::start(places, floor, room, tell)
         .map_err(|error| machine("the disk cannot be watched", error))

@@ -18,8 +18,9 @@ use hivewright_actors::{
     live::event::{Event, Kind},
     notice::{Notice, NoticeKind},
     queue::Allow,
+    retention,
     router::Reconfigure,
-    scheduler::ring::SetZone,
+    scheduler::alarm::SetZone,
     spine::Spine,
     store::{StoreHandle, records::Writes},
 };
@@ -267,7 +268,7 @@ struct Watch {
     started: Arc<Config>,
     local: LocalTime,
     /// What the operator was told to restart for.
-    pending: Vec<&'static str>,
+    pending: Vec<String>,
 }
 
 impl Watch {
@@ -382,15 +383,16 @@ impl Watch {
         if zone != self.local.zone() {
             let timezone = zone.name().to_owned();
             self.local.set(zone);
+            self.spine.retention.do_send(retention::SetZone { timezone: timezone.clone() });
             self.spine.scheduler.do_send(SetZone { timezone });
         }
         self.spine.approvals.do_send(SetTtl(config.approvals.ttl));
         self.spine.queue.do_send(Allow { running: config.runtime.max_running_turns });
         self.dials.log.set(config.log.level.as_str());
         self.dials.gate.rename(&config.server);
-        self.dials.sandbox.set_memory(config.sandbox.memory);
-        self.dials.sandbox.quota().set(config.disk);
-        self.dials.disk.set_floor(config.disk.free_space);
+        self.dials.sandbox.set_memory(config.sandbox.memory.0);
+        self.dials.sandbox.quota().set(&config.limits);
+        self.dials.disk.set_floor(config.limits.free_space.0);
         self.dials.backups.set(&config.backup);
         self.tell_name(config);
         let pending = self.started.needs_restart(config);

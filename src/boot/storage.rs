@@ -100,7 +100,7 @@ impl Opened {
 
         let sandbox = Sandbox::new(SandboxSettings {
             launcher: options.launcher.clone(),
-            memory: config.sandbox.memory,
+            memory: config.sandbox.memory.0,
             scratch: home.run().join("scratch"),
             private: vec![home.store(), home.secrets()],
         });
@@ -108,7 +108,7 @@ impl Opened {
         let keys = vault::keys(&home, &options.environment).await?;
         // Trying the sandbox takes as long as opening a small store, so neither waits for the other.
         let (opened, sandbox) = tokio::join!(open_store(&home, &config, &starting.phase), sandbox);
-        sandbox.quota().set(config.disk);
+        sandbox.quota().set(&config.limits);
         let (storage, recovered, boot) = opened?;
         starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();

@@ -11,7 +11,7 @@ use hivewright_actors::{
     ids::Ids,
     org::{belongings::Belongings, inboxes::Inboxes, tree::Tree, waiting::Waiting, work::Actors},
     router::Recovered,
-    scheduler::{self, board::Board},
+    scheduler::{self, views::Board},
     spine::{self, Ports, Spine},
 };
 
@@ -22,7 +22,7 @@ use super::{
     vault,
 };
 use crate::{
-    briefing::{Sources, Turns, last_caps::LastCaps, till::Till},
+    briefing::{Sources, Turns, till::Till},
     engines::Engines,
     http::metrics::Metrics,
     memory::Memory,
@@ -32,7 +32,7 @@ use crate::{
     retention::Keeper,
     system::{WallClock, sha256},
     taint::{self, Taint},
-    teams::{folders::TeamFolders, self_changes::Changes},
+    teams::{folders::TeamFolders, last_caps::LastCaps, self_changes::Changes},
     tools::{
         self,
         agent::session::Sessions,
@@ -171,8 +171,8 @@ impl Services {
                 roster: Arc::new(spine.view.clone()),
                 premises: Arc::new(self.outlook.clone()),
                 timezone: opened.local.name(),
-                retention: Arc::new(Keeper::new(opened.live.clone(), opened.home.clone())),
             },
+            retention: Arc::new(Keeper::new(opened.live.clone(), opened.home.clone())),
         }
     }
 

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{Sources, Turns, last_caps::LastCaps, till::Till};
+use super::{Sources, Turns, till::Till};
 use crate::{
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
@@ -47,7 +47,7 @@ use crate::{
     },
     system::{Randomness, WallClock},
     taint::Taint,
-    teams::self_changes::Changes,
+    teams::{last_caps::LastCaps, self_changes::Changes},
     timezone::ZoneDays,
     tools::{
         self,

@@ -5,18 +5,23 @@ use std::path::PathBuf;
 use clap::Args;
 use hivewright_actors::live::event::Kind;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Context,
     events::{Follower, Step},
     failure::{Exit, Failure},
     progress::Gauge,
-    service::{Service, data},
+    service::Service,
     stopped::{self, Stopped},
 };
 use crate::{
-    api::events::EventFilter,
+    api::{
+        backups::{MAKE_BACKUP, NewBackup},
+        endpoint::{ById, Empty},
+        events::EventFilter,
+        jobs::{CANCEL_JOB, Job, JobProgress, JobState, SHOW_JOB},
+    },
     storage::backup::{create, create_at, move_to, refuse_existing},
 };
 
@@ -89,22 +94,6 @@ pub(super) async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| Err(Failure::system("the work was cut off", error)))
 }
 
-#[derive(Deserialize)]
-struct Accepted {
-    job_id: String,
-}
-
-#[derive(Deserialize)]
-struct Job {
-    id: String,
-    state: String,
-    done: u64,
-    total: u64,
-    unit: String,
-    /// Where the backup is, or why there is none.
-    message: String,
-}
-
 /// Lets the running service make it among its own, and takes it to its place: the service writes nowhere
 /// else, whoever asks.
 async fn ask_for(
@@ -113,11 +102,11 @@ async fn ask_for(
     context: &Context,
 ) -> Result<PathBuf, Failure> {
     let Some(file) = file else {
-        return await_made(service, &json!({}), context).await;
+        return await_made(service, &NewBackup::default(), context).await;
     };
     let bits = getrandom::u64().map_err(|error| Failure::system("no random number", error))?;
-    let wish = json!({"name": format!("moving-{bits:016x}")});
-    let made = await_made(service, &wish, context).await?;
+    let new = NewBackup { name: Some(format!("moving-{bits:016x}")) };
+    let made = await_made(service, &new, context).await?;
     blocking(move || match move_to(&made, &file) {
         Ok(()) => Ok(file),
         Err(error) => {
@@ -130,38 +119,42 @@ async fn ask_for(
 
 async fn await_made(
     service: &Service,
-    wish: &Value,
+    new: &NewBackup,
     context: &Context,
 ) -> Result<PathBuf, Failure> {
     let gauge = Gauge::new(context.screen, "backup");
     // It listens before there is a job, so that no step of it is missed.
     let mut follower = Follower::open(context, EventFilter::of([Kind::JobProgress])).await?;
-    let Accepted { job_id } = data(&service.post("/api/v1/backups", wish).await?)?;
-    let path = format!("/api/v1/jobs/{job_id}");
+    let started = service.call(&MAKE_BACKUP, &Empty {}, &Empty {}, new).await?.data()?;
+    let path = ById { id: started.job_id };
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         let step = tokio::select! {
             step = gauge.over(follower.next()) => step?,
             _ = &mut interrupted => {
-                service.post(&format!("{path}/cancel"), &json!({})).await?;
+                service.at(&CANCEL_JOB, &path).await?;
                 return Err(stopped_by_person());
             }
         };
         let job = match step {
             Step::Begin => {
-                let read = follower.read(async |service: &Service| service.get(&path).await);
-                data(&read.await?)?
+                let read = follower.read(async |service| service.at(&SHOW_JOB, &path).await);
+                read.await?.data()?
             }
             Step::Event { data, .. } => Job::deserialize(&data)
                 .map_err(|error| Failure::system("the service's answer cannot be read", error))?,
         };
-        if job.id != job_id {
+        if job.id != path.id {
             continue;
         }
-        match job.state.as_str() {
-            "running" => gauge.set(job.done, job.total, &job.unit),
-            "done" => return Ok(PathBuf::from(job.message)),
-            _ => return Err(Failure::failed(job.message)),
+        // Its message says where the backup is, or why there is none.
+        match job.state {
+            JobState::Running => {
+                let JobProgress { done, total, unit } = job.progress;
+                gauge.set(done, total, &unit);
+            }
+            JobState::Done => return Ok(PathBuf::from(job.message)),
+            JobState::Failed | JobState::Cancelled => return Err(Failure::failed(job.message)),
         }
     }
 }

@@ -1,45 +1,28 @@
 //! `hivewright init`: the first files of a home.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use super::{Context, failure::Failure};
-use crate::settings::{providers::Provider, scaffold};
+use crate::{
+    api::flags,
+    settings::{providers::Provider, scaffold},
+};
 
 /// Write commented example settings; what is there stays as it is
 #[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Example:\n  hivewright init --provider anthropic")]
 pub(super) struct Arguments {
-    /// Write an active profile for this model API
-    #[arg(long, value_enum)]
-    pub(super) provider: Option<Api>,
-}
-
-/// The model APIs by the names that settings use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Api {
-    /// Anthropic; the key comes from ANTHROPIC_API_KEY
-    Anthropic,
-    /// OpenAI; the key comes from OPENAI_API_KEY
-    Openai,
-    /// The demo that answers without a network
-    Offline,
-}
-
-impl From<Api> for Provider {
-    fn from(api: Api) -> Self {
-        match api {
-            Api::Anthropic => Self::Anthropic,
-            Api::Openai => Self::OpenAi,
-            Api::Offline => Self::Offline,
-        }
-    }
+    /// Write an active profile for this model API; its key comes from ANTHROPIC_API_KEY or
+    /// OPENAI_API_KEY, and `offline` is a demo that needs none
+    #[arg(long, value_parser = flags::words::<Provider>())]
+    pub(super) provider: Option<Provider>,
 }
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     let home = &context.home;
-    let written = scaffold::init(home, arguments.provider.map(Provider::from))?;
+    let written = scaffold::init(home, arguments.provider)?;
     let shown: Vec<_> = written.iter().map(|path| path.display()).collect();
     if screen.json {
         let files: Vec<_> = shown.iter().map(ToString::to_string).collect();
@@ -57,14 +40,15 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<(), Failure
     }
     let providers = home.providers_file();
     match arguments.provider {
-        Some(api) if !written.contains(&providers) => screen.remark(&format!(
-            "{} was there already and stays as it is: add a profile with `provider: {}` yourself",
+        Some(provider) if !written.contains(&providers) => screen.remark(&format!(
+            "{} was there already and stays as it is: add a profile with `provider: {provider}` yourself",
             providers.display(),
-            Provider::from(api).as_str()
         )),
-        Some(Api::Anthropic) => screen.remark("put the key into the variable ANTHROPIC_API_KEY"),
-        Some(Api::Openai) => screen.remark("put the key into the variable OPENAI_API_KEY"),
-        Some(Api::Offline) | None => {}
+        provider => {
+            if let Some(variable) = provider.and_then(Provider::key_variable) {
+                screen.remark(&format!("put the key into the variable {variable}"));
+            }
+        }
     }
     screen.remark(&format!("next: {}", context.command("serve")));
     Ok(())

@@ -7,7 +7,7 @@ use super::{
     Context,
     failure::{Exit, Failure},
     service::{Answer, Service},
-    table::{columns, moment},
+    table::{columns, or_never},
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -95,7 +95,7 @@ columns!(RuleRow {
     "RESOURCE" => resource,
     "TEAM" => |row| row.team.clone(),
     "PRINCIPAL" => |row| row.principal.clone(),
-    "EXPIRES" => |row| row.expires_at.as_deref().map_or("never".to_owned(), moment),
+    "EXPIRES" => |row| or_never(&row.expires_at),
     "NOTE" => |row| row.note.clone(),
 });
 

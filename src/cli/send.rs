@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::{
     Context,
+    backup::blocking,
     delegated::{Delegated, goes_on, interrupted},
     errand,
     exchange::{Exchange, Heard},
@@ -81,14 +82,14 @@ fn too_late(seconds: u64, task: Option<&str>, context: &Context) -> Failure {
     Failure::new(Exit::TimedOut, message)
 }
 
+/// An argument that may stand on standard input.
+pub(super) async fn text(argument: String) -> Result<String, Failure> {
+    if argument == "-" { blocking(read_input).await } else { Ok(argument) }
+}
+
 /// What to say, which may stand on standard input.
-pub(super) async fn words(text: String) -> Result<String, Failure> {
-    let words = match text.as_str() {
-        "-" => tokio::task::spawn_blocking(read_input)
-            .await
-            .unwrap_or_else(|error| Err(Failure::system("reading was cut off", error)))?,
-        _ => text,
-    };
+pub(super) async fn words(argument: String) -> Result<String, Failure> {
+    let words = text(argument).await?;
     if words.trim().is_empty() {
         Err(Failure::new(Exit::Usage, "there is nothing to say"))
     } else {
@@ -97,7 +98,7 @@ pub(super) async fn words(text: String) -> Result<String, Failure> {
 }
 
 /// All of standard input. Blocks.
-pub(super) fn read_input() -> Result<String, Failure> {
+fn read_input() -> Result<String, Failure> {
     let mut text = String::new();
     io::stdin()
         .read_to_string(&mut text)

@@ -50,9 +50,10 @@ fn announce(service: &Service) {
         return;
     }
     for Part { name, is_faulty, standing } in parts {
-        match is_faulty {
-            true => tracing::warn!(part = name, "{standing}"),
-            false => tracing::info!(part = name, "{standing}"),
+        if *is_faulty {
+            tracing::warn!(part = name, "{standing}");
+        } else {
+            tracing::info!(part = name, "{standing}");
         }
     }
     for notice in notices {

@@ -203,13 +203,17 @@ impl Service {
         self.pages(endpoint.path, pairs(filter)).await.map(Answer::new)
     }
 
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.ask(self.request(Method::GET, path)?).await
+    /// The same of a list that its path chooses.
+    pub(super) async fn all_rows_at<T, P: Serialize>(
+        &self,
+        endpoint: &Endpoint<Rows<T>, P>,
+        path: &P,
+    ) -> Result<Answer<Vec<T>>, Failure> {
+        self.pages(&target(endpoint, path)?, Vec::new()).await.map(Answer::new)
     }
 
-    /// All rows of a list, page by page.
-    pub(super) async fn list(&self, path: &str) -> Result<Value, Failure> {
-        self.pages(path, Vec::new()).await
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(self.request(Method::GET, path)?).await
     }
 
     async fn pages(&self, path: &str, filter: Vec<(String, String)>) -> Result<Value, Failure> {
@@ -255,32 +259,6 @@ impl Service {
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(self.request(Method::POST, path)?.json(body)).await
-    }
-
-    pub(super) async fn put(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(self.request(Method::PUT, path)?.json(body)).await
-    }
-
-    pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(self.request(Method::PATCH, path)?.json(body)).await
-    }
-
-    /// Has something removed, with what there is to say about it.
-    pub(super) async fn delete(
-        &self,
-        path: &str,
-        fields: impl IntoIterator<Item = (&'static str, String)>,
-    ) -> Result<(), Failure> {
-        let request = self.client.delete(self.filtered(path, fields));
-        self.send(self.signed(request).timeout(PATIENCE)).await?;
-        Ok(())
-    }
-
-    /// Has something done that is answered without words.
-    pub(super) async fn act(&self, method: Method, path: &str) -> Result<(), Failure> {
-        let request = self.request(method, path)?.timeout(PATIENCE);
-        self.send(request).await?;
-        Ok(())
     }
 
     /// Whether it says that it is ready.

@@ -101,6 +101,11 @@ pub(super) fn date(date: &Option<String>) -> String {
     date.as_deref().map(moment).unwrap_or_default()
 }
 
+/// The same where no date means that it never is.
+pub(super) fn or_never(date: &Option<String>) -> String {
+    date.as_deref().map_or("never".to_owned(), moment)
+}
+
 /// A date of an answer in UTC, to the minute.
 pub(super) fn moment(date: &str) -> String {
     match (date.get(..10), date.get(11..16)) {

@@ -1,27 +1,32 @@
 //! `hivewright token`: who may talk to the service.
 
 use clap::{Args, Subcommand};
-use hivewright_actors::clock::Clock;
-use hivewright_actors::text::UnknownWord;
-use reqwest::Method;
-use serde::Deserialize;
+use hivewright_actors::{
+    clock::{Clock, Timestamp},
+    storage::Storage,
+};
 use serde_json::{Value, json};
 
 use super::{
     Context,
     backup::blocking,
-    failure::{Exit, Failure},
-    screen::{self, Screen},
-    service::{Service, data, token_path},
+    failure::Failure,
+    screen,
+    service::{Answer, Service, token_path},
     stopped::Stopped,
-    table::{self, moment},
+    table::{columns, or_never},
 };
 use crate::{
-    api::scope::{Scope, Scopes},
-    http::{
-        auth::{offline, registry::NewToken},
-        tokens,
+    api::{
+        endpoint::{ById, Empty},
+        scope::Scope,
+        session::MAKE_LOGIN_LINK,
+        tokens::{
+            CREATE_TOKEN, LIST_TOKENS, NewToken, REVOKE_TOKEN, ROTATE_OPERATOR, Revocation,
+            TokenRow,
+        },
     },
+    http::auth::{error::AuthError, offline},
     system::WallClock,
 };
 
@@ -40,19 +45,7 @@ pub(super) struct Arguments {
 pub(super) enum Action {
     /// Make a token and print it, this once
     #[command(after_help = "Example:\n  hivewright token create ci --scope chat --scope read")]
-    Create {
-        /// The name of its holder
-        name: String,
-        /// What it allows: read, chat, assert_sender, operate, approve, secrets, admin, metrics
-        #[arg(long = "scope", required = true, value_delimiter = ',')]
-        scopes: Vec<String>,
-        /// A team that it is for; all, if none is named
-        #[arg(long = "team", value_delimiter = ',')]
-        teams: Vec<String>,
-        /// How long it is good, such as 12h or 30d, or `never`
-        #[arg(long, default_value = "90d")]
-        expires: String,
-    },
+    Create(NewToken),
     /// List all tokens; none is shown itself
     #[command(after_help = "Example:\n  hivewright token list --json")]
     List,
@@ -61,9 +54,8 @@ pub(super) enum Action {
     Revoke {
         /// Its id or name
         id: String,
-        /// Also the tokens that it made, and those that they made
-        #[arg(long)]
-        minted: bool,
+        #[command(flatten)]
+        revocation: Revocation,
     },
     /// Replace the operator token; the new one is in its file
     #[command(after_help = "Example:\n  hivewright token rotate-operator")]
@@ -74,190 +66,135 @@ pub(super) enum Action {
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let action = arguments.action;
-    let running = Service::if_running(context)?;
-    let document = match (&action, running) {
-        (_, Some(service)) => ask(&action, &service, context).await?,
-        // A link leads to a running service.
-        (Action::Link, None) => ask(&action, &Service::find(context)?, context).await?,
-        (_, None) => work_on_store(&action, context).await?,
-    };
-    show(&action, &document, context.screen)?;
-    match (&action, screen::fault()) {
-        (Action::Create { .. }, Some(fault)) => {
-            let id = text(&document, "id")?.to_owned();
-            let minted = false;
-            let revoke = Action::Revoke { id, minted };
-            match Service::if_running(context)? {
-                Some(service) => ask(&revoke, &service, context).await?,
-                None => work_on_store(&revoke, context).await?,
-            };
-            Err(Failure::system("the token could not be shown, and was revoked", fault))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Does it on the store of a service that is stopped, on a thread of its own.
-async fn work_on_store(action: &Action, context: &Context) -> Result<Value, Failure> {
-    let (action, context) = (action.clone(), context.clone());
-    blocking(move || stopped(&action, &context)).await
-}
-
-/// Lets the service do it.
-async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Value, Failure> {
-    match action {
-        Action::Create { name, scopes, teams, expires } => {
-            let mut wish = json!({"name": name, "scopes": scopes, "expires": expires});
-            if !teams.is_empty() {
-                wish["teams"] = json!(teams);
-            }
-            service.post("/api/v1/tokens", &wish).await
-        }
-        Action::List => service.list("/api/v1/tokens").await,
-        Action::Revoke { id, minted } => {
-            let path = format!("/api/v1/tokens/{id}");
-            let minted = [("minted", minted.to_string())];
-            service.delete(&path, minted).await?;
-            Ok(json!({"data": {"revoked": id}}))
+    let screen = context.screen;
+    match arguments.action {
+        Action::Create(new) => create(new, context).await,
+        Action::List => screen.rows(&list(context).await?),
+        Action::Revoke { id, revocation } => {
+            let remark = format!("revoked {id}");
+            let answer: Answer<Value> = Answer::new(json!({"data": {"revoked": id}}));
+            revoke(id, revocation, context).await?;
+            screen.done(&answer, &remark)
         }
         Action::RotateOperator => {
-            let path = "/api/v1/tokens/operator/rotate";
-            service.act(Method::POST, path).await?;
-            Ok(json!({"data": {"file": token_path(&context.home)}}))
+            let file = token_path(&context.home);
+            rotate_operator(context).await?;
+            let answer: Answer<Value> = Answer::new(json!({"data": {"file": file}}));
+            screen.done(&answer, &format!("the new operator token is in {}", file.display()))
         }
         Action::Link => {
-            let answer = service.post("/api/v1/session/links", &json!({})).await?;
+            // A link leads to a running service.
+            let service = Service::find(context)?;
+            let made = service.at(&MAKE_LOGIN_LINK, &Empty {}).await?.data()?;
             let mut url = service.url().clone();
-            url.set_fragment(Some(&format!("code={}", text(&answer, "code")?)));
-            Ok(json!({"data": {"url": url.as_str()}}))
+            url.set_fragment(Some(&format!("code={}", made.code)));
+            let answer: Answer<Value> = Answer::new(json!({"data": {"url": url.as_str()}}));
+            screen.answer(&answer, |_| format!("{url}\n"))
         }
     }
 }
 
-/// Does it on the store of a service that is stopped.
-fn stopped(action: &Action, context: &Context) -> Result<Value, Failure> {
-    let storage = &Stopped::open(context, &|_| {})?.storage;
-    let now = WallClock.now();
-    Ok(match action {
-        Action::Create { name, scopes, teams, expires } => {
-            let wish = NewToken {
-                name: name.clone(),
-                scopes: named(scopes)?,
-                teams: (!teams.is_empty()).then(|| teams.clone()),
-                expires_in: tokens::expiry(Some(expires)).ok_or_else(|| {
-                    let message = format!("`{expires}` is no duration such as 90d, nor `never`");
-                    Failure::new(Exit::Usage, message)
-                })?,
-            };
-            let minted = offline::create(storage, wish, now)?;
-            let mut row = json!(tokens::Row::from(minted.row));
-            row["token"] = json!(minted.text.expose());
-            json!({"data": row})
+/// A token that nobody has seen is of no use, and is revoked.
+async fn create(new: NewToken, context: &Context) -> Result<(), Failure> {
+    let made = match Service::if_running(context)? {
+        Some(service) => service.call(&CREATE_TOKEN, &Empty {}, &Empty {}, &new).await?,
+        None => {
+            let make = |storage: &dyn Storage, now| offline::create(storage, new, now);
+            let minted = on_store(context, make).await?;
+            let token = Some(minted.text.expose().to_owned());
+            Answer::new(json!({"data": TokenRow { token, ..TokenRow::from(minted.row) }}))
         }
-        Action::List => {
-            let grants = offline::list(storage)?.into_iter();
-            let rows: Vec<_> = grants.map(tokens::Row::from).collect();
-            json!({"data": rows, "total": rows.len()})
-        }
-        Action::Revoke { id, minted } => {
-            offline::revoke(storage, id, *minted)?;
-            json!({"data": {"revoked": id}})
-        }
-        Action::RotateOperator => {
-            offline::rotate_operator(storage, &context.home.secrets(), now)?;
-            json!({"data": {"file": token_path(&context.home)}})
-        }
-        Action::Link => json!({}),
-    })
-}
-
-fn named(names: &[String]) -> Result<Scopes, Failure> {
-    let scope = |name: &String| -> Result<Scope, Failure> {
-        name.parse().map_err(|UnknownWord { words }| {
-            let known = words.join(", ");
-            Failure::new(Exit::Usage, format!("unknown scope `{name}`; there are: {known}"))
-        })
     };
-    names.iter().map(scope).collect()
-}
-
-fn show(action: &Action, document: &Value, screen: Screen) -> Result<(), Failure> {
-    if screen.json {
-        return screen.document(document);
+    let row = made.data()?;
+    let screen = context.screen;
+    screen.answer(&made, |row| format!("{}\n", row.token.unwrap_or_default()))?;
+    if let Some(fault) = screen::fault() {
+        revoke(row.id.to_string(), Revocation::default(), context).await?;
+        return Err(Failure::system("the token could not be shown, and was revoked", fault));
     }
-    match action {
-        Action::Create { .. } => {
-            screen.say(text(document, "token")?);
-            screen.remark("keep it safe: it is not shown again");
-        }
-        Action::List => screen.write(&table(document)?),
-        Action::Revoke { id, .. } => screen.remark(&format!("revoked {id}")),
-        Action::RotateOperator => {
-            let file = text(document, "file")?;
-            screen.remark(&format!("the new operator token is in {file}"));
-        }
-        Action::Link => screen.say(text(document, "url")?),
+    if !screen.json {
+        screen.remark("keep it safe: it is not shown again");
     }
     Ok(())
 }
 
-fn text<'a>(document: &'a Value, field: &str) -> Result<&'a str, Failure> {
-    document["data"][field]
-        .as_str()
-        .ok_or_else(|| Failure::failed(format!("the service's answer holds no `{field}`")))
+async fn list(context: &Context) -> Result<Answer<Vec<TokenRow>>, Failure> {
+    if let Some(service) = Service::if_running(context)? {
+        return service.all_rows(&LIST_TOKENS, &Empty {}).await;
+    }
+    let grants = on_store(context, |storage, _| offline::list(storage)).await?;
+    let rows: Vec<TokenRow> = grants.into_iter().map(TokenRow::from).collect();
+    Ok(Answer::new(json!({"data": rows, "total": rows.len()})))
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    name: String,
-    scopes: Vec<String>,
-    expires_at: Option<String>,
-    last_used_at: Option<String>,
-    minted_by: Option<MintedBy>,
+async fn revoke(id: String, revocation: Revocation, context: &Context) -> Result<(), Failure> {
+    match Service::if_running(context)? {
+        Some(service) => {
+            service.call(&REVOKE_TOKEN, &ById { id }, &revocation, &Empty {}).await?;
+            Ok(())
+        }
+        None => {
+            let end =
+                move |storage: &dyn Storage, _| offline::revoke(storage, &id, revocation.minted);
+            on_store(context, end).await
+        }
+    }
 }
 
-#[derive(Debug, Deserialize)]
-struct MintedBy {
-    name: String,
+async fn rotate_operator(context: &Context) -> Result<(), Failure> {
+    match Service::if_running(context)? {
+        Some(service) => service.at(&ROTATE_OPERATOR, &Empty {}).await.map(drop),
+        None => {
+            let secrets = context.home.secrets();
+            let rotate =
+                move |storage: &dyn Storage, now| offline::rotate_operator(storage, &secrets, now);
+            on_store(context, rotate).await
+        }
+    }
 }
 
-fn table(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        let or_never = |date: Option<String>| date.as_deref().map_or("never".to_owned(), moment);
-        [
-            row.id,
-            row.name,
-            row.scopes.join(","),
-            or_never(row.expires_at),
-            or_never(row.last_used_at),
-            row.minted_by.map(|by| by.name).unwrap_or_default(),
-        ]
-    });
-    let heading = ["ID", "NAME", "SCOPES", "EXPIRES", "LAST USED", "MADE BY"];
-    Ok(table::table(heading, rows))
+/// Works on the store of a service that is stopped, on a thread of its own.
+async fn on_store<T: Send + 'static>(
+    context: &Context,
+    work: impl FnOnce(&dyn Storage, Timestamp) -> Result<T, AuthError> + Send + 'static,
+) -> Result<T, Failure> {
+    let context = context.clone();
+    blocking(move || {
+        let stopped = Stopped::open(&context, &|_| {})?;
+        Ok(work(&stopped.storage, WallClock.now())?)
+    })
+    .await
 }
+
+columns!(TokenRow {
+    "ID" => |row| row.id.to_string(),
+    "NAME" => |row| row.name.clone(),
+    "SCOPES" => |row| row.scopes.iter().map(Scope::as_str).collect::<Vec<_>>().join(","),
+    "EXPIRES" => |row| or_never(&row.expires_at),
+    "LAST USED" => |row| or_never(&row.last_used_at),
+    "MADE BY" => |row| row.minted_by.as_ref().map(|by| by.name.clone()).unwrap_or_default(),
+});
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
+    use crate::cli::table;
 
     /// OP-82
     #[test]
     fn tokens_are_listed_in_columns() {
-        let answer = json!({"data": [
-            {"id": "operator", "name": "operator", "scopes": ["read", "chat"], "created_at": 1, "expires_at": null, "last_used_at": "2026-11-14T23:46:40.000Z"},
-            {"id": "t-1", "name": "ci", "scopes": ["chat"], "expires_at": "2026-11-16T03:33:20.000Z", "last_used_at": null, "minted_by": {"id": "operator", "name": "operator"}},
-        ], "total": 2});
+        let rows: Vec<TokenRow> = serde_json::from_value(json!([
+            {"id": "operator", "kind": "operator", "name": "operator", "scopes": ["read", "chat"], "created_at": null, "expires_at": null, "last_used_at": "2026-11-14T23:46:40.000Z"},
+            {"id": "t-1", "kind": "api", "name": "ci", "scopes": ["chat"], "created_at": null, "expires_at": "2026-11-16T03:33:20.000Z", "last_used_at": null, "minted_by": {"id": "operator", "name": "operator"}},
+        ]))
+        .unwrap();
 
         let expected = "\
 ID        NAME      SCOPES     EXPIRES               LAST USED             MADE BY
 operator  operator  read,chat  never                 2026-11-14 23:46 UTC
 t-1       ci        chat       2026-11-16 03:33 UTC  never                 operator
 ";
-        assert_eq!(table(&answer).unwrap(), expected);
+        assert_eq!(table::rows(&rows), expected);
     }
 }

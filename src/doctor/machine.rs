@@ -75,7 +75,7 @@ pub async fn sandbox(home: &Home, config: Option<&Config>) -> Vec<Finding> {
     };
     let settings = SandboxSettings {
         launcher,
-        memory: sandbox.memory,
+        memory: sandbox.memory.0,
         scratch: scratch.clone(),
         private: vec![home.store(), home.secrets()]
             .into_iter()

@@ -70,7 +70,6 @@ rights! {
     Login => Needs::Login,
     Read => Needs::Scope(Scope::Read),
     Operate => Needs::Scope(Scope::Operate),
-    Secrets => Needs::Scope(Scope::Secrets),
     Admin => Needs::Scope(Scope::Admin),
 }
 
@@ -164,20 +163,6 @@ fn query(request: &HttpRequest) -> Result<Query, ApiError> {
     let operation = routes::operation(request);
     let operation = operation.ok_or_else(|| ApiError::internal("no description"))?;
     Query::read(request.path(), request.query_string(), operation)
-}
-
-/// Somebody, with a query as described.
-pub(super) struct Anyone;
-
-impl Argument for Anyone {}
-
-impl FromRequest for Anyone {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(query(request).map(|_| Self))
-    }
 }
 
 /// A body in JSON, with no field that its type does not have. It comes last among the arguments: it

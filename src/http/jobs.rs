@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use actix_web::{http::StatusCode, web};
+use actix_web::http::StatusCode;
 use hivewright_actors::{
     clock::{Clock, Timestamp},
     live::{
@@ -13,94 +13,25 @@ use hivewright_actors::{
         event::{Event, Kind},
     },
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    State,
-    arguments::{Admin, Caller, Json},
+    call::Call,
     error::ApiError,
     json, listing,
-    operation::{Field, Operation},
-    reply::{Accepted, Data, Rows},
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
-use crate::api::endpoint::Empty;
+use crate::api::{
+    endpoint::{ById, Empty},
+    jobs::{CANCEL_JOB, Job, JobFilter, JobProgress, JobState, LIST_JOBS, SHOW_JOB},
+    reply::{Accepted, Data, Rows},
+};
 
 /// Jobs that are remembered; the oldest goes.
 const MOST: usize = 100;
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/jobs").get(
-            Operation::new("Lists the jobs of this process.")
-                .query(
-                    const {
-                        &[Field::word(
-                            "state",
-                            || vec!["running", "done", "failed", "cancelled"],
-                            "Only in this state.",
-                        )]
-                    },
-                )
-                .pages(&["-started_at", "kind"]),
-            list,
-        ),
-        at("/api/v1/jobs/{id}").get(Operation::new("Says how far a job is."), show),
-        at("/api/v1/jobs/{id}/cancel").post(
-            Operation::new("Asks a job to stop at the next safe point, leaving nothing half done.")
-                .description(
-                    "It is `cancelled` once it has stopped. One that is done or has failed stays so.",
-                )
-                .refuses(&[409]),
-            cancel,
-        ),
-    ]
-}
-
-/// How far a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum JobState {
-    /// At work.
-    Running,
-    /// Ended well.
-    Done,
-    /// Ended badly: `message` says why.
-    Failed,
-    /// Stopped because somebody wanted it to.
-    Cancelled,
-}
-
-/// How much of a job is done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "JobProgress")]
-pub struct Progress {
-    /// What is done.
-    pub done: u64,
-    /// What there is to do in all; 0 while that is unknown.
-    pub total: u64,
-    /// What is counted.
-    pub unit: &'static str,
-}
-
-/// A job, as its followers see it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Job {
-    /// Its name.
-    pub id: String,
-    /// What it does.
-    pub kind: &'static str,
-    /// How far it is.
-    pub state: JobState,
-    /// How much is done.
-    #[serde(flatten)]
-    pub progress: Progress,
-    /// What came of it.
-    pub message: String,
-    /// When it began.
-    pub started_at: String,
+    vec![on(&LIST_JOBS, list), on(&SHOW_JOB, show), on(&CANCEL_JOB, cancel)]
 }
 
 /// The jobs of this process.
@@ -122,7 +53,7 @@ pub struct Work {
 
 impl Work {
     /// Tells how far it is.
-    pub fn report(&self, progress: Progress) {
+    pub fn report(&self, progress: JobProgress) {
         self.jobs.update(&self.id, |job| job.progress = progress);
     }
 
@@ -166,9 +97,9 @@ impl Jobs {
             let id = format!("job-{}-{number}", self.live.mark().boot);
             list.push_back(Job {
                 id: id.clone(),
-                kind,
+                kind: kind.to_owned(),
                 state: JobState::Running,
-                progress: Progress::default(),
+                progress: JobProgress::default(),
                 message: String::new(),
                 started_at: json::date(now).unwrap_or_default(),
             });
@@ -266,42 +197,30 @@ fn number(id: &str) -> u64 {
     number.unwrap_or(0)
 }
 
-async fn list(state: web::Data<State>, caller: Caller<Admin>) -> Result<Rows<Job>, ApiError> {
+async fn list(
+    Call { state, caller, query: JobFilter { state: wanted }, page, .. }: Call<Empty, JobFilter>,
+) -> Result<Rows<Job>, ApiError> {
     caller.all_teams()?;
-    let states = [
-        ("running", JobState::Running),
-        ("done", JobState::Done),
-        ("failed", JobState::Failed),
-        ("cancelled", JobState::Cancelled),
-    ];
-    let wanted = caller.query.word("state", &states);
     let jobs = state.jobs.all().into_iter();
     let jobs = jobs.filter(|job| wanted.is_none_or(|state| job.state == state));
-    listing::page(jobs, &caller.query.page()?, |job| job.id.clone())
+    listing::page(jobs, &page, |job| job.id.clone())
 }
 
-async fn show(
-    state: web::Data<State>,
-    caller: Caller<Admin>,
-    id: web::Path<String>,
-) -> Result<Data<Job>, ApiError> {
+async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<Job>, ApiError> {
     caller.all_teams()?;
-    let job = state.jobs.get(&id);
-    job.map(Data).ok_or_else(|| ApiError::not_found("there is no such job"))
+    state.jobs.get(&path.id).map(Data).ok_or_else(unknown)
 }
 
-async fn cancel(
-    state: web::Data<State>,
-    caller: Caller<Admin>,
-    id: web::Path<String>,
-    Json(Empty {}): Json<Empty>,
-) -> Result<Accepted<Job>, ApiError> {
+async fn cancel(Call { state, caller, path, .. }: Call<ById>) -> Result<Accepted<Job>, ApiError> {
     caller.all_teams()?;
-    match state.jobs.cancel(&id) {
-        None => Err(ApiError::not_found("there is no such job")),
-        Some(Stopping::Heard(job)) => Ok(Accepted(job)),
-        Some(Stopping::Over) => {
+    match state.jobs.cancel(&path.id).ok_or_else(unknown)? {
+        Stopping::Heard(job) => Ok(Accepted(job)),
+        Stopping::Over => {
             Err(ApiError::new(StatusCode::CONFLICT, "final", "the job has ended already"))
         }
     }
+}
+
+fn unknown() -> ApiError {
+    ApiError::not_found("there is no such job")
 }

@@ -11,7 +11,8 @@ use hivewright_actors::{
     router::rate::{Bucket, Rate},
 };
 
-use super::{auth::rows::CredentialId, error::ApiError};
+use super::error::ApiError;
+use crate::api::tokens::CredentialId;
 
 const RATE: Rate = Rate { per_minute: 3_000, burst: 3_000 };
 /// Requests of one token that are answered at the same time.

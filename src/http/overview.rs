@@ -11,7 +11,7 @@ use hivewright_actors::{
         tree::Tree,
     },
     queue::submit::OpenTask,
-    scheduler::manage,
+    scheduler::views,
     storage::{Storage, StorageError},
     store::reads::{Range, scan},
     task::records as tasks,
@@ -140,7 +140,7 @@ async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<TeamCounts, ApiE
 }
 
 async fn triggers(state: &State) -> Result<TriggerCounts, ApiError> {
-    let counts = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
+    let counts = state.spine.scheduler.send(views::Count).timeout(PATIENCE);
     let counts = ask(counts.await)?;
     Ok(TriggerCounts { total: counts.total, active: counts.active, disabled: counts.disabled })
 }

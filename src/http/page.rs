@@ -7,21 +7,27 @@ use actix_web::{
 };
 
 use super::{
+    call::{Anyone, Call},
     error::ApiError,
-    operation::Operation,
     reply::Content,
-    routes::{Resource, at},
+    routes::{Resource, on},
     ui,
 };
+use crate::api::endpoint::{Empty, Endpoint, Method::Get, Needs};
+
+const SHOW_PAGE: Endpoint<Content> =
+    Endpoint::needing(Needs::Nothing, Get, "/", "Shows the web page.").raw();
+
+const SERVE_FILE: Endpoint<Content> =
+    Endpoint::needing(Needs::Nothing, Get, "/ui/{file}", "Serves a file of the web page.").raw();
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/").get(Operation::new("Shows the web page."), serve),
-        at("/ui/{file}").get(Operation::new("Serves a file of the web page."), serve).deep(),
-    ]
+    vec![on(&SHOW_PAGE, serve), on(&SERVE_FILE, serve).deep()]
 }
 
-async fn serve(request: HttpRequest) -> Result<Content, ApiError> {
+async fn serve(
+    Call { request, .. }: Call<Empty, Empty, Empty, Anyone>,
+) -> Result<Content, ApiError> {
     let asset = ui::asset(request.path());
     let asset = asset.ok_or_else(|| ApiError::not_found("there is no such file"))?;
     let packed = takes_gzip(&request);

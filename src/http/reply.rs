@@ -15,7 +15,7 @@ pub(super) use crate::api::reply::{Accepted, Bare, Created, Data, Done, Reply, R
 use crate::{
     api::{
         draft::Draft,
-        reply::{self, EventStream, JSON, Lines, MOST_COUNTED, Progress, Settled},
+        reply::{self, EventStream, JSON, Lines, MOST_COUNTED, Progress, Saved, Settled},
     },
     logging::Secrets,
 };
@@ -107,6 +107,13 @@ impl<T: Serialize + JsonSchema + 'static> Respond for Accepted<T> {
 impl<T: Serialize + JsonSchema + 'static> Respond for Progress<T> {
     fn respond(self) -> HttpResponse {
         let status = if self.is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
+        enveloped(status, self.data)
+    }
+}
+
+impl<T: Serialize + JsonSchema + 'static> Respond for Saved<T> {
+    fn respond(self) -> HttpResponse {
+        let status = if self.is_new { StatusCode::CREATED } else { StatusCode::OK };
         enveloped(status, self.data)
     }
 }
@@ -216,6 +223,15 @@ impl Reply for Content {
 impl Respond for Content {
     fn respond(self) -> HttpResponse {
         self.0
+    }
+}
+
+impl<L: Respond, R: Respond> Respond for Either<L, R> {
+    fn respond(self) -> HttpResponse {
+        match self {
+            Self::Left(reply) => reply.respond(),
+            Self::Right(reply) => reply.respond(),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     arguments::Arguments,
-    call::{Call, Readers},
+    call::{Call, Readers, Requester},
     error::ApiError,
     idempotency,
     operation::Operation,
@@ -45,7 +45,7 @@ pub(super) fn at(path: &'static str) -> Resource {
 }
 
 /// The path of an endpoint, and what answers it.
-pub(super) fn on<R, P, Q, B, H, F, A>(
+pub(super) fn on<R, P, Q, B, W, H, F, A>(
     endpoint: &'static Endpoint<R, P, Q, B>,
     handler: H,
 ) -> Resource
@@ -54,7 +54,8 @@ where
     P: DeserializeOwned + 'static,
     Q: DeserializeOwned + JsonSchema + 'static,
     B: DeserializeOwned + JsonSchema + 'static,
-    H: Fn(Call<P, Q, B>) -> F + Copy + 'static,
+    W: Requester,
+    H: Fn(Call<P, Q, B, W>) -> F + Copy + 'static,
     F: Future<Output = Result<A, ApiError>> + 'static,
     A: Answers<R>,
 {
@@ -115,7 +116,7 @@ impl Resource {
     }
 
     /// Answers an endpoint of this path.
-    pub(super) fn on<R, P, Q, B, H, F, A>(
+    pub(super) fn on<R, P, Q, B, W, H, F, A>(
         self,
         endpoint: &'static Endpoint<R, P, Q, B>,
         handler: H,
@@ -125,7 +126,8 @@ impl Resource {
         P: DeserializeOwned + 'static,
         Q: DeserializeOwned + JsonSchema + 'static,
         B: DeserializeOwned + JsonSchema + 'static,
-        H: Fn(Call<P, Q, B>) -> F + Copy + 'static,
+        W: Requester,
+        H: Fn(Call<P, Q, B, W>) -> F + Copy + 'static,
         F: Future<Output = Result<A, ApiError>> + 'static,
         A: Answers<R>,
     {

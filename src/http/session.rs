@@ -1,120 +1,52 @@
 //! `/api/v1/session`: who is logged in; logging in and out.
 
-use actix_web::{HttpRequest, http::header, web};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use actix_web::{HttpRequest, http::header};
 
 use super::{
     State,
     access::COOKIE,
-    arguments::{Admin, Anyone, Caller, Json, Login as LoggedInCaller},
     auth::{
         authenticator::{LINK_VALID, LoggedIn},
         principal::Principal,
     },
+    call::{Anyone, Call},
     error::ApiError,
-    operation::Operation,
     record,
-    reply::{Created, Data, Done, Dressed},
-    routes::{Resource, at},
+    reply::Dressed,
+    routes::{Resource, on},
 };
-use crate::api::{endpoint::Empty, scope::Scopes};
+use crate::api::{
+    endpoint::Empty,
+    reply::{Created, Data, Done},
+    session::{LOG_IN, LOG_OUT, Login, LoginLink, MAKE_LOGIN_LINK, SHOW_SESSION, SessionRow},
+};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/session")
-            .get(Operation::new("Says who is logged in."), show)
-            .post(
-                Operation::new("Logs a browser in.")
-                    .description(
-                        "Takes a token, or the code of a link. Sets the cookie `hw_session`; requests \
-                         with it that change something repeat `csrf` in `X-CSRF-Token`.",
-                    )
-                    .refuses(&[401])
-                    .secret()
-                    .example(r#"{"token": "hwt_…"}"#),
-                log_in,
-            )
-            .delete(
-                Operation::new("Logs the browser out that asks.")
-                    .description("A request with a token has no session to end."),
-                log_out,
-            ),
-        at("/api/v1/session/links").post(
-            Operation::new("Makes a code that logs one browser in.").secret(),
-            make_link,
-        ),
+        on(&SHOW_SESSION, show).on(&LOG_IN, log_in).on(&LOG_OUT, log_out),
+        on(&MAKE_LOGIN_LINK, make_link),
     ]
 }
 
-/// Who is logged in.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Session")]
-struct Answer {
-    /// `operator`, or the name of a token.
-    principal: String,
-    /// What they may do.
-    scopes: Scopes,
-    /// The teams that they may act on; null is all.
-    teams: Option<Vec<String>>,
-    /// For `X-CSRF-Token`; null for a token, which needs none.
-    csrf: Option<String>,
-    /// No model is configured: a script answers.
-    demo: bool,
-    /// Of the service.
-    version: &'static str,
-}
-
-/// A code that logs one browser in.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "LoginLink")]
-struct Link {
-    /// For `code` of a login.
-    code: String,
-    /// How long it is good, in seconds.
-    expires_in_s: u64,
-}
-
-impl Answer {
-    fn new(state: &State, principal: &Principal, csrf: Option<String>) -> Self {
-        let teams = principal.teams().map(|teams| teams.to_vec());
-        Self {
-            teams,
-            principal: principal.id().to_string(),
-            scopes: principal.scopes(),
-            csrf,
-            demo: state.service.is_demo(),
-            version: super::VERSION,
-        }
+fn row(state: &State, principal: &Principal, csrf: Option<String>) -> SessionRow {
+    SessionRow {
+        principal: principal.id().to_string(),
+        scopes: principal.scopes(),
+        teams: principal.teams().map(<[String]>::to_vec),
+        csrf,
+        demo: state.service.is_demo(),
+        version: super::VERSION.to_owned(),
     }
 }
 
-/// Either of them.
-#[derive(Deserialize, JsonSchema)]
-struct Login {
-    /// A token.
-    #[schemars(extend("writeOnly" = true))]
-    token: Option<String>,
-    /// The code of a link.
-    #[schemars(extend("writeOnly" = true))]
-    code: Option<String>,
-}
-
-async fn show(
-    state: web::Data<State>,
-    caller: Caller<LoggedInCaller>,
-    request: HttpRequest,
-) -> Result<Data<Answer>, ApiError> {
+async fn show(Call { state, caller, request, .. }: Call) -> Result<Data<SessionRow>, ApiError> {
     let csrf = state.access.csrf(&request);
-    Ok(Data(Answer::new(&state, &caller.principal, csrf)))
+    Ok(Data(row(&state, &caller.principal, csrf)))
 }
 
 async fn log_in(
-    state: web::Data<State>,
-    _: Anyone,
-    request: HttpRequest,
-    Json(login): Json<Login>,
-) -> Result<Dressed<Data<Answer>>, ApiError> {
+    Call { state, body: login, request, .. }: Call<Empty, Empty, Login, Anyone>,
+) -> Result<Dressed<Data<SessionRow>>, ApiError> {
     let auth = &state.access.auth;
     let LoggedIn { principal, cookie, csrf } = match login {
         Login { token: Some(token), code: None } => auth.log_in(token.trim()).await?,
@@ -124,16 +56,12 @@ async fn log_in(
     record::acts_as(&request, principal.id());
     let cookie = cookie_of(&state, &request, cookie.expose(), None)?;
     Ok(Dressed {
-        reply: Data(Answer::new(&state, &principal, Some(csrf))),
+        reply: Data(row(&state, &principal, Some(csrf))),
         headers: vec![(header::SET_COOKIE, cookie)],
     })
 }
 
-async fn log_out(
-    state: web::Data<State>,
-    caller: Caller<LoggedInCaller>,
-    request: HttpRequest,
-) -> Result<Dressed<Done>, ApiError> {
+async fn log_out(Call { state, caller, request, .. }: Call) -> Result<Dressed<Done>, ApiError> {
     if state.access.csrf(&request).is_none() {
         return Err(ApiError::invalid(
             "this request comes with a token, which no session can be ended for; revoke it instead",
@@ -144,13 +72,10 @@ async fn log_out(
     Ok(Dressed { reply: Done, headers: vec![(header::SET_COOKIE, cookie)] })
 }
 
-async fn make_link(
-    state: web::Data<State>,
-    caller: Caller<Admin>,
-    Json(Empty {}): Json<Empty>,
-) -> Result<Created<Link>, ApiError> {
+async fn make_link(Call { state, caller, .. }: Call) -> Result<Created<LoginLink>, ApiError> {
     let code = state.access.auth.link(&caller.principal)?;
-    Ok(Created(Link { code: code.expose().to_owned(), expires_in_s: LINK_VALID.as_secs() }))
+    let expires_in_s = LINK_VALID.as_secs();
+    Ok(Created(LoginLink { code: code.expose().to_owned(), expires_in_s }))
 }
 
 /// Without an age the browser keeps it until it closes; how long it is good is decided here.

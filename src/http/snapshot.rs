@@ -11,7 +11,6 @@ use super::{
     arguments::{Caller, Read},
     channels,
     error::ApiError,
-    jobs::Job,
     operation::Operation,
     overview::{self, Stored},
     reply::{Clean, Data},
@@ -21,6 +20,7 @@ use super::{
 use crate::api::{
     approvals::ApprovalRow,
     channels::Channel,
+    jobs::Job,
     overview::Overview,
     questions::QuestionRow,
     teams::TeamNode,

@@ -1,94 +1,51 @@
 //! `/api/v1/teams/{name}/untrusted-files`: what untrusted turns wrote, and accepting it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use actix_web::web;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::{
     State,
-    arguments::{Caller, Json, Operate, Read},
+    call::Call,
     error::ApiError,
     json, listing,
-    operation::Operation,
-    reply::{Clean, Data, Rows},
-    routes::{Resource, at},
+    reply::Clean,
+    routes::{Resource, on},
 };
-use crate::taint::{Extent, TaintError, UntrustedFile};
+use crate::{
+    api::{
+        endpoint::{ByName, Empty},
+        reply::{Data, Rows},
+        untrusted_files::{
+            ACCEPT_FILES, AcceptFiles, AcceptedFiles, LIST_UNTRUSTED_FILES, UntrustedFileRow,
+        },
+    },
+    taint::{TaintError, UntrustedFile},
+};
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/teams/{name}/untrusted-files").get(
-            Operation::new("Lists files that untrusted turns of a team wrote or changed.")
-                .description("A turn that reads one is untrusted from then on.")
-                .pages(&["path", "-at"]),
-            list,
-        ),
-        at("/api/v1/teams/{name}/untrusted-files/accept").post(
-            Operation::new("Accepts files as they are now.")
-                .description(
-                    "By the `id` of each, which names one state of the file: one that was changed \
-                     since is refused, and none is accepted.",
-                )
-                .refuses(&[409])
-                .example(r#"{"ids": ["0123456789abcdef"]}"#),
-            accept,
-        ),
-    ]
+    vec![on(&LIST_UNTRUSTED_FILES, list), on(&ACCEPT_FILES, accept)]
 }
 
-/// A label as answers show it.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "UntrustedFile")]
-struct Row {
-    /// Names this state of the file.
-    id: String,
-    /// From the folder of the team, or absolute if it is elsewhere.
-    path: String,
-    /// Whether it is about a file or all that is below.
-    extent: Extent,
-    task_id: String,
-    tool: String,
-    at: Option<String>,
-}
-
-impl Row {
-    fn new(label: &UntrustedFile, folder: &Path) -> Self {
-        let path = Path::new(&label.path);
-        let inside = path.strip_prefix(folder).unwrap_or(path);
-        Self {
-            id: label.id(),
-            path: if inside.as_os_str().is_empty() {
-                ".".to_owned()
-            } else {
-                inside.display().to_string()
-            },
-            extent: label.extent,
-            task_id: label.task.to_string(),
-            tool: label.tool.clone(),
-            at: json::date(label.at),
-        }
+fn row(label: &UntrustedFile, folder: &Path) -> UntrustedFileRow {
+    UntrustedFileRow {
+        id: label.id(),
+        path: path_from(folder, &label.path),
+        extent: label.extent,
+        task_id: label.task.to_string(),
+        tool: label.tool.clone(),
+        at: json::date(label.at),
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "AcceptFiles")]
-struct Acceptance {
-    /// Labels by their `id`.
-    ids: Vec<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "AcceptedFiles")]
-struct Accepted {
-    /// The paths that count as trusted from now on.
-    accepted: Vec<String>,
+fn path_from(folder: &Path, path: &str) -> String {
+    let path = Path::new(path);
+    let inside = path.strip_prefix(folder).unwrap_or(path);
+    if inside.as_os_str().is_empty() { ".".to_owned() } else { inside.display().to_string() }
 }
 
 /// The real folder of a team that there is.
-async fn folder(state: &State, name: &str) -> Result<std::path::PathBuf, ApiError> {
+async fn folder(state: &State, name: &str) -> Result<PathBuf, ApiError> {
     let team = super::config::known(state, name)?;
     let folder = state.files.home.team(&team);
     let real = folder.clone();
@@ -97,34 +54,27 @@ async fn folder(state: &State, name: &str) -> Result<std::path::PathBuf, ApiErro
 }
 
 async fn list(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    name: web::Path<String>,
-) -> Result<Clean<Rows<Row>>, ApiError> {
+    Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
+) -> Result<Clean<Rows<UntrustedFileRow>>, ApiError> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
     let labels = state.taint.list(&name.as_str().into());
-    let rows = labels.iter().map(|label| Row::new(label, &folder));
-    let rows = listing::page(rows, &caller.query.page()?, |row| row.id.clone())?;
+    let rows = labels.iter().map(|label| row(label, &folder));
+    let rows = listing::page(rows, &page, |row| row.id.clone())?;
     Ok(Clean::new(&state.secrets, rows))
 }
 
 async fn accept(
-    state: web::Data<State>,
-    caller: Caller<Operate>,
-    name: web::Path<String>,
-    Json(Acceptance { ids }): Json<Acceptance>,
-) -> Result<Clean<Data<Accepted>>, ApiError> {
+    Call { state, caller, path: ByName { name }, body, .. }: Call<ByName, Empty, AcceptFiles>,
+) -> Result<Clean<Data<AcceptedFiles>>, ApiError> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
-    let accepted =
-        state.taint.accept(&name.as_str().into(), &ids, caller.principal.id()).await.map_err(
-            |error| match error {
-                TaintError::Unknown(_) => ApiError::conflict(error.to_string()),
-                error => ApiError::internal(error),
-            },
-        )?;
-    let rows = accepted.iter().map(|label| Row::new(label, &folder).path);
-    let accepted = Accepted { accepted: rows.collect() };
-    Ok(Clean::new(&state.secrets, Data(accepted)))
+    let team = name.as_str().into();
+    let accepted = state.taint.accept(&team, &body.ids, caller.principal.id()).await;
+    let accepted = accepted.map_err(|error| match error {
+        TaintError::Unknown(_) => ApiError::conflict(error.to_string()),
+        error => ApiError::internal(error),
+    })?;
+    let accepted = accepted.iter().map(|label| path_from(&folder, &label.path)).collect();
+    Ok(Clean::new(&state.secrets, Data(AcceptedFiles { accepted })))
 }

@@ -12,28 +12,28 @@ use dashmap::DashMap;
 use futures_util::StreamExt;
 use hivewright_actors::{
     clock::Timestamp,
-    ids::TriggerId,
+    ids::{TeamName, TriggerId},
     router::rate::{Bucket, Rate},
     scheduler::{
         Refusal,
-        call::{Call, FindHook, Hook},
-        config::{Condition, Encoding, Scheme, Signed, Test, Webhook},
-        matcher::Language,
+        ports::Language,
+        requests::{Call, FindHook, Hook},
         run::Decision,
+        trigger::webhook::{Condition, Encoding, KnownScheme, Scheme, SecretRef, Signed, Webhook},
     },
 };
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    State,
+    call::{self, Anyone},
     error::ApiError,
-    operation::Operation,
     reply::{Bare, BareAccepted},
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
 use crate::{
+    api::endpoint::{Empty, Endpoint, Method::Post, Needs},
     json_size,
     triggers::{desk::Parts, signature},
 };
@@ -49,16 +49,29 @@ const LONGEST_ID: usize = 256;
 #[derive(Default)]
 pub struct Callers(DashMap<TriggerId, (u32, Bucket)>);
 
+const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::needing(
+    Needs::Nothing,
+    Post,
+    "/hooks/{team}/{name}",
+    "Starts the work of a webhook.",
+)
+.description(
+    "Callers prove by a signature where they come from, as the webhook's `scheme` says; the body is of \
+     one of its content types.",
+)
+.refuses(&[401, 408, 411, 413, 415, 503])
+.raw();
+
 pub(super) fn resources() -> Vec<Resource> {
-    vec![at("/hooks/{team}/{name}").post(
-        Operation::new("Starts the work of a webhook.")
-            .description(
-                "Callers prove by a signature where they come from, as the webhook's `scheme` says; \
-                 the body is of one of its content types.",
-            )
-            .refuses(&[401, 408, 411, 413, 415, 503]),
-        receive,
-    )]
+    vec![on(&CALL_HOOK, receive)]
+}
+
+type HookReply = Either<BareAccepted<Started>, Bare<Ignored>>;
+
+#[derive(Deserialize)]
+struct HookPath {
+    team: TeamName,
+    name: String,
 }
 
 /// Work that a call started.
@@ -86,14 +99,10 @@ struct Ignored {
 }
 
 async fn receive(
-    state: web::Data<State>,
-    request: HttpRequest,
-    path: web::Path<(String, String)>,
-    payload: web::Payload,
-) -> Result<Either<BareAccepted<Started>, Bare<Ignored>>, ApiError> {
+    call::Call { state, path, payload, request, .. }: call::Call<HookPath, Empty, Empty, Anyone>,
+) -> Result<HookReply, ApiError> {
     let desk = state.desk.parts();
-    let (team, name) = path.into_inner();
-    let find = FindHook { team: team.into(), name };
+    let find = FindHook { team: path.team, name: path.name };
     let found = desk.scheduler.send(find).timeout(PATIENCE).await;
     // Whether it is unknown or off is nobody's business.
     let hook = found
@@ -107,8 +116,9 @@ async fn receive(
     let proof = Proof::read(&request, &hook.webhook)?;
     let content_type = content_type(&request, &hook.webhook)?;
     proof.check_time(&hook.webhook, now)?;
-    let most = usize::try_from(hook.webhook.max_body).unwrap_or(usize::MAX);
+    let most = usize::try_from(hook.webhook.max_body.0).unwrap_or(usize::MAX);
     check_length(&request, most)?;
+    let payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
     let body = tokio::time::timeout(SLOWEST_BODY, collect(payload, most))
         .await
         .map_err(|_| ApiError::too_slow())??;
@@ -161,7 +171,7 @@ async fn receive(
 
 impl Callers {
     fn admit(&self, hook: &Hook, now: Timestamp) -> Result<(), ApiError> {
-        let most = hook.webhook.rate;
+        let most = hook.webhook.rate.0;
         let rate = Rate { per_minute: most, burst: most };
         let fresh = || (most, Bucket::new(rate, now));
         let mut caller = self.0.entry(hook.id.clone()).or_insert_with(fresh);
@@ -206,7 +216,7 @@ impl Proof {
     fn read(request: &HttpRequest, webhook: &Webhook) -> Result<Self, ApiError> {
         let needed = |name: &str| text(request, name).ok_or_else(|| malformed(name));
         match &webhook.scheme {
-            Scheme::Standard => {
+            Scheme::Known(KnownScheme::Standard) => {
                 let id = needed("webhook-id")?;
                 let is_name = |byte: u8| byte.is_ascii_graphic();
                 if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(is_name) {
@@ -226,7 +236,7 @@ impl Proof {
                     signatures,
                 })
             }
-            Scheme::Github => {
+            Scheme::Known(KnownScheme::Github) => {
                 let name = "x-hub-signature-256";
                 let signature = needed(name)?
                     .strip_prefix("sha256=")
@@ -234,16 +244,16 @@ impl Proof {
                     .ok_or_else(|| malformed(name))?;
                 Ok(Self { id: None, timestamp: None, signatures: vec![signature] })
             }
-            Scheme::Custom { header, prefix, encoding, timestamp_header, .. } => {
-                let coded = needed(header)?;
-                let coded = match prefix {
+            Scheme::Custom(custom) => {
+                let coded = needed(&custom.header)?;
+                let coded = match &custom.prefix {
                     Some(prefix) => coded.strip_prefix(prefix.as_str()),
                     None => Some(coded),
                 };
                 let signature = coded
-                    .and_then(|coded| signature::decode(coded, *encoding))
-                    .ok_or_else(|| malformed(header))?;
-                let timestamp = timestamp_header.as_deref().map(needed).transpose()?;
+                    .and_then(|coded| signature::decode(coded, custom.encoding))
+                    .ok_or_else(|| malformed(&custom.header))?;
+                let timestamp = custom.timestamp_header.as_deref().map(needed).transpose()?;
                 Ok(Self {
                     id: None,
                     timestamp: timestamp.map(str::to_owned),
@@ -262,7 +272,7 @@ impl Proof {
             .map_err(|_| ApiError::invalid("the timestamp is no number of seconds since 1970"))?;
         let sent = Timestamp(seconds.saturating_mul(1_000));
         let off = now.since(sent).max(sent.since(now));
-        if off <= webhook.tolerance { Ok(()) } else { Err(unproved()) }
+        if off <= webhook.tolerance.0 { Ok(()) } else { Err(unproved()) }
     }
 
     /// One of the secrets that are good now made one of the signatures.
@@ -279,21 +289,23 @@ impl Proof {
             self.timestamp.as_deref().unwrap_or_default().as_bytes(),
         );
         let signed: Vec<&[u8]> = match &webhook.scheme {
-            Scheme::Standard => vec![id, b".", timestamp, b".", body],
-            Scheme::Custom { signed: Signed::TimestampBody, .. } => vec![timestamp, b".", body],
-            Scheme::Github | Scheme::Custom { .. } => vec![body],
+            Scheme::Known(KnownScheme::Standard) => vec![id, b".", timestamp, b".", body],
+            Scheme::Custom(custom) if custom.signed == Signed::TimestampBody => {
+                vec![timestamp, b".", body]
+            }
+            Scheme::Known(KnownScheme::Github) | Scheme::Custom(_) => vec![body],
         };
         let former = webhook
             .secret_previous
             .as_ref()
             .filter(|_| webhook.previous_until.is_some_and(|until| now < until));
-        for name in [Some(&webhook.secret), former].into_iter().flatten() {
+        for name in [Some(&webhook.secret), former].into_iter().flatten().map(SecretRef::key) {
             let Some(secret) = desk.secrets.secret(&hook.team, name) else {
                 tracing::error!(trigger = %hook.id, team = %hook.team, secret = %name, "a webhook was called, and its secret is not in the vault");
                 continue;
             };
             let key = match webhook.scheme {
-                Scheme::Standard => signature::standard_key(&secret),
+                Scheme::Known(KnownScheme::Standard) => signature::standard_key(&secret),
                 _ => secret,
             };
             // All are tried, so that the time it takes tells nothing.
@@ -382,17 +394,16 @@ fn holds(desk: &Parts, condition: &Condition, document: &Value) -> bool {
     let Some(found) = document.pointer(&condition.pointer) else {
         return false;
     };
-    match &condition.test {
-        Test::Equals(value) => found == value,
-        Test::Matches(pattern) => {
-            let text = match found {
-                Value::String(text) => Cow::Borrowed(text.as_str()),
-                other => Cow::Owned(other.to_string()),
-            };
-            let read = desk.expressions.read(Language::Message, pattern, None);
-            read.is_ok_and(|matcher| matcher.find(&text).is_some())
-        }
-    }
+    let matches = |pattern: &String| {
+        let text = match found {
+            Value::String(text) => Cow::Borrowed(text.as_str()),
+            other => Cow::Owned(other.to_string()),
+        };
+        let read = desk.expressions.read(Language::Message, pattern, None);
+        read.is_ok_and(|matcher| matcher.find(&text).is_some())
+    };
+    condition.equals.as_ref().is_none_or(|value| found == value)
+        && condition.matches.as_ref().is_none_or(matches)
 }
 
 /// The header fields that the team is shown.

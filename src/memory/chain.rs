@@ -5,6 +5,7 @@ use hivewright_actors::{
     excerpt,
     ids::{MemoryId, TeamKey},
     task::Label,
+    words,
 };
 
 use super::{
@@ -98,13 +99,15 @@ pub(super) fn check_reason(field: &'static str, reason: Option<&str>) -> Result<
     }
 }
 
-/// What a person says of a pending entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is fine.
-    Approve,
-    /// It is not.
-    Reject,
+words! {
+    /// What a person says of a pending entry.
+    #[schemars(rename = "MemoryVerdict")]
+    pub enum Verdict {
+        /// It is fine.
+        Approve = "approve",
+        /// It is not.
+        Reject = "reject",
+    }
 }
 
 /// Who acts when, and the id for what is made.

@@ -6,6 +6,7 @@ use hivewright_actors::{
     clock::Timestamp,
     excerpt,
     ids::{MemoryId, TeamKey, TeamName},
+    words,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -138,34 +139,21 @@ impl Entry {
     }
 }
 
-/// Whether a person has looked at an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Review {
-    /// Nobody has to.
-    NotNeeded,
-    /// Not yet.
-    Pending,
-    /// Yes, and it is fine.
-    Approved,
-    /// Yes, and it is not.
-    Rejected,
+words! {
+    /// Whether a person has looked at an entry.
+    pub enum Review {
+        /// Nobody has to.
+        NotNeeded = "not_needed",
+        /// Not yet.
+        Pending = "pending",
+        /// Yes, and it is fine.
+        Approved = "approved",
+        /// Yes, and it is not.
+        Rejected = "rejected",
+    }
 }
 
 impl Review {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::NotNeeded, Self::Pending, Self::Approved, Self::Rejected];
-
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotNeeded => "not_needed",
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Rejected => "rejected",
-        }
-    }
-
     /// Nobody has said that it can be believed.
     pub fn is_untrusted(self) -> bool {
         matches!(self, Self::Pending | Self::Rejected)

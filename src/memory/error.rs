@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use hivewright_actors::{clock::millis, ids::MemoryId, storage::StorageError, store::StoreError};
+use hivewright_actors::{
+    clock::millis,
+    ids::MemoryId,
+    storage::StorageError,
+    store::StoreError,
+    text::{Words, quoted},
+};
 
 use super::{
     entry::{LONGEST_CONTENT, LONGEST_KEY, LONGEST_REASON, MOST_ENTRIES, MOST_LESSONS},
@@ -36,7 +42,7 @@ pub enum MemoryError {
     )]
     Lessons,
     /// No type has this name.
-    #[error("unknown type `{0}`; there are {known}", known = Kind::listed())]
+    #[error("unknown type `{0}`; there are {known}", known = quoted(Kind::WORDS))]
     UnknownType(String),
     /// There is an active entry already.
     #[error(

@@ -5,7 +5,7 @@
 use std::{cmp::Reverse, collections::HashMap, fmt::Write};
 
 use hivewright_actors::{clock::Timestamp, ids::MemoryId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     entry::{Entry, Key, beginning},
@@ -61,7 +61,7 @@ pub(super) struct Choice {
 }
 
 /// Whether an entry is in prompts, and why not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Injection {
     /// All of it is.

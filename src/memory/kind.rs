@@ -1,65 +1,28 @@
 //! What kind of thing an entry is: six types, each with the words that people use for it.
 
-use std::fmt;
-
-use hivewright_actors::excerpt;
-use serde::{Deserialize, Serialize};
+use hivewright_actors::{excerpt, words};
 
 use super::error::MemoryError;
 
-/// The type of an entry.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Who the team is.
-    Identity,
-    /// What it learnt.
-    Lesson,
-    /// What was decided.
-    Decision,
-    /// What is going on.
-    Context,
-    /// Where something is to be found.
-    Reference,
-    /// What was once.
-    Historical,
+words! {
+    /// The type of an entry, in the order in which room in a prompt is given out.
+    pub enum Kind {
+        /// Who the team is.
+        Identity = "identity",
+        /// What it learnt.
+        Lesson = "lesson",
+        /// What was decided.
+        Decision = "decision",
+        /// What is going on.
+        Context = "context",
+        /// Where something is to be found.
+        Reference = "reference",
+        /// What was once.
+        Historical = "historical",
+    }
 }
 
 impl Kind {
-    /// All of them, in the order in which room in a prompt is given out.
-    pub const ALL: [Self; 6] = [
-        Self::Identity,
-        Self::Lesson,
-        Self::Decision,
-        Self::Context,
-        Self::Reference,
-        Self::Historical,
-    ];
-
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Identity => "identity",
-            Self::Lesson => "lesson",
-            Self::Decision => "decision",
-            Self::Context => "context",
-            Self::Reference => "reference",
-            Self::Historical => "historical",
-        }
-    }
-
     /// Other words for it.
     fn aliases(self) -> &'static [&'static str] {
         match self {
@@ -75,27 +38,14 @@ impl Kind {
     /// The type that a word stands for, in any case.
     pub fn named(word: &str) -> Result<Self, MemoryError> {
         let lower = word.trim().to_lowercase();
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == lower || kind.aliases().contains(&lower.as_str()))
+        let mut all = Self::ALL.iter().copied();
+        all.find(|kind| kind.as_str() == lower || kind.aliases().contains(&lower.as_str()))
             .ok_or_else(|| MemoryError::UnknownType(excerpt::line(word, 64)))
     }
 
     /// Entries of this type go into prompts by themselves.
     pub fn is_injected(self) -> bool {
         !matches!(self, Self::Reference | Self::Historical)
-    }
-
-    /// All names, for messages.
-    pub(super) fn listed() -> String {
-        let names = Self::ALL.map(|kind| format!("`{kind}`"));
-        names.join(", ")
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -5,6 +5,7 @@ use hivewright_actors::{
     journal::Trail,
     task::{Cause, Kind, Label},
     tool::Caller,
+    words,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,41 +16,25 @@ const MOST_READ: usize = 50;
 /// Longer addresses are left out, in bytes.
 const LONGEST_URL: usize = 2_000;
 
-/// What kind of source an entry comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Origin {
-    /// An operator.
-    Operator,
-    /// A person in a channel.
-    User,
-    /// Another team.
-    Team,
-    /// The result of a tool.
-    Tool,
-    /// A page.
-    Web,
-    /// A request from outside.
-    Webhook,
-    /// Hivewright: a trigger, a setting.
-    System,
-    /// Another installation.
-    Import,
-}
-
-impl Origin {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::User => "user",
-            Self::Team => "team",
-            Self::Tool => "tool",
-            Self::Web => "web",
-            Self::Webhook => "webhook",
-            Self::System => "system",
-            Self::Import => "import",
-        }
+words! {
+    /// What kind of source an entry comes from.
+    pub enum Origin {
+        /// An operator.
+        Operator = "operator",
+        /// A person in a channel.
+        User = "user",
+        /// Another team.
+        Team = "team",
+        /// The result of a tool.
+        Tool = "tool",
+        /// A page.
+        Web = "web",
+        /// A request from outside.
+        Webhook = "webhook",
+        /// Hivewright: a trigger, a setting.
+        System = "system",
+        /// Another installation.
+        Import = "import",
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use hivewright_actors::ids::{MAIN, TeamName};
+use hivewright_actors::{
+    ids::{MAIN, TeamName},
+    words,
+};
 
 use super::{
     folder::{Found, Limits, Place, Text},
@@ -10,18 +13,15 @@ use super::{
 };
 use crate::settings::reader::Document;
 
-/// Whom a rule concerns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Audience {
-    /// Everybody.
-    #[default]
-    All,
-    /// The main team.
-    Main,
-    /// All other teams.
-    Teams,
-    /// Subagents.
-    Subagents,
+words! {
+    /// Whom a rule concerns.
+    pub(super) enum Audience {
+        All = "all",
+        Main = "main",
+        /// All teams but the main one.
+        Teams = "teams",
+        Subagents = "subagents",
+    }
 }
 
 /// Whose prompt it is.
@@ -71,16 +71,8 @@ impl Text for Rule {
     fn parse(place: &Place<'_>, source: &str) -> Result<Self, String> {
         let (front, text) = split_front_matter(without_mark(source));
         let document = Document::plain(place.file);
-        let audience = document.read(front, |front| {
-            front.get("audience", Audience::All, |field| {
-                field.choice(&[
-                    ("all", Audience::All),
-                    ("main", Audience::Main),
-                    ("teams", Audience::Teams),
-                    ("subagents", Audience::Subagents),
-                ])
-            })
-        });
+        let audience = document
+            .read(front, |front| front.get("audience", Audience::All, |field| field.choice()));
         match document.finish(audience) {
             Ok((audience, _)) => {
                 Ok(Self { name: place.name.to_owned(), audience, text: text.trim().to_owned() })

@@ -7,7 +7,7 @@ use super::{
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
     skills::is_slug,
 };
-use crate::settings::reader::Document;
+use crate::settings::{reader::Document, team::STEPS};
 
 /// The longest name.
 const LONGEST_NAME: usize = 40;
@@ -64,7 +64,7 @@ impl Text for Subagent {
                 description: shortened(&description.or(role).unwrap_or_default()),
                 skills: skills.or(listed).unwrap_or_default(),
                 model: front.maybe("model", |field| field.text()),
-                max_steps: front.maybe("max_steps", |field| field.integer(1..=500)),
+                max_steps: front.maybe("max_steps", |field| field.integer(STEPS)),
                 allowed_tools: front.maybe("allowed_tools", |field| field.list(|item| item.text())),
                 file: place.file.to_owned(),
                 text: text.to_owned(),

@@ -15,7 +15,7 @@ use std::{
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use super::workspace::Workspace;
-use crate::settings::{config::Disk, units::show_size};
+use crate::settings::{config::Limits, units::show_size};
 
 /// What an entry counts for at least: a million empty files are not nothing.
 const ENTRY: u64 = 1024;
@@ -64,41 +64,44 @@ struct Measured {
 
 impl Quota {
     /// No workspace was measured yet.
-    pub fn new(allowed: Disk) -> Self {
+    pub fn new(allowed: &Limits) -> Self {
         Self {
-            workspace: AtomicU64::new(allowed.workspace),
-            free_space: AtomicU64::new(allowed.free_space),
+            workspace: AtomicU64::new(allowed.workspace.0),
+            free_space: AtomicU64::new(allowed.free_space.0),
             known: Mutex::default(),
         }
     }
 
     /// Counts from the next look on.
-    pub fn set(&self, allowed: Disk) {
-        self.workspace.store(allowed.workspace, Ordering::Relaxed);
-        self.free_space.store(allowed.free_space, Ordering::Relaxed);
+    pub fn set(&self, allowed: &Limits) {
+        self.workspace.store(allowed.workspace.0, Ordering::Relaxed);
+        self.free_space.store(allowed.free_space.0, Ordering::Relaxed);
     }
 
-    fn allowed(&self) -> Disk {
-        Disk {
-            workspace: self.workspace.load(Ordering::Relaxed),
-            free_space: self.free_space.load(Ordering::Relaxed),
-        }
+    /// Bytes that a workspace may hold.
+    fn workspace(&self) -> u64 {
+        self.workspace.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that stay free.
+    fn free_space(&self) -> u64 {
+        self.free_space.load(Ordering::Relaxed)
     }
 
     /// Lets a tool write so many bytes, or says why not. Blocks.
     pub fn admit(&self, workspace: &Workspace, path: &str, bytes: u64) -> Result<(), Excess> {
-        let allowed = self.allowed();
-        if free(workspace.path()).is_ok_and(|free| free < allowed.free_space + bytes) {
+        let (most, reserve) = (self.workspace(), self.free_space());
+        if free(workspace.path()).is_ok_and(|free| free < reserve + bytes) {
             return Err(Excess::Disk);
         }
         if !workspace.is_own(path) {
             return Ok(());
         }
-        let fits = |used: u64| used + bytes <= allowed.workspace;
+        let fits = |used: u64| used + bytes <= most;
         // What was replaced or removed is not known, so a full one is measured again.
         let fits = fits(self.used(workspace)) || fits(self.measure(workspace));
         if !fits {
-            return Err(Excess::Quota(allowed.workspace));
+            return Err(Excess::Quota(most));
         }
         if let Some(measured) = self.known().get_mut(workspace.path()) {
             measured.used += bytes;
@@ -162,19 +165,19 @@ impl Watch {
 
     /// The largest file that the command may make.
     pub(super) fn largest_file(&self) -> u64 {
-        let left = self.quota.allowed().workspace.saturating_sub(self.before);
+        let left = self.quota.workspace().saturating_sub(self.before);
         left.max(SLACK)
     }
 
     /// Measures what the command has written so far. Blocks.
     pub(super) fn look(&self) -> Look {
         let began = Instant::now();
-        let allowed = self.quota.allowed();
+        let (most, reserve) = (self.quota.workspace(), self.quota.free_space());
         let private = open(&self.scratch).map_or(0, |scratch| used(scratch.as_fd()));
         let used = self.quota.measure(&self.workspace) + private;
-        let full = |free| free < allowed.free_space;
-        let excess = if used > allowed.workspace.max(self.before + SLACK) {
-            Some(Excess::Quota(allowed.workspace))
+        let full = |free| free < reserve;
+        let excess = if used > most.max(self.before + SLACK) {
+            Some(Excess::Quota(most))
         } else if used > self.before + SLACK && free(self.workspace.path()).is_ok_and(full) {
             Some(Excess::Disk)
         } else {
@@ -245,6 +248,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::settings::units::Bytes;
 
     const MIB: u64 = 1 << 20;
 
@@ -252,8 +256,13 @@ mod tests {
         Workspace::open(folder, &[]).unwrap()
     }
 
+    fn limits(workspace: u64, free_space: u64) -> Limits {
+        let (workspace, free_space) = (Bytes(workspace), Bytes(free_space));
+        Limits { workspace, free_space, ..Limits::default() }
+    }
+
     fn of(workspace: u64) -> Quota {
-        Quota::new(Disk { workspace, free_space: 0 })
+        Quota::new(&limits(workspace, 0))
     }
 
     /// SC-115
@@ -275,7 +284,7 @@ mod tests {
     #[test]
     fn no_tool_takes_the_last_of_the_disk() {
         let folder = tempfile::tempdir().unwrap();
-        let quota = Quota::new(Disk { workspace: u64::MAX / 2, free_space: u64::MAX / 2 });
+        let quota = Quota::new(&limits(u64::MAX / 2, u64::MAX / 2));
 
         let refused = quota.admit(&workspace(folder.path()), "a", 1);
 

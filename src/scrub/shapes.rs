@@ -101,10 +101,12 @@ fn read(before: Option<char>, text: &str, start: &Range<usize>) -> Reading {
             // `Bearer authentication` is prose.
             let credential = token.len() >= 20
                 || (token.len() >= 8 && token.chars().any(|c| c.is_ascii_digit()));
-            match credential {
-                true => Reading::Secret(rest..end),
-                false if end == text.len() => Reading::Unfinished,
-                false => Reading::Harmless,
+            if credential {
+                Reading::Secret(rest..end)
+            } else if end == text.len() {
+                Reading::Unfinished
+            } else {
+                Reading::Harmless
             }
         }
         "token=" => value(text, rest),

@@ -2,30 +2,98 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use hivewright_actors::router::trust::Policy;
-
-use serde_json::{Value as Json, json};
+use hivewright_actors::{router::trust::Policy, words};
 
 use super::{
-    config::SHORTEST,
+    declare::{Counts, Declaration, Group, settings},
+    field::Field,
     problem::{Problem, Problems},
     reader::{Document, Section},
-    shown::{Shown, word_of},
+    setting::{SHORTEST, choices},
     trust,
 };
 
-/// The whole file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Channels {
-    /// Who may open a WebSocket.
-    pub ws: WebSocket,
+settings! {
+    /// How people reach the teams. A change counts within a second; a file with a fault in it is refused, and
+    /// what it said before still counts.
+    ///
+    /// Once this file is there, a channel is open only if it is named here; without it the WebSocket is open
+    /// to this machine alone.
+    pub struct Channels {
+        ws: WebSocket,
+        limits: Limits,
+        topics: Topics,
+        /// Who is let in. Without this section it is everyone with a token, and nobody else. The first rule
+        /// that matches decides: sender_denylist, grants (`hivewright trust`), sender_allowlist,
+        /// channel_overrides, policy, default_policy. Whoever only a policy lets in is not believed: what
+        /// they say cannot be remembered unreviewed.
+        #[example(TRUST_EXAMPLE)]
+        trust: Policy = Policy::None,
+    }
+
     /// How much may come in.
-    pub limits: Limits,
+    pub struct Limits {
+        rate: Rates,
+    }
+
+    /// How many messages each sender may send, by type of channel.
+    pub struct Rates {
+        /// What one sender may send over WebSockets.
+        ws: Rate,
+    }
+
+    /// A token bucket.
+    #[derive(Copy, Eq)]
+    pub struct Rate {
+        /// Messages a minute, in the long run; 0 is no limit.
+        #[range(0..=1_000_000)]
+        per_minute: u32 = 3000,
+        /// Messages at once.
+        #[range(1..=1_000_000)]
+        burst: u32 = 1000,
+    }
+
     /// How conversations are kept apart.
-    pub topics: Topics,
-    /// Who is let in.
-    pub trust: Policy,
+    #[check(Topics::without_unknown_model)]
+    pub struct Topics {
+        /// Active topics of one channel.
+        #[range(1..=1_000)]
+        max_active: usize = 5,
+        /// A topic without work for this long is idle.
+        #[range(SHORTEST..=Duration::from_secs(7 * 24 * 60 * 60))]
+        idle_after: Duration = Duration::from_secs(30 * 60),
+        /// Whether a model chooses the topic where words alone don't decide.
+        model: TopicModel = TopicModel::Ambiguous,
+        /// The profile of that model; otherwise the main team's.
+        #[example("default")]
+        profile: Option<String> = None,
+        /// Why no model is asked, though the file wants one: a reference leads nowhere.
+        #[skip = "found while reading"]
+        disabled: Option<Problem> = None,
+    }
 }
+
+words! {
+    /// When a model chooses the topic of a message.
+    pub enum TopicModel {
+        /// If words alone don't decide.
+        Ambiguous = "ambiguous",
+        Never = "never",
+    }
+}
+
+choices!(TopicModel);
+
+const TRUST_EXAMPLE: &str = "
+  default_policy: deny
+  channels:
+    ws: {policy: allow}
+    discord:
+      policy: deny
+      sender_allowlist: ['80351110224678912']
+      sender_denylist: []
+      channel_overrides:
+        '123456789': {policy: allow}";
 
 impl Channels {
     /// What holds while the file is wrong: only the operator's command line gets in.
@@ -57,88 +125,33 @@ impl WebSocket {
     }
 }
 
-/// How much may come in.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Limits {
-    /// By type of channel.
-    pub rate: Rates,
-}
-
-/// How many messages each sender may send, by type of channel.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Rates {
-    /// Over WebSockets.
-    pub ws: Rate,
-}
-
-impl Default for Rates {
-    fn default() -> Self {
-        Self { ws: Rate { per_minute: 3000, burst: 1000 } }
+/// Once there is a file, it must name the channel.
+impl Group for WebSocket {
+    fn read(section: &mut Section<'_>) -> Self {
+        let enabled = Declaration {
+            key: "enabled",
+            about: "Whether the WebSocket is open to whoever reaches the server.",
+            example: None,
+            counts: Counts::AtOnce,
+        };
+        let read = |field: Field<'_>| field.boolean();
+        if section.setting(enabled, false, String::new, read) { Self::On } else { Self::Off }
     }
 }
 
-/// A token bucket. A rate of 0 is no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// Messages a minute, in the long run.
-    pub per_minute: u32,
-    /// Messages at once.
-    pub burst: u32,
-}
-
-/// How conversations are kept apart.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Topics {
-    /// Active topics of one channel.
-    pub max_active: usize,
-    /// A topic without work for this long is idle.
-    pub idle_after: Duration,
-    /// When a model chooses the topic.
-    pub model: TopicModel,
-    /// The profile of that model; none is the main team's.
-    pub profile: Option<String>,
-    /// Why no model is asked, though the file wants one: a reference leads nowhere.
-    pub disabled: Option<Problem>,
-}
-
-/// When a model chooses the topic of a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TopicModel {
-    /// If words alone don't decide.
-    #[default]
-    Ambiguous,
-    /// Not at all.
-    Never,
-}
-
-const TOPIC_MODELS: [(&str, TopicModel); 2] =
-    [("ambiguous", TopicModel::Ambiguous), ("never", TopicModel::Never)];
-
-impl Shown for TopicModel {
-    fn shown(&self) -> Json {
-        word_of(&TOPIC_MODELS, self)
-    }
-}
-
-impl Default for Topics {
-    fn default() -> Self {
-        Self {
-            max_active: 5,
-            idle_after: Duration::from_secs(30 * 60),
-            model: TopicModel::default(),
-            profile: None,
-            disabled: None,
+impl Topics {
+    /// Which model is meant is not known: none is asked, and everything else counts.
+    fn without_unknown_model(self, section: &mut Section<'_>) -> Self {
+        match section.take_unresolved() {
+            Some(problem) => Self { model: TopicModel::Never, disabled: Some(problem), ..self },
+            None => self,
         }
     }
 }
 
-/// The longest time after which a topic is idle.
-const LONGEST_IDLE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-
 /// The file, as far as it can be used.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
-    /// What it says.
     pub(crate) channels: Channels,
     /// What is wrong with who is let in, so that nobody is.
     pub(crate) distrust: Problems,
@@ -156,72 +169,12 @@ impl Read {
     }
 }
 
-/// What counts where the file says nothing, or where there is none.
-pub(super) fn defaults(text: Option<&str>) -> Vec<(String, Json)> {
-    let document = Document::plain("");
-    document.read(text.unwrap_or_default(), |root| read_root(root, &document));
-    let mut defaults = document.into_defaults();
-    if text.is_none() {
-        for (path, value) in &mut defaults {
-            if path == "ws.enabled" {
-                *value = json!("on this machine only");
-            }
-        }
-    }
-    defaults
-}
-
 /// Reads the file. That it is there at all means that WebSockets must be named in it.
 pub(crate) fn read(text: &str, document: Document) -> Result<Read, Problems> {
-    let mut channels = document.read(text, |root| read_root(root, &document));
+    let mut channels = document.read(text, Channels::read);
     let (warnings, distrust) = document.finish_but(trust::KEY)?;
     if !distrust.0.is_empty() {
         channels.trust = Policy::Unusable;
     }
     Ok(Read { channels, distrust, warnings })
-}
-
-fn read_root(root: &mut Section<'_>, document: &Document) -> Channels {
-    Channels {
-        ws: root.section("ws", |ws| {
-            if ws.setting("enabled", false, |field| field.boolean()) {
-                WebSocket::On
-            } else {
-                WebSocket::Off
-            }
-        }),
-        limits: root.section("limits", |limits| Limits {
-            rate: limits.section("rate", |rate| Rates {
-                ws: rate.section("ws", |ws| read_rate(ws, Rates::default().ws)),
-            }),
-        }),
-        topics: root.section("topics", |topics| {
-            let default = Topics::default();
-            let mut found = Topics {
-                max_active: topics
-                    .setting("max_active", default.max_active, |field| field.integer(1..=1_000)),
-                idle_after: topics.setting("idle_after", default.idle_after, |field| {
-                    field.duration(SHORTEST..=LONGEST_IDLE)
-                }),
-                model: topics.setting("model", default.model, |field| field.choice(&TOPIC_MODELS)),
-                profile: topics.maybe("profile", |field| field.text()),
-                disabled: None,
-            };
-            // Which model is meant is not known: none is asked, and everything else counts.
-            if let Some(problem) = document.take_unresolved().into_iter().next() {
-                found.model = TopicModel::Never;
-                found.disabled = Some(problem);
-            }
-            found
-        }),
-        trust: trust::read(root),
-    }
-}
-
-fn read_rate(section: &mut Section<'_>, default: Rate) -> Rate {
-    Rate {
-        per_minute: section
-            .setting("per_minute", default.per_minute, |field| field.integer(0..=1_000_000)),
-        burst: section.setting("burst", default.burst, |field| field.integer(1..=1_000_000)),
-    }
 }

@@ -3,169 +3,266 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     ops::RangeInclusive,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
-use hivewright_actors::{
-    org::tree::Limits, policy::rule::Rule, scheduler::retention::keeping::Terms,
-};
-
-use serde_json::{Value as Json, json};
+use hivewright_actors::{org::tree, policy::rule::Rule, retention::terms::Terms, words};
 
 use super::{
+    declare::{Group, settings},
     error::StartError,
     field::Field,
+    home::Home,
     network::{Network, Origin},
-    policy,
     problem::{Problem, Problems},
     reader::{Document, Section},
-    shown::{Shown, Size, word_of},
+    setting::{Interval, SHORTEST, Setting, choices},
     tool_groups,
+    units::Bytes,
     zone::Zone,
 };
 
-/// The whole file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Config {
-    /// Where the operator's days begin and schedules run; none is the machine's `TZ`.
-    pub timezone: Option<Zone>,
-    /// What is logged.
-    pub log: Log,
+/// The longest that a turn may be given.
+pub(crate) const LONGEST_TURN: Duration = hours(6);
+
+pub(super) const DAY: Duration = hours(24);
+const KEPT: RangeInclusive<Duration> = DAY..=hours(24 * 3650);
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+const fn hours(count: u64) -> Duration {
+    Duration::from_secs(count * 60 * 60)
+}
+
+const fn minutes(count: u64) -> Duration {
+    Duration::from_secs(count * 60)
+}
+
+settings! {
+    /// How the service runs. Every setting is optional; what is written here is the default.
+    ///
+    /// Durations: 250ms, 90s, 30m, 6h, 7d. Sizes: 512B, 64KiB, 256MiB, 1GiB.
+    ///
+    /// Text may hold ${env:NAME} and ${file:PATH}; write $${ for a plain ${.
+    ///
+    /// Relative paths begin at the data dir. A change counts at once, unless a comment says when.
+    #[retired(MISSING.map(|key| (key, NOT_HERE)))]
+    pub struct Config {
+        /// The time zone of schedules and of the days that budgets count, by its IANA name. Without it the
+        /// variable TZ counts, else UTC.
+        #[example("Europe/Berlin")]
+        timezone: Option<Zone> = None,
+        log: Log,
+        server: Server,
+        approvals: Approvals,
+        /// Rules for what teams do, beside those of `hivewright policy`. Deny wins over approval, approval
+        /// over allow; a list of what is allowed is a list.
+        #[example(POLICY_EXAMPLE)]
+        #[counts(NextTurn)]
+        policy: Arc<Vec<Rule>> = Arc::default(),
+        store: Store,
+        runtime: Runtime,
+        limits: Limits,
+        defaults: Defaults,
+        tasks: Tasks,
+        sandbox: Sandbox,
+        retention: Terms,
+        backup: Backup,
+    }
+
+    pub struct Log {
+        /// The least important lines that are written.
+        level: Level = Level::Info,
+    }
+
     /// Where the service listens.
-    pub server: Server,
+    pub struct Server {
+        /// The address. Beyond this machine (not 127.0.0.1 or ::1) either `tls` or `trusted_proxies` is needed.
+        #[counts(NextStart)]
+        bind: IpAddr = Ipv4Addr::LOCALHOST.into(),
+        /// The port; 0 is any free one, which is then printed.
+        #[range(0..=65_535)]
+        #[counts(NextStart)]
+        port: u16 = 8080,
+        /// The origin under which browsers reach the server.
+        #[example("https://hive.example.org")]
+        public_url: Option<Origin> = None,
+        /// A certificate with its key, as PEM files. A renewed file is read by itself.
+        #[example("\n  cert: tls/cert.pem\n  key: tls/key.pem")]
+        #[counts(NextStart)]
+        tls: Option<Tls> = None,
+        /// Address ranges of proxies that end TLS. Only they may say who the client is.
+        #[counts(NextStart)]
+        trusted_proxies: Vec<Network> = Vec::new(),
+        /// Other origins whose pages may talk to the server.
+        allowed_origins: Vec<Origin> = Vec::new(),
+    }
+
+    #[derive(Copy, Eq)]
+    pub struct Approvals {
+        /// No decision after this is a denial.
+        #[range(minutes(1)..=30 * DAY)]
+        ttl: Duration = DAY,
+    }
+
     /// How data is kept.
-    pub store: Store,
-    /// What runs at once.
-    pub runtime: Runtime,
-    /// How many teams there may be.
-    pub limits: Limits,
-    /// What they may keep on the disk.
-    pub disk: Disk,
-    /// How long work may take.
-    pub tasks: Tasks,
+    #[retired([("jetstream", "this version keeps its data in sled; leave it out")])]
+    #[check(Store::accept_backend)]
+    pub struct Store {
+        /// What acknowledged work survives: a power cut, or a killed process only.
+        #[counts(NextStart)]
+        durability: Durability = Durability::Power,
+    }
+
+    pub struct Runtime {
+        /// Turns of all teams at once.
+        #[range(1..=10_000)]
+        max_running_turns: usize = 256,
+    }
+
+    /// How many teams there may be, and what they may keep on the disk.
+    pub struct Limits {
+        /// Children of one team.
+        #[range(1..=100)]
+        max_children: usize = tree::Limits::default().children,
+        /// Teams in all.
+        #[range(1..=10_000)]
+        max_teams: usize = tree::Limits::default().teams,
+        /// What one workspace may hold.
+        #[range(MIB..=1024 * GIB)]
+        workspace: Bytes = Bytes(2 * GIB),
+        /// With less than this free on the disk no new work is taken in (`disk_full`), and no team may take
+        /// it. At twice as much you are warned.
+        #[range(16 * MIB..=1024 * GIB)]
+        free_space: Bytes = Bytes(256 * MIB),
+    }
+
     /// What new teams are given.
-    pub defaults: Defaults,
-    /// How long a decision is waited for.
-    pub approvals: Approvals,
-    /// What teams may do, must not, or must ask for.
-    pub policy: Arc<Vec<Rule>>,
+    pub struct Defaults {
+        /// What answers for new teams.
+        sdk: Sdk = Sdk::Native,
+        /// The tools that a new team gets.
+        #[read(read_tools)]
+        allowed_tools: Vec<String> = TEAM_TOOLS.map(ToOwned::to_owned).to_vec(),
+        /// The tools that the main team may give it without asking you; otherwise `allowed_tools`.
+        // Whoever narrows what teams get does not mean to leave the rest to be had for the asking.
+        #[read(read_tools)]
+        grantable_tools: Vec<String> = allowed_tools.clone(),
+    }
+
+    /// How long work may take.
+    pub struct Tasks {
+        /// The longest turn. A team may set its own.
+        #[range(SHORTEST..=LONGEST_TURN)]
+        turn_timeout: Duration = minutes(30),
+        /// The longest a turn may stand still before it is tried again.
+        #[range(SHORTEST..=LONGEST_TURN)]
+        idle_timeout: Duration = minutes(5),
+    }
+
     /// What tools may use.
-    pub sandbox: Sandbox,
-    /// How long things are kept.
-    pub retention: Terms,
-    /// Where backups go.
-    pub backup: Backup,
-}
+    #[retired([("network_form", NOT_HERE)])]
+    pub struct Sandbox {
+        /// Memory of one tool with all its children.
+        #[range(16 * MIB..=1024 * GIB)]
+        memory: Bytes = Bytes(GIB),
+    }
 
-/// The shortest and the longest that anything is kept.
-const KEPT: RangeInclusive<Duration> =
-    Duration::from_secs(24 * 60 * 60)..=Duration::from_secs(3650 * 24 * 60 * 60);
-
-/// The shortest and the longest wait for a decision.
-const SHORTEST_TTL: Duration = Duration::from_secs(60);
-const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
-/// How long a decision is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Approvals {
-    /// No decision after this is a denial.
-    pub ttl: Duration,
-}
-
-impl Default for Approvals {
-    fn default() -> Self {
-        Self { ttl: Duration::from_secs(24 * 60 * 60) }
+    /// When backups are made, and where they go.
+    pub struct Backup {
+        /// How often the service makes one by itself.
+        #[range(hours(1)..=365 * DAY)]
+        every: Interval = Interval(Some(DAY)),
+        /// Where backups go; otherwise `backups` in the run dir.
+        #[example("/var/backups/hivewright")]
+        dir: Option<PathBuf> = None,
     }
 }
 
-/// What is logged.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Log {
-    /// The least important lines that are written.
-    pub level: Level,
-}
-
-/// How important a log line is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Level {
-    /// Every step.
-    Trace,
-    /// What a developer asks.
-    Debug,
-    /// What happens.
-    #[default]
-    Info,
-    /// What should not happen.
-    Warn,
-    /// What failed.
-    Error,
-}
-
-impl Level {
-    /// As filters write it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Trace => "trace",
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
+settings! {
+    for Terms {
+        /// How long finished tasks, runs of triggers, the journals of what has ended and unused channels
+        /// with their topics are kept. What is older goes every night.
+        #[range(KEPT)]
+        #[counts(NextNight)]
+        tasks: Duration = Terms::default().tasks,
+        /// How long lines of audits are kept.
+        #[range(KEPT)]
+        #[counts(NextNight)]
+        audit: Duration = Terms::default().audit,
     }
 }
 
-const LEVELS: [(&str, Level); 5] = [
-    ("trace", Level::Trace),
-    ("debug", Level::Debug),
-    ("info", Level::Info),
-    ("warn", Level::Warn),
-    ("error", Level::Error),
-];
-
-impl Shown for Level {
-    fn shown(&self) -> Json {
-        word_of(&LEVELS, self)
+words! {
+    /// How important a log line is.
+    pub enum Level {
+        Trace = "trace",
+        Debug = "debug",
+        Info = "info",
+        Warn = "warn",
+        Error = "error",
     }
 }
 
-/// Where the service listens.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Server {
-    /// The address.
-    pub bind: IpAddr,
-    /// The port; 0 is any free one.
-    pub port: u16,
-    /// Under which browsers reach the server.
-    pub public_url: Option<Origin>,
-    /// How connections are encrypted.
-    pub tls: Option<Tls>,
-    /// Who ends TLS in front of us, and so may say who the client is.
-    pub trusted_proxies: Vec<Network>,
-    /// Whose pages may talk to us, beside our own.
-    pub allowed_origins: Vec<Origin>,
+words! {
+    /// What acknowledged work survives.
+    pub enum Durability {
+        Power = "power",
+        /// A killed process, not a power cut.
+        Process = "process",
+    }
 }
+
+words! {
+    /// What answers for a team.
+    pub enum Sdk {
+        /// The models of `providers.yaml`, with our own tool loop.
+        Native = "native",
+    }
+}
+
+choices!(Level, Durability, Sdk);
+
+/// The tools of a team that was given no others.
+pub(crate) const TEAM_TOOLS: [&str; 8] =
+    ["@files", "@shell", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
+
+/// Sections that other versions have.
+const MISSING: [&str; 5] = ["sessions", "browser", "skill_repository", "engines", "plugins"];
+const NOT_HERE: &str = "this version does not have what it sets; leave it out";
+
+const POLICY_EXAMPLE: &str = "
+ - id: ask-before-push
+   effect: require_approval          # or allow, deny
+   resource: \"exec:git push\"         # tool: class: file: exec: host: mcp:
+   team: \"*\"                         # a name, with wildcards
+   principal: any                    # role:operator, user:ws:ann, label:untrusted …
+   when: []                          # {pointer: /command, glob: \"*--force*\"} or equals
+   risk: normal                      # high: whoever caused the task does not decide
+   note: pushes are seen by everyone
+   expires_at: 2027-01-31T12:00:00Z";
 
 /// A certificate with its key, as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificate chain.
     pub cert: PathBuf,
-    /// The private key.
     pub key: PathBuf,
 }
 
-impl Default for Server {
-    fn default() -> Self {
-        Self {
-            bind: Ipv4Addr::LOCALHOST.into(),
-            port: 8080,
-            public_url: None,
-            tls: None,
-            trusted_proxies: Vec::new(),
-            allowed_origins: Vec::new(),
-        }
+impl Setting for Tls {
+    type Bounds = ();
+
+    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
+        field.section(|tls| {
+            if tls.field("cert").is_some() != tls.field("key").is_some() {
+                tls.reject("`cert` and `key` belong together; give both or none");
+            }
+            let mut path = |key| tls.maybe(key, |field| PathBuf::read(&field, &()));
+            let (cert, key) = (path("cert"), path("key"));
+            Some(Self { cert: cert?, key: key? })
+        })
     }
 }
 
@@ -181,345 +278,53 @@ impl Server {
     }
 }
 
-/// How data is kept.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Store {
-    /// What acknowledged work survives.
-    pub durability: Durability,
-}
-
-/// What acknowledged work survives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// A power cut.
-    #[default]
-    Power,
-    /// A killed process, not a power cut.
-    Process,
-}
-
-const DURABILITIES: [(&str, Durability); 2] =
-    [("power", Durability::Power), ("process", Durability::Process)];
-
-impl Shown for Durability {
-    fn shown(&self) -> Json {
-        word_of(&DURABILITIES, self)
+impl Store {
+    /// Other versions have a choice, so a file that names the only one here is right.
+    fn accept_backend(self, store: &mut Section<'_>) -> Self {
+        store.maybe("backend", |field| {
+            field.parse(|text| match text {
+                "sled" => Ok(()),
+                _ => Err("this version keeps its data in sled: expected `sled`"),
+            })
+        });
+        self
     }
 }
 
-/// What runs at once.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Runtime {
-    /// Turns of all teams together.
-    pub max_running_turns: usize,
-}
-
-impl Default for Runtime {
-    fn default() -> Self {
-        Self { max_running_turns: 256 }
-    }
-}
-
-/// What new teams are given.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Defaults {
-    /// What answers for them.
-    pub sdk: Sdk,
-    /// Patterns of the tools that they get.
-    pub allowed_tools: Vec<String>,
-    /// Patterns of the tools that they may be given without asking a person.
-    pub grantable_tools: Vec<String>,
-}
-
-/// What answers for a team.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sdk {
-    /// The models of `providers.yaml`, with our own tool loop.
-    #[default]
-    Native,
-}
-
-const SDKS: [(&str, Sdk); 1] = [("native", Sdk::Native)];
-
-impl Shown for Sdk {
-    fn shown(&self) -> Json {
-        word_of(&SDKS, self)
-    }
-}
-
-/// The tools of a team that was given no others.
-const SPAWNED: [&str; 8] =
-    ["@files", "@shell", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
-
-impl Default for Defaults {
-    fn default() -> Self {
-        let tools = SPAWNED.map(ToOwned::to_owned).to_vec();
-        Self { sdk: Sdk::Native, allowed_tools: tools.clone(), grantable_tools: tools }
-    }
-}
-
-/// How long work may take.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tasks {
-    /// One turn; a team may set its own.
-    pub turn_timeout: Duration,
-    /// One turn without any sign of life.
-    pub idle_timeout: Duration,
-}
-
-impl Default for Tasks {
-    fn default() -> Self {
-        Self {
-            turn_timeout: Duration::from_secs(30 * 60),
-            idle_timeout: Duration::from_secs(5 * 60),
-        }
-    }
-}
-
-/// What tools may use.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Sandbox {
-    /// Memory of one tool and all its children, in bytes.
-    pub memory: u64,
-}
-
-impl Default for Sandbox {
-    fn default() -> Self {
-        Self { memory: 1 << 30 }
-    }
-}
-
-/// What teams may keep on the disk: `limits` too, in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disk {
-    /// Bytes of one workspace.
-    pub workspace: u64,
-    /// With fewer bytes free no new work is taken in. No team may take them.
-    pub free_space: u64,
-}
-
-impl Default for Disk {
-    fn default() -> Self {
-        Self { workspace: 2 << 30, free_space: 256 << 20 }
-    }
-}
-
-/// The shortest and the longest time between two backups that the service makes by itself.
-const APART: RangeInclusive<Duration> =
-    Duration::from_secs(60 * 60)..=Duration::from_secs(365 * 24 * 60 * 60);
-
-/// When backups are made, and where they go.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Backup {
-    /// None makes none by itself.
-    pub every: Option<Duration>,
-    /// None is `backups/` in the run dir.
-    pub dir: Option<PathBuf>,
-}
-
-impl Default for Backup {
-    fn default() -> Self {
-        Self { every: Some(Duration::from_secs(24 * 60 * 60)), dir: None }
-    }
-}
-
-/// The shortest duration that is not nothing.
-pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
-/// The longest that a turn may be given.
-pub(crate) const LONGEST_TURN: Duration = Duration::from_secs(6 * 60 * 60);
-
-/// Reads the file. Relative paths in it begin at `folder`.
-pub(crate) fn read(
-    text: &str,
-    document: Document,
-    folder: &Path,
-) -> Result<(Config, Vec<Problem>), Problems> {
-    let config = document.read(text, |root| {
-        for key in MISSING {
-            root.retired(key, NOT_HERE);
-        }
-        read_root(root, folder)
-    });
-    document.finish(config)
-}
-
-/// What counts where the file says nothing.
-pub(super) fn defaults(text: &str, folder: &Path) -> Vec<(String, Json)> {
-    let document = Document::plain("");
-    document.read(text, |root| read_root(root, folder));
-    document.into_defaults()
-}
-
-/// Sections that other versions have.
-const MISSING: [&str; 5] = ["sessions", "browser", "skill_repository", "engines", "plugins"];
-const NOT_HERE: &str = "this version does not have what it sets; leave it out";
-
-fn read_root(root: &mut Section<'_>, folder: &Path) -> Config {
-    let (limits, disk) = root.section("limits", |limits| {
-        let (count, space) = (Limits::default(), Disk::default());
-        let count = Limits {
-            children: limits
-                .setting("max_children", count.children, |field| field.integer(1..=100)),
-            teams: limits.setting("max_teams", count.teams, |field| field.integer(1..=10_000)),
-        };
-        let mut size = |name, default, least: u64| {
-            let sized = limits
-                .setting(name, Size(default), |field| field.size(least..=1024 << 30).map(Size));
-            sized.0
-        };
-        let space = Disk {
-            workspace: size("workspace", space.workspace, 1 << 20),
-            free_space: size("free_space", space.free_space, 16 << 20),
-        };
-        (count, space)
-    });
-    Config {
-        timezone: root.maybe("timezone", |field| field.parse(Zone::parse)),
-        log: root.section("log", |log| Log {
-            level: log.setting("level", Level::default(), |field| field.choice(&LEVELS)),
-        }),
-        server: root.section("server", |server| read_server(server, folder)),
-        store: root.section("store", |store| {
-            store.retired("jetstream", "this version keeps its data in sled; leave it out");
-            store.maybe("backend", |field| {
-                field.parse(|text| match text {
-                    "sled" => Ok(()),
-                    _ => Err("this version keeps its data in sled: expected `sled`"),
-                })
-            });
-            Store {
-                durability: store.setting("durability", Durability::default(), |field| {
-                    field.choice(&DURABILITIES)
-                }),
-            }
-        }),
-        runtime: root.section("runtime", |runtime| Runtime {
-            max_running_turns: runtime.setting(
-                "max_running_turns",
-                Runtime::default().max_running_turns,
-                |field| field.integer(1..=10_000),
-            ),
-        }),
-        limits,
-        disk,
-        defaults: root.section("defaults", read_defaults),
-        tasks: root.section("tasks", |tasks| {
-            let default = Tasks::default();
-            Tasks {
-                turn_timeout: tasks.setting("turn_timeout", default.turn_timeout, |field| {
-                    field.duration(SHORTEST..=LONGEST_TURN)
-                }),
-                idle_timeout: tasks.setting("idle_timeout", default.idle_timeout, |field| {
-                    field.duration(SHORTEST..=LONGEST_TURN)
-                }),
-            }
-        }),
-        approvals: root.section("approvals", |approvals| Approvals {
-            ttl: approvals.setting("ttl", Approvals::default().ttl, |field| {
-                field.duration(SHORTEST_TTL..=LONGEST_TTL)
-            }),
-        }),
-        policy: {
-            root.default_is("policy", json!([]));
-            Arc::new(root.get("policy", Vec::new(), |field| policy::read(&field)))
-        },
-        sandbox: root.section("sandbox", |sandbox| {
-            sandbox.retired("network_form", NOT_HERE);
-            let memory = sandbox.setting("memory", Size(Sandbox::default().memory), |field| {
-                field.size(16 << 20..=1024 << 30).map(Size)
-            });
-            Sandbox { memory: memory.0 }
-        }),
-        retention: root.section("retention", |retention| {
-            let default = Terms::default();
-            Terms {
-                tasks: retention.setting("tasks", default.tasks, |field| field.duration(KEPT)),
-                audit: retention.setting("audit", default.audit, |field| field.duration(KEPT)),
-            }
-        }),
-        backup: root.section("backup", |backup| {
-            let every = backup.setting("every", Backup::default().every, |field| {
-                match field.duration(Duration::ZERO..=*APART.end())? {
-                    Duration::ZERO => Some(None),
-                    _ => field.duration(APART).map(Some),
-                }
-            });
-            Backup { every, dir: path(backup, "dir", folder) }
-        }),
+impl Limits {
+    /// How many teams there may be.
+    pub fn tree(&self) -> tree::Limits {
+        tree::Limits { children: self.max_children, teams: self.max_teams }
     }
 }
 
 impl Config {
-    /// Fields that differ and that a running service does not take up.
-    pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
-        let (one, two) = (&self.server, &other.server);
-        let fields = [
-            ("server.bind", one.bind != two.bind),
-            ("server.port", one.port != two.port),
-            ("server.tls", one.tls != two.tls),
-            ("server.trusted_proxies", one.trusted_proxies != two.trusted_proxies),
-            ("store.durability", self.store != other.store),
-        ];
-        let differ = fields.into_iter().filter(|(_, differs)| *differs);
-        differ.map(|(field, _)| field).collect()
+    /// Settings that differ and that a running service does not take up.
+    pub fn needs_restart(&self, other: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.add_restarts(other, "", &mut found);
+        found
     }
 }
 
-fn read_defaults(defaults: &mut Section<'_>) -> Defaults {
-    let default = Defaults::default();
-    let sdk = defaults.setting("sdk", default.sdk, |field| field.choice(&SDKS));
-    let allowed_tools = defaults.setting("allowed_tools", default.allowed_tools, read_tools);
-    Defaults {
-        sdk,
-        // Whoever narrows what teams get does not mean to leave the rest to be had for the asking.
-        grantable_tools: defaults.setting("grantable_tools", allowed_tools.clone(), read_tools),
-        allowed_tools,
-    }
+/// Reads the file of a home.
+pub(crate) fn read(
+    text: &str,
+    document: Document,
+    home: &Home,
+) -> Result<(Config, Vec<Problem>), Problems> {
+    let document = document.of(home);
+    let config = document.read(text, Config::read);
+    document.finish(config)
 }
 
 /// Patterns of tools.
-pub(super) fn read_tools(field: Field<'_>) -> Option<Vec<String>> {
+pub(super) fn read_tools(field: &Field<'_>) -> Option<Vec<String>> {
     field.list(|item| {
         let pattern = item.parse(|text| tool_groups::check(text).map(|()| text.to_owned()))?;
         if let Some(group) = tool_groups::future(&pattern) {
             item.warn(format!("`{group}` has no tools yet, and gives nothing"));
         }
         Some(pattern)
-    })
-}
-
-fn read_server(server: &mut Section<'_>, folder: &Path) -> Server {
-    let default = Server::default();
-    for list in ["trusted_proxies", "allowed_origins"] {
-        server.default_is(list, json!([]));
-    }
-    Server {
-        bind: server.setting("bind", default.bind, |field| {
-            field.parse(|text| text.parse().map_err(|_| "expected an IP address"))
-        }),
-        port: server.setting("port", default.port, |field| field.integer(0..=65_535)),
-        public_url: server.maybe("public_url", |field| field.parse(str::parse)),
-        tls: server.section("tls", |tls| read_tls(tls, folder)),
-        trusted_proxies: server
-            .get("trusted_proxies", Vec::new(), |field| field.list(|item| item.parse(str::parse))),
-        allowed_origins: server
-            .get("allowed_origins", Vec::new(), |field| field.list(|item| item.parse(str::parse))),
-    }
-}
-
-fn read_tls(tls: &mut Section<'_>, folder: &Path) -> Option<Tls> {
-    if tls.field("cert").is_some() != tls.field("key").is_some() {
-        tls.reject("`cert` and `key` belong together; give both or none");
-    }
-    let (cert, key) = (path(tls, "cert", folder), path(tls, "key", folder));
-    Some(Tls { cert: cert?, key: key? })
-}
-
-fn path(section: &mut Section<'_>, key: &'static str, folder: &Path) -> Option<PathBuf> {
-    section.maybe(key, |field| {
-        field.parse(|text| match text {
-            "" => Err("expected a path"),
-            _ => Ok(folder.join(text)),
-        })
     })
 }

@@ -1,12 +1,15 @@
 //! The settings that count, field by field, and where each comes from.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::{Value as Json, json};
 
 use super::{
-    channels, config,
+    channels::Channels,
+    config::Config,
+    declare::Group,
     home::Home,
+    reader::{Document, join},
     references::Environment,
     yaml::{self, Node, Value},
     zone::Zone,
@@ -27,21 +30,37 @@ pub fn fields(home: &Home, environment: &Environment) -> Vec<Field> {
     };
     let [config, providers, channels] =
         [text(&home.config_file()), text(&home.providers_file()), text(&home.channels_file())];
-    let mut of_config = config::defaults(config.as_deref().unwrap_or_default(), home.data());
     let zone = Zone::of_machine(environment).0;
-    of_config.push(("timezone".to_owned(), json!(zone.name())));
+    let machine = ("timezone".to_owned(), json!(zone.name()));
+    let mut of_channels = defaults::<Channels>(channels.as_deref(), home);
+    if channels.is_none() {
+        let open = json!("on this machine only");
+        of_channels.insert("ws.enabled".to_owned(), open);
+    }
+    let of_config = defaults::<Config>(config.as_deref(), home).into_iter().chain([machine]);
     let files = [
-        ("config", config, of_config),
-        ("providers", providers, Vec::new()),
-        ("channels", channels.clone(), channels::defaults(channels.as_deref())),
+        ("config", config, of_config.collect()),
+        ("providers", providers, BTreeMap::new()),
+        ("channels", channels, of_channels),
     ];
     let each = files.into_iter();
     let found = each.map(|(file, text, defaults)| overlaid(file, defaults, text.as_deref()));
     found.flatten().collect()
 }
 
+/// What counts where the file says nothing, by the way to it.
+fn defaults<T: Group>(text: Option<&str>, home: &Home) -> BTreeMap<String, Json> {
+    let described = Document::describe::<T>(text.unwrap_or_default(), home).into_iter();
+    let defaults = described.filter_map(|setting| Some((setting.path, setting.default?)));
+    defaults.filter(|(_, default)| !default.is_null()).collect()
+}
+
 /// The fields of a file over the defaults.
-fn overlaid(file: &'static str, defaults: Vec<(String, Json)>, text: Option<&str>) -> Vec<Field> {
+fn overlaid(
+    file: &'static str,
+    defaults: BTreeMap<String, Json>,
+    text: Option<&str>,
+) -> Vec<Field> {
     let mut own = Vec::new();
     let root = yaml::parse(text.unwrap_or_default(), file, &mut Vec::new());
     collect(file, String::new(), &root, &mut own);
@@ -72,12 +91,7 @@ fn collect(file: &'static str, path: String, node: &Node, fields: &mut Vec<Field
         Value::Null => {}
         Value::Map(entries) => {
             for entry in entries {
-                let path = if path.is_empty() {
-                    entry.key.clone()
-                } else {
-                    format!("{path}.{}", entry.key)
-                };
-                collect(file, path, &entry.value, fields);
+                collect(file, join(&path, &entry.key), &entry.value, fields);
             }
         }
         Value::List(_) | Value::Scalar { .. } => fields.push(Field {
@@ -124,7 +138,7 @@ mod tests {
         let defaults =
             [("server.port", json!(8080)), ("server.bind", json!("here")), ("list", json!([]))];
         let defaults = defaults.map(|(path, value)| (path.to_owned(), value));
-        let fields = overlaid("config", defaults.to_vec(), Some(text));
+        let fields = overlaid("config", defaults.into(), Some(text));
         let row = |field: Field| (field.path, field.value, field.source);
         fields.into_iter().map(row).collect()
     }

@@ -8,7 +8,6 @@ use super::problem::Problems;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// `config.yaml` is wrong.
     #[error("{0}")]
     Invalid(#[from] Problems),
     /// There is no place for the files.
@@ -20,19 +19,13 @@ pub enum StartError {
         data = data.display(),
         run = run.display()
     )]
-    Nested {
-        /// The data dir.
-        data: PathBuf,
-        /// The run dir.
-        run: PathBuf,
-    },
+    Nested { data: PathBuf, run: PathBuf },
     /// Others can read a secret.
     #[error(
         "`{path}` is open to other users of this machine; `chmod {wanted} {path}`",
         path = path.display()
     )]
     OpenSecret {
-        /// The file or folder.
         path: PathBuf,
         /// The mode it should have.
         wanted: &'static str,
@@ -41,10 +34,7 @@ pub enum StartError {
     #[error(
         "listening on {bind} needs encryption: set `server.tls`, or name the proxy that ends TLS in `server.trusted_proxies`"
     )]
-    Exposed {
-        /// The address.
-        bind: IpAddr,
-    },
+    Exposed { bind: IpAddr },
     /// Another process holds the run dir.
     #[error(
         "already running as process {} in `{run}`",
@@ -54,17 +44,11 @@ pub enum StartError {
     Running {
         /// That process, as far as it is known.
         pid: Option<u32>,
-        /// The run dir.
         run: PathBuf,
     },
     /// A file or folder could not be made or read.
     #[error("`{path}` cannot be used", path = path.display())]
-    Unusable {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Unusable { path: PathBuf, source: io::Error },
 }
 
 impl StartError {

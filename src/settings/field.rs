@@ -2,7 +2,10 @@
 
 use std::{fmt::Display, ops::RangeInclusive, time::Duration};
 
+use hivewright_actors::text::Words;
+
 use super::{
+    home::Home,
     reader::{Document, Section, join},
     references::{self, ReferenceError, References},
     secret::Secret,
@@ -22,6 +25,11 @@ impl<'a> Field<'a> {
     /// The value at the end of this way.
     pub(super) fn new(document: &'a Document, path: String, node: &'a Node) -> Self {
         Self { document, path, node }
+    }
+
+    /// Where the file belongs to.
+    pub(super) fn home(&self) -> Option<&'a Home> {
+        self.document.home()
     }
 
     /// Reports the value as wrong.
@@ -124,15 +132,9 @@ impl<'a> Field<'a> {
     }
 
     /// One of a few words.
-    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
-        let text = self.text()?;
-        match choices.iter().find(|(word, _)| *word == text) {
-            Some((_, value)) => Some(*value),
-            None => {
-                let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
-                self.reject(format!("expected one of {}", words.join(", ")))
-            }
-        }
+    pub(crate) fn choice<T: Words>(&self) -> Option<T> {
+        let found = self.text()?.parse().ok();
+        found.or_else(|| self.reject(format!("expected one of {}", T::WORDS.join(", "))))
     }
 
     /// Text of a certain form; `read` says what is wrong with it, and may quote it. So nothing that it

@@ -18,11 +18,8 @@ pub const TEAM_FILE: &str = "config.yaml";
 /// What the command line says about directories.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// `--home`
     pub home: Option<PathBuf>,
-    /// `--data-dir`
     pub data_dir: Option<PathBuf>,
-    /// `--run-dir`
     pub run_dir: Option<PathBuf>,
 }
 
@@ -110,7 +107,6 @@ impl Home {
         self.run.join("backups")
     }
 
-    /// All teams.
     pub fn teams(&self) -> PathBuf {
         self.run.join("teams")
     }

@@ -63,11 +63,8 @@ impl Held {
 /// Settings that hold together.
 #[derive(Clone, Debug)]
 pub struct Set {
-    /// How the service runs.
     pub config: Arc<Config>,
-    /// What answers.
     pub providers: Arc<Providers>,
-    /// How people reach it.
     pub channels: Arc<Channels>,
 }
 

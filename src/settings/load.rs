@@ -15,16 +15,14 @@ use super::{
     providers::{self, Providers},
     reader::Document,
     references::{Environment, References},
-    team::{self, AllowedDir, DirMode, Team, is_team_name},
+    team::{self, AllowedDir, Team, is_team_name},
     yaml,
 };
 
 /// The settings that hold until the process ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// How the service runs.
     pub config: Config,
-    /// How people reach it.
     pub channels: ChannelsState,
     /// What is wrong with who is let in: only the operator's command line is.
     pub distrust: Problems,
@@ -35,7 +33,6 @@ pub struct Settings {
 /// Whether people can reach the teams.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChannelsState {
-    /// In this way.
     Open(Channels),
     /// Not at all, since the file is wrong. Operators still can.
     Closed(Problems),
@@ -76,7 +73,6 @@ pub fn load_channels(
 /// What is to be said about all settings files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// What is wrong.
     pub problems: Problems,
     /// What works and should not stay.
     pub warnings: Vec<Problem>,
@@ -106,11 +102,8 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
 /// A settings file by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
-    /// `config.yaml`.
     Config,
-    /// `providers.yaml`.
     Providers,
-    /// `channels.yaml`.
     Channels,
     /// The file of a team.
     Team(String),
@@ -122,7 +115,7 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
     let document = |name: &str| Document::with_references(name, References::unfollowed());
     match file {
         File::Config => {
-            config::read(text, document("config.yaml"), home.data())?;
+            config::read(text, document("config.yaml"), home)?;
         }
         File::Channels => {
             let read = channels::read(text, document("channels.yaml"))?;
@@ -154,9 +147,7 @@ pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool
     let before = folders(before);
     let has = |dir: &AllowedDir| {
         let mut known = before.iter();
-        known.any(|known| {
-            known.path == dir.path && (known.mode == dir.mode || dir.mode == DirMode::ReadOnly)
-        })
+        known.any(|known| known.path == dir.path && known.access >= dir.access)
     };
     !folders(after).iter().all(has)
 }
@@ -183,7 +174,7 @@ pub(crate) fn read_config(
             // It says where the store is that the vault is in.
             let references = References::new(&environment.without_vault(), home.data());
             let document = Document::with_references(&name, references);
-            config::read(&text, document, home.data())
+            config::read(&text, document, home)
         }
         None => Ok(Default::default()),
     }

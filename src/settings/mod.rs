@@ -6,6 +6,7 @@
 
 pub mod channels;
 pub mod config;
+pub(crate) mod declare;
 pub mod effective;
 pub mod error;
 pub mod home;
@@ -27,9 +28,9 @@ pub(crate) mod watch;
 pub(crate) mod field;
 pub(crate) mod file_cache;
 pub(crate) mod reader;
-pub(crate) mod shown;
+pub mod setting;
 pub(crate) mod tool_groups;
-pub(crate) mod units;
+pub mod units;
 pub(crate) mod yaml;
 pub mod zone;
 

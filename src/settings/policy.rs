@@ -1,5 +1,7 @@
 //! `policy:` in `config/config.yaml`: the operator's rules that are changed in the file only.
 
+use std::sync::Arc;
+
 use hivewright_actors::{
     clock::Timestamp,
     policy::{
@@ -8,23 +10,34 @@ use hivewright_actors::{
     },
 };
 
-use super::{field::Field, reader::Section};
+use serde_json::{Value as Json, json};
+
+use super::{field::Field, reader::Section, setting::Setting};
 
 /// The rules of the file. A wrong one is reported with the field that is wrong.
-pub(super) fn read(field: &Field<'_>) -> Option<Vec<Rule>> {
-    let mut number = 0;
-    field.list(|item| {
-        number += 1;
-        let mut draft = item.section(read_draft);
-        if draft.id.is_empty() {
-            draft.id = format!("config-{number}");
-        }
-        match draft.check() {
-            _ if item.is_unknown() => None,
-            Ok(rule) => Some(rule),
-            Err(invalid) => item.reject(invalid.to_string()),
-        }
-    })
+impl Setting for Arc<Vec<Rule>> {
+    type Bounds = ();
+
+    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
+        let mut number = 0;
+        let rules = field.list(|item| {
+            number += 1;
+            let mut draft = item.section(read_draft);
+            if draft.id.is_empty() {
+                draft.id = format!("config-{number}");
+            }
+            match draft.check() {
+                _ if item.is_unknown() => None,
+                Ok(rule) => Some(rule),
+                Err(invalid) => item.reject(invalid.to_string()),
+            }
+        });
+        rules.map(Arc::new)
+    }
+
+    fn shown(&self) -> Json {
+        json!(**self)
+    }
 }
 
 fn read_draft(rule: &mut Section<'_>) -> Draft {

@@ -2,86 +2,105 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use hivewright_actors::words;
+
 use super::{
-    config::SHORTEST,
+    declare::{Group, settings},
     field::Field,
     network,
     problem::{Problem, Problems},
     reader::{Document, Section},
     references::Environment,
     secret::Secret,
+    setting::{SHORTEST, Setting, choices},
 };
 use crate::text::did_you_mean;
 
 /// The profile that teams use unless they name another.
 pub const DEFAULT_PROFILE: &str = "default";
 
-/// The model of a profile that names none, by provider.
-pub const ANTHROPIC_MODEL: &str = "claude-sonnet-5-5";
-/// See [`ANTHROPIC_MODEL`].
-pub const OPENAI_MODEL: &str = "gpt-5.5";
-/// See [`ANTHROPIC_MODEL`].
-pub const OFFLINE_MODEL: &str = "demo";
-
-/// A model API.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Provider {
-    /// The Messages API of Anthropic.
-    #[default]
-    Anthropic,
-    /// The Chat Completions API of OpenAI and of everything compatible.
-    OpenAi,
-    /// The demo that answers without a network.
-    Offline,
+words! {
+    /// A model API.
+    #[derive(Default)]
+    pub enum Provider {
+        /// The Messages API of Anthropic.
+        #[default]
+        Anthropic = "anthropic",
+        /// The Chat Completions API of OpenAI and of everything compatible.
+        OpenAi = "openai",
+        /// The demo that answers without a network.
+        Offline = "offline",
+    }
 }
 
+words! {
+    /// How a profile is paid for. Other versions have more of them.
+    enum ProfileType { Api = "api" }
+}
+
+choices!(Provider);
+
 impl Provider {
-    /// As settings and journals name it.
-    pub fn as_str(self) -> &'static str {
+    /// The variable that holds its key, unless it needs none.
+    pub fn key_variable(self) -> Option<&'static str> {
         match self {
-            Self::Anthropic => "anthropic",
-            Self::OpenAi => "openai",
-            Self::Offline => "offline",
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::OpenAi => Some("OPENAI_API_KEY"),
+            Self::Offline => None,
         }
     }
 
     /// The model of a profile that names none.
     pub fn default_model(self) -> &'static str {
         match self {
-            Self::Anthropic => ANTHROPIC_MODEL,
-            Self::OpenAi => OPENAI_MODEL,
-            Self::Offline => OFFLINE_MODEL,
+            Self::Anthropic => "claude-sonnet-5-5",
+            Self::OpenAi => "gpt-5.5",
+            Self::Offline => "demo",
         }
     }
 }
 
-/// A way to a model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
-    /// Its name in the settings.
-    pub name: String,
-    /// The API it speaks.
-    pub provider: Provider,
-    /// Where; none is the provider's own address.
-    pub api_url: Option<String>,
-    /// What authenticates us.
-    pub api_key: Option<Secret>,
-    /// The model.
-    pub model: String,
-    /// Tokens that fit into one request and its answer.
-    pub context_window: u32,
-    /// Tokens of one answer.
-    pub max_output_tokens: u32,
-    /// The longest wait for the first byte, and between two pieces of a stream.
-    pub response_timeout: Duration,
-    /// Profiles that are tried when this one fails, in order.
-    pub fallbacks: Vec<String>,
-    /// Requests at the same time.
-    pub max_concurrency: usize,
-    /// Requests a minute; none is no limit.
-    pub requests_per_minute: Option<u32>,
-    /// What tokens cost; none is unknown.
-    pub pricing: Option<Pricing>,
+settings! {
+    /// A way to a model.
+    pub struct Profile {
+        #[skip = "its key in the file"]
+        name: String = String::new(),
+        /// The API it speaks; `openai` is everything that speaks its Chat Completions API.
+        provider: Provider = Provider::Anthropic,
+        /// What authenticates us. ${env:NAME} is a variable, ${file:PATH} a file, relative to the data dir,
+        /// ${vault:KEY} what `hivewright vault set KEY --system` has set.
+        #[example("${env:ANTHROPIC_API_KEY}")]
+        api_key: Option<Secret> = None,
+        /// Where it is. Absent: the provider's own address.
+        #[read(read_api_url)]
+        #[example("https://api.anthropic.com")]
+        api_url: Option<String> = None,
+        /// Absent: a model of ours.
+        #[read(read_model)]
+        model: String = provider.default_model().to_owned(),
+        /// Tokens that fit into one request and its answer.
+        #[range(1_000..=100_000_000)]
+        context_window: u32 = 200_000,
+        /// Tokens of one answer.
+        #[range(1..=10_000_000)]
+        max_output_tokens: u32 = 8_192,
+        /// The longest wait for the first byte, and between two pieces of an answer.
+        #[range(SHORTEST..=Duration::from_secs(600))]
+        response_timeout: Duration = Duration::from_secs(60),
+        /// Profiles that are tried when this one fails, in order.
+        #[example("[local]")]
+        fallbacks: Vec<String> = Vec::new(),
+        /// Requests at the same time.
+        #[range(1..=10_000)]
+        max_concurrency: usize = 128,
+        /// Requests a minute. Absent: no limit.
+        #[range(1..=1_000_000)]
+        #[example("1000")]
+        requests_per_minute: Option<u32> = None,
+        /// US dollars for a million tokens. Absent: costs are unknown, tokens are still counted.
+        #[example("{input: 3, output: 15, cache_read: 0.3, cache_write: 3.75}")]
+        pricing: Option<Pricing> = None,
+    }
 }
 
 impl Profile {
@@ -90,16 +109,8 @@ impl Profile {
         Self {
             name: name.to_owned(),
             provider,
-            api_url: None,
-            api_key: None,
             model: provider.default_model().to_owned(),
-            context_window: 200_000,
-            max_output_tokens: 8_192,
-            response_timeout: Duration::from_secs(60),
-            fallbacks: Vec::new(),
-            max_concurrency: 128,
-            requests_per_minute: None,
-            pricing: None,
+            ..Self::default()
         }
     }
 }
@@ -120,7 +131,6 @@ pub struct Pricing {
 /// All profiles that can be used.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Providers {
-    /// By name.
     pub profiles: BTreeMap<String, Profile>,
     /// Profiles with a reference that leads nowhere, and where it stands.
     pub disabled: BTreeMap<String, Problem>,
@@ -135,29 +145,18 @@ pub struct Providers {
 pub enum ModelError {
     /// Nobody configured a profile of this name.
     #[error("unknown profile `{name}`; there are: {known}")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// All others.
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// A reference in the profile leads nowhere.
     #[error("profile `{name}` is disabled: {problem}")]
-    Disabled {
-        /// The profile.
-        name: String,
-        /// What is wrong.
-        problem: Problem,
-    },
+    Disabled { name: String, problem: Problem },
 }
 
 impl Providers {
     /// What there is without a file: a key from the environment, or the demo.
     pub fn from_environment(environment: &Environment) -> Self {
-        let keys =
-            [("ANTHROPIC_API_KEY", Provider::Anthropic), ("OPENAI_API_KEY", Provider::OpenAi)];
-        let found =
-            keys.into_iter().find_map(|(name, provider)| Some((environment.get(name)?, provider)));
+        let found = Provider::ALL
+            .iter()
+            .find_map(|provider| Some((environment.get(provider.key_variable()?)?, *provider)));
         let profile = match found {
             Some((key, provider)) => Profile {
                 api_key: Some(Secret::new(key)),
@@ -172,7 +171,6 @@ impl Providers {
         }
     }
 
-    /// A profile by name.
     pub fn profile(&self, name: &str) -> Result<&Profile, ModelError> {
         let name_owned = || name.to_owned();
         if let Some(profile) = self.profiles.get(name) {
@@ -228,8 +226,7 @@ pub(crate) fn read(
     document: Document,
     environment: &Environment,
 ) -> (Result<Providers, Problems>, Vec<PathBuf>) {
-    let found = document
-        .read(text, |root| root.maybe("profiles", |field| Some(read_profiles(&field, &document))));
+    let found = document.read(text, |root| root.maybe("profiles", |field| read_profiles(&field)));
     let files = document.referenced();
     let found = document.finish(found).map(|(found, warnings)| Providers {
         warnings,
@@ -238,7 +235,7 @@ pub(crate) fn read(
     (found, files)
 }
 
-fn read_profiles(field: &Field<'_>, document: &Document) -> Providers {
+fn read_profiles(field: &Field<'_>) -> Option<Providers> {
     let mut providers = Providers::default();
     let members = field.members().unwrap_or_default();
     for (name, field) in &members {
@@ -246,8 +243,9 @@ fn read_profiles(field: &Field<'_>, document: &Document) -> Providers {
         if name.is_empty() || name.len() > 40 || !name.bytes().all(good) {
             field.reject::<()>("a profile name has 1 to 40 of a-z, 0-9, `_` and `-`");
         }
-        let profile = field.section(|section| read_profile(name, section));
-        match document.take_unresolved().into_iter().next() {
+        let (profile, unresolved) =
+            field.section(|section| (read_profile(name, section), section.take_unresolved()));
+        match unresolved {
             Some(problem) => drop(providers.disabled.insert((*name).to_owned(), problem)),
             None => drop(providers.profiles.insert((*name).to_owned(), profile)),
         }
@@ -255,95 +253,77 @@ fn read_profiles(field: &Field<'_>, document: &Document) -> Providers {
     for (name, field) in &members {
         check_fallbacks(name, field, &providers);
     }
-    providers
+    Some(providers)
 }
 
 fn read_profile(name: &str, section: &mut Section<'_>) -> Profile {
-    section.get("type", (), |field| field.choice(&[("api", ())]));
-    let provider = section.get("provider", Provider::default(), |field| {
-        field.choice(&[
-            ("anthropic", Provider::Anthropic),
-            ("openai", Provider::OpenAi),
-            ("offline", Provider::Offline),
-        ])
-    });
-    let default = Profile::new(name, provider);
-    let api_url = section.maybe("api_url", |field| field.parse(network::api_url));
-    let has_key = section.field("api_key").is_some();
-    let api_key = section.maybe("api_key", |field| read_key(&field));
-    let keyless = match provider {
+    section.maybe("type", |field| field.choice::<ProfileType>());
+    let profile = Profile { name: name.to_owned(), ..Profile::read(section) };
+    let keyless = match profile.provider {
         Provider::Anthropic => false,
-        Provider::OpenAi => match &api_url {
+        Provider::OpenAi => match &profile.api_url {
             Some(url) => network::is_private_url(url),
             // It is given and cannot be judged.
             None => section.field("api_url").is_some(),
         },
         Provider::Offline => true,
     };
-    if !has_key && !keyless {
+    if !keyless && section.field("api_key").is_none() {
         section.reject(format!("profile {name}: missing api_key"));
     }
-    let context_window = section
-        .get("context_window", default.context_window, |field| field.integer(1_000..=100_000_000));
-    let max_output_tokens = section
-        .get("max_output_tokens", default.max_output_tokens, |field| field.integer(1..=10_000_000));
-    if max_output_tokens >= context_window {
+    if profile.max_output_tokens >= profile.context_window {
         section.reject("`max_output_tokens` must be less than `context_window`");
     }
-    Profile {
-        api_url,
-        api_key,
-        context_window,
-        max_output_tokens,
-        model: section.get("model", default.model, |field| {
-            field.parse(|text| match text.trim() {
-                "" => Err("expected the name of a model"),
-                _ => Ok(text.to_owned()),
-            })
-        }),
-        response_timeout: section.get("response_timeout", default.response_timeout, |field| {
-            field.duration(SHORTEST..=Duration::from_secs(600))
-        }),
-        fallbacks: section.get("fallbacks", Vec::new(), |field| field.list(|item| item.text())),
-        max_concurrency: section
-            .get("max_concurrency", default.max_concurrency, |field| field.integer(1..=10_000)),
-        requests_per_minute: section
-            .maybe("requests_per_minute", |field| field.integer(1..=1_000_000)),
-        pricing: section.maybe("pricing", |field| field.section(read_pricing)),
-        name: default.name,
-        provider,
+    profile
+}
+
+fn read_api_url(field: &Field<'_>) -> Option<String> {
+    field.parse(network::api_url)
+}
+
+fn read_model(field: &Field<'_>) -> Option<String> {
+    field.parse(|text| match text.trim() {
+        "" => Err("expected the name of a model"),
+        _ => Ok(text.to_owned()),
+    })
+}
+
+/// The key of a model API.
+impl Setting for Secret {
+    type Bounds = ();
+
+    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
+        let (key, literal) = field.secret()?;
+        // What cannot stand in a header would fail each request in a way that shows the key.
+        if key.expose().is_empty() || !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+            return field.reject("a key has only printable ASCII characters, and no spaces");
+        }
+        if literal {
+            field.warn("the key stands in the file; keep it in a variable or a file of its own: `${env:NAME}`, `${file:PATH}`");
+        }
+        Some(key)
     }
 }
 
-fn read_key(field: &Field<'_>) -> Option<Secret> {
-    let (key, literal) = field.secret()?;
-    // What cannot stand in a header would fail each request in a way that shows the key.
-    if key.expose().is_empty() || !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
-        return field.reject("a key has only printable ASCII characters, and no spaces");
-    }
-    if literal {
-        field.warn("the key stands in the file; keep it in a variable or a file of its own: `${env:NAME}`, `${file:PATH}`");
-    }
-    Some(key)
-}
+impl Setting for Pricing {
+    type Bounds = ();
 
-fn read_pricing(section: &mut Section<'_>) -> Option<Pricing> {
-    let mut price = |key| section.maybe(key, |field| field.amount());
-    let (input, output) = (price("input"), price("output"));
-    let (cache_read, cache_write) = (price("cache_read"), price("cache_write"));
-    match (input, output) {
-        (Some(input), Some(output)) => Some(Pricing {
-            input,
-            output,
-            cache_read: cache_read.unwrap_or(input),
-            cache_write: cache_write.unwrap_or(input),
-        }),
-        _ => {
+    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
+        field.section(|section| {
+            let mut price = |key| section.maybe(key, |field| field.amount());
+            let (input, output) = (price("input"), price("output"));
+            let (cache_read, cache_write) = (price("cache_read"), price("cache_write"));
             if section.field("input").is_none() || section.field("output").is_none() {
                 section.reject("needs `input` and `output`");
             }
-            None
-        }
+            let (input, output) = input.zip(output)?;
+            Some(Self {
+                input,
+                output,
+                cache_read: cache_read.unwrap_or(input),
+                cache_write: cache_write.unwrap_or(input),
+            })
+        })
     }
 }
 

@@ -5,10 +5,12 @@ use std::{cell::RefCell, path::PathBuf};
 use serde_json::Value as Json;
 
 use super::{
+    declare::{Declaration, Description, Group},
     field::Field,
+    home::Home,
     problem::{Position, Problem, Problems},
     references::References,
-    shown::Shown,
+    setting::Setting,
     yaml::{self, Entry, Value},
 };
 use crate::text::did_you_mean;
@@ -22,7 +24,9 @@ pub(crate) struct Document {
     problems: RefCell<Vec<Problem>>,
     unresolved: RefCell<Vec<Problem>>,
     warnings: RefCell<Vec<Problem>>,
-    defaults: RefCell<Vec<(String, Json)>>,
+    home: Option<Home>,
+    /// None: nobody wants to know what could stand in it.
+    descriptions: Option<RefCell<Vec<Description>>>,
 }
 
 impl Document {
@@ -39,8 +43,25 @@ impl Document {
             problems: RefCell::default(),
             unresolved: RefCell::default(),
             warnings: RefCell::default(),
-            defaults: RefCell::default(),
+            home: None,
+            descriptions: None,
         }
+    }
+
+    /// All that a text of these settings says and could say. What is wrong in it is left out.
+    pub(crate) fn describe<T: Group>(text: &str, home: &Home) -> Vec<Description> {
+        let document = Self {
+            home: Some(home.clone()),
+            descriptions: Some(RefCell::default()),
+            ..Self::plain("")
+        };
+        document.read(text, T::read);
+        document.descriptions.map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// The same, of this home: where paths begin, and what no team is given.
+    pub(crate) fn of(self, home: &Home) -> Self {
+        Self { home: Some(home.clone()), ..self }
     }
 
     /// Reads the text. Null stands for an empty map.
@@ -80,9 +101,9 @@ impl Document {
         self.references.as_ref()
     }
 
-    /// Takes the references that led nowhere, since the last call: they disable what uses them.
-    pub(crate) fn take_unresolved(&self) -> Vec<Problem> {
-        self.unresolved.take()
+    /// Where the file belongs to.
+    pub(super) fn home(&self) -> Option<&Home> {
+        self.home.as_ref()
     }
 
     /// The files that references led to.
@@ -104,11 +125,6 @@ impl Document {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         if problems.0.iter().all(inside) { Ok((warnings, problems)) } else { Err(problems) }
-    }
-
-    /// What counts where the file says nothing, by the way to it.
-    pub(crate) fn into_defaults(self) -> Vec<(String, Json)> {
-        self.defaults.into_inner()
     }
 
     fn into_findings(self) -> (Problems, Vec<Problem>) {
@@ -180,21 +196,36 @@ impl<'a> Section<'a> {
         self.maybe(key, read).unwrap_or(default)
     }
 
-    /// The same, for a setting whose default is shown to people.
-    pub(crate) fn setting<T: Shown>(
+    /// The value of a declared setting, or its default.
+    pub(crate) fn setting<T: Setting, U: Into<T>>(
         &mut self,
-        key: &'static str,
+        declared: Declaration,
         default: T,
-        read: impl FnOnce(Field<'a>) -> Option<T>,
+        allowed: impl FnOnce() -> String,
+        read: impl FnOnce(Field<'a>) -> Option<U>,
     ) -> T {
-        self.default_is(key, default.shown());
-        self.get(key, default, read)
+        self.describe(declared, || (Some(default.shown()), allowed()));
+        self.maybe(declared.key, read).map_or(default, Into::into)
     }
 
-    /// Notes what counts where the file says nothing.
-    pub(crate) fn default_is(&self, key: &str, value: Json) {
-        let path = join(&self.path, key);
-        self.document.defaults.borrow_mut().push((path, value));
+    /// The settings of a declared section.
+    pub(crate) fn group<T: Group>(&mut self, declared: Declaration) -> T {
+        self.describe(declared, || (None, String::new()));
+        self.section(declared.key, T::read)
+    }
+
+    fn describe(&self, declared: Declaration, say: impl FnOnce() -> (Option<Json>, String)) {
+        if let Some(descriptions) = &self.document.descriptions {
+            let (default, allowed) = say();
+            let path = join(&self.path, declared.key);
+            descriptions.borrow_mut().push(Description { path, declared, default, allowed });
+        }
+    }
+
+    /// Takes the references that led nowhere since the last call, and names the first: they disable what
+    /// uses them.
+    pub(crate) fn take_unresolved(&self) -> Option<Problem> {
+        self.document.unresolved.take().into_iter().next()
     }
 
     /// A map in the map; absent is empty.

@@ -12,7 +12,7 @@ use hivewright_actors::ids::MAIN;
 use super::{
     error::StartError,
     home::{Home, create_private},
-    providers::Provider,
+    providers::{DEFAULT_PROFILE, Provider},
 };
 
 const CONFIG: &str = include_str!("../../config/config.yaml");
@@ -25,7 +25,7 @@ const MAIN_TEAM: &str = include_str!("../../config/main-team.yaml");
 /// A named provider gets an active profile. Returns the files that were written. May block.
 pub fn init(home: &Home, provider: Option<Provider>) -> Result<Vec<PathBuf>, StartError> {
     home.prepare()?;
-    let providers = format!("{PROVIDERS}{}", provider.map_or("", active_profile));
+    let providers = format!("{PROVIDERS}{}", provider.map(active_profile).unwrap_or_default());
     let mut written = Vec::new();
     for (path, text) in [
         (home.config_file(), CONFIG),
@@ -69,16 +69,10 @@ pub(crate) fn furnish(team: &Path) -> Result<(), StartError> {
     Ok(())
 }
 
-fn active_profile(provider: Provider) -> &'static str {
-    match provider {
-        Provider::Anthropic => {
-            "\nprofiles:\n  default:\n    provider: anthropic\n    api_key: ${env:ANTHROPIC_API_KEY}\n"
-        }
-        Provider::OpenAi => {
-            "\nprofiles:\n  default:\n    provider: openai\n    api_key: ${env:OPENAI_API_KEY}\n"
-        }
-        Provider::Offline => "\nprofiles:\n  default:\n    provider: offline\n",
-    }
+fn active_profile(provider: Provider) -> String {
+    let key = provider.key_variable().map(|name| format!("    api_key: ${{env:{name}}}\n"));
+    let key = key.unwrap_or_default();
+    format!("\nprofiles:\n  {DEFAULT_PROFILE}:\n    provider: {provider}\n{key}")
 }
 
 /// Whether the file was written; not if it was there.

@@ -7,7 +7,6 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a value.
     pub fn new(value: String) -> Self {
         Self(value)
     }

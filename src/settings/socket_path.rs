@@ -39,7 +39,6 @@ impl SocketPath {
         Self::of(home).ok().filter(|socket| socket.path.exists())
     }
 
-    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,49 +1,89 @@
 //! `teams/<name>/config.yaml`: what a team is and may do.
 
 use std::{
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use hivewright_actors::{briefing::QueueMode, budget::Caps};
+use hivewright_actors::{briefing::QueueMode, budget::Caps, words};
 
 use super::{
-    config::{LONGEST_TURN, SHORTEST, read_tools},
+    config::{DAY, LONGEST_TURN, read_tools},
+    declare::{Group, settings},
     field::Field,
     home::{Home, resolve},
     problem::{Problem, Problems},
     providers::{DEFAULT_PROFILE, Providers},
     reader::{Document, Section},
+    setting::{Interval, SHORTEST, Setting, choices},
 };
 
-/// The whole file.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Team {
-    /// The folder's name.
-    pub name: String,
-    /// What it is for, in words for people and other teams.
-    pub description: String,
-    /// How its model is reached.
-    pub provider_profile: String,
-    /// `profile:model`, a profile or a model; none is the profile's model.
-    pub model: Option<String>,
-    /// What a message during a turn does.
-    pub queue_mode: QueueMode,
-    /// The most model calls of a turn.
-    pub max_steps: u32,
-    /// The longest turn; none is the setting for all.
-    pub turn_timeout: Option<Duration>,
-    /// Patterns of tools it may use.
-    pub allowed_tools: Vec<String>,
-    /// Folders beside its workspace.
-    pub allowed_dirs: Vec<AllowedDir>,
-    /// What it and all below it may spend.
-    pub budgets: Caps,
-    /// Whether it learns from its work on its own.
-    pub learning: bool,
-    /// How often it looks for something to do; none is never.
-    pub heartbeat: Option<Duration>,
+/// The longest description, in characters.
+pub(crate) const LONGEST_DESCRIPTION: usize = 500;
+
+settings! {
+    /// What this team is and may do. Only the operator writes this file; a change counts from the next turn.
+    #[retired(RETIRED)]
+    pub struct Team {
+        #[skip = "its folder's"]
+        name: String = String::new(),
+        /// Shown to people and to other teams, at most 500 characters.
+        #[read(read_description)]
+        description: String = String::new(),
+        /// The profile in config/providers.yaml.
+        provider_profile: String = DEFAULT_PROFILE.to_owned(),
+        /// The model: `profile:model`, a profile or a model; otherwise that of `provider_profile`.
+        #[read(read_model)]
+        #[example("default:claude-sonnet-5-5")]
+        model: Option<String> = None,
+        /// What another message of the same person does during a turn: wait, join the turn, or end it.
+        queue_mode: QueueMode = QueueMode::Queue,
+        /// The most model calls of a turn.
+        #[range(STEPS)]
+        max_steps: u32 = 50,
+        /// The longest turn; otherwise `tasks.turn_timeout` of config/config.yaml.
+        #[range(SHORTEST..=LONGEST_TURN)]
+        #[example("30m")]
+        turn_timeout: Option<Duration> = None,
+        /// Tools by name, pattern (`*`, `?`) or group; `!` in front takes away.
+        #[read(read_tools)]
+        allowed_tools: Vec<String> = Vec::new(),
+        /// Folders beside the workspace, to read (`ro`) or also to write (`rw`).
+        #[example("\n - path: /srv/documents\n   mode: ro")]
+        allowed_dirs: Vec<AllowedDir> = Vec::new(),
+        /// What this team and all teams below it may spend. Absent: no cap.
+        budgets: Caps,
+        /// Whether it looks back on its work once a day and learns from it.
+        learning: bool = false,
+        /// How often it looks for something to do on its own.
+        #[range(Duration::from_secs(60)..=7 * DAY)]
+        heartbeat: Interval = Interval(None),
+    }
 }
+
+settings! {
+    for Caps {
+        /// US dollars a day.
+        #[read(read_cap)]
+        #[example("20")]
+        usd_per_day: Option<f64> = None,
+        /// Tokens a day.
+        #[range(1..=1_000_000_000_000)]
+        #[example("10000000")]
+        tokens_per_day: Option<u64> = None,
+        /// US dollars for a task with all that it leads to.
+        #[read(read_cap)]
+        #[example("2")]
+        usd_per_task: Option<f64> = None,
+    }
+}
+
+/// The tools of the main team, unless its file says otherwise: it passes work on.
+pub(crate) const MAIN_TOOLS: [&str; 5] = ["@org", "@triggers", "@trust", "@memory", "@vault"];
+
+/// Model calls of a turn.
+pub(crate) const STEPS: RangeInclusive<u64> = 1..=500;
 
 /// A folder that a team may use beside its workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,35 +91,25 @@ pub struct AllowedDir {
     /// The real path, without symbolic links.
     pub path: PathBuf,
     /// What it may do there.
-    pub mode: DirMode,
+    pub access: Access,
 }
 
-/// What a team may do in a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirMode {
-    /// Read.
-    ReadOnly,
-    /// Read and write.
-    ReadWrite,
+words! {
+    /// What a team may do in a folder.
+    pub enum Access {
+        /// Look only.
+        ReadOnly = "ro",
+        /// Look and change.
+        ReadWrite = "rw",
+    }
 }
+
+choices!(QueueMode);
 
 impl Team {
     /// A team with nothing but defaults.
     pub fn new(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            description: String::new(),
-            provider_profile: DEFAULT_PROFILE.to_owned(),
-            model: None,
-            queue_mode: QueueMode::Queue,
-            max_steps: 50,
-            turn_timeout: None,
-            allowed_tools: Vec::new(),
-            allowed_dirs: Vec::new(),
-            budgets: Caps::default(),
-            learning: false,
-            heartbeat: None,
-        }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 }
 
@@ -115,8 +145,9 @@ pub(crate) fn read(
     home: &Home,
     providers: Option<&Providers>,
 ) -> Result<(Team, Vec<Problem>), Problems> {
+    let document = document.of(home);
     let team = document.read(text, |root| {
-        let team = read_team(root, name, home);
+        let team = read_team(root, name);
         if let Some(providers) = providers {
             check_profile(root, &team, providers);
         }
@@ -140,65 +171,34 @@ fn check_profile(root: &mut Section<'_>, team: &Team, providers: &Providers) {
     }
 }
 
-fn read_team(root: &mut Section<'_>, name: &str, home: &Home) -> Team {
-    let default = Team::new(name);
-    for (key, reason) in RETIRED {
-        root.retired(key, reason);
-    }
+fn read_team(root: &mut Section<'_>, name: &str) -> Team {
     root.maybe("name", |field| {
         field.parse(|text| match text {
             _ if text == name => Ok(()),
             _ => Err(format!("must be `{name}`, like the folder")),
         })
     });
-    Team {
-        description: root.get("description", default.description, |field| {
-            field.parse(|text| match text.chars().count() {
-                0..=500 => Ok(text.to_owned()),
-                _ => Err("has more than 500 characters"),
-            })
-        }),
-        provider_profile: root
-            .get("provider_profile", default.provider_profile, |field| field.text()),
-        model: root.maybe("model", read_model),
-        queue_mode: root.get("queue_mode", default.queue_mode, |field| {
-            field.choice(&[
-                ("queue", QueueMode::Queue),
-                ("steer", QueueMode::Steer),
-                ("interrupt", QueueMode::Interrupt),
-            ])
-        }),
-        max_steps: read_max_steps(root).unwrap_or(default.max_steps),
-        turn_timeout: root.maybe("turn_timeout", |field| field.duration(SHORTEST..=LONGEST_TURN)),
-        allowed_tools: root.get("allowed_tools", Vec::new(), read_tools),
-        allowed_dirs: root
-            .get("allowed_dirs", Vec::new(), |field| field.list(|item| read_dir(&item, home))),
-        budgets: root.section("budgets", |budgets| Caps {
-            usd_per_day: budgets.maybe("usd_per_day", read_cap),
-            tokens_per_day: budgets
-                .maybe("tokens_per_day", |field| field.integer(1..=1_000_000_000_000)),
-            usd_per_task: budgets.maybe("usd_per_task", read_cap),
-        }),
-        learning: root.get("learning", default.learning, |field| field.boolean()),
-        heartbeat: root
-            .maybe("heartbeat", |field| {
-                match field.duration(Duration::ZERO..=LONGEST_HEARTBEAT)? {
-                    short if !short.is_zero() && short < SHORTEST_HEARTBEAT => {
-                        field.reject("expected 0s, which is never, or 1m to 7d")
-                    }
-                    pause => Some(pause),
-                }
-            })
-            .filter(|pause| !pause.is_zero()),
-        name: default.name,
-    }
+    let mut team = Team { name: name.to_owned(), ..Team::read(root) };
+    // The spelling of other times.
+    let given_twice = root.field("max_steps").is_some();
+    let steps = root.maybe("maxSteps", |field| {
+        if given_twice {
+            return field.reject("`max_steps` is given as well; keep one");
+        }
+        field.integer(STEPS)
+    });
+    team.max_steps = steps.unwrap_or(team.max_steps);
+    team
 }
 
-/// The shortest and the longest pause between two looks.
-const SHORTEST_HEARTBEAT: Duration = Duration::from_secs(60);
-const LONGEST_HEARTBEAT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+fn read_description(field: &Field<'_>) -> Option<String> {
+    field.parse(|text| match text.chars().count() {
+        0..=LONGEST_DESCRIPTION => Ok(text.to_owned()),
+        _ => Err(format!("has more than {LONGEST_DESCRIPTION} characters")),
+    })
+}
 
-fn read_cap(field: Field<'_>) -> Option<f64> {
+fn read_cap(field: &Field<'_>) -> Option<f64> {
     let amount = field.amount()?;
     if amount > 0.0 {
         return Some(amount);
@@ -206,16 +206,8 @@ fn read_cap(field: Field<'_>) -> Option<f64> {
     field.reject("expected a number above 0; leave it out for no cap")
 }
 
-fn read_max_steps(root: &mut Section<'_>) -> Option<u32> {
-    let steps = root.field("max_steps");
-    match (steps, root.field("maxSteps")) {
-        (Some(_), Some(alias)) => alias.reject("`max_steps` is given as well; keep one"),
-        (steps, alias) => steps.or(alias)?.integer(1..=500),
-    }
-}
-
 /// A word, or `{provider, model}` with the name of a profile.
-fn read_model(field: Field<'_>) -> Option<String> {
+fn read_model(field: &Field<'_>) -> Option<String> {
     if !field.is_map() {
         return field.text();
     }
@@ -231,25 +223,31 @@ fn read_model(field: Field<'_>) -> Option<String> {
     }
 }
 
-fn read_dir(field: &Field<'_>, home: &Home) -> Option<AllowedDir> {
-    field.section(|section| {
-        let path =
-            section.maybe("path", |field| field.parse(|text| check_dir(Path::new(text), home)));
-        let mode = section.get("mode", DirMode::ReadOnly, |field| {
-            field.choice(&[("ro", DirMode::ReadOnly), ("rw", DirMode::ReadWrite)])
-        });
-        if section.field("path").is_none() {
-            section.reject("needs a `path`");
-        }
-        path.map(|path| AllowedDir { path, mode })
-    })
+impl Setting for AllowedDir {
+    type Bounds = ();
+
+    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
+        let home = field.home();
+        field.section(|section| {
+            let path =
+                section.maybe("path", |field| field.parse(|text| check_dir(Path::new(text), home)));
+            let access = section.get("mode", Access::ReadOnly, |field| field.choice());
+            if section.field("path").is_none() {
+                section.reject("needs a `path`");
+            }
+            path.map(|path| Self { path, access })
+        })
+    }
 }
 
 /// A folder that holds the settings, the store or the teams, or lies in them, is never given away.
-fn check_dir(path: &Path, home: &Home) -> Result<PathBuf, String> {
+fn check_dir(path: &Path, home: Option<&Home>) -> Result<PathBuf, String> {
     if !path.is_absolute() {
         return Err("expected an absolute path".into());
     }
+    let Some(home) = home else {
+        return Err("cannot be compared with the folders of the service".into());
+    };
     let real = resolve(path);
     for (what, own) in [("data", home.data()), ("run", home.run())] {
         let own = resolve(own);

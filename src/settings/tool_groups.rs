@@ -2,35 +2,34 @@
 
 use crate::text::did_you_mean;
 
-/// The groups, in the order in which models are told of their tools. Which tools one has, they say.
-const GROUPS: [&str; 14] = [
-    "@files",
-    "@shell",
-    "@org",
-    "@triggers",
-    "@trust",
-    "@topics",
-    "@memory",
-    "@vault",
-    "@browser",
-    "@web",
-    "@skills",
-    "@subagents",
-    "@plugins",
-    "@mcp",
+/// The groups, in the order in which models are told of their tools, and whether a group has any yet. One
+/// without may be named, and gives nothing. Which tools a group has, they say.
+pub(crate) const GROUPS: [(&str, bool); 14] = [
+    ("@files", true),
+    ("@shell", true),
+    ("@org", true),
+    ("@triggers", true),
+    ("@trust", true),
+    ("@topics", false),
+    ("@memory", true),
+    ("@vault", true),
+    ("@browser", false),
+    ("@web", false),
+    ("@skills", true),
+    ("@subagents", true),
+    ("@plugins", false),
+    ("@mcp", false),
 ];
-
-/// Groups whose tools are still to come. They may be named, and give nothing yet.
-const FUTURE: [&str; 5] = ["@topics", "@browser", "@web", "@plugins", "@mcp"];
 
 /// The place of a group among all, if there is such a group.
 pub(crate) fn place(group: &str) -> Option<usize> {
-    GROUPS.iter().position(|known| *known == group)
+    GROUPS.iter().position(|(known, _)| *known == group)
 }
 
 /// The group of a pattern, if it names one whose tools are still to come.
 pub(crate) fn future(pattern: &str) -> Option<&'static str> {
-    FUTURE.into_iter().find(|group| *group == group_of(pattern))
+    let (group, has_tools) = GROUPS[place(group_of(pattern))?];
+    (!has_tools).then_some(group)
 }
 
 /// Looks at one pattern of `allowed_tools`; an error says what is wrong with it.
@@ -44,7 +43,7 @@ pub(crate) fn check(pattern: &str) -> Result<(), String> {
 
 /// The words for a group that does not exist.
 pub(crate) fn unknown(group: &str) -> String {
-    let known = || GROUPS.into_iter().filter(|group| !FUTURE.contains(group));
+    let known = || GROUPS.into_iter().filter_map(|(group, has_tools)| has_tools.then_some(group));
     match did_you_mean(group, known()) {
         Some(meant) => format!("unknown tool group `{group}` (did you mean `{meant}`?)"),
         None => {

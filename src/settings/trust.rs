@@ -11,18 +11,19 @@ use hivewright_actors::{
     },
 };
 
-use super::{field::Field, reader::Section};
+use super::{field::Field, reader::Section, setting::Setting};
 
 /// Its name in the file.
 pub(super) const KEY: &str = "trust";
 
-/// Reads the section. What is wrong in it is reported, and makes the whole policy unusable.
-pub(super) fn read(root: &mut Section<'_>) -> Policy {
-    match root.field(KEY) {
-        None => Policy::None,
-        Some(field) => Policy::Given(field.section(|trust| {
+/// What is wrong in the section is reported, and makes the whole policy unusable.
+impl Setting for Policy {
+    type Bounds = ();
+
+    fn read(field: &Field<'_>, (): &()) -> Option<Self> {
+        Some(Self::Given(field.section(|trust| {
             Trust {
-                default_policy: trust.get("default_policy", Stance::Deny, stance),
+                default_policy: trust.get("default_policy", Stance::Deny, |field| field.choice()),
                 channels: trust
                     .maybe("channels", |field| field.members())
                     .unwrap_or_default()
@@ -30,12 +31,8 @@ pub(super) fn read(root: &mut Section<'_>) -> Policy {
                     .filter_map(of_type)
                     .collect(),
             }
-        })),
+        })))
     }
-}
-
-fn stance(field: Field<'_>) -> Option<Stance> {
-    field.choice(&[("allow", Stance::Allow), ("deny", Stance::Deny)])
 }
 
 fn of_type((name, field): (&str, Field<'_>)) -> Option<(ChannelType, TypeTrust)> {
@@ -47,7 +44,7 @@ fn of_type((name, field): (&str, Field<'_>)) -> Option<(ChannelType, TypeTrust)>
         field.warn("has no effect: the operator's command line is always let in");
     }
     let of_type = field.section(|section| TypeTrust {
-        policy: section.maybe("policy", stance),
+        policy: section.maybe("policy", |field| field.choice()),
         sender_allowlist: senders(section, "sender_allowlist"),
         sender_denylist: senders(section, "sender_denylist"),
         channel_overrides: section
@@ -74,7 +71,7 @@ fn overrides(channel_type: &ChannelType, field: &Field<'_>) -> Option<HashMap<Ch
     let mut found = HashMap::new();
     for (name, channel) in field.members()? {
         let id = canonical(channel_type, name);
-        let policy = channel.section(|section| section.maybe("policy", stance));
+        let policy = channel.section(|section| section.maybe("policy", |field| field.choice()));
         if let Some(policy) = policy
             && found.insert(id, policy).is_some()
         {

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use hivewright_actors::text::Span;
+use hivewright_actors::text::{Size, Span};
+
+/// A number of bytes, written with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes(pub u64);
 
 /// Reads `<int><ms|s|m|h|d>`.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
@@ -16,25 +20,12 @@ pub(crate) fn show_duration(duration: Duration) -> String {
 
 /// Reads `<int><B|KiB|MiB|GiB>`, in bytes.
 pub(crate) fn size(text: &str) -> Option<u64> {
-    let (count, unit) = split(text)?;
-    let bytes = match unit {
-        "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return None,
-    };
-    count.checked_mul(bytes)
+    text.parse::<Size>().ok().map(|size| size.0)
 }
 
 /// Writes a size in the largest unit that holds it whole.
 pub(crate) fn show_size(bytes: u64) -> String {
-    for (unit, length) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-        if bytes > 0 && bytes.is_multiple_of(length) {
-            return format!("{}{unit}", bytes / length);
-        }
-    }
-    format!("{bytes}B")
+    Size(bytes).to_string()
 }
 
 /// A size for people, in the largest unit that fits.
@@ -50,12 +41,6 @@ pub(crate) fn about(bytes: u64) -> String {
         shown = format!("{value:.1} {unit}");
     }
     shown
-}
-
-fn split(text: &str) -> Option<(u64, &str)> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (count, unit) = text.split_at(digits);
-    Some((count.parse().ok()?, unit))
 }
 
 #[cfg(test)]

@@ -36,7 +36,6 @@ impl Zone {
         &self.0
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }

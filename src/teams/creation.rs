@@ -11,17 +11,13 @@ use hivewright_actors::{
     task::{Cause, Kind, Lane, OnResult, Priority, Task},
 };
 
-use super::file::TeamFile;
 use crate::{
     api::teams::NewTeam,
-    settings::{config::Config, live::Live},
-    tools::filter::ToolFilter,
+    settings::{config::Config, live::Live, team::LONGEST_DESCRIPTION, tool_groups},
 };
 
 /// What a new team is asked to do first.
 pub const BOOTSTRAP: &str = include_str!("../../config/prompt/bootstrap.md");
-/// The longest description, in characters.
-const LONGEST_DESCRIPTION: usize = 500;
 /// The longest context, in characters.
 const LONGEST_CONTEXT: usize = 20_000;
 
@@ -31,7 +27,6 @@ pub enum WishError {
     /// A field cannot be meant.
     #[error("{reason}")]
     Field {
-        /// Which.
         field: &'static str,
         /// What is wrong with it.
         reason: String,
@@ -61,8 +56,8 @@ impl NewTeam {
             return Some(("init_context", reason));
         }
         let tools = self.allowed_tools.as_deref().unwrap_or_default();
-        if let Err(error) = ToolFilter::parse(tools) {
-            return Some(("allowed_tools", error.to_string()));
+        if let Some(reason) = tools.iter().find_map(|tool| tool_groups::check(tool).err()) {
+            return Some(("allowed_tools", reason));
         }
         let Caps { usd_per_day, tokens_per_day, usd_per_task } = self.budgets.unwrap_or_default();
         let money = |cap: Option<f64>| cap.is_none_or(|cap| cap.is_finite() && cap > 0.0);
@@ -93,17 +88,6 @@ impl NewTeam {
         config.map_err(|found| WishError::Settings(found.to_string()))
     }
 
-    /// The file of the team.
-    pub fn file(&self, config: &Config) -> TeamFile {
-        let tools = self.allowed_tools.as_ref();
-        TeamFile {
-            description: self.description.clone(),
-            provider_profile: self.provider_profile.clone(),
-            allowed_tools: tools.unwrap_or(&config.defaults.allowed_tools).clone(),
-            budgets: self.budgets.unwrap_or_default(),
-        }
-    }
-
     /// The order that makes it, on behalf of an operator.
     pub async fn order(
         self,
@@ -114,13 +98,13 @@ impl NewTeam {
     ) -> Result<org::Spawn, WishError> {
         let config = self.check(live).await?;
         let name = names::check_name(&self.name)?;
-        let file = self.file(&config);
+        let file = self.file(&name, &config.defaults.allowed_tools);
         Ok(org::Spawn {
             parent: self.parent.unwrap_or_else(|| hivewright_actors::ids::MAIN.to_owned()).into(),
             by: By::Operator(operator.to_owned()),
             scope: self.scope_accepts,
-            limits: config.limits,
-            plan: FolderPlan { config: file.text(&name), context: self.init_context },
+            limits: config.limits.tree(),
+            plan: FolderPlan { config: file, context: self.init_context },
             bootstrap: bootstrap(&name, operator, task, now),
             giver: None,
             writes: Writes::new(),

@@ -2,25 +2,14 @@
 
 use hivewright_actors::{budget::Caps, ids::TeamName};
 
-use crate::settings::references::escaped;
+use crate::{api::teams::NewTeam, settings::references::escaped};
 
-/// What the file of a new team says. Everything else is the default.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TeamFile {
-    /// What it is for.
-    pub description: String,
-    /// How its model is reached; none is the default profile.
-    pub provider_profile: Option<String>,
-    /// Patterns of tools it may use.
-    pub allowed_tools: Vec<String>,
-    /// What it may spend.
-    pub budgets: Caps,
-}
-
-impl TeamFile {
-    /// The file as it is written, and as a person is shown it who decides on the team.
-    pub fn text(&self, name: &TeamName) -> String {
-        let tools: Vec<_> = self.allowed_tools.iter().map(|tool| quoted(tool)).collect();
+impl NewTeam {
+    /// The file of the team, as it is written, and as a person is shown it who decides on the team. It
+    /// says what was asked for; everything else is the default.
+    pub fn file(&self, name: &TeamName, usual_tools: &[String]) -> String {
+        let tools = self.allowed_tools.as_deref().unwrap_or(usual_tools);
+        let tools: Vec<_> = tools.iter().map(|tool| quoted(tool)).collect();
         let mut text = format!(
             "# What this team is and may do. Only the operator writes this file; a change counts from\n\
              # the next turn.\nname: {name}\ndescription: {}\n",
@@ -30,7 +19,7 @@ impl TeamFile {
             text += &format!("provider_profile: {}\n", quoted(profile));
         }
         text += &format!("allowed_tools: [{}]\n", tools.join(", "));
-        let Caps { usd_per_day, tokens_per_day, usd_per_task } = self.budgets;
+        let Caps { usd_per_day, tokens_per_day, usd_per_task } = self.budgets.unwrap_or_default();
         let caps: Vec<String> = [
             usd_per_day.map(|cap| format!("  usd_per_day: {cap}\n")),
             tokens_per_day.map(|cap| format!("  tokens_per_day: {cap}\n")),
@@ -107,26 +96,27 @@ mod tests {
     /// OR-20, OR-60
     #[test]
     fn a_made_file_says_what_was_asked_for() {
-        let file = TeamFile {
+        let wish = NewTeam {
             description: "Looks \"around\":\n# and back ${env:HOME} ${vault:KEY}\t".to_owned(),
             provider_profile: Some("cheap".to_owned()),
-            allowed_tools: vec!["@files".to_owned(), "!bash".to_owned(), "*".to_owned()],
-            budgets: Caps {
+            allowed_tools: Some(["@files", "!bash", "*"].map(str::to_owned).to_vec()),
+            budgets: Some(Caps {
                 usd_per_day: Some(2.5),
                 tokens_per_day: Some(1_000),
                 usd_per_task: None,
-            },
+            }),
+            ..NewTeam::default()
         };
 
-        let team = read(&file.text(&"scouts".into()));
+        let team = read(&wish.file(&"scouts".into(), &[]));
 
         assert_eq!(
             team,
             Team {
-                description: file.description.clone(),
+                description: wish.description,
                 provider_profile: "cheap".to_owned(),
-                allowed_tools: file.allowed_tools.clone(),
-                budgets: file.budgets,
+                allowed_tools: wish.allowed_tools.unwrap(),
+                budgets: wish.budgets.unwrap(),
                 ..Team::new("scouts")
             }
         );
@@ -134,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_file_with_nothing_special_is_a_team_with_defaults() {
-        let team = read(&TeamFile::default().text(&"scouts".into()));
+        let team = read(&NewTeam::default().file(&"scouts".into(), &[]));
 
         assert_eq!(team, Team::new("scouts"));
     }
@@ -168,9 +158,9 @@ mod tests {
         /// OR-20: whatever words a model chooses, they stay words.
         #[test]
         fn any_text_survives_as_a_description(text in "\\PC{0,40}|[\\x00-\\x7f]{0,40}|[${}a-z:\"\\\\#\\n]{0,40}") {
-            let file = TeamFile { description: text.clone(), ..TeamFile::default() };
-            prop_assert_eq!(read(&file.text(&"scouts".into())).description, text.clone());
-            let changed = redescribed(&TeamFile::default().text(&"scouts".into()), &text);
+            let wish = NewTeam { description: text.clone(), ..NewTeam::default() };
+            prop_assert_eq!(read(&wish.file(&"scouts".into(), &[])).description, text.clone());
+            let changed = redescribed(&NewTeam::default().file(&"scouts".into(), &[]), &text);
             prop_assert_eq!(read(&changed).description, text);
         }
     }

@@ -3,4 +3,5 @@
 pub mod creation;
 pub mod file;
 pub mod folders;
+pub mod last_caps;
 pub mod self_changes;

@@ -13,7 +13,7 @@ use std::{
 
 use hivewright_actors::{
     ids::{CallId, TeamName},
-    policy::class::Caution,
+    policy::caution::Caution,
     task::Label,
     tool::{Caller, Effect, Stow, ToolFault},
 };

@@ -10,7 +10,7 @@ use hivewright_actors::{
     ids::{TeamKey, TeamName},
     policy::{
         By, Decision, Request, Subject,
-        class::{Caution, Kind, Risk},
+        caution::{Caution, Kind, Risk},
         resource::Touch,
     },
     tool::{Asking, Effect, ToolFault, Verdict},

@@ -16,6 +16,7 @@ pub mod host;
 pub mod judge;
 pub mod memory;
 pub mod org;
+pub mod plugin_tool;
 pub mod pools;
 pub mod propose_change;
 mod provenance;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use hivewright_actors::{
-    policy::class::{Caution, Kind, Risk},
+    policy::caution::{Caution, Kind, Risk},
     tool::{Caller, Effect},
 };
 use schemars::JsonSchema;

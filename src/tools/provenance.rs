@@ -2,14 +2,15 @@
 
 use std::{ffi::OsStr, os::fd::AsFd, path::Path, sync::Arc};
 
-use hivewright_actors::{policy::class::SELF_FILE, task::Label};
+use hivewright_actors::{policy::caution::SELF_FILE, task::Label};
 
 use super::contract::{ToolContext, ToolError};
 use crate::{
     sandbox::{
         process,
-        workspace::{Access, governance, write::Written},
+        workspace::{governance, write::Written},
     },
+    settings::team::Access,
     taint::{TaintError, Window, Worker, seen::Seen, watch::Watch},
 };
 

@@ -10,7 +10,7 @@ pub mod form;
 mod pattern;
 pub mod premises;
 pub mod preview;
-pub mod show;
+mod rows;
 pub(crate) mod signature;
 #[cfg(test)]
 #[path = "tests/stage.rs"]

@@ -16,9 +16,9 @@ use hivewright_actors::{
     inbox,
     org::{record::Phase, view::OrgView},
     scheduler::{
+        fire::{Findings, Premises},
         maintain::HEARTBEAT_OK,
-        premises::{Findings, Premises},
-        trigger::{Problem, SystemKind, Trigger},
+        trigger::{SystemKind, Trigger, validation::Problem},
     },
     store::StoreHandle,
     task::{

@@ -1,69 +1,42 @@
 //! What a trigger would do: its next times, or whether a sample fits it.
 
-use std::collections::BTreeMap;
-
 use hivewright_actors::{
     clock::Timestamp,
     scheduler::{
-        check::Check,
-        config::{Config, Span},
-        due,
-        matcher::Language,
-        trigger::{Definition, Problem},
-        window::{self, View},
+        ports::{Language, View},
+        schedule,
+        trigger::{
+            config::{Config, Hours, TriggerType},
+            definition::Definition,
+            validation::{Check, Problem},
+        },
+        window,
     },
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{
     desk::{Author, DeskError, Parts},
     form,
 };
-use crate::time;
+use crate::{
+    api::triggers::{TriggerDue, TriggerPreview},
+    time,
+};
 
 /// Times that a preview shows.
 const SHOWN: usize = 10;
-
-/// What a trigger would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "TriggerPreview")]
-pub struct Preview {
-    r#type: String,
-    /// It could be made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    valid: Option<bool>,
-    /// Its next times.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    due: Option<Vec<DueTime>>,
-    /// Whether the sample fits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    matches: Option<bool>,
-    /// What the sample's named groups hold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    captures: Option<BTreeMap<String, String>>,
-}
-
-/// A time at which a trigger is due.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "TriggerDue")]
-struct DueTime {
-    at: Option<String>,
-    /// In the trigger's own zone.
-    local: String,
-}
 
 /// What a type and a config would do.
 pub fn preview(
     parts: &Parts,
     author: &Author<'_>,
-    kind: &str,
-    config: &Map<String, Value>,
+    kind: TriggerType,
+    config: Map<String, Value>,
     sample: Option<&str>,
-) -> Result<Preview, DeskError> {
-    let preview = Preview { r#type: kind.to_owned(), ..Preview::default() };
-    let valid = |preview| Preview { valid: Some(true), ..preview };
+) -> Result<TriggerPreview, DeskError> {
+    let preview = TriggerPreview { kind, valid: None, due: None, matches: None, captures: None };
+    let valid = |preview| TriggerPreview { valid: Some(true), ..preview };
     let definition = form::sketch(&parts.writer(author), kind, config)?;
     let zone = parts.zone.name();
     let check = Check {
@@ -80,8 +53,9 @@ pub fn preview(
         Config::Webhook(_) => return Ok(valid(preview)),
         Config::Schedule(_) | Config::Window(_) => {
             let times = times(parts, &definition, Some(parts.now()), SHOWN);
-            let times = times.into_iter().map(|(at, local)| DueTime { at: time::date(at), local });
-            return Ok(Preview { due: Some(times.collect()), ..preview });
+            let times = times.into_iter();
+            let times = times.map(|(at, local)| TriggerDue { at: time::date(at), local });
+            return Ok(TriggerPreview { due: Some(times.collect()), ..preview });
         }
     };
     let Some(sample) = sample else {
@@ -94,7 +68,7 @@ pub fn preview(
     let found = matcher.find(sample);
     let captures =
         found.iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect();
-    Ok(Preview { matches: Some(found.is_some()), captures: Some(captures), ..preview })
+    Ok(TriggerPreview { matches: Some(found.is_some()), captures: Some(captures), ..preview })
 }
 
 /// The next times of a definition: of a window, when it opens.
@@ -104,30 +78,23 @@ pub(crate) fn times(
     anchor: Option<Timestamp>,
     most: usize,
 ) -> Vec<(Timestamp, String)> {
-    let settings = parts.zone.name();
+    let zone = parts.zone.name();
+    let calendar = &*parts.calendar;
     let mut after = parts.now();
     let anchor = anchor.or(Some(after));
     let mut times = Vec::new();
     while times.len() < most {
-        let (next, zone) = match &definition.config {
-            Config::Schedule(schedule) => (
-                due::next(schedule, &settings, anchor, after, &*parts.calendar),
-                schedule.timezone.as_deref(),
-            ),
+        let view = View { zone: &zone, calendar, now: after, since: after };
+        let (next, own_zone) = match &definition.config {
+            Config::Schedule(schedule) => {
+                (schedule::next(schedule, view, anchor, after), schedule.timezone.as_deref())
+            }
             Config::Window(window) => {
-                let view = View {
-                    window,
-                    zone: &settings,
-                    calendar: &*parts.calendar,
-                    now: after,
-                    since: after,
-                };
-                let opening = window::opening(view, after);
+                let opening = window::opening(view, window, after);
                 // A watched window that is open at this moment began before it.
-                let next = match (&window.span, opening) {
-                    (Span::Watch(_), Some((opens, closes))) if opens <= after => {
-                        let view = View { now: closes, ..view };
-                        window::opening(view, closes)
+                let next = match (window.hours(), opening) {
+                    (Some(Hours::Watch(_)), Some((opens, closes))) if opens <= after => {
+                        window::opening(View { now: closes, ..view }, window, closes)
                     }
                     (_, opening) => opening,
                 };
@@ -136,8 +103,7 @@ pub(crate) fn times(
             _ => (None, None),
         };
         let Some(next) = next else { break };
-        let zone = zone.unwrap_or(&settings);
-        times.push((next, parts.calendar.show(zone, next)));
+        times.push((next, calendar.show(own_zone.unwrap_or(&zone), next)));
         after = next;
     }
     times

@@ -12,9 +12,9 @@ use hivewright_actors::{
     queue::{Queue, parking::UnparkAll},
     scheduler::{
         Scheduler,
+        alarm::TeamsChanged,
         maintain::{Maintain, Wanted},
         manage::Forget,
-        ring::TeamsChanged,
     },
     store::records::Writes,
     task::WaitReason,
@@ -23,12 +23,12 @@ use tokio::task::JoinHandle;
 
 use super::premises::Outlook;
 use crate::{
-    briefing::{self, last_caps::LastCaps},
     settings::{
         home::{Home, TEAM_FILE},
         live::Live,
         watch::FolderWatch,
     },
+    teams::last_caps::LastCaps,
 };
 
 /// What changes without a sound, such as a file behind a link, is looked at this often.
@@ -126,7 +126,7 @@ impl Keeper {
             let Ok(file) = self.live.team(&team.name).await else {
                 continue;
             };
-            let caps = briefing::caps(&file);
+            let caps = file.budgets;
             self.last_caps.note(&team.name, caps);
             let before = self.caps.insert(team.clone(), caps);
             // More may be allowed than before: whoever waits for money tries again.
@@ -138,7 +138,7 @@ impl Keeper {
             } else {
                 None
             };
-            let wanted = Wanted { heartbeat: file.heartbeat, learning };
+            let wanted = Wanted { heartbeat: file.heartbeat.0, learning };
             let known = self.kept.get(&team);
             // Nothing was wanted and nothing is: the usual case costs no message after the first.
             if known == Some(&wanted) {

@@ -10,6 +10,7 @@ use hivewright_actors::{
     ids::{TaskId, TeamKey},
     storage::{Order, Storage, StorageError},
     store::reads::Range,
+    words,
 };
 use serde::{Deserialize, Serialize};
 
@@ -56,58 +57,25 @@ impl Actor {
     }
 }
 
-/// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Action {
-    /// An entry was set.
-    Set,
-    /// An entry was deleted.
-    Delete,
-    /// An entry was looked at.
-    Get,
-    /// Entries were listed.
-    List,
-    /// A reference was expanded.
-    Expand,
-    /// All entries of a team were deleted.
-    Forget,
-    /// The master key was replaced.
-    Rotate,
-    /// The vault was found locked.
-    Lock,
-}
-
-impl Action {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Set,
-        Self::Delete,
-        Self::Get,
-        Self::List,
-        Self::Expand,
-        Self::Forget,
-        Self::Rotate,
-        Self::Lock,
-    ];
-
-    /// As rows and filters name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Set => "set",
-            Self::Delete => "delete",
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Expand => "expand",
-            Self::Forget => "forget",
-            Self::Rotate => "rotate",
-            Self::Lock => "lock",
-        }
-    }
-
-    /// The action of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|action| action.as_str() == name)
+words! {
+    /// What was done.
+    pub enum Action {
+        /// An entry was set.
+        Set = "set",
+        /// An entry was deleted.
+        Delete = "delete",
+        /// An entry was looked at.
+        Get = "get",
+        /// Entries were listed.
+        List = "list",
+        /// A reference was expanded.
+        Expand = "expand",
+        /// All entries of a team were deleted.
+        Forget = "forget",
+        /// The master key was replaced.
+        Rotate = "rotate",
+        /// The vault was found locked.
+        Lock = "lock",
     }
 }
 

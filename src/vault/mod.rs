@@ -54,7 +54,7 @@ pub mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unlock;
-mod webhooks;
+pub mod webhooks;
 
 use audit::{Action, Actor, AuditRow};
 use entry::{Entry, Put};

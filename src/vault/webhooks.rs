@@ -9,7 +9,16 @@ use super::{
     scope::Scope,
     state::Content,
 };
-use crate::triggers::desk::SecretSource;
+
+/// Knows the secrets of teams.
+pub trait SecretSource: Send + Sync + 'static {
+    /// The value of a secret, which is wiped when it is dropped.
+    fn secret(&self, team: &TeamKey, key: &str) -> Option<zeroize::Zeroizing<Vec<u8>>>;
+    /// The team has secrets at all.
+    fn has_secrets(&self, team: &TeamKey) -> bool;
+    /// A secret has proved that a call from outside is genuine.
+    fn used(&self, team: &TeamKey, key: &str);
+}
 
 impl SecretSource for Vault {
     fn secret(&self, team: &TeamKey, key: &str) -> Option<Zeroizing<Vec<u8>>> {

@@ -34,6 +34,7 @@ mod import;
 mod injections;
 mod isolation;
 mod kill_switch;
+mod layers;
 mod learning;
 mod lifecycle;
 mod loopback;

@@ -16,9 +16,13 @@ use hivewright::{
             Sandbox, SandboxSettings,
             layers::{Layer, Layers},
         },
-        workspace::{Access, AllowedDir, Workspace},
+        workspace::Workspace,
     },
-    settings::config::Disk,
+    settings::{
+        config::Limits,
+        team::{Access, AllowedDir},
+        units::Bytes,
+    },
     taint::Taint,
     tools::{self, filter::ToolFilter, host::Grant},
     vault::{Vault, scrubbers::Scrubbers},
@@ -765,12 +769,17 @@ async fn a_command_has_a_control_group_of_its_own_where_the_machine_gives_any() 
     assert!(!seen[1].contains("/hivewright-"), "{}", seen[1]);
 }
 
+/// What teams may keep on the disk.
+fn disk(workspace: u64, free_space: u64) -> Limits {
+    let (workspace, free_space) = (Bytes(workspace), Bytes(free_space));
+    Limits { workspace, free_space, ..Limits::default() }
+}
+
 /// SC-115: one command cannot fill the disk: not with one file, not with many, not in its temporary folder.
 #[tokio::test]
 async fn a_command_that_writes_more_than_its_workspace_may_hold_is_ended() {
     for world in worlds().await {
-        let disk = Disk { workspace: 32 << 20, free_space: 0 };
-        world.sandbox.quota().set(disk);
+        world.sandbox.quota().set(&disk(32 << 20, 0));
         let one = world
             .bash("head -c 1G /dev/zero > notes/one; stat -c %s notes/one; rm notes/one")
             .await;
@@ -796,8 +805,7 @@ async fn a_command_that_writes_more_than_its_workspace_may_hold_is_ended() {
 #[tokio::test]
 async fn a_command_that_takes_the_last_of_the_disk_is_ended() {
     let world = World::new().await;
-    let disk = Disk { workspace: 1 << 40, free_space: 1 << 60 };
-    world.sandbox.quota().set(disk);
+    world.sandbox.quota().set(&disk(1 << 40, 1 << 60));
 
     let reading = world.bash("ls > /dev/null; sleep 0.3; echo read").await;
     let writing = world.bash("head -c 8M /dev/zero > notes/large; sleep 20; echo written").await;

@@ -171,7 +171,7 @@ fn the_lock_file_stays_small() {
 }
 
 /// All Rust files below a folder, with what is in them.
-fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
+pub(crate) fn sources(folder: &Path, found: &mut Vec<(PathBuf, String)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -273,4 +273,25 @@ fn the_links_of_the_documents_lead_somewhere() {
     }
 
     assert!(dead.is_empty(), "{dead:#?}");
+}
+
+#[test]
+fn every_word_of_the_glossary_is_a_type() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let glossary = fs::read_to_string(root.join("docs/glossary.md")).unwrap();
+    let rows = glossary.lines().filter_map(|line| line.split_once("` in `"));
+    let rows: Vec<_> = rows.collect();
+    assert!(rows.len() > 40, "{}", rows.len());
+
+    for (before, after) in rows {
+        let name = before.rsplit('`').next().unwrap();
+        let (file, _) = after.split_once('`').unwrap();
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        let is_type = ["struct", "enum", "trait"].iter().any(|kind| {
+            let declared = format!("{kind} {name}");
+            let mut found = text.split(&declared).skip(1);
+            found.any(|rest| rest.starts_with([' ', '<', '(', ':', ';']))
+        });
+        assert!(is_type, "there is no `{name}` in {file}");
+    }
 }

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use crate::{
     approvals::{
-        Approvals, Ask, Decide, Neighbours, Opened, Reply, Resolved,
+        Approvals, Ask, Decide, Neighbours, Opened, Reply,
         deciders::Deciders,
         desk::{Desk, Wish},
         grants::Grants,
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
-        record::{Approval, Choice, Decider, Intended, NotPermitted, Status, Word},
+        record::{Approval, Choice, Decider, Intended, NotPermitted, Resolved, Status, Word},
         recover::Recovered,
         refusal::{NotAnswered, NotDecided},
         secret::{SecretSink, SecretText},

@@ -9,7 +9,7 @@ use crate::{
         record::{Approval, Choice},
     },
     channel::records as outboxes,
-    policy::class::Kind,
+    policy::caution::Kind,
     tool::Asking,
 };
 

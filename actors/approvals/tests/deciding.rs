@@ -21,7 +21,7 @@ use crate::{
     clock::Timestamp,
     doubles::entropy::Sequence,
     ids::{Ids, TeamKey},
-    policy::class::Risk,
+    policy::caution::Risk,
     task::{Cause, Label},
     tool::{Asking, Caller},
 };

@@ -18,7 +18,7 @@ use crate::{
     clock::Timestamp,
     doubles::entropy::Sequence,
     ids::{Ids, TeamKey},
-    policy::class::{Kind, Risk},
+    policy::caution::{Kind, Risk},
     task::{Cause, Label},
     tool::{Asking, Caller},
 };

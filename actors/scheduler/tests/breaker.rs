@@ -5,11 +5,14 @@ use crate::{
     clock::Timestamp,
     ids::{RunId, TeamKey},
     scheduler::{
-        config::{Config, Schedule, When},
         firing::skipped_row,
-        missed::Missed,
         run::Decision,
-        trigger::{Definition, State},
+        schedule::Missed,
+        trigger::{
+            State,
+            config::{Config, Schedule},
+            definition::Definition,
+        },
     },
     task::Code,
     usage::Usage,
@@ -33,8 +36,7 @@ fn report(outcome: ReportedOutcome) -> Report {
 }
 
 fn trigger() -> Trigger {
-    let config =
-        Config::Schedule(Schedule { when: When::Cron("* * * * *".to_owned()), timezone: None });
+    let config = Config::Schedule(Schedule::cron("* * * * *"));
     let mut trigger = Trigger::new(
         "trg-1".into(),
         TeamKey::first("news"),

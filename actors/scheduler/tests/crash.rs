@@ -7,7 +7,7 @@ use crate::{
     doubles::disk::Crash,
     scheduler::{
         run::Run,
-        trigger::{Definition, MissedPolicy},
+        trigger::definition::{Definition, MissedPolicy},
     },
 };
 
@@ -31,7 +31,7 @@ fn at_each_commit(
 fn each_time_has_one_row_whenever_the_process_is_killed() {
     let survived = at_each_commit(24, async |crash| {
         let mut stage = Stage::calm();
-        let definition = Definition { missed: MissedPolicy::All, ..cron("scan", "*") };
+        let definition = Definition { missed: Some(MissedPolicy::All), ..cron("scan", "*") };
         let trigger = stage.create(definition).await;
         stage.stop().await;
         let start = stage.now();

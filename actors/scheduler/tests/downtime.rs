@@ -5,15 +5,18 @@ use crate::{
     doubles::engine::Play,
     notice::NoticeKind,
     scheduler::{
-        config::{Config, Schedule, When},
         records,
         run::RunOutcome,
-        trigger::{Definition, MissedPolicy, State},
+        trigger::{
+            State,
+            config::{Config, Schedule},
+            definition::{Definition, MissedPolicy},
+        },
     },
 };
 
 fn hourly(name: &str, missed: MissedPolicy) -> Definition {
-    Definition { missed, ..cron(name, "0") }
+    Definition { missed: Some(missed), ..cron(name, "0") }
 }
 
 /// TR-29, TR-75
@@ -49,8 +52,9 @@ async fn a_single_time_that_was_missed_fires_within_a_day_and_is_a_notice_after_
     let mut stage = Stage::calm();
     let at = |name: &str, at| Definition {
         config: Config::Schedule(Schedule {
-            when: When::At { text: String::new(), at },
-            timezone: None,
+            at: Some(String::new()),
+            moment: Some(at),
+            ..Schedule::default()
         }),
         ..cron(name, "0")
     };

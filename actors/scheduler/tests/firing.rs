@@ -4,10 +4,8 @@ use super::*;
 use crate::{
     doubles::entropy::Sequence,
     ids::TeamKey,
-    scheduler::{
-        config::{Schedule, When},
-        trigger::Definition,
-    },
+    scheduler::trigger::{config::Schedule, definition::Definition},
+    text::Span,
 };
 
 fn ids() -> Ids {
@@ -17,8 +15,7 @@ fn ids() -> Ids {
 const NOW: Timestamp = Timestamp(1_000_000);
 
 fn trigger() -> Trigger {
-    let config =
-        Config::Schedule(Schedule { when: When::Cron("* * * * *".to_owned()), timezone: None });
+    let config = Config::Schedule(Schedule::cron("* * * * *"));
     let team = TeamKey { name: "news".into(), generation: 2 };
     let definition = Definition::new("scan", config, "Scan the news.");
     let mut trigger = Trigger::new("trg-1".into(), team, definition, "main", Timestamp(0));
@@ -107,7 +104,7 @@ fn what_keeps_a_firing_from_making_a_task() {
     assert_eq!(fired.run.decision, Decision::NotActive);
 
     let mut resting = trigger();
-    resting.definition.cooldown = Duration::from_secs(60);
+    resting.definition.cooldown = Span(Duration::from_secs(60));
     resting.last_fired_at = Some(NOW - Duration::from_secs(59));
     let fired = fire_with(&mut resting, Cause::Schedule, &CALM);
     assert_eq!(fired.run.decision, Decision::Cooldown);
@@ -162,7 +159,7 @@ fn a_run_by_hand_leaves_the_trigger_alone() {
     let mut trigger = trigger();
     trigger.disable("by hand");
     trigger.last_fired_at = Some(NOW);
-    trigger.definition.cooldown = Duration::from_secs(60);
+    trigger.definition.cooldown = Span(Duration::from_secs(60));
     let before = trigger.clone();
     let busy = Present { fired_lately: 50, standing: Standing::Paused, ..CALM };
 

@@ -6,14 +6,18 @@ use super::stage::{HOUR, MINUTE, Stage, cron, team};
 use crate::{
     clock::Timestamp,
     scheduler::{
-        config::{Config, Schedule, When},
+        alarm::TeamsChanged,
+        fire::Findings,
         firing::Standing,
-        manage::{Disable, Enable, Update, Which},
-        premises::Findings,
+        manage::{Disable, Enable, Update},
         records::Known,
-        ring::TeamsChanged,
         run::{Decision, RunOutcome},
-        trigger::{MissedPolicy, Problem, State},
+        trigger::{
+            State, Which,
+            config::{Config, Schedule},
+            definition::MissedPolicy,
+            validation::Problem,
+        },
     },
     store::records::Writes,
 };
@@ -62,8 +66,7 @@ async fn every_change_takes_effect_at_once() {
         which: which.clone(),
         change: Box::new(|trigger| {
             let mut definition = trigger.definition.clone();
-            definition.config =
-                Config::Schedule(Schedule { when: When::Cron("*".to_owned()), timezone: None });
+            definition.config = Config::Schedule(Schedule::cron("*"));
             Ok(definition)
         }),
     };
@@ -91,8 +94,11 @@ async fn a_single_time_fires_once_and_is_finished() {
     let stage = Stage::calm();
     let at = stage.now() + 5 * MINUTE;
     let mut definition = cron("once", "*");
-    definition.config =
-        Config::Schedule(Schedule { when: When::At { text: at.to_string(), at }, timezone: None });
+    definition.config = Config::Schedule(Schedule {
+        at: Some(at.to_string()),
+        moment: Some(at),
+        ..Schedule::default()
+    });
     let trigger = stage.create(definition).await;
 
     stage.pass(20 * MINUTE).await;
@@ -108,8 +114,7 @@ async fn a_single_time_fires_once_and_is_finished() {
 async fn steps_keep_their_phase_over_a_restart() {
     let mut stage = Stage::calm();
     let mut definition = cron("step", "*");
-    definition.config =
-        Config::Schedule(Schedule { when: When::Every(Duration::from_secs(45)), timezone: None });
+    definition.config = Config::Schedule(Schedule::every(Duration::from_secs(45)));
     let trigger = stage.create(definition).await;
     let start = trigger.anchor_at.unwrap();
 
@@ -128,7 +133,10 @@ async fn a_team_that_rests_gets_no_task_until_it_works_again() {
     let stage = Stage::calm();
     let trigger = stage.create(cron("scan", "*")).await;
     let all = cron("each", "*");
-    let all = crate::scheduler::trigger::Definition { missed: MissedPolicy::All, ..all };
+    let all = crate::scheduler::trigger::definition::Definition {
+        missed: Some(MissedPolicy::All),
+        ..all
+    };
     let each = stage.create(all).await;
     let standings = stage.world.outside.standings.0.clone();
     standings.lock().unwrap().insert(team(), Standing::Paused);

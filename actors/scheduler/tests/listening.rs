@@ -2,11 +2,11 @@
 
 use std::num::NonZeroUsize;
 
-use super::stage::{MINUTE, Stage, cron, keyword};
+use super::stage::{MINUTE, Stage, keyword};
 use crate::{
-    scheduler::{
+    scheduler::trigger::{
         config::{Config, Listen},
-        trigger::Definition,
+        definition::Definition,
     },
     task::Kind,
 };
@@ -100,9 +100,9 @@ async fn it_listens_only_where_and_to_whom_it_is_told() {
     let stage = Stage::calm();
     let ann = stage.world.connect_as("ann", &stage.spine);
     let bob = stage.world.connect_as("bob", &stage.spine);
-    let listening = |name: &str, listen: Listen| Definition {
-        config: Config::Message(Listen { pattern: "fire".to_owned(), ..listen }),
-        ..cron(name, "0")
+    let listening = |name: &str, listen: Listen| {
+        let config = Config::Message(Listen { pattern: "fire".to_owned(), ..listen });
+        Definition::new(name, config, &format!("do {name}"))
     };
     let only_bob = Listen { senders: vec!["bob".to_owned()], ..Listen::default() };
     let only_there = Listen { channels: vec![ann.channel.clone()], ..Listen::default() };

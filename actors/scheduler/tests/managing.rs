@@ -7,19 +7,24 @@ use crate::{
     notice::NoticeKind,
     scheduler::{
         Refusal,
-        config::{Config, Schedule, When},
         maintain::{Maintain, Wanted},
-        manage::{Create, Delete, Enable, Forget, List, SetCursors, Update, Which},
-        trigger::{Definition, State},
+        manage::{Create, Delete, Enable, Forget, SetCursors, Update},
+        trigger::{
+            State, Which,
+            config::{Config, Schedule},
+            definition::Definition,
+            validation::Problems,
+        },
+        views::List,
     },
-    task::Priority,
+    text::Span,
 };
 
 fn with_zone(zone: &str) -> Definition {
     Definition {
         config: Config::Schedule(Schedule {
-            when: When::Cron("*".to_owned()),
             timezone: Some(zone.to_owned()),
+            ..Schedule::cron("*")
         }),
         ..cron("zone", "*")
     }
@@ -36,14 +41,14 @@ async fn an_invalid_trigger_is_refused_with_its_field_and_nothing_is_stored() {
         (cron("Not a slug", "*"), "name"),
         (Definition { task: " ".to_owned(), ..cron("scan", "*") }, "task"),
         (Definition { max_steps: Some(501), ..cron("scan", "*") }, "max_steps"),
-        (Definition { priority: Priority::Critical, ..cron("scan", "*") }, "priority"),
-        (Definition { deadline: MINUTE / 2, ..cron("scan", "*") }, "deadline"),
+        (Definition { deadline: Span(MINUTE / 2), ..cron("scan", "*") }, "deadline"),
         (Definition { failure_threshold: 0, ..cron("scan", "*") }, "failure_threshold"),
     ];
     for (definition, field) in cases {
         let refusal = stage.try_create(definition).await.unwrap_err();
-        let Refusal::Invalid(problem) = refusal else { panic!("{refusal:?}") };
-        assert_eq!(problem.field, field);
+        let Refusal::Invalid(Problems(problems)) = refusal else { panic!("{refusal:?}") };
+        let fields: Vec<&str> = problems.iter().map(|problem| problem.field.as_str()).collect();
+        assert_eq!(fields, [field]);
     }
     // The main team is made by itself.
     let mut stored = stage.world.disk.keys("");

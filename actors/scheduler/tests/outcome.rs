@@ -9,11 +9,15 @@ use crate::{
     ids::ChannelId,
     notice::NoticeKind,
     scheduler::{
-        call::Call,
-        config::{Config, Scheme, Webhook},
-        manage::{Enable, SetCursors, Which},
+        manage::{Enable, SetCursors},
+        requests::Call,
         run::{Notified, Report},
-        trigger::{Definition, NotifyPolicy, OverlapPolicy, Quiet, State},
+        trigger::{
+            State, Which,
+            config::Config,
+            definition::{Definition, NotifyPolicy, OverlapPolicy, Quiet, TimeOfDay},
+            webhook::{SecretRef, Webhook},
+        },
     },
     task::{Code, Label, Task},
 };
@@ -180,8 +184,10 @@ async fn cursors_go_from_run_to_run() {
             vec![Play::Say("fine"), Play::Answer]
         }
     });
-    let mut definition = cron("scan", "*");
-    definition.config = super::windows::window("*/2");
+    let definition = Definition {
+        overlap_policy: OverlapPolicy::SkipThenReplace,
+        ..Definition::new("scan", super::windows::window("*/2"), "do scan")
+    };
     let trigger = stage.create(definition).await;
 
     stage.pass(12 * MINUTE).await;
@@ -203,8 +209,7 @@ async fn a_run_of_any_type_is_shown_its_cursors() {
     let stage = Stage::calm();
     let schedule = stage.create(cron("scan", "*")).await;
     let listening = stage.create(super::stage::keyword("listen", "news")).await;
-    let mut definition = cron("watch", "*");
-    definition.config = super::windows::window("*/2");
+    let definition = Definition::new("watch", super::windows::window("*/2"), "do watch");
     let window = stage.create(definition).await;
     stage.run_by_hand(&schedule.id, "before").await.unwrap();
 
@@ -277,7 +282,7 @@ async fn what_happens_in_the_quiet_time_is_told_after_it_as_one() {
     let (stage, client) = told(None).await;
     let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
     let definition = Definition {
-        quiet: Some(Quiet { from: minute, to: (minute + 40) % (24 * 60), timezone: None }),
+        quiet: Some(quiet(minute, 40)),
         ..Definition { config: cron("scan", "*/10").config, ..telling(&client.channel) }
     };
     let trigger = stage.create(definition).await;
@@ -334,7 +339,7 @@ async fn what_the_quiet_time_left_out_is_counted() {
     let (stage, client) = talkative().await;
     let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
     let definition = Definition {
-        quiet: Some(Quiet { from: minute, to: (minute + 60) % (24 * 60), timezone: None }),
+        quiet: Some(quiet(minute, 60)),
         ..Definition { config: cron("scan", "*").config, ..telling(&client.channel) }
     };
     let trigger = stage.create(definition).await;
@@ -361,10 +366,8 @@ async fn what_the_quiet_time_left_out_is_counted() {
 async fn what_a_listening_trigger_held_back_goes_to_the_messages_channel() {
     let stage = Stage::calm();
     let minute = u32::try_from(stage.now().0 / 60_000 % (24 * 60)).unwrap();
-    let definition = Definition {
-        quiet: Some(Quiet { from: minute, to: (minute + 10) % (24 * 60), timezone: None }),
-        ..super::stage::keyword("alarm", "fire")
-    };
+    let definition =
+        Definition { quiet: Some(quiet(minute, 10)), ..super::stage::keyword("alarm", "fire") };
     stage.create(definition).await;
     let client = stage.world.connect(&stage.spine);
 
@@ -379,9 +382,9 @@ async fn what_a_listening_trigger_held_back_goes_to_the_messages_channel() {
 /// TR-39: what somebody sent is never dropped because it came close to another.
 #[test]
 fn only_what_a_clock_started_is_skipped_unless_told_otherwise() {
-    use crate::scheduler::{
+    use crate::scheduler::trigger::{
         config::{Config, Listen},
-        trigger::OverlapPolicy,
+        definition::OverlapPolicy,
     };
 
     let overlap = |config| Definition::new("a", config, "b").overlap_policy;
@@ -406,19 +409,14 @@ async fn messages_that_come_close_together_are_both_served() {
     assert_eq!(stage.story(&trigger.id), ["keyword enqueued ok"; 2]);
 }
 
+/// From a minute of the day on, for so many minutes.
+fn quiet(minute: u32, lasts: u32) -> Quiet {
+    let to = TimeOfDay((minute + lasts) % (24 * 60));
+    Quiet { from: TimeOfDay(minute), to, timezone: None }
+}
+
 fn webhook(name: &str) -> Definition {
-    let webhook = Webhook {
-        scheme: Scheme::Standard,
-        secret: "HOOK".to_owned(),
-        secret_previous: None,
-        previous_until: None,
-        tolerance: MINUTE,
-        max_body: 1 << 20,
-        content_types: vec!["application/json".to_owned()],
-        filter: Vec::new(),
-        pass_headers: Vec::new(),
-        rate: 60,
-    };
+    let webhook = Webhook::new(SecretRef::to("HOOK"));
     Definition {
         allow_untrusted: true,
         ..Definition::new(name, Config::Webhook(webhook), "look at it")

@@ -8,10 +8,14 @@ use crate::{
     engine::Message,
     queue::{causes::Giver, parking::SetState},
     scheduler::{
-        hand::{ByHand, ByTurn, Fire, Overlap},
-        manage::{Disable, Which},
+        fire::ByTurn,
+        manage::Disable,
+        requests::{ByHand, Fire, Overlap},
         run::Cause,
-        trigger::{Definition, OverlapPolicy},
+        trigger::{
+            Which,
+            definition::{Definition, OverlapPolicy},
+        },
     },
     task::{self, Ending, Label, Lane, Task},
 };

@@ -7,26 +7,13 @@ const SECOND: u64 = 1_000;
 const MIN: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MIN;
 
-fn window(span: Span) -> Window {
-    Window {
-        span,
-        timezone: None,
-        tick_interval: Duration::from_secs(30),
-        max_ticks: 1_000,
-        max_tokens: None,
-        max_usd: None,
-        stop_on_first_hit: false,
-        backoff: false,
-    }
-}
-
 /// Open from ten past to a quarter past each hour.
 fn between() -> Window {
-    window(Span::Between { open: "10".to_owned(), close: "15".to_owned() })
+    Window { open: Some("10".to_owned()), close: Some("15".to_owned()), ..Window::default() }
 }
 
-fn view(window: &Window, now: u64) -> View<'_> {
-    View { window, zone: "UTC", calendar: &Hours, now: Timestamp(now), since: Timestamp(0) }
+fn view(now: u64) -> View<'static> {
+    View { zone: "UTC", calendar: &Hours, now: Timestamp(now), since: Timestamp(0) }
 }
 
 /// Looks whenever something is due, and tells what happened.
@@ -38,10 +25,10 @@ fn live(
 ) -> Vec<(u64, Option<u32>)> {
     let mut cursor = Timestamp(from);
     let mut seen = Vec::new();
-    while let Some(at) = next_due(view(window, cursor.0), occurrence.as_ref(), cursor)
+    while let Some(at) = next_due(view(cursor.0), window, occurrence.as_ref(), cursor)
         && at.0 <= to
     {
-        let tick = advance(view(window, at.0), occurrence, cursor, false);
+        let tick = advance(view(at.0), window, occurrence, cursor, false);
         seen.push((at.0, tick.map(|tick| tick.number)));
         if let Some(open) = occurrence.as_mut()
             && open.phase == Phase::Closing
@@ -90,15 +77,15 @@ fn a_restart_goes_on_in_step() {
     let mut occurrence = None;
     live(&window, &mut occurrence, 0, 11 * MIN);
     let back_at = 12 * MIN + 10 * SECOND;
-    let restarted = View { since: Timestamp(back_at), ..view(&window, back_at) };
+    let restarted = View { since: Timestamp(back_at), ..view(back_at) };
 
-    let tick = advance(restarted, &mut occurrence, Timestamp(11 * MIN), false);
+    let tick = advance(restarted, &window, &mut occurrence, Timestamp(11 * MIN), false);
 
     assert_eq!(tick, None);
-    let next = next_due(restarted, occurrence.as_ref(), Timestamp(back_at));
+    let next = next_due(restarted, &window, occurrence.as_ref(), Timestamp(back_at));
     assert_eq!(next, Some(Timestamp(12 * MIN + 30 * SECOND)));
     let later = View { now: Timestamp(12 * MIN + 30 * SECOND), ..restarted };
-    let tick = advance(later, &mut occurrence, Timestamp(back_at), false);
+    let tick = advance(later, &window, &mut occurrence, Timestamp(back_at), false);
     assert_eq!(tick.map(|tick| tick.number), Some(4));
 }
 
@@ -108,9 +95,9 @@ fn a_window_that_opened_in_the_downtime_is_open() {
     let window = between();
     let mut occurrence = None;
     let now = 13 * MIN + 5 * SECOND;
-    let view = View { since: Timestamp(now), ..view(&window, now) };
+    let view = View { since: Timestamp(now), ..view(now) };
 
-    let tick = advance(view, &mut occurrence, Timestamp(0), false);
+    let tick = advance(view, &window, &mut occurrence, Timestamp(0), false);
 
     assert_eq!(tick, None);
     let open = occurrence.map(|open| (open.opened_at.0, open.next_tick_at.0));
@@ -120,7 +107,7 @@ fn a_window_that_opened_in_the_downtime_is_open() {
 /// TR-20: in every minute that fits.
 #[test]
 fn a_watched_pattern_is_open_for_its_minutes() {
-    let window = window(Span::Watch("20-22".to_owned()));
+    let window = Window { watch: Some("20-22".to_owned()), ..Window::default() };
     let mut occurrence = None;
 
     let seen = live(&window, &mut occurrence, 0, 30 * MIN);
@@ -136,7 +123,7 @@ fn a_hit_tokens_and_money_close_it() {
     let mut window = between();
     window.max_tokens = Some(100);
     window.max_usd = Some(1.0);
-    window.stop_on_first_hit = true;
+    window.stop_on = Some(StopOn::FirstHit);
     let open = || Occurrence::new(Timestamp(10 * MIN), Timestamp(15 * MIN));
     let ends = |outcome, tokens, usd| {
         let mut occurrence = open();

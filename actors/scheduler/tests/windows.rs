@@ -4,29 +4,22 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::stage::{HOUR, MINUTE, Stage, cron};
+use super::stage::{HOUR, MINUTE, Stage};
 use crate::{
     doubles::engine::{Play, seconds},
     engine::Message,
     scheduler::{
-        config::{Config, Span, Window},
-        trigger::{Definition, OverlapPolicy},
+        trigger::{
+            config::{Config, StopOn, Window},
+            definition::Definition,
+        },
         window::{Closed, Phase},
     },
 };
 
 /// A window that is open in the minutes of a pattern.
 pub(super) fn window(watch: &str) -> Config {
-    Config::Window(Window {
-        span: Span::Watch(watch.to_owned()),
-        timezone: None,
-        tick_interval: Duration::from_secs(30),
-        max_ticks: 1_000,
-        max_tokens: None,
-        max_usd: None,
-        stop_on_first_hit: false,
-        backoff: false,
-    })
+    Config::Window(Window { watch: Some(watch.to_owned()), ..Window::default() })
 }
 
 fn definition(change: impl FnOnce(&mut Window)) -> Definition {
@@ -34,7 +27,7 @@ fn definition(change: impl FnOnce(&mut Window)) -> Definition {
     if let Config::Window(window) = &mut config {
         change(window);
     }
-    Definition { config, overlap_policy: OverlapPolicy::AlwaysSkip, ..cron("watch", "0") }
+    Definition::new("watch", config, "do watch")
 }
 
 /// Works for so many seconds, with a sign of life now and then.
@@ -122,7 +115,7 @@ async fn work_in_flight_goes_on_when_the_window_closes() {
 #[actix::test]
 async fn the_first_hit_closes_it() {
     let stage = Stage::calm();
-    let trigger = stage.create(definition(|window| window.stop_on_first_hit = true)).await;
+    let trigger = stage.create(definition(|window| window.stop_on = Some(StopOn::FirstHit))).await;
 
     stage.pass(HOUR + 20 * MINUTE).await;
 

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::service::Running;
 use crate::{
-    api::doctor::Finding,
+    api::{
+        doctor::Finding,
+        vault::{LIST_VAULT, VaultFilter},
+    },
     cli::{
         Context,
         backup::blocking,
@@ -19,8 +22,6 @@ use crate::{
 };
 
 const ID: &str = "vault";
-/// Rows of one answer.
-const PAGE: usize = 200;
 
 /// What was found, and the environment with the secrets that settings may refer to.
 pub(super) async fn check(context: &Context, running: &Running) -> (Finding, Environment) {
@@ -112,21 +113,9 @@ async fn ask(context: &Context, environment: Environment) -> (Finding, Environme
 
 /// The service's own secrets by name.
 async fn keys(service: &Service) -> Result<BTreeSet<String>, Failure> {
-    let mut keys = BTreeSet::new();
-    loop {
-        let fields = [
-            ("scope", "system".to_owned()),
-            ("limit", PAGE.to_string()),
-            ("offset", keys.len().to_string()),
-        ];
-        let answer = service.search("/api/v1/vault", fields).await?;
-        let rows = answer["data"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let secrets = rows.iter().filter(|row| row["secret"] == true);
-        keys.extend(secrets.filter_map(|row| row["key"].as_str().map(str::to_owned)));
-        if rows.len() < PAGE {
-            return Ok(keys);
-        }
-    }
+    let filter = VaultFilter { scope: Some("system".to_owned()), ..VaultFilter::default() };
+    let entries = service.all_rows(&LIST_VAULT, &filter).await?.data()?;
+    Ok(entries.into_iter().filter(|entry| entry.secret).map(|entry| entry.key).collect())
 }
 
 /// Secrets that are known to be there. What they are is not known here.

@@ -1,14 +1,26 @@
 //! `hivewright memory`: what teams remember.
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand};
 use hivewright_actors::ids::MAIN;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     Context,
     failure::{Exit, Failure},
-    send::read_input,
-    service::{Service, given},
+    send::text,
+    service::{Answer, Service},
+};
+use crate::{
+    api::{
+        endpoint::{ById, Empty},
+        flags::Limit,
+        memories::{
+            CORRECT_MEMORY, END_MEMORY, LIST_MEMORIES, LIST_MEMORY_VERSIONS, MemoryCorrection,
+            MemoryEnd, MemoryFilter, MemoryPin, MemoryReview, NewMemory, PIN_MEMORY, REVIEW_MEMORY,
+            ROLL_BACK_MEMORY, SAVE_MEMORY, SHOW_MEMORY,
+        },
+    },
+    memory::{chain::Verdict, entry::Review},
 };
 
 mod difference;
@@ -33,24 +45,13 @@ pub(super) enum Action {
         hivewright memory list --type lesson\n  \
         hivewright memory list --search \"deploy host\" --all")]
     List {
-        /// Only of this team
-        #[arg(long)]
-        team: Option<String>,
-        /// Only of this type: identity, lesson, decision, context, reference, historical
-        #[arg(long = "type", value_name = "TYPE")]
-        kind: Option<String>,
-        /// Only in this state of review
-        #[arg(long)]
-        review: Option<Review>,
-        /// Only with some of these words
-        #[arg(long, value_name = "WORDS")]
-        search: Option<String>,
+        #[command(flatten)]
+        filter: MemoryFilter,
         /// Also replaced and deleted versions
         #[arg(long)]
         all: bool,
-        /// How many, 1 to 200
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
+        #[command(flatten)]
+        limit: Limit,
     },
     /// Show an entry whole: where it comes from, and its versions
     #[command(after_help = "Examples:\n  \
@@ -67,24 +68,7 @@ pub(super) enum Action {
     #[command(after_help = "Examples:\n  \
         hivewright memory set deploy/host \"build-1, port 22\" --type reference\n  \
         hivewright memory set deploy/notes - --reason \"new host\" < notes.md")]
-    Set {
-        /// What to remember it under
-        key: String,
-        /// What to remember; `-` reads it from standard input
-        content: String,
-        /// For which team
-        #[arg(long, default_value = MAIN)]
-        team: String,
-        /// identity, lesson, decision, context, reference or historical
-        #[arg(long = "type", value_name = "TYPE")]
-        kind: Option<String>,
-        /// Why it replaces what is there; needed if there is something
-        #[arg(long)]
-        reason: Option<String>,
-        /// When it ends, such as 2026-01-31T12:00:00Z
-        #[arg(long, value_name = "DATE")]
-        expires: Option<String>,
-    },
+    Set(NewMemory),
     /// Make a new version of an entry
     #[command(
         group = ArgGroup::new("change").args(["content", "kind", "expires"]).multiple(true).required(true),
@@ -95,18 +79,11 @@ pub(super) enum Action {
     Edit {
         #[command(flatten)]
         which: Which,
-        /// Another content; `-` reads it from standard input
-        #[arg(long)]
-        content: Option<String>,
-        /// Another type
-        #[arg(long = "type", value_name = "TYPE")]
-        kind: Option<String>,
+        #[command(flatten)]
+        correction: MemoryCorrection,
         /// When it ends, such as 2026-01-31T12:00:00Z, or `never`
         #[arg(long, value_name = "DATE")]
         expires: Option<String>,
-        /// Why
-        #[arg(long)]
-        reason: Option<String>,
     },
     /// Put an entry before others of its type in prompts
     #[command(after_help = "Example:\n  hivewright memory pin deploy/host --off")]
@@ -122,9 +99,8 @@ pub(super) enum Action {
     Delete {
         #[command(flatten)]
         which: Which,
-        /// Why
-        #[arg(long)]
-        note: Option<String>,
+        #[command(flatten)]
+        end: MemoryEnd,
     },
     /// Bring an old version back, as a new one
     #[command(after_help = "Example:\n  hivewright memory rollback mem-61c8864680b583eb")]
@@ -170,192 +146,127 @@ pub(super) struct Which {
     team: String,
 }
 
-/// Whether a person has looked at an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(super) enum Review {
-    /// Nobody has to.
-    NotNeeded,
-    /// Not yet.
-    Pending,
-    /// Yes, and it is fine.
-    Approved,
-    /// Yes, and it is not.
-    Rejected,
-}
-
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let service = Service::find(context)?;
+    let service = &Service::find(context)?;
     let screen = context.screen;
-    let action = arguments.action;
-    let document = ask(&action, &service).await?;
-    if screen.json {
-        return screen.document(&document);
-    }
-    let text = |field: &str| document["data"][field].as_str().unwrap_or_default().to_owned();
-    match action {
-        Action::List { .. } => screen.write(&show::table(&document)?),
-        Action::Review { which: None, .. } => {
-            screen.write(&show::table(&document)?);
-            screen.remark("`hivewright memory review KEY` shows one, with what it would change");
+    match arguments.action {
+        Action::List { filter, all, limit } => {
+            // What waits for a review may not be active yet.
+            let active = (!all && filter.review.is_none()).then_some(true);
+            let filter = MemoryFilter { active, ..filter };
+            screen.rows(&service.rows(&LIST_MEMORIES, &filter, &limit).await?)
         }
-        Action::Show { chain: true, .. } => screen.write(&show::chain(&document)?),
-        Action::Show { .. } | Action::Review { approve: false, reject: false, .. } => {
-            screen.write(&screen.harmless(&show::entry(&document)?))
+        Action::Show { which, chain: true } => {
+            let path = find(service, which, false).await?;
+            let versions = service.all_rows_at(&LIST_MEMORY_VERSIONS, &path).await?;
+            screen.answer(&versions, |versions| show::chain(&versions))
         }
-        Action::Set { key, .. } => {
-            if document["data"]["unchanged"] == true {
-                screen.remark(&format!("`{key}` says so already"))
+        Action::Show { which, chain: false } => {
+            let path = find(service, which, false).await?;
+            show_entry(service, &path, context).await
+        }
+        Action::Set(new) => {
+            let new = NewMemory { content: text(new.content).await?, ..new };
+            let saved = service.call(&SAVE_MEMORY, &Empty {}, &Empty {}, &new).await?;
+            let row = saved.data()?;
+            let remark = if row.unchanged {
+                format!("`{}` says so already", row.key)
             } else {
-                screen.remark(&format!("saved `{key}` as {}", text("id")))
+                format!("saved `{}` as {}", row.key, row.id)
+            };
+            screen.done(&saved, &remark)
+        }
+        Action::Edit { which, mut correction, expires } => {
+            if let Some(content) = correction.content {
+                correction.content = Some(text(content).await?);
             }
-        }
-        Action::Edit { .. } => screen.remark(&format!("`{}` is now {}", text("key"), text("id"))),
-        Action::Pin { off, .. } => {
-            let now = if off { "no longer pinned" } else { "pinned" };
-            screen.remark(&format!("`{}` is {now}", text("key")));
-        }
-        Action::Delete { which, .. } => screen.remark(&format!(
-            "deleted {}; `hivewright memory rollback {}` brings it back",
-            which.which,
-            text("deleted")
-        )),
-        Action::Rollback { id } => screen.remark(&format!(
-            "`{}` is as it was in {id} again, as {}",
-            text("key"),
-            text("id")
-        )),
-        Action::Review { .. } => {
-            screen.remark(&format!("`{}` is {}", text("key"), text("review")));
-        }
-    }
-    Ok(())
-}
-
-/// Lets the service do it.
-async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
-    const PATH: &str = "/api/v1/memories";
-    match action {
-        Action::List { team, kind, review, search, all, limit } => {
-            let fields = [
-                ("team", team.clone()),
-                ("type", kind.clone()),
-                ("review", review.map(|review| named(review).to_owned())),
-                ("q", search.clone()),
-                // What waits for a review may not be active yet.
-                ("active", (!all && review.is_none()).then(|| "true".to_owned())),
-                ("limit", Some(limit.to_string())),
-            ];
-            service.search(PATH, given(fields)).await
-        }
-        Action::Show { which, chain } => {
-            let id = find(service, which, false).await?;
-            match chain {
-                true => service.list(&format!("{PATH}/{id}/chain")).await,
-                false => service.get(&format!("{PATH}/{id}")).await,
-            }
-        }
-        Action::Set { key, content, team, kind, reason, expires } => {
-            let wish = json!({
-                "team": team,
-                "key": key,
-                "content": input(content).await?,
-                "type": kind,
-                "supersede_reason": reason,
-                "expires_at": expires,
-            });
-            service.post(PATH, &wish).await
-        }
-        Action::Edit { which, content, kind, expires, reason } => {
-            let mut wish = Map::new();
-            if let Some(content) = content {
-                wish.insert("content".to_owned(), json!(input(content).await?));
-            }
-            for (field, value) in [("type", kind), ("supersede_reason", reason)] {
-                wish.extend(value.as_ref().map(|value| (field.to_owned(), json!(value))));
-            }
-            if let Some(expires) = expires {
-                let never = expires == "never";
-                let end = if never { Value::Null } else { json!(expires) };
-                wish.insert("expires_at".to_owned(), end);
-            }
-            let id = find(service, which, false).await?;
-            service.patch(&format!("{PATH}/{id}"), &wish.into()).await
+            correction.expires_at = expires.map(|date| Some(date).filter(|date| date != "never"));
+            let path = find(service, which, false).await?;
+            let edited = service.call(&CORRECT_MEMORY, &path, &Empty {}, &correction).await?;
+            let row = edited.data()?;
+            screen.done(&edited, &format!("`{}` is now {}", row.key, row.id))
         }
         Action::Pin { which, off } => {
-            let id = find(service, which, false).await?;
-            let wish = json!({ "pinned": !off });
-            service.post(&format!("{PATH}/{id}/pin"), &wish).await
+            let path = find(service, which, false).await?;
+            let pin = MemoryPin { pinned: !off };
+            let pinned = service.call(&PIN_MEMORY, &path, &Empty {}, &pin).await?;
+            let now = if off { "no longer pinned" } else { "pinned" };
+            screen.done(&pinned, &format!("`{}` is {now}", pinned.data()?.key))
         }
-        Action::Delete { which, note } => {
-            let id = find(service, which, false).await?;
-            let note = note.clone().map(|note| ("note", note));
-            service.delete(&format!("{PATH}/{id}"), note).await?;
-            Ok(json!({"data": {"deleted": id}}))
+        Action::Delete { which, end } => {
+            let name = which.which.clone();
+            let path = find(service, which, false).await?;
+            service.call(&END_MEMORY, &path, &end, &Empty {}).await?;
+            let answer: Answer<Value> = Answer::new(json!({"data": {"deleted": path.id}}));
+            let way_back = format!("`hivewright memory rollback {}` brings it back", path.id);
+            screen.done(&answer, &format!("deleted {name}; {way_back}"))
         }
-        Action::Rollback { id } => service.post(&format!("{PATH}/{id}/rollback"), &json!({})).await,
+        Action::Rollback { id } => {
+            let path = ById { id };
+            let restored = service.at(&ROLL_BACK_MEMORY, &path).await?;
+            let (row, old) = (restored.data()?, path.id);
+            screen.done(
+                &restored,
+                &format!("`{}` is as it was in {old} again, as {}", row.key, row.id),
+            )
+        }
         Action::Review { which: None, .. } => {
-            let fields = [("review", "pending".to_owned()), ("limit", "200".to_owned())];
-            service.search(PATH, fields).await
+            let pending = MemoryFilter { review: Some(Review::Pending), ..MemoryFilter::default() };
+            screen.rows(&service.rows(&LIST_MEMORIES, &pending, &Limit { limit: 200 }).await?)?;
+            if !screen.json {
+                screen
+                    .remark("`hivewright memory review KEY` shows one, with what it would change");
+            }
+            Ok(())
         }
         Action::Review { which: Some(which), team, approve, reject, content, note } => {
-            let which = Which { which: which.clone(), team: team.clone() };
-            let id = find(service, &which, true).await?;
+            let path = find(service, Which { which, team }, true).await?;
             let decision = match (approve, reject) {
-                (false, false) => return service.get(&format!("{PATH}/{id}")).await,
-                (true, _) => "approve",
-                (false, true) => "reject",
+                (false, false) => return show_entry(service, &path, context).await,
+                (true, _) => Verdict::Approve,
+                (false, true) => Verdict::Reject,
             };
-            let mut wish = json!({"decision": decision, "note": note});
-            if let Some(content) = content {
-                wish["content"] = json!(input(content).await?);
-            }
-            service.post(&format!("{PATH}/{id}/review"), &wish).await
+            let content = match content {
+                Some(content) => Some(text(content).await?),
+                None => None,
+            };
+            let review = MemoryReview { decision, content, note };
+            let reviewed = service.call(&REVIEW_MEMORY, &path, &Empty {}, &review).await?;
+            let row = reviewed.data()?;
+            screen.done(&reviewed, &format!("`{}` is {}", row.key, row.review))
         }
     }
 }
 
-/// The id of an entry that was named by it or by its key.
-async fn find(service: &Service, which: &Which, pending: bool) -> Result<String, Failure> {
+async fn show_entry(service: &Service, path: &ById, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let entry = service.at(&SHOW_MEMORY, path).await?;
+    screen.answer(&entry, |entry| screen.harmless(&show::entry(&entry)))
+}
+
+/// An entry that was named by its id or by its key.
+async fn find(service: &Service, which: Which, pending: bool) -> Result<ById, Failure> {
     let Which { which, team } = which;
     if which.starts_with("mem-") {
-        return Ok(which.clone());
+        return Ok(ById { id: which });
     }
-    let state =
-        if pending { ("review", "pending".to_owned()) } else { ("active", "true".to_owned()) };
-    let fields = [("team", team.clone()), ("key", which.clone()), state];
-    let found = service.search("/api/v1/memories", fields).await?;
-    let rows = found["data"].as_array().into_iter().flatten();
+    let filter = MemoryFilter {
+        team: Some(team.clone()),
+        key: Some(which.clone()),
+        review: pending.then_some(Review::Pending),
+        active: (!pending).then_some(true),
+        ..MemoryFilter::default()
+    };
+    let found = service.call(&LIST_MEMORIES, &Empty {}, &filter, &Empty {}).await?.data()?;
     // A pending version that was replaced meanwhile is not to be decided on.
-    let mut open = rows.filter(|row| row["active"] == true || row["proposal"] == true);
-    match open.next().and_then(|row| row["id"].as_str()) {
-        Some(id) => Ok(id.to_owned()),
+    match found.into_iter().find(|row| row.active || row.proposal) {
+        Some(row) => Ok(ById { id: row.id.to_string() }),
         None => {
             let what = if pending { "pending" } else { "active" };
-            Err(Failure::new(
-                Exit::NotFound,
-                format!(
-                    "the team `{team}` has no {what} entry `{which}`; see `hivewright memory list`"
-                ),
-            ))
+            let message = format!(
+                "the team `{team}` has no {what} entry `{which}`; see `hivewright memory list`"
+            );
+            Err(Failure::new(Exit::NotFound, message))
         }
-    }
-}
-
-async fn input(content: &str) -> Result<String, Failure> {
-    if content != "-" {
-        return Ok(content.to_owned());
-    }
-    tokio::task::spawn_blocking(read_input)
-        .await
-        .unwrap_or_else(|error| Err(Failure::system("reading was cut off", error)))
-}
-
-fn named(review: Review) -> &'static str {
-    match review {
-        Review::NotNeeded => "not_needed",
-        Review::Pending => "pending",
-        Review::Approved => "approved",
-        Review::Rejected => "rejected",
     }
 }

@@ -3,185 +3,101 @@
 use std::fmt::Write;
 
 use hivewright_actors::excerpt;
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::{
-    super::{
-        failure::Failure,
-        service::data,
-        table::{self, moment},
-    },
+    super::table::{self, columns, date, moment},
     difference::difference,
+};
+use crate::{
+    api::memories::{MemoryRemark, MemoryRow},
+    memory::{entry::Review, inject::Injection, provenance::Provenance},
 };
 
 /// How much of a content a table shows, in characters.
 const SHOWN: usize = 60;
 
-#[derive(Deserialize)]
-struct Row {
-    id: String,
-    team: String,
-    key: String,
-    version: u32,
-    r#type: String,
-    #[serde(default)]
-    content: String,
-    #[serde(default)]
-    snippet: String,
-    active: bool,
-    proposal: bool,
-    review: String,
-    reviewed: Option<Remark>,
-    pinned: bool,
-    expires_at: Option<String>,
-    ended: Option<Remark>,
-    supersede_reason: Option<String>,
-    provenance: Provenance,
-    sources: Vec<String>,
-    updated_by: String,
-    updated_at: Option<String>,
-    current: Option<Current>,
-    injection: Option<Injection>,
+columns!(MemoryRow {
+    "ID" => |row| row.id.to_string(),
+    "TEAM" => |row| row.team.clone(),
+    "KEY" => |row| row.key.to_string(),
+    "TYPE" => |row| row.kind.to_string(),
+    "STATE" => |row| state(row).to_owned(),
+    "UPDATED" => |row| date(&row.updated_at),
+    "CONTENT" => |row| one_line(&row.snippet),
+});
+
+/// The versions of a key in columns.
+pub(super) fn chain(versions: &[MemoryRow]) -> String {
+    let heading = ["VERSION", "ID", "STATE", "UPDATED", "BY", "REASON", "CONTENT"];
+    let lines = versions.iter().map(|row| {
+        [
+            row.version.to_string(),
+            row.id.to_string(),
+            state(row).to_owned(),
+            date(&row.updated_at),
+            row.updated_by.to_string(),
+            row.supersede_reason.clone().unwrap_or_default(),
+            one_line(&row.content),
+        ]
+    });
+    table::table(heading, lines)
+}
+
+/// What counts of its state, in a word or two.
+fn state(row: &MemoryRow) -> &'static str {
+    match (row.active, row.proposal, &row.ended) {
+        (true, _, _) if row.review == Review::Pending => "pending",
+        (true, _, _) if row.pinned => "pinned",
+        (true, _, _) => "active",
+        (false, true, _) => "proposal",
+        (false, false, Some(ended)) => {
+            let by_code = ["superseded", "expired", "rejected"];
+            let known = by_code.into_iter().find(|known| ended.note.as_deref() == Some(*known));
+            known.unwrap_or("deleted")
+        }
+        (false, false, None) => "ended",
+    }
 }
 
 /// Whether the next prompt holds it.
-#[derive(Deserialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-enum Injection {
-    Whole,
-    Cut {
-        shown: u64,
-        of: u64,
-    },
-    NoRoom,
-    Type,
-    Review,
-    Inactive,
-    #[serde(other)]
-    Unknown,
-}
-
-impl Injection {
-    fn words(&self) -> String {
-        match self {
-            Self::Whole => "yes".to_owned(),
-            Self::Cut { shown, of } => format!("{shown} of its {of} characters"),
-            Self::NoRoom => "no, others take the room".to_owned(),
-            Self::Type => "no, entries of its type are only searched for".to_owned(),
-            Self::Review => "no, it is not approved".to_owned(),
-            Self::Inactive => "no, it is not in use".to_owned(),
-            Self::Unknown => "not known to this version".to_owned(),
-        }
+fn in_prompt(injection: &Injection) -> String {
+    match injection {
+        Injection::Whole => "yes".to_owned(),
+        Injection::Cut { shown, of } => format!("{shown} of its {of} characters"),
+        Injection::NoRoom => "no, others take the room".to_owned(),
+        Injection::Type => "no, entries of its type are only searched for".to_owned(),
+        Injection::Review => "no, it is not approved".to_owned(),
+        Injection::Inactive => "no, it is not in use".to_owned(),
     }
-}
-
-#[derive(Deserialize)]
-struct Remark {
-    by: String,
-    note: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Provenance {
-    origin: String,
-    r#ref: Option<String>,
-    task_id: Option<String>,
-    session_id: Option<String>,
-    label: String,
-}
-
-#[derive(Deserialize)]
-struct Current {
-    id: String,
-    content: String,
-}
-
-impl Row {
-    /// What counts of its state, in a word or two.
-    fn state(&self) -> String {
-        let state = match (self.active, self.proposal, &self.ended) {
-            (true, _, _) if self.review == "pending" => "pending",
-            (true, _, _) if self.pinned => "pinned",
-            (true, _, _) => "active",
-            (false, true, _) => "proposal",
-            (false, false, Some(ended)) => {
-                let note = ended.note.as_deref().unwrap_or_default();
-                let by_code = ["superseded", "expired", "rejected"];
-                let known = by_code.into_iter().find(|known| *known == note);
-                known.unwrap_or("deleted")
-            }
-            (false, false, None) => "ended",
-        };
-        state.to_owned()
-    }
-
-    fn updated(&self) -> String {
-        self.updated_at.as_deref().map(moment).unwrap_or_default()
-    }
-}
-
-fn rows(answer: &Value) -> Result<Vec<Row>, Failure> {
-    data(answer)
-}
-
-/// A list in columns.
-pub(super) fn table(answer: &Value) -> Result<String, Failure> {
-    let heading = ["ID", "TEAM", "KEY", "TYPE", "STATE", "UPDATED", "CONTENT"];
-    let lines = rows(answer)?.into_iter().map(|row| {
-        let (state, updated) = (row.state(), row.updated());
-        let content = one_line(&row.snippet);
-        [row.id, row.team, row.key, row.r#type, state, updated, content]
-    });
-    Ok(table::table(heading, lines))
-}
-
-/// The versions of a key in columns.
-pub(super) fn chain(answer: &Value) -> Result<String, Failure> {
-    let heading = ["VERSION", "ID", "STATE", "UPDATED", "BY", "REASON", "CONTENT"];
-    let lines = rows(answer)?.into_iter().map(|row| {
-        let (state, updated) = (row.state(), row.updated());
-        let content = one_line(&row.content);
-        [
-            row.version.to_string(),
-            row.id,
-            state,
-            updated,
-            row.updated_by,
-            row.supersede_reason.unwrap_or_default(),
-            content,
-        ]
-    });
-    Ok(table::table(heading, lines))
 }
 
 /// One entry, with what it would change if it is a proposal.
-pub(super) fn entry(answer: &Value) -> Result<String, Failure> {
-    let row: Row = data(answer)?;
+pub(super) fn entry(row: &MemoryRow) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<10} {value}");
     };
-    line("key", &row.key);
+    line("key", row.key.as_str());
     line("id", &format!("{} (version {})", row.id, row.version));
     line("team", &row.team);
-    line("type", &row.r#type);
-    line("state", &row.state());
+    line("type", row.kind.as_str());
+    line("state", state(row));
     let review = match &row.reviewed {
-        Some(Remark { by, note }) => {
+        Some(MemoryRemark { by, note, .. }) => {
             let note = note.as_deref().map(|note| format!(": {note}"));
             format!("{} by {by}{}", row.review, note.unwrap_or_default())
         }
-        None => row.review.clone(),
+        None => row.review.to_string(),
     };
     line("review", &review);
     if let Some(injection) = &row.injection {
-        line("in prompt", &injection.words());
+        line("in prompt", &in_prompt(injection));
     }
-    let Provenance { origin, r#ref, task_id, session_id, label } = &row.provenance;
-    let parts = [Some(origin), r#ref.as_ref(), task_id.as_ref(), session_id.as_ref()];
-    let parts: Vec<_> = parts.into_iter().flatten().map(String::as_str).collect();
+    let Provenance { origin, source, task_id, session_id, label, .. } = &row.provenance;
+    let task_id = task_id.as_ref().map(|id| id.as_str());
+    let parts = [Some(origin.as_str()), source.as_deref(), task_id, session_id.as_deref()];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
     line("from", &format!("{} ({label})", parts.join(", ")));
     if !row.sources.is_empty() {
         line("it claims", &row.sources.join(", "));
@@ -192,30 +108,35 @@ pub(super) fn entry(answer: &Value) -> Result<String, Failure> {
     if let Some(expires) = &row.expires_at {
         line("ends", &moment(expires));
     }
-    line("updated", &format!("{} by {}", row.updated(), row.updated_by));
+    line("updated", &format!("{} by {}", date(&row.updated_at), row.updated_by));
+    let content = row.content.as_deref().unwrap_or_default();
     let _ = match &row.current {
         Some(current) => write!(
             text,
             "\nagainst the active version {}:\n{}",
             current.id,
-            difference(&current.content, &row.content)
+            difference(&current.content, content)
         ),
-        None => writeln!(text, "\n{}", row.content.trim_end()),
+        None => writeln!(text, "\n{}", content.trim_end()),
     };
-    Ok(text)
+    text
 }
 
-fn one_line(text: &str) -> String {
-    let words: Vec<_> = text.split_whitespace().collect();
+fn one_line(text: &Option<String>) -> String {
+    let words: Vec<_> = text.iter().flat_map(|text| text.split_whitespace()).collect();
     excerpt::line(&words.join(" "), SHOWN)
 }
 
 #[cfg(test)]
 mod tests {
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    fn read(row: Value) -> MemoryRow {
+        serde_json::from_value(row).unwrap()
+    }
 
     fn row() -> Value {
         json!({
@@ -238,7 +159,7 @@ mod tests {
         deleted["snippet"] = json!("gone");
         deleted["ended"] = json!({"at": null, "by": "operator:op", "note": "moved"});
 
-        let text = table(&json!({"data": [found, deleted], "total": 2})).unwrap();
+        let text = table::rows(&[read(found), read(deleted)]);
 
         let shown = "x".repeat(50);
         let expected = format!(
@@ -258,7 +179,7 @@ mem-1  main  deploy/host  lesson  deleted   2026-11-14 23:46 UTC  gone
         row["content"] = json!("ask nobody\nthen pay");
         row["current"] = json!({"id": "mem-0", "content": "ask first\nthen pay"});
 
-        let text = entry(&json!({ "data": row })).unwrap();
+        let text = entry(&read(row));
 
         let expected = "\
 key        deploy/host

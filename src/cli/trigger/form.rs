@@ -1,9 +1,13 @@
 //! What a person says about a trigger in flags.
 
 use clap::Args;
+use hivewright_actors::scheduler::trigger::config::TriggerType;
 use serde_json::{Map, Value, json};
 
-use crate::cli::failure::{Exit, Failure};
+use crate::{
+    api::flags::words,
+    cli::failure::{Exit, Failure},
+};
 
 /// When it fires.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -27,9 +31,9 @@ pub(in crate::cli) struct When {
     /// The time zone of local times, such as Europe/Berlin [default: that of the settings]
     #[arg(long, value_name = "ZONE")]
     timezone: Option<String>,
-    /// The type: schedule, keyword, message, window, webhook [default: as the flags above say]
-    #[arg(long = "type", value_name = "TYPE")]
-    kind: Option<String>,
+    /// The type [default: as the flags above say]
+    #[arg(long = "type", value_name = "TYPE", value_parser = words::<TriggerType>())]
+    kind: Option<TriggerType>,
     /// The rest of its config, as a JSON object
     #[arg(long, value_name = "JSON")]
     config: Option<String>,
@@ -37,7 +41,7 @@ pub(in crate::cli) struct When {
 
 impl When {
     /// The type, as far as it is known, and the config.
-    pub(super) fn config(&self) -> Result<(Option<String>, Map<String, Value>), Failure> {
+    pub(super) fn config(&self) -> Result<(Option<TriggerType>, Map<String, Value>), Failure> {
         let mut config = match &self.config {
             None => Map::new(),
             Some(text) => match serde_json::from_str(text) {
@@ -50,17 +54,17 @@ impl When {
             },
         };
         let flags = [
-            ("schedule", "cron", &self.cron),
-            ("schedule", "at", &self.at),
-            ("schedule", "every", &self.every),
-            ("keyword", "pattern", &self.keyword),
-            ("message", "pattern", &self.message),
+            (TriggerType::Schedule, "cron", &self.cron),
+            (TriggerType::Schedule, "at", &self.at),
+            (TriggerType::Schedule, "every", &self.every),
+            (TriggerType::Keyword, "pattern", &self.keyword),
+            (TriggerType::Message, "pattern", &self.message),
         ];
-        let mut kind = self.kind.clone();
+        let mut kind = self.kind;
         for (of, field, value) in flags {
             let Some(value) = value else { continue };
             config.insert(field.to_owned(), json!(value));
-            kind.get_or_insert_with(|| of.to_owned());
+            kind.get_or_insert(of);
         }
         if let Some(zone) = &self.timezone {
             config.insert("timezone".to_owned(), json!(zone));
@@ -135,7 +139,7 @@ mod tests {
 
         let (kind, config) = when.config().unwrap();
 
-        assert_eq!(kind.as_deref(), Some("schedule"));
+        assert_eq!(kind, Some(TriggerType::Schedule));
         let expected = json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"});
         assert_eq!(Value::Object(config), expected);
     }

@@ -1,13 +1,21 @@
 //! `hivewright trigger`: what starts work without a person typing.
 
 use clap::{Args, Subcommand};
-use reqwest::Method;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     Context,
     failure::{Exit, Failure},
-    service::{Service, given},
+    service::{Answer, Service, target},
+};
+use crate::api::{
+    endpoint::{ById, Empty},
+    flags::Limit,
+    triggers::{
+        CHANGE_TRIGGER, CREATE_TRIGGER, DELETE_TRIGGER, DISABLE_TRIGGER, ENABLE_TRIGGER, LIST_RUNS,
+        LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunRow, SHOW_TRIGGER,
+        TriggerChange, TriggerFilter, TriggerOff, TriggerRow, TriggerSketch, TriggerStart,
+    },
 };
 
 mod form;
@@ -15,7 +23,10 @@ mod show;
 
 use form::{Form, When};
 
-const PATH: &str = "/api/v1/triggers";
+const NO_TYPE: &str =
+    "say when it fires: --cron, --at, --every, --keyword, --message, or --type with --config";
+/// As many as are shown at once.
+const MOST: Limit = Limit { limit: 200 };
 
 /// Make, change and watch triggers: tasks that start at times, on messages or on calls
 #[derive(Debug, PartialEq, Args)]
@@ -32,23 +43,7 @@ pub(super) struct Arguments {
 pub(super) enum Action {
     /// List triggers
     #[command(after_help = "Example:\n  hivewright trigger list --team news --state active")]
-    List {
-        /// Only of this team
-        #[arg(long)]
-        team: Option<String>,
-        /// Only in this state: pending, active, disabled, finished
-        #[arg(long)]
-        state: Option<String>,
-        /// Only of this type
-        #[arg(long = "type", value_name = "TYPE")]
-        kind: Option<String>,
-        /// Only those that this subagent works for
-        #[arg(long, value_name = "NAME")]
-        subagent: Option<String>,
-        /// Only those with these words in name or task
-        #[arg(long, value_name = "WORDS")]
-        query: Option<String>,
-    },
+    List(TriggerFilter),
     /// Show all of a trigger
     #[command(after_help = "Example:\n  hivewright trigger show news/morning")]
     Show {
@@ -98,30 +93,24 @@ pub(super) enum Action {
     Disable {
         /// Its id, or TEAM/NAME
         which: String,
-        /// Why
-        #[arg(long)]
-        reason: Option<String>,
-        /// Also stop what it started last
-        #[arg(long)]
-        cancel_running: bool,
+        #[command(flatten)]
+        off: TriggerOff,
     },
     /// Start a run right now; the schedule stays as it is
     #[command(after_help = "Example:\n  hivewright trigger run news/morning")]
     Run {
         /// Its id, or TEAM/NAME
         which: String,
-        /// A message or a body, as it would have come
-        #[arg(long)]
-        sample: Option<String>,
+        #[command(flatten)]
+        start: TriggerStart,
     },
     /// Show what came of a trigger's firings, newest first
     #[command(after_help = "Example:\n  hivewright trigger runs news/morning --limit 10")]
     Runs {
         /// Its id, or TEAM/NAME
         which: String,
-        /// How many, 1 to 200
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
+        #[command(flatten)]
+        limit: Limit,
     },
     /// Remove a trigger; what runs goes on, and its runs are kept
     #[command(after_help = "Example:\n  hivewright trigger delete news/morning")]
@@ -145,116 +134,81 @@ pub(super) enum Action {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    let answer = ask(&arguments.action, &service).await?;
-    if screen.json {
-        return screen.document(&answer);
-    }
-    match &arguments.action {
-        Action::List { .. } => screen.write(&show::triggers(&answer)?),
-        Action::Show { .. } => screen.write(&show::trigger(&answer)),
-        Action::Create { .. } | Action::Edit { .. } | Action::Enable { .. } => {
-            for line in show::state(&answer) {
-                screen.remark(&line);
-            }
+    match arguments.action {
+        Action::List(filter) => screen.rows(&service.rows(&LIST_TRIGGERS, &filter, &MOST).await?),
+        Action::Show { which } => {
+            let shown = service.at(&SHOW_TRIGGER, &find(&service, &which).await?).await?;
+            let fields = shown.document["data"].clone();
+            screen.answer(&shown, |_| show::fields(&fields))
         }
-        Action::Disable { which, .. } => screen.remark(&format!("{which} is disabled")),
-        Action::Delete { which } => screen.remark(&format!("{which} is deleted")),
-        Action::Run { .. } => screen.write(&show::started(&answer)),
-        Action::Runs { .. } => screen.write(&show::runs(&answer)?),
-        Action::Preview { .. } => screen.write(&show::preview(&answer)),
-    }
-    Ok(())
-}
-
-async fn ask(action: &Action, service: &Service) -> Result<Value, Failure> {
-    match action {
-        Action::List { team, state, kind, subagent, query } => {
-            let fields = [
-                ("team", team.clone()),
-                ("state", state.clone()),
-                ("type", kind.clone()),
-                ("subagent", subagent.clone()),
-                ("q", query.clone()),
-                ("limit", Some("200".to_owned())),
-            ];
-            service.search(PATH, given(fields)).await
-        }
-        Action::Show { which } => service.get(&path(service, which, "").await?).await,
         Action::Create { team, name, when, form, enable } => {
-            let mut wish = form.fields()?;
             let (kind, config) = when.config()?;
-            let kind = kind.ok_or_else(|| {
-                let message = "say when it fires: --cron, --at, --every, --keyword, --message, or --type with --config";
-                Failure::new(Exit::Usage, message)
-            })?;
-            wish.insert("team".to_owned(), json!(team));
-            wish.insert("name".to_owned(), json!(name));
-            wish.insert("type".to_owned(), json!(kind));
-            wish.insert("config".to_owned(), Value::Object(config));
-            wish.insert("enable".to_owned(), json!(enable));
-            service.post(PATH, &Value::Object(wish)).await
+            let kind = kind.ok_or_else(|| Failure::new(Exit::Usage, NO_TYPE))?;
+            let mut fields = form.fields()?;
+            fields.insert("name".to_owned(), name.into());
+            fields.insert("type".to_owned(), kind.as_str().into());
+            fields.insert("config".to_owned(), config.into());
+            let new = NewTrigger { team, enable: Some(enable), fields };
+            let made = service.call(&CREATE_TRIGGER, &Empty {}, &Empty {}, &new).await?;
+            screen.done(&made, &show::state(&made.data()?))
         }
         Action::Edit { which, when, form } => {
-            let mut wish = form.fields()?;
+            let mut fields = form.fields()?;
             let (_, config) = when.config()?;
             if !config.is_empty() {
-                wish.insert("config".to_owned(), Value::Object(config));
+                fields.insert("config".to_owned(), config.into());
             }
-            let path = path(service, which, "").await?;
-            service.patch(&path, &Value::Object(wish)).await
+            let path = find(&service, &which).await?;
+            let change = TriggerChange { fields };
+            let changed = service.call(&CHANGE_TRIGGER, &path, &Empty {}, &change).await?;
+            screen.done(&changed, &show::state(&changed.data()?))
         }
         Action::Enable { which } => {
-            let path = path(service, which, "/enable").await?;
-            service.post(&path, &json!({})).await
+            let enabled = service.at(&ENABLE_TRIGGER, &find(&service, &which).await?).await?;
+            screen.done(&enabled, &show::state(&enabled.data()?))
         }
-        Action::Disable { which, reason, cancel_running } => {
-            let path = path(service, which, "/disable").await?;
-            let wish = json!({ "reason": reason, "cancel_running": cancel_running });
-            service.post(&path, &wish).await
+        Action::Disable { which, off } => {
+            let path = find(&service, &which).await?;
+            let disabled = service.call(&DISABLE_TRIGGER, &path, &Empty {}, &off).await?;
+            screen.done(&disabled, &format!("{which} is disabled"))
         }
-        Action::Run { which, sample } => {
-            let path = path(service, which, "/run").await?;
-            service.post(&path, &json!({ "sample": sample })).await
+        Action::Run { which, start } => {
+            let path = find(&service, &which).await?;
+            let started = service.call(&RUN_TRIGGER, &path, &Empty {}, &start).await?;
+            screen.answer(&started, |run| show::started(&run))
         }
         Action::Runs { which, limit } => {
-            let path = path(service, which, "/runs").await?;
-            service.search(&path, [("limit", limit.to_string())]).await
+            let path = target(&LIST_RUNS, &find(&service, &which).await?)?;
+            let runs = service.search(&path, [("limit", limit.limit.to_string())]).await?;
+            screen.rows(&Answer::<Vec<RunRow>>::new(runs))
         }
         Action::Delete { which } => {
-            let path = path(service, which, "").await?;
-            service.act(Method::DELETE, &path).await?;
-            Ok(json!({ "data": { "deleted": which } }))
+            service.at(&DELETE_TRIGGER, &find(&service, &which).await?).await?;
+            let answer: Answer<Value> = Answer::new(json!({"data": {"deleted": which}}));
+            screen.done(&answer, &format!("{which} is deleted"))
         }
         Action::Preview { when, sample } => {
             let (kind, config) = when.config()?;
-            let mut wish = Map::new();
-            wish.insert("type".to_owned(), json!(kind.unwrap_or_default()));
-            wish.insert("config".to_owned(), Value::Object(config));
-            if let Some(sample) = sample {
-                wish.insert("sample".to_owned(), json!(sample));
-            }
-            let path = format!("{PATH}/preview");
-            service.post(&path, &Value::Object(wish)).await
+            let kind = kind.ok_or_else(|| Failure::new(Exit::Usage, NO_TYPE))?;
+            let sketch = TriggerSketch { kind, config, sample };
+            let seen = service.call(&PREVIEW_TRIGGER, &Empty {}, &Empty {}, &sketch).await?;
+            screen.answer(&seen, |preview| show::preview(&preview))
         }
     }
 }
 
-/// The path of a trigger that is named by its id, or as TEAM/NAME.
-async fn path(service: &Service, which: &str, below: &str) -> Result<String, Failure> {
+/// A trigger that is named by its id, or as TEAM/NAME.
+async fn find(service: &Service, which: &str) -> Result<ById, Failure> {
     let Some((team, name)) = which.split_once('/') else {
-        return Ok(format!("{PATH}/{which}{below}"));
+        return Ok(ById { id: which.to_owned() });
     };
-    let fields = [("team", team.to_owned()), ("limit", "200".to_owned())];
-    let answer = service.search(PATH, fields).await?;
-    let rows = answer["data"].as_array().into_iter().flatten();
-    let id = rows.filter(|row| row["name"] == name).find_map(|row| row["id"].as_str());
-    match id {
-        Some(id) => Ok(format!("{PATH}/{id}{below}")),
-        None => Err(Failure::new(
-            Exit::NotFound,
-            format!(
-                "team `{team}` has no trigger `{name}`; `hivewright trigger list --team {team}` shows those there are"
-            ),
-        )),
-    }
+    let filter = TriggerFilter { team: Some(team.to_owned()), ..TriggerFilter::default() };
+    let rows: Vec<TriggerRow> = service.rows(&LIST_TRIGGERS, &filter, &MOST).await?.data()?;
+    let found = rows.into_iter().find(|row| row.definition.name == name);
+    found.map(|row| ById { id: row.id.to_string() }).ok_or_else(|| {
+        let message = format!(
+            "team `{team}` has no trigger `{name}`; `hivewright trigger list --team {team}` shows those there are"
+        );
+        Failure::new(Exit::NotFound, message)
+    })
 }

@@ -4,124 +4,86 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::cli::{
-    failure::Failure,
-    screen::printable,
-    table::{moment, table},
+use crate::{
+    api::triggers::{RunRow, TriggerPreview, TriggerRow},
+    cli::{
+        screen::printable,
+        table::{columns, date},
+    },
 };
 
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+columns!(TriggerRow {
+    "ID" => |row| row.id.to_string(),
+    "TRIGGER" => |row| format!("{}/{}", row.team, row.definition.name),
+    "TYPE" => |row| row.definition.kind().to_string(),
+    "STATE" => |row| row.state.to_string(),
+    "NEXT" => |row| date(&row.next_due_at),
+    "LAST RUN" => |row| row.last_run.iter().flatten().map(end).collect(),
+});
+
+columns!(RunRow {
+    "FIRED" => |row| date(&row.fired_at),
+    "CAUSE" => |row| row.cause.to_string(),
+    "DECISION" => |row| row.decision.to_string(),
+    "OUTCOME" => |row| row.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
+    "TASK" => |row| row.task_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+    "REASON" => |row| row.reason.clone().unwrap_or_default(),
+});
+
+/// What a run came to.
+fn end(run: &RunRow) -> String {
+    match run.outcome {
+        Some(outcome) => format!("{} {outcome}", run.decision),
+        None => run.decision.to_string(),
     }
 }
 
-fn when(value: &Value) -> String {
-    value.as_str().map(moment).unwrap_or_default()
-}
-
-fn rows(answer: &Value) -> Result<&Vec<Value>, Failure> {
-    answer["data"].as_array().ok_or_else(|| Failure::failed("the service's answer holds no list"))
-}
-
-/// Triggers in columns.
-pub(super) fn triggers(answer: &Value) -> Result<String, Failure> {
-    let lines = rows(answer)?.iter().map(|row| {
-        let last = &row["last_run"];
-        let end = [&last["decision"], &last["outcome"]].map(text);
-        [
-            text(&row["id"]),
-            format!("{}/{}", text(&row["team"]), text(&row["name"])),
-            text(&row["type"]),
-            text(&row["state"]),
-            when(&row["next_due_at"]),
-            end.join(" ").trim().to_owned(),
-        ]
-    });
-    Ok(table(["ID", "TRIGGER", "TYPE", "STATE", "NEXT", "LAST RUN"], lines))
-}
-
 /// All fields of a trigger, one below the other.
-pub(super) fn trigger(answer: &Value) -> String {
+pub(super) fn fields(row: &Value) -> String {
     let mut lines = String::new();
-    for (name, value) in answer["data"].as_object().into_iter().flatten() {
-        let is_empty = match value {
-            Value::Null => true,
-            Value::Array(list) => list.is_empty(),
-            Value::Object(map) => map.is_empty(),
-            _ => false,
+    for (name, value) in row.as_object().into_iter().flatten() {
+        let text = match value {
+            Value::Null => continue,
+            Value::Array(list) if list.is_empty() => continue,
+            Value::Object(map) if map.is_empty() => continue,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
         };
-        if !is_empty {
-            let _ = writeln!(lines, "{name:<22}{}", printable(&text(value)));
-        }
+        let _ = writeln!(lines, "{name:<22}{}", printable(&text));
     }
     lines
 }
 
 /// What has become of a trigger.
-pub(super) fn state(answer: &Value) -> Vec<String> {
-    let row = &answer["data"];
-    let mut lines = vec![format!(
-        "{}/{} ({}) is {}",
-        text(&row["team"]),
-        text(&row["name"]),
-        text(&row["id"]),
-        text(&row["state"])
-    )];
-    let next: Vec<String> = row["next_due"].as_array().into_iter().flatten().map(text).collect();
-    if !next.is_empty() {
-        lines.push(format!("next times: {}", next.join(", ")));
+pub(super) fn state(row: &TriggerRow) -> String {
+    let mut text = format!("{}/{} ({}) is {}", row.team, row.definition.name, row.id, row.state);
+    if let Some(next) = row.next_due.as_ref().filter(|next| !next.is_empty()) {
+        text += &format!("\nnext times: {}", next.join(", "));
     }
-    if let Some(path) = row["path"].as_str() {
-        lines.push(format!("programs call it at {path}"));
+    if let Some(path) = &row.path {
+        text += &format!("\nprograms call it at {path}");
     }
-    lines
+    text
 }
 
 /// What a run by hand led to.
-pub(super) fn started(answer: &Value) -> String {
-    let row = &answer["data"];
-    let task = match text(&row["task_id"]) {
-        task if task.is_empty() => text(&row["reason"]),
-        task => task,
-    };
-    format!("{} {} {task}\n", text(&row["id"]), text(&row["decision"]))
-}
-
-/// Runs in columns.
-pub(super) fn runs(answer: &Value) -> Result<String, Failure> {
-    let lines = rows(answer)?.iter().map(|row| {
-        [
-            when(&row["fired_at"]),
-            text(&row["cause"]),
-            text(&row["decision"]),
-            text(&row["outcome"]),
-            text(&row["task_id"]),
-            text(&row["reason"]),
-        ]
-    });
-    Ok(table(["FIRED", "CAUSE", "DECISION", "OUTCOME", "TASK", "REASON"], lines))
+pub(super) fn started(run: &RunRow) -> String {
+    let task = run.task_id.as_ref().map(ToString::to_string);
+    let led_to = task.or_else(|| run.reason.clone()).unwrap_or_default();
+    format!("{} {} {led_to}\n", run.id, run.decision)
 }
 
 /// What a trigger would do.
-pub(super) fn preview(answer: &Value) -> String {
-    let row = &answer["data"];
-    if let Some(due) = row["due"].as_array() {
-        let times = due.iter().map(|time| format!("{}\n", text(&time["local"])));
-        return times.collect();
+pub(super) fn preview(preview: &TriggerPreview) -> String {
+    if let Some(due) = &preview.due {
+        return due.iter().map(|time| format!("{}\n", time.local)).collect();
     }
-    match row["matches"].as_bool() {
-        Some(true) => match row["captures"].as_object() {
-            Some(captures) if !captures.is_empty() => {
-                let found = captures
-                    .iter()
-                    .map(|(name, value)| format!("{name}: {}\n", printable(&text(value))));
-                format!("it fits\n{}", found.collect::<String>())
-            }
-            _ => "it fits\n".to_owned(),
-        },
+    match preview.matches {
+        Some(true) => {
+            let captures = preview.captures.iter().flatten();
+            let found = captures.map(|(name, value)| format!("{name}: {}\n", printable(value)));
+            format!("it fits\n{}", found.collect::<String>())
+        }
         Some(false) => "it does not fit\n".to_owned(),
         None => "it is valid\n".to_owned(),
     }
@@ -133,20 +95,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::table;
 
     /// OP-80
     #[test]
     fn triggers_are_listed_in_columns() {
-        let answer = json!({"data": [{
+        let row = json!({
             "id": "trg-1", "team": "news", "name": "morning", "type": "schedule", "state": "active",
-            "next_due_at": "2026-11-15T08:00:00.000Z",
-            "last_run": {"decision": "enqueued", "outcome": "ok"},
-        }]});
+            "config": {"cron": "0 8 * * *"}, "task": "Sum up.", "next_due_at": "2026-11-15T08:00:00.000Z",
+            "consecutive_failures": 0, "overlap_count": 0, "cursors": {}, "revision": 1, "created_by": "main",
+            "last_run": {
+                "id": "run-1", "trigger": "trg-1", "cause": "schedule", "decision": "enqueued",
+                "outcome": "ok", "tokens": 0, "notify": {"notified": false},
+            },
+        });
+        let rows: Vec<TriggerRow> = serde_json::from_value(json!([row])).unwrap();
 
         let expected = "\
 ID     TRIGGER       TYPE      STATE   NEXT                  LAST RUN
 trg-1  news/morning  schedule  active  2026-11-15 08:00 UTC  enqueued ok
 ";
-        assert_eq!(triggers(&answer).unwrap(), expected);
+        assert_eq!(table::rows(&rows), expected);
     }
 }

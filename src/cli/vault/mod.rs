@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Read};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::{ArgGroup, Args, Subcommand};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::{
@@ -14,10 +14,19 @@ use super::{
     failure::{Exit, Failure},
     hidden,
     progress::Gauge,
-    service::Service,
+    service::{Answer, Service},
     stopped::Stopped,
 };
 use crate::{
+    api::{
+        endpoint::Empty,
+        flags::Limit,
+        vault::{
+            DELETE_VAULT_ENTRY, LIST_VAULT, LIST_VAULT_AUDIT, ROTATE_VAULT, SET_VAULT_ENTRY,
+            SHOW_VAULT_ENTRY, VaultAuditFilter, VaultFilter, VaultPath, VaultPut, VaultRotate,
+            VaultRotated, VaultUse,
+        },
+    },
     system::WallClock,
     vault::{
         entry::{LARGEST_VALUE, is_key},
@@ -27,8 +36,6 @@ use crate::{
 };
 
 mod show;
-
-const PATH: &str = "/api/v1/vault";
 
 /// Keep secrets for the service and its teams; none is ever shown
 #[derive(Debug, PartialEq, Args)]
@@ -49,9 +56,8 @@ pub(super) enum Action {
     List {
         #[command(flatten)]
         of: MaybeScope,
-        /// Only keys that begin like this
-        #[arg(long, default_value = "")]
-        prefix: String,
+        #[command(flatten)]
+        filter: VaultFilter,
     },
     /// Set a secret; its value is asked for without showing it, or read from standard input
     ///
@@ -69,15 +75,8 @@ pub(super) enum Action {
         value: Option<String>,
         #[command(flatten)]
         of: OneScope,
-        /// Tools in which its reference may be used, in place of those before; `bash` must be named
-        #[arg(long = "tool", value_name = "PATTERN", value_delimiter = ',')]
-        tools: Vec<String>,
-        /// Hosts that it may be sent to, in place of those before, such as api.example.org or *.example.org
-        #[arg(long = "host", value_name = "HOST", value_delimiter = ',')]
-        hosts: Vec<String>,
-        /// What it is for
-        #[arg(long)]
-        note: Option<String>,
+        #[command(flatten)]
+        permitted: VaultUse,
         /// Models may see the value
         #[arg(long)]
         public: bool,
@@ -105,28 +104,16 @@ pub(super) enum Action {
     #[command(after_help = "Examples:\n  \
         hivewright vault rotate-master\n  \
         hivewright vault rotate-master --forget-old")]
-    RotateMaster {
-        /// Only remove the key that the last rotation replaced; backups from before it become useless
-        #[arg(long)]
-        forget_old: bool,
-    },
+    RotateMaster(VaultRotate),
     /// Show who did what with which entry, newest first
     #[command(after_help = "Example:\n  hivewright vault audit --team ops --since 24h")]
     Audit {
         #[command(flatten)]
         of: MaybeScope,
-        /// Only of this entry
-        #[arg(long)]
-        key: Option<String>,
-        /// Only this: set, delete, get, list, expand, forget, rotate, lock
-        #[arg(long)]
-        action: Option<String>,
-        /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h
-        #[arg(long)]
-        since: Option<String>,
-        /// How many, 1 to 200
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
+        #[command(flatten)]
+        filter: VaultAuditFilter,
+        #[command(flatten)]
+        limit: Limit,
     },
 }
 
@@ -155,159 +142,93 @@ pub(super) struct OneScope {
 }
 
 impl MaybeScope {
-    fn name(&self) -> Option<String> {
-        match &self.team {
-            Some(team) => Some(format!("team:{team}")),
-            None => self.system.then(|| "system".to_owned()),
-        }
+    fn name(self) -> Option<String> {
+        (self.team.is_some() || self.system).then(|| scope(self.team.as_deref()))
     }
 }
 
 impl OneScope {
-    fn name(&self) -> String {
-        match &self.team {
-            Some(team) => format!("team:{team}"),
-            None => "system".to_owned(),
-        }
-    }
-
     /// Where an entry is. What would lead elsewhere is no key.
-    fn path(&self, key: &str) -> Result<String, Failure> {
+    fn path(&self, key: &str) -> Result<VaultPath, Failure> {
         if !is_key(key) {
             let message =
                 format!("`{key}` is no key: 1 to 128 of letters, digits, `_`, `.`, `:`, `-`");
             return Err(Failure::new(Exit::Usage, message));
         }
-        if !self.team.as_deref().unwrap_or("system").chars().all(plain) {
-            return Err(Failure::new(Exit::Usage, "that is no name of a team"));
-        }
-        Ok(format!("{PATH}/{}/{key}", self.name()))
+        Ok(VaultPath { scope: scope(self.team.as_deref()), key: key.to_owned() })
     }
 }
 
-fn plain(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "-_".contains(c)
+fn scope(team: Option<&str>) -> String {
+    team.map_or("system".to_owned(), |team| format!("team:{team}"))
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let action = arguments.action;
-    if let Action::Set { value: Some(_), .. } = &action {
-        return Err(Failure::new(
+    let screen = context.screen;
+    match arguments.action {
+        Action::List { of, filter } => {
+            let filter = VaultFilter { scope: of.name(), ..filter };
+            let most = Limit { limit: 200 };
+            let entries = Service::find(context)?.rows(&LIST_VAULT, &filter, &most).await?;
+            screen.rows(&entries)?;
+            show::remark_on_rest(&entries, screen)
+        }
+        Action::Set { value: Some(_), .. } => Err(Failure::new(
             Exit::Usage,
             "a value may not stand on the command line, where histories and process lists keep it; \
              leave it out and you are asked for it, or send it to standard input, \
              and use another one, since this may have been recorded",
-        ));
-    }
-    if let Action::RotateMaster { forget_old: true } = &action {
-        confirm(
-            context,
-            "The vaults of all backups from before the last rotation cannot be opened any more.",
-            "Remove the replaced keys for good?",
-        )?;
-    }
-    let document = match (&action, Service::if_running(context)?) {
-        (Action::RotateMaster { forget_old }, None) => at_rest(*forget_old, context).await?,
-        (_, Some(service)) => ask(&action, &service, context).await?,
-        (_, None) => ask(&action, &Service::find(context)?, context).await?,
-    };
-    if context.screen.json {
-        return context.screen.document(&document);
-    }
-    show::show(&action, &document, context)
-}
-
-/// Lets the service do it.
-async fn ask(action: &Action, service: &Service, context: &Context) -> Result<Value, Failure> {
-    match action {
-        Action::List { of, prefix } => {
-            let prefix = Some(prefix.clone()).filter(|prefix| !prefix.is_empty());
-            let limit = Some("200".to_owned());
-            let fields = [("scope", of.name()), ("prefix", prefix), ("limit", limit)];
-            service.search(PATH, given(fields)).await
+        )),
+        Action::Set { key, value: None, of, permitted, public, keep_value } => {
+            let path = of.path(&key)?;
+            let service = Service::find(context)?;
+            let mut put = VaultPut { permitted, ..VaultPut::default() };
+            if !keep_value {
+                put.create = !replaces(&path, &service, context).await?;
+                put.secret = Some(!public);
+                let value = blocking(move || read_value(&key)).await?;
+                match std::str::from_utf8(&value) {
+                    Ok(text) => put.value = Some(text.to_owned()),
+                    Err(_) => put.value_base64 = Some(STANDARD.encode(&*value)),
+                }
+            }
+            let set = service.call(&SET_VAULT_ENTRY, &path, &Empty {}, &put).await?;
+            screen.done(&set, &show::set(&set.data()?))
         }
-        Action::Set { key, of, keep_value, .. } => {
-            let path = of.path(key)?;
-            let create = !keep_value && !replaces(key, of, service, context).await?;
-            let mut wish = wish(action).await?;
-            wish["create"] = json!(create);
-            service.put(&path, &wish).await
+        Action::Show { key, of } => {
+            let entry = Service::find(context)?.at(&SHOW_VAULT_ENTRY, &of.path(&key)?).await?;
+            screen.answer(&entry, |entry| screen.harmless(&show::described(&entry)))
         }
-        Action::Show { key, of } => service.get(&of.path(key)?).await,
         Action::Delete { key, of } => {
-            service.delete(&of.path(key)?, []).await?;
-            Ok(json!({"data": {"deleted": key}}))
+            Service::find(context)?.at(&DELETE_VAULT_ENTRY, &of.path(&key)?).await?;
+            let answer: Answer<Value> = Answer::new(json!({"data": {"deleted": key}}));
+            screen.done(&answer, &format!("deleted {key}"))
         }
-        Action::RotateMaster { forget_old } => {
-            let wish = json!({"forget_old": forget_old});
-            let path = format!("{PATH}/rotate");
-            let gauge = Gauge::new(context.screen, "rotation");
-            gauge.set(0, 1, "rotations");
-            gauge.over(service.post(&path, &wish)).await
+        Action::RotateMaster(rotate) => {
+            let rotated = rotate_master(&rotate, context).await?;
+            screen.done(&rotated, &show::rotated(&rotated.data()?, context))
         }
-        Action::Audit { of, key, action, since, limit } => {
-            let fields = [
-                ("scope", of.name()),
-                ("key", key.clone()),
-                ("action", action.clone()),
-                ("since", since.clone()),
-                ("limit", Some(limit.to_string())),
-            ];
-            let path = format!("{PATH}/audit");
-            service.search(&path, given(fields)).await
+        Action::Audit { of, filter, limit } => {
+            let filter = VaultAuditFilter { scope: of.name(), ..filter };
+            screen.rows(&Service::find(context)?.rows(&LIST_VAULT_AUDIT, &filter, &limit).await?)
         }
     }
-}
-
-fn given<const N: usize>(
-    fields: [(&'static str, Option<String>); N],
-) -> impl Iterator<Item = (&'static str, String)> {
-    let fields = fields.into_iter();
-    fields.filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// There is a value under this key, and whoever asks wants another in its place.
-async fn replaces(
-    key: &str,
-    of: &OneScope,
-    service: &Service,
-    context: &Context,
-) -> Result<bool, Failure> {
-    let fields = [("scope", of.name()), ("prefix", key.to_owned())];
-    let known = service.search(PATH, fields).await?;
-    let rows = known["data"].as_array().into_iter().flatten();
-    let exists = rows.into_iter().any(|row| row["key"] == key);
+async fn replaces(path: &VaultPath, service: &Service, context: &Context) -> Result<bool, Failure> {
+    let VaultPath { scope, key } = path.clone();
+    let filter = VaultFilter { scope: Some(scope), prefix: Some(key), words: None };
+    let known = service.call(&LIST_VAULT, &Empty {}, &filter, &Empty {}).await?.data()?;
+    let exists = known.iter().any(|entry| entry.key == path.key);
     if exists {
         let what = format!(
-            "{key} has a value, which is lost; tools, hosts and note stay unless you give others."
+            "{} has a value, which is lost; tools, hosts and note stay unless you give others.",
+            path.key
         );
         confirm(context, &what, "Replace it?")?;
     }
     Ok(exists)
-}
-
-/// What is to be set.
-async fn wish(action: &Action) -> Result<Value, Failure> {
-    let Action::Set { key, tools, hosts, note, public, keep_value, .. } = action else {
-        return Ok(Value::Null);
-    };
-    let mut wish = Map::new();
-    if !keep_value {
-        let key = key.clone();
-        let value = blocking(move || read_value(&key)).await?;
-        wish.insert("secret".to_owned(), json!(!public));
-        match std::str::from_utf8(&value) {
-            Ok(text) => wish.insert("value".to_owned(), json!(text)),
-            Err(_) => wish.insert("value_base64".to_owned(), json!(STANDARD.encode(&*value))),
-        };
-    }
-    for (name, list) in [("tools", tools), ("hosts", hosts)] {
-        if !list.is_empty() {
-            wish.insert(name.to_owned(), json!(list));
-        }
-    }
-    wish.extend(note.as_ref().map(|note| ("note".to_owned(), json!(note))));
-    Ok(Value::Object(wish))
 }
 
 /// The value, from the keyboard without showing it, or from standard input.
@@ -329,8 +250,32 @@ fn read_value(key: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     if value.is_empty() { Err(Failure::new(Exit::Usage, "there is no value")) } else { Ok(value) }
 }
 
-/// Replaces the master key of a service that is stopped.
-async fn at_rest(forget_old: bool, context: &Context) -> Result<Value, Failure> {
+/// Replaces the master key, also of a service that is stopped.
+async fn rotate_master(
+    rotate: &VaultRotate,
+    context: &Context,
+) -> Result<Answer<VaultRotated>, Failure> {
+    if rotate.forget_old {
+        confirm(
+            context,
+            "The vaults of all backups from before the last rotation cannot be opened any more.",
+            "Remove the replaced keys for good?",
+        )?;
+    }
+    match Service::if_running(context)? {
+        Some(service) => {
+            let gauge = Gauge::new(context.screen, "rotation");
+            gauge.set(0, 1, "rotations");
+            gauge.over(service.call(&ROTATE_VAULT, &Empty {}, &Empty {}, rotate)).await
+        }
+        None => {
+            let rotated = at_rest(rotate.forget_old, context).await?;
+            Ok(Answer::new(json!({ "data": rotated })))
+        }
+    }
+}
+
+async fn at_rest(forget_old: bool, context: &Context) -> Result<VaultRotated, Failure> {
     let cloned = context.clone();
     let opened = blocking(move || {
         let gauge = Gauge::new(cloned.screen, "store");
@@ -340,32 +285,37 @@ async fn at_rest(forget_old: bool, context: &Context) -> Result<Value, Failure> 
     let gauge = Gauge::new(context.screen, "rotation");
     let files = KeyFiles::new(&context.home.secrets(), &context.environment);
     let clock = std::sync::Arc::new(WallClock);
-    Ok(if forget_old {
-        let forgotten = forget_old_at_rest(&stopped.storage, files, clock)?;
-        json!({"data": {"forgotten": forgotten}})
+    let mut done = VaultRotated::default();
+    if forget_old {
+        done.forgotten = Some(forget_old_at_rest(&stopped.storage, files, clock)?);
     } else {
         let step = |done, total| gauge.set(done, total, "steps");
         let rotated = rotate_at_rest(&stopped.storage, files, clock, &step);
-        let rotated = gauge.over(rotated).await?;
-        json!({"data": {"data_keys": rotated.data_keys}})
-    })
+        done.data_keys = Some(gauge.over(rotated).await?.data_keys);
+    }
+    Ok(done)
 }
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
+    use crate::cli::service::target;
 
     fn scope(team: Option<&str>) -> OneScope {
         OneScope { team: team.map(str::to_owned), system: team.is_none() }
     }
 
+    fn path(team: Option<&str>, key: &str) -> Result<String, Failure> {
+        target(&SHOW_VAULT_ENTRY, &scope(team).path(key)?)
+    }
+
     #[test]
     fn only_a_key_and_a_team_lead_to_an_entry() {
-        assert_eq!(scope(Some("ops")).path("A.b:c").unwrap(), "/api/v1/vault/team:ops/A.b:c");
-        assert_eq!(scope(None).path("K").unwrap(), "/api/v1/vault/system/K");
+        assert_eq!(path(Some("ops"), "A.b:c").unwrap(), "/api/v1/vault/team:ops/A.b:c");
+        assert_eq!(path(None, "K").unwrap(), "/api/v1/vault/system/K");
         for (team, key) in [(None, "a/b"), (None, ""), (Some("a/.."), "k"), (None, "a?b")] {
-            let failure = scope(team).path(key).unwrap_err();
+            let failure = path(team, key).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage, "{team:?} {key}");
         }
     }

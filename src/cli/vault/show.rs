@@ -1,157 +1,101 @@
 //! What is shown of the vault. No value of a secret is ever among it.
 
-use serde::Deserialize;
-use serde_json::Value;
-
-use super::Action;
-use crate::cli::{
-    Context,
-    failure::Failure,
-    service::data,
-    table::{moment, table},
+use crate::{
+    api::vault::{VaultAct, VaultEntry, VaultRotated, VaultSet},
+    cli::{
+        Context,
+        failure::Failure,
+        screen::Screen,
+        service::Answer,
+        table::{columns, date, or_never},
+    },
+    vault::audit::Actor,
 };
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    scope: String,
-    key: String,
-    secret: bool,
-    tools: Vec<String>,
-    hosts: Vec<String>,
-    note: String,
-    version: u64,
-    updated_by: String,
-    updated_at: Option<String>,
-    last_used_at: Option<String>,
-    value: Option<String>,
-    value_base64: Option<String>,
-}
+columns!(VaultEntry {
+    "SCOPE" => |entry| entry.scope.clone(),
+    "KEY" => |entry| entry.key.clone(),
+    "KIND" => |entry| if entry.secret { "secret" } else { "public" }.to_owned(),
+    "TOOLS" => |entry| entry.tools.join(","),
+    "HOSTS" => |entry| entry.hosts.join(","),
+    "LAST USED" => |entry| or_never(&entry.last_used_at),
+    "NOTE" => |entry| entry.note.clone(),
+});
 
-#[derive(Debug, Deserialize)]
-struct Act {
-    at: Option<String>,
-    scope: String,
-    key: Option<String>,
-    action: String,
-    actor: Value,
-    tool: Option<String>,
-    outcome: String,
-}
+columns!(VaultAct {
+    "WHEN" => |act| date(&act.at),
+    "WHAT" => |act| act.action.to_string(),
+    "SCOPE" => |act| act.scope.clone(),
+    "KEY" => |act| act.key.clone().unwrap_or_default(),
+    "WHO" => |act| match &act.actor {
+        Actor::Team { team, task } => format!("team:{} {task}", team.name),
+        Actor::Operator { name, .. } => format!("operator:{name}"),
+        Actor::System => "system".to_owned(),
+    },
+    "TOOL" => |act| act.tool.clone().unwrap_or_default(),
+    "OUTCOME" => |act| act.outcome.clone(),
+});
 
-pub(super) fn show(action: &Action, document: &Value, context: &Context) -> Result<(), Failure> {
-    let screen = context.screen;
-    match action {
-        Action::List { .. } => {
-            let rows: Vec<Row> = data(document)?;
-            screen.write(&listed(&rows));
-            let total = document["total"].as_u64().unwrap_or_default();
-            if total > rows.len() as u64 {
-                screen.remark(&format!("{} of {total}; `--prefix` narrows them down", rows.len()));
-            }
-        }
-        Action::Show { .. } => screen.write(&screen.harmless(&described(&data(document)?))),
-        Action::Set { key, of, .. } => {
-            let version = &document["data"]["version"];
-            let reference = if of.system {
-                format!("`${{vault:{key}}}` in settings files stands for it")
-            } else {
-                format!("its tools know it as `${{vault:{key}}}`")
-            };
-            screen.remark(&format!("{key} is set (version {version}); {reference}"));
-        }
-        Action::Delete { key, .. } => screen.remark(&format!("deleted {key}")),
-        Action::RotateMaster { forget_old: true } => {
-            let forgotten = document["data"]["forgotten"] == true;
-            screen.remark(if forgotten {
-                "the replaced master key is removed; \
-                 backups from before the rotation cannot be used any more"
-            } else {
-                "there is no replaced master key"
-            });
-        }
-        Action::RotateMaster { forget_old: false } => {
-            let file = context.home.secrets().join("master.key");
-            let file = file.display();
-            screen.remark(&format!(
-                "the master key in {file} is another one now; keep a copy of it in a safe place\n\
-                 the old one is in {file}.old; {} removes it, once no backup needs it",
-                context.command("vault rotate-master --forget-old")
-            ));
-        }
-        Action::Audit { .. } => screen.write(&acts(data(document)?)),
+/// Says that there are more entries than are shown.
+pub(super) fn remark_on_rest(
+    entries: &Answer<Vec<VaultEntry>>,
+    screen: Screen,
+) -> Result<(), Failure> {
+    let (shown, total) = (entries.data()?.len() as u64, entries.document["total"].as_u64());
+    if let Some(total) = total.filter(|total| *total > shown && !screen.json) {
+        screen.remark(&format!("{shown} of {total}; `--prefix` narrows them down"));
     }
     Ok(())
 }
 
-fn listed(rows: &[Row]) -> String {
-    let rows = rows.iter().map(|row| {
-        [
-            row.scope.clone(),
-            row.key.clone(),
-            if row.secret { "secret" } else { "public" }.to_owned(),
-            row.tools.join(","),
-            row.hosts.join(","),
-            used(row),
-            row.note.clone(),
-        ]
-    });
-    let heading = ["SCOPE", "KEY", "KIND", "TOOLS", "HOSTS", "LAST USED", "NOTE"];
-    table(heading, rows)
+pub(super) fn set(set: &VaultSet) -> String {
+    let VaultSet { scope, key, version, .. } = set;
+    let reference = if scope == "system" {
+        format!("`${{vault:{key}}}` in settings files stands for it")
+    } else {
+        format!("its tools know it as `${{vault:{key}}}`")
+    };
+    format!("{key} is set (version {version}); {reference}")
 }
 
-fn used(row: &Row) -> String {
-    row.last_used_at.as_deref().map_or("never".to_owned(), moment)
+pub(super) fn rotated(rotated: &VaultRotated, context: &Context) -> String {
+    match rotated.forgotten {
+        Some(true) => "the replaced master key is removed; \
+             backups from before the rotation cannot be used any more"
+            .to_owned(),
+        Some(false) => "there is no replaced master key".to_owned(),
+        None => {
+            let file = context.home.secrets().join("master.key");
+            let file = file.display();
+            format!(
+                "the master key in {file} is another one now; keep a copy of it in a safe place\n\
+                 the old one is in {file}.old; {} removes it, once no backup needs it",
+                context.command("vault rotate-master --forget-old")
+            )
+        }
+    }
 }
 
-fn described(row: &Row) -> String {
-    let value = match (row.secret, &row.value, &row.value_base64) {
+pub(super) fn described(entry: &VaultEntry) -> String {
+    let value = match (entry.secret, &entry.value, &entry.value_base64) {
         (true, _, _) => "not shown: it is a secret".to_owned(),
         (false, Some(text), _) => text.clone(),
         (false, None, Some(base64)) => format!("base64: {base64}"),
         (false, None, None) => String::new(),
     };
-    let changed = row.updated_at.as_deref().map(moment).unwrap_or_default();
     let lines = [
-        ("key", row.key.clone()),
-        ("scope", row.scope.clone()),
+        ("key", entry.key.clone()),
+        ("scope", entry.scope.clone()),
         ("value", value),
-        ("tools", row.tools.join(", ")),
-        ("hosts", row.hosts.join(", ")),
-        ("note", row.note.clone()),
-        ("version", row.version.to_string()),
-        ("changed", format!("{changed} by {}", row.updated_by)),
-        ("last used", used(row)),
+        ("tools", entry.tools.join(", ")),
+        ("hosts", entry.hosts.join(", ")),
+        ("note", entry.note.clone()),
+        ("version", entry.version.to_string()),
+        ("changed", format!("{} by {}", date(&entry.updated_at), entry.updated_by)),
+        ("last used", or_never(&entry.last_used_at)),
     ];
     let lines = lines.iter().map(|(name, text)| format!("{name:<9}  {text}"));
     lines.map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
-fn acts(rows: Vec<Act>) -> String {
-    let rows = rows.into_iter().map(|row| {
-        let actor = match row.actor["kind"].as_str() {
-            Some("team") => {
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let (team, task) = (text(&row.actor["team"]["name"]), text(&row.actor["task"]));
-                format!("team:{team} {task}")
-            }
-            Some("operator") => {
-                let name = row.actor["name"].as_str().unwrap_or_default();
-                format!("operator:{name}")
-            }
-            _ => "system".to_owned(),
-        };
-        [
-            row.at.as_deref().map(moment).unwrap_or_default(),
-            row.action,
-            row.scope,
-            row.key.unwrap_or_default(),
-            actor,
-            row.tool.unwrap_or_default(),
-            row.outcome,
-        ]
-    });
-    let heading = ["WHEN", "WHAT", "SCOPE", "KEY", "WHO", "TOOL", "OUTCOME"];
-    table(heading, rows)
 }
 
 #[cfg(test)]
@@ -160,19 +104,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::table;
 
     /// MV-62
     #[test]
     fn what_is_shown_of_a_secret_is_not_its_value() {
-        let row = json!({"data": {
+        let entry = json!({
             "scope": "team:ops", "key": "TOKEN", "secret": true, "tools": ["bash"], "hosts": [],
             "note": "forge", "version": 2, "updated_by": "operator:ann",
             "created_at": "2026-11-14T23:46:40.000Z", "updated_at": "2026-11-14T23:46:40.000Z",
             "last_used_at": null,
-        }});
+        });
+        let entry: VaultEntry = serde_json::from_value(entry).unwrap();
 
-        let shown = described(&data(&row).unwrap());
-        let listed = listed(&[data(&row).unwrap()]);
+        let shown = described(&entry);
+        let listed = table::rows(&[entry]);
 
         assert_eq!(
             shown,
@@ -190,16 +136,17 @@ mod tests {
     /// MV-65
     #[test]
     fn the_audit_names_who_did_it() {
-        let rows = json!({"data": [
+        let rows = json!([
             {"at": "2026-11-14T23:46:40.000Z", "scope": "team:ops", "key": "TOKEN", "action": "expand",
              "actor": {"kind": "team", "team": {"name": "ops", "generation": 1}, "task": "task-1"},
              "tool": "bash", "host": null, "outcome": "ok"},
             {"at": "2026-11-14T23:46:40.000Z", "scope": "*", "key": null, "action": "list",
              "actor": {"kind": "operator", "name": "ann", "token": "t-1"},
              "tool": null, "host": null, "outcome": "ok"},
-        ]});
+        ]);
+        let rows: Vec<VaultAct> = serde_json::from_value(rows).unwrap();
 
-        let shown = acts(data(&rows).unwrap());
+        let shown = table::rows(&rows);
 
         assert_eq!(
             shown,

@@ -22,12 +22,17 @@ use super::{
     links::{self, Links},
     operator,
     principal::Principal,
-    registry::{Maker, Minted, NewToken, Registry},
-    rows::{Change, CredentialId, Grant, Session},
+    registry::{Maker, Minted, Registry},
+    rows::{Change, Grant, Session},
     token,
 };
-use crate::api::scope::Scope;
-use crate::settings::secret::Secret;
+use crate::{
+    api::{
+        scope::Scope,
+        tokens::{CredentialId, NewToken},
+    },
+    settings::secret::Secret,
+};
 
 /// How long a code for logging in is good.
 pub const LINK_VALID: Duration = links::VALID;
@@ -147,12 +152,12 @@ impl Authenticator {
     }
 
     /// Makes a token with some of the scopes of whoever asks.
-    pub async fn mint(&self, wish: NewToken, by: &Principal) -> Result<Minted<Grant>, AuthError> {
+    pub async fn mint(&self, new: NewToken, by: &Principal) -> Result<Minted<Grant>, AuthError> {
         let now = self.0.clock.now();
         let minted = self
             .change(|registry| {
                 let own = registry.grant(&by.grant).ok_or(AuthError::Ended)?;
-                registry.mint(wish, Maker::from(own), now)
+                registry.mint(new, Maker::from(own), now)
             })
             .await?;
         tracing::info!(by = %by.id, token = %minted.row.name, scopes = ?minted.row.scopes, "token made");

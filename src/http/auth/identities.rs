@@ -20,13 +20,11 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    authenticator::Authenticator,
-    principal::Principal,
-    rows::{CredentialId, Grant, Kind},
-    token,
+use super::{authenticator::Authenticator, principal::Principal, rows::Grant, token};
+use crate::api::{
+    scope::Scope,
+    tokens::{CredentialId, TokenKind},
 };
-use crate::api::scope::Scope;
 
 /// So many links there can be.
 const MOST: usize = 1_000;
@@ -129,7 +127,7 @@ impl Identities {
             channel_type: who.channel_type,
             sender: who.sender,
             token: grant.name.clone(),
-            grant: (grant.kind == Kind::Api).then(|| grant.id.clone()),
+            grant: (grant.kind == TokenKind::Api).then(|| grant.id.clone()),
             by: by.id().clone(),
             at: self.0.clock.now(),
         };
@@ -203,7 +201,7 @@ impl identities::Identities for Identities {
 fn grant_of<'a>(link: &Link, grants: &'a [Grant]) -> Option<&'a Grant> {
     grants.iter().find(|grant| match &link.grant {
         Some(id) => grant.id == *id,
-        None => grant.kind == Kind::Operator,
+        None => grant.kind == TokenKind::Operator,
     })
 }
 

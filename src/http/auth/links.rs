@@ -6,10 +6,9 @@ use hivewright_actors::clock::Timestamp;
 
 use super::{
     error::AuthError,
-    rows::CredentialId,
     token::{self, Hash},
 };
-use crate::settings::secret::Secret;
+use crate::{api::tokens::CredentialId, settings::secret::Secret};
 
 /// A code is good for this long.
 pub(super) const VALID: Duration = Duration::from_secs(120);

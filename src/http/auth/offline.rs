@@ -9,9 +9,10 @@ use hivewright_actors::{clock::Timestamp, storage::Storage};
 use super::{
     error::AuthError,
     operator,
-    registry::{Maker, Minted, NewToken, Registry},
+    registry::{Maker, Minted, Registry},
     rows::{Change, Grant},
 };
+use crate::api::tokens::NewToken;
 
 /// All tokens, oldest first.
 pub fn list(storage: &dyn Storage) -> Result<Vec<Grant>, AuthError> {
@@ -21,12 +22,12 @@ pub fn list(storage: &dyn Storage) -> Result<Vec<Grant>, AuthError> {
 /// Makes a token.
 pub fn create(
     storage: &dyn Storage,
-    wish: NewToken,
+    new: NewToken,
     now: Timestamp,
 ) -> Result<Minted<Grant>, AuthError> {
     let registry = Registry::load(storage)?;
     let maker = registry.operator().map_or_else(Maker::owner, Maker::from);
-    let (minted, change) = registry.mint(wish, maker, now)?;
+    let (minted, change) = registry.mint(new, maker, now)?;
     commit(storage, &change)?;
     Ok(minted)
 }

@@ -5,8 +5,11 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use hivewright_actors::{clock::Timestamp, identities::Owner, ids::PrincipalId};
 use tokio_util::sync::CancellationToken;
 
-use super::{authenticator::Authenticator, registry::OPERATOR, rows::CredentialId};
-use crate::api::scope::{Scope, Scopes};
+use super::{authenticator::Authenticator, registry::OPERATOR};
+use crate::api::{
+    scope::{Scope, Scopes},
+    tokens::CredentialId,
+};
 
 /// The wall clock may be set, and a machine may sleep: an end that only time brings is looked at
 /// this often.

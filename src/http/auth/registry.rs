@@ -12,11 +12,16 @@ use hivewright_actors::{
 
 use super::{
     error::AuthError,
-    rows::{self, Change, CredentialId, Grant, Kind, MintedBy, Session},
+    rows::{self, Change, Grant, Session},
     token::{self, Hash},
 };
-use crate::api::scope::Scopes;
-use crate::settings::secret::Secret;
+use crate::{
+    api::{
+        scope::Scopes,
+        tokens::{CredentialId, MintedBy, NewToken, TokenKind},
+    },
+    settings::secret::Secret,
+};
 
 /// The principal that the operator token speaks for.
 pub const OPERATOR: &str = "operator";
@@ -45,23 +50,8 @@ const MOST_TEAMS: usize = 100;
 const MOST_SESSIONS: usize = 1_000;
 /// The last use is written down no more often than this.
 const USE_STEP: Duration = Duration::from_secs(5 * 60);
-/// Tokens live this long unless told otherwise.
-pub const DEFAULT_EXPIRY: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 const SHORTEST_EXPIRY: Duration = Duration::from_secs(60);
 const LONGEST_EXPIRY: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
-
-/// A wish for a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewToken {
-    /// The principal it is to speak for.
-    pub name: String,
-    /// What it is to allow.
-    pub scopes: Scopes,
-    /// The teams that it is to reach; none is all.
-    pub teams: Option<Vec<String>>,
-    /// How long; none is for ever. It ends with its maker in any case.
-    pub expires_in: Option<Duration>,
-}
 
 /// Who makes a token: nobody gives more than they have, or for longer.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +106,7 @@ impl Registry {
         let (mut grants, sessions) = rows::read(storage)?;
         // Scopes that are new in this version are the operator's too.
         for grant in &mut grants {
-            if grant.kind == Kind::Operator {
+            if grant.kind == TokenKind::Operator {
                 grant.scopes = Scopes::all();
             }
         }
@@ -145,12 +135,12 @@ impl Registry {
 
     /// The grant of the operator token.
     pub fn operator(&self) -> Option<&Grant> {
-        self.grants.iter().find(|grant| grant.kind == Kind::Operator)
+        self.grants.iter().find(|grant| grant.kind == TokenKind::Operator)
     }
 
     /// The grant of a token, while it is good.
     pub fn token(&self, text: &str, now: Timestamp) -> Option<&Grant> {
-        let kind = [(token::OPERATOR, Kind::Operator), (token::API, Kind::Api)]
+        let kind = [(token::OPERATOR, TokenKind::Operator), (token::API, TokenKind::Api)]
             .into_iter()
             .find_map(|(prefix, kind)| token::is_formed(text, prefix).then_some(kind))?;
         let hash = Hash::of(text);
@@ -191,23 +181,24 @@ impl Registry {
     /// A token with no more than its maker has.
     pub fn mint(
         &self,
-        wish: NewToken,
+        new: NewToken,
         maker: Maker,
         now: Timestamp,
     ) -> Result<(Minted<Grant>, Change), AuthError> {
-        if !is_name(&wish.name) {
+        if !is_name(&new.name) {
             return Err(AuthError::Name);
         }
-        if self.grants.iter().any(|grant| grant.name == wish.name) {
-            return Err(AuthError::NameTaken(wish.name));
+        if self.grants.iter().any(|grant| grant.name == new.name) {
+            return Err(AuthError::NameTaken(new.name));
         }
-        if wish.scopes.is_empty() {
+        let scopes = Scopes::from(new.scopes);
+        if scopes.is_empty() {
             return Err(AuthError::NoScopes);
         }
-        if let Some(scope) = wish.scopes.beyond(maker.scopes) {
+        if let Some(scope) = scopes.beyond(maker.scopes) {
             return Err(AuthError::BeyondOwn(scope));
         }
-        let teams = match (wish.teams, maker.teams) {
+        let teams = match (new.teams, maker.teams) {
             (Some(teams), _) if teams.is_empty() || teams.len() > MOST_TEAMS => {
                 return Err(AuthError::NoTeams);
             }
@@ -220,7 +211,8 @@ impl Registry {
             (teams, None) => teams,
         };
         let in_range = |span| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(&span);
-        if !wish.expires_in.is_none_or(in_range) {
+        let expires_in = new.expires.unwrap_or_default().span();
+        if !expires_in.is_none_or(in_range) {
             return Err(AuthError::Expiry);
         }
         if self.grants.len() >= MOST_TOKENS {
@@ -229,13 +221,13 @@ impl Registry {
         let text = token::fresh(token::API)?;
         let grant = Grant {
             id: CredentialId::new(token::fresh_id("token")?),
-            kind: Kind::Api,
-            name: wish.name,
+            kind: TokenKind::Api,
+            name: new.name,
             hash: Hash::of(text.expose()),
-            scopes: wish.scopes,
+            scopes,
             teams,
             created_at: now,
-            expires_at: [wish.expires_in.map(|span| now + span), maker.expires_at]
+            expires_at: [expires_in.map(|span| now + span), maker.expires_at]
                 .into_iter()
                 .flatten()
                 .min(),
@@ -254,7 +246,7 @@ impl Registry {
             .iter()
             .find(|grant| grant.id.as_str() == id_or_name || grant.name == id_or_name)
             .ok_or_else(|| AuthError::Unknown(id_or_name.to_owned()))?;
-        if grant.kind == Kind::Operator {
+        if grant.kind == TokenKind::Operator {
             return Err(AuthError::Operator);
         }
         let mut gone = vec![grant.id.clone()];
@@ -288,7 +280,7 @@ impl Registry {
             .map_or_else(Change::default, |former| self.without(std::slice::from_ref(&former.id)));
         change.grants.push(Grant {
             id: CredentialId::new(token::fresh_id("operator")?),
-            kind: Kind::Operator,
+            kind: TokenKind::Operator,
             name: OPERATOR.to_owned(),
             hash,
             scopes: Scopes::all(),

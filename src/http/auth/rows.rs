@@ -1,6 +1,6 @@
 //! Credentials as they are stored.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -14,51 +14,15 @@ use hivewright_actors::{
 use serde::{Deserialize, Serialize};
 
 use super::token::Hash;
-use crate::api::scope::Scopes;
+use crate::api::{
+    scope::Scopes,
+    tokens::{CredentialId, MintedBy, TokenKind},
+};
 
 /// A browser session ends when it was not used for this long …
 pub(super) const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 /// … and in any case after this.
 pub(super) const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-
-/// The name of a credential: not secret, and never used again for another.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CredentialId(String);
-
-impl CredentialId {
-    pub(in crate::http) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for CredentialId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for CredentialId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Whose a grant is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[schemars(rename = "TokenKind")]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// The one operator token.
-    Operator,
-    /// A token for a program or a person.
-    Api,
-}
 
 /// What the holder of a token may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,7 +30,7 @@ pub struct Grant {
     /// Its name for all time.
     pub id: CredentialId,
     /// Whose it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// The principal it speaks for.
     pub name: String,
     /// Of the token.
@@ -85,16 +49,6 @@ pub struct Grant {
     /// Whose token made it; none if that was not yet kept, or if it needed none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub minted_by: Option<MintedBy>,
-}
-
-/// The token that made another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct MintedBy {
-    /// Which.
-    #[schemars(with = "String")]
-    pub id: CredentialId,
-    /// The principal that it spoke for.
-    pub name: String,
 }
 
 impl Grant {
@@ -168,13 +122,13 @@ hivewright_actors::records! {
 
 impl Parts for CredentialId {
     fn write(&self, key: &mut KeyWriter) {
-        key.text(&self.0);
+        key.text(self.as_str());
     }
 }
 
 impl Key for CredentialId {
     fn read(key: &mut KeyReader<'_>) -> Option<Self> {
-        key.text().map(|id| Self(id.to_owned()))
+        key.text().map(|id| Self::new(id.to_owned()))
     }
 }
 

@@ -8,6 +8,7 @@ use hivewright_actors::{
     clock::{Clock, Timestamp},
     doubles::{clock::ManualClock, disk::MemoryStorage},
     store::Store,
+    text::Span,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -16,10 +17,13 @@ use super::{
     authenticator::Authenticator,
     error::AuthError,
     offline, operator,
-    registry::{Maker, NewToken, Registry},
+    registry::{Maker, Registry},
     rows::Grant,
 };
-use crate::api::scope::{Scope, Scopes};
+use crate::api::{
+    scope::{Scope, Scopes},
+    tokens::{Expiry, NewToken},
+};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -60,12 +64,16 @@ impl Place {
     }
 }
 
+fn after(span: Duration) -> Expiry {
+    Expiry::After(Span(span))
+}
+
 fn wish(name: &str, scopes: &[Scope]) -> NewToken {
     NewToken {
         name: name.to_owned(),
-        scopes: scopes.iter().copied().collect(),
+        scopes: scopes.to_vec(),
         teams: None,
-        expires_in: Some(DAY),
+        expires: Some(after(DAY)),
     }
 }
 
@@ -134,7 +142,7 @@ async fn a_wish_that_makes_no_sense_is_refused() {
     let auth = place.start().await;
     let operator = auth.token(&place.operator_token()).unwrap();
     auth.mint(wish("ci", &[Scope::Read]), &operator).await.unwrap();
-    let lasting = |span| NewToken { expires_in: span, ..wish("other", &[Scope::Read]) };
+    let lasting = |expires| NewToken { expires: Some(expires), ..wish("other", &[Scope::Read]) };
 
     for name in ["", "operator", "ws-client", "Ann", "-x", "a b", "hwt_x", &"x".repeat(65)] {
         let refused = auth.mint(wish(name, &[Scope::Read]), &operator).await;
@@ -145,10 +153,10 @@ async fn a_wish_that_makes_no_sense_is_refused() {
     let empty = auth.mint(wish("other", &[]), &operator).await;
     assert!(matches!(empty, Err(AuthError::NoScopes)));
     for span in [Duration::ZERO, DAY * 3651] {
-        let refused = auth.mint(lasting(Some(span)), &operator).await;
+        let refused = auth.mint(lasting(after(span)), &operator).await;
         assert!(matches!(refused, Err(AuthError::Expiry)), "{span:?}");
     }
-    assert!(auth.mint(lasting(None), &operator).await.is_ok());
+    assert!(auth.mint(lasting(Expiry::Never), &operator).await.is_ok());
 }
 
 /// OP-12, CH-34
@@ -457,9 +465,9 @@ proptest! {
         };
         let wish = NewToken {
             name: "x".into(),
-            scopes: set(wished),
+            scopes: set(wished).into(),
             teams: teams(wished_teams),
-            expires_in: lasts.map(Duration::from_millis),
+            expires: Some(lasts.map_or(Expiry::Never, |millis| after(Duration::from_millis(millis)))),
         };
 
         let maker = Maker {

@@ -200,9 +200,9 @@ async fn a_question_behind_many_is_found() {
     let reader = bench.token("watch", only(Scope::Read)).await;
     let wish = NewToken {
         name: "elsewhere".to_owned(),
-        scopes: only(Scope::Read),
+        scopes: vec![Scope::Read],
         teams: Some(vec!["elsewhere".to_owned()]),
-        expires_in: None,
+        expires: Some(Expiry::Never),
     };
     let operator = bench.auth().token(&bench.operator()).unwrap();
     let minted = bench.auth().mint(wish, &operator).await.unwrap();

@@ -98,9 +98,9 @@ async fn browsers_of_other_teams_are_not_seen() {
     let bench = Bench::new().await;
     let mut wish = NewToken {
         name: "garden".to_owned(),
-        scopes: Scopes::all(),
+        scopes: Scopes::all().into(),
         teams: Some(vec!["garden".to_owned()]),
-        expires_in: None,
+        expires: Some(Expiry::Never),
     };
     let operator = bench.auth().token(&bench.operator()).unwrap();
     let garden = bench.auth().mint(wish.clone(), &operator).await.unwrap();

@@ -38,9 +38,9 @@ use hivewright_actors::{
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
         self,
-        board::Board,
-        premises::{Findings, Premises},
+        fire::{Findings, Premises},
         trigger::Trigger,
+        views::Board,
     },
     spine::{Ports, Spine, Threads},
     store::{Store, keys::key_of, records::Writes},
@@ -52,18 +52,20 @@ use tempfile::TempDir;
 use super::{
     Service, State,
     access::Access,
-    auth::{authenticator::Authenticator, identities::Identities, operator, registry::NewToken},
+    auth::{authenticator::Authenticator, identities::Identities, operator},
     backups::{Backup, Backups},
     config, configure,
     error::ApiError,
-    jobs::{Jobs, Progress, Work},
+    jobs::{Jobs, Work},
     metrics::Metrics,
     origin::Gate,
 };
 use crate::{
     api::{
+        jobs::JobProgress,
         scope::{Scope, Scopes},
         teams::{Equipment, TeamItem},
+        tokens::{Expiry, NewToken},
     },
     logging::{Secrets, tap::Errors},
     memory::NoSecrets,
@@ -140,7 +142,7 @@ struct Shelf;
 
 impl Backups for Shelf {
     fn make(&self, name: Option<BackupName>, work: &Work) -> Result<PathBuf, String> {
-        work.report(Progress { done: 2, total: 2, unit: "records" });
+        work.report(JobProgress { done: 2, total: 2, unit: "records".to_owned() });
         match name.map(|name| name.file("/backups".as_ref())) {
             Some(file) if file.ends_with("full.tar.zst") => Err("the disk is full".to_owned()),
             file => Ok(file.unwrap_or_else(|| "/backups/1.tar.zst".into())),
@@ -360,11 +362,11 @@ impl Bench {
                 roster: Arc::new(view.clone()),
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
-                retention: Arc::new(Keeper::new(
-                    Live::new(home.clone(), Environment::fixed([])),
-                    home.clone(),
-                )),
             },
+            retention: Arc::new(Keeper::new(
+                Live::new(home.clone(), Environment::fixed([])),
+                home.clone(),
+            )),
         };
         let threads =
             Threads { teams: vec![Arbiter::current()], answers_within: Duration::from_secs(30) };
@@ -476,7 +478,12 @@ impl Bench {
     /// A token with these scopes.
     async fn token(&self, name: &str, scopes: Scopes) -> String {
         let operator = self.auth().token(&self.operator()).unwrap();
-        let wish = NewToken { name: name.to_owned(), scopes, teams: None, expires_in: None };
+        let wish = NewToken {
+            name: name.to_owned(),
+            scopes: scopes.into(),
+            teams: None,
+            expires: Some(Expiry::Never),
+        };
         let minted = self.auth().mint(wish, &operator).await.unwrap();
         minted.text.expose().to_owned()
     }

@@ -11,9 +11,9 @@ impl Bench {
         let operator = self.auth().token(&self.operator()).unwrap();
         let wish = NewToken {
             name: name.to_owned(),
-            scopes: Scopes::all(),
+            scopes: Scopes::all().into(),
             teams: Some(vec![team.to_owned()]),
-            expires_in: None,
+            expires: Some(Expiry::Never),
         };
         let minted = self.auth().mint(wish, &operator).await.unwrap();
         minted.text.expose().to_owned()

@@ -6,9 +6,9 @@ use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::*;
-use crate::triggers::{
-    desk::SecretSource,
-    signature::{hex, hmac},
+use crate::{
+    triggers::signature::{hex, hmac},
+    vault::webhooks::SecretSource,
 };
 
 const KEY: &[u8] = b"a key of more than 24 bytes";

@@ -3,7 +3,6 @@
 //! Whatever ends the work between two commits, the next run goes on with what has no mark yet.
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
@@ -29,13 +28,7 @@ use crate::{
     vault::{Vault, audit::Actor, error::VaultError},
 };
 
-/// An imported plugin tool as it is kept, by its team and its name.
-#[derive(Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct PluginTool<'a>(Cow<'a, super::plugins::ImportedTool>);
-
 hivewright_actors::records! {
-    PluginTool<'_>: "edge\0plugin_tool", String;
     MarkRow: "edge\0import", String;
 }
 
@@ -149,8 +142,7 @@ impl Site<'_> {
             Artifact::Task(task) if task.outcome.is_some() => writes.put(&FinishedTask::of(task)),
             Artifact::Task(task) => writes.put(&**task),
             Artifact::PluginTool(team, tool) => {
-                let tool = PluginTool(Cow::Borrowed(tool));
-                writes.put_at(&format!("{team}/{}", tool.0.tool), &tool)
+                writes.put_at(&format!("{team}/{}", tool.tool), tool)
             }
             Artifact::Topic(channel, topic) => {
                 // The operator may resume channels of WebSockets.

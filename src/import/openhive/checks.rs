@@ -2,9 +2,9 @@
 
 use hivewright_actors::{
     clock::Timestamp,
-    scheduler::{
-        check::Check,
-        trigger::{Definition, Problem},
+    scheduler::trigger::{
+        definition::Definition,
+        validation::{self, Check},
     },
 };
 
@@ -25,7 +25,7 @@ use crate::{
 pub(super) trait Checks {
     fn settings(&self, name: &str, text: &str) -> Result<(), Problems>;
     fn team(&self, name: &str, text: &str) -> Result<(), Problems>;
-    fn trigger(&self, definition: &Definition) -> Result<(), Problem>;
+    fn trigger(&self, definition: &Definition) -> Result<(), validation::Problems>;
 }
 
 /// The readers, for one home.
@@ -56,7 +56,7 @@ impl Checks for Readers<'_> {
         let references = References::new(&environment, self.home.data());
         let document = Document::with_references(name, references);
         match name {
-            "config.yaml" => config::read(text, document, self.home.data()).map(drop),
+            "config.yaml" => config::read(text, document, self.home).map(drop),
             "channels.yaml" => channels::read(text, document).map(drop),
             _ => providers::read(text, document, &environment).0.map(drop),
         }
@@ -66,7 +66,7 @@ impl Checks for Readers<'_> {
         team::read(text, Document::plain("config.yaml"), name, self.home, None).map(drop)
     }
 
-    fn trigger(&self, definition: &Definition) -> Result<(), Problem> {
+    fn trigger(&self, definition: &Definition) -> Result<(), validation::Problems> {
         let check = Check {
             calendar: &Zones,
             expressions: &LinearExpressions,

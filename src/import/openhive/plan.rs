@@ -17,8 +17,7 @@ use super::{
     escalations,
     folders::FolderCopy,
     installation::{Installation, TeamFolder},
-    interactions, log, memories,
-    plugins::{self, ImportedTool},
+    interactions, log, memories, plugins,
     redact::Redactor,
     report::{Item, Kind, Report},
     rules,
@@ -28,6 +27,7 @@ use super::{
     tasks, teams, topics, triggers, trust,
     vault::VaultEntry,
 };
+use crate::tools::plugin_tool::PluginTool;
 use crate::{memory::entry::Entry as Memory, vault::scope::Scope};
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ pub(super) enum Artifact {
     Memory(Box<Memory>),
     Trigger(Box<Trigger>),
     Task(Box<Task>),
-    PluginTool(TeamKey, ImportedTool),
+    PluginTool(TeamKey, PluginTool),
     Topic(ChannelId, Topic),
     /// Something said, under its name in the log of conversations.
     Interaction(String, Interaction),

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::clock::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use super::{
     installation::Installation,
@@ -13,6 +12,7 @@ use super::{
     schema::row,
     target::mark,
 };
+use crate::tools::plugin_tool::PluginTool;
 
 /// Why an imported tool does not run.
 pub(super) const REASON: &str = "it was imported from OpenHive as TypeScript; \
@@ -35,22 +35,6 @@ row! {
         "verified_at", "deprecated_at", "deprecated_reason", "deprecated_by", "removed_at",
         "removed_by"
     ]
-}
-
-/// A tool that waits to be registered anew, as it is stored.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImportedTool {
-    pub tool: String,
-    /// Always `failed_verification`.
-    pub status: String,
-    /// What has to be done.
-    pub reason: String,
-    /// The source, in the team's folder; none if it is gone.
-    pub source: Option<String>,
-    /// The digest that its source had.
-    pub sha256: String,
-    pub former_status: String,
-    pub created_at: Timestamp,
 }
 
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
@@ -77,10 +61,10 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
 }
 
 /// The row of a tool. `sources` are the files that the team's folder has.
-fn convert(row: &PluginRow, sources: Option<&BTreeSet<String>>, now: Timestamp) -> ImportedTool {
+fn convert(row: &PluginRow, sources: Option<&BTreeSet<String>>, now: Timestamp) -> PluginTool {
     let file = format!("{}.ts", row.tool);
     let is_there = sources.is_some_and(|sources| sources.contains(&file));
-    ImportedTool {
+    PluginTool {
         tool: row.tool.clone(),
         status: "failed_verification".into(),
         reason: REASON.into(),

@@ -4,19 +4,16 @@ use std::collections::BTreeMap;
 
 use super::{file_draft::FileDraft, yaml::Yaml};
 use crate::{
-    settings::{home::TEAM_FILE, references::escaped, secret::Secret},
+    settings::{
+        config::TEAM_TOOLS,
+        home::TEAM_FILE,
+        references::escaped,
+        secret::Secret,
+        team::{LONGEST_DESCRIPTION, MAIN_TOOLS, STEPS},
+    },
     tools::registry,
 };
 
-/// What the main team gets for `*`: it passes work on.
-const ROOT_TOOLS: [&str; 5] = ["@org", "@triggers", "@trust", "@memory", "@vault"];
-
-/// What every other team gets for `*`.
-const TEAM_TOOLS: [&str; 8] =
-    ["@files", "@shell", "@org", "@triggers", "@memory", "@vault", "@skills", "@subagents"];
-
-const LONGEST_DESCRIPTION: usize = 500;
-const MOST_STEPS: u64 = 500;
 /// The steps of a team that says nothing about them.
 const FORMER_STEPS: u64 = 50;
 
@@ -86,7 +83,7 @@ fn texts(list: Option<&Yaml>) -> impl Iterator<Item = &str> {
 
 fn description(text: &str, file: &mut FileDraft) -> String {
     if text.chars().count() > LONGEST_DESCRIPTION {
-        file.change("`description` is cut to 500 characters");
+        file.change(format!("`description` is cut to {LONGEST_DESCRIPTION} characters"));
     }
     text.chars().take(LONGEST_DESCRIPTION).collect()
 }
@@ -102,7 +99,7 @@ fn tools<'a>(
     for tool in tools {
         let lower = tool.to_lowercase();
         if tool == "*" && !keep_wildcard {
-            let list: &[&str] = if is_main { &ROOT_TOOLS } else { &TEAM_TOOLS };
+            let list: &[&str] = if is_main { &MAIN_TOOLS } else { &TEAM_TOOLS };
             found.extend(list.iter().map(|tool| (*tool).to_owned()));
             file.change(format!(
                 "`*` in `allowed_tools` becomes {}; `--keep-wildcard` keeps it",
@@ -127,10 +124,11 @@ fn max_steps(said: Option<(String, String)>, file: &mut FileDraft) {
         steps = text.parse::<f64>().unwrap_or(FORMER_STEPS as f64).max(1.0) as u64;
         file.change(format!("`{key}` becomes `max_steps`"));
     }
-    if steps > MOST_STEPS {
-        file.change(format!("`max_steps` is 500, the most there is, not {steps}"));
+    let most = *STEPS.end();
+    if steps > most {
+        file.change(format!("`max_steps` is {most}, the most there is, not {steps}"));
     }
-    file.put("max_steps", Yaml::Plain(steps.min(MOST_STEPS).to_string()));
+    file.put("max_steps", Yaml::Plain(steps.min(most).to_string()));
 }
 
 fn credentials(value: Yaml, file: &mut FileDraft) {
@@ -211,7 +209,7 @@ mod tests {
         };
 
         assert_eq!(tools(false, false), TEAM_TOOLS);
-        assert_eq!(tools(true, false), ROOT_TOOLS);
+        assert_eq!(tools(true, false), MAIN_TOOLS);
         assert_eq!(tools(false, true), ["*"]);
     }
 

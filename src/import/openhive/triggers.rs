@@ -7,7 +7,11 @@ use hivewright_actors::{
     ids::ChannelId,
     scheduler::{
         manage::MOST as MOST_TRIGGERS,
-        trigger::{Definition, MissedPolicy, Problem, State, Trigger},
+        trigger::{
+            State, Trigger,
+            definition::{Definition, MissedPolicy},
+            validation::Problems,
+        },
     },
 };
 use serde_json::{Map, Value, json};
@@ -275,14 +279,14 @@ impl Draft {
         }
     }
 
-    /// What the scheduler is told, and the first thing of the form that could not be understood.
+    /// What the scheduler is told, and what of the form could not be understood.
     ///
     /// What its reader refuses is taken out, so that a trigger can be looked at and mended.
     fn definition(
         &self,
         zone: &str,
         now: Timestamp,
-    ) -> Result<(Definition, Option<Problem>), Problem> {
+    ) -> Result<(Definition, Option<Problems>), Problems> {
         let mut form = self.form.clone();
         let writer = Writer {
             calendar: &Zones,
@@ -293,16 +297,17 @@ impl Draft {
         };
         let mut first = None;
         let mut definition = loop {
-            let problem = match writer.definition(&form) {
+            let problems = match writer.definition(&form) {
                 Ok(definition) => break definition,
-                Err(problem) => problem,
+                Err(problems) => problems,
             };
             let Some(Value::Object(config)) = form.get_mut("config") else {
-                return Err(problem);
+                return Err(problems);
             };
-            let refused = problem.field.strip_prefix("config.").and_then(|key| config.remove(key));
-            first.get_or_insert(problem);
-            if refused.is_none() {
+            let fields = problems.0.iter().filter_map(|one| one.field.strip_prefix("config."));
+            let refused = fields.filter_map(|field| config.remove(field)).count();
+            first.get_or_insert(problems);
+            if refused == 0 {
                 // Something is missing, or does not go together: the least that makes a trigger stays.
                 let least = config.remove(self.needed()).unwrap_or_else(|| json!(""));
                 *config = Map::from_iter([(self.needed().to_owned(), least)]);
@@ -310,7 +315,7 @@ impl Draft {
             }
         };
         // OpenHive made nothing up that fell into a time when it was off.
-        definition.missed = MissedPolicy::Skip;
+        definition.missed = definition.missed.map(|_| MissedPolicy::Skip);
         definition.notify_channel.clone_from(&self.channel);
         Ok((definition, first))
     }
@@ -332,9 +337,9 @@ impl Draft {
         planner: &Planner<'_>,
         team: &Team<'_>,
     ) -> Result<Definition, String> {
-        let (definition, problem) = self
+        let (definition, problems) = self
             .definition(&planner.target.zone, planner.target.now)
-            .map_err(|problem| problem.to_string())?;
+            .map_err(|problems| problems.to_string())?;
         let subagents = team.folder.map(|folder| &folder.subagents);
         let skills = match &definition.subagent {
             Some(name) => match subagents.and_then(|subagents| subagents.get(name)) {
@@ -353,8 +358,8 @@ impl Draft {
             let tools = tools.join(", ");
             self.change(format!("it needs {tools}, which must be registered anew"));
         }
-        if let Err(problem) = problem.map_or_else(|| planner.checks.trigger(&definition), Err) {
-            self.disable(problem.to_string());
+        if let Err(problems) = problems.map_or_else(|| planner.checks.trigger(&definition), Err) {
+            self.disable(problems.to_string());
         }
         Ok(definition)
     }
@@ -386,10 +391,11 @@ impl Draft {
 #[cfg(test)]
 mod tests {
 
-    use hivewright_actors::scheduler::{
-        config::{Config, Listen, Schedule, Span, When, Window},
-        trigger::OverlapPolicy,
+    use hivewright_actors::scheduler::trigger::{
+        config::{Config, Listen, Schedule, Window},
+        definition::OverlapPolicy,
     };
+    use hivewright_actors::text::Span;
 
     use super::*;
 
@@ -504,8 +510,8 @@ mod tests {
         assert_eq!(
             config("schedule", json!({"cron": "0 8 * * *", "timezone": "Europe/Berlin"})),
             Config::Schedule(Schedule {
-                when: When::Cron("0 8 * * *".into()),
                 timezone: Some("Europe/Berlin".into()),
+                ..Schedule::cron("0 8 * * *")
             })
         );
         assert_eq!(
@@ -521,14 +527,11 @@ mod tests {
         assert_eq!(
             config("window", window),
             Config::Window(Window {
-                span: Span::Watch("* 9 * * *".into()),
-                timezone: None,
-                tick_interval: Duration::from_secs(60),
+                watch: Some("* 9 * * *".into()),
+                tick_interval: Span(Duration::from_secs(60)),
                 max_ticks: 3,
                 max_tokens: Some(500),
-                max_usd: None,
-                stop_on_first_hit: false,
-                backoff: false,
+                ..Window::default()
             })
         );
     }
@@ -540,7 +543,7 @@ mod tests {
         assert_eq!(definition.subagent.as_deref(), Some("scout"));
         assert_eq!(definition.max_steps, Some(20));
         assert_eq!(definition.failure_threshold, 5);
-        assert_eq!(definition.missed, MissedPolicy::Skip);
+        assert_eq!(definition.missed, Some(MissedPolicy::Skip));
         assert_eq!(definition.overlap_policy, OverlapPolicy::AlwaysReplace);
         assert_eq!(definition.notify_channel, Some("7".into()));
     }
@@ -554,14 +557,17 @@ mod tests {
             problem("schedule", json!({})),
             "config: needs exactly one of `cron`, `at` and `every`"
         );
-        assert_eq!(problem("keyword", json!({"channel": "ws:1"})), "config.pattern: is missing");
+        assert_eq!(
+            problem("keyword", json!({"channel": "ws:1"})),
+            "config: missing field `pattern`"
+        );
         assert_eq!(
             problem("keyword", json!({"pattern": "x", "volume": 11})),
-            "config.volume: unknown field; there are `channel`, `channels`, `pattern`, `sender`"
+            "config.volume: unknown field; there are `channel`, `channels`, `flags`, `pattern`, `sender`"
         );
         assert_eq!(
             problem("window", json!({"watch": "* 9 * * *", "tick_interval": 5})),
-            "config.tick_interval: expected a duration such as 30s, 15m, 6h or 2d"
+            "config.tick_interval: expected a duration"
         );
     }
 

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use hivewright_actors::policy::class::SELF_FOLDERS;
+use hivewright_actors::policy::caution::SELF_FOLDERS;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,

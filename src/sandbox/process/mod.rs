@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::policy::class::SELF_FILE;
+use hivewright_actors::policy::caution::SELF_FILE;
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags},
     io::Errno,
@@ -34,11 +34,11 @@ use self::{
 use super::{
     quota::{Excess, Quota, Watch},
     workspace::{
-        Access, Workspace,
+        Workspace,
         governance::{GOVERNED_DIR, GOVERNED_FILE, SELF},
     },
 };
-use crate::settings::config::Disk;
+use crate::settings::{config::Limits, team::Access};
 
 pub mod capture;
 mod cgroup;
@@ -171,7 +171,7 @@ impl Sandbox {
     pub fn with_layers(settings: SandboxSettings, layers: Layers) -> Self {
         Self {
             memory: AtomicU64::new(settings.memory),
-            quota: Arc::new(Quota::new(Disk::default())),
+            quota: Arc::new(Quota::new(&Limits::default())),
             settings,
             layers,
             broken: None,

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hivewright_actors::policy::class::SELF_FOLDERS;
+use hivewright_actors::policy::caution::SELF_FOLDERS;
 use rustix::{
     fs::{Mode, OFlags},
     mount::{MountFlags, MountPropagationFlags, UnmountFlags},

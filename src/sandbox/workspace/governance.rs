@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-use hivewright_actors::policy::class::{SELF_FILE, SELF_FOLDERS};
+use hivewright_actors::policy::caution::{SELF_FILE, SELF_FOLDERS};
 
 /// What a path in the workspace is, by where it really lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use rustix::{
 };
 
 use self::{governance::Class, walk::Folder};
+use crate::settings::team::{Access, AllowedDir};
 
 pub mod governance;
 #[cfg(test)]
@@ -22,24 +23,6 @@ pub mod write;
 
 /// How often an open is tried again when the kernel saw a rename on the way.
 const TRIES: usize = 128;
-
-/// What a team may do in a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Look only.
-    ReadOnly,
-    /// Look and change.
-    ReadWrite,
-}
-
-/// A folder beside the workspace that the operator opened to a team.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllowedDir {
-    /// Its absolute path.
-    pub path: PathBuf,
-    /// What the team may do in it.
-    pub access: Access,
-}
 
 /// Why a path was not opened or written. Paths are shown as the caller wrote them.
 #[derive(Debug, thiserror::Error)]

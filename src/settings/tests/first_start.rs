@@ -14,7 +14,7 @@ use crate::settings::{
     load::{self, ChannelsState, Report},
     providers::{Provider, Providers},
     scaffold,
-    team::Team,
+    team::{MAIN_TOOLS, Team},
 };
 
 fn mode(path: &Path) -> u32 {
@@ -176,9 +176,7 @@ fn the_shipped_files_state_the_defaults() {
         load::read_team(&place.home, "main"),
         Ok(Team {
             max_steps: 200,
-            allowed_tools: ["@org", "@triggers", "@trust", "@memory", "@vault"]
-                .map(Into::into)
-                .to_vec(),
+            allowed_tools: MAIN_TOOLS.map(Into::into).to_vec(),
             ..Team::new("main")
         })
     );

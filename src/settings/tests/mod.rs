@@ -3,6 +3,7 @@ mod first_start;
 mod live;
 mod profiles;
 mod references;
+mod shipped;
 mod teams;
 mod trust;
 

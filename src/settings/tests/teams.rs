@@ -7,7 +7,8 @@ use hivewright_actors::{briefing::QueueMode, budget::Caps};
 use super::*;
 use crate::settings::{
     load::{self, File, read_team},
-    team::{AllowedDir, DirMode, Team},
+    setting::Interval,
+    team::{Access, AllowedDir, Team},
 };
 
 fn read(text: &str) -> Result<Team, Vec<String>> {
@@ -40,7 +41,7 @@ heartbeat: 30m
         real.display()
     );
 
-    let dir = |mode| AllowedDir { path: real.clone(), mode };
+    let dir = |access| AllowedDir { path: real.clone(), access };
     assert_eq!(
         read(&text),
         Ok(Team {
@@ -52,14 +53,14 @@ heartbeat: 30m
             max_steps: 7,
             turn_timeout: Some(Duration::from_secs(3600)),
             allowed_tools: vec!["@files".into(), "!write".into()],
-            allowed_dirs: vec![dir(DirMode::ReadOnly), dir(DirMode::ReadWrite)],
+            allowed_dirs: vec![dir(Access::ReadOnly), dir(Access::ReadWrite)],
             budgets: Caps {
                 usd_per_day: Some(20.0),
                 tokens_per_day: Some(1_000_000),
                 usd_per_task: Some(0.5),
             },
             learning: true,
-            heartbeat: Some(Duration::from_secs(1_800)),
+            heartbeat: Interval(Some(Duration::from_secs(1_800))),
         })
     );
 }
@@ -77,7 +78,7 @@ fn an_empty_file_gives_a_team_without_tools() {
 /// OR-15
 #[test]
 fn a_heartbeat_of_nothing_is_none() {
-    assert_eq!(read("heartbeat: 0s").map(|team| team.heartbeat), Ok(None));
+    assert_eq!(read("heartbeat: 0s").map(|team| team.heartbeat), Ok(Interval(None)));
 }
 
 /// OR-16, SE-83

@@ -14,7 +14,8 @@ use hivewright_actors::{
 
 use super::*;
 use crate::{
-    http::auth::{registry::Registry, rows::Kind},
+    api::tokens::TokenKind,
+    http::auth::registry::Registry,
     policy,
     storage::{migrate::Schema, open::open_as, restore},
 };
@@ -79,7 +80,7 @@ fn read_all(storage: &SledStorage) -> Vec<Damage> {
     let tokens = Registry::load(storage).unwrap().grants();
     let names: BTreeSet<_> = tokens.iter().map(|grant| &*grant.name).collect();
     assert!(names.contains("alice"), "{names:?}");
-    assert!(tokens.iter().any(|grant| grant.kind == Kind::Operator));
+    assert!(tokens.iter().any(|grant| grant.kind == TokenKind::Operator));
     assert_eq!(policy::unreadable_in(storage).unwrap(), [""; 0]);
     storage.damage_reports().unwrap().take()
 }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
-    scheduler::retention::{keeping::Keeping, pass::Pass},
+    retention::{pass::Pass, terms::Keeping},
     store::records::Writes,
     task::{Ending, Kind, Lane, Outcome, Task, records::FinishedTask},
     usage::Usage,

@@ -14,7 +14,7 @@ use hivewright_actors::{
 };
 
 use super::{escalate::Escalation, handoff::Lately, idempotency::KeyRow};
-use crate::import::openhive::apply::PluginTool;
+use crate::tools::plugin_tool::PluginTool;
 
 /// Escalations, handoffs, idempotency keys and imported plugin tools in a store.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ fn keys(storage: &dyn Storage, team: &TeamKey) -> Result<Vec<Vec<u8>>, StorageEr
         vec![key_of(Lately::KIND, team)],
         Range::<Escalation>::under(&Beginning(&of_team)).keys(storage)?,
         Range::<KeyRow>::under(&Beginning(&of_team)).keys(storage)?,
-        Range::<PluginTool<'_>>::under(&Beginning(&of_team)).keys(storage)?,
+        Range::<PluginTool>::under(&Beginning(&of_team)).keys(storage)?,
     ]
     .concat())
 }

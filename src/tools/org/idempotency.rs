@@ -4,7 +4,7 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
     repeats::is_known,
-    scheduler::retention::keeping::Lot,
+    retention::terms::Lot,
     store::{
         reads::get,
         records::{Writes, digest},

@@ -14,7 +14,7 @@ use hivewright_actors::{
         record::{TeamRecord, TeamState},
         tree::Tree,
         view::OrgView,
-        work::{Work, refusal_code},
+        work::Work,
     },
     queue::submit::Refusal,
     store::{StoreError, StoreHandle, reads::get, records::Writes},
@@ -159,7 +159,7 @@ pub(super) fn no(error: OrgError) -> ToolError {
 
 /// The queue says no.
 pub(super) fn refused(team: &TeamName, refusal: &Refusal) -> ToolError {
-    answer::refuse(refusal_code(refusal), format!("`{team}`: {refusal}"))
+    answer::refuse(refusal.code(), format!("`{team}`: {refusal}"))
 }
 
 /// A moment as a model writes it: RFC 3339, or a duration that is counted with `from`.

@@ -7,7 +7,7 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{MAIN, TaskId, TeamName},
     org::{self, folders::FolderPlan, names, record::TeamRecord, tree::By},
-    policy::class::{Caution, Kind as CautionKind, Risk},
+    policy::caution::{Caution, Kind as CautionKind, Risk},
     store::records::Writes,
     task::{Kind, Priority},
     tool::{Caller, Effect, Stow, records::Answer},
@@ -190,9 +190,9 @@ impl SpawnTeam {
             parent: cx.caller.team.name.clone(),
             by: By::Team(cx.caller.team.name.clone()),
             scope: args.scope_accepts.clone(),
-            limits: config.limits,
+            limits: config.limits.tree(),
             plan: FolderPlan {
-                config: args.wish().file(config).text(&name),
+                config: args.wish().file(&name, &config.defaults.allowed_tools),
                 context: args.init_context.clone(),
             },
             bootstrap,
@@ -240,12 +240,12 @@ impl Tool for SpawnTeam {
         let Some(config) = parts.live.config_held().or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
-        let file = args.wish().file(&config).text(&TeamName::from(args.name.as_str()));
+        let (name, usual) = (TeamName::from(args.name.as_str()), &config.defaults.allowed_tools);
+        let file = args.wish().file(&name, usual);
         if caller.team.name.as_str() != MAIN {
             return ask(format!("team {} makes a team of its own:\n{file}", caller.team.name));
         }
-        let tools = args.allowed_tools.as_ref();
-        let tools = tools.unwrap_or(&config.defaults.allowed_tools);
+        let tools = args.allowed_tools.as_ref().unwrap_or(usual);
         let more = beyond(tools, &config.defaults.grantable_tools);
         if more.is_empty() {
             return None;

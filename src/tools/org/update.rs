@@ -15,13 +15,13 @@ use super::{
     check_length,
     office::{Office, Parts},
 };
-use crate::tools::{
-    answer,
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+use crate::{
+    settings::team::LONGEST_DESCRIPTION,
+    tools::{
+        answer,
+        contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    },
 };
-
-/// The longest description, in characters.
-const LONGEST_DESCRIPTION: usize = 500;
 
 pub(super) struct UpdateTeam(pub(super) Office);
 

@@ -5,11 +5,8 @@ use std::time::Duration;
 
 use hivewright_actors::{
     ids::{MAIN, TeamKey},
-    policy::class::{Caution, Kind, Risk},
-    scheduler::{
-        config::Config,
-        trigger::{Definition, Trigger},
-    },
+    policy::caution::{Caution, Kind, Risk},
+    scheduler::trigger::{Trigger, config::Config, definition::Definition},
     tool::Caller,
 };
 use serde_json::{Map, Value};
@@ -79,7 +76,7 @@ fn reason(parts: &Parts, team: &TeamKey, definition: &Definition) -> Option<&'st
 
 fn fires_often(parts: &Parts, definition: &Definition) -> bool {
     if let Config::Window(window) = &definition.config {
-        return window.tick_interval < OFTEN;
+        return window.tick_interval.0 < OFTEN;
     }
     let times = preview::times(parts, definition, None, LOOKED_AT);
     let mut steps = times.windows(2);
@@ -89,14 +86,14 @@ fn fires_often(parts: &Parts, definition: &Definition) -> bool {
 /// Type, next times, what is asked, and what that may cost a day.
 fn shown(parts: &Parts, definition: &Definition, cost: Option<f64>) -> String {
     let times = preview::times(parts, definition, None, SHOWN);
-    let mut lines = vec![format!("type: {}", definition.config.type_name())];
+    let mut lines = vec![format!("type: {}", definition.kind())];
     lines.extend(times.iter().map(|(_, text)| format!("due: {text}")));
     let span = match (times.first(), times.last()) {
         (Some((first, _)), Some((last, _))) => last.since(*first),
         _ => Duration::ZERO,
     };
     let step = match &definition.config {
-        Config::Window(window) => window.tick_interval,
+        Config::Window(window) => window.tick_interval.0,
         _ => span
             .checked_div(u32::try_from(times.len().saturating_sub(1)).unwrap_or_default())
             .unwrap_or_default(),

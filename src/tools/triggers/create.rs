@@ -1,23 +1,39 @@
 //! `create_trigger`: work that will start by itself.
 
 use hivewright_actors::{
-    policy::class::Caution,
+    policy::caution::Caution,
     tool::{Caller, Effect},
 };
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
 use super::{
-    Desk, Form, LIMITS, author,
+    Desk, LIMITS, author,
     consent::{self, Deed},
-    no,
-    shape::New,
-    told,
+    no, told,
 };
-use crate::tools::{
-    answer,
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+use crate::{
+    api::trigger_form::Fields,
+    tools::{
+        answer,
+        contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    },
 };
 
 pub(super) struct CreateTrigger(pub(super) Desk);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct New {
+    /// The team that does the work: a child of yours.
+    team: String,
+    /// It fires from the start. Left out: it waits for `enable_trigger`.
+    enable: Option<bool>,
+    #[serde(flatten)]
+    #[schemars(with = "Fields<true, true>")]
+    form: Map<String, Value>,
+}
 
 impl Tool for CreateTrigger {
     const NAME: &'static str = "create_trigger";
@@ -31,27 +47,22 @@ impl Tool for CreateTrigger {
     const EXCLUSIVE: bool = true;
     const LIMITS: Limits = LIMITS;
     const CLASS: &'static str = "trigger.create_trigger";
-    type Args = Form<New>;
+    type Args = New;
 
     fn misfit(reason: String) -> ToolError {
         answer::refuse("invalid_input", reason)
     }
 
-    fn caution(&self, args: &Form<New>, caller: &Caller) -> Option<Caution> {
-        let parts = self.0.parts();
-        let mut form = args.fields.clone();
-        form.remove("enable");
-        let team = form.remove("team")?;
-        consent::caution(parts, caller, team.as_str()?, &Deed::Make(&form))
+    fn caution(&self, New { team, form, .. }: &New, caller: &Caller) -> Option<Caution> {
+        consent::caution(self.0.parts(), caller, team, &Deed::Make(form))
     }
 
-    async fn call(&self, mut args: Form<New>, cx: &ToolContext) -> Result<String, ToolError> {
+    async fn call(&self, new: New, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts();
-        let team = args.take("team")?;
-        let enable = args.take_flag("enable")?;
         let author = author(cx);
-        let team = parts.team(&author, &team).map_err(no)?;
-        let made = parts.create(&author, team, &args.fields, enable, cx.rerun).await.map_err(no)?;
+        let team = parts.team(&author, &new.team).map_err(no)?;
+        let enable = new.enable.unwrap_or_default();
+        let made = parts.create(&author, team, &new.form, enable, cx.rerun).await.map_err(no)?;
         Ok(answer::ok(told(parts, &made)))
     }
 }

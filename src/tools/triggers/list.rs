@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::{Desk, LIMITS, author, no};
 use crate::{
+    api::triggers::TriggerRow,
     tools::{
         answer,
         contract::{Limits, Tool, ToolContext, ToolError},
     },
-    triggers::show,
 };
 
 pub(super) struct ListTriggers(pub(super) Desk);
@@ -44,7 +44,7 @@ impl Tool for ListTriggers {
         let name = args.team.unwrap_or_else(|| cx.caller.team.name.to_string());
         let team = parts.team_to_see(&author(cx), &name).map_err(no)?;
         let listed = parts.list(Some(team)).await.map_err(no)?;
-        let triggers: Vec<show::Shown> = listed.iter().map(show::listed).collect();
+        let triggers: Vec<TriggerRow> = listed.iter().map(TriggerRow::from).collect();
         Ok(answer::ok(json!({ "triggers": triggers })))
     }
 }

@@ -1,11 +1,9 @@
 //! The trigger tools: how teams arrange for work that starts without a person typing.
 
-use std::{borrow::Cow, time::Duration};
+use std::time::Duration;
 
-use hivewright_actors::scheduler::{manage::Which, trigger::Trigger};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use hivewright_actors::scheduler::trigger::{Trigger, Which};
+use serde_json::{Value, json};
 
 use super::{
     answer,
@@ -13,16 +11,16 @@ use super::{
     host::Toolbox,
     registry::Registered,
 };
-use crate::triggers::{
-    desk::{Author, Desk, DeskError, Parts},
-    show,
+use crate::{
+    api::triggers::TriggerRow,
+    time::date,
+    triggers::desk::{Author, Desk, DeskError, Parts},
 };
 
 mod consent;
 mod create;
 mod list;
 pub mod report;
-mod shape;
 mod switch;
 mod test;
 mod update;
@@ -74,62 +72,22 @@ fn which(parts: &Parts, cx: &ToolContext, team: &str, name: &str) -> Result<Whic
 /// What the model reads of a trigger that it made or changed: with its next times, so that a wrong
 /// pattern is seen at once.
 fn told(parts: &Parts, trigger: &Trigger) -> Value {
-    let shown = show::trigger(trigger);
-    let mut fields = json!({ "next_due_at": shown.next_due_at, "state": shown.state });
+    let shown = TriggerRow::from(trigger);
+    let mut fields = standing(parts, trigger);
     if let Some(path) = &shown.path {
         fields["path"] = json!(path);
-    }
-    let next = parts.next_times(trigger, NEXT_SHOWN);
-    if !next.is_empty() {
-        fields["next_due"] = json!(next);
     }
     fields["trigger"] = json!(shown);
     fields
 }
 
-/// Arguments that are a form: read field by field where they are used, so that null and absent stay
-/// apart. `S` is what the model is told of them.
-#[derive(Debug, Deserialize)]
-#[serde(transparent, bound = "")]
-pub(super) struct Form<S> {
-    fields: Map<String, Value>,
-    #[serde(skip)]
-    _shape: std::marker::PhantomData<fn() -> S>,
-}
-
-impl<S> Form<S> {
-    /// Takes a text out that every form of this kind has.
-    fn take(&mut self, name: &str) -> Result<String, ToolError> {
-        match self.fields.remove(name) {
-            Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(answer::refuse("invalid_input", format!("{name}: expected text"))),
-            None => Err(answer::refuse("invalid_input", format!("{name}: is missing"))),
-        }
+/// Whether a trigger fires, and when next.
+fn standing(parts: &Parts, trigger: &Trigger) -> Value {
+    let next_due_at = trigger.next_due_at.and_then(date);
+    let mut fields = json!({ "next_due_at": next_due_at, "state": trigger.state });
+    let next = parts.next_times(trigger, NEXT_SHOWN);
+    if !next.is_empty() {
+        fields["next_due"] = json!(next);
     }
-
-    /// Takes a switch out.
-    fn take_flag(&mut self, name: &str) -> Result<bool, ToolError> {
-        match self.fields.remove(name) {
-            Some(Value::Bool(flag)) => Ok(flag),
-            None | Some(Value::Null) => Ok(false),
-            Some(_) => {
-                let message = format!("{name}: expected true or false");
-                Err(answer::refuse("invalid_input", message))
-            }
-        }
-    }
-}
-
-impl<S: JsonSchema> JsonSchema for Form<S> {
-    fn schema_name() -> Cow<'static, str> {
-        S::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        S::json_schema(generator)
-    }
-
-    fn inline_schema() -> bool {
-        true
-    }
+    fields
 }

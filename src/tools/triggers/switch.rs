@@ -1,7 +1,7 @@
 //! `enable_trigger` and `disable_trigger`.
 
 use hivewright_actors::{
-    policy::class::Caution,
+    policy::caution::Caution,
     scheduler::manage::Disable,
     tool::{Caller, Effect},
 };
@@ -10,16 +10,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    Desk, LIMITS, NEXT_SHOWN,
+    Desk, LIMITS,
     consent::{self, Deed},
-    no, which,
+    no, standing, which,
 };
-use crate::{
-    tools::{
-        answer,
-        contract::{Limits, Pool, Tool, ToolContext, ToolError},
-    },
-    triggers::show,
+use crate::tools::{
+    answer,
+    contract::{Limits, Pool, Tool, ToolContext, ToolError},
 };
 
 /// The longest reason, in characters.
@@ -78,13 +75,7 @@ impl Tool for EnableTrigger {
         let parts = self.0.parts();
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
         let trigger = parts.enable(which).await.map_err(no)?;
-        let shown = show::trigger(&trigger);
-        let mut fields = json!({ "state": shown.state, "next_due_at": shown.next_due_at });
-        let next = parts.next_times(&trigger, NEXT_SHOWN);
-        if !next.is_empty() {
-            fields["next_due"] = json!(next);
-        }
-        Ok(answer::ok(fields))
+        Ok(answer::ok(standing(parts, &trigger)))
     }
 }
 
@@ -121,7 +112,7 @@ impl Tool for DisableTrigger {
             reason: args.reason.unwrap_or(by),
             cancel_running: args.cancel_running,
         };
-        let trigger = parts.disable(disable).await.map_err(no)?;
-        Ok(answer::ok(json!({ "state": show::trigger(&trigger).state })))
+        let trigger = parts.ask(disable).await.map_err(no)?;
+        Ok(answer::ok(json!({ "state": trigger.state })))
     }
 }

@@ -3,7 +3,8 @@
 use hivewright_actors::{
     queue::causes::Giver,
     scheduler::{
-        hand::{ByHand, ByTurn, Fire, Overlap},
+        fire::ByTurn,
+        requests::{ByHand, Fire, Overlap},
         run::Cause,
     },
     tool::Effect,
@@ -33,45 +34,12 @@ pub(super) struct Args {
     /// The most model calls of this run, 1 to 500.
     #[serde(default)]
     max_steps: Option<u32>,
-    /// What to do if the trigger's last task is unfinished: `confirm` says so and starts nothing, `allow` starts behind
-    /// it, `skip` does not start, `replace` stops it first.
+    /// What to do if the trigger's last task is unfinished.
     #[serde(default)]
-    overlap_policy: Policy,
+    overlap_policy: Overlap,
     /// For `keyword` and `message` a message, for `webhook` a body, as it would have come.
     #[serde(default)]
     sample: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Policy {
-    #[default]
-    Confirm,
-    Allow,
-    Skip,
-    Replace,
-}
-
-impl Policy {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Confirm => "confirm",
-            Self::Allow => "allow",
-            Self::Skip => "skip",
-            Self::Replace => "replace",
-        }
-    }
-}
-
-impl From<Policy> for Overlap {
-    fn from(policy: Policy) -> Self {
-        match policy {
-            Policy::Confirm => Self::Confirm,
-            Policy::Allow => Self::Allow,
-            Policy::Skip => Self::Skip,
-            Policy::Replace => Self::Replace,
-        }
-    }
 }
 
 impl Tool for TestTrigger {
@@ -106,12 +74,12 @@ impl Tool for TestTrigger {
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
         let sample = args.sample.as_deref().unwrap_or_default();
         let words = format!("{} {sample}", args.trigger_name);
-        let fired = parts.fire(Fire {
+        let fired = parts.ask(Fire {
             which,
             cause: Cause::Test,
             key: cx.key.clone(),
             max_steps: args.max_steps,
-            overlap: args.overlap_policy.into(),
+            overlap: args.overlap_policy,
             sample: args.sample,
             principal: cx.caller.cause.clone(),
             source: cx.caller.source.clone(),

@@ -1,23 +1,39 @@
 //! `update_trigger`: another time, another task.
 
 use hivewright_actors::{
-    policy::class::Caution,
+    policy::caution::Caution,
     tool::{Caller, Effect},
 };
 
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
 use super::{
-    Desk, Form, LIMITS, author,
+    Desk, LIMITS, author,
     consent::{self, Deed},
-    no,
-    shape::Changes,
-    told, which,
+    no, told, which,
 };
-use crate::tools::{
-    answer,
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+use crate::{
+    api::trigger_form::Fields,
+    tools::{
+        answer,
+        contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    },
 };
 
 pub(super) struct UpdateTrigger(pub(super) Desk);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Changes {
+    /// The team it belongs to.
+    team: String,
+    /// Its name. Another one is `name`.
+    trigger_name: String,
+    #[serde(flatten)]
+    #[schemars(with = "Fields<false, true>")]
+    form: Map<String, Value>,
+}
 
 impl Tool for UpdateTrigger {
     const NAME: &'static str = "update_trigger";
@@ -29,24 +45,21 @@ impl Tool for UpdateTrigger {
     const EXCLUSIVE: bool = true;
     const LIMITS: Limits = LIMITS;
     const CLASS: &'static str = "trigger.update_trigger";
-    type Args = Form<Changes>;
+    type Args = Changes;
 
     fn misfit(reason: String) -> ToolError {
         answer::refuse("invalid_input", reason)
     }
 
-    fn caution(&self, args: &Form<Changes>, caller: &Caller) -> Option<Caution> {
-        let parts = self.0.parts();
-        let mut form = args.fields.clone();
-        let (team, name) = (form.remove("team")?, form.remove("trigger_name")?);
-        consent::caution(parts, caller, team.as_str()?, &Deed::Change(name.as_str()?, &form))
+    fn caution(&self, changes: &Changes, caller: &Caller) -> Option<Caution> {
+        let Changes { team, trigger_name, form } = changes;
+        consent::caution(self.0.parts(), caller, team, &Deed::Change(trigger_name, form))
     }
 
-    async fn call(&self, mut args: Form<Changes>, cx: &ToolContext) -> Result<String, ToolError> {
+    async fn call(&self, changes: Changes, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts();
-        let (team, name) = (args.take("team")?, args.take("trigger_name")?);
-        let which = which(parts, cx, &team, &name)?;
-        let changed = parts.update(&author(cx), which, args.fields).await;
+        let which = which(parts, cx, &changes.team, &changes.trigger_name)?;
+        let changed = parts.update(&author(cx), which, changes.form).await;
         Ok(answer::ok(told(parts, &changed.map_err(no)?)))
     }
 }

@@ -6,12 +6,16 @@ use std::time::Duration;
 use hivewright_actors::{
     notice::NoticeKind,
     scheduler::{
-        config::{Config, Schedule, Span, When, Window},
         run::{Cause, Decision},
-        trigger::{Definition, MissedPolicy, State},
+        trigger::{
+            State,
+            config::{Config, Schedule, Window},
+            definition::{Definition, MissedPolicy},
+        },
         window::{Closed, Phase},
     },
     task::Ending,
+    text::Span,
 };
 
 use super::stage::Stage;
@@ -19,8 +23,7 @@ use super::stage::Stage;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn cron(name: &str, pattern: &str) -> Definition {
-    let config =
-        Config::Schedule(Schedule { when: When::Cron(pattern.to_owned()), timezone: None });
+    let config = Config::Schedule(Schedule::cron(pattern));
     Definition::new(name, config, name)
 }
 
@@ -35,14 +38,10 @@ fn script(order: &str) -> (Duration, Ending) {
 
 fn office_hours() -> Definition {
     let config = Config::Window(Window {
-        span: Span::Between { open: "0 9 * * MON-FRI".to_owned(), close: "6 9 * * *".to_owned() },
-        timezone: None,
-        tick_interval: 2 * MINUTE,
-        max_ticks: 1_000,
-        max_tokens: None,
-        max_usd: None,
-        stop_on_first_hit: false,
-        backoff: false,
+        open: Some("0 9 * * MON-FRI".to_owned()),
+        close: Some("6 9 * * *".to_owned()),
+        tick_interval: Span(2 * MINUTE),
+        ..Window::default()
     });
     Definition::new("watch", config, "watch")
 }
@@ -59,7 +58,7 @@ async fn a_spring_of_triggers() {
     let [skip, once, all] =
         [MissedPolicy::Skip, MissedPolicy::Once, MissedPolicy::All].map(|missed| {
             let name = format!("{missed:?}").to_lowercase();
-            Definition { missed, ..cron(&name, "0 12 * * *") }
+            Definition { missed: Some(missed), ..cron(&name, "0 12 * * *") }
         });
     let (skip, once, all) =
         (stage.create(skip).await, stage.create(once).await, stage.create(all).await);

@@ -9,7 +9,7 @@ use hivewright_actors::{
     org::{record::TeamRecord, tree::Tree},
     scheduler::{
         maintain::{Wanted, definitions},
-        trigger::Definition,
+        trigger::definition::Definition,
     },
     store::{Store, records::Writes},
     task::{

@@ -21,21 +21,18 @@ use hivewright_actors::{
     },
     scheduler::{
         Neighbours, Ports, Scheduler,
-        board::Board,
-        calendar::Calendar,
+        alarm::{Drain, SetZone},
+        fire::{Findings, Premises, Roster},
         firing::Standing,
-        heard::Ears,
-        manage::{Create, Get, Which},
-        premises::{Findings, Premises, Roster},
+        manage::Create,
+        ports::Calendar,
         records,
-        retention::keeping::{Cut, Keeping, Lot, Terms},
-        ring::{Drain, SetZone},
         run::Run,
-        trigger::{Definition, Trigger},
+        trigger::{Trigger, Which, definition::Definition},
+        views::{Board, Ears, Get},
     },
     store::{
         Store, StoreHandle,
-        keys::prefix_of,
         reads::{Range, scan},
         records::Writes,
     },
@@ -71,26 +68,6 @@ impl Premises for Everyone {
     fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
         None
     }
-}
-
-impl Keeping for Everyone {
-    fn terms(&self) -> Result<Terms, String> {
-        Ok(Terms::default())
-    }
-
-    fn lots(&self, _: Cut) -> Vec<Lot> {
-        Vec::new()
-    }
-
-    fn chains(&self) -> Vec<u8> {
-        prefix_of("edge\0chain", &())
-    }
-
-    fn told_by(&self, _: &[u8], _: &[u8]) -> Option<TaskId> {
-        None
-    }
-
-    fn empty_trash(&self, _: Timestamp) {}
 }
 
 /// Does the work of all teams.
@@ -263,7 +240,6 @@ impl Stage {
                     roster: Arc::new(Everyone),
                     premises: Arc::new(Everyone),
                     timezone: ZONE.to_owned(),
-                    retention: Arc::new(Everyone),
                 },
             };
             let address = Scheduler::new(neighbours, Ears::default(), recovered).start();

@@ -7,7 +7,10 @@ use std::{
 use hivewright_actors::{
     clock::Timestamp,
     org::record::TeamState,
-    scheduler::trigger::{Definition, Problem},
+    scheduler::trigger::{
+        definition::Definition,
+        validation::{self, Problem},
+    },
 };
 
 use super::{
@@ -34,9 +37,9 @@ impl Checks for Lenient {
         Ok(())
     }
 
-    fn trigger(&self, definition: &Definition) -> Result<(), Problem> {
+    fn trigger(&self, definition: &Definition) -> Result<(), validation::Problems> {
         match definition.task.as_str() {
-            "wrong" => Err(Problem::new("config.cron", "no")),
+            "wrong" => Err(Problem::new("config.cron", "no").into()),
             _ => Ok(()),
         }
     }

@@ -1,0 +1,37 @@
+//! Refusals of the queue: why a task was not stored.
+
+use super::causes::Runaway;
+use crate::room::DISK_FULL;
+
+/// Why a task was not stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too much waits.
+    #[error("{0} tasks wait already; try again later")]
+    QueueFull(usize),
+    /// The disk has no room for new work.
+    #[error("{DISK_FULL}")]
+    DiskFull,
+    /// The team is being shut down.
+    #[error("the team is being shut down and takes no new work")]
+    TeamDraining,
+    /// One cause leads to too much.
+    #[error(transparent)]
+    Runaway(#[from] Runaway),
+    /// The process is ending.
+    #[error("the service is stopping; the task was not stored")]
+    Stopping,
+}
+
+impl Refusal {
+    /// For models and programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::QueueFull(_) => "queue_full",
+            Self::DiskFull => "disk_full",
+            Self::TeamDraining => "team_draining",
+            Self::Runaway(why) => why.code(),
+            Self::Stopping => "stopping",
+        }
+    }
+}

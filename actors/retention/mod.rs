@@ -1,0 +1,210 @@
+//! Retention: once a day, what nobody needs any more is removed, a slice at a time.
+
+use std::{sync::Arc, time::Duration};
+
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture,
+};
+use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
+
+use crate::{
+    clock::{Clock, Timestamp},
+    scheduler::ports::Calendar,
+    storage::{Storage, StorageError},
+    store::{StoreError, StoreHandle, reads::get_readable, records::Writes},
+};
+
+mod journals;
+pub mod pass;
+pub mod terms;
+#[cfg(test)]
+mod tests;
+
+use pass::{Pass, Removed};
+use terms::Keeping;
+
+/// The minute of the day at which it is done, by the clock of the settings' zone: 04:10, when the
+/// nightly cycles of teams are over.
+const MINUTE_OF_DAY: u32 = 4 * 60 + 10;
+/// A timer is never longer: a clock that was set must not delay it by more.
+const LONGEST_SLEEP: Duration = Duration::from_secs(60 * 60);
+/// A process that begins does more urgent things first.
+const AFTER_START: Duration = Duration::from_secs(60);
+/// A slice looks at records for no longer than this.
+const SLICE: Duration = Duration::from_millis(25);
+/// Between two slices everybody else has the store for themselves.
+const PAUSE: Duration = Duration::from_millis(75);
+/// What a team left behind when it was shut down is kept this long.
+const TRASH: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The last time that it was done to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// When it was begun.
+    pub at: Timestamp,
+    /// What it removed.
+    pub removed: Removed,
+}
+
+crate::records! {
+    Done: "edge\0retention", String;
+}
+
+/// The key of the one row.
+const DONE: &str = "done";
+
+/// When it was last done, if ever.
+pub fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
+    get_readable(storage, DONE)
+}
+
+/// Why it was broken off. What was removed so far stays removed, and the rest waits for the next time.
+#[derive(Debug, thiserror::Error)]
+enum BrokenOff {
+    #[error("how long things are kept is not known: {0}")]
+    Settings(String),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The process is about to stop: what is under way is broken off.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+/// The time zone of the settings has changed.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "()")]
+pub struct SetZone {
+    /// Its name in the IANA list.
+    pub timezone: String,
+}
+
+/// Sleeps until it is time, and removes what is old.
+pub struct Retention {
+    /// What it looks through.
+    pub store: StoreHandle,
+    /// Wall time.
+    pub clock: Arc<dyn Clock>,
+    /// Time zones.
+    pub calendar: Arc<dyn Calendar>,
+    /// The zone of the settings.
+    pub timezone: String,
+    /// How long things are kept.
+    pub keeping: Arc<dyn Keeping>,
+    /// When it was last done.
+    pub last: Option<Timestamp>,
+    /// What is under way.
+    pub running: Option<AbortHandle>,
+}
+
+impl Retention {
+    /// When it is due first: soon, if the last time fell into a pause of the service.
+    fn first(&self) -> Timestamp {
+        let now = self.clock.now();
+        match self.last.map(|last| self.next(last)) {
+            Some(due) if due > now => due,
+            Some(_) => now + AFTER_START,
+            None => self.next(now).min(now + LONGEST_SLEEP),
+        }
+    }
+
+    fn next(&self, after: Timestamp) -> Timestamp {
+        let next = self.calendar.next_minute_of_day(MINUTE_OF_DAY, &self.timezone, after);
+        next.unwrap_or(after + Duration::from_secs(24 * 60 * 60))
+    }
+
+    fn sleep_until(&mut self, due: Timestamp, ctx: &mut Context<Self>) {
+        let pause = due.since(self.clock.now()).min(LONGEST_SLEEP);
+        ctx.run_later(pause, move |retention, ctx| {
+            if retention.clock.now() < due {
+                retention.sleep_until(due, ctx);
+            } else {
+                retention.begin(ctx);
+            }
+        });
+    }
+
+    fn begin(&mut self, ctx: &mut Context<Self>) {
+        // On a task of its own: a panic in there costs one night's work, not this actor.
+        let now = self.clock.now();
+        let work = actix::spawn(retain(self.store.clone(), self.keeping.clone(), now));
+        self.running = Some(work.abort_handle());
+        ctx.spawn(work.into_actor(self).map(move |ended, retention, ctx| {
+            retention.running = None;
+            match ended {
+                Ok(Ok(removed)) => tracing::info!(?removed, "old records are removed"),
+                Ok(Err(error)) => tracing::warn!(%error, "old records are not all removed"),
+                Err(error) => tracing::error!(%error, "removing old records failed unexpectedly"),
+            }
+            retention.sleep_until(retention.next(retention.clock.now()), ctx);
+        }));
+    }
+}
+
+impl Actor for Retention {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.sleep_until(self.first(), ctx);
+    }
+}
+
+impl Handler<Drain> for Retention {
+    type Result = ();
+
+    fn handle(&mut self, Drain: Drain, ctx: &mut Self::Context) {
+        if let Some(work) = self.running.take() {
+            work.abort();
+        }
+        ctx.stop();
+    }
+}
+
+impl Handler<SetZone> for Retention {
+    type Result = ();
+
+    fn handle(&mut self, SetZone { timezone }: SetZone, _: &mut Self::Context) {
+        self.timezone = timezone;
+    }
+}
+
+/// Removes what is old, from the first record to the last.
+async fn retain(
+    store: StoreHandle,
+    keeping: Arc<dyn Keeping>,
+    now: Timestamp,
+) -> Result<Removed, BrokenOff> {
+    let (terms, edges) = (keeping.clone(), keeping.clone());
+    let terms = store.read(move |_| Ok(terms.terms())).await?;
+    let terms = terms.map_err(BrokenOff::Settings)?;
+    let mut pass = Pass::new(edges, terms, now);
+    loop {
+        let (walked, slice) = store
+            .read(move |storage| {
+                let began = std::time::Instant::now();
+                let slice = pass.slice(storage, &mut || began.elapsed() >= SLICE)?;
+                Ok((pass, slice))
+            })
+            .await?;
+        pass = walked;
+        if !slice.writes.is_empty() {
+            store.commit(slice.writes).await?;
+        }
+        if slice.last {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    let emptied = store.read(move |_| {
+        keeping.empty_trash(now - TRASH);
+        Ok(())
+    });
+    emptied.await?;
+    let done = Done { at: now, removed: pass.removed() };
+    store.commit(Writes::new().put_at(&DONE.to_owned(), &done)).await?;
+    Ok(done.removed)
+}

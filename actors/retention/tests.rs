@@ -1,0 +1,580 @@
+//! Tests of retention: what goes, what stays, and when.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    last,
+    pass::{Pass, Removed},
+    terms::Terms,
+};
+use crate::{
+    admission::{Admission, Reason},
+    approvals::{
+        desk::{Desk, Wish},
+        record::Approval,
+    },
+    audit::Audit,
+    channel_type::ChannelType,
+    clock::{Clock, Timestamp},
+    doubles::{
+        disk::{Crash, Disk},
+        engine::Play,
+        entropy::Sequence,
+        triggers::{Chain, Fleeting, Keeps},
+        world::World,
+    },
+    history::{Fact, HistoryEvent},
+    ids::{Ids, TeamKey, TurnId},
+    inbox::InboxEvent,
+    journal::records::JournalWrites,
+    notice::{Notice, NoticeKind},
+    org::record::TeamRecord,
+    router::topics::Topic,
+    scheduler::{
+        alarm::Drain,
+        records::Payload,
+        run::{Cause, Decision, Notified, Run},
+    },
+    spine::{self, Spine},
+    storage::Storage,
+    store::records::Writes,
+    task::{
+        Ancestor, Ending, Kind, Label, Lane, Lineage, Outcome, Source, Task,
+        records::{FinishedTask, LaneKey},
+    },
+    tool::{Asking, Caller, Effect, records::Answer},
+    usage::Usage,
+};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// Long ago enough, and not at the beginning of time.
+const NOW: Timestamp = Timestamp(2_000 * 86_400_000);
+
+fn ago(days: u32) -> Timestamp {
+    NOW - DAY * days
+}
+
+fn lane(team: &str, topic: Option<&str>) -> Lane {
+    Lane { team: team.into(), topic: topic.map(Into::into) }
+}
+
+fn open_task(id: &str, lane: Lane, at: Timestamp) -> Task {
+    Task {
+        kind: Kind::Delegate,
+        ..Task::new(id.into(), lane, "work".to_owned(), "ann".to_owned(), at)
+    }
+}
+
+fn ended(id: &str, lane: Lane, at: Timestamp) -> Task {
+    Task {
+        outcome: Some(Outcome {
+            ending: Ending::Done,
+            code: None,
+            message: None,
+            text: "done".to_owned(),
+            truncated: false,
+            usage: Usage::default(),
+            report: None,
+            finished_at: at,
+        }),
+        ..open_task(id, lane, at)
+    }
+}
+
+/// A turn of a task as three rows of its lane's journal, from this number on; with the answer to a call.
+fn turn(task: &Task, first: u64, at: Timestamp) -> Writes {
+    let turn: TurnId = format!("turn-{}", task.id).into();
+    let event =
+        |seq, fact| HistoryEvent { seq, turn: turn.clone(), timestamp: at, fact, redacted: false };
+    let start = Fact::TurnStart {
+        task_ids: vec![task.id.clone()],
+        team: task.lane.team.clone(),
+        topic: task.lane.topic.clone(),
+        source_channel: None,
+        attempt: 1,
+        redelivered: false,
+        sdk: String::new(),
+        provider: String::new(),
+        model: String::new(),
+        prompt_hash: String::new(),
+        toolset_hash: String::new(),
+    };
+    let call = Fact::ToolCall {
+        id: "c1".into(),
+        name: "delegate_task".to_owned(),
+        args: serde_json::json!({}),
+        step: 1,
+        effect: Effect::Idempotent,
+        idempotency_key: format!("{turn}:1:0"),
+    };
+    let end = Fact::TurnEnd {
+        outcome: Ending::Done,
+        code: None,
+        message: None,
+        text: "done".to_owned(),
+        steps: 1,
+        usage: Usage::default(),
+        duration_ms: 1,
+    };
+    [start, call, end]
+        .into_iter()
+        .zip(first..)
+        .fold(Writes::new(), |writes, (fact, seq)| {
+            writes.events(&task.lane, task.generation, &[event(seq, fact)])
+        })
+        .put_at(&format!("{turn}:1:0"), &Answer(&"given"))
+}
+
+fn write(disk: &Disk, writes: Writes) {
+    disk.mount(None).commit(&writes.batch().unwrap()).unwrap();
+}
+
+/// A pass whose slices look at so many records.
+fn pass_in_slices(disk: &Disk, keeps: &Keeps, records: usize) -> (Removed, usize) {
+    let mounted = disk.mount(None);
+    let mut pass = Pass::new(Arc::new(keeps.clone()), Terms::default(), NOW);
+    let mut slices = 0;
+    loop {
+        let mut seen = 0;
+        let slice = pass.slice(&*mounted, &mut || {
+            seen += 1;
+            seen >= records
+        });
+        let slice = slice.unwrap();
+        slices += 1;
+        mounted.commit(&slice.writes.batch().unwrap()).unwrap();
+        if slice.last {
+            return (pass.removed(), slices);
+        }
+    }
+}
+
+fn pass(disk: &Disk) -> Removed {
+    pass_in_slices(disk, &Keeps::default(), usize::MAX).0
+}
+
+/// A store with old and young rows of every kind.
+fn full_store() -> Disk {
+    let disk = Disk::default();
+    let news = lane("news", None);
+    let (old, young) =
+        (ended("task-old", news.clone(), ago(91)), ended("task-young", news.clone(), ago(80)));
+    let mut writes = Writes::new()
+        .put(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
+        .put(&FinishedTask::of(&old))
+        .and(turn(&old, 1, ago(91)))
+        .put(&FinishedTask::of(&young))
+        .and(turn(&young, 4, ago(80)))
+        .put_at(&"x".to_owned(), &Fleeting(1));
+    for (id, days) in [("old", 366), ("young", 350)] {
+        writes = writes.put(&Audit {
+            id: id.to_owned(),
+            at: ago(days),
+            actor: "operator".into(),
+            action: "approval.decide".to_owned(),
+            target: "apr-1".to_owned(),
+            from: "api".to_owned(),
+            outcome: "ok".to_owned(),
+            call: None,
+        });
+    }
+    for (number, days) in [(1, 91), (2, 80)] {
+        let event = InboxEvent {
+            id: number.to_string(),
+            text: "done".to_owned(),
+            label: Label::Trusted,
+            at: ago(days),
+            audience: None,
+        };
+        writes = writes.put_at(&(LaneKey::new(&news, 1), number), &event);
+    }
+    for (id, days, read) in [("n-old", 91, true), ("n-unread", 91, false), ("n-new", 80, true)] {
+        writes = writes.put(&Notice {
+            id: id.into(),
+            kind: NoticeKind::Report,
+            team: None,
+            text: String::new(),
+            refs: Vec::new(),
+            at: ago(days),
+            read,
+        });
+    }
+    for number in 0..60 {
+        let run = run(number);
+        writes = writes.put(&run).put_at(&run.id, &Payload("body".to_owned()));
+    }
+    write(&disk, writes);
+    disk
+}
+
+fn run(number: u32) -> Run {
+    let at = ago(200) + Duration::from_secs(60) * number;
+    Run {
+        id: format!("run-{number}").into(),
+        trigger: "trg-1".into(),
+        team: TeamKey::first("news"),
+        cause: Cause::Schedule,
+        due_at: at,
+        fired_at: at,
+        decision: Decision::SkippedOverlap,
+        key: number.to_string(),
+        count: None,
+        task_id: None,
+        replaces: None,
+        outcome: None,
+        reason: None,
+        duration_ms: None,
+        tokens: 0,
+        cost_usd: None,
+        notified: Notified::Nobody,
+        cursors: BTreeMap::new(),
+        payload_bytes: Some(1),
+    }
+}
+
+/// The keys of all that may be removed.
+fn keys(disk: &Disk) -> BTreeSet<String> {
+    let kinds = [
+        "audit/",
+        "call/",
+        "done/",
+        "edge/fleeting",
+        "edge/run",
+        "end/",
+        "hist/",
+        "inbox/",
+        "notice/",
+        "trust/",
+    ];
+    kinds.iter().flat_map(|kind| disk.keys(kind)).collect()
+}
+
+/// OR-97, TR-44, CH-120
+#[test]
+fn what_is_old_goes_and_what_is_young_stays() {
+    let disk = full_store();
+
+    let removed = pass(&disk);
+
+    let expected = Removed { tasks: 1, journal: 3, runs: 10, inbox: 2, audit: 1, edges: 1 };
+    assert_eq!(removed, expected);
+    assert_eq!(disk.keys("done"), ["done/task-young"]);
+    assert_eq!(disk.keys("end/").len(), 1);
+    assert_eq!(disk.keys("call"), ["call/turn-task-young:1:0"]);
+    assert_eq!(disk.keys("hist").len(), 3);
+    assert_eq!(disk.keys("inbox").len(), 1);
+    assert_eq!(disk.keys("notice"), ["notice/n-new", "notice/n-unread"]);
+    assert_eq!(disk.keys("edge/run/").len(), 50);
+    assert_eq!(disk.keys("edge/run.payload").len(), 50);
+    assert_eq!(disk.keys("edge/fleeting").len(), 0);
+    assert_eq!(pass(&disk), Removed::default());
+}
+
+/// CH-120: that somebody was let in is known for as long as audits are kept, also if their task is not.
+#[test]
+fn a_task_that_goes_leaves_the_decision_of_the_trust_gate() {
+    for (days, left) in [(100, 1), (366, 0)] {
+        let disk = Disk::default();
+        let mut task = ended("task-said", lane("main", Some("t-1")), ago(days));
+        task.source =
+            Some(Source { channel: "ws:1".into(), message: None, topic: None, notify: None });
+        task.admission = Some(Admission {
+            channel_type: ChannelType::Ws,
+            asserted_by: None,
+            listener: None,
+            reason: Reason::CliBypass,
+        });
+        write(&disk, Writes::new().put(&FinishedTask::of(&task)));
+
+        pass(&disk);
+
+        assert_eq!(disk.keys("done").len(), 0);
+        assert_eq!(disk.keys("trust/audit").len(), left);
+    }
+}
+
+/// OR-97: the slices change nothing about what is removed.
+#[test]
+fn slices_of_any_size_remove_the_same() {
+    let whole = full_store();
+    pass(&whole);
+
+    for records in [1, 2, 3, 7] {
+        let disk = full_store();
+        let (removed, slices) = pass_in_slices(&disk, &Keeps::default(), records);
+
+        assert!(slices > 60 / records, "{slices}");
+        assert_eq!(removed.tasks + removed.journal + removed.runs, 14);
+        assert_eq!(keys(&disk), keys(&whole), "{records}");
+    }
+}
+
+/// OR-97: no commit of a slice is large, however much is old.
+#[test]
+fn a_slice_removes_a_bounded_number_of_records() {
+    let disk = Disk::default();
+    let tasks = (0..1_000).map(|n| ended(&format!("task-{n}"), lane("news", None), ago(100)));
+    write(&disk, tasks.fold(Writes::new(), |writes, task| writes.put(&FinishedTask::of(&task))));
+    let mounted = disk.mount(None);
+    let mut pass = Pass::new(Arc::new(Keeps::default()), Terms::default(), NOW);
+    let mut largest = 0;
+
+    loop {
+        let slice = pass.slice(&*mounted, &mut || false).unwrap();
+        let batch = slice.writes.batch().unwrap();
+        largest = largest.max(batch.changes.len());
+        mounted.commit(&batch).unwrap();
+        if slice.last {
+            break;
+        }
+    }
+
+    assert!(largest <= 202, "{largest}");
+    assert_eq!(disk.keys("done").len() + disk.keys("end/").len(), 0);
+}
+
+/// OR-97: a row still needed by an open task stays, with its journal.
+#[test]
+fn what_an_open_task_comes_of_stays() {
+    let disk = Disk::default();
+    let (root, parent) = (
+        ended("task-root", lane("main", Some("t-1")), ago(100)),
+        ended("task-parent", lane("news", None), ago(99)),
+    );
+    let stranger = ended("task-stranger", lane("news", None), ago(99));
+    let mut open = open_task("task-open", lane("press", None), ago(1));
+    open.lineage = Some(Lineage {
+        root: root.id.clone(),
+        path: vec![Ancestor { task: parent.id.clone(), team: "news".into() }],
+    });
+    let writes = Writes::new()
+        .put(&FinishedTask::of(&root))
+        .and(turn(&root, 1, ago(100)))
+        .put(&FinishedTask::of(&stranger))
+        .and(turn(&stranger, 1, ago(99)))
+        .put(&FinishedTask::of(&parent))
+        .and(turn(&parent, 4, ago(99)))
+        .put(&open);
+    write(&disk, writes);
+
+    let removed = pass(&disk);
+
+    assert_eq!((removed.tasks, removed.journal), (1, 3));
+    assert_eq!(disk.keys("done"), ["done/task-parent", "done/task-root"]);
+    assert_eq!(disk.keys("call"), ["call/turn-task-parent:1:0", "call/turn-task-root:1:0"]);
+}
+
+fn approval_of(task: &Task) -> Approval {
+    let desk = Desk::new(Ids::new(Arc::new(Sequence::constant(1))), |_| String::new(), DAY);
+    let caller = Caller::of(task);
+    let wish = Wish {
+        caller: &caller,
+        turn: &"turn-1".into(),
+        label: Label::Trusted,
+        call: "turn-1:1:0",
+        tool: "bash",
+        arguments: &serde_json::json!({}),
+        asking: &Asking::default(),
+    };
+    desk.request(wish, NOW)
+}
+
+/// OR-97: what an open approval is about stays; a decided one holds nothing back.
+#[test]
+fn what_an_open_approval_is_about_stays() {
+    for pending in [true, false] {
+        let disk = Disk::default();
+        let task = ended("task-asked", lane("news", None), ago(100));
+        let mut approval = approval_of(&task);
+        if !pending {
+            approval.status = crate::approvals::record::Status::Denied;
+        }
+        write(&disk, Writes::new().put(&FinishedTask::of(&task)).put(&approval));
+
+        pass(&disk);
+
+        assert_eq!(disk.keys("done").len(), usize::from(pending));
+        assert_eq!(disk.keys("apr/").len(), 1);
+    }
+}
+
+/// OR-97, MV-06: memory is read for ever, and tells by which task it was written.
+#[test]
+fn what_a_memory_tells_of_stays() {
+    let disk = Disk::default();
+    let task = ended("task-told", lane("news", None), ago(100));
+    let writes = Writes::new()
+        .put(&FinishedTask::of(&task))
+        .and(turn(&task, 1, ago(100)))
+        .put_at(&"m1".to_owned(), &Chain(task.id.clone()));
+    write(&disk, writes);
+
+    pass(&disk);
+
+    assert_eq!(disk.keys("done"), ["done/task-told"]);
+    assert_eq!(disk.keys("hist").len(), 3);
+}
+
+/// OR-97: closed sessions go whole; where somebody may go on, the numbers of events go on too.
+#[test]
+fn the_newest_row_of_a_lane_stays_while_the_lane_may_go_on() {
+    let disk = Disk::default();
+    let lanes = [
+        lane("main", Some("t-known")),
+        lane("main", Some("t-gone")),
+        lane("news", None),
+        lane("news", Some("agent:turn-1:1:0")),
+        lane("gone", None),
+    ];
+    let topic = Topic {
+        id: "t-known".into(),
+        name: "known".to_owned(),
+        created_at: ago(100),
+        last_activity: ago(100),
+        closed: false,
+        recent: VecDeque::new(),
+    };
+    let writes = Writes::new()
+        .put(&TeamRecord { name: "news".into(), ..TeamRecord::main(ago(400)) })
+        .put_at(&topic.key(&"ws:1".into()), &topic);
+    let writes = lanes.into_iter().enumerate().fold(writes, |writes, (n, lane)| {
+        let task = ended(&format!("task-{n}"), lane, ago(100));
+        writes.put(&FinishedTask::of(&task)).and(turn(&task, 1, ago(100)))
+    });
+    write(&disk, writes);
+
+    pass(&disk);
+
+    let number = format!("{}.", "/".repeat(7));
+    let left = ["main/t-known", "news/main"].map(|lane| format!("hist/{lane}/{number}"));
+    assert_eq!(disk.keys("hist"), left);
+}
+
+/// A world shortly before [`NOW`], on the disk of [`full_store`].
+fn world() -> World {
+    let mut world = World::new(|_| vec![Play::Say("done"), Play::Answer]);
+    // A world begins on the twelfth day.
+    world.clock.advance(1_988 * DAY);
+    world.disk = full_store();
+    world
+}
+
+/// Waits until the scheduler has done it as often.
+async fn done(world: &World, since: Option<Timestamp>) -> Timestamp {
+    for _ in 0..20_000 {
+        let found = last(&*world.disk.mount(None)).unwrap();
+        if let Some(found) = found
+            && since.is_none_or(|since| found.at > since)
+        {
+            return found.at;
+        }
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    }
+    panic!("it was not done");
+}
+
+fn minute_of_day(at: Timestamp) -> u32 {
+    u32::try_from(at.0 / 60_000 % (24 * 60)).unwrap()
+}
+
+/// OR-97: at the same moment of each day, without anyone asking.
+#[actix::test]
+async fn it_is_done_once_a_day() {
+    let world = world();
+    let _spine: Spine = world.start();
+
+    let first = done(&world, None).await;
+    let second = done(&world, Some(first)).await;
+    let third = done(&world, Some(second)).await;
+
+    assert_eq!(minute_of_day(second), super::MINUTE_OF_DAY);
+    assert_eq!(minute_of_day(third), super::MINUTE_OF_DAY);
+    let day = |at: Timestamp| at.0 / 86_400_000;
+    assert_eq!(day(third), day(second) + 1);
+    assert_eq!(world.disk.keys("done"), ["done/task-young"]);
+    let emptied = world.outside.keeps.emptied.lock().unwrap().clone();
+    assert_eq!(emptied.last(), Some(&(third - 7 * DAY)));
+}
+
+/// OR-97: a night in which the service did not run is made up for soon after its start.
+#[actix::test]
+async fn a_missed_night_is_made_up_for() {
+    let world = world();
+    let spine = world.start();
+    let first = done(&world, None).await;
+    spine.scheduler.send(Drain).await.unwrap();
+    spine.retention.send(super::Drain).await.unwrap();
+    world.clock.advance(3 * DAY);
+    let began = world.clock.now();
+
+    let _again = world.start();
+    let second = done(&world, Some(first)).await;
+
+    assert!(second.since(began) <= 2 * super::AFTER_START);
+}
+
+/// OR-97: settings that cannot be read remove nothing.
+#[actix::test]
+async fn without_settings_nothing_is_removed() {
+    let world = world();
+    let before = keys(&world.disk);
+    *world.outside.keeps.terms.lock().unwrap() = Err("config.yaml is wrong".to_owned());
+    let _spine = world.start();
+
+    tokio::time::sleep(2 * DAY).await;
+
+    assert_eq!(keys(&world.disk), before);
+}
+
+/// OR-97: a kill at any commit leaves a store that everything can be read from, and the next time
+/// removes the rest.
+#[actix::test]
+async fn a_kill_in_the_middle_leaves_a_consistent_store() {
+    let whole = full_store();
+    pass(&whole);
+    let crashes = (0..8).flat_map(|n| [Crash::Before(n), Crash::After(n)]);
+
+    for crash in crashes {
+        let world = world();
+        let doomed = world.start_doomed(crash);
+        tokio::time::sleep(DAY / 2).await;
+        drop(doomed);
+
+        let mounted = world.disk.mount(None);
+        let recovered = spine::recover(&*mounted).unwrap();
+        assert_eq!(recovered.tasks, []);
+        for task in world.disk.keys("done/") {
+            let id = task.trim_start_matches("done/");
+            let index = world.disk.keys("end/");
+            assert!(index.iter().any(|key| key.ends_with(id)), "{crash:?} {task}");
+            let answer = format!("call/turn-{id}:1:0");
+            assert_eq!(world.disk.keys(&answer).len(), 1, "{crash:?} {task}");
+        }
+        let _again = world.start();
+        done(&world, None).await;
+        assert_eq!(world.disk.keys("done"), whole.keys("done"), "{crash:?}");
+        assert_eq!(world.disk.keys("hist"), whole.keys("hist"), "{crash:?}");
+    }
+}
+
+/// OR-97: a message that comes while it is done is answered as ever.
+#[actix::test]
+async fn work_goes_on_meanwhile() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+
+    tokio::time::sleep(Duration::from_secs(59 * 60 + 59)).await;
+    for n in 0..50 {
+        let id = format!("m{n}");
+        client.say(&id, "hello");
+        let heard = client.hear_end_of(&id).await;
+        assert_eq!(heard.last().unwrap(), &format!("done {id}: done"));
+    }
+
+    done(&world, None).await;
+}

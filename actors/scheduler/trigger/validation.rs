@@ -1,0 +1,327 @@
+//! Validation: whether a trigger can be what it is told to be, with everything that is wrong.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use super::{
+    config::{Config, Hours, Listen, Schedule, TriggerType, Window},
+    definition::{Definition, Quiet},
+    webhook::{Scheme, Signed, Webhook},
+};
+use crate::scheduler::{
+    ports::{Calendar, Expressions, Language, View},
+    window,
+};
+use crate::{
+    clock::Timestamp,
+    text::{Size, Span},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The longest task, in characters.
+const LONGEST_TASK: usize = 20_000;
+/// The longest expression, in characters.
+const LONGEST_PATTERN: usize = 500;
+const LONGEST_BODY: Size = Size(8 << 20);
+/// A trigger keeps at most this many cursors …
+pub const MOST_CURSORS: usize = 16;
+/// … of at most this many bytes.
+pub const LONGEST_CURSOR: usize = 4096;
+/// Header fields that a team never sees.
+const HIDDEN_HEADERS: [&str; 6] = [
+    "authorization",
+    "cookie",
+    "proxy-authorization",
+    "webhook-signature",
+    "x-hub-signature",
+    "x-hub-signature-256",
+];
+
+/// What is wrong with a trigger.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}{}{reason}", if field.is_empty() { "" } else { ": " })]
+pub struct Problem {
+    /// Where; empty for the whole.
+    pub field: String,
+    /// What.
+    pub reason: String,
+}
+
+impl Problem {
+    /// Something is wrong with a field.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { field: field.into(), reason: reason.into() }
+    }
+}
+
+/// Everything that is wrong with a trigger; at least one problem.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("; "))]
+pub struct Problems(pub Vec<Problem>);
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
+
+impl Problems {
+    fn note(&mut self, field: &str, reason: impl fmt::Display) {
+        self.0.push(Problem::new(field, reason.to_string()));
+    }
+
+    fn ensure(&mut self, holds: bool, field: &str, reason: impl fmt::Display) {
+        if !holds {
+            self.note(field, reason);
+        }
+    }
+
+    fn ensure_ok<T>(&mut self, field: &str, checked: Result<T, String>) {
+        if let Err(reason) = checked {
+            self.note(field, reason);
+        }
+    }
+
+    fn ensure_within(&mut self, field: &str, value: Span, least: Duration, most: Duration) {
+        let reason = format!("expected a duration from {} to {}", Span(least), Span(most));
+        self.ensure((least..=most).contains(&value.0), field, reason);
+    }
+
+    fn ensure_length(&mut self, field: &str, text: &str, most: usize) {
+        let length = text.chars().count();
+        let reason = format!("expected 1 to {most} characters, found {length}");
+        self.ensure((1..=most).contains(&length), field, reason);
+    }
+
+    /// Whether there are none.
+    pub fn into_result(self) -> Result<(), Self> {
+        if self.0.is_empty() { Ok(()) } else { Err(self) }
+    }
+}
+
+impl Definition {
+    /// Fields that do not go together. What is right with this can be read as a whole.
+    pub fn check_shape(&self) -> Result<(), Problems> {
+        let mut problems = Problems::default();
+        if self.missed.is_some() && self.kind() != TriggerType::Schedule {
+            problems.note("missed", "is only for triggers of type `schedule`");
+        }
+        match &self.config {
+            Config::Schedule(Schedule { cron, at, every, .. }) => {
+                let given = [cron.is_some(), at.is_some(), every.is_some()];
+                let count = given.into_iter().filter(|given| *given).count();
+                let reason = "needs exactly one of `cron`, `at` and `every`";
+                problems.ensure(count == 1, "config", reason);
+            }
+            Config::Keyword(listen) => {
+                let reason = "unknown field of a `keyword`; as in `/expression/flags`, flags stand behind the expression";
+                problems.ensure(listen.flags.is_none(), "config.flags", reason);
+            }
+            Config::Message(_) => {}
+            Config::Window(window) => {
+                let reason = "needs `watch`, or `open` with either `close` or `duration`";
+                problems.ensure(window.hours().is_some(), "config", reason);
+            }
+            Config::Webhook(webhook) => {
+                for (place, condition) in webhook.filter.iter().enumerate() {
+                    let is_one = condition.equals.is_some() != condition.matches.is_some();
+                    let field = format!("config.filter[{place}]");
+                    problems.ensure(is_one, &field, "needs either `equals` or `matches`");
+                }
+                if let Scheme::Custom(custom) = &webhook.scheme {
+                    let covers_time = custom.signed == Signed::TimestampBody;
+                    let field = "config.scheme.timestamp_header";
+                    let reason = "is missing: `signed` covers the time";
+                    problems.ensure(
+                        !covers_time || custom.timestamp_header.is_some(),
+                        field,
+                        reason,
+                    );
+                }
+            }
+        }
+        problems.into_result()
+    }
+}
+
+/// What a definition is checked with.
+pub struct Check<'a> {
+    /// Patterns and zones.
+    pub calendar: &'a dyn Calendar,
+    /// Expressions.
+    pub expressions: &'a dyn Expressions,
+    /// The zone of the settings.
+    pub zone: &'a str,
+    /// The present.
+    pub now: Timestamp,
+    /// It is being made or changed: a time that has passed is a mistake then.
+    pub is_new: bool,
+}
+
+impl Check<'_> {
+    /// Finds everything that is wrong.
+    pub fn run(&self, definition: &Definition) -> Result<(), Problems> {
+        definition.check_shape()?;
+        let Definition { name, task, max_steps, failure_threshold, .. } = definition;
+        let mut problems = Problems::default();
+        let reason = "expected lower-case words joined by `-`, at most 64 characters";
+        problems.ensure(is_slug(name), "name", reason);
+        let words = if task.trim().is_empty() { "" } else { task };
+        problems.ensure_length("task", words, LONGEST_TASK);
+        let is_fit = max_steps.is_none_or(|steps| (1..=500).contains(&steps));
+        problems.ensure(is_fit, "max_steps", "is not 1-500");
+        problems.ensure_within("deadline", definition.deadline, MINUTE, 7 * DAY);
+        let is_fit = (1..=100).contains(failure_threshold);
+        problems.ensure(is_fit, "failure_threshold", "is not 1-100");
+        problems.ensure_within("cooldown", definition.cooldown, Duration::ZERO, 30 * DAY);
+        if let Some(Quiet { from, to, timezone }) = &definition.quiet {
+            problems.ensure(from != to, "quiet", "needs `from` and `to` that differ");
+            self.zone(&mut problems, "quiet.timezone", timezone.as_deref());
+        }
+        match &definition.config {
+            Config::Schedule(schedule) => self.schedule(&mut problems, schedule),
+            Config::Keyword(listen) => self.listen(&mut problems, Language::Keyword, listen),
+            Config::Message(listen) => self.listen(&mut problems, Language::Message, listen),
+            Config::Window(window) => self.window(&mut problems, window),
+            Config::Webhook(webhook) => self.webhook(&mut problems, webhook),
+        }
+        problems.into_result()
+    }
+
+    fn zone(&self, problems: &mut Problems, field: &str, zone: Option<&str>) {
+        if let Some(zone) = zone {
+            problems.ensure_ok(field, self.calendar.check_zone(zone));
+        }
+    }
+
+    fn cron(&self, problems: &mut Problems, field: &str, pattern: &str) {
+        problems.ensure_ok(field, self.calendar.check_cron(pattern, self.now));
+    }
+
+    fn schedule(&self, problems: &mut Problems, schedule: &Schedule) {
+        self.zone(problems, "config.timezone", schedule.timezone.as_deref());
+        if let Some(pattern) = &schedule.cron {
+            self.cron(problems, "config.cron", pattern);
+        }
+        if let Some(text) = &schedule.at {
+            let is_ahead = schedule.moment.is_some_and(|at| at > self.now);
+            problems.ensure(!self.is_new || is_ahead, "config.at", format!("{text} has passed"));
+        }
+        if let Some(step) = schedule.every {
+            problems.ensure_within("config.every", step, 10 * SECOND, 30 * DAY);
+        }
+    }
+
+    fn listen(&self, problems: &mut Problems, language: Language, listen: &Listen) {
+        problems.ensure_length("config.pattern", &listen.pattern, LONGEST_PATTERN);
+        let read = self.expressions.read(language, &listen.pattern, listen.flags.as_deref());
+        problems.ensure_ok("config.pattern", read);
+    }
+
+    fn window(&self, problems: &mut Problems, window: &Window) {
+        self.zone(problems, "config.timezone", window.timezone.as_deref());
+        match window.hours() {
+            Some(Hours::Watch(pattern)) => self.watch(problems, window, pattern),
+            Some(Hours::Between { open, close }) => {
+                self.cron(problems, "config.open", open);
+                self.cron(problems, "config.close", close);
+            }
+            Some(Hours::Lasting { open, duration }) => {
+                self.cron(problems, "config.open", open);
+                problems.ensure_within("config.duration", Span(duration), SECOND, 7 * DAY);
+            }
+            None => {}
+        }
+        problems.ensure_within("config.tick_interval", window.tick_interval, 5 * SECOND, DAY);
+        let is_fit = (1..=100_000).contains(&window.max_ticks);
+        problems.ensure(is_fit, "config.max_ticks_per_window", "is not 1-100000");
+        let field = "config.max_tokens_per_window";
+        problems.ensure(window.max_tokens != Some(0), field, "is 0");
+        let is_fit = window.max_usd.is_none_or(|most| most.is_finite() && most > 0.0);
+        problems.ensure(is_fit, "config.max_usd_per_window", "is not above 0");
+    }
+
+    fn watch(&self, problems: &mut Problems, window: &Window, pattern: &str) {
+        let field = "config.watch";
+        if let Err(reason) = self.calendar.check_cron(pattern, self.now) {
+            return problems.note(field, reason);
+        }
+        if pattern.split_whitespace().count() == 6 {
+            return problems.note(field, "has seconds; a window is open for whole minutes");
+        }
+        let view =
+            View { zone: self.zone, calendar: self.calendar, now: self.now, since: self.now };
+        let closes = window::opening(view, window, self.now)
+            .is_some_and(|(opens, closes)| closes.since(opens) < window::LONGEST);
+        let reason = "never closes within 7 days; give it hours or days, or use a schedule";
+        problems.ensure(closes, field, reason);
+    }
+
+    fn webhook(&self, problems: &mut Problems, webhook: &Webhook) {
+        problems.ensure_within("config.tolerance", webhook.tolerance, 10 * SECOND, HOUR);
+        let is_fit = (Size(1)..=LONGEST_BODY).contains(&webhook.max_body);
+        problems.ensure(is_fit, "config.max_body", format!("is not 1B-{LONGEST_BODY}"));
+        problems.ensure(webhook.rate.0 > 0, "config.rate", "is 0");
+        problems.ensure(!webhook.content_types.is_empty(), "config.content_types", "is empty");
+        for (place, condition) in webhook.filter.iter().enumerate() {
+            let is_pointer = condition.pointer.is_empty() || condition.pointer.starts_with('/');
+            let field = format!("config.filter[{place}].pointer");
+            problems.ensure(is_pointer, &field, "is no JSON pointer such as /action");
+            if let Some(pattern) = &condition.matches {
+                let read = self.expressions.read(Language::Message, pattern, None);
+                problems.ensure_ok(&format!("config.filter[{place}].matches"), read);
+            }
+        }
+        let signature = match &webhook.scheme {
+            Scheme::Custom(custom) => custom.header.to_ascii_lowercase(),
+            Scheme::Known(_) => String::new(),
+        };
+        for (place, name) in webhook.pass_headers.iter().enumerate() {
+            let name = name.to_ascii_lowercase();
+            let is_hidden = HIDDEN_HEADERS.contains(&name.as_str()) || name == signature;
+            let reason = format!("`{name}` is a credential, which no team is shown");
+            problems.ensure(!is_hidden, &format!("config.pass_headers[{place}]"), reason);
+        }
+    }
+}
+
+fn is_slug(name: &str) -> bool {
+    let word = |word: &str| {
+        let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        !word.is_empty() && word.bytes().all(good)
+    };
+    name.len() <= 64 && name.split('-').all(word)
+}
+
+/// The name is kept for triggers that settings make.
+pub fn is_reserved(name: &str) -> bool {
+    ["heartbeat", "learning-cycle", "reflection-cycle"].iter().any(|reserved| {
+        name.strip_prefix(reserved).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    })
+}
+
+/// Why cursors cannot be kept.
+pub fn check_cursors(cursors: &BTreeMap<String, String>) -> Result<(), Problem> {
+    if cursors.len() > MOST_CURSORS {
+        let reason = format!("are more than {MOST_CURSORS}");
+        return Err(Problem::new("cursors", reason));
+    }
+    let slug = |name: &str| {
+        let good =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+        (1..=64).contains(&name.len()) && name.bytes().all(good)
+    };
+    for (name, value) in cursors {
+        if !slug(name) {
+            return Err(Problem::new("cursors", "a name has 1 to 64 of a-z, 0-9, `_` and `-`"));
+        }
+        if value.len() > LONGEST_CURSOR {
+            let field = format!("cursors.{name}");
+            return Err(Problem::new(field, format!("has more than {LONGEST_CURSOR} bytes")));
+        }
+    }
+    Ok(())
+}

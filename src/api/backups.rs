@@ -1,0 +1,44 @@
+//! Backups: verified copies of everything but secrets.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{Empty, Endpoint, Method::*},
+    jobs::StartedJob,
+    reply::{Accepted, Rows},
+    scope::Scope::*,
+};
+
+pub const LIST_BACKUPS: Endpoint<Rows<BackupRow>> =
+    Endpoint::new(Get, "/api/v1/backups", Admin, "Lists the backups that are kept where all go.")
+        .sorted(&["-created_at", "file", "bytes"]);
+
+pub const MAKE_BACKUP: Endpoint<Accepted<StartedJob>, Empty, Empty, NewBackup> = Endpoint::new(
+    Post,
+    "/api/v1/backups",
+    Admin,
+    "Makes a backup, as a job that goes on after the answer.",
+)
+.description(
+    "It goes where all go, and replaces nothing there. One with a `name` stays until it is deleted by \
+     hand; of those without, the newest seven stay.",
+)
+.refuses(&[409])
+.example(r#"{"name": "before-the-move"}"#);
+
+/// A backup as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Backup")]
+pub struct BackupRow {
+    pub file: String,
+    pub bytes: u64,
+    pub created_at: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct NewBackup {
+    /// 1 to 64 of `A-Z a-z 0-9 . _ -`, the first a letter or digit; not `hivewright-…`.
+    #[schemars(length(min = 1, max = 64), regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$"))]
+    pub name: Option<String>,
+}

@@ -1,0 +1,40 @@
+//! Logins: the browsers that are logged in.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{ById, Endpoint, Method::*},
+    reply::{Done, Rows},
+    scope::Scope::*,
+    tokens::{CredentialId, TokenKind},
+};
+
+pub const LIST_LOGINS: Endpoint<Rows<LoginRow>> =
+    Endpoint::new(Get, "/api/v1/logins", Admin, "Lists browsers that are logged in.").sorted(&[
+        "created_at",
+        "last_used_at",
+        "principal",
+    ]);
+
+pub const END_LOGIN: Endpoint<Done, ById> =
+    Endpoint::new(Delete, "/api/v1/logins/{id}", Admin, "Logs a browser out.")
+        .description("Its requests and streams end within a second.");
+
+/// A browser that is logged in.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BrowserLogin")]
+pub struct LoginRow {
+    pub id: CredentialId,
+    /// Whose token or code it came with.
+    pub principal: String,
+    /// The token.
+    pub token_id: CredentialId,
+    pub kind: TokenKind,
+    pub created_at: Option<String>,
+    pub last_used_at: Option<String>,
+    /// When it ends if it is not used.
+    pub ends_at: Option<String>,
+    /// It is the one that asks.
+    pub current: bool,
+}

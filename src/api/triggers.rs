@@ -1,0 +1,314 @@
+//! Triggers: what starts work without a person typing, and what became of it.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use hivewright_actors::{
+    ids::{ChannelId, RunId, TaskId, TeamName, TriggerId},
+    scheduler::{
+        requests::Overlap,
+        run::{Cause, Decision, RunOutcome},
+        trigger::{State, config::TriggerType, definition::Definition},
+        window::{Closed, Phase},
+    },
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    endpoint::{ById, Empty, Endpoint, Method::*},
+    flags::words,
+    reply::{Accepted, Created, Data, Done, Rows},
+    scope::Scope::*,
+    trigger_form::Fields,
+    when::When,
+};
+
+pub const LIST_TRIGGERS: Endpoint<Rows<TriggerRow>, Empty, TriggerFilter> = Endpoint::new(
+    Get,
+    "/api/v1/triggers",
+    Operate,
+    "Lists triggers: what starts work without a person typing.",
+)
+.sorted(&["name", "team", "next_due_at", "last_fired_at", "created_at"])
+.refuses(&[503]);
+
+pub const CREATE_TRIGGER: Endpoint<Created<TriggerRow>, Empty, Empty, NewTrigger> =
+    Endpoint::new(Post, "/api/v1/triggers", Operate, "Makes a trigger.")
+        .refuses(&[404, 409, 503])
+        .example(
+            r#"{"team": "main", "name": "morning", "type": "schedule", "config": {"cron": "0 8 * * *"}, "task": "Sum up the night.", "enable": true}"#,
+        );
+
+pub const PREVIEW_TRIGGER: Endpoint<Data<TriggerPreview>, Empty, Empty, TriggerSketch> =
+    Endpoint::new(
+        Post,
+        "/api/v1/triggers/preview",
+        Operate,
+        "Says what a trigger would do: its next times, or whether a sample fits.",
+    )
+    .refuses(&[503])
+    .example(r#"{"type": "schedule", "config": {"cron": "0 8 * * *"}}"#);
+
+pub const SHOW_TRIGGER: Endpoint<Data<TriggerRow>, ById> =
+    Endpoint::new(Get, "/api/v1/triggers/{id}", Operate, "Shows a trigger.").refuses(&[503]);
+
+pub const CHANGE_TRIGGER: Endpoint<Data<TriggerRow>, ById, Empty, TriggerChange> =
+    Endpoint::new(Patch, "/api/v1/triggers/{id}", Operate, "Changes a trigger.")
+        .description(
+            "`config` is merged field by field, and null clears. `team` and `enable` \
+             cannot be changed here.",
+        )
+        .refuses(&[409, 503])
+        .example(r#"{"config": {"cron": "0 9 * * *"}}"#);
+
+pub const DELETE_TRIGGER: Endpoint<Done, ById> =
+    Endpoint::new(Delete, "/api/v1/triggers/{id}", Operate, "Deletes a trigger.")
+        .refuses(&[409, 503]);
+
+pub const ENABLE_TRIGGER: Endpoint<Data<TriggerRow>, ById> =
+    Endpoint::new(Post, "/api/v1/triggers/{id}/enable", Operate, "Lets a trigger fire.")
+        .refuses(&[409, 503]);
+
+pub const DISABLE_TRIGGER: Endpoint<Data<TriggerRow>, ById, Empty, TriggerOff> =
+    Endpoint::new(Post, "/api/v1/triggers/{id}/disable", Operate, "Lets a trigger fire no more.")
+        .refuses(&[409, 503])
+        .example(r#"{"reason": "holidays"}"#);
+
+pub const RUN_TRIGGER: Endpoint<Accepted<RunRow>, ById, Empty, TriggerStart> = Endpoint::new(
+    Post,
+    "/api/v1/triggers/{id}/run",
+    Operate,
+    "Fires a trigger now, whatever its state.",
+)
+.refuses(&[409, 503])
+.example(r#"{"overlap_policy": "skip"}"#);
+
+pub const LIST_RUNS: Endpoint<Rows<RunRow>, ById, RunFilter> = Endpoint::new(
+    Get,
+    "/api/v1/triggers/{id}/runs",
+    Operate,
+    "Lists what became of the times at which a trigger fired.",
+)
+.sorted(&["-fired_at"])
+.refuses(&[503]);
+
+pub const SET_CURSORS: Endpoint<Data<TriggerRow>, ById, Empty, TriggerCursors> = Endpoint::new(
+    Put,
+    "/api/v1/triggers/{id}/cursors",
+    Operate,
+    "Sets what the next run goes on from.",
+)
+.refuses(&[409, 503])
+.example(r#"{"cursors": {"last_id": "42"}}"#);
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[serde(default)]
+pub struct TriggerFilter {
+    /// Only of this team.
+    #[arg(long)]
+    pub team: Option<String>,
+    /// Only in this state.
+    #[arg(long, value_parser = words::<State>())]
+    pub state: Option<State>,
+    /// Only of this type.
+    #[arg(long = "type", value_name = "TYPE", value_parser = words::<TriggerType>())]
+    #[serde(rename = "type")]
+    pub kind: Option<TriggerType>,
+    /// Only those that this subagent works for.
+    #[arg(long, value_name = "NAME")]
+    pub subagent: Option<String>,
+    /// Only those with these words in name or task.
+    #[arg(long = "query", value_name = "WORDS")]
+    #[serde(rename = "q")]
+    pub words: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RunFilter {
+    /// Only those fired before.
+    pub before: Option<When>,
+}
+
+/// A trigger as people and models see it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Trigger")]
+pub struct TriggerRow {
+    pub id: TriggerId,
+    pub team: TeamName,
+    #[serde(flatten)]
+    pub definition: Definition,
+    /// Whether it fires.
+    pub state: State,
+    pub disabled_reason: Option<String>,
+    pub consecutive_failures: u32,
+    pub overlap_count: u32,
+    pub active_task_id: Option<TaskId>,
+    pub cursor_at: Option<String>,
+    /// When it fires next.
+    pub next_due_at: Option<String>,
+    pub last_fired_at: Option<String>,
+    pub cursors: BTreeMap<String, String>,
+    pub revision: u64,
+    pub created_by: String,
+    pub created_at: Option<String>,
+    pub updated_at: Option<String>,
+    /// Of a window: the present one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Option<WindowRow>>,
+    /// Of a webhook: where it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Its newest run, in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_run: Option<Option<RunRow>>,
+    /// The next times in its own zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_due: Option<Vec<String>>,
+}
+
+/// A window that is open, or was last.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerWindow")]
+pub struct WindowRow {
+    pub state: Phase,
+    pub opened_at: Option<String>,
+    pub closes_at: Option<String>,
+    pub ticks: u32,
+    pub noops: u32,
+    pub tokens: u64,
+    pub cost_usd: f64,
+    pub reason: Option<Closed>,
+}
+
+/// A row of the history of a trigger.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerRun")]
+pub struct RunRow {
+    pub id: RunId,
+    pub trigger: TriggerId,
+    /// What made it fire.
+    pub cause: Cause,
+    pub due_at: Option<String>,
+    pub fired_at: Option<String>,
+    /// What it led to.
+    pub decision: Decision,
+    pub task_id: Option<TaskId>,
+    pub outcome: Option<RunOutcome>,
+    pub reason: Option<String>,
+    pub duration_ms: Option<u64>,
+    pub tokens: u64,
+    pub cost_usd: Option<f64>,
+    pub notify: RunNotice,
+    /// How many times of the schedule the row stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cursors: BTreeMap<String, Option<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bytes: Option<u64>,
+    /// The run of the same request before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicate_of: Option<RunId>,
+}
+
+/// Whether anyone was told of a run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TriggerNotice")]
+pub struct RunNotice {
+    pub notified: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Option<ChannelId>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inbox: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<bool>,
+}
+
+/// What a trigger would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TriggerPreview {
+    #[serde(rename = "type")]
+    pub kind: TriggerType,
+    /// It could be made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid: Option<bool>,
+    /// Its next times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Vec<TriggerDue>>,
+    /// Whether the sample fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matches: Option<bool>,
+    /// What the sample's named groups hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub captures: Option<BTreeMap<String, String>>,
+}
+
+/// A time at which a trigger is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TriggerDue {
+    pub at: Option<String>,
+    /// In the trigger's own zone.
+    pub local: String,
+}
+
+/// A new trigger: its definition, and whose it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NewTrigger {
+    /// Whose it is.
+    pub team: String,
+    /// It fires from the start.
+    pub enable: Option<bool>,
+    #[serde(flatten)]
+    #[schemars(with = "Fields<true, false>")]
+    pub fields: Map<String, Value>,
+}
+
+/// What becomes different about a trigger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TriggerChange {
+    #[serde(flatten)]
+    #[schemars(with = "Fields<false, false>")]
+    pub fields: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+pub struct TriggerOff {
+    /// Why.
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// Also stop what it started last.
+    #[arg(long)]
+    #[serde(default)]
+    pub cancel_running: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+pub struct TriggerStart {
+    #[arg(skip)]
+    #[schemars(range(min = 1, max = 500))]
+    pub max_steps: Option<u32>,
+    /// What to do if its last task is unfinished; `allow` is usual.
+    #[arg(skip)]
+    pub overlap_policy: Option<Overlap>,
+    /// A message or a body, as it would have come.
+    #[arg(long)]
+    pub sample: Option<String>,
+}
+
+/// A trigger that is not made.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TriggerSketch {
+    #[serde(rename = "type")]
+    pub kind: TriggerType,
+    pub config: Map<String, Value>,
+    /// A message that might fire it.
+    pub sample: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct TriggerCursors {
+    pub cursors: BTreeMap<String, String>,
+}

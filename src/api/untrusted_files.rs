@@ -1,0 +1,60 @@
+//! Untrusted files: what untrusted turns of a team wrote, and accepting it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{ByName, Empty, Endpoint, Method::*},
+    reply::{Data, Rows},
+    scope::Scope::*,
+};
+use crate::taint::Extent;
+
+pub const LIST_UNTRUSTED_FILES: Endpoint<Rows<UntrustedFileRow>, ByName> = Endpoint::new(
+    Get,
+    "/api/v1/teams/{name}/untrusted-files",
+    Read,
+    "Lists files that untrusted turns of a team wrote or changed.",
+)
+.description("A turn that reads one is untrusted from then on.")
+.sorted(&["path", "-at"]);
+
+pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles> = Endpoint::new(
+    Post,
+    "/api/v1/teams/{name}/untrusted-files/accept",
+    Operate,
+    "Accepts files as they are now.",
+)
+.description(
+    "By the `id` of each, which names one state of the file: one that was changed since is refused, \
+     and none is accepted.",
+)
+.refuses(&[409])
+.example(r#"{"ids": ["0123456789abcdef"]}"#);
+
+/// A label as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "UntrustedFile")]
+pub struct UntrustedFileRow {
+    /// Names this state of the file.
+    pub id: String,
+    /// From the folder of the team, or absolute if it is elsewhere.
+    pub path: String,
+    /// Whether it is about a file or all that is below.
+    pub extent: Extent,
+    pub task_id: String,
+    pub tool: String,
+    pub at: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AcceptFiles {
+    /// Labels by their `id`.
+    pub ids: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AcceptedFiles {
+    /// The paths that count as trusted from now on.
+    pub accepted: Vec<String>,
+}

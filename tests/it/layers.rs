@@ -1,0 +1,168 @@
+//! The layers of the code, read from its imports: in the spine no file uses one that uses it, and at
+//! the edges a folder uses only those below it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Component, Path},
+};
+
+use crate::workspace::sources;
+
+/// What stands in `src/`, each above all that it may use.
+const EDGES: [&str; 31] = [
+    "main",
+    "cli",
+    "boot",
+    "import",
+    "http",
+    "channels",
+    "doctor",
+    "briefing",
+    "retention",
+    "transcript",
+    "tools",
+    "triggers",
+    "prompt",
+    "teams",
+    "taint",
+    "engines",
+    "vault",
+    "memory",
+    "policy",
+    "providers",
+    "sandbox",
+    "timezone",
+    "storage",
+    "logging",
+    "settings",
+    "scrub",
+    "system",
+    "api",
+    "json_size",
+    "time",
+    "text",
+];
+
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+/// The modules of a folder that are no tests, such as `team::turn`, with those that each imports.
+fn imports(folder: &str) -> Imports {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let files = files.into_iter().map(|(path, text)| {
+        let inside = path.strip_prefix(&root).unwrap().with_extension("");
+        let parts = inside.components().map(Component::as_os_str);
+        let parts: Vec<_> = parts.map(|part| part.to_str().unwrap().to_owned()).collect();
+        (parts.into_iter().filter(|part| part != "mod").collect::<Vec<_>>(), text)
+    });
+    let is_test =
+        |part: &String| part == "doubles" || part == "stored_form" || part.contains("tests");
+    let files: Vec<_> = files.filter(|(path, _)| !path.iter().any(is_test)).collect();
+    let known: BTreeSet<String> = files.iter().map(|(path, _)| path.join("::")).collect();
+    let imported = |(path, text): &(Vec<String>, String)| {
+        let name = path.join("::");
+        let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap();
+        let trees = text.split("use ").skip(1).filter_map(|rest| rest.split_once(';'));
+        let paths =
+            trees.flat_map(|(tree, _)| leaves(&tree.split_whitespace().collect::<String>()));
+        let paths = paths.filter_map(|used| absolute(path, &used));
+        let homes = paths.filter_map(|used| home(&known, used)).filter(|home| *home != name);
+        (name.clone(), homes.collect())
+    };
+    files.iter().map(imported).collect()
+}
+
+/// The paths of a use tree such as `a::{b, c::{d, e}}`.
+fn leaves(tree: &str) -> Vec<String> {
+    let Some((before, inside)) = tree.split_once('{') else {
+        return vec![tree.to_owned()];
+    };
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for letter in inside.strip_suffix('}').unwrap_or(inside).chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        parts.last_mut().unwrap().push(letter);
+    }
+    let leaves = parts.iter().filter(|part| !part.is_empty()).flat_map(|part| leaves(part));
+    leaves.map(|leaf| format!("{before}{leaf}")).collect()
+}
+
+/// The path from the crate's root; none of what is imported from elsewhere or from below.
+fn absolute(module: &[String], used: &str) -> Option<Vec<String>> {
+    let mut parts = used.split("::").peekable();
+    let mut base = match parts.peek()? {
+        &"crate" => {
+            parts.next();
+            Vec::new()
+        }
+        &"super" => module.to_vec(),
+        _ => return None,
+    };
+    while parts.next_if_eq(&"super").is_some() {
+        base.pop();
+    }
+    base.extend(parts.map(str::to_owned));
+    Some(base)
+}
+
+/// The module that holds what a path names.
+fn home(known: &BTreeSet<String>, mut path: Vec<String>) -> Option<String> {
+    while !path.is_empty() {
+        let name = path.join("::");
+        if known.contains(&name) {
+            return Some(name);
+        }
+        path.pop();
+    }
+    None
+}
+
+/// All that a module uses, also through others.
+fn reach<'a>(imports: &'a Imports, from: &'a str) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    let mut waiting = vec![from];
+    while let Some(name) = waiting.pop() {
+        let used = imports.get(name).into_iter().flatten();
+        waiting.extend(used.map(String::as_str).filter(|used| seen.insert(*used)));
+    }
+    seen
+}
+
+#[test]
+fn no_file_of_the_spine_uses_one_that_uses_it() {
+    let imports = imports("actors");
+    assert!(imports["team::session"].contains("team::turn"), "the imports are not read");
+
+    let circles = imports.keys().filter(|name| reach(&imports, name).contains(name.as_str()));
+
+    assert_eq!(circles.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn folders_of_the_edges_use_only_those_below_them() {
+    let imports = imports("src");
+    let folder = |name: &str| name.split("::").next().unwrap().to_owned();
+    let place = |name: &str| EDGES.iter().position(|known| *known == name);
+    let mut upwards = BTreeSet::new();
+
+    for (name, used) in imports.iter().filter(|(name, _)| *name != "lib") {
+        let from = folder(name);
+        let above = place(&from).unwrap_or_else(|| panic!("`{from}` has no layer"));
+        let used = used.iter().map(|used| (folder(used), used)).filter(|(to, _)| *to != from);
+        for (to, used) in used.filter(|(to, _)| to != "lib") {
+            if place(&to).is_none_or(|below| below < above) {
+                upwards.insert(format!("{name} uses {used}"));
+            }
+        }
+    }
+
+    assert!(upwards.is_empty(), "{upwards:#?}");
+}
