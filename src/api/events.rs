@@ -1,6 +1,9 @@
 //! Events: what happens, as it happens.
 
-use hivewright_actors::live::{Mark, event::Kinds};
+use hivewright_actors::live::{
+    Mark,
+    event::{Kind, Kinds},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,4 +36,11 @@ pub struct EventFilter {
     pub task: Option<String>,
     /// Only after the event with this id.
     pub since: Option<Mark>,
+}
+
+impl EventFilter {
+    pub fn of(kinds: impl IntoIterator<Item = Kind>) -> Self {
+        let types = Kinds(kinds.into_iter().collect());
+        Self { types: Some(types), ..Self::default() }
+    }
 }

@@ -21,7 +21,6 @@ use super::{
     reply::{Created, Data, Rows, Settled},
     scope::Scope::*,
 };
-use crate::teams::equipment::Equipment;
 
 pub const LIST_TEAMS: Endpoint<Rows<TeamRow>, Empty, TeamFilter> =
     Endpoint::new(Get, "/api/v1/teams", Read, "Lists teams.")
@@ -181,6 +180,35 @@ pub struct OneTeam {
     #[serde(flatten)]
     pub equipment: Equipment,
 }
+
+/// What a team has to work with, as its files and the operator's rules are now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TeamEquipment")]
+pub struct Equipment {
+    /// What it is told in every turn, in this order.
+    pub rules: Vec<TeamItem>,
+    /// What it can load.
+    pub skills: Vec<TeamItem>,
+    /// Whom it can ask.
+    pub subagents: Vec<TeamItem>,
+    /// What it may use.
+    pub tools: Vec<TeamItem>,
+}
+
+/// Something that a team has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TeamItem {
+    pub name: String,
+    /// Who gave it: `program`, `operator` or the name of a team.
+    pub source: String,
+    /// What it is for; may be empty.
+    pub description: String,
+}
+
+/// The source of what ships with the program.
+pub const PROGRAM: &str = "program";
+/// The source of what stands in the data dir.
+pub const OPERATOR: &str = "operator";
 
 /// An open task of a team.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use hivewright_actors::live::event::Kind;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -18,13 +19,11 @@ use crate::{
     api::{
         backups::{MAKE_BACKUP, NewBackup},
         endpoint::{ById, Empty},
+        events::EventFilter,
         jobs::{CANCEL_JOB, Job, JobProgress, JobState, SHOW_JOB},
     },
     storage::backup::{create, create_at, move_to, refuse_existing},
 };
-
-/// Tells of every step of a job.
-const PROGRESS: &str = "job.progress";
 
 /// Copy the store, teams and settings into one verified file
 ///
@@ -125,7 +124,7 @@ async fn await_made(
 ) -> Result<PathBuf, Failure> {
     let gauge = Gauge::new(context.screen, "backup");
     // It listens before there is a job, so that no step of it is missed.
-    let mut follower = Follower::open(context, [("types", PROGRESS.to_owned())]).await?;
+    let mut follower = Follower::open(context, EventFilter::of([Kind::JobProgress])).await?;
     let started = service.call(&MAKE_BACKUP, &Empty {}, &Empty {}, new).await?.data()?;
     let path = ById { id: started.job_id };
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());

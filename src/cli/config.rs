@@ -8,9 +8,15 @@ use super::{
     failure::{Exit, Failure},
     screen::{Tone, complain},
     service::Service,
-    table::table,
+    table::{self, columns},
 };
-use crate::settings::{effective, load, problem::Problem};
+use crate::{
+    api::{
+        config::{SHOW_CONFIG, Setting, SettingSource, Settings, SettingsFault},
+        endpoint::Empty,
+    },
+    settings::{effective, load, problem::Problem},
+};
 
 /// Check and show the settings
 #[derive(Debug, PartialEq, Args)]
@@ -52,36 +58,32 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 /// A service tells its own settings; without one those are meant that it would start with.
 async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let mut answer = match Service::if_running(context)? {
-        Some(service) => service.get("/api/v1/config").await?,
+    let mut settings = match Service::if_running(context)? {
+        Some(service) => service.at(&SHOW_CONFIG, &Empty {}).await?.data()?,
         None => {
             let report = load::check(&context.home, &context.environment);
-            json!({"data": {
-                "fields": effective::fields(&context.home, &context.environment),
-                "problems": listed(&report.problems.0),
-                "warnings": listed(&report.warnings),
-            }})
+            Settings {
+                fields: effective::fields(&context.home, &context.environment),
+                problems: faults(&report.problems.0),
+                warnings: faults(&report.warnings),
+            }
         }
     };
-    let rows = answer["data"]["fields"].as_array_mut();
-    let rows = rows.ok_or_else(|| Failure::failed("the service's answer holds no settings"))?;
-    rows.retain(|row| {
-        let path = row["path"].as_str().unwrap_or_default();
-        field.is_none_or(|field| is_below(path, field)) && (!changed || row["source"] == "file")
+    settings.fields.retain(|row| {
+        field.is_none_or(|field| is_below(&row.path, field))
+            && (!changed || row.source == SettingSource::File)
     });
-    if let (Some(field), true) = (field, rows.is_empty()) {
+    if let (Some(field), true) = (field, settings.fields.is_empty()) {
         let message = format!("there is no setting `{field}`; `hivewright config show` shows all");
         return Err(Failure::new(Exit::NotFound, message));
     }
-    let text = table(["FIELD", "VALUE", "FROM"], rows.iter().map(cells));
-    let problems = answer["data"]["problems"].as_array();
-    if problems.is_some_and(|problems| !problems.is_empty()) {
+    if !settings.problems.is_empty() {
         screen.remark("there are faults in the files: `hivewright config check` names them");
     }
     if screen.json {
-        return screen.document(&answer);
+        return screen.document(&json!({ "data": settings }));
     }
-    screen.write(&text);
+    screen.write(&table::rows(&settings.fields));
     Ok(())
 }
 
@@ -91,17 +93,17 @@ fn is_below(path: &str, field: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn cells(row: &Value) -> [String; 3] {
-    let text = |value: &Value| match value {
+columns!(Setting {
+    "FIELD" => |row| row.path.clone(),
+    "VALUE" => |row| match &row.value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
-    };
-    let from = match (&row["source"], row["line"].as_u64()) {
-        (source, Some(line)) if source == "file" => format!("{}.yaml:{line}", text(&row["file"])),
-        (source, _) => text(source),
-    };
-    [text(&row["path"]), text(&row["value"]), from]
-}
+    },
+    "FROM" => |row| match row.line {
+        Some(line) if row.source == SettingSource::File => format!("{}.yaml:{line}", row.file),
+        _ => row.source.to_string(),
+    },
+});
 
 fn check(context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
@@ -109,8 +111,8 @@ fn check(context: &Context) -> Result<(), Failure> {
     let (problems, warnings) = (&report.problems.0, &report.warnings);
     if screen.json {
         let document = json!({"data": {
-            "problems": listed(problems),
-            "warnings": listed(warnings),
+            "problems": faults(problems),
+            "warnings": faults(warnings),
         }});
         screen.document(&document)?;
     } else {
@@ -140,15 +142,6 @@ fn check(context: &Context) -> Result<(), Failure> {
     Err(Failure::new(Exit::FoundErrors, message))
 }
 
-fn listed(problems: &[Problem]) -> Vec<Value> {
-    let row = |problem: &Problem| {
-        json!({
-            "file": problem.file,
-            "line": problem.line,
-            "column": problem.column,
-            "path": problem.path,
-            "message": problem.reason,
-        })
-    };
-    problems.iter().map(row).collect()
+fn faults(problems: &[Problem]) -> Vec<SettingsFault> {
+    problems.iter().cloned().map(SettingsFault::from).collect()
 }

@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, future::pending, time::Duration};
 
-use hivewright_actors::event::{Body, Notification, NotificationKind};
-use serde::Deserialize;
+use hivewright_actors::{
+    event::{Body, Notification, NotificationKind},
+    live::event::Kind as EventKind,
+    task::Kind,
+};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
@@ -14,46 +17,26 @@ use super::{
     line::Incoming,
     link::{Event, Link, Patience},
     screen::complain,
-    service::{Service, data},
+    service::Service,
     table::moment,
 };
+use crate::api::{
+    approvals::SHOW_APPROVAL,
+    endpoint::{ById, Endpoint},
+    events::EventFilter,
+    flags::Limit,
+    questions::SHOW_QUESTION,
+    reply::Readable,
+    tasks::{LIST_TASKS, OneTask, SHOW_TASK, TaskFilter, TaskRow},
+};
 
-const TASKS: &str = "/api/v1/tasks";
 /// The word of an end comes over the connection; after this long it is fetched instead.
 const OVERDUE: Duration = Duration::from_secs(5);
 
-/// Work, as the service lists it.
-#[derive(Debug, Deserialize)]
-struct Row {
-    id: String,
-    team: String,
-    #[serde(rename = "type")]
-    kind: String,
-    created_at: Option<String>,
-    outcome: Option<Outcome>,
-}
-
-impl Row {
-    /// It has an end that the person is told of. A team says by itself that it is ready.
-    fn is_told_of(&self) -> bool {
-        let outcome = self.outcome.as_ref();
-        outcome.is_some_and(|outcome| outcome.notified || self.kind == "bootstrap")
-    }
-}
-
-#[derive(Debug, Deserialize)]
-struct Outcome {
-    result: String,
-    error: Option<Fault>,
-    /// The person is told of it.
-    #[serde(default)]
-    notified: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct Fault {
-    code: String,
-    message: Option<String>,
+/// Work has an end that the person is told of. A team says by itself that it is ready.
+fn is_told_of(row: &TaskRow) -> bool {
+    let outcome = row.outcome.as_ref();
+    outcome.is_some_and(|outcome| outcome.notified || row.kind == Kind::Bootstrap)
 }
 
 /// What came of one message, beside its answer.
@@ -131,9 +114,10 @@ impl<'a> Delegated<'a> {
                     break;
                 }
             };
-            let is_untold = |row: &&Row| row.is_told_of() && !self.told.contains(&row.id);
+            let is_untold =
+                |row: &&TaskRow| is_told_of(row) && !self.told.contains(row.id.as_str());
             let untold: Vec<String> =
-                rows.iter().filter(is_untold).map(|row| row.id.clone()).collect();
+                rows.iter().filter(is_untold).map(|row| row.id.to_string()).collect();
             if rows.iter().all(|row| row.outcome.is_some()) {
                 if untold.is_empty() {
                     break;
@@ -203,7 +187,7 @@ impl<'a> Delegated<'a> {
     }
 
     /// All that came of the message.
-    async fn look(&self, follower: &mut Option<Follower>) -> Result<Vec<Row>, Failure> {
+    async fn look(&self, follower: &mut Option<Follower>) -> Result<Vec<TaskRow>, Failure> {
         let mut found = Vec::new();
         for root in &self.roots {
             let rows = match follower {
@@ -216,7 +200,7 @@ impl<'a> Delegated<'a> {
     }
 
     /// The work below one task, also if the service is away at first.
-    async fn look_below(&self, root: &str) -> Result<Vec<Row>, Failure> {
+    async fn look_below(&self, root: &str) -> Result<Vec<TaskRow>, Failure> {
         let mut patience = Patience::new();
         loop {
             let found = async {
@@ -233,16 +217,16 @@ impl<'a> Delegated<'a> {
     /// Shows the end of work whose word did not come.
     async fn fetch(&mut self, task: &str) -> Result<(), Failure> {
         let service = Service::find(self.context)?;
-        let answer = service.get(&format!("{TASKS}/{task}")).await?;
-        let row: Row = data(&answer)?;
+        let answer = service.at(&SHOW_TASK, &ById { id: task.to_owned() }).await?;
         if self.context.screen.json {
-            self.context.screen.document(&answer)?;
+            self.context.screen.document(&answer.document)?;
         }
+        let OneTask { row, .. } = answer.data()?;
         let Some(outcome) = row.outcome else {
             return Ok(());
         };
         let words = match &outcome.error {
-            Some(fault) => fault.message.as_deref().unwrap_or(&fault.code),
+            Some(fault) => fault.message.as_deref().unwrap_or(fault.code.as_str()),
             None => &outcome.result,
         };
         self.show(&format!("[{}] {words}", row.team), outcome.error.is_none());
@@ -251,20 +235,24 @@ impl<'a> Delegated<'a> {
 }
 
 /// The work below a task. One cause leads to 200 tasks at most, which is one page.
-async fn below(root: &str, service: &Service) -> Result<Vec<Row>, Failure> {
-    let row: Row = data(&service.get(&format!("{TASKS}/{root}")).await?)?;
-    let mut fields = vec![("root", root.to_owned()), ("limit", "200".to_owned())];
-    // So that the service does not look through all that it ever did.
-    fields.extend(row.created_at.map(|at| ("since", at)));
-    let rows: Vec<Row> = data(&service.search(TASKS, fields).await?)?;
-    Ok(rows.into_iter().filter(|row| row.id != root).collect())
+async fn below(root: &str, service: &Service) -> Result<Vec<TaskRow>, Failure> {
+    let first = service.at(&SHOW_TASK, &ById { id: root.to_owned() }).await?.data()?;
+    let filter = TaskFilter {
+        root: Some(root.to_owned()),
+        // So that the service does not look through all that it ever did.
+        since: first.row.created_at.and_then(|at| at.parse().ok()),
+        ..TaskFilter::default()
+    };
+    let mut rows = service.rows(&LIST_TASKS, &filter, &Limit { limit: 200 }).await?.data()?;
+    rows.retain(|row| row.id.as_str() != root);
+    Ok(rows)
 }
 
 /// Follows what becomes of tasks, also if the service is away at first.
 async fn follow(context: &Context) -> Result<Follower, Failure> {
     let mut patience = Patience::new();
     loop {
-        match Follower::open(context, [("types", "task.changed".to_owned())]).await {
+        match Follower::open(context, EventFilter::of([EventKind::TaskChanged])).await {
             Ok(follower) => return Ok(follower),
             Err(failure) => patience.bear(failure).await?,
         }
@@ -277,28 +265,26 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
     let (Some(id), true) = (&notification.ref_id, is_open) else {
         return context.screen.remark(&format!("· {}", notification.content));
     };
-    let is_approval = notification.kind == NotificationKind::Approval;
-    let path = if is_approval {
-        format!("/api/v1/approvals/{id}")
-    } else {
-        format!("/api/v1/questions/{id}")
-    };
-    let row = async {
-        let answer = Service::find(context)?.get(&path).await?;
-        Ok::<_, Failure>(answer["data"].clone())
-    };
-    let row = row.await.unwrap_or_default();
-    let text = |name: &str| row[name].as_str();
-    let what = match (is_approval, text("summary"), text("question")) {
-        (true, Some(summary), _) => {
-            let tool = text("tool").unwrap_or("something");
-            format!("[{}] wants to use {tool}. {summary}", notification.team)
+    let path = ById { id: id.clone() };
+    let (what, name, expires_at) = if notification.kind == NotificationKind::Approval {
+        match found(context, &SHOW_APPROVAL, &path).await {
+            Some(row) => {
+                let tool = row.tool.as_deref().unwrap_or("something");
+                let what = format!("[{}] wants to use {tool}. {}", notification.team, row.summary);
+                (what, row.short_id, row.expires_at)
+            }
+            None => (notification.content.clone(), path.id, None),
         }
-        (false, _, Some(question)) => format!("[{}] asks: {question}", notification.team),
-        _ => notification.content.clone(),
+    } else {
+        match found(context, &SHOW_QUESTION, &path).await {
+            Some(row) => {
+                let what = format!("[{}] asks: {}", notification.team, row.question);
+                (what, row.id, row.expires_at)
+            }
+            None => (notification.content.clone(), path.id, None),
+        }
     };
-    let name = text("short_id").unwrap_or(id);
-    let how = if is_approval {
+    let how = if notification.kind == NotificationKind::Approval {
         format!(
             "decide with {} or {}",
             context.command(&format!("approvals approve {name}")),
@@ -307,10 +293,18 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
     } else {
         format!("answer with {}", context.command(&format!("questions answer {name}")))
     };
-    let until = text("expires_at")
-        .map_or(String::new(), |date| format!("; it waits until {}", moment(date)));
+    let until = expires_at.map_or(String::new(), |at| format!("; it waits until {}", moment(&at)));
     // Wanted or not: without a decision nothing goes on.
     complain(&format!("· {what}\n· {how}{until}"));
+}
+
+/// What waits, if the service shows it.
+async fn found<R: Readable>(
+    context: &Context,
+    endpoint: &Endpoint<R, ById>,
+    path: &ById,
+) -> Option<R::Content> {
+    Service::find(context).ok()?.at(endpoint, path).await.ok()?.data().ok()
 }
 
 /// What to say when somebody stops waiting for a task.

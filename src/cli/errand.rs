@@ -2,16 +2,20 @@
 
 use std::cell::RefCell;
 
-use serde_json::{Value, json};
+use hivewright_actors::{live::event::Kind, task::Ending};
 
 use super::{
     Context,
     delegated::Delegated,
     events::{Follower, Step},
     failure::Failure,
+    service::{Answer, Service},
 };
-
-const PATH: &str = "/api/v1/messages";
+use crate::api::{
+    endpoint::{ById, Empty},
+    events::EventFilter,
+    messages::{MessageFilter, MessageReply, MessageRow, NewMessage, SEND_MESSAGE, SHOW_MESSAGE},
+};
 
 /// Says something to a team, and prints the answer and what came of it further.
 pub(super) async fn run(
@@ -20,31 +24,33 @@ pub(super) async fn run(
     task: &RefCell<Option<String>>,
     context: &Context,
 ) -> Result<(), Failure> {
-    let fields = [("types", "task.changed"), ("team", team)];
-    let fields = fields.map(|(name, value)| (name, value.to_owned()));
+    let filter =
+        EventFilter { team: Some(team.to_owned()), ..EventFilter::of([Kind::TaskChanged]) };
     // Opened before anything is said, so that the end is not missed.
-    let mut follower = Follower::open(context, fields).await?;
-    let wish = json!({"content": content, "team": team});
-    let said = follower.service().post(PATH, &wish).await?;
-    let made = &said["data"];
-    let id = made["task_id"].as_str().unwrap_or_default();
-    let channel = made["channel_id"].as_str().unwrap_or_default();
-    let message = made["message_id"].as_str().unwrap_or_default();
-    let path = format!("{PATH}/{message}");
-    *task.borrow_mut() = Some(id.to_owned());
+    let mut follower = Follower::open(context, filter).await?;
+    let words = NewMessage {
+        content: content.to_owned(),
+        team: Some(team.to_owned()),
+        ..NewMessage::default()
+    };
+    let said = follower.service().call(&SEND_MESSAGE, &Empty {}, &Empty {}, &words).await?;
+    let MessageRow { message_id, channel_id, task_id, .. } = said.data()?;
+    let id = task_id.map(|task| task.to_string()).unwrap_or_default();
+    let message = ById { id: message_id.to_string() };
+    // It is known in the channel where it was said.
+    let said_in = MessageFilter { channel: channel_id.map(|channel| channel.to_string()) };
+    *task.borrow_mut() = Some(id.clone());
     loop {
         match follower.next().await? {
             Step::Event { data, .. } if data["task_id"] != id => continue,
             Step::Event { .. } | Step::Begin => {}
         }
-        // It is known in the channel where it was said.
-        let answer = follower.read(async |service| {
-            let said_in = [("channel", channel.to_owned())];
-            service.search(&path, said_in).await
-        });
-        let answer = answer.await?;
-        if answer["data"]["reply"].is_object() {
-            let told = tell(&answer, context);
+        let read = async |service: &Service| {
+            service.call(&SHOW_MESSAGE, &message, &said_in, &Empty {}).await
+        };
+        let answer = follower.read(read).await?;
+        if let Some(reply) = answer.data()?.reply {
+            let told = tell(&answer, reply, context);
             let mut delegated = Delegated::new(context);
             delegated.below(id);
             return told.and(delegated.finish(None).await);
@@ -52,18 +58,19 @@ pub(super) async fn run(
     }
 }
 
-fn tell(answer: &Value, context: &Context) -> Result<(), Failure> {
+fn tell(
+    answer: &Answer<MessageRow>,
+    MessageReply { text, status, code }: MessageReply,
+    context: &Context,
+) -> Result<(), Failure> {
     let screen = context.screen;
-    let reply = &answer["data"]["reply"];
-    let text = reply["text"].as_str().unwrap_or_default();
-    if reply["status"] != "done" {
-        let status = reply["status"].as_str().unwrap_or_default();
-        let code = reply["code"].as_str().unwrap_or(status);
+    if status != Ending::Done {
+        let code = code.map_or(status.as_str(), |code| code.as_str());
         return Err(Failure::failed(format!("{text} ({code})")));
     }
     if screen.json {
-        return screen.document(answer);
+        return screen.document(&answer.document);
     }
-    screen.say(&screen.harmless(text));
+    screen.say(&screen.harmless(&text));
     Ok(())
 }

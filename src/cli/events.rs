@@ -14,9 +14,13 @@ use super::{
     link::{Patience, SILENCE},
     service::Service,
 };
-use crate::providers::sse::Parser;
-
-const PATH: &str = "/api/v1/events";
+use crate::{
+    api::{
+        endpoint::pairs,
+        events::{EventFilter, WATCH_EVENTS},
+    },
+    providers::sse::Parser,
+};
 
 /// The next thing that a follower learns.
 #[derive(Debug, PartialEq)]
@@ -40,7 +44,7 @@ type Chunks = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 /// the events after it.
 pub(super) struct Follower {
     context: Context,
-    fields: Vec<(&'static str, String)>,
+    filter: EventFilter,
     service: Service,
     chunks: Chunks,
     taken: Taken,
@@ -48,23 +52,18 @@ pub(super) struct Follower {
 
 impl fmt::Debug for Follower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fields, taken, .. } = self;
+        let Self { filter, taken, .. } = self;
         f.debug_struct("Follower")
-            .field("fields", fields)
+            .field("filter", filter)
             .field("taken", taken)
             .finish_non_exhaustive()
     }
 }
 
 impl Follower {
-    /// Follows what fits these fields.
-    pub(super) async fn open(
-        context: &Context,
-        fields: impl IntoIterator<Item = (&'static str, String)>,
-    ) -> Result<Self, Failure> {
-        let fields: Vec<_> = fields.into_iter().collect();
-        let (service, chunks) = connect(context, &fields, None).await?;
-        Ok(Self { context: context.clone(), fields, service, chunks, taken: Taken::new() })
+    pub(super) async fn open(context: &Context, filter: EventFilter) -> Result<Self, Failure> {
+        let (service, chunks) = connect(context, &filter, None).await?;
+        Ok(Self { context: context.clone(), filter, service, chunks, taken: Taken::new() })
     }
 
     /// The service that is followed, where it is now.
@@ -111,7 +110,7 @@ impl Follower {
         (self.service, self.chunks) = loop {
             let last = self.taken.last.as_deref();
             // The service is looked for each time: it may have come back elsewhere.
-            match connect(&self.context, &self.fields, last).await {
+            match connect(&self.context, &self.filter, last).await {
                 Ok(again) => break again,
                 Err(failure) => patience.bear(failure).await?,
             }
@@ -123,11 +122,11 @@ impl Follower {
 
 async fn connect(
     context: &Context,
-    fields: &[(&'static str, String)],
+    filter: &EventFilter,
     last: Option<&str>,
 ) -> Result<(Service, Chunks), Failure> {
     let service = Service::find(context)?;
-    let answer: Response = service.stream(PATH, fields.iter().cloned(), last).await?;
+    let answer: Response = service.stream(WATCH_EVENTS.path, pairs(filter), last).await?;
     Ok((service, Box::pin(answer.bytes_stream())))
 }
 

@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use clap::Args;
+use hivewright_actors::live::event::Kind;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
@@ -11,10 +12,11 @@ use super::{
     events::{Follower, Step, until_stopped},
     failure::Failure,
     screen::{Screen, Tone, printable},
-    service::{Answer, Service, given, read},
+    service::{Answer, Service, read},
 };
 use crate::{
     api::{
+        events::EventFilter,
         flags::Limit,
         logs::{LIST_LOGS, Level, LogFilter, LogLine},
     },
@@ -61,8 +63,9 @@ async fn kept(
 
 async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let fields = [("types", Some("log".to_owned())), ("team", arguments.filter.team.clone())];
-    let mut follower = Follower::open(context, given(fields)).await?;
+    let filter =
+        EventFilter { team: arguments.filter.team.clone(), ..EventFilter::of([Kind::Log]) };
+    let mut follower = Follower::open(context, filter).await?;
     let mut shown = Shown::default();
     // When to look once more at what is kept, and from which moment on.
     let mut late: Option<(Instant, Option<String>)> = None;

@@ -273,7 +273,7 @@ impl Service {
     pub(super) async fn stream(
         &self,
         path: &str,
-        fields: impl IntoIterator<Item = (&'static str, String)>,
+        fields: Vec<(String, String)>,
         from: Option<&str>,
     ) -> Result<Response, Failure> {
         let mut request = self.signed(self.client.get(self.filtered(path, fields)));

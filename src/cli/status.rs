@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 use clap::Args;
+use hivewright_actors::live::event::Kind;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
@@ -14,11 +15,25 @@ use super::{
     screen::{Screen, Tone},
     service::Service,
 };
-use crate::settings::units::about;
+use crate::{
+    api::{endpoint::Empty, events::EventFilter, overview::SHOW_OVERVIEW},
+    settings::units::about,
+};
 
 /// What is told of anything that the overview counts.
-const KINDS: &str = "team.changed,task.changed,trigger.changed,channel.changed,approval.changed,\
-                     question.changed,inbox.changed,usage.changed,config.reloaded,config.invalid,drain";
+const KINDS: [Kind; 11] = [
+    Kind::TeamChanged,
+    Kind::TaskChanged,
+    Kind::TriggerChanged,
+    Kind::ChannelChanged,
+    Kind::ApprovalChanged,
+    Kind::QuestionChanged,
+    Kind::InboxChanged,
+    Kind::UsageChanged,
+    Kind::ConfigReloaded,
+    Kind::ConfigInvalid,
+    Kind::Drain,
+];
 /// What changes within this time is shown at once.
 const TOGETHER: Duration = Duration::from_millis(250);
 
@@ -36,7 +51,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         return until_stopped(watch(context)).await;
     }
     let (service, screen) = (Service::find(context)?, context.screen);
-    let answer = service.get("/api/v1/overview").await?;
+    let answer = service.at(&SHOW_OVERVIEW, &Empty {}).await?.document;
     if screen.json {
         return screen.document(&answer);
     }
@@ -46,7 +61,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 
 async fn watch(context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let mut follower = Follower::open(context, [("types", KINDS.to_owned())]).await?;
+    let mut follower = Follower::open(context, EventFilter::of(KINDS)).await?;
     let mut before = None;
     loop {
         follower.next().await?;

@@ -7,8 +7,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::Finding;
 use crate::{
+    api::doctor::Finding,
     sandbox::process::{Sandbox, SandboxSettings, layers::Layer, probe::LayerReport},
     settings::{
         config::{self, Config},

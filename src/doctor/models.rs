@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::Finding;
 use crate::{
+    api::doctor::Finding,
     engines::{Engines, ModelChoice, Question, native::retry::RetryPolicy},
     providers::client,
     settings::providers::{DEFAULT_PROFILE, Profile, Provider, Providers},

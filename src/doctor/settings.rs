@@ -1,14 +1,16 @@
 //! The settings files, with everything that is wrong in them.
 
-use super::Finding;
-use crate::settings::{
-    config::Config,
-    home::Home,
-    load::{self, read_providers},
-    problem::Problem,
-    providers::Providers,
-    references::Environment,
-    zone::Zone,
+use crate::{
+    api::doctor::Finding,
+    settings::{
+        config::Config,
+        home::Home,
+        load::{self, read_providers},
+        problem::Problem,
+        providers::Providers,
+        references::Environment,
+        zone::Zone,
+    },
 };
 
 const ID: &str = "settings";

@@ -7,7 +7,7 @@ use hivewright_actors::{
     storage::{Order, Storage, StorageError},
 };
 
-use super::Finding;
+use crate::api::doctor::Finding;
 
 const ID: &str = "store";
 /// More damaged records than this are counted, and not named.

@@ -71,7 +71,6 @@ rights! {
     Read => Needs::Scope(Scope::Read),
     Operate => Needs::Scope(Scope::Operate),
     Admin => Needs::Scope(Scope::Admin),
-    Metrics => Needs::Scope(Scope::Metrics),
 }
 
 /// Who asks, having the right to, and what stands in the query, which is read after that.

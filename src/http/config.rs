@@ -3,26 +3,31 @@
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
 
 use actix_web::web;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::{
     State,
-    arguments::{Admin, Caller, Json, Read},
-    error::{ApiError, Fault},
-    operation::Operation,
-    reply::{Clean, Data},
-    routes::{Resource, at},
+    call::Call,
+    error::ApiError,
+    reply::Clean,
+    routes::{Resource, on},
 };
 use crate::{
-    api::endpoint::Empty,
+    api::{
+        config::{
+            RELOAD_CONFIG, REPLACE_TEAM_CONFIG, SHOW_CONFIG, SHOW_TEAM_CONFIG, Settings,
+            SettingsDraft, SettingsFault, SettingsReloaded, SettingsTried, TeamConfig,
+            TeamConfigText, VALIDATE_CONFIG,
+        },
+        endpoint::{ByName, Empty},
+        reply::Data,
+    },
     logging::Secrets,
     scrub::REDACTED,
     settings::{
         effective,
         home::Home,
         load::{self, File},
-        problem::{Problem, Problems},
+        problem::Problems,
         references::Environment,
         replace::{self, replace},
     },
@@ -31,32 +36,10 @@ use crate::{
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/config").get(
-            Operation::new("Shows each setting with its value and where that comes from.")
-                .description("References stay references."),
-            show,
-        ),
-        at("/api/v1/config/validate").post(
-            Operation::new("Tries out a settings file, and writes nothing.")
-                .description("References are checked for their form, and not followed.")
-                .secret()
-                .example(r#"{"file": "config", "content": "server:\n  port: 8080\n"}"#),
-            validate,
-        ),
-        at("/api/v1/config/reload").post(
-            Operation::new("Reads the settings files again.")
-                .description("If one of them is wrong, all stays as it was.")
-                .refuses(&[422]),
-            reload,
-        ),
-        at("/api/v1/teams/{name}/config")
-            .get(Operation::new("Shows the file of a team."), show_team)
-            .put(
-                Operation::new("Replaces the file of a team, if the new one is valid.")
-                    .refuses(&[422])
-                    .example(r#"{"content": "description: Invoices\n"}"#),
-                put_team,
-            ),
+        on(&SHOW_CONFIG, show),
+        on(&VALIDATE_CONFIG, validate),
+        on(&RELOAD_CONFIG, reload),
+        on(&SHOW_TEAM_CONFIG, show_team).on(&REPLACE_TEAM_CONFIG, put_team),
     ]
 }
 
@@ -74,20 +57,8 @@ pub struct Files {
     pub reload: Arc<Reload>,
 }
 
-impl From<Problem> for Fault {
-    fn from(problem: Problem) -> Self {
-        Self {
-            file: problem.file,
-            path: problem.path,
-            line: problem.line,
-            column: problem.column,
-            message: problem.reason,
-        }
-    }
-}
-
-fn faults(problems: Problems) -> Vec<Fault> {
-    problems.0.into_iter().map(Fault::from).collect()
+fn faults(problems: Problems) -> Vec<SettingsFault> {
+    problems.0.into_iter().map(SettingsFault::from).collect()
 }
 
 /// Runs something that looks at files away from the async threads.
@@ -100,54 +71,17 @@ async fn looking<T: Send + 'static>(
     looked.await.map_err(ApiError::internal)
 }
 
-/// The settings that count.
-#[derive(Serialize, JsonSchema)]
-struct Settings {
-    fields: Vec<effective::Field>,
-    problems: Vec<Fault>,
-    warnings: Vec<Fault>,
-}
-
-/// What came of trying out a file.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SettingsTried")]
-struct Tried {
-    valid: bool,
-    problems: Vec<Fault>,
-}
-
-/// What was read again.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "SettingsReloaded")]
-struct Reloaded {
-    reloaded: Vec<&'static str>,
-    problems: Vec<Fault>,
-}
-
-async fn show(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-) -> Result<Clean<Data<Settings>>, ApiError> {
+async fn show(Call { state, caller, .. }: Call) -> Result<Clean<Data<Settings>>, ApiError> {
     caller.all_teams()?;
-    let (fields, report) = looking(&state, |files| {
+    let settings = looking(&state, |files| {
         let report = load::check(&files.home, &files.environment);
-        (effective::fields(&files.home, &files.environment), report)
-    })
-    .await?;
-    let settings = Settings {
-        fields,
-        problems: faults(report.problems),
-        warnings: report.warnings.into_iter().map(Fault::from).collect(),
-    };
-    Ok(Clean::new(&state.secrets, Data(settings)))
-}
-
-#[derive(Deserialize, JsonSchema)]
-#[schemars(rename = "SettingsDraft")]
-struct Draft {
-    /// `config`, `providers`, `channels` or `team:<name>`.
-    file: String,
-    content: String,
+        Settings {
+            fields: effective::fields(&files.home, &files.environment),
+            problems: faults(report.problems),
+            warnings: report.warnings.into_iter().map(SettingsFault::from).collect(),
+        }
+    });
+    Ok(Clean::new(&state.secrets, Data(settings.await?)))
 }
 
 fn file(name: &str) -> Result<File, ApiError> {
@@ -166,28 +100,23 @@ fn file(name: &str) -> Result<File, ApiError> {
 }
 
 async fn validate(
-    state: web::Data<State>,
-    caller: Caller<Admin>,
-    Json(draft): Json<Draft>,
-) -> Result<Clean<Data<Tried>>, ApiError> {
+    Call { state, caller, body: draft, .. }: Call<Empty, Empty, SettingsDraft>,
+) -> Result<Clean<Data<SettingsTried>>, ApiError> {
     caller.all_teams()?;
     let file = file(&draft.file)?;
     let found = looking(&state, move |files| load::validate(&files.home, &file, &draft.content));
     let problems = found.await?.err().unwrap_or_default();
-    let tried = Tried { valid: problems.0.is_empty(), problems: faults(problems) };
+    let tried = SettingsTried { valid: problems.0.is_empty(), problems: faults(problems) };
     Ok(Clean::new(&state.secrets, Data(tried)))
 }
 
 /// Team files, providers and limits are read again by themselves; this also reads the channels.
-async fn reload(
-    state: web::Data<State>,
-    caller: Caller<Admin>,
-    Json(Empty {}): Json<Empty>,
-) -> Result<Data<Reloaded>, ApiError> {
+async fn reload(Call { state, caller, .. }: Call) -> Result<Data<SettingsReloaded>, ApiError> {
     caller.all_teams()?;
     let outcome = (state.files.reload)().await;
     outcome.map_err(|problems| refused(&state.secrets, problems))?;
-    Ok(Data(Reloaded { reloaded: vec!["config", "providers", "channels"], problems: Vec::new() }))
+    let reloaded = ["config", "providers", "channels"].map(str::to_owned).to_vec();
+    Ok(Data(SettingsReloaded { reloaded, problems: Vec::new() }))
 }
 
 /// All that is wrong, in words and by place. What is wrong may be quoted, so it is cleaned.
@@ -199,18 +128,6 @@ fn refused(secrets: &Secrets, problems: Problems) -> ApiError {
         fault.message = secrets.scrub_known(&fault.message);
     }
     ApiError::config_invalid(message, faults)
-}
-
-/// The file of a team as answers show it.
-#[derive(Serialize, JsonSchema)]
-struct TeamConfig {
-    team: String,
-    content: String,
-    /// Names this text.
-    revision: String,
-    /// Values in it are not shown: marks stand in their place, and it cannot be written back so.
-    scrubbed: bool,
-    problems: Vec<Fault>,
 }
 
 fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<TeamConfig> {
@@ -234,9 +151,7 @@ pub(super) fn known(state: &State, team: &str) -> Result<String, ApiError> {
 }
 
 async fn show_team(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    name: web::Path<String>,
+    Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
 ) -> Result<Clean<Data<TeamConfig>>, ApiError> {
     caller.team(&name)?;
     let team = known(&state, &name)?;
@@ -246,18 +161,12 @@ async fn show_team(
     Ok(Clean::new(&state.secrets, Data(found)))
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[schemars(rename = "TeamConfigText")]
-struct Text {
-    /// The whole file, in YAML.
-    content: String,
-}
-
 async fn put_team(
-    state: web::Data<State>,
-    caller: Caller<Admin>,
-    name: web::Path<String>,
-    Json(Text { content }): Json<Text>,
+    Call { state, caller, path: ByName { name }, body: TeamConfigText { content }, .. }: Call<
+        ByName,
+        Empty,
+        TeamConfigText,
+    >,
 ) -> Result<Clean<Data<TeamConfig>>, ApiError> {
     caller.team(&name)?;
     let team = known(&state, &name)?;

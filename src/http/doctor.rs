@@ -2,87 +2,48 @@
 
 use actix_web::web;
 use hivewright_actors::storage::Storage;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::{
     State,
-    arguments::{Caller, Json, Read},
+    call::Call,
     error::ApiError,
-    operation::Operation,
-    reply::{Clean, Data},
-    routes::{Resource, at},
+    reply::Clean,
+    routes::{Resource, on},
 };
 use crate::{
-    api::scope::Scope,
-    doctor::{Finding, machine, models, settings, store},
+    api::{
+        doctor::{EXAMINE, Examination, Finding, Findings, SHOW_FINDINGS},
+        endpoint::Empty,
+        reply::Data,
+        scope::Scope,
+    },
+    doctor::{machine, models, settings, store},
     settings::channels::WebSocket,
 };
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/doctor")
-            .get(
-                Operation::new("Says what could be wrong with the installation."),
-                look,
-            )
-            .post(
-                Operation::new("Says what could be wrong, and looks closer if that is wanted.")
-                    .description(
-                        "With `deep` each model is asked a question, which costs money and needs the \
-                         scope `operate` too. With `store` every record of the store is read, which takes a \
-                         moment and needs that scope too; the service goes on meanwhile.",
-                    )
-                    .example(r#"{"deep": false}"#),
-                look_closely,
-            ),
-    ]
+    vec![on(&SHOW_FINDINGS, look).on(&EXAMINE, look_closely)]
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[schemars(rename = "DoctorWish")]
-struct Wish {
-    /// Asks each model a question.
-    #[serde(default)]
-    deep: bool,
-    /// Reads every record of the store.
-    #[serde(default)]
-    store: bool,
-}
-
-/// What was found.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Findings")]
-struct Report {
-    checks: Vec<Finding>,
-}
-
-async fn look(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-) -> Result<Clean<Data<Report>>, ApiError> {
+async fn look(Call { state, caller, .. }: Call) -> Result<Clean<Data<Findings>>, ApiError> {
     caller.all_teams()?;
-    examined(&state, false, false).await
+    examined(&state, Examination::default()).await
 }
 
-/// A deep look asks each model a question, which costs money.
 async fn look_closely(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    Json(Wish { deep, store }): Json<Wish>,
-) -> Result<Clean<Data<Report>>, ApiError> {
+    Call { state, caller, body: wanted, .. }: Call<Empty, Empty, Examination>,
+) -> Result<Clean<Data<Findings>>, ApiError> {
     caller.all_teams()?;
-    if (deep || store) && !caller.principal.may(Scope::Operate) {
+    if (wanted.deep || wanted.store) && !caller.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
     }
-    examined(&state, deep, store).await
+    examined(&state, wanted).await
 }
 
 async fn examined(
     state: &web::Data<State>,
-    deep: bool,
-    whole_store: bool,
-) -> Result<Clean<Data<Report>>, ApiError> {
+    Examination { deep, store: whole_store }: Examination,
+) -> Result<Clean<Data<Findings>>, ApiError> {
     let files = state.clone();
     let looked = tokio::task::spawn_blocking(move || {
         let (home, environment) = (&files.files.home, &files.files.environment);
@@ -105,7 +66,7 @@ async fn examined(
         let home = &state.files.home;
         checks.extend(machine::sandbox(home, settings.config.as_ref()).await);
     }
-    Ok(Clean::new(&state.secrets, Data(Report { checks })))
+    Ok(Clean::new(&state.secrets, Data(Findings { checks })))
 }
 
 fn service(state: &State) -> Finding {

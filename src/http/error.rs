@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::auth::error::AuthError;
 use crate::{
-    api::{input::Problems, scope::Scope},
+    api::{config::SettingsFault, input::Problems, scope::Scope},
     memory::error::MemoryError,
 };
 
@@ -30,7 +30,7 @@ pub struct ApiError {
     /// What to do instead.
     hint: Option<Box<str>>,
     /// What is wrong with settings files, each with its place.
-    problems: Box<[Fault]>,
+    problems: Box<[SettingsFault]>,
     header: Option<Box<(HeaderName, String)>>,
     /// For the log, never for the client.
     cause: Option<Box<str>>,
@@ -296,7 +296,7 @@ impl ApiError {
     }
 
     /// Settings that cannot count, each fault with its place.
-    pub(super) fn config_invalid(message: impl Into<String>, problems: Vec<Fault>) -> Self {
+    pub(super) fn config_invalid(message: impl Into<String>, problems: Vec<SettingsFault>) -> Self {
         Self {
             problems: problems.into_boxed_slice(),
             ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "config_invalid", message)
@@ -340,24 +340,8 @@ struct Details<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
     /// What is wrong with settings files.
-    #[serde(skip_serializing_if = "<[Fault]>::is_empty")]
-    problems: &'a [Fault],
-}
-
-/// Something that is wrong with a settings file, and where.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-#[schemars(rename = "SettingsFault")]
-pub(super) struct Fault {
-    /// The file.
-    pub(super) file: String,
-    /// The setting, as a path.
-    pub(super) path: String,
-    /// From 1; 0 if it is about the whole file.
-    pub(super) line: usize,
-    /// From 1; 0 if it is about the whole line.
-    pub(super) column: usize,
-    /// What is wrong with it.
-    pub(super) message: String,
+    #[serde(skip_serializing_if = "<[SettingsFault]>::is_empty")]
+    problems: &'a [SettingsFault],
 }
 
 impl fmt::Display for ApiError {

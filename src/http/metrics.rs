@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use actix_web::{HttpResponse, web};
+use actix_web::HttpResponse;
 use hivewright_actors::{
     approvals::records,
     channel::{CountConnections, CountPending},
@@ -35,14 +35,11 @@ use prometheus_client::{
 };
 
 use super::{
-    State,
-    arguments::{Caller, Metrics as Right},
+    call::Call,
     error::ApiError,
-    operation::Operation,
-    reply::Content,
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
-use crate::logging::tap::Errors;
+use crate::{api::monitoring::SHOW_METRICS, logging::tap::Errors};
 
 #[cfg(test)]
 mod tests;
@@ -59,7 +56,7 @@ type Labels = Vec<(&'static str, String)>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![at("/metrics").get(Operation::new("Shows figures in the text form of Prometheus."), show)]
+    vec![on(&SHOW_METRICS, show)]
 }
 
 /// What the actors count themselves, asked when someone looks.
@@ -327,7 +324,7 @@ fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-async fn show(state: web::Data<State>, _: Caller<Right>) -> Result<Content, ApiError> {
+async fn show(Call { state, .. }: Call) -> Result<HttpResponse, ApiError> {
     let spine = &state.spine;
     let (counts, restarts, connections, pending, approvals) = tokio::join!(
         spine.queue.send(Count).timeout(PATIENCE),
@@ -345,5 +342,5 @@ async fn show(state: web::Data<State>, _: Caller<Right>) -> Result<Content, ApiE
     };
     let is_there = |team: &TeamName| state.service.team(team.as_str()).is_some();
     let text = state.metrics.text(&snapshot, is_there).map_err(ApiError::internal)?;
-    Ok(Content(HttpResponse::Ok().content_type(TEXT).body(text)))
+    Ok(HttpResponse::Ok().content_type(TEXT).body(text))
 }

@@ -80,15 +80,9 @@ use policies::Explainer;
 use routes::Resource;
 
 use crate::{
-    logging::Secrets,
-    memory::Memory,
-    policy::Policies,
-    settings::channels::WebSocket,
-    taint::Taint,
-    teams::{equipment::Equipment, self_changes::Changes},
-    tools::org::office::Office,
-    triggers::desk::Desk,
-    vault::Vault,
+    api::teams::Equipment, logging::Secrets, memory::Memory, policy::Policies,
+    settings::channels::WebSocket, taint::Taint, teams::self_changes::Changes,
+    tools::org::office::Office, triggers::desk::Desk, vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.

@@ -10,15 +10,22 @@ use serde_json::{Map, Value, json};
 
 use super::{
     access::COOKIE,
-    arguments::{Caller, Login},
+    call::Call,
     error::{ApiError, Refusal},
     operation::{Field, Form, Operation},
     page_of_docs,
-    reply::Content,
-    routes::{Resource, at},
+    routes::{Resource, on},
     ui,
 };
-use crate::api::{check::words, draft::Draft, endpoint::Needs, page, reply::JSON, when::When};
+use crate::api::{
+    check::words,
+    description::{SHOW_DOCS, SHOW_OPENAPI},
+    draft::Draft,
+    endpoint::Needs,
+    page,
+    reply::JSON,
+    when::When,
+};
 
 /// What requests may be refused with, whatever they ask for.
 const ALWAYS: [u16; 7] = [400, 403, 421, 429, 431, 500, 503];
@@ -41,11 +48,7 @@ never stands in a URL.
 **Limits.** A body has at most 1 MiB. A credential has 3,000 requests a minute, and 64 at once.";
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/openapi.json")
-            .get(Operation::new("Describes all routes, in OpenAPI 3.1."), show),
-        at("/api/v1/docs").get(Operation::new("Describes all routes, as a page."), read),
-    ]
+    vec![on(&SHOW_OPENAPI, show), on(&SHOW_DOCS, read)]
 }
 
 /// A text that does not change while the program runs. It holds no secret that the length of its
@@ -61,23 +64,27 @@ impl Fixed {
     }
 
     /// In the form that a client can read.
-    fn answer(&'static self, request: &HttpRequest, mut response: HttpResponseBuilder) -> Content {
+    fn answer(
+        &'static self,
+        request: &HttpRequest,
+        mut response: HttpResponseBuilder,
+    ) -> HttpResponse {
         response.insert_header((header::VARY, "Accept-Encoding"));
-        Content(if super::page::takes_gzip(request) {
+        if super::page::takes_gzip(request) {
             response.insert_header((header::CONTENT_ENCODING, "gzip")).body(self.packed.as_slice())
         } else {
             response.body(self.plain.as_str())
-        })
+        }
     }
 }
 
-async fn show(_: Caller<Login>, request: HttpRequest) -> Result<Content, ApiError> {
+async fn show(Call { request, .. }: Call) -> Result<HttpResponse, ApiError> {
     let mut response = HttpResponse::Ok();
     response.content_type(JSON);
     Ok(text().answer(&request, response))
 }
 
-async fn read(_: Caller<Login>, request: HttpRequest) -> Result<Content, ApiError> {
+async fn read(Call { request, .. }: Call) -> Result<HttpResponse, ApiError> {
     static PAGE: OnceLock<Fixed> = OnceLock::new();
     let mut response = HttpResponse::Ok();
     for (name, value) in ui::security_headers() {

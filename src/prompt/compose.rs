@@ -19,9 +19,9 @@ use super::{
     rules::{self, Reader, Rule, Tier},
 };
 use crate::{
+    api::teams::{OPERATOR, PROGRAM, TeamItem},
     settings::home::Home,
     taint::Taint,
-    teams::equipment::{Item, OPERATOR, PROGRAM},
 };
 
 /// The turn to compose for.
@@ -197,7 +197,7 @@ impl Prompts {
     }
 
     /// The rules that a team is told, with who gave them. Blocks.
-    pub fn rules(&self, team: &TeamName, ancestors: &[TeamName]) -> Vec<Item> {
+    pub fn rules(&self, team: &TeamName, ancestors: &[TeamName]) -> Vec<TeamItem> {
         let this = &self.0;
         let tiers = this.tiers(team, ancestors);
         let reader = Reader { team, subagent: false, inner: false };
@@ -209,7 +209,7 @@ impl Prompts {
         all.flat_map(|(giver, tier)| {
             let told = tier.texts.iter();
             let told = told.filter(|rule| rule.audience.concerns(&reader));
-            told.map(move |rule| Item {
+            told.map(move |rule| TeamItem {
                 name: rule.name.clone(),
                 source: giver.to_owned(),
                 description: rule.title().to_owned(),

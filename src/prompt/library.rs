@@ -17,9 +17,9 @@ use super::{
     subagents::Subagent,
 };
 use crate::{
+    api::teams::{OPERATOR, PROGRAM},
     settings::home::Home,
     taint::Taint,
-    teams::equipment::{OPERATOR, PROGRAM},
 };
 
 /// The folder of skills, in a workspace and in the data dir.

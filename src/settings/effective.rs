@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -16,39 +14,12 @@ use super::{
     yaml::{self, Node, Value},
     zone::Zone,
 };
+use crate::api::config::{Setting as Field, SettingSource as Source};
 
 /// What ends the path of a field that holds a secret, unless it is a reference.
 const SECRETS: [&str; 5] = ["api_key", "token", "secret", "password", "key"];
 /// Stands for a secret that is written out.
 const HIDDEN: &str = "(hidden)";
-
-/// Where the value of a field comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(rename = "SettingSource")]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// Nobody wrote it.
-    Default,
-    /// The file.
-    File,
-}
-
-/// A field with its value. References stand as they were written.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[schemars(rename = "Setting")]
-pub struct Field {
-    /// `config`, `providers` or `channels`.
-    pub file: &'static str,
-    /// The way to it, such as `server.port`.
-    pub path: String,
-    /// What it is.
-    pub value: Json,
-    /// Where that comes from.
-    pub source: Source,
-    /// The line of the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-}
 
 /// All fields of all files, as they are in force where a file says nothing. What is wrong in a file is left
 /// out. Blocks.
@@ -99,7 +70,13 @@ fn overlaid(
     };
     let mut fields: Vec<Field> = defaults
         .into_iter()
-        .map(|(path, value)| Field { file, path, value, source: Source::Default, line: None })
+        .map(|(path, value)| Field {
+            file: file.into(),
+            path,
+            value,
+            source: Source::Default,
+            line: None,
+        })
         .collect();
     fields.retain(|field| {
         !own.iter().any(|own| is_below(&own.path, &field.path) || is_below(&field.path, &own.path))
@@ -118,7 +95,7 @@ fn collect(file: &'static str, path: String, node: &Node, fields: &mut Vec<Field
             }
         }
         Value::List(_) | Value::Scalar { .. } => fields.push(Field {
-            file,
+            file: file.into(),
             value: shown(&path, node),
             path,
             source: Source::File,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::api::config::SettingsFault;
+
 /// One thing that is wrong, at its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -21,6 +23,18 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "(file)" } else { &self.path };
         write!(f, "{}:{}:{}: {path}: {}", self.file, self.line, self.column, self.reason)
+    }
+}
+
+impl From<Problem> for SettingsFault {
+    fn from(problem: Problem) -> Self {
+        Self {
+            file: problem.file,
+            path: problem.path,
+            line: problem.line,
+            column: problem.column,
+            message: problem.reason,
+        }
     }
 }
 

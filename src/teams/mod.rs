@@ -1,7 +1,6 @@
 //! Teams as they lie on the disk and as operators see them.
 
 pub mod creation;
-pub mod equipment;
 pub mod file;
 pub mod folders;
 pub mod last_caps;

@@ -9,7 +9,10 @@ use super::{
     progress::Gauge,
     screen::{Screen, Tone},
 };
-use crate::doctor::{Finding, State, machine, models, settings};
+use crate::{
+    api::doctor::{Finding, FindingState},
+    doctor::{machine, models, settings},
+};
 
 mod service;
 mod store;
@@ -26,9 +29,9 @@ pub(super) struct Arguments {
 
 fn render(finding: &Finding, screen: Screen) -> String {
     let state = match finding.state {
-        State::Ok => screen.paint(Tone::Good, "ok   "),
-        State::Warn => screen.paint(Tone::Doubtful, "warn "),
-        State::Error => screen.paint(Tone::Bad, "error"),
+        FindingState::Ok => screen.paint(Tone::Good, "ok   "),
+        FindingState::Warn => screen.paint(Tone::Doubtful, "warn "),
+        FindingState::Error => screen.paint(Tone::Bad, "error"),
     };
     let line = format!("{state}  {:<9}  {}", finding.id, finding.message);
     match &finding.fix {
@@ -69,7 +72,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 
 fn conclude(findings: &[Finding], screen: Screen) -> Result<(), Failure> {
     let count = |state| findings.iter().filter(|finding| finding.state == state).count();
-    let (errors, warnings) = (count(State::Error), count(State::Warn));
+    let (errors, warnings) = (count(FindingState::Error), count(FindingState::Warn));
     if screen.json {
         screen.document(&json!({"data": findings, "total": findings.len()}))?;
     } else {

@@ -3,12 +3,12 @@
 use std::net::{SocketAddr, TcpListener};
 
 use crate::{
+    api::doctor::Finding,
     cli::{
         Context,
         failure::{Exit, Failure},
         service::{Service, foreign, is_foreign, notice},
     },
-    doctor::Finding,
     settings::{config::Config, error::StartError},
 };
 

@@ -1,10 +1,13 @@
 //! The store: whether it opens, and with `--deep` whether every record reads and agrees with the others.
 
 use hivewright_actors::quarantine::{Quarantined, quarantined};
-use serde_json::{Value, json};
 
 use super::service::Running;
 use crate::{
+    api::{
+        doctor::{EXAMINE, Examination, Finding},
+        endpoint::Empty,
+    },
     boot::error::ServiceError,
     cli::{
         Context,
@@ -14,7 +17,7 @@ use crate::{
         service::Service,
         stopped::{self, Stopped},
     },
-    doctor::{Finding, store},
+    doctor::store,
     policy,
     storage::{open::OpenError, sled::SledStorage},
 };
@@ -51,24 +54,15 @@ pub(super) async fn check(context: &Context, running: &Running, deep: bool) -> V
 /// Has the running service read its own store.
 async fn ask(context: &Context) -> Vec<Finding> {
     let asked = async {
+        let wanted = Examination { store: true, ..Examination::default() };
         let service = Service::find(context)?;
-        let answer = service.post("/api/v1/doctor", &json!({"store": true})).await?;
-        let checks = answer["data"]["checks"].as_array().cloned().unwrap_or_default();
-        let of_store = checks.into_iter().filter(|check| check["id"] == ID);
-        Ok::<Vec<_>, Failure>(of_store.filter_map(finding).collect())
+        let found = service.call(&EXAMINE, &Empty {}, &Empty {}, &wanted).await?.data()?;
+        let of_store = found.checks.into_iter().filter(|check| check.id == ID);
+        Ok::<Vec<_>, Failure>(of_store.collect())
     };
     asked.await.unwrap_or_else(|failure| {
         let message = format!("the running service did not read it: {failure}");
         vec![Finding::warn(ID, message, "see its log, or stop it and look again")]
-    })
-}
-
-fn finding(mut told: Value) -> Option<Finding> {
-    Some(Finding {
-        id: ID,
-        state: serde_json::from_value(told["state"].take()).ok()?,
-        message: told["message"].as_str()?.to_owned(),
-        fix: told["fix"].as_str().map(str::to_owned),
     })
 }
 

@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::service::Running;
 use crate::{
-    api::vault::{LIST_VAULT, VaultFilter},
+    api::{
+        doctor::Finding,
+        vault::{LIST_VAULT, VaultFilter},
+    },
     cli::{
         Context,
         backup::blocking,
@@ -12,7 +15,7 @@ use crate::{
         service::Service,
         stopped::{self, Stopped},
     },
-    doctor::{Finding, models::UNKNOWN},
+    doctor::models::UNKNOWN,
     settings::references::{Environment, SystemVault},
     system::WallClock,
     vault::{Vault, health::Health, master::KeyFiles},

@@ -179,7 +179,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 async fn export(which: &Which, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let path = target(&EXPORT_SESSION, &which.id(&service).await?)?;
-    let mut chunks = service.stream(&path, [], None).await?.bytes_stream();
+    let mut chunks = service.stream(&path, Vec::new(), None).await?.bytes_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| {
             Failure::system("the transcript was cut off before its end", chain(&error))

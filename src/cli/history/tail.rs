@@ -1,16 +1,20 @@
 //! A session as it goes on.
 
+use hivewright_actors::live::event::Kind;
 use serde_json::Value;
 
 use super::{Which, show};
 use crate::{
-    api::sessions::{HistoryFilter, Transcript, View},
+    api::{
+        events::EventFilter,
+        sessions::{HistoryFilter, Transcript, View},
+    },
     cli::{
         Context,
         events::{Follower, Step},
         failure::Failure,
         screen::Screen,
-        service::{Answer, Service, given},
+        service::{Answer, Service},
     },
 };
 
@@ -28,13 +32,13 @@ pub(super) async fn run(
     let begin = HistoryFilter { view, limit, ..HistoryFilter::default() };
     let answer = which.read(&Service::find(context)?, begin).await?;
     let Transcript { session, next_after: mut seen, .. } = answer.data()?;
-    let fields = [
-        ("types", Some("turn,task.changed".to_owned())),
-        ("team", Some(session.team.to_string())),
-        ("topic", session.topic_id.map(|topic| topic.to_string())),
-    ];
+    let filter = EventFilter {
+        team: Some(session.team.to_string()),
+        topic: session.topic_id.map(|topic| topic.to_string()),
+        ..EventFilter::of([Kind::Turn, Kind::TaskChanged])
+    };
     let which = Which { which: session.id, topic: None };
-    let mut follower = Follower::open(context, given(fields)).await?;
+    let mut follower = Follower::open(context, filter).await?;
     if !tell(&answer, screen)? {
         return Ok(());
     }

@@ -2,29 +2,32 @@
 
 use std::collections::BTreeMap;
 
-use hivewright_actors::task::{TaskState, WaitReason};
+use hivewright_actors::{
+    live::event::Kind,
+    task::{TaskState, WaitReason},
+};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
     api::{
         endpoint::ById,
-        tasks::{LIST_TASKS, SHOW_TASK, standing},
+        events::EventFilter,
+        flags::Limit,
+        tasks::{LIST_TASKS, SHOW_TASK, TaskFilter, standing},
     },
     cli::{
         Context,
         events::{Follower, Step},
         failure::Failure,
         screen::{Screen, printable},
-        service::{Service, given, target},
+        service::Service,
         table::{beginning, moment},
     },
 };
 
 /// What a task that has not ended can be in.
 const OPEN: [TaskState; 3] = [TaskState::Running, TaskState::Waiting, TaskState::Accepted];
-/// Tells of every change of a task.
-const KIND: &str = "task.changed";
 
 /// A task at one moment, from its row or from an event about it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -97,16 +100,19 @@ fn tell(row: &Value, shown: &mut Shown, screen: Screen) -> Result<bool, Failure>
 /// Follows one task to its end.
 pub(super) async fn one(id: &str, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let path = task(id)?;
-    let found = Service::find(context)?.get(&path).await?;
-    let team = found["data"]["team"].as_str().map(str::to_owned);
-    let fields = [("types", Some(KIND.to_owned())), ("team", team), ("task", Some(id.to_owned()))];
-    let mut follower = Follower::open(context, given(fields)).await?;
+    let path = ById { id: id.to_owned() };
+    let found = Service::find(context)?.at(&SHOW_TASK, &path).await?.data()?;
+    let filter = EventFilter {
+        team: Some(found.row.team.to_string()),
+        task: Some(id.to_owned()),
+        ..EventFilter::of([Kind::TaskChanged])
+    };
+    let mut follower = Follower::open(context, filter).await?;
     let mut shown = Shown::default();
     loop {
         follower.next().await?;
-        let answer = follower.read(async |service| service.get(&path).await);
-        let row = answer.await?["data"].take();
+        let answer = follower.read(async |service: &Service| service.at(&SHOW_TASK, &path).await);
+        let row = answer.await?.document["data"].take();
         if !tell(&row, &mut shown, screen)? {
             return Ok(());
         }
@@ -114,11 +120,6 @@ pub(super) async fn one(id: &str, context: &Context) -> Result<(), Failure> {
             return end(&row, screen);
         }
     }
-}
-
-/// The way to a task.
-fn task(id: &str) -> Result<String, Failure> {
-    target(&SHOW_TASK, &ById { id: id.to_owned() })
 }
 
 /// What came of a task.
@@ -150,8 +151,8 @@ fn end(row: &Value, screen: Screen) -> Result<(), Failure> {
 /// Follows all tasks, or those of a team.
 pub(super) async fn all(team: Option<String>, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let fields = [("types", Some(KIND.to_owned())), ("team", team.clone())];
-    let mut follower = Follower::open(context, given(fields)).await?;
+    let filter = EventFilter { team: team.clone(), ..EventFilter::of([Kind::TaskChanged]) };
+    let mut follower = Follower::open(context, filter).await?;
     let mut shown = Shown::default();
     loop {
         let rows = match follower.next().await? {
@@ -179,19 +180,16 @@ async fn open(
 ) -> Result<Vec<Value>, Failure> {
     let mut rows = Vec::new();
     for state in OPEN {
-        let fields = [
-            ("state", Some(state.to_string())),
-            ("team", team.clone()),
-            ("limit", Some("200".to_owned())),
-        ];
-        let mut answer = service.search(LIST_TASKS.path, given(fields)).await?;
-        if let Value::Array(more) = answer["data"].take() {
+        let filter = TaskFilter { state: Some(state), team: team.clone(), ..TaskFilter::default() };
+        let mut answer = service.rows(&LIST_TASKS, &filter, &Limit { limit: 200 }).await?;
+        if let Value::Array(more) = answer.document["data"].take() {
             rows.extend(more);
         }
     }
     for id in known {
         if !rows.iter().any(|row| row["id"] == id.as_str()) {
-            rows.push(service.get(&task(id)?).await?["data"].take());
+            let path = ById { id: id.clone() };
+            rows.push(service.at(&SHOW_TASK, &path).await?.document["data"].take());
         }
     }
     Ok(rows)

@@ -64,6 +64,7 @@ use crate::{
     api::{
         jobs::JobProgress,
         scope::{Scope, Scopes},
+        teams::{Equipment, TeamItem},
         tokens::{Expiry, NewToken},
     },
     logging::{Secrets, tap::Errors},
@@ -81,11 +82,7 @@ use crate::{
     storage::backup::BackupName,
     system::{Randomness, sha256},
     taint::{self, Taint},
-    teams::{
-        equipment::{Equipment, Item},
-        folders::TeamFolders,
-        self_changes::Changes,
-    },
+    teams::{folders::TeamFolders, self_changes::Changes},
     timezone::ZoneDays,
     tools::org::office::{self, Office},
     triggers::{
@@ -434,7 +431,7 @@ impl Bench {
             rules,
             explainer: Arc::new(|_, _, _, _| Err("there are no tools here".to_owned())),
             equipment: Arc::new(|_, _| Equipment {
-                skills: vec![Item {
+                skills: vec![TeamItem {
                     name: "sums".to_owned(),
                     source: "operator".to_owned(),
                     description: "Adds up.".to_owned(),

@@ -1,0 +1,86 @@
+//! Doctor: what could be wrong with an installation; each finding says what to do.
+
+use std::borrow::Cow;
+
+use hivewright_actors::words;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{Empty, Endpoint, Method::*},
+    reply::Data,
+    scope::Scope::*,
+};
+
+pub const SHOW_FINDINGS: Endpoint<Data<Findings>> =
+    Endpoint::new(Get, "/api/v1/doctor", Read, "Says what could be wrong with the installation.");
+
+pub const EXAMINE: Endpoint<Data<Findings>, Empty, Empty, Examination> = Endpoint::new(
+    Post,
+    "/api/v1/doctor",
+    Read,
+    "Says what could be wrong, and looks closer if that is wanted.",
+)
+.description(
+    "With `deep` each model is asked a question, which costs money and needs the \
+     scope `operate` too. With `store` every record of the store is read, which takes a \
+     moment and needs that scope too; the service goes on meanwhile.",
+)
+.example(r#"{"deep": false}"#);
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DoctorWish")]
+#[serde(default)]
+pub struct Examination {
+    /// Asks each model a question.
+    pub deep: bool,
+    /// Reads every record of the store.
+    pub store: bool,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Findings {
+    pub checks: Vec<Finding>,
+}
+
+words! {
+    /// How good a thing is.
+    pub enum FindingState {
+        /// As it should be.
+        Ok = "ok",
+        /// It works, and should be looked at.
+        Warn = "warn",
+        /// It does not work.
+        Error = "error",
+    }
+}
+
+/// What was found at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// What was looked at.
+    pub id: Cow<'static, str>,
+    pub state: FindingState,
+    pub message: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    /// All is well.
+    pub fn ok(id: &'static str, message: impl Into<String>) -> Self {
+        Self { id: id.into(), state: FindingState::Ok, message: message.into(), fix: None }
+    }
+
+    /// Something should be looked at.
+    pub fn warn(id: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { state: FindingState::Warn, fix: Some(fix.into()), ..Self::ok(id, message) }
+    }
+
+    /// Something does not work.
+    pub fn error(id: &'static str, message: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { state: FindingState::Error, ..Self::warn(id, message, fix) }
+    }
+}
