@@ -14,7 +14,7 @@ use super::{
     screen::{Screen, Tone},
     service::Service,
 };
-use crate::settings::units::about;
+use crate::text::rough_size;
 
 /// What is told of anything that the overview counts.
 const KINDS: &str = "team.changed,task.changed,trigger.changed,channel.changed,approval.changed,\
@@ -171,10 +171,10 @@ impl Overview {
             rows.push(("waiting for you", waiting.join(", ")));
         }
         if let Some(bytes) = self.store_bytes {
-            rows.push(("store", about(bytes)));
+            rows.push(("store", rough_size(bytes)));
         }
         if let Some(free) = self.free_bytes {
-            let free = format!("{} free", about(free));
+            let free = format!("{} free", rough_size(free));
             let disk = match self.disk.as_str() {
                 "full" => format!(
                     "{}, {free}: no new work is taken in until there is room",
