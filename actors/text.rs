@@ -249,12 +249,22 @@ mod tests {
 
     #[test]
     fn a_span_is_a_whole_number_and_a_unit() {
-        for (text, millis) in [("250ms", 250), ("90s", 90_000), ("2d", 172_800_000), ("0ms", 0)] {
+        let cases = [
+            ("250ms", 250),
+            ("10s", 10_000),
+            ("90s", 90_000),
+            ("30m", 1_800_000),
+            ("6h", 21_600_000),
+            ("2d", 172_800_000),
+            ("0ms", 0),
+        ];
+        for (text, millis) in cases {
             let span = Span(Duration::from_millis(millis));
             assert_eq!(text.parse(), Ok(span));
             assert_eq!(span.to_string(), text);
             assert_eq!(json!(span), json!(text));
         }
+        assert_eq!("0s".parse(), Ok(Span::default()));
         for text in ["", "5", "s", "1.5h", "-1s", "5 m", "5M", "5w", "99999999999999999d"] {
             assert_eq!(text.parse::<Span>(), Err(NotASpan), "{text}");
         }

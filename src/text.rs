@@ -1,4 +1,4 @@
-//! Misspelt names, and those that were probably meant.
+//! Texts for people: names that were probably meant, sizes in round numbers.
 
 use hivewright_actors::text::quoted;
 
@@ -25,4 +25,19 @@ pub(crate) fn unknown_field(name: &str, known: &[&str]) -> String {
         None if known.is_empty() => "unknown field; there are none here".to_owned(),
         None => format!("unknown field; there are {}", quoted(known)),
     }
+}
+
+/// A size for people, in the largest unit that fits.
+pub(crate) fn rough_size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    let mut shown = format!("{bytes} bytes");
+    let mut value = bytes as f64;
+    for unit in UNITS {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        shown = format!("{value:.1} {unit}");
+    }
+    shown
 }

@@ -12,7 +12,7 @@ use std::{
 
 use hivewright_actors::room::{Room, Space};
 
-use crate::{sandbox::quota, settings::units::about};
+use crate::{sandbox::quota, text::rough_size};
 
 /// How often free space is measured.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -81,7 +81,7 @@ fn judge(before: Space, free: u64, floor: u64) -> Space {
 }
 
 fn words(now: Space, free: u64, floor: u64) -> String {
-    let (free, floor) = (about(free), about(floor));
+    let (free, floor) = (rough_size(free), rough_size(floor));
     match now {
         Space::Enough => format!("The disk has enough room again: {free} free."),
         Space::Low => format!(

@@ -14,8 +14,8 @@ use crate::{
         config::Durability,
         problem::Problems,
         providers::Providers,
-        units,
     },
+    text::rough_size,
     vault::Vault,
 };
 
@@ -79,7 +79,7 @@ fn store(bytes: u64, durability: Durability) -> String {
         Durability::Power => "a power cut",
         Durability::Process => "a killed process, not a power cut",
     };
-    format!("{}; what is accepted survives {against}", units::about(bytes))
+    format!("{}; what is accepted survives {against}", rough_size(bytes))
 }
 
 fn sandbox(sandbox: &Sandbox) -> Result<String, String> {

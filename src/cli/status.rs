@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     api::{endpoint::Empty, events::EventFilter, overview::SHOW_OVERVIEW},
-    settings::units::about,
+    text::rough_size,
 };
 
 /// What is told of anything that the overview counts.
@@ -186,10 +186,10 @@ impl Overview {
             rows.push(("waiting for you", waiting.join(", ")));
         }
         if let Some(bytes) = self.store_bytes {
-            rows.push(("store", about(bytes)));
+            rows.push(("store", rough_size(bytes)));
         }
         if let Some(free) = self.free_bytes {
-            let free = format!("{} free", about(free));
+            let free = format!("{} free", rough_size(free));
             let disk = match self.disk.as_str() {
                 "full" => format!(
                     "{}, {free}: no new work is taken in until there is room",

@@ -13,8 +13,8 @@ use crate::{
     settings::{
         config::{self, Config},
         home::Home,
-        units::about,
     },
+    text::rough_size,
 };
 
 /// With less than this the store may not be able to write for long.
@@ -141,7 +141,7 @@ pub fn disk(home: &Home) -> Vec<Finding> {
 fn space(free: u64, place: &Path) -> Finding {
     let id = "disk";
     let place = place.display();
-    let message = format!("{} free in {place}", about(free));
+    let message = format!("{} free in {place}", rough_size(free));
     match free {
         ..NO_SPACE => Finding::error(id, message, format!("make room in {place}")),
         NO_SPACE..LITTLE_SPACE => Finding::warn(id, message, format!("make room in {place}")),

@@ -12,10 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hivewright_actors::text::Size;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use super::workspace::Workspace;
-use crate::settings::{config::Limits, units::show_size};
+use crate::settings::config::Limits;
 
 /// What an entry counts for at least: a million empty files are not nothing.
 const ENTRY: u64 = 1024;
@@ -34,7 +35,7 @@ pub enum Excess {
     /// The workspace holds as much as it may.
     #[error(
         "the workspace may hold {} (`limits.workspace`); remove what is not needed",
-        show_size(*.0)
+        Size(*.0)
     )]
     Quota(u64),
     /// The disk has too little free space left.
@@ -248,7 +249,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::settings::units::Bytes;
 
     const MIB: u64 = 1 << 20;
 
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn limits(workspace: u64, free_space: u64) -> Limits {
-        let (workspace, free_space) = (Bytes(workspace), Bytes(free_space));
+        let (workspace, free_space) = (Size(workspace), Size(free_space));
         Limits { workspace, free_space, ..Limits::default() }
     }
 

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::{org::tree, policy::rule::Rule, retention::terms::Terms, words};
+use hivewright_actors::{
+    org::tree, policy::rule::Rule, retention::terms::Terms, text::Size, words,
+};
 
 use super::{
     declare::{Group, settings},
@@ -20,7 +22,6 @@ use super::{
     reader::{Document, Section},
     setting::{Interval, SHORTEST, Setting, choices},
     tool_groups,
-    units::Bytes,
     zone::Zone,
 };
 
@@ -29,8 +30,14 @@ pub(crate) const LONGEST_TURN: Duration = hours(6);
 
 pub(super) const DAY: Duration = hours(24);
 const KEPT: RangeInclusive<Duration> = DAY..=hours(24 * 3650);
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
+
+const fn mib(count: u64) -> Size {
+    Size(count << 20)
+}
+
+const fn gib(count: u64) -> Size {
+    Size(count << 30)
+}
 
 const fn hours(count: u64) -> Duration {
     Duration::from_secs(count * 60 * 60)
@@ -131,12 +138,12 @@ settings! {
         #[range(1..=10_000)]
         max_teams: usize = tree::Limits::default().teams,
         /// What one workspace may hold.
-        #[range(MIB..=1024 * GIB)]
-        workspace: Bytes = Bytes(2 * GIB),
+        #[range(mib(1)..=gib(1024))]
+        workspace: Size = gib(2),
         /// With less than this free on the disk no new work is taken in (`disk_full`), and no team may take
         /// it. At twice as much you are warned.
-        #[range(16 * MIB..=1024 * GIB)]
-        free_space: Bytes = Bytes(256 * MIB),
+        #[range(mib(16)..=gib(1024))]
+        free_space: Size = mib(256),
     }
 
     /// What new teams are given.
@@ -166,8 +173,8 @@ settings! {
     #[retired([("network_form", NOT_HERE)])]
     pub struct Sandbox {
         /// Memory of one tool with all its children.
-        #[range(16 * MIB..=1024 * GIB)]
-        memory: Bytes = Bytes(GIB),
+        #[range(mib(16)..=gib(1024))]
+        memory: Size = gib(1),
     }
 
     /// When backups are made, and where they go.

@@ -9,7 +9,7 @@ use super::{
     config::Config,
     declare::Group,
     home::Home,
-    reader::{Document, join},
+    reader::{Document, is_within, join},
     references::Environment,
     yaml::{self, Node, Value},
     zone::Zone,
@@ -30,22 +30,18 @@ pub fn fields(home: &Home, environment: &Environment) -> Vec<Field> {
     };
     let [config, providers, channels] =
         [text(&home.config_file()), text(&home.providers_file()), text(&home.channels_file())];
-    let zone = Zone::of_machine(environment).0;
-    let machine = ("timezone".to_owned(), json!(zone.name()));
+    let mut of_config = defaults::<Config>(config.as_deref(), home);
+    of_config.insert("timezone".to_owned(), json!(Zone::of_machine(environment).0.name()));
     let mut of_channels = defaults::<Channels>(channels.as_deref(), home);
     if channels.is_none() {
-        let open = json!("on this machine only");
-        of_channels.insert("ws.enabled".to_owned(), open);
+        of_channels.insert("ws.enabled".to_owned(), json!("on this machine only"));
     }
-    let of_config = defaults::<Config>(config.as_deref(), home).into_iter().chain([machine]);
-    let files = [
-        ("config", config, of_config.collect()),
-        ("providers", providers, BTreeMap::new()),
-        ("channels", channels, of_channels),
+    let found = [
+        overlaid("config", of_config, config),
+        overlaid("providers", BTreeMap::new(), providers),
+        overlaid("channels", of_channels, channels),
     ];
-    let each = files.into_iter();
-    let found = each.map(|(file, text, defaults)| overlaid(file, defaults, text.as_deref()));
-    found.flatten().collect()
+    found.concat()
 }
 
 /// What counts where the file says nothing, by the way to it.
@@ -59,15 +55,11 @@ fn defaults<T: Group>(text: Option<&str>, home: &Home) -> BTreeMap<String, Json>
 fn overlaid(
     file: &'static str,
     defaults: BTreeMap<String, Json>,
-    text: Option<&str>,
+    text: Option<String>,
 ) -> Vec<Field> {
     let mut own = Vec::new();
-    let root = yaml::parse(text.unwrap_or_default(), file, &mut Vec::new());
+    let root = yaml::parse(&text.unwrap_or_default(), file, &mut Vec::new());
     collect(file, String::new(), &root, &mut own);
-    let is_below = |path: &str, above: &str| {
-        let rest = path.strip_prefix(above);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
     let mut fields: Vec<Field> = defaults
         .into_iter()
         .map(|(path, value)| Field {
@@ -79,7 +71,8 @@ fn overlaid(
         })
         .collect();
     fields.retain(|field| {
-        !own.iter().any(|own| is_below(&own.path, &field.path) || is_below(&field.path, &own.path))
+        let (path, mut own) = (&field.path, own.iter());
+        !own.any(|own| is_within(&own.path, path) || is_within(path, &own.path))
     });
     fields.extend(own);
     fields.sort_by(|one, other| one.path.cmp(&other.path));
@@ -138,7 +131,7 @@ mod tests {
         let defaults =
             [("server.port", json!(8080)), ("server.bind", json!("here")), ("list", json!([]))];
         let defaults = defaults.map(|(path, value)| (path.to_owned(), value));
-        let fields = overlaid("config", defaults.into(), Some(text));
+        let fields = overlaid("config", defaults.into(), Some(text.to_owned()));
         let row = |field: Field| (field.path, field.value, field.source);
         fields.into_iter().map(row).collect()
     }

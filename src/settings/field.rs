@@ -1,15 +1,14 @@
 //! A value in a settings file, read as the type that it should have.
 
-use std::{fmt::Display, ops::RangeInclusive, time::Duration};
+use std::{fmt::Display, ops::RangeInclusive};
 
-use hivewright_actors::text::Words;
+use hivewright_actors::text::{Text, Words};
 
 use super::{
     home::Home,
     reader::{Document, Section, join},
     references::{self, ReferenceError, References},
     secret::Secret,
-    units,
     yaml::{Entry, Node, Value},
 };
 
@@ -197,34 +196,22 @@ impl<'a> Field<'a> {
         .or_else(|| self.expected("true or false"))
     }
 
-    /// A duration in a range.
-    pub(crate) fn duration(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
-        let low = units::show_duration(*range.start());
-        let high = units::show_duration(*range.end());
-        self.measure("a duration such as 90s", units::duration, range, low, high)
-    }
-
-    /// A size in bytes, in a range.
-    pub(crate) fn size(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let (low, high) = (units::show_size(*range.start()), units::show_size(*range.end()));
-        self.measure("a size such as 64MiB", units::size, range, low, high)
-    }
-
-    fn measure<T: PartialOrd>(
+    /// A number with a unit, in a range.
+    pub(crate) fn measure<T: Text + PartialOrd>(
         &self,
         expected: &str,
-        read: impl FnOnce(&str) -> Option<T>,
         range: RangeInclusive<T>,
-        low: String,
-        high: String,
     ) -> Option<T> {
         let Value::Scalar { text, .. } = &self.node.value else {
             return self.expected(expected);
         };
-        match read(text) {
-            Some(found) if range.contains(&found) => Some(found),
-            Some(_) => self.reject(format!("{text} is not from {low} to {high}")),
-            None => self.expected(expected),
+        match text.parse() {
+            Ok(found) if range.contains(&found) => Some(found),
+            Ok(_) => {
+                let (low, high) = (range.start(), range.end());
+                self.reject(format!("{text} is not from {low} to {high}"))
+            }
+            Err(_) => self.expected(expected),
         }
     }
 

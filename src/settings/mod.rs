@@ -30,7 +30,6 @@ pub(crate) mod file_cache;
 pub(crate) mod reader;
 pub mod setting;
 pub(crate) mod tool_groups;
-pub mod units;
 pub(crate) mod yaml;
 pub mod zone;
 

@@ -120,11 +120,8 @@ impl Document {
     /// Ends the reading if nothing is wrong but in one section: warnings, and what is wrong there.
     pub(crate) fn finish_but(self, section: &str) -> Result<(Vec<Problem>, Problems), Problems> {
         let (problems, warnings) = self.into_findings();
-        let inside = |problem: &Problem| {
-            let rest = problem.path.strip_prefix(section);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        if problems.0.iter().all(inside) { Ok((warnings, problems)) } else { Err(problems) }
+        let is_inside = problems.0.iter().all(|problem| is_within(&problem.path, section));
+        if is_inside { Ok((warnings, problems)) } else { Err(problems) }
     }
 
     fn into_findings(self) -> (Problems, Vec<Problem>) {
@@ -279,6 +276,12 @@ impl<'a> Section<'a> {
             }
         }
     }
+}
+
+/// The way leads to this setting, or to one inside it.
+pub(crate) fn is_within(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The way to a key.

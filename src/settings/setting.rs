@@ -7,14 +7,13 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::text::Words;
+use hivewright_actors::text::{Size, Span, Words};
 use serde_json::{Value as Json, json};
 
 use super::{
     field::Field,
     home::Home,
     network::{Network, Origin},
-    units::{Bytes, show_duration, show_size},
     zone::Zone,
 };
 
@@ -97,20 +96,21 @@ impl Setting for Duration {
     type Bounds = RangeInclusive<Self>;
 
     fn read(field: &Field<'_>, range: &RangeInclusive<Self>) -> Option<Self> {
-        field.duration(range.clone())
+        let range = Span(*range.start())..=Span(*range.end());
+        field.measure("a duration such as 90s", range).map(|span| span.0)
     }
 
     fn allowed(range: &RangeInclusive<Self>) -> String {
-        let (least, most) = (*range.start(), show_duration(*range.end()));
+        let (least, most) = (*range.start(), Span(*range.end()));
         if least == SHORTEST {
             format!("at most {most}")
         } else {
-            format!("from {} to {most}", show_duration(least))
+            format!("from {} to {most}", Span(least))
         }
     }
 
     fn shown(&self) -> Json {
-        json!(show_duration(*self))
+        json!(Span(*self))
     }
 }
 
@@ -122,7 +122,7 @@ impl Setting for Interval {
     type Bounds = RangeInclusive<Duration>;
 
     fn read(field: &Field<'_>, range: &RangeInclusive<Duration>) -> Option<Self> {
-        match field.duration(Duration::ZERO..=*range.end())? {
+        match Duration::read(field, &(Duration::ZERO..=*range.end()))? {
             Duration::ZERO => Some(Self(None)),
             some if range.contains(&some) => Some(Self(Some(some))),
             _ => field.reject(format!("expected {}", Self::allowed(range))),
@@ -138,19 +138,19 @@ impl Setting for Interval {
     }
 }
 
-impl Setting for Bytes {
-    type Bounds = RangeInclusive<u64>;
+impl Setting for Size {
+    type Bounds = RangeInclusive<Self>;
 
-    fn read(field: &Field<'_>, range: &RangeInclusive<u64>) -> Option<Self> {
-        field.size(range.clone()).map(Self)
+    fn read(field: &Field<'_>, range: &RangeInclusive<Self>) -> Option<Self> {
+        field.measure("a size such as 64MiB", range.clone())
     }
 
-    fn allowed(range: &RangeInclusive<u64>) -> String {
-        format!("from {} to {}", show_size(*range.start()), show_size(*range.end()))
+    fn allowed(range: &RangeInclusive<Self>) -> String {
+        format!("from {} to {}", range.start(), range.end())
     }
 
     fn shown(&self) -> Json {
-        json!(show_size(self.0))
+        json!(self)
     }
 }
 

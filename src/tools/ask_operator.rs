@@ -12,6 +12,7 @@ use hivewright_actors::{
         },
     },
     clock::Clock,
+    text::Span,
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -24,7 +25,6 @@ use super::{
     host::Toolbox,
 };
 use crate::{
-    settings::units,
     system::{WallClock, sha256},
     vault::entry::is_key,
 };
@@ -76,7 +76,7 @@ pub(super) struct Args {
 impl Args {
     fn ttl(&self) -> Option<Duration> {
         let ttl = match &self.ttl {
-            Some(text) => units::duration(text)?,
+            Some(text) => text.parse::<Span>().ok()?.0,
             None => DEFAULT_TTL,
         };
         (SHORTEST_TTL..=LONGEST_TTL).contains(&ttl).then_some(ttl)

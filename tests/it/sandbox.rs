@@ -21,7 +21,6 @@ use hivewright::{
     settings::{
         config::Limits,
         team::{Access, AllowedDir},
-        units::Bytes,
     },
     taint::Taint,
     tools::{self, filter::ToolFilter, host::Grant},
@@ -30,6 +29,7 @@ use hivewright::{
 use hivewright_actors::{
     clock::Timestamp,
     task::{Label, Lane, Task},
+    text::Size,
     tool::{Args, CallContext, Caller, ToolCall, ToolFault, ToolReply, Toolset},
 };
 use serde_json::{Value, json};
@@ -771,7 +771,7 @@ async fn a_command_has_a_control_group_of_its_own_where_the_machine_gives_any() 
 
 /// What teams may keep on the disk.
 fn disk(workspace: u64, free_space: u64) -> Limits {
-    let (workspace, free_space) = (Bytes(workspace), Bytes(free_space));
+    let (workspace, free_space) = (Size(workspace), Size(free_space));
     Limits { workspace, free_space, ..Limits::default() }
 }
 

@@ -13,6 +13,7 @@ use hivewright_actors::{
             validation::Problems,
         },
     },
+    text::Span,
 };
 use serde_json::{Map, Value, json};
 
@@ -26,10 +27,7 @@ use super::{
     settings::bare_channel,
     target::mark,
 };
-use crate::{
-    settings::units::show_duration,
-    triggers::{calendar::Zones, form::Writer},
-};
+use crate::triggers::{calendar::Zones, form::Writer};
 
 /// The most ticks of a window.
 const MOST_TICKS: u32 = 100_000;
@@ -213,9 +211,8 @@ impl Draft {
                 }
                 "tick_interval_ms" => {
                     self.change("`tick_interval_ms` becomes `tick_interval`");
-                    let interval = value
-                        .as_u64()
-                        .map_or(value, |ms| json!(show_duration(Duration::from_millis(ms))));
+                    let interval =
+                        value.as_u64().map_or(value, |ms| json!(Span(Duration::from_millis(ms))));
                     window.insert("tick_interval".into(), interval);
                 }
                 "overlap_policy" => {
@@ -390,14 +387,11 @@ impl Draft {
 
 #[cfg(test)]
 mod tests {
-
+    use super::*;
     use hivewright_actors::scheduler::trigger::{
         config::{Config, Listen, Schedule, Window},
         definition::OverlapPolicy,
     };
-    use hivewright_actors::text::Span;
-
-    use super::*;
 
     fn row(kind: &str, config: Value) -> TriggerRow {
         TriggerRow {

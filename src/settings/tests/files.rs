@@ -2,13 +2,14 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use hivewright_actors::text::Size;
+
 use super::*;
 use crate::settings::{
     channels::{Channels, Rate, WebSocket},
     config::{Config, Durability, Level, Tls},
     error::StartError,
     load::{self, ChannelsState},
-    units::Bytes,
 };
 
 fn config_problems(text: impl AsRef<[u8]>) -> Vec<String> {
@@ -80,13 +81,13 @@ backup: {dir: /backups}
     expected.runtime.max_running_turns = 8;
     expected.limits.max_children = 3;
     expected.limits.max_teams = 7;
-    expected.limits.workspace = Bytes(64 << 20);
-    expected.limits.free_space = Bytes(1 << 30);
+    expected.limits.workspace = Size(64 << 20);
+    expected.limits.free_space = Size(1 << 30);
     expected.defaults.allowed_tools = vec!["@files".into()];
     expected.defaults.grantable_tools = vec!["@files".into(), "@web".into()];
     expected.tasks.turn_timeout = Duration::from_secs(7200);
     expected.tasks.idle_timeout = Duration::from_secs(90);
-    expected.sandbox.memory = Bytes(512 << 20);
+    expected.sandbox.memory = Size(512 << 20);
     expected.retention.tasks = Duration::from_secs(30 * 24 * 60 * 60);
     expected.retention.audit = Duration::from_secs(2 * 24 * 60 * 60);
     expected.backup.dir = Some(PathBuf::from("/backups"));

@@ -18,6 +18,7 @@ use hivewright_actors::{
     },
     queue::submit::Refusal,
     store::{StoreError, StoreHandle, reads::get, records::Writes},
+    text::Span,
     tool::records::Answer,
 };
 use serde::de::DeserializeOwned;
@@ -167,8 +168,8 @@ pub(super) fn moment(
     text: &str,
     from: impl FnOnce(std::time::Duration) -> Timestamp,
 ) -> Option<Timestamp> {
-    if let Some(duration) = crate::settings::units::duration(text) {
-        return Some(from(duration));
+    match text.parse::<Span>() {
+        Ok(span) => Some(from(span.0)),
+        Err(_) => crate::time::parse(text),
     }
-    crate::time::parse(text)
 }

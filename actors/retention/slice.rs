@@ -1,0 +1,59 @@
+//! Slices of a pass: what may go at once, and what is still needed.
+
+use std::collections::HashSet;
+
+use crate::{
+    ids::{TaskId, TeamKey, TopicId},
+    store::records::Writes,
+    task::{Lineage, records::LaneKey},
+};
+
+/// A commit removes so many records, or a few more that belong to the last.
+const MOST: usize = 200;
+
+/// What a slice found. Made durable at once, it leaves a store in which nothing is missing that
+/// anything else in it needs.
+#[derive(Debug, Default)]
+pub struct Slice {
+    /// What to remove.
+    pub writes: Writes,
+    /// The pass is over.
+    pub last: bool,
+    dropped: usize,
+}
+
+impl Slice {
+    pub(super) fn drop_keys(&mut self, keys: Vec<Vec<u8>>) {
+        self.dropped += keys.len();
+        self.writes = std::mem::take(&mut self.writes).drop_keys(keys);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.dropped >= MOST
+    }
+}
+
+/// Says when a slice has taken long enough.
+pub type Enough<'a> = dyn FnMut() -> bool + 'a;
+
+/// What is still needed.
+#[derive(Debug, Default)]
+pub(super) struct Needed {
+    /// Tasks that open work, open approvals and memories tell of.
+    pub(super) tasks: HashSet<TaskId>,
+    /// Lanes with open work.
+    pub(super) busy: HashSet<LaneKey>,
+    /// Topics that somebody may go on with.
+    pub(super) topics: HashSet<TopicId>,
+    /// Teams that are there.
+    pub(super) teams: HashSet<TeamKey>,
+}
+
+impl Needed {
+    pub(super) fn line(&mut self, lineage: Option<&Lineage>) {
+        let Some(lineage) = lineage else { return };
+        self.tasks.insert(lineage.root.clone());
+        let above = lineage.path.iter().map(|above| above.task.clone());
+        self.tasks.extend(above);
+    }
+}
