@@ -12,6 +12,7 @@ use super::{
     screen::printable,
     service::{Service, data},
     table::{moment, table},
+    untrusted,
 };
 
 /// See, make, pause and shut down teams
@@ -226,18 +227,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             };
             (answer, Shown::Remark(line))
         }
-        Action::Untrusted { name } => {
-            let answer = untrusted(&service, &name).await?;
-            let shown = Shown::Text(labels(&answer)?);
-            (answer, shown)
-        }
+        Action::Untrusted { name } => return untrusted::list(&service, context, name).await,
         Action::Accept { name, paths, all } => {
-            let found: Vec<Label> = data(&untrusted(&service, &name).await?)?;
-            let ids = chosen(&found, &paths, all)?;
-            let way = path(&name, "/untrusted-files/accept")?;
-            let answer = service.post(&way, &json!({ "ids": ids })).await?;
-            let line = format!("accepted: {}", joined(&answer["data"]["accepted"]));
-            (answer, Shown::Remark(line))
+            let paths = (!all).then_some(paths.as_slice());
+            return untrusted::accept(&service, context, name, paths).await;
         }
         Action::Bootstrap { name } => {
             let answer = service.post(&path(&name, "/bootstrap")?, &json!({})).await?;
@@ -275,49 +268,6 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         Shown::Remark(line) => screen.remark(&line),
     }
     Ok(())
-}
-
-/// A file that an untrusted turn wrote.
-#[derive(Debug, Deserialize)]
-struct Label {
-    id: String,
-    path: String,
-    extent: String,
-    task_id: String,
-    tool: String,
-    at: Option<String>,
-}
-
-async fn untrusted(service: &Service, name: &str) -> Result<Value, Failure> {
-    let fields = [("limit", "200".to_owned())];
-    service.search(&path(name, "/untrusted-files")?, fields).await
-}
-
-fn labels(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Label> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        let at = row.at.as_deref().map_or_else(|| "-".to_owned(), moment);
-        [row.path, row.extent, row.tool, row.task_id, at]
-    });
-    Ok(table(["PATH", "EXTENT", "TOOL", "TASK", "SINCE"], rows))
-}
-
-/// The labels at these paths.
-fn chosen(found: &[Label], paths: &[String], all: bool) -> Result<Vec<String>, Failure> {
-    if all {
-        return Ok(found.iter().map(|label| label.id.clone()).collect());
-    }
-    let chosen = paths.iter().map(|path| {
-        let label = found.iter().find(|label| label.path == *path);
-        let unknown = || {
-            let message = format!(
-                "`{path}` is not among the untrusted files; see `hivewright teams untrusted`"
-            );
-            Failure::new(Exit::Usage, message)
-        };
-        label.map(|label| label.id.clone()).ok_or_else(unknown)
-    });
-    chosen.collect()
 }
 
 /// What people see of an answer.
