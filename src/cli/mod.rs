@@ -51,6 +51,7 @@ mod token;
 mod transcript;
 mod trigger;
 mod trust;
+mod untrusted;
 mod usage;
 mod vault;
 

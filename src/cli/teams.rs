@@ -7,16 +7,15 @@ use hivewright_actors::{
     excerpt,
     org::{record::Capability, shutdown::Removed},
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::{
     Context,
     ask::confirm,
     failure::{Exit, Failure},
     screen::printable,
-    service::{Service, data, read},
+    service::Service,
     table::{columns, date, moment, table},
+    untrusted,
 };
 use crate::api::{
     endpoint::{ByName, Empty},
@@ -188,25 +187,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             let path = ByName { name };
             screen.done(&service.call(&CHANGE_TEAM, &path, &Empty {}, &change).await?, &remark)
         }
-        Action::Untrusted { name } => {
-            let answer = untrusted(&service, &name).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&labels(&answer)?);
-            Ok(())
-        }
+        Action::Untrusted { name } => untrusted::list(&service, context, name).await,
         Action::Accept { name, paths, all } => {
-            let found: Vec<Label> = data(&untrusted(&service, &name).await?)?;
-            let ids = chosen(&found, &paths, all)?;
-            let way = path(&name, "/untrusted-files/accept")?;
-            let answer = service.post(&way, &json!({ "ids": ids })).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            let accepted: Vec<String> = read(&answer["data"]["accepted"])?;
-            screen.remark(&format!("accepted: {}", joined(&accepted)));
-            Ok(())
+            let paths = (!all).then_some(paths.as_slice());
+            untrusted::accept(&service, context, name, paths).await
         }
         Action::Bootstrap { name } => {
             let path = ByName { name };
@@ -245,59 +229,6 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 fn contents(file: String) -> Result<String, Failure> {
     let read = fs::read_to_string(&file);
     read.map_err(|error| Failure::system(format!("`{file}` cannot be read"), error))
-}
-
-/// A file that an untrusted turn wrote.
-#[derive(Debug, Deserialize)]
-struct Label {
-    id: String,
-    path: String,
-    extent: String,
-    task_id: String,
-    tool: String,
-    at: Option<String>,
-}
-
-async fn untrusted(service: &Service, name: &str) -> Result<Value, Failure> {
-    let fields = [("limit", "200".to_owned())];
-    service.search(&path(name, "/untrusted-files")?, fields).await
-}
-
-fn labels(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Label> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        let at = row.at.as_deref().map_or_else(|| "-".to_owned(), moment);
-        [row.path, row.extent, row.tool, row.task_id, at]
-    });
-    Ok(table(["PATH", "EXTENT", "TOOL", "TASK", "SINCE"], rows))
-}
-
-/// The labels at these paths.
-fn chosen(found: &[Label], paths: &[String], all: bool) -> Result<Vec<String>, Failure> {
-    if all {
-        return Ok(found.iter().map(|label| label.id.clone()).collect());
-    }
-    let chosen = paths.iter().map(|path| {
-        let label = found.iter().find(|label| label.path == *path);
-        let unknown = || {
-            let message = format!(
-                "`{path}` is not among the untrusted files; see `hivewright teams untrusted`"
-            );
-            Failure::new(Exit::Usage, message)
-        };
-        label.map(|label| label.id.clone()).ok_or_else(unknown)
-    });
-    chosen.collect()
-}
-
-/// The way to a team. A name that is none would lead elsewhere.
-fn path(name: &str, rest: &str) -> Result<String, Failure> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-    if name.is_empty() || !name.bytes().all(plain) {
-        let message = format!("`{name}` is no name of a team");
-        return Err(Failure::new(Exit::Usage, message));
-    }
-    Ok(format!("/api/v1/teams/{name}{rest}"))
 }
 
 fn joined<T: ToString>(names: &[T]) -> String {

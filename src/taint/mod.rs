@@ -28,6 +28,7 @@ use hivewright_actors::{
         StoreHandle,
         records::{Keyed, Writes},
     },
+    words,
 };
 use serde::{Deserialize, Serialize};
 
@@ -50,16 +51,16 @@ const MOST_LABELS: usize = 5_000;
 /// Writes of governed files that are remembered, so that no window takes them for a command's.
 const REMEMBERED: usize = 256;
 
-/// How far a label reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Extent {
-    /// One file.
-    File,
-    /// All that is below a folder.
-    Folder,
-    /// All that is in the workspace, but for the files that govern it.
-    Workspace,
+words! {
+    /// How far a label reaches.
+    pub enum Extent {
+        /// One file.
+        File = "file",
+        /// All that is below a folder.
+        Folder = "folder",
+        /// All that is in the workspace, but for the files that govern it.
+        Workspace = "workspace",
+    }
 }
 
 /// A label: something that an untrusted turn wrote or changed.
