@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -167,29 +168,32 @@ pub enum Notified {
     Later,
 }
 
-/// What a run says of itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What a run says of itself, once it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Report {
-    /// People should hear of it.
+    /// A person should hear of this run.
     pub notify: bool,
     /// How it went.
     pub outcome: ReportedOutcome,
-    /// Why.
+    /// Why, in one sentence, at most 500 characters.
     #[serde(default)]
+    #[schemars(length(max = 500))]
     pub reason: String,
-    /// What it leaves for the next run.
+    /// What the next run should know, by name: all of it, since it replaces what was there. At most 16
+    /// texts of 4 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursors: Option<BTreeMap<String, String>>,
 }
 
-/// How a run says it went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReportedOutcome {
-    /// Well, and something was done or found.
-    Ok,
-    /// Well, and there was nothing to do.
-    Noop,
-    /// Badly.
-    Failed,
+words! {
+    /// How a run says it went.
+    pub enum ReportedOutcome {
+        /// Well, and something was done or found.
+        Ok = "ok",
+        /// Well, and there was nothing to do.
+        Noop = "noop",
+        /// Badly.
+        Failed = "failed",
+    }
 }

@@ -33,7 +33,7 @@ use hivewright_actors::{
 };
 use serde_json::{Map, Value, json};
 
-use super::form::Writer;
+use super::{form::Writer, premises::unknown_subagent};
 use crate::{timezone::LocalTime, vault::webhooks::SecretSource};
 
 /// An actor that does not answer in this time is in trouble.
@@ -312,8 +312,12 @@ impl Parts {
             let (subagents, of) = (self.subagents.clone(), team.name.clone());
             let known = tokio::task::spawn_blocking(move || subagents(&of)).await;
             let known = known.unwrap_or_default();
-            if !known.contains(subagent) {
-                return Err(unknown_subagent(&team.name, subagent, &known));
+            if let Some(problem) = unknown_subagent(&team.name, subagent, &known) {
+                return Err(DeskError {
+                    code: "unknown_subagent",
+                    details: Some(json!({ "known": known })),
+                    ..problem.into()
+                });
             }
         }
         let Config::Webhook(webhook) = &definition.config else {
@@ -392,19 +396,4 @@ impl Parts {
 
 fn stopping() -> DeskError {
     Refusal::Stopping.into()
-}
-
-fn unknown_subagent(team: &TeamName, subagent: &str, known: &[String]) -> DeskError {
-    let listed = match known {
-        [] => "it has none".to_owned(),
-        known => format!("there are {}", known.join(", ")),
-    };
-    DeskError {
-        field: Some("subagent".to_owned()),
-        details: Some(json!({ "known": known })),
-        ..DeskError::new(
-            "unknown_subagent",
-            format!("subagent: team `{team}` has no subagent `{subagent}`; {listed}"),
-        )
-    }
 }

@@ -172,16 +172,23 @@ impl Outlook {
         let (this, of) = (self.clone(), team.name.clone());
         let known = tokio::task::spawn_blocking(move || this.subagents(&of)).await;
         let known = known.ok()?;
-        if known.iter().any(|name| name == subagent) {
-            return None;
-        }
-        let listed = match &known[..] {
-            [] => "it has none".to_owned(),
-            known => format!("there are {}", known.join(", ")),
-        };
-        let reason = format!("team `{}` has no subagent `{subagent}`; {listed}", team.name);
-        Some(Problem::new("subagent", reason))
+        unknown_subagent(&team.name, subagent, &known)
     }
+}
+
+/// Why a team's subagent cannot be asked, if it has none of that name.
+pub(super) fn unknown_subagent(
+    team: &TeamName,
+    subagent: &str,
+    known: &[String],
+) -> Option<Problem> {
+    let listed = match known {
+        [] => "it has none".to_owned(),
+        known if known.iter().any(|name| name == subagent) => return None,
+        known => format!("there are {}", known.join(", ")),
+    };
+    let reason = format!("team `{team}` has no subagent `{subagent}`; {listed}");
+    Some(Problem::new("subagent", reason))
 }
 
 fn lane(team: &TeamKey) -> Lane {

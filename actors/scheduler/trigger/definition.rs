@@ -10,7 +10,7 @@ use crate::{
     ids::{ChannelId, TopicId},
     task::{Priority, TopicRef},
     text,
-    text::{Span, Text},
+    text::{Expected, Span, Text},
     words,
 };
 
@@ -231,21 +231,16 @@ impl Text for TimeOfDay {
     const EXAMPLES: &'static [&'static str] = &["22:30"];
 }
 
-/// A text that is no [`TimeOfDay`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a time of day such as 22:30")]
-pub struct NotATimeOfDay;
-
 impl FromStr for TimeOfDay {
-    type Err = NotATimeOfDay;
+    type Err = Expected;
 
-    fn from_str(text: &str) -> Result<Self, NotATimeOfDay> {
+    fn from_str(text: &str) -> Result<Self, Expected> {
         let two = |part: &str| (part.len() == 2).then(|| part.parse::<u32>().ok()).flatten();
         let parts =
             text.split_once(':').and_then(|(hour, minute)| Some((two(hour)?, two(minute)?)));
         match parts {
             Some((hour, minute)) if hour < 24 && minute < 60 => Ok(Self(hour * 60 + minute)),
-            _ => Err(NotATimeOfDay),
+            _ => Err(Expected("a time of day such as 22:30")),
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     clock::Timestamp,
     text,
-    text::{Size, Span, Text},
+    text::{Expected, Size, Span, Text},
     words,
 };
 
@@ -94,13 +94,6 @@ impl Text for SecretRef {
     const EXAMPLES: &'static [&'static str] = &["${vault:WEBHOOK_KEY}"];
 }
 
-/// A text that is no [`SecretRef`]. It may be a secret, and is not repeated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "expected a reference to the team's vault such as ${{vault:WEBHOOK_KEY}}, not the secret itself"
-)]
-pub struct NotASecretRef;
-
 impl SecretRef {
     /// The secret of this name.
     pub fn to(key: &str) -> Self {
@@ -114,13 +107,16 @@ impl SecretRef {
 }
 
 impl FromStr for SecretRef {
-    type Err = NotASecretRef;
+    type Err = Expected;
 
-    fn from_str(text: &str) -> Result<Self, NotASecretRef> {
+    /// What is none may be a secret, and is not repeated.
+    fn from_str(text: &str) -> Result<Self, Expected> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
         let key = text.strip_prefix("${vault:").and_then(|rest| rest.strip_suffix('}'));
         let key = key.filter(|key| !key.is_empty() && key.bytes().all(is_plain));
-        key.map(Self::to).ok_or(NotASecretRef)
+        key.map(Self::to).ok_or(Expected(
+            "a reference to the team's vault such as ${vault:WEBHOOK_KEY}, not the secret itself",
+        ))
     }
 }
 
@@ -142,11 +138,6 @@ impl Text for Rate {
     const EXAMPLES: &'static [&'static str] = &["60/min"];
 }
 
-/// A text that is no [`Rate`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected calls per minute such as 60/min")]
-pub struct NotARate;
-
 impl Default for Rate {
     fn default() -> Self {
         Self(60)
@@ -154,11 +145,11 @@ impl Default for Rate {
 }
 
 impl FromStr for Rate {
-    type Err = NotARate;
+    type Err = Expected;
 
-    fn from_str(text: &str) -> Result<Self, NotARate> {
+    fn from_str(text: &str) -> Result<Self, Expected> {
         let count = text.strip_suffix("/min").and_then(|count| count.parse().ok());
-        count.map(Self).ok_or(NotARate)
+        count.map(Self).ok_or(Expected("calls per minute such as 60/min"))
     }
 }
 

@@ -9,7 +9,7 @@ use hivewright_actors::{
         manage::MOST as MOST_TRIGGERS,
         trigger::{
             State, Trigger,
-            definition::{Definition, MissedPolicy},
+            definition::{Definition, MissedPolicy, OverlapPolicy},
             validation::Problems,
         },
     },
@@ -147,10 +147,9 @@ fn convert(row: &TriggerRow, taken: &BTreeSet<String>) -> Result<Draft, String> 
         "disabled" => {}
         state => draft.disable(format!("its state `{state}` is not known")),
     }
-    let policies = ["skip-then-replace", "always-skip", "always-replace", "allow"];
-    if !policies.contains(&overlap_policy.as_str()) {
+    if overlap_policy.parse::<OverlapPolicy>().is_err() {
         draft.change(format!("`overlap_policy` was `{}`, which is not known", row.overlap_policy));
-        overlap_policy = "skip-then-replace".into();
+        overlap_policy = OverlapPolicy::SkipThenReplace.to_string();
     }
     let form = json!({
         "name": name,
@@ -387,11 +386,9 @@ impl Draft {
 
 #[cfg(test)]
 mod tests {
+    use hivewright_actors::scheduler::trigger::config::{Config, Listen, Schedule, Window};
+
     use super::*;
-    use hivewright_actors::scheduler::trigger::{
-        config::{Config, Listen, Schedule, Window},
-        definition::OverlapPolicy,
-    };
 
     fn row(kind: &str, config: Value) -> TriggerRow {
         TriggerRow {

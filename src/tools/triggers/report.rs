@@ -1,12 +1,15 @@
 //! `report_run`: how a run of a trigger says how it went. Turns of triggers have it beside their team's
 //! tools, whatever the team is allowed; no other turn does.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::CallId,
-    scheduler::{run::ReportedOutcome, trigger::validation::check_cursors},
+    scheduler::{run::Report, trigger::validation::check_cursors},
     task::Label,
     team::turn::REPORT_RUN,
     tool::{
@@ -14,48 +17,26 @@ use hivewright_actors::{
         Toolset,
     },
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::tools::answer;
+use crate::{api::input::Reader, tools::answer};
 
-/// The longest reason, in characters.
-const LONGEST_REASON: usize = 500;
 /// It only says something.
 const LIMIT: Duration = Duration::from_secs(5);
 
 const DESCRIPTION: &str = "Says how this run of the trigger went. Call it once, when you are done; the last call counts. \
     `notify` decides whether a person hears of the run: prefer false when nothing needs their attention.";
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Report {
-    /// A person should hear of this run.
-    #[expect(dead_code, reason = "read from the journal once the turn has ended")]
-    notify: bool,
-    /// `ok`, `noop` (there was nothing to do) or `failed`.
-    #[expect(dead_code, reason = "read from the journal once the turn has ended")]
-    outcome: ReportedOutcome,
-    /// Why, in one sentence, at most 500 characters.
-    #[serde(default)]
-    reason: String,
-    /// What the next run should know, by name: all of it, since it replaces what was there. At most 16 texts of 4 KiB.
-    #[serde(default)]
-    cursors: Option<BTreeMap<String, String>>,
-}
+static REPORTS: LazyLock<Reader<Report>> = LazyLock::new(Reader::default);
 
 /// The tools of a turn with this one.
 pub fn with_report(tools: Arc<dyn Toolset>) -> Arc<dyn Toolset> {
-    let mut schema = schemars::schema_for!(Report);
-    for key in ["$schema", "title", "description"] {
-        schema.remove(key);
+    let mut schema = REPORTS.schema().clone();
+    if let Some(fields) = schema.as_object_mut() {
+        fields.retain(|key, _| !["title", "description"].contains(&key.as_str()));
     }
-    let spec = ToolSpec {
-        name: REPORT_RUN.to_owned(),
-        description: DESCRIPTION.to_owned(),
-        schema: schema.to_value(),
-    };
+    let spec =
+        ToolSpec { name: REPORT_RUN.to_owned(), description: DESCRIPTION.to_owned(), schema };
     let specs = tools.specs().iter().cloned().chain([spec]).collect();
     Arc::new(Reporting { tools, specs })
 }
@@ -76,18 +57,7 @@ fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
             return Err(refuse(format!("arguments are not JSON: {reason}")));
         }
     };
-    let report: Report = serde_path_to_error::deserialize(args).map_err(|error| {
-        let path = error.path().to_string();
-        let reason = error.into_inner();
-        refuse(match path.as_str() {
-            "." => reason.to_string(),
-            path => format!("`{path}`: {reason}"),
-        })
-    })?;
-    if report.reason.chars().count() > LONGEST_REASON {
-        let message = format!("`reason`: at most {LONGEST_REASON} characters are allowed");
-        return Err(refuse(message));
-    }
+    let report = REPORTS.json(args.clone()).map_err(|problems| refuse(problems.to_string()))?;
     if let Some(cursors) = &report.cursors {
         check_cursors(cursors).map_err(|problem| refuse(problem.to_string()))?;
     }
