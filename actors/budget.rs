@@ -90,7 +90,7 @@ impl Spent {
 }
 
 /// What model calls have come to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Tally {
     /// Tokens read by the model, cached ones not counted.
     pub input: u64,

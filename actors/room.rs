@@ -5,31 +5,24 @@ use std::sync::{
     atomic::{AtomicU8, Ordering},
 };
 
+use crate::words;
+
 /// What a person is told whose work is not taken in.
 pub const DISK_FULL: &str = "the disk is nearly full, so no new work is taken in; nothing is lost, \
                              and it can be sent again as soon as there is room";
 
-/// How much room there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Space {
-    /// Enough.
-    #[default]
-    Enough,
-    /// Still enough, but the operator should see to it.
-    Low,
-    /// Too little for anything new. What was accepted goes on.
-    Full,
-}
-
-impl Space {
-    /// As answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Enough => "ok",
-            Self::Low => "low",
-            Self::Full => "full",
-        }
+words! {
+    /// How much room there is.
+    #[derive(Default)]
+    #[repr(u8)]
+    pub enum Space {
+        /// Enough.
+        #[default]
+        Enough = "ok",
+        /// Still enough, but the operator should see to it.
+        Low = "low",
+        /// Too little for anything new. What was accepted goes on.
+        Full = "full",
     }
 }
 

@@ -43,7 +43,7 @@ use crate::{
         grants::Grants,
         records::{self as conversations, Undecided},
     },
-    scheduler::{self, Scheduler, heard::Ears},
+    scheduler::{self, Scheduler, views::Ears},
     storage::{Storage, StorageError},
     store::{
         StoreHandle,

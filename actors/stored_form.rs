@@ -29,9 +29,9 @@ use crate::{
         topics::Topic,
     },
     scheduler::{
-        heard::Heard,
         records::{Known, OpenRun, Payload},
         run::Run,
+        views::Heard,
     },
     store::{
         keys::{Life, key_of},

@@ -15,12 +15,11 @@ use crate::{
     retention::terms::{Cut, Keeping, Lot, Terms},
     scheduler::{
         Ports,
-        board::Board,
-        calendar::Calendar,
+        fire::{Findings, Premises, Roster},
         firing::Standing,
-        matcher::{Expressions, Language, Matcher},
-        premises::{Findings, Premises, Roster},
+        ports::{Calendar, Expressions, Language, Matcher},
         trigger::Trigger,
+        views::Board,
     },
     store::{
         keys::prefix_of,

@@ -1,5 +1,7 @@
 //! Live events: the vocabulary of what watchers are told. Never a whole transcript, never a secret.
 
+use std::{fmt, str::FromStr};
+
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
@@ -7,110 +9,94 @@ use crate::{
     clock::Timestamp,
     ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId, TurnId},
     task::{Code, Ending, Kind as TaskKind, Priority, TaskState, WaitReason},
+    text,
+    text::{Text, Words, quoted},
     usage::Usage,
+    words,
 };
 
 /// So much of what somebody said is shown, in characters.
 pub const SAID: usize = 2_000;
 
-/// What an event is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// A turn: see [`Moment`].
-    Turn,
-    /// A team was made, changed or shut down.
-    TeamChanged,
-    /// A task was accepted, runs, waits or has ended.
-    TaskChanged,
-    /// Nothing moved in a task for too long.
-    TaskStalled,
-    /// Something was said in a channel.
-    Message,
-    /// A topic was opened, renamed or closed.
-    TopicChanged,
-    /// Connections of a channel came or went.
-    ChannelChanged,
-    /// An approval was asked for, decided or carried out.
-    ApprovalChanged,
-    /// A question was asked or answered.
-    QuestionChanged,
-    /// The operator's inbox has something new, or something was read.
-    InboxChanged,
-    /// A trigger was made, changed or removed.
-    TriggerChanged,
-    /// A trigger fired, or a run of it ended.
-    TriggerRun,
-    /// A team remembers something else.
-    MemoryChanged,
-    /// The vault holds something else.
-    VaultChanged,
-    /// A team has spent something.
-    UsageChanged,
-    /// A settings file was read again.
-    ConfigReloaded,
-    /// A settings file is wrong.
-    ConfigInvalid,
-    /// Long work has come further.
-    JobProgress,
-    /// A line of the log.
-    Log,
-    /// The service is about to stop.
-    Drain,
-    /// Events are missing here. Only the stream of one watcher has these.
-    Gap,
+words! {
+    /// What an event is about.
+    #[schemars(rename = "EventKind")]
+    pub enum Kind {
+        /// A turn: see [`Moment`].
+        Turn = "turn",
+        /// A team was made, changed or shut down.
+        TeamChanged = "team.changed",
+        /// A task was accepted, runs, waits or has ended.
+        TaskChanged = "task.changed",
+        /// Nothing moved in a task for too long.
+        TaskStalled = "task.stalled",
+        /// Something was said in a channel.
+        Message = "message",
+        /// A topic was opened, renamed or closed.
+        TopicChanged = "topic.changed",
+        /// Connections of a channel came or went.
+        ChannelChanged = "channel.changed",
+        /// An approval was asked for, decided or carried out.
+        ApprovalChanged = "approval.changed",
+        /// A question was asked or answered.
+        QuestionChanged = "question.changed",
+        /// The operator's inbox has something new, or something was read.
+        InboxChanged = "inbox.changed",
+        /// A trigger was made, changed or removed.
+        TriggerChanged = "trigger.changed",
+        /// A trigger fired, or a run of it ended.
+        TriggerRun = "trigger.run",
+        /// A team remembers something else.
+        MemoryChanged = "memory.changed",
+        /// The vault holds something else.
+        VaultChanged = "vault.changed",
+        /// A team has spent something.
+        UsageChanged = "usage.changed",
+        /// A settings file was read again.
+        ConfigReloaded = "config.reloaded",
+        /// A settings file is wrong.
+        ConfigInvalid = "config.invalid",
+        /// Long work has come further.
+        JobProgress = "job.progress",
+        /// A line of the log.
+        Log = "log",
+        /// The service is about to stop.
+        Drain = "drain",
+        /// Events are missing here. Only the stream of one watcher has these.
+        Gap = "gap",
+    }
 }
 
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 21] = [
-        Self::Turn,
-        Self::TeamChanged,
-        Self::TaskChanged,
-        Self::TaskStalled,
-        Self::Message,
-        Self::TopicChanged,
-        Self::ChannelChanged,
-        Self::ApprovalChanged,
-        Self::QuestionChanged,
-        Self::InboxChanged,
-        Self::TriggerChanged,
-        Self::TriggerRun,
-        Self::MemoryChanged,
-        Self::VaultChanged,
-        Self::UsageChanged,
-        Self::ConfigReloaded,
-        Self::ConfigInvalid,
-        Self::JobProgress,
-        Self::Log,
-        Self::Drain,
-        Self::Gap,
-    ];
+/// Some kinds, as a query names them: with commas between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kinds(pub Vec<Kind>);
 
-    /// As streams name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Turn => "turn",
-            Self::TeamChanged => "team.changed",
-            Self::TaskChanged => "task.changed",
-            Self::TaskStalled => "task.stalled",
-            Self::Message => "message",
-            Self::TopicChanged => "topic.changed",
-            Self::ChannelChanged => "channel.changed",
-            Self::ApprovalChanged => "approval.changed",
-            Self::QuestionChanged => "question.changed",
-            Self::InboxChanged => "inbox.changed",
-            Self::TriggerChanged => "trigger.changed",
-            Self::TriggerRun => "trigger.run",
-            Self::MemoryChanged => "memory.changed",
-            Self::VaultChanged => "vault.changed",
-            Self::UsageChanged => "usage.changed",
-            Self::ConfigReloaded => "config.reloaded",
-            Self::ConfigInvalid => "config.invalid",
-            Self::JobProgress => "job.progress",
-            Self::Log => "log",
-            Self::Drain => "drain",
-            Self::Gap => "gap",
-        }
+text!(Kinds);
+
+impl Text for Kinds {
+    const FORMAT: &'static str = "event-types";
+    const PATTERN: &'static str = "^[a-z.]+( *, *[a-z.]+)*$";
+    const EXAMPLES: &'static [&'static str] = &["turn,task.changed"];
+}
+
+/// A text in which something is no kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected some of {}, with commas between them", quoted(Kind::WORDS))]
+pub struct NotKinds;
+
+impl FromStr for Kinds {
+    type Err = NotKinds;
+
+    fn from_str(text: &str) -> Result<Self, NotKinds> {
+        let kinds = text.split(',').map(|word| word.trim().parse::<Kind>());
+        kinds.collect::<Result<_, _>>().map(Self).map_err(|_| NotKinds)
+    }
+}
+
+impl fmt::Display for Kinds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = self.0.iter().map(|kind| kind.as_str()).collect();
+        f.write_str(&words.join(","))
     }
 }
 

@@ -5,6 +5,8 @@
 //! with nobody watching that is all. Each watcher reads the ring at its own pace.
 
 use std::{
+    fmt,
+    str::FromStr,
     sync::{
         Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, Ordering},
@@ -14,7 +16,7 @@ use std::{
 
 use tokio::sync::{Notify, watch as signal};
 
-use crate::{clock::Clock, ids::TopicId};
+use crate::{clock::Clock, ids::TopicId, text, text::Text};
 
 pub mod boot;
 pub mod event;
@@ -41,20 +43,33 @@ pub struct Mark {
     pub seq: u64,
 }
 
-impl std::fmt::Display for Mark {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+text!(Mark);
+
+impl Text for Mark {
+    const FORMAT: &'static str = "event-id";
+    const PATTERN: &'static str = "^[0-9]+-[0-9]+$";
+    const EXAMPLES: &'static [&'static str] = &["3-1042"];
+}
+
+/// A text that is no [`Mark`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected the id of an event, such as 3-1042")]
+pub struct NotAMark;
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.boot, self.seq)
     }
 }
 
-impl std::str::FromStr for Mark {
-    type Err = ();
+impl FromStr for Mark {
+    type Err = NotAMark;
 
-    fn from_str(text: &str) -> Result<Self, ()> {
-        let (boot, seq) = text.split_once('-').ok_or(())?;
+    fn from_str(text: &str) -> Result<Self, NotAMark> {
+        let (boot, seq) = text.split_once('-').ok_or(NotAMark)?;
         match (boot.parse(), seq.parse()) {
             (Ok(boot), Ok(seq)) => Ok(Self { boot, seq }),
-            _ => Err(()),
+            _ => Err(NotAMark),
         }
     }
 }

@@ -22,7 +22,7 @@ const LONGEST_TEXT: usize = 1024 * 1024;
 const MOST: usize = 1_000;
 
 /// A turn under way.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ActiveTurn {
     /// Its task.
     pub task_id: Option<TaskId>,
@@ -37,6 +37,7 @@ pub struct ActiveTurn {
     pub topic_id: Option<TopicId>,
     /// When it began, or went on.
     #[serde(serialize_with = "date")]
+    #[schemars(with = "String")]
     pub started_at: Timestamp,
     /// Its step, from 1.
     pub step: u32,

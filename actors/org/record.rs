@@ -13,6 +13,7 @@ use crate::{
         keys::{Key, KeyReader, KeyWriter, Parts},
         records::{Keyed, Record},
     },
+    words,
 };
 
 /// One life of a team. What the operator writes about it is in its file, not here.
@@ -111,82 +112,47 @@ impl Key for Generation {
     }
 }
 
-/// Whether a team works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TeamState {
-    /// It works.
-    Active,
-    /// Tasks are accepted, none is started.
-    Paused,
-    /// It kept dying and rests, or its file or its folder is wrong.
-    Degraded,
-    /// It is being shut down: nothing is accepted.
-    Draining,
-    /// It is gone; the record is kept.
-    Removed,
-}
-
-impl TeamState {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Degraded => "degraded",
-            Self::Draining => "draining",
-            Self::Removed => "removed",
-        }
+words! {
+    /// Whether a team works.
+    pub enum TeamState {
+        /// It works.
+        Active = "active",
+        /// Tasks are accepted, none is started.
+        Paused = "paused",
+        /// It kept dying and rests, or its file or its folder is wrong.
+        Degraded = "degraded",
+        /// It is being shut down: nothing is accepted.
+        Draining = "draining",
+        /// It is gone; the record is kept.
+        Removed = "removed",
     }
 }
 
-/// Whether a team has set itself up. None of them keeps tasks from being done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Its first work is not done yet.
-    Initializing,
-    /// It has.
-    Ready,
-    /// It tried, and has nothing to show.
-    Failed,
-}
-
-impl Phase {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Initializing => "initializing",
-            Self::Ready => "ready",
-            Self::Failed => "failed",
-        }
+words! {
+    /// Whether a team has set itself up. None of them keeps tasks from being done.
+    #[schemars(rename = "TeamPhase")]
+    pub enum Phase {
+        /// Its first work is not done yet.
+        Initializing = "initializing",
+        /// It has.
+        Ready = "ready",
+        /// It tried, and has nothing to show.
+        Failed = "failed",
     }
 }
 
-/// What a team may do beyond its tools.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Capability {
-    /// Start and stop other teams.
-    Lifecycle,
-    /// Ask for new teams.
-    Spawn,
-    /// Ask for other settings.
-    Configure,
-    /// Have more triggers than others.
-    Triggers,
+words! {
+    /// What a team may do beyond its tools.
+    pub enum Capability {
+        /// Start and stop other teams.
+        Lifecycle = "lifecycle",
+        /// Ask for new teams.
+        Spawn = "spawn",
+        /// Ask for other settings.
+        Configure = "configure",
+        /// Have more triggers than others.
+        Triggers = "triggers",
+    }
 }
 
 /// A shutdown under way. The whole tree below goes with the team at its top.

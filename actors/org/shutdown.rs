@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// What a shutdown did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "TeamsRemoved")]
 pub struct Removed {
     /// The teams that are gone, in the order in which they went.
     pub removed: Vec<TeamName>,

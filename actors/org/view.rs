@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::{record::TeamState, tree::Tree};
 use crate::{
     ids::TeamKey,
-    scheduler::{firing::Standing, premises::Roster},
+    scheduler::{fire::Roster, firing::Standing},
 };
 
 /// The present tree. Cheap to clone; all clones show the same.

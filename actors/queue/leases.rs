@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
     ids::{LeaseId, TaskId},
     notice::Notice,
-    scheduler::{firing::Standing, premises::Roster},
+    scheduler::{fire::Roster, firing::Standing},
     store::records::Writes,
     task::{Code, Ending, Kind, MAX_ATTEMPTS, Task, records::LaneKey},
 };

@@ -41,18 +41,6 @@ pub enum Placement {
     Waiting(WaitReason),
 }
 
-impl Placement {
-    /// As answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::CurrentTurn => "current_turn",
-            Self::NextTurn => "next_turn",
-            Self::Waiting(_) => "waiting",
-        }
-    }
-}
-
 impl Queue {
     /// Tells whoever asked.
     pub(super) fn placed(&mut self, id: &TaskId, placement: Placement) {

@@ -11,7 +11,7 @@ use crate::{
     closing,
     event::{Body, Frame},
     ids::TaskId,
-    scheduler::{firing::Standing, premises::Roster},
+    scheduler::{fire::Roster, firing::Standing},
     task::{Code, Ending, Kind, Outcome, Task},
     usage::Usage,
 };

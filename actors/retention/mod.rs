@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 
 use crate::{
     clock::{Clock, Timestamp},
-    scheduler::calendar::Calendar,
+    scheduler::ports::Calendar,
     storage::{Storage, StorageError},
     store::{StoreError, StoreHandle, reads::get_readable, records::Writes},
 };

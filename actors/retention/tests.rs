@@ -35,8 +35,8 @@ use crate::{
     org::record::TeamRecord,
     router::topics::Topic,
     scheduler::{
+        alarm::Drain,
         records::Payload,
-        ring::Drain,
         run::{Cause, Decision, Notified, Run},
     },
     spine::{self, Spine},

@@ -26,7 +26,7 @@ use crate::{
     queue::{ACK_AFTER, Enqueue, schedule::Full},
     room::DISK_FULL,
     router::records::{MessageRow, Undecided},
-    scheduler::heard::Heard,
+    scheduler::views::Heard,
     storage::{Storage, StorageError},
     store::records::{Writes, digest},
     task::{Kind, Lane, Source, Task, TopicRef, records as tasks},

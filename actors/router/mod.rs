@@ -28,7 +28,7 @@ use crate::{
     router::records::{ChannelHistory, Undecided},
     scheduler::{
         self,
-        heard::{Ears, Heard},
+        views::{Ears, Heard},
     },
     store::{StoreHandle, records::Writes},
     task::{Lane, Task, TopicRef, records::LaneKey},

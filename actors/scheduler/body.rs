@@ -2,19 +2,22 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use super::{config::Config, definition::NotifyPolicy, missed::Missed, trigger::Trigger};
+use super::{
+    schedule::Missed,
+    trigger::{Trigger, config::Config, definition::NotifyPolicy},
+};
 
 /// A message as its sender wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quoted<'a> {
+pub(super) struct Quoted<'a> {
     /// Who wrote it.
-    pub sender: &'a str,
+    pub(super) sender: &'a str,
     /// Where.
-    pub channel: &'a str,
+    pub(super) channel: &'a str,
     /// What.
-    pub content: &'a str,
+    pub(super) content: &'a str,
     /// What the trigger's expression found in it, by name.
-    pub captures: &'a [(String, String)],
+    pub(super) captures: &'a [(String, String)],
 }
 
 /// The order of a trigger, with what its last run left. A window says so also if that is nothing yet.

@@ -3,25 +3,78 @@
 use std::borrow::Cow;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use futures_util::future::BoxFuture;
 use tokio::sync::oneshot::{self, error::RecvError};
 
 use super::{
     Refusal, Scheduler, body,
-    definition::OverlapPolicy,
-    firing::{self, Event, Fired, Present},
-    hand::ByTurn,
-    premises::Findings,
+    firing::{self, Event, Fired, Present, Standing},
     records::{Known, OpenRun, Payload},
     run::{Cause, Decision, Run},
-    trigger::{State, SystemKind, Trigger},
+    trigger::{State, SystemKind, Trigger, definition::OverlapPolicy, validation::Problem},
 };
 use crate::{
     clock::Timestamp,
-    ids::{RunId, TaskId, TriggerId},
-    queue::submit::{self, CancelTask, HandIn, Submission, Submit},
+    ids::{RunId, TaskId, TeamKey, TriggerId},
+    queue::{
+        causes::Giver,
+        submit::{self, CancelTask, HandIn, Submission, Submit},
+    },
     store::records::Writes,
-    task::{self, Label, Source},
+    task::{self, Label, Lineage, Source, Task},
 };
+
+/// Knows which teams work.
+pub trait Roster: Send + Sync + 'static {
+    /// Whether a team works now.
+    fn standing(&self, team: &TeamKey) -> Standing;
+}
+
+/// Looks after what a trigger depends on: files of its team, what happened lately.
+pub trait Premises: Send + Sync + 'static {
+    /// Looks, right before a firing; none if this trigger depends on nothing. `last` is when it last
+    /// made a task.
+    fn look(
+        &self,
+        trigger: &Trigger,
+        last: Option<Timestamp>,
+    ) -> Option<BoxFuture<'static, Findings>>;
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// The trigger cannot be what it is told to be any more.
+    pub problem: Option<Problem>,
+    /// There is nothing to do, and why.
+    pub nothing_to_do: Option<String>,
+    /// What the team is asked instead of the trigger's task.
+    pub order: Option<String>,
+    /// The skill that is active from the start.
+    pub skill: Option<String>,
+}
+
+/// A turn that fires a trigger.
+#[derive(Clone, Debug)]
+pub struct ByTurn {
+    /// How far what it has read may be believed.
+    pub label: Label,
+    /// The lineage of a task that it makes.
+    pub lineage: Lineage,
+    /// When it must be done.
+    pub deadline_at: Timestamp,
+    /// For the count of what one cause leads to.
+    pub giver: Giver,
+}
+
+impl ByTurn {
+    /// A task becomes part of the turn's work.
+    pub(super) fn takes(&self, task: &mut Task) {
+        task.label = task.label.max(self.label);
+        task.lineage = Some(self.lineage.clone());
+        task.deadline_at = task.deadline_at.min(self.deadline_at);
+    }
+}
 
 /// A firing that is about to be decided.
 #[derive(Clone, Debug)]
@@ -124,10 +177,7 @@ impl Scheduler {
         let first = self.known.get(&key).map(|(run, _)| run.clone());
         let present = Present {
             standing: self.to.ports.roster.standing(&team),
-            unfinished: trigger
-                .active_task_id
-                .as_ref()
-                .is_some_and(|task| self.runs.contains_key(task)),
+            unfinished: self.unfinished(trigger).is_some(),
             fired_lately: self.fires.lately(&team, subagent.clone(), now),
             known: first.as_ref(),
             nothing_to_do: found.nothing_to_do.as_deref(),
@@ -187,6 +237,51 @@ impl Scheduler {
             let _gone = tell.send(answer);
         }));
         told
+    }
+
+    /// Goes on with what is found about a trigger's premises: at once, if it depends on nothing.
+    pub(super) fn with_findings(
+        &mut self,
+        id: &TriggerId,
+        act: impl FnOnce(&mut Self, &TriggerId, &Findings, &mut Context<Self>) + 'static,
+        ctx: &mut Context<Self>,
+    ) {
+        let look = self.triggers.get(id).and_then(|trigger| {
+            let last = trigger.last_fired_at;
+            self.to.ports.premises.look(trigger, last)
+        });
+        let Some(look) = look else {
+            return act(self, id, &Findings::default(), ctx);
+        };
+        let id = id.clone();
+        // On a task of its own: a panic in there costs a look, not the scheduler.
+        let look = actix::spawn(look);
+        ctx.spawn(look.into_actor(self).map(move |found, scheduler, ctx| {
+            let found = found.unwrap_or_default();
+            if let Some(problem) = &found.problem {
+                scheduler.invalidate(&id, &problem.to_string());
+            }
+            act(scheduler, &id, &found, ctx);
+        }));
+    }
+
+    /// Looks at what a firing depends on, and carries it out. The answer comes when it is durable.
+    pub(super) fn fire_when_looked(
+        &mut self,
+        id: &TriggerId,
+        pending: Pending,
+        ctx: &mut Context<Self>,
+    ) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
+        let (tell, told) = oneshot::channel();
+        let act = move |scheduler: &mut Self, id: &TriggerId, found: &Findings, ctx: &mut _| {
+            let fired = scheduler.fire(id, pending, found, ctx);
+            let _gone = tell.send(fired);
+        };
+        self.with_findings(id, act, ctx);
+        async move {
+            let fired = told.await.map_err(|_| Refusal::Stopping)?;
+            fired.await.map_err(|_| Refusal::Stopping)?
+        }
     }
 
     fn submitted(

@@ -3,11 +3,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    config::Config,
-    definition::OverlapPolicy,
-    overlap::{self, Overlap},
+    limits::{self, FIRES_WITHIN, MOST_FIRES, Overlap},
     run::{Cause, Decision, Notified, Run, RunOutcome},
-    trigger::{SystemKind, Trigger},
+    schedule::Missed,
+    trigger::{SystemKind, Trigger, config::Config, definition::OverlapPolicy},
 };
 use crate::{
     clock::Timestamp,
@@ -16,10 +15,6 @@ use crate::{
     task::{self, Firing, Kind, Label, Lane, OnResult, Options, Source, Task},
 };
 
-/// A team and subagent get so many tasks from triggers …
-pub const MOST_FIRES: usize = 10;
-/// … within this time.
-pub const FIRES_WITHIN: Duration = Duration::from_secs(60);
 /// The operator hears so often that a trigger fires too often.
 const NOTICE_EVERY: Duration = Duration::from_secs(10 * 60);
 
@@ -148,7 +143,7 @@ pub fn fire(
     }
     let policy = event.overlap.unwrap_or(trigger.definition.overlap_policy);
     let unfinished = trigger.active_task_id.as_ref();
-    let (overlap, skipped) = overlap::decide(policy, unfinished, trigger.overlap_count);
+    let (overlap, skipped) = limits::overlap(policy, unfinished, trigger.overlap_count);
     if !by_hand {
         trigger.overlap_count = skipped;
     }
@@ -201,12 +196,7 @@ fn row(trigger: &Trigger, event: &Event, now: Timestamp, id: RunId) -> Run {
 }
 
 /// The row for times that are not served.
-pub fn skipped_row(
-    trigger: &Trigger,
-    missed: super::missed::Missed,
-    now: Timestamp,
-    id: RunId,
-) -> Run {
+pub fn skipped_row(trigger: &Trigger, missed: Missed, now: Timestamp, id: RunId) -> Run {
     let event = Event {
         cause: Cause::Missed,
         key: format!("{}-{}", missed.since, missed.until),
@@ -259,20 +249,13 @@ fn rate_notice(trigger: &mut Trigger, run: &Run, now: Timestamp, ids: &Ids) -> O
         return None;
     }
     trigger.rate_noticed_at = Some(now);
-    Some(Notice {
-        id: ids.notice(),
-        kind: NoticeKind::RateLimited,
-        team: Some(trigger.team.name.clone()),
-        text: format!(
-            "trigger `{}` of team `{}` fires too often: more than {MOST_FIRES} tasks within {} s are not made; give it a `cooldown` or a rarer schedule",
-            trigger.definition.name,
-            trigger.team.name,
-            FIRES_WITHIN.as_secs()
-        ),
-        refs: vec![trigger.id.to_string(), run.id.to_string()],
-        at: now,
-        read: false,
-    })
+    let text = format!(
+        "trigger `{}` of team `{}` fires too often: more than {MOST_FIRES} tasks within {} s are not made; give it a `cooldown` or a rarer schedule",
+        trigger.definition.name,
+        trigger.team.name,
+        FIRES_WITHIN.as_secs()
+    );
+    Some(trigger.notice(ids, NoticeKind::RateLimited, text, [&run.id], now))
 }
 
 #[cfg(test)]

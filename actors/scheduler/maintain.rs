@@ -6,14 +6,16 @@ use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 
 use super::{
     Refusal, Scheduler,
-    config::{Config, Schedule},
-    definition::{Definition, MissedPolicy, NotifyPolicy, OverlapPolicy},
     records::removed,
     run::RunOutcome,
-    trigger::{SystemKind, Trigger},
+    trigger::{
+        SystemKind, Trigger,
+        config::{Config, Schedule},
+        definition::{Definition, MissedPolicy, NotifyPolicy, OverlapPolicy},
+    },
 };
 use crate::{
-    ids::{TeamKey, TriggerId},
+    ids::TeamKey,
     store::records::{Writes, digest},
     task::{Ending, Outcome},
     text::Span,
@@ -145,22 +147,11 @@ impl Handler<Maintain> for Scheduler {
         ctx: &mut Self::Context,
     ) -> Self::Result {
         let wanted = definitions(&team, &wanted);
-        let mut writes = Writes::new();
-        let unwanted: Vec<TriggerId> = self
-            .triggers
-            .values()
-            .filter(|trigger| trigger.team == team && trigger.system.is_some())
-            .filter(|trigger| {
-                let name = &trigger.definition.name;
-                !wanted.iter().any(|(_, definition)| definition.name == *name)
-            })
-            .map(|trigger| trigger.id.clone())
-            .collect();
-        for id in unwanted {
-            if let Some(trigger) = self.drop_out(&id) {
-                writes = writes.and(removed(&trigger));
-            }
-        }
+        let is_wanted = |name: &str| wanted.iter().any(|(_, definition)| definition.name == name);
+        let unwanted = self.drop_all(|trigger| {
+            trigger.team == team && trigger.system.is_some() && !is_wanted(&trigger.definition.name)
+        });
+        let mut writes = unwanted.iter().map(removed).fold(Writes::new(), Writes::and);
         let now = self.now();
         for (kind, definition) in wanted {
             if let Err(problems) = self.check(&definition, false) {
@@ -175,8 +166,7 @@ impl Handler<Maintain> for Scheduler {
                 Some(mut present) => {
                     let is_active = present.is_active();
                     present.definition = definition;
-                    present.revision += 1;
-                    present.updated_at = now;
+                    present.revise(now);
                     if is_active {
                         present.enable(now);
                     }

@@ -2,21 +2,20 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use actix::{
-    ActorFutureExt, Context, Handler, Message, MessageResult, ResponseActFuture, WrapFuture,
-};
+use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
 
 use super::{
     Refusal, Scheduler,
-    definition::Definition,
     records::removed,
-    run::Run,
-    trigger::{State, Trigger},
-    validation::{Problem, Problems, is_reserved},
+    trigger::{
+        State, Trigger, Which,
+        definition::Definition,
+        validation::{Problems, check_cursors, is_reserved},
+    },
 };
 use crate::{
-    ids::{TaskId, TeamKey, TriggerId},
-    notice::{Notice, NoticeKind},
+    ids::{TeamKey, TriggerId},
+    notice::NoticeKind,
     queue::submit::CancelTask,
     store::records::Writes,
     task::Label,
@@ -24,24 +23,6 @@ use crate::{
 
 /// A team has at most this many.
 pub const MOST: usize = 50;
-/// A trigger keeps at most this many cursors …
-pub const MOST_CURSORS: usize = 16;
-/// … of at most this many bytes.
-pub const LONGEST_CURSOR: usize = 4096;
-
-/// A trigger by its id or by its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// This one.
-    Id(TriggerId),
-    /// That of a team.
-    Named {
-        /// The team.
-        team: TeamKey,
-        /// The name.
-        name: String,
-    },
-}
 
 /// Makes a trigger.
 #[derive(Clone, Debug, Message)]
@@ -114,47 +95,6 @@ pub struct SetCursors {
     pub cursors: BTreeMap<String, String>,
 }
 
-/// Shows triggers, by team and name.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Vec<Listed>")]
-pub struct List {
-    /// Of this team; none is all.
-    pub team: Option<TeamKey>,
-}
-
-/// How many triggers there are.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "Counts")]
-pub struct Count;
-
-/// See [`Count`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// All.
-    pub total: usize,
-    /// Those that fire.
-    pub active: usize,
-    /// Those that were switched off.
-    pub disabled: usize,
-}
-
-/// Shows a trigger.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Option<Listed>")]
-pub struct Get {
-    /// Which one.
-    pub which: Which,
-}
-
-/// A trigger with its newest run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Listed {
-    /// The trigger.
-    pub trigger: Trigger,
-    /// Its newest run.
-    pub last_run: Option<Run>,
-}
-
 /// Removes all triggers of a team that is being shut down. Answers how many there were.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "usize")]
@@ -166,32 +106,36 @@ pub struct Forget {
 type Answered = ResponseActFuture<Scheduler, Result<Trigger, Refusal>>;
 
 impl Scheduler {
-    pub(super) fn find(&self, which: &Which) -> Result<TriggerId, Refusal> {
+    pub(super) fn find(&self, which: &Which) -> Result<&Trigger, Refusal> {
         let id = match which {
             Which::Id(id) => Some(id),
             Which::Named { team, name } => self.names.get(&(team.clone(), name.clone())),
         };
-        id.filter(|id| self.triggers.contains_key(*id)).cloned().ok_or(Refusal::NotFound)
+        id.and_then(|id| self.triggers.get(id)).ok_or(Refusal::NotFound)
     }
 
-    fn answer(&self, answer: Result<Trigger, Refusal>) -> Answered {
-        Box::pin(std::future::ready(answer).into_actor(self))
+    /// A trigger becomes what it should be: it takes effect at once, and is answered when it is durable.
+    fn put(&mut self, changed: Result<Trigger, Refusal>, ctx: &mut Context<Self>) -> Answered {
+        let put = changed.and_then(|trigger| {
+            let id = trigger.id.clone();
+            if let Some(old) = self.triggers.get(&id) {
+                self.names.remove(&old.name());
+            }
+            self.take_in(trigger);
+            self.arm(ctx);
+            self.triggers.get(&id).cloned().ok_or(Refusal::NotFound)
+        });
+        let writes = put.as_ref().map(|trigger| Writes::new().put(trigger)).unwrap_or_default();
+        self.answer(put, writes)
     }
 
-    /// A trigger is as it should be: it takes effect at once, and is answered when it is durable.
-    fn put(&mut self, trigger: Trigger, ctx: &mut Context<Self>) -> Answered {
-        let id = trigger.id.clone();
-        if let Some(old) = self.triggers.get(&id) {
-            let name = (old.team.clone(), old.definition.name.clone());
-            self.names.remove(&name);
+    /// Answers once the rows are durable.
+    fn answer(&self, answer: Result<Trigger, Refusal>, writes: Writes) -> Answered {
+        if answer.is_err() {
+            return Box::pin(std::future::ready(answer).into_actor(self));
         }
-        self.take_in(trigger);
-        self.arm(ctx);
-        let Some(trigger) = self.triggers.get(&id).cloned() else {
-            return self.answer(Err(Refusal::NotFound));
-        };
-        let kept = self.keep(Writes::new().put(&trigger));
-        Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.map(|()| trigger)))
+        let kept = self.keep(writes);
+        Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.and(answer)))
     }
 
     pub(super) fn create(&self, create: Create) -> Result<Trigger, Refusal> {
@@ -223,8 +167,7 @@ impl Scheduler {
     }
 
     fn update(&self, which: &Which, change: Change) -> Result<Trigger, Refusal> {
-        let id = self.find(which)?;
-        let old = self.triggers.get(&id).ok_or(Refusal::NotFound)?;
+        let old = self.find(which)?;
         if old.system.is_some() {
             return Err(Refusal::NameReserved(old.definition.name.clone()));
         }
@@ -250,58 +193,57 @@ impl Scheduler {
                 trigger.state = State::Pending;
             }
         }
-        trigger.revision += 1;
-        trigger.updated_at = now;
+        trigger.revise(now);
         Ok(trigger)
     }
 
     fn enable(&self, which: &Which) -> Result<Trigger, Refusal> {
-        let id = self.find(which)?;
-        let mut trigger = self.triggers.get(&id).ok_or(Refusal::NotFound)?.clone();
+        let mut trigger = self.find(which)?.clone();
         self.check(&trigger.definition, true)?;
-        let now = self.now();
-        trigger.enable(now);
-        trigger.revision += 1;
-        trigger.updated_at = now;
+        trigger.enable(self.now());
+        trigger.revise(self.now());
         Ok(trigger)
     }
 
-    fn disable(&self, which: &Which, reason: String) -> Result<(Trigger, Option<TaskId>), Refusal> {
-        let id = self.find(which)?;
-        let mut trigger = self.triggers.get(&id).ok_or(Refusal::NotFound)?.clone();
-        let task = trigger.active_task_id.clone();
+    fn disable(&self, which: &Which, reason: String) -> Result<Trigger, Refusal> {
+        let mut trigger = self.find(which)?.clone();
         trigger.disable(reason);
-        trigger.revision += 1;
-        trigger.updated_at = self.now();
-        Ok((trigger, task))
+        trigger.revise(self.now());
+        Ok(trigger)
+    }
+
+    fn set_cursors(&self, set: SetCursors) -> Result<Trigger, Refusal> {
+        check_cursors(&set.cursors).map_err(Problems::from)?;
+        let mut trigger = self.find(&set.which)?.clone();
+        trigger.cursors = set.cursors;
+        trigger.cursors_label = Label::Trusted;
+        trigger.revise(self.now());
+        Ok(trigger)
+    }
+
+    fn delete(&mut self, which: &Which) -> Result<Trigger, Refusal> {
+        let trigger = self.find(which)?;
+        if trigger.system.is_some() {
+            return Err(Refusal::NameReserved(trigger.definition.name.clone()));
+        }
+        let id = trigger.id.clone();
+        self.drop_out(&id).ok_or(Refusal::NotFound)
     }
 
     /// A trigger that cannot be any more is switched off, and the operator hears of it once.
     pub(super) fn invalidate(&mut self, id: &TriggerId, problem: &str) {
         let now = self.now();
-        let notice = self.to.ids.notice();
-        let Some(trigger) = self.triggers.get_mut(id) else {
+        let Some(trigger) = self.triggers.get_mut(id).filter(|trigger| trigger.is_active()) else {
             return;
         };
-        if !trigger.is_active() {
-            return;
-        }
         trigger.disable(problem);
-        let notice = Notice {
-            id: notice,
-            kind: NoticeKind::InvalidTrigger,
-            team: Some(trigger.team.name.clone()),
-            text: format!(
-                "trigger `{}` of team `{}` is no longer valid and was disabled: {problem}. Correct it and enable it again",
-                trigger.definition.name, trigger.team.name
-            ),
-            refs: vec![trigger.id.to_string()],
-            at: now,
-            read: false,
-        };
+        let text = format!(
+            "trigger `{}` of team `{}` is no longer valid and was disabled: {problem}. Correct it and enable it again",
+            trigger.definition.name, trigger.team.name
+        );
+        let notice = trigger.notice(&self.to.ids, NoticeKind::InvalidTrigger, text, [], now);
         let writes = Writes::new().put(trigger).put(&notice);
-        let trigger = trigger.clone();
-        self.ears.attend(&trigger, &*self.to.ports.expressions);
+        self.ears.attend(trigger, &*self.to.ports.expressions);
         self.plan_next(id);
         self.keep_quietly(writes);
     }
@@ -321,43 +263,14 @@ impl Scheduler {
             self.invalidate(&id, &problem);
         }
     }
-
-    fn listed(&self, trigger: &Trigger) -> Listed {
-        Listed { trigger: trigger.clone(), last_run: self.last.get(&trigger.id).cloned() }
-    }
-}
-
-/// Why cursors cannot be kept.
-pub fn check_cursors(cursors: &BTreeMap<String, String>) -> Result<(), Problem> {
-    if cursors.len() > MOST_CURSORS {
-        let reason = format!("are more than {MOST_CURSORS}");
-        return Err(Problem::new("cursors", reason));
-    }
-    let slug = |name: &str| {
-        let good =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
-        (1..=64).contains(&name.len()) && name.bytes().all(good)
-    };
-    for (name, value) in cursors {
-        if !slug(name) {
-            return Err(Problem::new("cursors", "a name has 1 to 64 of a-z, 0-9, `_` and `-`"));
-        }
-        if value.len() > LONGEST_CURSOR {
-            let field = format!("cursors.{name}");
-            return Err(Problem::new(field, format!("has more than {LONGEST_CURSOR} bytes")));
-        }
-    }
-    Ok(())
 }
 
 impl Handler<Create> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, create: Create, ctx: &mut Self::Context) -> Self::Result {
-        match self.create(create) {
-            Ok(trigger) => self.put(trigger, ctx),
-            Err(refusal) => self.answer(Err(refusal)),
-        }
+        let made = self.create(create);
+        self.put(made, ctx)
     }
 }
 
@@ -369,10 +282,8 @@ impl Handler<Update> for Scheduler {
         Update { which, change }: Update,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        match self.update(&which, change) {
-            Ok(trigger) => self.put(trigger, ctx),
-            Err(refusal) => self.answer(Err(refusal)),
-        }
+        let changed = self.update(&which, change);
+        self.put(changed, ctx)
     }
 }
 
@@ -380,10 +291,8 @@ impl Handler<Enable> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, Enable { which }: Enable, ctx: &mut Self::Context) -> Self::Result {
-        match self.enable(&which) {
-            Ok(trigger) => self.put(trigger, ctx),
-            Err(refusal) => self.answer(Err(refusal)),
-        }
+        let enabled = self.enable(&which);
+        self.put(enabled, ctx)
     }
 }
 
@@ -392,15 +301,12 @@ impl Handler<Disable> for Scheduler {
 
     fn handle(&mut self, disable: Disable, ctx: &mut Self::Context) -> Self::Result {
         let Disable { which, reason, cancel_running } = disable;
-        let (trigger, task) = match self.disable(&which, reason) {
-            Ok(disabled) => disabled,
-            Err(refusal) => return self.answer(Err(refusal)),
-        };
-        let answer = self.put(trigger, ctx);
-        if cancel_running && let Some(task) = task {
-            self.to
-                .queue
-                .do_send(CancelTask { task, reason: "its trigger was disabled".to_owned() });
+        let disabled = self.disable(&which, reason);
+        let task = disabled.as_ref().ok().and_then(|trigger| trigger.active_task_id.clone());
+        let answer = self.put(disabled, ctx);
+        if let Some(task) = task.filter(|_| cancel_running) {
+            let reason = "its trigger was disabled".to_owned();
+            self.to.queue.do_send(CancelTask { task, reason });
         }
         answer
     }
@@ -410,22 +316,9 @@ impl Handler<Delete> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, Delete { which }: Delete, _: &mut Self::Context) -> Self::Result {
-        let id = match self.find(&which) {
-            Ok(id) => id,
-            Err(refusal) => return self.answer(Err(refusal)),
-        };
-        match self.triggers.get(&id) {
-            Some(trigger) if trigger.system.is_some() => {
-                let name = trigger.definition.name.clone();
-                return self.answer(Err(Refusal::NameReserved(name)));
-            }
-            _ => {}
-        }
-        let Some(trigger) = self.drop_out(&id) else {
-            return self.answer(Err(Refusal::NotFound));
-        };
-        let kept = self.keep(removed(&trigger));
-        Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.map(|()| trigger)))
+        let deleted = self.delete(&which);
+        let writes = deleted.as_ref().map(removed).unwrap_or_default();
+        self.answer(deleted, writes)
     }
 }
 
@@ -433,61 +326,8 @@ impl Handler<SetCursors> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, set: SetCursors, ctx: &mut Self::Context) -> Self::Result {
-        let checked = check_cursors(&set.cursors).map_err(|problem| Problems::from(problem).into());
-        let found = checked.and_then(|()| self.find(&set.which));
-        let trigger = found.map(|id| self.triggers.get(&id).cloned());
-        match trigger {
-            Ok(Some(mut trigger)) => {
-                trigger.cursors = set.cursors;
-                trigger.cursors_label = Label::Trusted;
-                trigger.revision += 1;
-                trigger.updated_at = self.now();
-                self.put(trigger, ctx)
-            }
-            Ok(None) => self.answer(Err(Refusal::NotFound)),
-            Err(refusal) => self.answer(Err(refusal)),
-        }
-    }
-}
-
-impl Handler<List> for Scheduler {
-    type Result = MessageResult<List>;
-
-    fn handle(&mut self, List { team }: List, _: &mut Self::Context) -> Self::Result {
-        let mut found: Vec<&Trigger> = self
-            .triggers
-            .values()
-            .filter(|trigger| team.as_ref().is_none_or(|team| trigger.team == *team))
-            .collect();
-        found.sort_by_key(|trigger| (&trigger.team, &trigger.definition.name));
-        let listed = found.into_iter().map(|trigger| self.listed(trigger));
-        MessageResult(listed.collect())
-    }
-}
-
-impl Handler<Count> for Scheduler {
-    type Result = MessageResult<Count>;
-
-    fn handle(&mut self, Count: Count, _: &mut Self::Context) -> Self::Result {
-        let of = |state: State| {
-            let triggers = self.triggers.values();
-            triggers.filter(|trigger| trigger.state == state).count()
-        };
-        MessageResult(Counts {
-            total: self.triggers.len(),
-            active: of(State::Active),
-            disabled: of(State::Disabled),
-        })
-    }
-}
-
-impl Handler<Get> for Scheduler {
-    type Result = MessageResult<Get>;
-
-    fn handle(&mut self, Get { which }: Get, _: &mut Self::Context) -> Self::Result {
-        let found = self.find(&which).ok();
-        let trigger = found.and_then(|id| self.triggers.get(&id));
-        MessageResult(trigger.map(|trigger| self.listed(trigger)))
+        let changed = self.set_cursors(set);
+        self.put(changed, ctx)
     }
 }
 
@@ -495,17 +335,9 @@ impl Handler<Forget> for Scheduler {
     type Result = ResponseActFuture<Self, usize>;
 
     fn handle(&mut self, Forget { team }: Forget, _: &mut Self::Context) -> Self::Result {
-        let ids: Vec<TriggerId> = self
-            .triggers
-            .values()
-            .filter(|trigger| trigger.team == team)
-            .map(|trigger| trigger.id.clone())
-            .collect();
-        let count = ids.len();
-        let gone: Vec<Trigger> = ids.iter().filter_map(|id| self.drop_out(id)).collect();
-        let writes =
-            gone.iter().fold(Writes::new(), |writes, trigger| writes.and(removed(trigger)));
-        let kept = self.keep(writes);
+        let gone = self.drop_all(|trigger| trigger.team == team);
+        let count = gone.len();
+        let kept = self.keep(gone.iter().map(removed).fold(Writes::new(), Writes::and));
         Box::pin(kept.into_actor(self).map(move |_, _, _| count))
     }
 }

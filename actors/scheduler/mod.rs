@@ -16,53 +16,38 @@ use crate::{
     store::{StoreError, StoreHandle, records::Writes},
 };
 
-pub mod agenda;
-pub mod board;
-pub mod body;
-pub mod breaker;
-pub mod calendar;
-pub mod call;
-pub mod config;
-pub mod definition;
-pub mod due;
-mod ended;
-mod fire;
+pub mod alarm;
+mod body;
+pub mod fire;
 pub mod firing;
-pub mod hand;
-pub mod heard;
-mod listen;
+mod limits;
 pub mod maintain;
 pub mod manage;
-pub mod matcher;
-pub mod missed;
-pub mod notify;
-pub mod overlap;
-pub mod premises;
-mod rate;
+mod notify;
+mod outcome;
+pub mod ports;
 pub mod records;
-pub mod ring;
+pub mod requests;
 pub mod run;
-mod stored;
-mod sweep;
-mod tell;
+pub mod schedule;
 #[cfg(test)]
 mod tests;
 pub mod trigger;
-pub mod validation;
+pub mod views;
 pub mod window;
 
-use board::Board;
-use calendar::Calendar;
-use config::Config;
-use definition::Definition;
-use heard::{Ears, Heard};
-use matcher::Expressions;
-use premises::{Premises, Roster};
-use rate::Fires;
+use fire::{Premises, Roster};
+use limits::Fires;
+use ports::{Calendar, Expressions, View};
 use records::{Known, Recovered};
 use run::Run;
-use trigger::Trigger;
-use validation::{Check, Problems};
+use trigger::{
+    Trigger,
+    config::Config,
+    definition::Definition,
+    validation::{Check, Problems},
+};
+use views::{Board, Ears, Heard};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
@@ -93,6 +78,13 @@ pub struct Neighbours {
     pub ids: Ids,
     /// The rest.
     pub ports: Ports,
+}
+
+impl Neighbours {
+    fn view(&self, since: Timestamp) -> View<'_> {
+        let Ports { timezone, calendar, .. } = &self.ports;
+        View { zone: timezone, calendar: &**calendar, now: self.clock.now(), since }
+    }
 }
 
 /// Why the scheduler does not do as told.
@@ -246,9 +238,8 @@ impl Scheduler {
     }
 
     fn take_in(&mut self, trigger: Trigger) {
-        let name = trigger.definition.name.clone();
         let id = trigger.id.clone();
-        self.names.insert((trigger.team.clone(), name), id.clone());
+        self.names.insert(trigger.name(), id.clone());
         self.ears.attend(&trigger, &*self.to.ports.expressions);
         self.to.ports.board.post(&trigger, self.last.get(&id));
         self.triggers.insert(id.clone(), trigger);
@@ -257,14 +248,25 @@ impl Scheduler {
 
     fn drop_out(&mut self, id: &TriggerId) -> Option<Trigger> {
         let trigger = self.triggers.remove(id)?;
-        let name = trigger.definition.name.clone();
-        self.names.remove(&(trigger.team.clone(), name));
+        self.names.remove(&trigger.name());
         self.ears.ignore(id);
         self.to.ports.board.remove(&trigger);
         self.set_due(id, Due::Look, None);
         self.set_due(id, Due::Speak, None);
         self.last.remove(id);
         Some(trigger)
+    }
+
+    /// Lets go of all triggers of a kind.
+    fn drop_all(&mut self, is_one: impl Fn(&Trigger) -> bool) -> Vec<Trigger> {
+        let found = self.triggers.values().filter(|trigger| is_one(trigger));
+        let ids: Vec<TriggerId> = found.map(|trigger| trigger.id.clone()).collect();
+        ids.iter().filter_map(|id| self.drop_out(id)).collect()
+    }
+
+    /// The last task of a trigger, if it is unfinished.
+    fn unfinished<'a>(&self, trigger: &'a Trigger) -> Option<&'a TaskId> {
+        trigger.active_task_id.as_ref().filter(|task| self.runs.contains_key(*task))
     }
 
     fn subagent(&self, id: &TriggerId) -> Option<String> {
@@ -307,23 +309,8 @@ impl Scheduler {
         }
     }
 
-    fn view(&self) -> agenda::View<'_> {
-        agenda::View {
-            zone: &self.to.ports.timezone,
-            calendar: &*self.to.ports.calendar,
-            now: self.now(),
-            since: self.since,
-        }
-    }
-
-    fn window_view<'a>(&'a self, window: &'a config::Window) -> window::View<'a> {
-        window::View {
-            window,
-            zone: &self.to.ports.timezone,
-            calendar: &*self.to.ports.calendar,
-            now: self.now(),
-            since: self.since,
-        }
+    fn view(&self) -> View<'_> {
+        self.to.view(self.since)
     }
 
     /// Works out when a trigger is to be looked at next.
@@ -331,17 +318,16 @@ impl Scheduler {
         let Some(trigger) = self.triggers.get(id) else {
             return;
         };
-        let cursor = trigger.cursor_at.unwrap_or(trigger.created_at);
+        let (view, cursor) = (self.view(), trigger.cursor());
         let next = match &trigger.definition.config {
             _ if !trigger.is_active() => None,
-            Config::Schedule(schedule) => agenda::next(trigger, schedule, self.view(), cursor),
+            Config::Schedule(schedule) => schedule::next(schedule, view, trigger.anchor_at, cursor),
             Config::Window(window) => {
-                let view = self.window_view(window);
-                window::next_due(view, trigger.occurrence.as_ref(), cursor)
+                window::next_due(view, window, trigger.occurrence.as_ref(), cursor)
             }
             Config::Keyword(_) | Config::Message(_) | Config::Webhook(_) => None,
         };
-        let speak = self.quiet_until(trigger);
+        let speak = notify::quiet_until(trigger, view);
         if let Some(trigger) = self.triggers.get_mut(id) {
             trigger.next_due_at = next;
         }
@@ -366,13 +352,13 @@ impl Actor for Scheduler {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.revalidate();
         if let Some(left) = self.left.take() {
-            self.reconcile(left.open, ctx);
+            self.reconcile(left.open);
             for heard in left.heard {
                 self.hear(heard, true, ctx);
             }
         }
         self.look_at_held(ctx);
         self.ring(ctx);
-        ctx.run_interval(sweep::EVERY, Self::sweep);
+        ctx.run_interval(alarm::SWEEP_EVERY, Self::sweep);
     }
 }

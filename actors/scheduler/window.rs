@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    calendar::Calendar,
-    config::{Hours, StopOn, Window},
+    ports::View,
     run::RunOutcome,
+    trigger::config::{Hours, StopOn, Window},
 };
 use crate::{
     clock::{Timestamp, millis},
@@ -90,21 +90,6 @@ pub struct Tick {
     pub number: u32,
 }
 
-/// Where and when a window is looked at.
-#[derive(Clone, Copy)]
-pub struct View<'a> {
-    /// What it was told.
-    pub window: &'a Window,
-    /// The zone of the settings.
-    pub zone: &'a str,
-    /// Patterns and zones.
-    pub calendar: &'a dyn Calendar,
-    /// The present.
-    pub now: Timestamp,
-    /// When the service came up: what was due before is not made up.
-    pub since: Timestamp,
-}
-
 impl Occurrence {
     fn new(opened_at: Timestamp, closes_at: Timestamp) -> Self {
         Self {
@@ -173,11 +158,12 @@ impl Occurrence {
 /// Moves a window on to the present, and tells whether a tick is due.
 pub fn advance(
     view: View<'_>,
+    window: &Window,
     occurrence: &mut Option<Occurrence>,
     cursor: Timestamp,
     in_flight: bool,
 ) -> Option<Tick> {
-    let View { window, now, since, .. } = view;
+    let View { now, since, .. } = view;
     if let Some(open) = occurrence.as_mut()
         && open.phase == Phase::Open
         && open.closes_at <= now
@@ -188,7 +174,8 @@ pub fn advance(
         occurrence.as_ref().is_some_and(|found| found.phase == Phase::Open)
     };
     if !is_open(occurrence)
-        && let Some((opens, closes)) = opening(view, after_last(occurrence.as_ref(), cursor))
+        && let Some((opens, closes)) =
+            opening(view, window, after_last(occurrence.as_ref(), cursor))
         && opens <= now
     {
         *occurrence = Some(Occurrence::new(opens, closes));
@@ -215,12 +202,13 @@ pub fn advance(
 /// When a window is to be looked at next.
 pub fn next_due(
     view: View<'_>,
+    window: &Window,
     occurrence: Option<&Occurrence>,
     cursor: Timestamp,
 ) -> Option<Timestamp> {
     match occurrence {
         Some(open) if open.phase == Phase::Open => Some(open.next_tick_at.min(open.closes_at)),
-        other => opening(view, after_last(other, cursor)).map(|(opens, _)| opens),
+        other => opening(view, window, after_last(other, cursor)).map(|(opens, _)| opens),
     }
 }
 
@@ -231,8 +219,12 @@ fn after_last(occurrence: Option<&Occurrence>, cursor: Timestamp) -> Timestamp {
 }
 
 /// The first opening after a moment that has not closed yet: from when to when.
-pub fn opening(view: View<'_>, after: Timestamp) -> Option<(Timestamp, Timestamp)> {
-    let View { window, calendar, now, .. } = view;
+pub fn opening(
+    view: View<'_>,
+    window: &Window,
+    after: Timestamp,
+) -> Option<(Timestamp, Timestamp)> {
+    let View { calendar, now, .. } = view;
     let zone = window.timezone.as_deref().unwrap_or(view.zone);
     let hours = window.hours()?;
     let open = match hours {

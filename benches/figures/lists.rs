@@ -25,10 +25,10 @@ use hivewright_actors::{
     journal::records::JournalWrites,
     notice::{Notice, NoticeKind},
     router::topics::Topic,
-    scheduler::{
+    scheduler::trigger::{
+        Trigger,
         config::{Config, Listen},
         definition::Definition,
-        trigger::Trigger,
     },
     store::{Store, records::Writes},
     task::{Ending, Kind, Lane, Outcome, Task, records::FinishedTask},

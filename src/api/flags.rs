@@ -1,6 +1,6 @@
 //! Flags of commands: how clap reads what filters and bodies are made of.
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{BoolValueParser, PossibleValuesParser, TypedValueParser};
 use hivewright_actors::text::Words;
 
 use super::page::USUAL_LIMIT;
@@ -8,6 +8,11 @@ use super::page::USUAL_LIMIT;
 /// Reads a word, and tells help and completion which there are.
 pub fn words<T: Words>() -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(T::WORDS).try_map(|word| word.parse::<T>())
+}
+
+/// Reads a flag that takes no value: what stands for it, without and with it.
+pub fn switch<T: Clone + Send + Sync + 'static>(off: T, on: T) -> impl TypedValueParser<Value = T> {
+    BoolValueParser::new().map(move |is_on| if is_on { on.clone() } else { off.clone() })
 }
 
 // A doc comment here would become that of every command that has it.

@@ -8,9 +8,10 @@ use std::{fmt, marker::PhantomData};
 
 use hivewright_actors::{
     excerpt,
-    scheduler::{
-        config::{Rate, SecretRef},
+    live::{Mark, event::Kinds},
+    scheduler::trigger::{
         definition::TimeOfDay,
+        webhook::{Rate, SecretRef},
     },
     text::{Size, Span, Text},
 };
@@ -42,7 +43,7 @@ impl Format {
 }
 
 /// Formats that every reader knows.
-const FORMATS: [Format; 7] = [
+const FORMATS: [Format; 9] = [
     Format::of::<Span>(),
     Format::of::<Size>(),
     Format::of::<When>(),
@@ -50,6 +51,8 @@ const FORMATS: [Format; 7] = [
     Format::of::<SecretRef>(),
     Format::of::<TimeOfDay>(),
     Format::of::<Expiry>(),
+    Format::of::<Kinds>(),
+    Format::of::<Mark>(),
 ];
 
 /// One step on the way to a value.

@@ -1,5 +1,6 @@
 //! Logs: what the service wrote to its log.
 
+use clap::Args;
 use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     endpoint::{Empty, Endpoint, Method::*},
+    flags::words,
     reply::Rows,
     scope::Scope::*,
     when::When,
@@ -32,23 +34,29 @@ words! {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
 pub struct LogFilter {
     /// Only this, and worse.
+    #[arg(long, value_parser = words::<Level>())]
     pub level: Option<Level>,
     /// Only about this team.
+    #[arg(long)]
     pub team: Option<String>,
-    /// Not before.
+    /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h.
+    #[arg(long)]
     pub since: Option<When>,
     /// Only with this in it.
+    #[arg(long = "query", value_name = "WORDS")]
     #[serde(rename = "q")]
     pub words: Option<String>,
 }
 
 /// A line as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LogLine {
+    /// An event about a line has none.
+    #[serde(default)]
     pub id: String,
     pub at: Option<String>,
     pub level: String,

@@ -1,12 +1,16 @@
 //! Replies: the forms that answers have.
 
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::draft::Draft;
 
 pub const JSON: &str = "application/json";
+/// Of events, as browsers read them.
+pub const EVENT_STREAM: &str = "text/event-stream";
+/// Of JSON, one document a line.
+pub const LINES: &str = "application/x-ndjson";
 /// Lists are counted so far.
 pub const MOST_COUNTED: usize = 10_000;
 
@@ -17,8 +21,9 @@ pub trait Reply: Sized + 'static {
 
 /// The form of an answer that a client reads.
 pub trait Readable: Reply {
-    /// What stands under `data`.
     type Content: DeserializeOwned;
+    /// Where the content stands in the document, as a JSON pointer.
+    const PLACE: &'static str = "/data";
 }
 
 /// One thing.
@@ -42,8 +47,28 @@ pub struct Saved<T> {
     pub is_new: bool,
 }
 
+/// What came of something that is done, or what is known of one that goes on after the answer.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum Settled<D, G> {
+    Done(D),
+    GoesOn(G),
+}
+
 /// It is done, and there is nothing to say.
 pub struct Done;
+
+/// A JSON document without the envelope of the API.
+pub struct Bare<T>(pub T);
+
+/// Something that is not JSON, whole.
+pub struct Content;
+
+/// Events, each sent when it happens.
+pub struct EventStream;
+
+/// JSON documents, one a line, sent as they are read.
+pub struct Lines;
 
 /// Some of the things of a kind, and how many there are.
 pub struct Rows<T> {
@@ -82,6 +107,21 @@ enveloped! {
     Saved: 200, 201;
 }
 
+impl<D: JsonSchema + 'static, G: JsonSchema + 'static> Reply for Settled<D, G> {
+    fn describe(draft: &mut Draft) {
+        enveloped::<D>(draft, 200);
+        enveloped::<G>(draft, 202);
+    }
+}
+
+impl<D, G> Readable for Settled<D, G>
+where
+    D: JsonSchema + DeserializeOwned + 'static,
+    G: JsonSchema + DeserializeOwned + 'static,
+{
+    type Content = Self;
+}
+
 impl Reply for Done {
     fn describe(draft: &mut Draft) {
         draft.answers.push((204, None));
@@ -90,6 +130,34 @@ impl Reply for Done {
 
 impl Readable for Done {
     type Content = Value;
+}
+
+impl<T: JsonSchema + 'static> Reply for Bare<T> {
+    fn describe(draft: &mut Draft) {
+        let schema = draft.schema::<T>().to_value();
+        draft.answers.push((200, Some((JSON, schema))));
+    }
+}
+
+impl<T: JsonSchema + DeserializeOwned + 'static> Readable for Bare<T> {
+    type Content = T;
+    const PLACE: &'static str = "";
+}
+
+macro_rules! not_json {
+    ($($name:ident: $kind:expr, $schema:tt;)+) => {$(
+        impl Reply for $name {
+            fn describe(draft: &mut Draft) {
+                draft.answers.push((200, Some(($kind, json!($schema)))));
+            }
+        }
+    )+};
+}
+
+not_json! {
+    Content: "*/*", {};
+    EventStream: EVENT_STREAM, {"type": "string"};
+    Lines: LINES, {"type": "string"};
 }
 
 impl<T: JsonSchema + 'static> Reply for Rows<T> {

@@ -3,6 +3,7 @@
 use hivewright_actors::{
     event::TopicState,
     ids::{ChannelId, TopicId},
+    live::turns::ActiveTurn,
     words,
 };
 use schemars::JsonSchema;
@@ -23,6 +24,13 @@ pub const LIST_TOPICS: Endpoint<Rows<TopicRow>, Empty, TopicFilter> =
 
 pub const SHOW_TOPIC: Endpoint<Data<TopicRow>, ById> =
     Endpoint::new(Get, "/api/v1/topics/{id}", Read, "Shows a topic.");
+
+pub const SHOW_RUNNING_TURN: Endpoint<Data<Option<RunningTurn>>, ById> = Endpoint::new(
+    Get,
+    "/api/v1/topics/{id}/live",
+    Read,
+    "Shows the turn under way in a topic; null if there is none.",
+);
 
 pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> = Endpoint::new(
     Patch,
@@ -77,4 +85,30 @@ pub struct TopicChange {
     pub name: Option<String>,
     /// `done` closes it, `active` opens it again.
     pub state: Option<WantedState>,
+}
+
+/// A turn under way.
+#[derive(Serialize, JsonSchema)]
+pub struct RunningTurn {
+    /// The process that `seq` is of.
+    pub boot: u64,
+    #[serde(flatten)]
+    pub turn: ActiveTurn,
+    /// Where in its text and thinking the present step begins, in units of UTF-16: what is taken
+    /// back goes back to here.
+    pub step_begins: StepBegins,
+}
+
+/// A place in the text and one in the thinking of a turn.
+#[derive(Serialize, JsonSchema)]
+pub struct StepBegins {
+    pub text: usize,
+    pub thinking: usize,
+}
+
+impl RunningTurn {
+    pub fn new(boot: u64, turn: ActiveTurn) -> Self {
+        let (text, thinking) = turn.step_begins();
+        Self { boot, turn, step_begins: StepBegins { text, thinking } }
+    }
 }

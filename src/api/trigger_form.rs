@@ -3,13 +3,16 @@
 //! A definition is one of five objects, by its type. Model APIs take no such choice at the top of a
 //! schema, and a change names no type at all: here `config` has the fields of all types.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
-use hivewright_actors::scheduler::definition::Definition;
+use hivewright_actors::scheduler::trigger::definition::Definition;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::input::Reader;
+
+/// Reads definitions.
+pub static DEFINITIONS: LazyLock<Reader<Definition>> = LazyLock::new(Reader::default);
 
 /// What a team must not set, and so is not told of.
 const OF_OPERATORS: &str = "allow_untrusted";
@@ -29,8 +32,7 @@ impl<const NEW: bool, const MODEL: bool> JsonSchema for Fields<NEW, MODEL> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let definition = Reader::<Definition>::default();
-        let definition = definition.schema();
+        let definition = DEFINITIONS.schema();
         let mut properties = definition["properties"].as_object().cloned().unwrap_or_default();
         let mut required = definition["required"].as_array().cloned().unwrap_or_default();
         let types = types(definition);
@@ -121,7 +123,7 @@ mod tests {
         let form = schema::<Fields<true, false>>();
         let sample =
             json!({"name": "a", "type": "schedule", "config": {"every": "1h"}, "task": "b"});
-        let definition = Reader::<Definition>::default().json(sample).unwrap();
+        let definition = DEFINITIONS.json(sample).unwrap();
         let written = json!(definition);
 
         for name in written.as_object().unwrap().keys() {

@@ -6,11 +6,9 @@ use clap::Args;
 use hivewright_actors::{
     ids::{ChannelId, RunId, TaskId, TeamName, TriggerId},
     scheduler::{
-        config::TriggerType,
-        definition::Definition,
-        hand::Overlap,
+        requests::Overlap,
         run::{Cause, Decision, RunOutcome},
-        trigger::State,
+        trigger::{State, config::TriggerType, definition::Definition},
         window::{Closed, Phase},
     },
 };

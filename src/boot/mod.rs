@@ -291,7 +291,7 @@ impl Service {
         systemd::stopping();
         let live = &self.spine.live;
         live.publish(Event::new(Kind::Drain, serde_json::json!({})));
-        self.spine.scheduler.do_send(scheduler::ring::Drain);
+        self.spine.scheduler.do_send(scheduler::alarm::Drain);
         self.spine.retention.do_send(retention::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);

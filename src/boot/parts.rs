@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hivewright_actors::{
-    scheduler::manage::{Count, Counts},
+    scheduler::views::{Count, Counts},
     spine::Spine,
 };
 

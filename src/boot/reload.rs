@@ -20,7 +20,7 @@ use hivewright_actors::{
     queue::Allow,
     retention,
     router::Reconfigure,
-    scheduler::ring::SetZone,
+    scheduler::alarm::SetZone,
     spine::Spine,
     store::{StoreHandle, records::Writes},
 };

@@ -11,7 +11,7 @@ use hivewright_actors::{
     ids::Ids,
     org::{belongings::Belongings, inboxes::Inboxes, tree::Tree, waiting::Waiting, work::Actors},
     router::Recovered,
-    scheduler::{self, board::Board},
+    scheduler::{self, views::Board},
     spine::{self, Ports, Spine},
 };
 

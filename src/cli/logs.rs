@@ -2,8 +2,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use clap::{Args, ValueEnum};
-use serde_json::{Map, Value};
+use clap::Args;
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
@@ -11,10 +11,16 @@ use super::{
     events::{Follower, Step, until_stopped},
     failure::Failure,
     screen::{Screen, Tone, printable},
-    service::{Service, given},
+    service::{Answer, Service, given, read},
+};
+use crate::{
+    api::{
+        flags::Limit,
+        logs::{LIST_LOGS, Level, LogFilter, LogLine},
+    },
+    time,
 };
 
-const PATH: &str = "/api/v1/logs";
 /// A line is kept within this time. Those from right before the stream began are not there sooner.
 const KEPT_AFTER: Duration = Duration::from_secs(3);
 
@@ -24,52 +30,13 @@ const KEPT_AFTER: Duration = Duration::from_secs(3);
     hivewright logs --level warn --since 1h\n  \
     hivewright logs --follow --team research --json")]
 pub(super) struct Arguments {
-    /// Only this, and worse
-    #[arg(long, value_enum)]
-    level: Option<Level>,
-    /// Only about this team
-    #[arg(long)]
-    team: Option<String>,
-    /// Only since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h
-    #[arg(long)]
-    since: Option<String>,
-    /// Only with this in it
-    #[arg(long, value_name = "WORDS")]
-    query: Option<String>,
-    /// How many of the newest, 1 to 200
-    #[arg(long, default_value_t = 50)]
-    limit: u32,
+    #[command(flatten)]
+    filter: LogFilter,
+    #[command(flatten)]
+    limit: Limit,
     /// Go on with what comes, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
-}
-
-/// From the worst to the least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-enum Level {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
-impl Level {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Debug => "debug",
-            Self::Trace => "trace",
-        }
-    }
-
-    fn named(name: &str) -> Self {
-        let all = Self::value_variants().iter().copied();
-        let mut found = all.filter(|level| level.as_str() == name);
-        found.next().unwrap_or(Self::Trace)
-    }
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
@@ -77,14 +44,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         return until_stopped(follow(arguments, context)).await;
     }
     let screen = context.screen;
-    let answer = kept(&Service::find(context)?, &arguments, None).await?;
-    if screen.json {
-        return screen.document(&answer);
-    }
-    let rows = answer["data"].as_array().into_iter().flatten().rev();
-    let lines: String = rows.map(|row| line(row, screen) + "\n").collect();
-    screen.write(&lines);
-    Ok(())
+    let kept = kept(&Service::find(context)?, &arguments, None).await?;
+    screen.answer(&kept, |rows| rows.iter().rev().map(|row| line(row, screen) + "\n").collect())
 }
 
 /// What is kept, newest first; from a moment on, if that is later than what was asked for.
@@ -92,21 +53,15 @@ async fn kept(
     service: &Service,
     arguments: &Arguments,
     from: Option<&str>,
-) -> Result<Value, Failure> {
-    let since = from.map(str::to_owned).or_else(|| arguments.since.clone());
-    let fields = [
-        ("level", arguments.level.map(|level| level.as_str().into())),
-        ("team", arguments.team.clone()),
-        ("since", since),
-        ("q", arguments.query.clone()),
-        ("limit", Some(arguments.limit.to_string())),
-    ];
-    service.search(PATH, given(fields)).await
+) -> Result<Answer<Vec<LogLine>>, Failure> {
+    let from = from.and_then(|date| date.parse().ok());
+    let filter = LogFilter { since: from.or(arguments.filter.since), ..arguments.filter.clone() };
+    service.rows(&LIST_LOGS, &filter, &arguments.limit).await
 }
 
 async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let fields = [("types", Some("log".to_owned())), ("team", arguments.team.clone())];
+    let fields = [("types", Some("log".to_owned())), ("team", arguments.filter.team.clone())];
     let mut follower = Follower::open(context, given(fields)).await?;
     let mut shown = Shown::default();
     // When to look once more at what is kept, and from which moment on.
@@ -118,23 +73,29 @@ async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> 
         };
         let begins = step == Some(Step::Begin);
         let rows = match step {
-            Some(Step::Event { data, .. }) if wanted(&data, &arguments) => vec![as_row(data)],
-            Some(Step::Event { .. }) => continue,
+            Some(Step::Event { data, .. }) => {
+                let row = as_row(data);
+                if !wanted(&read(&row)?, &arguments.filter) {
+                    continue;
+                }
+                vec![row]
+            }
             Some(Step::Begin) | None => {
                 let from = match late.take() {
                     Some((_, from)) if !begins => from,
                     _ => shown.newest.clone(),
                 };
-                let read =
+                let look =
                     async |service: &Service| kept(service, &arguments, from.as_deref()).await;
-                let answer = follower.read(read).await?;
-                let rows = answer["data"].as_array().into_iter().flatten().rev();
-                rows.cloned().collect()
+                let mut answer = follower.read(look).await?.document;
+                let rows = answer["data"].as_array_mut().map(std::mem::take);
+                rows.into_iter().flatten().rev().collect()
             }
         };
-        for row in rows.iter().filter(|row| shown.is_news(row)) {
-            let line = if screen.json { row.to_string() } else { line(row, screen) };
-            if !screen.follow(&line) {
+        for row in rows {
+            let read = read(&row)?;
+            let text = if screen.json { row.to_string() } else { line(&read, screen) };
+            if shown.is_news(read) && !screen.follow(&text) {
                 return Ok(());
             }
         }
@@ -145,14 +106,17 @@ async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> 
 }
 
 /// Whether a line fits what was asked for. Its team was looked at by the service.
-fn wanted(line: &Value, arguments: &Arguments) -> bool {
-    let level = Level::named(line["level"].as_str().unwrap_or_default());
+fn wanted(line: &LogLine, filter: &LogFilter) -> bool {
     let says = |words: &String| {
-        let parts = [&line["target"], &line["message"]].map(|part| part.as_str());
-        let text = format!("{parts:?} {}", line["fields"]).to_lowercase();
-        text.contains(&words.to_lowercase())
+        let text = format!("{} {} {}", line.target, line.message, json!(line.fields));
+        text.to_lowercase().contains(&words.to_lowercase())
     };
-    arguments.level.is_none_or(|worst| level <= worst) && arguments.query.as_ref().is_none_or(says)
+    filter.level.is_none_or(|worst| level(line) <= worst) && filter.words.as_ref().is_none_or(says)
+}
+
+/// A level that nobody knows is the least.
+fn level(line: &LogLine) -> Level {
+    line.level.parse().unwrap_or(Level::Trace)
 }
 
 /// An event about a line, in the form of a line that is kept.
@@ -173,15 +137,12 @@ fn as_row(mut event: Value) -> Value {
 #[derive(Debug, Default)]
 struct Shown {
     newest: Option<String>,
-    recent: VecDeque<Line>,
+    recent: VecDeque<ShownLine>,
 }
 
-/// A line that was shown.
 #[derive(Debug)]
-struct Line {
-    row: Value,
-    /// It was read among those that are kept, by this name.
-    kept: Option<String>,
+struct ShownLine {
+    row: LogLine,
     /// It was told as an event.
     told: bool,
 }
@@ -192,81 +153,72 @@ const RECENT: usize = 400;
 const LAG: u64 = 250;
 
 impl Shown {
-    fn is_news(&mut self, row: &Value) -> bool {
-        let kept = row["id"].as_str().map(str::to_owned);
-        let same = |line: &Line| {
-            let parts = ["level", "target", "message", "fields"];
-            parts.iter().all(|part| line.row[part] == row[part])
-                && near(&line.row["at"], &row["at"])
-        };
-        let known = self.recent.iter_mut().find(|line| match &kept {
-            Some(id) if line.kept.is_some() => line.kept.as_ref() == Some(id),
-            Some(_) => same(line),
-            None => !line.told && same(line),
+    fn is_news(&mut self, row: LogLine) -> bool {
+        let is_event = row.id.is_empty();
+        let known = self.recent.iter_mut().find(|line| match &line.row.id {
+            _ if is_event => !line.told && same(&line.row, &row),
+            id if id.is_empty() => same(&line.row, &row),
+            id => *id == row.id,
         });
         if let Some(line) = known {
-            line.told |= kept.is_none();
-            line.kept = line.kept.take().or(kept);
+            line.told |= is_event;
+            if line.row.id.is_empty() {
+                line.row.id = row.id;
+            }
             return false;
         }
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
-        self.recent.push_back(Line { row: row.clone(), told: kept.is_none(), kept });
-        let at = row["at"].as_str().map(str::to_owned);
-        self.newest = self.newest.take().max(at);
+        self.newest = self.newest.take().max(row.at.clone());
+        self.recent.push_back(ShownLine { row, told: is_event });
         true
     }
 }
 
-fn near(one: &Value, other: &Value) -> bool {
-    let moment = |date: &Value| crate::time::parse(date.as_str()?);
-    match (moment(one), moment(other)) {
+/// Whether two lines say the same at nearly the same time.
+fn same(one: &LogLine, other: &LogLine) -> bool {
+    let moment = |line: &LogLine| time::parse(line.at.as_deref()?);
+    let is_near = match (moment(one), moment(other)) {
         (Some(one), Some(other)) => one.0.abs_diff(other.0) < LAG,
         _ => false,
-    }
+    };
+    is_near
+        && one.level == other.level
+        && one.target == other.target
+        && one.message == other.message
+        && one.fields == other.fields
 }
 
-fn line(row: &Value, screen: Screen) -> String {
-    let text = |name: &str| printable(row[name].as_str().unwrap_or_default());
-    let at = text("at");
+fn line(row: &LogLine, screen: Screen) -> String {
+    let at = printable(row.at.as_deref().unwrap_or_default());
     let at = at.get(..19).unwrap_or(&at).replace('T', " ");
-    let level = Level::named(&text("level"));
+    let level = level(row);
     let tone = match level {
         Level::Error => Tone::Bad,
         Level::Warn => Tone::Doubtful,
         _ => Tone::Faint,
     };
-    let level = screen.paint(tone, &format!("{:<5}", level.as_str()));
-    let none = Map::new();
-    let fields = row["fields"].as_object().unwrap_or(&none);
-    let fields: String = fields
-        .iter()
-        .map(|(name, value)| match value {
-            Value::String(text) => format!(" {name}={text}"),
-            other => format!(" {name}={other}"),
-        })
-        .collect();
-    let fields = printable(&fields).replace('\n', " ");
-    let message = text("message").replace('\n', " ");
+    let level = screen.paint(tone, &format!("{level:<5}"));
+    let fields = row.fields.iter().map(|(name, value)| match value {
+        Value::String(text) => format!(" {name}={text}"),
+        other => format!(" {name}={other}"),
+    });
+    let fields = printable(&fields.collect::<String>()).replace('\n', " ");
+    let message = printable(&row.message).replace('\n', " ");
     format!("{at}  {level}  {message}{}", screen.paint(Tone::Faint, &fields))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn row(at: &str, message: &str) -> Value {
-        json!({
+    fn row(at: &str, message: &str) -> LogLine {
+        let row = json!({
             "at": at, "level": "warn", "target": "hivewright::queue", "message": message,
             "fields": {"team": "ops", "left": "3"},
-        })
-    }
-
-    fn arguments() -> Arguments {
-        Arguments { level: None, team: None, since: None, query: None, limit: 50, follow: true }
+        });
+        read(&row).unwrap()
     }
 
     #[test]
@@ -281,11 +233,7 @@ mod tests {
     #[test]
     fn a_line_that_was_read_is_not_shown_again_when_it_is_told() {
         let mut shown = Shown::default();
-        let kept = |id: &str, at: &str| {
-            let mut row = row(at, "one");
-            row["id"] = json!(id);
-            row
-        };
+        let kept = |id: &str, at: &str| LogLine { id: id.to_owned(), ..row(at, "one") };
         let (first, later) = ("2026-11-14T23:46:40.123Z", "2026-11-14T23:46:41.123Z");
         let told_a_little_later = row("2026-11-14T23:46:40.125Z", "one");
 
@@ -298,7 +246,7 @@ mod tests {
             kept("3", first),
             row(later, "one"),
         ]
-        .map(|row| shown.is_news(&row));
+        .map(|row| shown.is_news(row));
 
         // The third says the same once more, and is kept as the fifth.
         assert_eq!(news, [true, false, true, false, false, true, true]);
@@ -308,10 +256,10 @@ mod tests {
     #[test]
     fn only_lines_that_were_asked_for_are_followed() {
         let line = row("2026-11-14T23:46:40.123Z", "Disk full");
-        let with = |level, query: Option<&str>| Arguments {
+        let with = |level, words: Option<&str>| LogFilter {
             level,
-            query: query.map(str::to_owned),
-            ..arguments()
+            words: words.map(str::to_owned),
+            ..LogFilter::default()
         };
 
         assert!(wanted(&line, &with(None, None)));

@@ -168,7 +168,8 @@ impl Service {
         if !matches!(endpoint.method, endpoint::Method::Get | endpoint::Method::Delete) {
             request = request.json(body);
         }
-        self.ask(self.signed(request)).await.map(Answer::new)
+        let document = self.ask(self.signed(request)).await?;
+        Ok(Answer { place: R::PLACE, ..Answer::new(document) })
     }
 
     /// Calls an endpoint that needs nothing but its path.
@@ -258,22 +259,6 @@ impl Service {
 
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         self.ask(self.request(Method::POST, path)?.json(body)).await
-    }
-
-    pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(self.request(Method::PATCH, path)?.json(body)).await
-    }
-
-    /// Has something removed, and is told what became of it.
-    pub(super) async fn remove(&self, path: &str) -> Result<Value, Failure> {
-        self.ask(self.request(Method::DELETE, path)?).await
-    }
-
-    /// Has something done that is answered without words.
-    pub(super) async fn act(&self, method: Method, path: &str) -> Result<(), Failure> {
-        let request = self.request(method, path)?.timeout(PATIENCE);
-        self.send(request).await?;
-        Ok(())
     }
 
     /// Whether it says that it is ready.
@@ -396,18 +381,20 @@ impl Service {
 #[derive(Debug)]
 pub(super) struct Answer<T> {
     pub(super) document: Value,
+    /// Where the `T` stands, as a JSON pointer.
+    place: &'static str,
     of: PhantomData<T>,
 }
 
 impl<T> Answer<T> {
     pub(super) fn new(document: Value) -> Self {
-        Self { document, of: PhantomData }
+        Self { document, place: "/data", of: PhantomData }
     }
 }
 
 impl<T: DeserializeOwned> Answer<T> {
     pub(super) fn data(&self) -> Result<T, Failure> {
-        data(&self.document)
+        read(self.document.pointer(self.place).unwrap_or(&Value::Null))
     }
 }
 
@@ -421,7 +408,12 @@ pub(super) fn target<R, P: Serialize, Q, B>(
 
 /// What an answer is about.
 pub(super) fn data<T: DeserializeOwned>(answer: &Value) -> Result<T, Failure> {
-    T::deserialize(&answer["data"])
+    read(&answer["data"])
+}
+
+/// A part of what the service says.
+pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
+    T::deserialize(value)
         .map_err(|error| Failure::system("the service's answer cannot be read", error))
 }
 

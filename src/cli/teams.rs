@@ -1,7 +1,12 @@
 //! `hivewright teams`: who works here.
 
+use std::{fs, time::Duration};
+
 use clap::{Args, Subcommand};
-use hivewright_actors::excerpt;
+use hivewright_actors::{
+    excerpt,
+    org::{record::Capability, shutdown::Removed},
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -10,8 +15,18 @@ use super::{
     ask::confirm,
     failure::{Exit, Failure},
     screen::printable,
-    service::{Service, data},
-    table::{moment, table},
+    service::{Service, data, read},
+    table::{columns, date, moment, table},
+};
+use crate::api::{
+    endpoint::{ByName, Empty},
+    flags::{Limit, words},
+    reply::Settled,
+    teams::{
+        BOOTSTRAP_TEAM, CHANGE_TEAM, CREATE_TEAM, LIST_TEAMS, NewTeam, OneTeam, PAUSE_ALL,
+        PAUSE_TEAM, RESUME_ALL, RESUME_TEAM, SHOW_ORG, SHOW_TEAM, SHUT_DOWN_TEAM, TeamChange,
+        TeamFilter, TeamNode, TeamOrder, TeamPause, TeamRow, TeamShutdown, TeamWork,
+    },
 };
 
 /// See, make, pause and shut down teams
@@ -31,15 +46,8 @@ pub(super) enum Action {
     /// List teams
     #[command(after_help = "Example:\n  hivewright teams list --state paused")]
     List {
-        /// Only those in this state: active, paused, degraded or draining
-        #[arg(long)]
-        state: Option<String>,
-        /// Only those right below this team
-        #[arg(long, value_name = "TEAM")]
-        parent: Option<String>,
-        /// Only those with these words in name, description or scope
-        #[arg(long, value_name = "WORDS")]
-        query: Option<String>,
+        #[command(flatten)]
+        filter: TeamFilter,
     },
     /// Show all of one team
     #[command(after_help = "Example:\n  hivewright teams show research")]
@@ -55,26 +63,8 @@ pub(super) enum Action {
         after_help = "Example:\n  hivewright teams create research --scope web --description \"Finds things out\""
     )]
     Create {
-        /// Lower-case words with `-` between them, 2 to 48 characters
-        name: String,
-        /// Words for what it takes on
-        #[arg(long = "scope", required = true, value_name = "WORDS")]
-        scope: Vec<String>,
-        /// What it is for
-        #[arg(long, default_value = "")]
-        description: String,
-        /// The team above it
-        #[arg(long, default_value = "main", value_name = "TEAM")]
-        parent: String,
-        /// A file with what it should know from the start
-        #[arg(long, value_name = "FILE")]
-        context: Option<std::path::PathBuf>,
-        /// Tools by name, pattern or group; without any, the usual ones
-        #[arg(long = "tool", value_name = "PATTERN")]
-        tools: Vec<String>,
-        /// The profile of its model
-        #[arg(long)]
-        profile: Option<String>,
+        #[command(flatten)]
+        new: NewTeam,
     },
     /// Let a team rest: tasks are accepted, none is started
     #[command(after_help = "Examples:\n  \
@@ -87,9 +77,8 @@ pub(super) enum Action {
         /// All teams
         #[arg(long)]
         all: bool,
-        /// Also stop what runs; it goes on from there later
-        #[arg(long)]
-        now: bool,
+        #[command(flatten)]
+        pause: TeamPause,
     },
     /// Let a team work again
     #[command(after_help = "Examples:\n  \
@@ -110,9 +99,9 @@ pub(super) enum Action {
     Capabilities {
         /// The team
         name: String,
-        /// Of: triggers, lifecycle, spawn, configure
-        #[arg(value_name = "CAPABILITY")]
-        capabilities: Vec<String>,
+        /// What it may do
+        #[arg(value_name = "CAPABILITY", value_parser = words::<Capability>())]
+        capabilities: Vec<Capability>,
     },
     /// List files that untrusted turns of a team wrote
     #[command(after_help = "Example:\n  hivewright teams untrusted research")]
@@ -145,136 +134,117 @@ pub(super) enum Action {
     Shutdown {
         /// The team
         name: String,
-        /// Also all teams below it
-        #[arg(long)]
-        cascade: bool,
+        #[command(flatten)]
+        how: TeamShutdown,
     },
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    let (answer, shown) = match arguments.action {
-        Action::List { state, parent, query } => {
-            let fields = [
-                ("state", state),
-                ("parent", parent),
-                ("q", query),
-                ("limit", Some("200".to_owned())),
-            ];
-            let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
-            let answer = service.search("/api/v1/teams", fields).await?;
-            let shown = Shown::Text(list(&answer)?);
-            (answer, shown)
+    match arguments.action {
+        Action::List { filter } => {
+            let most = Limit { limit: 200 };
+            screen.rows(&service.rows(&LIST_TEAMS, &filter, &most).await?)
         }
         Action::Show { name } => {
-            let answer = service.get(&path(&name, "")?).await?;
-            let shown = Shown::Text(one(&answer)?);
-            (answer, shown)
+            screen.answer(&service.at(&SHOW_TEAM, &ByName { name }).await?, one)
         }
-        Action::Tree => {
-            let answer = service.get("/api/v1/org").await?;
+        Action::Tree => screen.answer(&service.at(&SHOW_ORG, &Empty {}).await?, |root| {
             let mut text = String::new();
-            draw(&data::<Node>(&answer)?, "", "", &mut text);
-            (answer, Shown::Text(text))
+            draw(&root, "", "", &mut text);
+            text
+        }),
+        Action::Create { new } => {
+            let team = NewTeam { init_context: new.init_context.map(contents).transpose()?, ..new };
+            let remark = format!("team {} is made and sets itself up", team.name);
+            let order = TeamOrder { team, credentials: Default::default() };
+            let made = service.call(&CREATE_TEAM, &Empty {}, &Empty {}, &order).await?;
+            screen.done(&made, &remark)
         }
-        Action::Create { name, scope, description, parent, context, tools, profile } => {
-            let init_context = match context {
-                Some(file) => Some(std::fs::read_to_string(&file).map_err(|error| {
-                    Failure::system(format!("`{}` cannot be read", file.display()), error)
-                })?),
-                None => None,
+        Action::Pause { name, pause, .. } => {
+            let none = Empty {};
+            let paused = match name {
+                Some(name) => service.call(&PAUSE_TEAM, &ByName { name }, &none, &pause).await?,
+                None => service.call(&PAUSE_ALL, &none, &none, &pause).await?,
             };
-            let wish = json!({
-                "name": name,
-                "parent": parent,
-                "description": description,
-                "scope_accepts": scope,
-                "init_context": init_context,
-                "allowed_tools": (!tools.is_empty()).then_some(tools),
-                "provider_profile": profile,
-            });
-            let answer = service.post("/api/v1/teams", &wish).await?;
-            let line = format!("team {name} is made and sets itself up");
-            (answer, Shown::Remark(line))
-        }
-        Action::Pause { name, now, .. } => {
-            let way = match &name {
-                Some(name) => path(name, "/pause")?,
-                None => "/api/v1/pause".to_owned(),
-            };
-            let answer = service.post(&way, &json!({ "now": now })).await?;
-            let line = format!("paused: {}", names(&answer));
-            (answer, Shown::Remark(line))
+            screen.done(&paused, &format!("paused: {}", joined(&paused.data()?.teams)))
         }
         Action::Resume { name, .. } => {
-            let way = match &name {
-                Some(name) => path(name, "/resume")?,
-                None => "/api/v1/resume".to_owned(),
+            let resumed = match name {
+                Some(name) => service.at(&RESUME_TEAM, &ByName { name }).await?,
+                None => service.at(&RESUME_ALL, &Empty {}).await?,
             };
-            let answer = service.post(&way, &json!({})).await?;
-            let line = format!("working: {}", names(&answer));
-            (answer, Shown::Remark(line))
+            screen.done(&resumed, &format!("working: {}", joined(&resumed.data()?.teams)))
         }
         Action::Capabilities { name, capabilities } => {
-            let change = json!({ "capabilities": capabilities });
-            let answer = service.patch(&path(&name, "")?, &change).await?;
-            let line = if capabilities.is_empty() {
+            let remark = if capabilities.is_empty() {
                 format!("team {name} may do nothing beyond its tools")
             } else {
-                format!("team {name} may also: {}", capabilities.join(", "))
+                format!("team {name} may also: {}", joined(&capabilities))
             };
-            (answer, Shown::Remark(line))
+            let capabilities = Some(capabilities.into_iter().collect());
+            let change = TeamChange { capabilities, ..TeamChange::default() };
+            let path = ByName { name };
+            screen.done(&service.call(&CHANGE_TEAM, &path, &Empty {}, &change).await?, &remark)
         }
         Action::Untrusted { name } => {
             let answer = untrusted(&service, &name).await?;
-            let shown = Shown::Text(labels(&answer)?);
-            (answer, shown)
+            if screen.json {
+                return screen.document(&answer);
+            }
+            screen.write(&labels(&answer)?);
+            Ok(())
         }
         Action::Accept { name, paths, all } => {
             let found: Vec<Label> = data(&untrusted(&service, &name).await?)?;
             let ids = chosen(&found, &paths, all)?;
             let way = path(&name, "/untrusted-files/accept")?;
             let answer = service.post(&way, &json!({ "ids": ids })).await?;
-            let line = format!("accepted: {}", joined(&answer["data"]["accepted"]));
-            (answer, Shown::Remark(line))
+            if screen.json {
+                return screen.document(&answer);
+            }
+            let accepted: Vec<String> = read(&answer["data"]["accepted"])?;
+            screen.remark(&format!("accepted: {}", joined(&accepted)));
+            Ok(())
         }
         Action::Bootstrap { name } => {
-            let answer = service.post(&path(&name, "/bootstrap")?, &json!({})).await?;
-            let line = match answer["data"]["task_id"].as_str() {
+            let path = ByName { name };
+            let begun = service.at(&BOOTSTRAP_TEAM, &path).await?;
+            let name = path.name;
+            let remark = match begun.data()?.task_id {
                 Some(task) => format!("team {name} sets itself up again, as {task}"),
                 None => format!("team {name} is ready; there is nothing to set up"),
             };
-            (answer, Shown::Remark(line))
+            screen.done(&begun, &remark)
         }
-        Action::Shutdown { name, cascade } => {
-            let found = service.get(&path(&name, "")?).await?;
-            let question = if cascade {
+        Action::Shutdown { name, how } => {
+            let path = ByName { name };
+            let found = service.at(&SHOW_TEAM, &path).await?.data()?;
+            let question = if how.cascade {
                 "Shut it down for good, with all teams below it?"
             } else {
                 "Shut it down for good?"
             };
-            confirm(context, &one(&found)?, question)?;
-            let way = path(&name, if cascade { "?cascade=true" } else { "" })?;
-            let answer = service.remove(&way).await?;
-            let line = match answer["data"]["trash"].as_str() {
-                Some(trash) => format!("shut down: {}; its folder is {trash}", removed(&answer)),
-                None if answer["data"]["state"] == "draining" => {
-                    format!("team {name} still has work to end; it goes after that")
+            confirm(context, &one(found), question)?;
+            let ended = service.call(&SHUT_DOWN_TEAM, &path, &how, &Empty {}).await?;
+            let remark = match ended.data()? {
+                Settled::Done(Removed { removed, trash, .. }) => {
+                    let folder = trash.map(|trash| format!("; its folder is {trash}"));
+                    format!("shut down: {}{}", joined(&removed), folder.unwrap_or_default())
                 }
-                None => format!("shut down: {}", removed(&answer)),
+                Settled::GoesOn(_) => {
+                    format!("team {} still has work to end; it goes after that", path.name)
+                }
             };
-            (answer, Shown::Remark(line))
+            screen.done(&ended, &remark)
         }
-    };
-    if screen.json {
-        return screen.document(&answer);
     }
-    match shown {
-        Shown::Text(text) => screen.write(&text),
-        Shown::Remark(line) => screen.remark(&line),
-    }
-    Ok(())
+}
+
+fn contents(file: String) -> Result<String, Failure> {
+    let read = fs::read_to_string(&file);
+    read.map_err(|error| Failure::system(format!("`{file}` cannot be read"), error))
 }
 
 /// A file that an untrusted turn wrote.
@@ -320,12 +290,6 @@ fn chosen(found: &[Label], paths: &[String], all: bool) -> Result<Vec<String>, F
     chosen.collect()
 }
 
-/// What people see of an answer.
-enum Shown {
-    Text(String),
-    Remark(String),
-}
-
 /// The way to a team. A name that is none would lead elsewhere.
 fn path(name: &str, rest: &str) -> Result<String, Failure> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
@@ -336,77 +300,39 @@ fn path(name: &str, rest: &str) -> Result<String, Failure> {
     Ok(format!("/api/v1/teams/{name}{rest}"))
 }
 
-fn names(answer: &Value) -> String {
-    joined(&answer["data"]["teams"])
-}
-
-fn removed(answer: &Value) -> String {
-    joined(&answer["data"]["removed"])
-}
-
-fn joined(list: &Value) -> String {
-    let names = list.as_array().into_iter().flatten();
-    let names: Vec<&str> = names.filter_map(Value::as_str).collect();
-    match names.as_slice() {
+fn joined<T: ToString>(names: &[T]) -> String {
+    match names {
         [] => "none".to_owned(),
-        names => names.join(", "),
+        names => names.iter().map(T::to_string).collect::<Vec<_>>().join(", "),
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    name: String,
-    parent: Option<String>,
-    state: String,
-    phase: String,
-    running: u64,
-    pending: u64,
-    model: Option<String>,
-    description: String,
-}
-
-fn list(answer: &Value) -> Result<String, Failure> {
-    let rows: Vec<Row> = data(answer)?;
-    let rows = rows.into_iter().map(|row| {
-        [
-            row.name,
-            row.parent.unwrap_or_else(|| "-".to_owned()),
-            row.state,
-            row.phase,
-            row.running.to_string(),
-            row.pending.to_string(),
-            row.model.unwrap_or_else(|| "-".to_owned()),
-            first_line(&row.description),
-        ]
-    });
-    let heading = ["NAME", "PARENT", "STATE", "PHASE", "RUNNING", "QUEUED", "MODEL", "FOR"];
-    Ok(table(heading, rows))
-}
+columns!(TeamRow {
+    "NAME" => |row| row.name.to_string(),
+    "PARENT" => |row| row.parent.as_ref().map_or("-".to_owned(), ToString::to_string),
+    "STATE" => |row| row.state.to_string(),
+    "PHASE" => |row| row.phase.to_string(),
+    "RUNNING" => |row| row.running.to_string(),
+    "QUEUED" => |row| row.pending.to_string(),
+    "MODEL" => |row| row.model.clone().unwrap_or_else(|| "-".to_owned()),
+    "FOR" => |row| first_line(&row.description),
+});
 
 fn first_line(text: &str) -> String {
     excerpt::line(text.lines().next().unwrap_or_default(), 60)
 }
 
-#[derive(Debug, Deserialize)]
-struct Node {
-    name: String,
-    state: String,
-    running: u64,
-    pending: u64,
-    #[serde(default)]
-    teams: Vec<Node>,
-}
-
 /// A team, and those below it further in.
-fn draw(node: &Node, before: &str, below: &str, text: &mut String) {
-    let work = match (node.running, node.pending) {
+fn draw(node: &TeamNode, before: &str, below: &str, text: &mut String) {
+    let TeamNode { row, teams, .. } = node;
+    let work = match (row.running, row.pending) {
         (0, 0) => String::new(),
         (running, pending) => format!(", {running} running, {pending} queued"),
     };
-    let line = format!("{before}{} ({}{work})\n", node.name, node.state);
+    let line = format!("{before}{} ({}{work})\n", row.name, row.state);
     text.push_str(&printable(&line));
-    for (place, child) in node.teams.iter().enumerate() {
-        let (before, further) = if place + 1 == node.teams.len() {
+    for (place, child) in teams.iter().enumerate() {
+        let (before, further) = if place + 1 == teams.len() {
             ("└── ", "    ")
         } else {
             ("├── ", "│   ")
@@ -415,131 +341,103 @@ fn draw(node: &Node, before: &str, below: &str, text: &mut String) {
     }
 }
 
-#[derive(Debug, Deserialize)]
-struct Detail {
-    #[serde(flatten)]
-    row: Row,
-    generation: u32,
-    fault: Option<String>,
-    teams: Vec<String>,
-    scope: Vec<String>,
-    created_at: Option<String>,
-    created_by: String,
-    usage_today: Spent,
-    budget: Option<Value>,
-    tasks: Vec<Work>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Spent {
-    usd: f64,
-    tokens: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Work {
-    task_id: String,
-    #[serde(rename = "type")]
-    kind: String,
-    state: String,
-    wait_reason: Option<String>,
-    age_ms: u64,
-}
-
-fn one(answer: &Value) -> Result<String, Failure> {
-    let Detail {
-        row,
-        generation,
-        fault,
-        teams,
-        scope,
-        created_at,
-        created_by,
-        usage_today,
-        budget,
-        tasks,
-    } = data(answer)?;
-    let since = created_at.as_deref().map(moment).unwrap_or_default();
+fn one(team: OneTeam) -> String {
+    let budget = json!(team.budget);
     let caps: Vec<String> = budget
-        .iter()
-        .filter_map(Value::as_object)
+        .as_object()
+        .into_iter()
         .flatten()
         .filter(|(_, cap)| !cap.is_null())
         .map(|(name, cap)| format!("{name} {cap}"))
         .collect();
-    let or_none = |text: String| match text.as_str() {
-        "" => "none".to_owned(),
-        _ => text,
-    };
+    let OneTeam { row, .. } = team;
+    let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
     let mut lines = vec![
-        ("name", format!("{}, life {generation}", row.name)),
+        ("name", format!("{}, life {}", row.name, row.generation)),
         ("state", format!("{}, {}", row.state, row.phase)),
         ("for", or_none(row.description)),
-        ("parent", or_none(row.parent.unwrap_or_default())),
-        ("teams", or_none(teams.join(", "))),
-        ("scope", or_none(scope.join(", "))),
+        ("parent", row.parent.map_or("none".to_owned(), |parent| parent.to_string())),
+        ("teams", joined(&team.teams)),
+        ("scope", joined(&row.scope)),
         ("model", or_none(row.model.unwrap_or_default())),
-        ("today", format!("{} tokens, {:.4} USD", usage_today.tokens, usage_today.usd)),
-        ("budget", or_none(caps.join(", "))),
-        ("made", format!("{since} by {created_by}")),
+        ("today", format!("{} tokens, {:.4} USD", row.usage_today.tokens, row.usage_today.usd)),
+        ("budget", joined(&caps)),
+        ("made", format!("{} by {}", date(&team.created_at), team.created_by)),
     ];
-    if let Some(fault) = fault {
+    if let Some(fault) = row.fault {
         lines.insert(2, ("fault", fault));
     }
-    for task in tasks {
-        let why = task.wait_reason.map(|reason| format!(" for {reason}"));
-        let age = std::time::Duration::from_secs(task.age_ms / 1_000);
-        lines.push((
-            "task",
-            format!(
-                "{} {} {}{}, since {age:?}",
-                task.task_id,
-                task.kind,
-                task.state,
-                why.unwrap_or_default()
-            ),
-        ));
+    for TeamWork { task_id, kind, state, wait_reason, age_ms } in team.tasks {
+        let why = wait_reason.map_or(String::new(), |reason| format!(" for {reason}"));
+        let age = Duration::from_secs(age_ms / 1_000);
+        lines.push(("task", format!("{task_id} {kind} {state}{why}, since {age:?}")));
     }
     let lines = lines.iter().map(|(name, value)| printable(&format!("{name:<8} {value}\n")));
-    Ok(lines.collect())
+    lines.collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use hivewright_actors::{
+        budget::Spent,
+        org::record::{Phase, TeamState},
+    };
 
     use super::*;
+    use crate::cli::{service::target, table};
+
+    fn team(name: &str) -> TeamRow {
+        TeamRow {
+            name: name.into(),
+            generation: 1,
+            parent: None,
+            description: String::new(),
+            scope: Vec::new(),
+            state: TeamState::Active,
+            fault: None,
+            phase: Phase::Ready,
+            pending: 0,
+            running: 0,
+            waiting: 0,
+            sdk: "native".to_owned(),
+            model: None,
+            usage_today: Spent::default(),
+            children: 0,
+            last_error: None,
+        }
+    }
 
     /// OP-79, OP-84
     #[test]
     fn teams_are_listed_in_columns() {
-        let answer = json!({"data": [
-            {"name": "main", "parent": null, "state": "active", "phase": "ready", "running": 1,
-             "pending": 0, "model": "llama3", "description": ""},
-            {"name": "scouts", "parent": "main", "state": "paused", "phase": "failed", "running": 0,
-             "pending": 12, "model": null, "description": "Looks around.\nAnd back."},
-        ]});
+        let main = TeamRow { running: 1, model: Some("llama3".to_owned()), ..team("main") };
+        let scouts = TeamRow {
+            parent: Some("main".into()),
+            state: TeamState::Paused,
+            phase: Phase::Failed,
+            pending: 12,
+            description: "Looks around.\nAnd back.".to_owned(),
+            ..team("scouts")
+        };
 
         let expected = "\
 NAME    PARENT  STATE   PHASE   RUNNING  QUEUED  MODEL   FOR
 main    -       active  ready   1        0       llama3
 scouts  main    paused  failed  0        12      -       Looks around.
 ";
-        assert_eq!(list(&answer).unwrap(), expected);
+        assert_eq!(table::rows(&[main, scouts]), expected);
     }
 
     /// OP-79
     #[test]
     fn a_tree_is_drawn() {
-        let leaf =
-            |name: &str| json!({"name": name, "state": "active", "running": 0, "pending": 0});
-        let mut scouts = leaf("scouts");
-        scouts["teams"] = json!([leaf("guides")]);
-        scouts["running"] = json!(2);
-        let mut main = leaf("main");
-        main["teams"] = json!([scouts, leaf("smiths")]);
+        let leaf = |name: &str| TeamNode { row: team(name), budget: None, teams: Vec::new() };
+        let mut scouts = TeamNode { teams: vec![leaf("guides")], ..leaf("scouts") };
+        scouts.row.running = 2;
+        let main = TeamNode { teams: vec![scouts, leaf("smiths")], ..leaf("main") };
         let mut text = String::new();
 
-        draw(&serde_json::from_value(main).unwrap(), "", "", &mut text);
+        draw(&main, "", "", &mut text);
 
         let expected = "\
 main (active)
@@ -552,9 +450,11 @@ main (active)
 
     #[test]
     fn a_name_that_leads_elsewhere_is_none() {
-        assert_eq!(path("far-scouts", "/pause").unwrap(), "/api/v1/teams/far-scouts/pause");
+        let path = |name: &str| target(&PAUSE_TEAM, &ByName { name: name.to_owned() });
+
+        assert_eq!(path("far-scouts").unwrap(), "/api/v1/teams/far-scouts/pause");
         for name in ["", "../tokens", "a/b", "a?b", "a b"] {
-            assert_eq!(path(name, "").unwrap_err().exit, Exit::Usage, "{name}");
+            assert_eq!(path(name).unwrap_err().exit, Exit::Usage, "{name}");
         }
     }
 }

@@ -70,7 +70,6 @@ rights! {
     Login => Needs::Login,
     Read => Needs::Scope(Scope::Read),
     Operate => Needs::Scope(Scope::Operate),
-    Chat => Needs::Scope(Scope::Chat),
     Admin => Needs::Scope(Scope::Admin),
     Metrics => Needs::Scope(Scope::Metrics),
 }

@@ -5,15 +5,15 @@ use std::{convert::Infallible, pin::Pin, time::Duration};
 use actix_web::{
     HttpRequest, HttpResponse,
     http::{Method, header},
-    web::{self, Bytes},
+    web::Bytes,
 };
 use futures_util::{Stream, stream};
 use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamName, TopicId},
     live::{
-        Mark,
-        event::{Data, Gap, Kind},
+        Mark, NotAMark,
+        event::{Data, Gap},
         ring::Told,
         watch::{Batch, Filter, Watch},
     },
@@ -21,16 +21,19 @@ use hivewright_actors::{
 use serde::Serialize;
 
 use super::{
-    State,
-    arguments::{Caller, Read},
+    call::Call,
     error::ApiError,
     limits::Running,
-    operation::{Field, Operation},
-    query::Query,
-    reply::{EVENT_STREAM, EventStream},
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
-use crate::logging::Secrets;
+use crate::{
+    api::{
+        endpoint::Empty,
+        events::{EventFilter, WATCH_EVENTS},
+        reply::EVENT_STREAM,
+    },
+    logging::Secrets,
+};
 
 /// A quiet stream shows that it lives this often.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
@@ -38,48 +41,23 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 const LAST_EVENT_ID: &str = "last-event-id";
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/events").get(
-            Operation::new("Sends what happens, as it happens.")
-                .description(
-                    "A stream of server-sent events that does not end by itself. `id` says where it is; \
-                     `Last-Event-ID`, which goes before `since`, is where a client left off. What cannot \
-                     be had any more is told by an event `gap`: then, and to begin with, \
-                     `/api/v1/snapshot` shows all there is.",
-                )
-                .refuses(&[429])
-                .query(
-                    const {
-                        &[
-                            Field::text("types", "Only of these types, with commas between them."),
-                            Field::text("team", "Only of this team."),
-                            Field::text("topic", "Only of this topic."),
-                            Field::text("task", "Only of this task."),
-                            Field::text("since", "Only after the event with this id."),
-                        ]
-                    },
-                ),
-            watch,
-        ),
-    ]
+    vec![on(&WATCH_EVENTS, watch)]
 }
 
 async fn watch(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    request: HttpRequest,
-) -> Result<EventStream, ApiError> {
-    let query = &caller.query;
-    match query.text("team") {
+    Call { state, caller, query, request, .. }: Call<Empty, EventFilter>,
+) -> Result<HttpResponse, ApiError> {
+    let EventFilter { types, team, topic, task, since } = query;
+    match &team {
         Some(team) => caller.team(team)?,
         None => caller.all_teams()?,
     }
-    let from = left_off(&request, query)?;
+    let from = left_off(&request)?.or(since);
     let filter = Filter {
-        kinds: kinds(query)?,
-        team: query.text("team").map(Into::into),
-        topic: query.text("topic").map(Into::into),
-        task: query.text("task").map(Into::into),
+        kinds: types.unwrap_or_default().0,
+        team: team.map(Into::into),
+        topic: topic.map(Into::into),
+        task: task.map(Into::into),
     };
     let mut answer = HttpResponse::Ok();
     answer
@@ -88,7 +66,7 @@ async fn watch(
         .insert_header((header::CACHE_CONTROL, "no-store, no-transform"))
         .insert_header(("x-accel-buffering", "no"));
     if request.method() == Method::HEAD {
-        return Ok(EventStream(answer.finish()));
+        return Ok(answer.finish());
     }
     let grant = caller.principal.grant();
     let place = state.limits.open_stream(grant, state.access.auth.now())?;
@@ -101,7 +79,7 @@ async fn watch(
         ended: Box::pin(caller.principal.ended()),
         sign: tokio::time::interval(SIGN_OF_LIFE),
     };
-    Ok(EventStream(answer.streaming(chunks(listener))))
+    Ok(answer.streaming(chunks(listener)))
 }
 
 /// One open stream.
@@ -190,32 +168,13 @@ pub(super) fn event(boot: u64, told: &Told, secrets: &Secrets) -> String {
 }
 
 /// Where a client that comes back left off.
-fn left_off(request: &HttpRequest, query: &Query) -> Result<Option<Mark>, ApiError> {
+fn left_off(request: &HttpRequest) -> Result<Option<Mark>, ApiError> {
     let header = request.headers().get(LAST_EVENT_ID);
-    let (field, text) = match header.map(|value| value.to_str().unwrap_or_default()) {
-        Some(text) if !text.is_empty() => ("Last-Event-ID", text),
-        _ => match query.text("since") {
-            Some(text) => ("since", text),
-            None => return Ok(None),
-        },
-    };
-    text.parse().map(Some).map_err(|()| {
-        let reason = "expected the id of an event, such as 3-1042";
-        ApiError::invalid_field(field, reason)
-    })
-}
-
-fn kinds(query: &Query) -> Result<Vec<Kind>, ApiError> {
-    let Some(text) = query.text("types") else {
-        return Ok(Vec::new());
-    };
-    let kind = |name: &str| {
-        let found = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
-        found.ok_or_else(|| {
-            let names: Vec<_> = Kind::ALL.into_iter().map(Kind::as_str).collect();
-            let reason = format!("there is no type `{name}`; there are {}", names.join(", "));
-            ApiError::invalid_field("types", reason)
-        })
-    };
-    text.split(',').map(str::trim).map(kind).collect()
+    match header.map(|value| value.to_str().unwrap_or_default()) {
+        None | Some("") => Ok(None),
+        Some(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|error: NotAMark| ApiError::invalid_field("Last-Event-ID", error.to_string())),
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::MailboxError;
 use actix_web::{Either, HttpRequest, HttpResponse, http::header::ContentType, web};
-use hivewright_actors::{channel::CountConnections, queue::Count, room::Space, scheduler::manage};
+use hivewright_actors::{channel::CountConnections, queue::Count, room::Space, scheduler::views};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -120,7 +120,7 @@ async fn show_ready(
     };
     if state.access.principal(&request).is_ok() {
         let word = |good: bool| if good { "ok" } else { "error" };
-        let scheduler = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
+        let scheduler = state.spine.scheduler.send(views::Count).timeout(PATIENCE);
         readiness.vault = state.vault.locked().map(|locked| locked.to_string());
         readiness.checks = Some(Checks {
             store: word(store),
@@ -154,7 +154,7 @@ async fn show_ready(
 /// A count that is not to be had in time is null, not a guess.
 async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> {
     let (triggers, queue, channel) = tokio::join!(
-        state.spine.scheduler.send(manage::Count).timeout(PATIENCE),
+        state.spine.scheduler.send(views::Count).timeout(PATIENCE),
         state.spine.queue.send(Count).timeout(PATIENCE),
         state.spine.channel.send(CountConnections).timeout(PATIENCE),
     );

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use actix_web::{Either, HttpRequest, http::StatusCode, web};
+use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
     event::ErrorBody,
-    ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey, TopicId},
+    ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey},
     live::{
         event::{Data as Details, Kind as Told},
         watch::{Filter, Watch},
@@ -18,154 +18,72 @@ use hivewright_actors::{
         submit::Refusal,
     },
     router::{
-        records::MessageRow,
+        records::MessageRow as StoredMessage,
         saying::{self, Say, Wanted},
     },
     store::{reads::get, records::Writes},
-    task::{Task, records as tasks},
+    task::{Ending, Task, TaskState, records as tasks},
 };
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{
     State,
     access::Upgrade,
     approvals::{PATIENCE, ask},
-    arguments::{Caller, Chat, Json, Read},
     auth::principal::Principal,
+    call::Call,
     error::ApiError,
-    operation::{Field, Operation},
-    reply::{Accepted, Clean, Data},
-    routes::{Resource, at},
+    reply::Clean,
+    routes::{Resource, on},
     tasks::giving::{self, LONGEST},
     teams::{acting, parts},
 };
-use crate::api::scope::Scope;
+use crate::api::{
+    endpoint::{ById, Empty},
+    messages::{
+        MessageFilter, MessagePlacement, MessageReply, MessageRow, NewMessage, SEND_MESSAGE,
+        SHOW_MESSAGE,
+    },
+    reply::{Data, Progress},
+    scope::Scope,
+};
 
-/// Nobody waits longer for an answer, in seconds.
-const LONGEST_WAIT: u64 = 300;
 /// A team that has not decided by then what it does with a message lets it wait.
 const PLACED_WITHIN: Duration = Duration::from_millis(500);
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/messages").post(
-            Operation::new("Says something to a team.")
-                .description(
-                    "Answers once it is stored; with `wait_s` once there is a reply, if that comes in \
-                     time. A `topic` is made if there is none of that name. Another team than the main \
-                     one needs the scope `operate` too. `X-Source-Channel` names another channel that hears of \
-                     the work; the answer stays here.",
-                )
-                .refuses(&[404, 409])
-                .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#),
-            send,
-        ),
-        at("/api/v1/messages/{id}").get(
-            Operation::new("Says what became of a message.").query(
-                const {
-                    &[Field::text(
-                        "channel",
-                        "Where it was said, unless that was here.",
-                    )]
-                },
-            ),
-            show,
-        ),
-    ]
+    vec![on(&SEND_MESSAGE, send), on(&SHOW_MESSAGE, show)]
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[schemars(rename = "NewMessage")]
-struct Words {
-    #[schemars(length(min = 1, max = 100_000))]
-    content: String,
-    /// Without one it is the main team.
-    team: Option<String>,
-    topic_id: Option<String>,
-    /// The name of a topic, instead of its id.
-    topic: Option<String>,
-    /// Where it is said: a channel that the caller opened. Without one it is the caller's own.
-    #[schemars(length(min = 1, max = 128))]
-    channel_id: Option<String>,
-    /// How long to wait for the reply, in seconds.
-    #[serde(default)]
-    #[schemars(range(max = 300))]
-    wait_s: u64,
-}
-
-/// A message that has its reply, or one that goes on.
-type Sent = Either<Clean<Data<Row>>, Clean<Accepted<Row>>>;
-
-/// A message as answers show it.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Message")]
-struct Row {
-    message_id: MessageId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    channel_id: Option<ChannelId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    task_id: Option<TaskId>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    topic_id: Option<TopicId>,
-    state: String,
-    /// What became of it at first: it `started` a turn, joined the `current_turn`, waits for the
-    /// `next_turn`, or its topic is `waiting` for something.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    placement: Option<&'static str>,
-    /// For what.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wait_reason: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reply: Option<Reply>,
-}
-
-/// The answer to a message.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "MessageReply")]
-struct Reply {
-    text: String,
-    status: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-}
-
-impl Row {
-    fn new(message: MessageId, channel: Option<ChannelId>, task: Option<&Task>) -> Self {
-        let reply = task.and_then(|task| {
-            let outcome = task.outcome.as_ref()?;
-            let text = if outcome.text.is_empty() {
-                outcome.message.clone().unwrap_or_default()
-            } else {
-                outcome.text.clone()
-            };
-            Some(Reply {
-                text,
-                status: outcome.ending.as_str().to_owned(),
-                code: outcome.code.map(|code| code.as_str()),
-            })
-        });
-        let state = task.map_or("accepted", |task| task.state().as_str());
-        Self {
-            message_id: message,
-            channel_id: channel,
-            task_id: task.map(|task| task.id.clone()),
-            topic_id: task.and_then(|task| task.lane.topic.clone()),
-            placement: None,
-            wait_reason: None,
-            state: state.to_owned(),
-            reply,
-        }
-    }
-
-    fn placed(self, placement: Option<Placement>) -> Self {
-        let wait_reason = match placement {
-            Some(Placement::Waiting(reason)) => Some(reason.as_str()),
-            _ => None,
+/// A message as it stands with its task.
+fn row(message: MessageId, channel: ChannelId, task: Option<&Task>) -> MessageRow {
+    let reply = task.and_then(|task| {
+        let outcome = task.outcome.as_ref()?;
+        let text = if outcome.text.is_empty() {
+            outcome.message.clone().unwrap_or_default()
+        } else {
+            outcome.text.clone()
         };
-        Self { placement: placement.map(Placement::as_str), wait_reason, ..self }
+        Some(MessageReply { text, status: outcome.ending, code: outcome.code })
+    });
+    MessageRow {
+        message_id: message,
+        channel_id: Some(channel),
+        task_id: task.map(|task| task.id.clone()),
+        topic_id: task.and_then(|task| task.lane.topic.clone()),
+        state: task.map_or(TaskState::Accepted, Task::state),
+        placement: None,
+        wait_reason: None,
+        reply,
     }
+}
+
+fn placed(row: MessageRow, placement: Option<Placement>) -> MessageRow {
+    let wait_reason = match placement {
+        Some(Placement::Waiting(reason)) => Some(reason),
+        _ => None,
+    };
+    MessageRow { placement: placement.map(MessagePlacement::from), wait_reason, ..row }
 }
 
 /// The channel of whoever speaks over REST. A former version named it after the token's name, which
@@ -208,23 +126,16 @@ async fn placement(state: &State, id: &TaskId) -> Result<Option<Placement>, ApiE
 }
 
 async fn send(
-    state: web::Data<State>,
-    caller: Caller<Chat>,
-    request: HttpRequest,
-    Json(words): Json<Words>,
-) -> Result<Sent, ApiError> {
+    Call { state, caller, request, body: words, .. }: Call<Empty, Empty, NewMessage>,
+) -> Result<Clean<Progress<MessageRow>>, ApiError> {
     caller.team(words.team.as_deref().unwrap_or(MAIN))?;
     let upgrade = state.access.upgrade(&request)?;
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
-    if words.content.trim().is_empty() || words.content.chars().count() > LONGEST {
+    if words.content.trim().is_empty() {
         let reason = format!("expected 1 to {LONGEST} characters");
         return Err(ApiError::invalid_field("content", reason));
-    }
-    if words.wait_s > LONGEST_WAIT {
-        let reason = format!("expected a whole number from 0 to {LONGEST_WAIT}");
-        return Err(ApiError::invalid_field("wait_s", reason));
     }
     if words.topic_id.is_some() && words.topic.is_some() {
         let reason = "name the topic by `topic_id` or by `topic`, not by both";
@@ -264,28 +175,27 @@ async fn send(
     let accepted = ask(said.timeout(PATIENCE).await)?.map_err(refused)?;
     let saying::Accepted { task, reply, .. } = accepted;
     let Some(task) = task else {
-        let row = Row {
-            state: "done".to_owned(),
-            placement: None,
-            reply: reply.map(|text| Reply { text, status: "done".to_owned(), code: None }),
-            ..Row::new(message, Some(channel), None)
-        };
-        return Ok(Either::Left(Clean::new(&state.secrets, Data(row))));
+        let reply = reply.map(|text| MessageReply { text, status: Ending::Done, code: None });
+        let row = MessageRow { state: TaskState::Done, reply, ..row(message, channel, None) };
+        return Ok(Clean::new(&state.secrets, Progress { data: row, is_done: true }));
     };
     let placement = placement(&state, &task).await?;
     let task = match placement {
         Some(_) => fate.of(&task, waits, until).await?,
         None => fate.ended(&task).await?,
     };
-    let row = Row::new(message, Some(channel), Some(&task)).placed(placement.or(begun(&task)));
-    Ok(answer(&state, row, waits))
+    let mut row = placed(row(message, channel, Some(&task)), placement.or(begun(&task)));
+    // The end is told to those who waited for it; others hear that it was taken in.
+    row.reply = row.reply.filter(|_| waits);
+    let is_done = row.reply.is_some();
+    Ok(Clean::new(&state.secrets, Progress { data: row, is_done }))
 }
 
 /// Another team than the main one that words are for, which only operators may talk to.
 fn other_team(
     state: &State,
     upgrade: &Upgrade,
-    words: &Words,
+    words: &NewMessage,
 ) -> Result<Option<TeamKey>, ApiError> {
     let Some(name) = words.team.as_deref().filter(|name| *name != MAIN) else {
         return Ok(None);
@@ -303,16 +213,6 @@ fn other_team(
     match team.state {
         TeamState::Draining => Err(acting::refused(&Refusal::TeamDraining.into())),
         _ => Ok(Some(team.key())),
-    }
-}
-
-/// The end is told to those who waited for it; others hear that it was taken in.
-fn answer(state: &State, mut row: Row, waits: bool) -> Sent {
-    row.reply = row.reply.filter(|_| waits);
-    if row.reply.is_some() {
-        Either::Left(Clean::new(&state.secrets, Data(row)))
-    } else {
-        Either::Right(Clean::new(&state.secrets, Accepted(row)))
     }
 }
 
@@ -407,18 +307,16 @@ fn refused(error: ErrorBody) -> ApiError {
 }
 
 async fn show(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    id: web::Path<String>,
-) -> Result<Clean<Data<Row>>, ApiError> {
-    let channel = match caller.query.text("channel") {
-        Some(id) => named("channel", id)?,
+    Call { state, caller, path, query, .. }: Call<ById, MessageFilter>,
+) -> Result<Clean<Data<MessageRow>>, ApiError> {
+    let channel = match query.channel {
+        Some(id) => named("channel", &id)?,
         None => own_channel(&state, &caller.principal).await?,
     };
-    let message = MessageId::from(id.as_str());
+    let message = MessageId::from(path.id);
     let (at, of) = (channel.clone(), message.clone());
     let found = state.spine.store.read(move |storage| {
-        let Some(row) = get::<MessageRow>(storage, &(&at, &of))? else {
+        let Some(row) = get::<StoredMessage>(storage, &(&at, &of))? else {
             // Messages to other teams bear the name of their task.
             let id = TaskId::from(of.as_str());
             let task = tasks::find(storage, &id)?;
@@ -440,6 +338,6 @@ async fn show(
         Some(task) if task.outcome.is_none() => placement(&state, &task.id).await?,
         _ => None,
     };
-    let row = Row::new(message, Some(channel), task.as_ref()).placed(placement);
+    let row = placed(row(message, channel, task.as_ref()), placement);
     Ok(Clean::new(&state.secrets, Data(row)))
 }

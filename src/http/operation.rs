@@ -159,8 +159,3 @@ impl Operation {
         draft
     }
 }
-
-/// The words of a list by name.
-pub(super) fn words<T, const N: usize>(all: &'static [(&'static str, T); N]) -> Vec<&'static str> {
-    all.iter().map(|(name, _)| *name).collect()
-}

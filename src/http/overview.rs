@@ -11,88 +11,28 @@ use hivewright_actors::{
         tree::Tree,
     },
     queue::submit::OpenTask,
-    scheduler::manage,
+    scheduler::views,
     storage::{Storage, StorageError},
     store::reads::{Range, scan},
     task::records as tasks,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::{
     State,
     approvals::{PATIENCE, ask},
-    arguments::{Caller, Read},
+    call::Call,
     channels,
     error::ApiError,
-    operation::Operation,
-    reply::Data,
-    routes::{Resource, at},
+    routes::{Resource, on},
     teams::parts,
 };
-use crate::api::channels::Channel;
+use crate::api::{
+    overview::{Overview, SHOW_OVERVIEW, TaskCounts, TeamCounts, TriggerCounts},
+    reply::Data,
+};
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/overview")
-            .get(Operation::new("Shows the state of the service at a glance."), show),
-    ]
-}
-
-/// The state of the service at a glance.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(super) struct Overview {
-    uptime_s: u64,
-    version: &'static str,
-    /// No model is configured: a script answers.
-    demo: bool,
-    store_bytes: u64,
-    /// Room on the disk: `ok`, `low`, or `full`, where no new work is taken in.
-    disk: &'static str,
-    /// Bytes free on the disk.
-    free_bytes: Option<u64>,
-    teams: Teams,
-    tasks: Tasks,
-    triggers: Triggers,
-    channels: Vec<Channel>,
-    /// What is wrong with the settings files. What they said before counts meanwhile.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    settings_error: Option<String>,
-    approvals_open: usize,
-    questions_open: usize,
-    pub(super) inbox_unread: usize,
-    spend_today_usd: f64,
-    /// The service is about to stop.
-    drain: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
-#[schemars(rename = "TeamCounts")]
-struct Teams {
-    total: usize,
-    /// Those that may work.
-    active: usize,
-    paused: usize,
-    degraded: usize,
-    /// Those that have an actor now.
-    alive: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
-#[schemars(rename = "TaskCounts")]
-struct Tasks {
-    queued: usize,
-    running: usize,
-    /// Their turn was set aside.
-    waiting: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
-#[schemars(rename = "TriggerCounts")]
-struct Triggers {
-    total: usize,
-    active: usize,
-    disabled: usize,
+    vec![on(&SHOW_OVERVIEW, show)]
 }
 
 /// What the store says, all of it as new as the last commit.
@@ -124,8 +64,8 @@ impl Stored {
         })
     }
 
-    fn tasks(&self) -> Tasks {
-        let mut tasks = Tasks::default();
+    fn tasks(&self) -> TaskCounts {
+        let mut tasks = TaskCounts::default();
         for work in &self.open {
             match (&work.parked, &work.lease) {
                 (Some(_), _) => tasks.waiting += 1,
@@ -151,10 +91,10 @@ pub(super) async fn gathered(
     let parts = parts(state);
     Ok(Overview {
         uptime_s: state.started.elapsed().as_secs(),
-        version: super::VERSION,
+        version: super::VERSION.to_owned(),
         demo: state.service.is_demo(),
         store_bytes,
-        disk: state.spine.store.room().space().as_str(),
+        disk: state.spine.store.room().space(),
         free_bytes,
         teams: teams(state, &stored.tree).await?,
         tasks: stored.tasks(),
@@ -171,9 +111,12 @@ pub(super) async fn gathered(
     })
 }
 
-async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<Teams, ApiError> {
-    let mut teams =
-        Teams { total: tree.len(), alive: state.spine.directory.len(), ..Teams::default() };
+async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<TeamCounts, ApiError> {
+    let mut teams = TeamCounts {
+        total: tree.len(),
+        alive: state.spine.directory.len(),
+        ..TeamCounts::default()
+    };
     let mut active = Vec::new();
     for team in tree.iter() {
         match team.state {
@@ -196,10 +139,10 @@ async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<Teams, ApiError>
     Ok(teams)
 }
 
-async fn triggers(state: &State) -> Result<Triggers, ApiError> {
-    let counts = state.spine.scheduler.send(manage::Count).timeout(PATIENCE);
+async fn triggers(state: &State) -> Result<TriggerCounts, ApiError> {
+    let counts = state.spine.scheduler.send(views::Count).timeout(PATIENCE);
     let counts = ask(counts.await)?;
-    Ok(Triggers { total: counts.total, active: counts.active, disabled: counts.disabled })
+    Ok(TriggerCounts { total: counts.total, active: counts.active, disabled: counts.disabled })
 }
 
 /// The open tasks of the store as rows want them.
@@ -209,7 +152,7 @@ pub(super) fn open_tasks(stored: &Stored, state: &State) -> Vec<OpenTask> {
     open.collect()
 }
 
-async fn show(state: web::Data<State>, caller: Caller<Read>) -> Result<Data<Overview>, ApiError> {
+async fn show(Call { state, caller, .. }: Call) -> Result<Data<Overview>, ApiError> {
     caller.all_teams()?;
     let stored = state.spine.store.read(Stored::read).await;
     let stored = stored.map_err(ApiError::internal)?;

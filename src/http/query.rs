@@ -179,11 +179,6 @@ impl Query {
         self.page_by(sorts.first().copied().unwrap_or("id"))
     }
 
-    /// A whole number.
-    pub(super) fn number(&self, name: &str) -> Option<u64> {
-        self.text(name)?.parse().ok()
-    }
-
     /// The same with another usual order.
     pub(super) fn page_by(&self, usual: &'static str) -> Result<Page, ApiError> {
         let paging = self.paging.unwrap_or(Paging { sorts: &[] });

@@ -10,24 +10,18 @@ use actix_web::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
-pub(super) use crate::api::reply::{Accepted, Created, Data, Done, Reply, Rows};
+pub(super) use crate::api::reply::{Accepted, Bare, Created, Data, Done, Reply, Rows};
 use crate::{
     api::{
         draft::Draft,
-        reply::{JSON, MOST_COUNTED, Progress, Saved},
+        reply::{self, EventStream, JSON, Lines, MOST_COUNTED, Progress, Saved, Settled},
     },
     logging::Secrets,
 };
 
-/// Of events, as browsers read them.
-pub(super) const EVENT_STREAM: &str = "text/event-stream";
-/// Of JSON, one document a line.
-pub(super) const LINES: &str = "application/x-ndjson";
-
-/// What a handler answers with. Its type says what the description does.
-pub(super) trait Respond: Reply {
+/// What a handler answers with.
+pub(super) trait Respond {
     fn respond(self) -> HttpResponse;
 }
 
@@ -37,6 +31,10 @@ pub(super) trait Answers<R>: Respond {}
 impl<R: Respond> Answers<R> for R {}
 impl<R: Respond> Answers<R> for Clean<R> {}
 impl<R: Respond> Answers<R> for Dressed<R> {}
+// What is no JSON is put together by its handler.
+impl Answers<reply::Content> for HttpResponse {}
+impl Answers<EventStream> for HttpResponse {}
+impl Answers<Lines> for HttpResponse {}
 
 /// A reply with header fields of its own.
 pub(super) struct Dressed<R> {
@@ -56,10 +54,7 @@ impl<R> Clean<R> {
     }
 }
 
-/// A JSON document without the envelope of the API.
-pub(super) struct Bare<T>(pub(super) T);
-
-/// The same, about something that is not done yet.
+/// A JSON document without the envelope of the API, about something that is not done yet.
 pub(super) struct BareAccepted<T>(pub(super) T);
 
 /// The same, which says that the service cannot serve now.
@@ -67,12 +62,6 @@ pub(super) struct Unavailable<T>(pub(super) T);
 
 /// Something that is not JSON, whole.
 pub(super) struct Content(pub(super) HttpResponse);
-
-/// Events, each sent when it happens: `text/event-stream`.
-pub(super) struct EventStream(pub(super) HttpResponse);
-
-/// JSON documents, one a line, sent as they are read: `application/x-ndjson`.
-pub(super) struct Lines(pub(super) HttpResponse);
 
 #[derive(Serialize)]
 struct Envelope<T> {
@@ -129,6 +118,15 @@ impl<T: Serialize + JsonSchema + 'static> Respond for Saved<T> {
     }
 }
 
+impl<D: Serialize, G: Serialize> Respond for Settled<D, G> {
+    fn respond(self) -> HttpResponse {
+        match self {
+            Self::Done(data) => enveloped(StatusCode::OK, data),
+            Self::GoesOn(data) => enveloped(StatusCode::ACCEPTED, data),
+        }
+    }
+}
+
 impl Respond for Done {
     fn respond(self) -> HttpResponse {
         HttpResponse::NoContent().finish()
@@ -144,6 +142,18 @@ impl<T: Serialize + JsonSchema + 'static> Respond for Rows<T> {
             next_cursor: self.next_cursor,
         };
         document(StatusCode::OK, list)
+    }
+}
+
+impl<T: Serialize> Respond for Bare<T> {
+    fn respond(self) -> HttpResponse {
+        document(StatusCode::OK, self.0)
+    }
+}
+
+impl Respond for HttpResponse {
+    fn respond(self) -> HttpResponse {
+        self
     }
 }
 
@@ -200,31 +210,20 @@ macro_rules! bare {
 }
 
 bare! {
-    Bare: OK;
     BareAccepted: ACCEPTED;
     Unavailable: SERVICE_UNAVAILABLE;
 }
 
-macro_rules! whole {
-    ($($name:ident: $kind:expr, $schema:tt;)+) => {$(
-        impl Reply for $name {
-            fn describe(draft: &mut Draft) {
-                draft.answers.push((200, Some(($kind, json!($schema)))));
-            }
-        }
-
-        impl Respond for $name {
-            fn respond(self) -> HttpResponse {
-                self.0
-            }
-        }
-    )+};
+impl Reply for Content {
+    fn describe(draft: &mut Draft) {
+        reply::Content::describe(draft);
+    }
 }
 
-whole! {
-    Content: "*/*", {};
-    EventStream: EVENT_STREAM, {"type": "string"};
-    Lines: LINES, {"type": "string"};
+impl Respond for Content {
+    fn respond(self) -> HttpResponse {
+        self.0
+    }
 }
 
 impl<L: Respond, R: Respond> Respond for Either<L, R> {
@@ -271,6 +270,4 @@ responders!(
     BareAccepted<T: Serialize>,
     Unavailable<T: Serialize>,
     Content,
-    EventStream,
-    Lines,
 );

@@ -1,12 +1,7 @@
 //! `/api/v1/snapshot`: all that a watcher needs to begin with, and where it goes on from there.
 
 use actix_web::web;
-use hivewright_actors::{
-    channel::CountConnections,
-    ids::{TaskId, TeamName, TopicId, TurnId},
-    live::turns::{ActiveTurn, Content},
-    usage::Usage,
-};
+use hivewright_actors::channel::CountConnections;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,14 +12,19 @@ use super::{
     channels,
     error::ApiError,
     operation::Operation,
-    overview::{self, Overview, Stored},
+    overview::{self, Stored},
     reply::{Clean, Data},
     routes::{Resource, at},
-    teams::{self, Node},
-    topics,
+    teams, topics,
 };
 use crate::api::{
-    approvals::ApprovalRow, channels::Channel, jobs::Job, questions::QuestionRow, topics::TopicRow,
+    approvals::ApprovalRow,
+    channels::Channel,
+    jobs::Job,
+    overview::Overview,
+    questions::QuestionRow,
+    teams::TeamNode,
+    topics::{RunningTurn, TopicRow},
 };
 
 /// A snapshot during which something changed is taken again, so often.
@@ -49,79 +49,14 @@ struct Snapshot {
     /// All events up to here are in it.
     seq: u64,
     overview: Overview,
-    org: Option<Node>,
-    running: Vec<Running>,
+    org: Option<TeamNode>,
+    running: Vec<RunningTurn>,
     approvals: Vec<ApprovalRow>,
     questions: Vec<QuestionRow>,
     inbox_unread: usize,
     topics: Vec<TopicRow>,
     channels: Vec<Channel>,
     jobs: Vec<Job>,
-}
-
-/// A turn under way.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "RunningTurn")]
-pub(super) struct Running {
-    /// The process that `seq` is of.
-    boot: u64,
-    task_id: Option<TaskId>,
-    turn: TurnId,
-    team: TeamName,
-    session_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    topic_id: Option<TopicId>,
-    /// When it began, or went on.
-    started_at: String,
-    /// From 1.
-    step: u32,
-    /// `running` or `waiting`.
-    state: &'static str,
-    /// What it waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    wait_reason: Option<&'static str>,
-    /// What it cost so far.
-    usage: Usage,
-    sdk: String,
-    model: String,
-    /// The newest event that is in here.
-    seq: u64,
-    /// What it has said and done.
-    active_turn: Content,
-    /// Where in its text and thinking the present step begins, in units of UTF-16: what is taken
-    /// back goes back to here.
-    step_begins: StepBegins,
-}
-
-/// A place in the text and one in the thinking of a turn.
-#[derive(Serialize, JsonSchema)]
-struct StepBegins {
-    text: usize,
-    thinking: usize,
-}
-
-impl Running {
-    pub(super) fn new(boot: u64, turn: ActiveTurn) -> Self {
-        let (text, thinking) = turn.step_begins();
-        Self {
-            boot,
-            step_begins: StepBegins { text, thinking },
-            started_at: turn.started_at.date(),
-            task_id: turn.task_id,
-            turn: turn.turn,
-            team: turn.team,
-            session_id: turn.session_id,
-            topic_id: turn.topic_id,
-            step: turn.step,
-            state: turn.state,
-            wait_reason: turn.wait_reason,
-            usage: turn.usage,
-            sdk: turn.sdk,
-            model: turn.model,
-            seq: turn.seq,
-            active_turn: turn.active_turn,
-        }
-    }
 }
 
 /// What is read after the place is at least as new as the place. If nothing but passing words came
@@ -160,7 +95,7 @@ async fn take(state: &web::Data<State>) -> Result<Snapshot, ApiError> {
         inbox_unread: overview.inbox_unread,
         overview,
         org: teams::tree_of(state, tree, open).await?,
-        running: running.into_iter().map(|turn| Running::new(mark.boot, turn)).collect(),
+        running: running.into_iter().map(|turn| RunningTurn::new(mark.boot, turn)).collect(),
         approvals: approvals.into_iter().map(|approval| approvals::row(approval, now)).collect(),
         questions: questions.into_iter().map(QuestionRow::from).collect(),
         topics,

@@ -4,30 +4,36 @@ use std::collections::HashMap;
 
 use actix_web::web;
 use hivewright_actors::{
-    budget::Caps,
-    ids::{MAIN, TeamKey},
-    org::tree::Tree,
-    queue::submit::OpenTask,
-    task::records::{self as tasks, TeamError},
+    ids::{MAIN, TeamKey, TeamName},
+    org::{
+        record::{TeamRecord, TeamState},
+        tree::Tree,
+    },
+    queue::submit::{OpenState, OpenTask},
+    task::{
+        TaskState,
+        records::{self as tasks, TeamError},
+    },
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::{
-    State,
-    arguments::{Caller, Read},
+    Equipper, State,
+    call::Call,
     error::ApiError,
     json, listing,
-    operation::{Field, Operation},
-    reply::{Data, Rows},
-    routes::{Resource, at},
+    routes::{Resource, on},
 };
 use crate::{
-    logging::Secrets,
-    teams::{
-        equipment::Equipment,
-        overview::{Detail, Row},
+    api::{
+        endpoint::{ByName, Empty},
+        reply::{Data, Rows},
+        teams::{
+            BOOTSTRAP_TEAM, CHANGE_TEAM, CREATE_TEAM, LIST_TEAMS, LastError, OneTeam, PAUSE_ALL,
+            PAUSE_TEAM, RESUME_ALL, RESUME_TEAM, SHOW_ORG, SHOW_TEAM, SHUT_DOWN_TEAM, TeamFilter,
+            TeamNode, TeamRow, TeamWork,
+        },
     },
+    logging::Secrets,
     tools::org::office::Parts,
 };
 
@@ -35,114 +41,22 @@ pub(super) mod acting;
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/api/v1/teams")
-            .get(
-                Operation::new("Lists teams.")
-                    .query(
-                        const {
-                            &[
-                                Field::word(
-                                    "state",
-                                    || vec!["active", "paused", "degraded", "draining"],
-                                    "Only in this state.",
-                                ),
-                                Field::text("parent", "Only those right below this team."),
-                                Field::text("q", "Only with this in name, description or scope."),
-                            ]
-                        },
-                    )
-                    .pages(&["name", "parent", "state", "pending", "running"]),
-                list,
-            )
-            .post(
-                Operation::new("Makes a team, and gives it its first work.")
-                    .description(
-                        "`credentials` go into the vault of the team, and nowhere else; they need \
-                         the scope `secrets` too.",
-                    )
-                    .refuses(&[404, 409, 503])
-                    .secret()
-                    .example(
-                        r#"{"name": "billing", "description": "Invoices and payments", "scope_accepts": ["invoices"]}"#,
-                    ),
-                acting::create,
-            ),
-        at("/api/v1/org").get(
-            Operation::new("Shows all teams as a tree, the main team first."),
-            show_tree,
-        ),
-        at("/api/v1/teams/{name}/pause").post(
-            Operation::new("Pauses a team: tasks are accepted, none is started.")
-                .description("With `now`, what runs is stopped at once and done later.")
-                .refuses(&[409, 503])
-                .example(r#"{"now": true}"#),
-            acting::pause_one,
-        ),
-        at("/api/v1/teams/{name}/resume").post(
-            Operation::new("Lets a paused team work again.").refuses(&[409, 503]),
-            acting::resume_one,
-        ),
-        at("/api/v1/teams/{name}/bootstrap").post(
-            Operation::new("Gives a team its first work again, unless it is ready.")
-                .refuses(&[409, 503]),
-            acting::set_up_again,
-        ),
-        at("/api/v1/pause").post(
-            Operation::new("Pauses all teams.")
-                .description("With `now` it is the kill switch: nothing runs a second later.")
-                .refuses(&[409, 503])
-                .example(r#"{"now": true}"#),
-            acting::pause_every,
-        ),
-        at("/api/v1/resume").post(
-            Operation::new("Lets all teams work again.").refuses(&[409, 503]),
-            acting::resume_every,
-        ),
-        at("/api/v1/teams/{name}")
-            .get(Operation::new("Shows a team."), show)
-            .patch(
-                Operation::new("Changes what a team is for, or what it may do.")
-                    .description("`capabilities` replace those it has; they need the scope `admin`.")
-                    .refuses(&[409, 503])
-                    .example(r#"{"scope_add": ["refunds"], "scope_remove": []}"#),
-                acting::update,
-            )
-            .delete(
-                Operation::new("Shuts a team down.")
-                    .description("What takes longer than 25 seconds goes on after the answer.")
-                    .query(const { &[Field::flag("cascade", "With all teams below it.")] })
-                    .refuses(&[409, 503]),
-                acting::shut_down,
-            ),
+        on(&LIST_TEAMS, list).on(&CREATE_TEAM, acting::create),
+        on(&SHOW_ORG, show_tree),
+        on(&PAUSE_TEAM, acting::pause_one),
+        on(&RESUME_TEAM, acting::resume_one),
+        on(&BOOTSTRAP_TEAM, acting::set_up_again),
+        on(&PAUSE_ALL, acting::pause_every),
+        on(&RESUME_ALL, acting::resume_every),
+        on(&SHOW_TEAM, show)
+            .on(&CHANGE_TEAM, acting::update)
+            .on(&SHUT_DOWN_TEAM, acting::shut_down),
     ]
 }
 
 /// What the handlers look at.
 pub(super) fn parts(state: &State) -> &Parts {
     state.office.parts()
-}
-
-/// A team with those below it.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TeamNode")]
-pub(super) struct Node {
-    #[serde(flatten)]
-    row: Row,
-    /// What it may spend.
-    budget: Option<Caps>,
-    /// Those right below it.
-    teams: Vec<Node>,
-}
-
-/// A team with all that is shown of it.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "OneTeam")]
-struct Shown {
-    #[serde(flatten)]
-    detail: Detail,
-    created_at: Option<String>,
-    #[serde(flatten)]
-    equipment: Equipment,
 }
 
 /// Runs something that looks at files away from the async threads.
@@ -187,24 +101,78 @@ struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    fn row(&self, team: &str) -> Option<Row> {
-        let Self { tree, parts, .. } = self;
-        let team = tree.get(team)?;
-        let spent = (parts.spent)(&team.name);
-        let error = self.errors.get(&team.key()).cloned();
-        let error = error
-            .map(|error| TeamError { message: self.secrets.scrub_known(&error.message), ..error });
-        Some(Row {
-            last_error: error.map(Into::into),
-            ..Row::of(team, tree, self.open, &parts.live, spent)
+    fn row(&self, name: &str) -> Option<TeamRow> {
+        let team = self.tree.get(name)?;
+        let live = &self.parts.live;
+        let file = live.team_now(&team.name);
+        let model = file.as_ref().ok().zip(live.providers_now().ok()).and_then(|(file, all)| {
+            let chosen = all.choose(&file.provider_profile, file.model.as_deref());
+            Some(chosen.ok()?.model)
+        });
+        let count =
+            |is: fn(OpenState) -> bool| self.work(&team.name).filter(|task| is(task.state)).count();
+        let (all, running) = (count(|_| true), count(|state| state == OpenState::Running));
+        Some(TeamRow {
+            name: team.name.clone(),
+            generation: team.generation,
+            parent: team.parent.clone(),
+            description: match &file {
+                Ok(file) => file.description.clone(),
+                Err(_) => String::new(),
+            },
+            scope: self.tree.effective_scope(name).into_iter().map(str::to_owned).collect(),
+            state: match team.state {
+                TeamState::Active if file.is_err() => TeamState::Degraded,
+                state => state,
+            },
+            fault: file.err().map(|found| found.to_string()),
+            phase: team.phase,
+            pending: all - running,
+            running,
+            waiting: count(|state| matches!(state, OpenState::Parked(_))),
+            sdk: "native".to_owned(),
+            model,
+            usage_today: (self.parts.spent)(&team.name),
+            children: self.tree.children(name).count(),
+            last_error: self.errors.get(&team.key()).map(|error| self.last_error(error)),
         })
     }
 
-    fn node(&self, team: &str) -> Option<Node> {
+    fn last_error(&self, error: &TeamError) -> LastError {
+        LastError {
+            task_id: error.task_id.clone(),
+            code: error.code,
+            message: self.secrets.scrub_known(&error.message),
+            at: error.at.date(),
+        }
+    }
+
+    /// The open tasks of a team, oldest first.
+    fn work(&self, team: &TeamName) -> impl Iterator<Item = &OpenTask> {
+        self.open.iter().filter(move |task| task.team == *team)
+    }
+
+    fn one(&self, team: &TeamRecord, equip: &Equipper) -> Option<OneTeam> {
+        let name = team.name.as_str();
+        Some(OneTeam {
+            row: self.row(name)?,
+            teams: self.tree.children(name).map(|child| child.name.clone()).collect(),
+            own_scope: team.scope.iter().cloned().collect(),
+            capabilities: team.capabilities.clone(),
+            budget: self.parts.live.team_now(&team.name).ok().map(|file| file.budgets),
+            created_by: team.created_by.clone(),
+            bootstrap_task_id: team.bootstrap_task.clone(),
+            tasks: self.work(&team.name).map(TeamWork::from).collect(),
+            created_at: json::date(team.created_at),
+            equipment: equip(&team.key(), &self.tree.ancestors(name)),
+        })
+    }
+
+    fn node(&self, team: &str) -> Option<TeamNode> {
         let below = self.tree.children(team);
         let below = below.filter_map(|child| self.node(child.name.as_str()));
         let file = self.parts.live.team_now(&team.into());
-        Some(Node {
+        Some(TeamNode {
             row: self.row(team)?,
             budget: file.ok().map(|file| file.budgets),
             teams: below.collect(),
@@ -212,11 +180,28 @@ impl Sight<'_> {
     }
 }
 
-async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
-    let query = &caller.query;
-    let page = query.page()?;
-    let wanted = |name: &str| query.text(name).map(str::to_lowercase);
-    let (standing, parent, words) = (wanted("state"), wanted("parent"), wanted("q"));
+impl From<&OpenTask> for TeamWork {
+    fn from(task: &OpenTask) -> Self {
+        let (state, wait_reason) = match task.state {
+            OpenState::Accepted => (TaskState::Accepted, None),
+            OpenState::Running => (TaskState::Running, None),
+            OpenState::Parked(reason) => (TaskState::Waiting, Some(reason)),
+        };
+        Self {
+            task_id: task.task_id.clone(),
+            kind: task.kind,
+            state,
+            wait_reason,
+            age_ms: task.age_ms,
+        }
+    }
+}
+
+async fn list(
+    Call { state, caller, query, page, .. }: Call<Empty, TeamFilter>,
+) -> Result<Rows<TeamRow>, ApiError> {
+    let TeamFilter { state: standing, parent, words } = query;
+    let [parent, words] = [parent, words].map(|text| text.map(|text| text.to_lowercase()));
     let rows = looking(&state, |sight| {
         let teams = sight.tree.iter();
         let rows = teams.filter_map(|team| sight.row(team.name.as_str()));
@@ -232,7 +217,7 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
             texts.any(|text| text.to_lowercase().contains(words.as_str()))
         };
         caller.reaches(row.name.as_str())
-            && standing.as_ref().is_none_or(|state| row.state == state)
+            && standing.is_none_or(|state| row.state == state)
             && parent.as_ref().is_none_or(|name| above == Some(name))
             && words.as_ref().is_none_or(holds)
     });
@@ -240,28 +225,16 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
 }
 
 async fn show(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    name: web::Path<String>,
-) -> Result<Data<Shown>, ApiError> {
+    Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
+) -> Result<Data<OneTeam>, ApiError> {
     caller.team(&name)?;
-    let name = name.into_inner();
     let missing = ApiError::not_found(format!("there is no team `{name}`"));
     let equip = state.equipment.clone();
-    let shown = looking(&state, move |sight| {
-        let Sight { tree, open, parts, .. } = sight;
-        let team = tree.get(&name)?;
-        let row = sight.row(&name)?;
-        Some(Shown {
-            detail: row.in_detail(team, tree, open, &parts.live),
-            created_at: json::date(team.created_at),
-            equipment: equip(&team.key(), &tree.ancestors(&name)),
-        })
-    });
+    let shown = looking(&state, move |sight| sight.one(sight.tree.get(&name)?, &*equip));
     Ok(Data(shown.await?.ok_or(missing)?))
 }
 
-async fn show_tree(state: web::Data<State>, caller: Caller<Read>) -> Result<Data<Node>, ApiError> {
+async fn show_tree(Call { state, caller, .. }: Call) -> Result<Data<TeamNode>, ApiError> {
     caller.all_teams()?;
     let root = looking(&state, |sight| sight.node(MAIN)).await?;
     root.map(Data).ok_or_else(ApiError::draining)
@@ -272,6 +245,6 @@ pub(super) async fn tree_of(
     state: &web::Data<State>,
     tree: Tree,
     open: Vec<OpenTask>,
-) -> Result<Option<Node>, ApiError> {
+) -> Result<Option<TeamNode>, ApiError> {
     look_at(state, Box::new(tree), open, |sight| sight.node(MAIN)).await
 }

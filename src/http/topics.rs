@@ -25,33 +25,29 @@ use hivewright_actors::{
 use super::{
     State,
     approvals::{PATIENCE, ask},
-    arguments::{Caller, Read},
+    arguments::Caller,
     call::Call,
     error::ApiError,
     json,
     listing::Gathering,
-    operation::Operation,
     query::Page,
     reply::Clean,
-    routes::{Resource, at, on},
-    snapshot::Running,
+    routes::{Resource, on},
 };
 use crate::api::{
     endpoint::{ById, Empty},
     page::Sort,
     reply::{Data, Rows},
     topics::{
-        CHANGE_TOPIC, LIST_TOPICS, SHOW_TOPIC, TopicChange, TopicFilter, TopicRow, WantedState,
+        CHANGE_TOPIC, LIST_TOPICS, RunningTurn, SHOW_RUNNING_TURN, SHOW_TOPIC, TopicChange,
+        TopicFilter, TopicRow, WantedState,
     },
 };
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
         on(&LIST_TOPICS, list),
-        at("/api/v1/topics/{id}/live").get(
-            Operation::new("Shows the turn under way in a topic; null if there is none."),
-            running,
-        ),
+        on(&SHOW_RUNNING_TURN, running),
         on(&SHOW_TOPIC, show).on(&CHANGE_TOPIC, change),
     ]
 }
@@ -196,7 +192,7 @@ async fn open_work(state: &State) -> Result<Vec<OpenWork>, ApiError> {
 }
 
 /// Only the main team works in topics.
-fn admit<R>(caller: &Caller<R>) -> Result<(), ApiError> {
+fn admit(caller: &Caller) -> Result<(), ApiError> {
     caller.team(MAIN)
 }
 
@@ -275,10 +271,8 @@ fn refused(refusal: &NotChanged) -> ApiError {
 }
 
 async fn running(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-    id: web::Path<String>,
-) -> Result<Clean<Data<Option<Running>>>, ApiError> {
+    Call { state, caller, path: ById { id }, .. }: Call<ById>,
+) -> Result<Clean<Data<Option<RunningTurn>>>, ApiError> {
     admit(&caller)?;
     let topic = TopicId::from(id.as_str());
     let boot = state.spine.live.mark().boot;
@@ -286,6 +280,6 @@ async fn running(
     if turn.is_none() {
         known(&state, &id).await?;
     }
-    let turn = turn.map(|turn| Running::new(boot, turn));
+    let turn = turn.map(|turn| RunningTurn::new(boot, turn));
     Ok(Clean::new(&state.secrets, Data(turn)))
 }

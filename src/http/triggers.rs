@@ -5,11 +5,12 @@ use hivewright_actors::{
     ids::{TeamKey, TriggerId},
     org::record::TeamRecord,
     scheduler::{
-        hand::{ByHand, Fire, Overlap},
-        manage::{Disable, Listed, SetCursors, Which},
+        manage::{Delete, Disable, SetCursors},
         records,
+        requests::{ByHand, Fire, Overlap},
         run::Cause,
-        trigger::Trigger,
+        trigger::{Trigger, Which},
+        views::Listed,
     },
     store::reads::{Range, get},
     task,
@@ -170,7 +171,7 @@ async fn change(
 
 async fn remove(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
     let (which, _) = named(&state, &caller, &path).await?;
-    state.desk.parts().delete(which).await?;
+    state.desk.parts().ask(Delete { which }).await?;
     Ok(Done)
 }
 
@@ -190,7 +191,7 @@ async fn disable(
     let by = || format!("disabled by operator {}", caller.principal.id());
     let reason = off.reason.unwrap_or_else(by);
     let disable = Disable { which, reason, cancel_running: off.cancel_running };
-    let disabled = state.desk.parts().disable(disable).await?;
+    let disabled = state.desk.parts().ask(disable).await?;
     Ok(Data(TriggerRow::from(&disabled)))
 }
 
@@ -202,7 +203,7 @@ async fn run(
         Some(Ok(key)) => key.to_owned(),
         _ => format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
     };
-    let fired = state.desk.parts().fire(Fire {
+    let fired = state.desk.parts().ask(Fire {
         which,
         cause: Cause::Manual,
         key,
@@ -272,7 +273,7 @@ async fn set_cursors(
 ) -> Result<Data<TriggerRow>, ApiError> {
     let (which, _) = named(&state, &caller, &path).await?;
     let set = SetCursors { which, cursors: body.cursors };
-    Ok(Data(TriggerRow::from(&state.desk.parts().set_cursors(set).await?)))
+    Ok(Data(TriggerRow::from(&state.desk.parts().ask(set).await?)))
 }
 
 async fn look(

@@ -2,129 +2,49 @@
 
 use std::collections::{HashMap, HashSet};
 
-use actix_web::web;
 use hivewright_actors::{
-    budget::{Caps, Day, Spent, Tally, records as spending},
+    budget::{Caps, Day, Tally, records as spending},
     clock::Timestamp,
-    ids::TeamName,
     storage::{Storage, StorageError},
     store::records::digest,
 };
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::{
     State,
-    arguments::{Caller, Read},
+    call::Call,
     error::ApiError,
     listing::{self, Gathering},
-    operation::{Field, Operation, words},
-    query::{Page, Query},
-    reply::Rows,
-    routes::{Resource, at},
+    query::Page,
+    routes::{Resource, on},
     teams::parts,
+};
+use crate::api::{
+    endpoint::Empty,
+    reply::Rows,
+    usage::{BudgetRow, LIST_BUDGETS, LIST_USAGE, UsageFilter, UsageGroup, UsageRow},
+    when::When,
 };
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        at("/api/v1/usage").get(
-            Operation::new("Says what model calls have come to.")
-                .description("The most expensive come first, days in their order.")
-                .query(
-                    const {
-                        &[
-                            Field::word(
-                                "group",
-                                || words(&GROUPS),
-                                "What calls are told apart by; `team` if it is not given.",
-                            ),
-                            Field::text(
-                                "from",
-                                "The first day, such as `2026-01-31`, or `7d` ago.",
-                            ),
-                            Field::text("to", "The last day."),
-                        ]
-                    },
-                )
-                .pages(&["-usd", "key", "requests"]),
-            list,
-        ),
-        at("/api/v1/usage/budgets").get(
-            Operation::new("Lists what teams may spend, and have spent today.").pages(&["team"]),
-            list_budgets,
-        ),
-    ]
+    vec![on(&LIST_USAGE, list), on(&LIST_BUDGETS, list_budgets)]
 }
 
-/// What calls are told apart by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Group {
-    Team,
-    Profile,
-    Model,
-    Day,
-    Task,
+fn row(key: String, tally: Tally) -> UsageRow {
+    UsageRow { key, tally, cached_share: tally.cached_share() }
 }
 
-const GROUPS: [(&str, Group); 5] = [
-    ("team", Group::Team),
-    ("profile", Group::Profile),
-    ("model", Group::Model),
-    ("day", Group::Day),
-    ("task", Group::Task),
-];
-
-/// What calls of one kind have come to.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Usage")]
-struct Row {
-    /// The name of a team, a profile, a model or a task, or a day.
-    key: String,
-    /// Tokens read by the model, cached ones not counted.
-    input: u64,
-    /// Tokens written by the model.
-    output: u64,
-    cache_read: u64,
-    cache_write: u64,
-    /// How many calls.
-    requests: u64,
-    /// As far as prices are known.
-    usd: f64,
-    /// Which part of what was read came from the cache.
-    cached_share: f64,
-}
-
-impl Row {
-    fn new(key: String, tally: Tally) -> Self {
-        Self {
-            key,
-            input: tally.input,
-            output: tally.output,
-            cache_read: tally.cache_read,
-            cache_write: tally.cache_write,
-            requests: tally.requests,
-            usd: tally.usd,
-            cached_share: tally.cached_share(),
-        }
-    }
-}
-
-async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>, ApiError> {
-    let query = &caller.query;
-    let group = query.word("group", &GROUPS).unwrap_or(Group::Team);
-    let page = match group {
-        Group::Day => query.page_by("key")?,
-        _ => query.page()?,
-    };
-    let now = state.access.auth.now();
-    let first = day(&state, query, "from", now)?.unwrap_or(0);
-    let last = day(&state, query, "to", now)?.unwrap_or(u32::MAX);
+async fn list(
+    Call { state, caller, query, page, .. }: Call<Empty, UsageFilter>,
+) -> Result<Rows<UsageRow>, ApiError> {
+    let UsageFilter { group, from, to } = query;
+    let first = day(&state, "from", from)?.unwrap_or(0);
+    let last = day(&state, "to", to)?.unwrap_or(u32::MAX);
     // Whose a task was is not counted.
-    if group == Group::Task {
+    if group == UsageGroup::Task {
         caller.all_teams()?;
     }
     let teams = caller.principal.teams().map(<[String]>::to_vec);
-    if group == Group::Task {
+    if group == UsageGroup::Task {
         let days = state.days.clone();
         let rows = state.spine.store.read(move |storage| {
             let day_of = |at| days.day_of(at).number;
@@ -140,17 +60,17 @@ async fn list(state: web::Data<State>, caller: Caller<Read>) -> Result<Rows<Row>
                 return;
             }
             let key = match group {
-                Group::Team => caller.team.to_string(),
-                Group::Profile => caller.profile,
-                Group::Model => caller.model,
-                Group::Day | Group::Task => date(day),
+                UsageGroup::Team => caller.team.to_string(),
+                UsageGroup::Profile => caller.profile,
+                UsageGroup::Model => caller.model,
+                UsageGroup::Day | UsageGroup::Task => date(day),
             };
             *tallies.entry(key).or_default() += tally;
         })?;
         Ok(tallies)
     });
     let tallies = tallies.await.map_err(ApiError::internal)?;
-    let rows = tallies.into_iter().map(|(key, tally)| Row::new(key, tally));
+    let rows = tallies.into_iter().map(|(key, tally)| row(key, tally));
     listing::page(rows, &page, |row| row.key.clone())
 }
 
@@ -161,7 +81,7 @@ fn of_tasks(
     days: (u32, u32),
     day_of: &dyn Fn(Timestamp) -> u32,
     page: &Page,
-) -> Result<Rows<Row>, StorageError> {
+) -> Result<Rows<UsageRow>, StorageError> {
     let mut seen = HashSet::new();
     let mut gathering = Gathering::new(page);
     // What is known of a task on a later day is the whole of it, and comes first.
@@ -180,7 +100,7 @@ fn of_tasks(
             return Ok(None);
         };
         let tally = spending::task_calls_at(storage, place, task)?;
-        Ok(tally.map(|tally| Row::new(task.to_owned(), tally)))
+        Ok(tally.map(|tally| row(task.to_owned(), tally)))
     })
 }
 
@@ -190,46 +110,31 @@ fn date(number: u32) -> String {
 }
 
 /// A day: a date such as `2026-01-31`, or a moment that is in it.
-fn day(state: &State, query: &Query, name: &str, now: Timestamp) -> Result<Option<u32>, ApiError> {
-    let date = query.text(name).and_then(|text| {
-        let date: jiff::civil::Date = text.parse().ok()?;
-        let year = u32::try_from(date.year()).ok()?;
-        let (month, day) = (date.month().unsigned_abs(), date.day().unsigned_abs());
-        Some(year * 10_000 + u32::from(month) * 100 + u32::from(day))
-    });
+fn day(state: &State, field: &str, text: Option<String>) -> Result<Option<u32>, ApiError> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
     // A moment has a date in it too, which is not that of the operator's time zone.
-    match date.filter(|_| query.text(name).is_some_and(|text| text.len() == 10)) {
-        Some(date) => Ok(Some(date)),
-        None => {
-            let moment = query.moment(name, now);
-            if moment.is_none() && query.text(name).is_some() {
-                let reason = "expected a day such as 2026-01-31, or a time ago such as 7d";
-                return Err(ApiError::invalid_field(name, reason));
-            }
-            Ok(moment.map(|moment| state.days.day_of(moment).number))
-        }
-    }
+    let date =
+        text.parse().ok().filter(|_| text.len() == 10).and_then(|date: jiff::civil::Date| {
+            let year = u32::try_from(date.year()).ok()?;
+            let (month, day) = (date.month().unsigned_abs(), date.day().unsigned_abs());
+            Some(year * 10_000 + u32::from(month) * 100 + u32::from(day))
+        });
+    let within = |moment: When| state.days.day_of(moment.from(state.access.auth.now())).number;
+    let day = date.or_else(|| text.parse().ok().map(within));
+    day.map(Some).ok_or_else(|| {
+        let reason = "expected a day such as 2026-01-31, or a time ago such as 7d";
+        ApiError::invalid_field(field, reason)
+    })
 }
 
-/// What a team may spend, and has.
-#[derive(Serialize, JsonSchema)]
-struct Budget {
-    team: TeamName,
-    caps: Caps,
-    /// By it and all teams below it, today.
-    spent: Spent,
-}
-
-async fn list_budgets(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-) -> Result<Rows<Budget>, ApiError> {
-    let page = caller.query.page()?;
+async fn list_budgets(Call { state, caller, page, .. }: Call) -> Result<Rows<BudgetRow>, ApiError> {
     let files = state.clone();
     let read = tokio::task::spawn_blocking(move || {
         let parts = parts(&files);
         let tree = parts.view.now();
-        let budgets = tree.iter().map(|team| Budget {
+        let budgets = tree.iter().map(|team| BudgetRow {
             team: team.name.clone(),
             caps: match parts.live.team_now(&team.name) {
                 Ok(file) => file.budgets,

@@ -16,10 +16,10 @@ use hivewright_actors::{
     router::rate::{Bucket, Rate},
     scheduler::{
         Refusal,
-        call::{Call, FindHook, Hook},
-        config::{Condition, Encoding, KnownScheme, Scheme, SecretRef, Signed, Webhook},
-        matcher::Language,
+        ports::Language,
+        requests::{Call, FindHook, Hook},
         run::Decision,
+        trigger::webhook::{Condition, Encoding, KnownScheme, Scheme, SecretRef, Signed, Webhook},
     },
 };
 use schemars::JsonSchema;

@@ -11,32 +11,15 @@ use hivewright_actors::{
     task::{Cause, Kind, Lane, OnResult, Priority, Task},
 };
 
-use crate::settings::{config::Config, live::Live, team::LONGEST_DESCRIPTION, tool_groups};
+use crate::{
+    api::teams::NewTeam,
+    settings::{config::Config, live::Live, team::LONGEST_DESCRIPTION, tool_groups},
+};
 
 /// What a new team is asked to do first.
 pub const BOOTSTRAP: &str = include_str!("../../config/prompt/bootstrap.md");
 /// The longest context, in characters.
 const LONGEST_CONTEXT: usize = 20_000;
-
-/// A team that is wanted.
-#[derive(Clone, Debug, Default)]
-pub struct Wish {
-    pub name: String,
-    /// Who is above it; none is the main team.
-    pub parent: Option<String>,
-    /// What it is for.
-    pub description: String,
-    /// Words for what it takes on.
-    pub scope_accepts: Vec<String>,
-    /// What it should know from the start.
-    pub init_context: Option<String>,
-    /// Patterns of tools; none are the usual ones.
-    pub allowed_tools: Option<Vec<String>>,
-    /// The profile of its model; none is the default one.
-    pub provider_profile: Option<String>,
-    /// What it may spend.
-    pub budgets: Option<Caps>,
-}
 
 /// Why a team cannot be made as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +39,7 @@ pub enum WishError {
     Refused(#[from] OrgError),
 }
 
-impl Wish {
+impl NewTeam {
     /// What is wrong with it in itself, by field.
     pub fn fault(&self) -> Option<(&'static str, String)> {
         let too_long = |text: &str, most| match text.chars().count() {

@@ -1,10 +1,10 @@
 //! What a team has to work with: rules, skills, subagents and tools.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a team has to work with, as its files and the operator's rules are now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TeamEquipment")]
 pub struct Equipment {
     /// What it is told in every turn, in this order.
@@ -18,7 +18,7 @@ pub struct Equipment {
 }
 
 /// Something that a team has.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "TeamItem")]
 pub struct Item {
     /// What it is called.

@@ -2,10 +2,9 @@
 
 use hivewright_actors::{budget::Caps, ids::TeamName};
 
-use super::creation::Wish;
-use crate::settings::references::escaped;
+use crate::{api::teams::NewTeam, settings::references::escaped};
 
-impl Wish {
+impl NewTeam {
     /// The file of the team, as it is written, and as a person is shown it who decides on the team. It
     /// says what was asked for; everything else is the default.
     pub fn file(&self, name: &TeamName, usual_tools: &[String]) -> String {
@@ -97,7 +96,7 @@ mod tests {
     /// OR-20, OR-60
     #[test]
     fn a_made_file_says_what_was_asked_for() {
-        let wish = Wish {
+        let wish = NewTeam {
             description: "Looks \"around\":\n# and back ${env:HOME} ${vault:KEY}\t".to_owned(),
             provider_profile: Some("cheap".to_owned()),
             allowed_tools: Some(["@files", "!bash", "*"].map(str::to_owned).to_vec()),
@@ -106,7 +105,7 @@ mod tests {
                 tokens_per_day: Some(1_000),
                 usd_per_task: None,
             }),
-            ..Wish::default()
+            ..NewTeam::default()
         };
 
         let team = read(&wish.file(&"scouts".into(), &[]));
@@ -125,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_file_with_nothing_special_is_a_team_with_defaults() {
-        let team = read(&Wish::default().file(&"scouts".into(), &[]));
+        let team = read(&NewTeam::default().file(&"scouts".into(), &[]));
 
         assert_eq!(team, Team::new("scouts"));
     }
@@ -159,9 +158,9 @@ mod tests {
         /// OR-20: whatever words a model chooses, they stay words.
         #[test]
         fn any_text_survives_as_a_description(text in "\\PC{0,40}|[\\x00-\\x7f]{0,40}|[${}a-z:\"\\\\#\\n]{0,40}") {
-            let wish = Wish { description: text.clone(), ..Wish::default() };
+            let wish = NewTeam { description: text.clone(), ..NewTeam::default() };
             prop_assert_eq!(read(&wish.file(&"scouts".into(), &[])).description, text.clone());
-            let changed = redescribed(&Wish::default().file(&"scouts".into(), &[]), &text);
+            let changed = redescribed(&NewTeam::default().file(&"scouts".into(), &[]), &text);
             prop_assert_eq!(read(&changed).description, text);
         }
     }

@@ -5,5 +5,4 @@ pub mod equipment;
 pub mod file;
 pub mod folders;
 pub mod last_caps;
-pub mod overview;
 pub mod self_changes;

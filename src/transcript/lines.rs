@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Message, Role};
+use crate::api::transcript::{Message, Role};
 
 /// A message as a line, without its end.
 pub fn line(team: &str, session: &str, message: &Message) -> String {
@@ -29,10 +29,8 @@ pub fn line(team: &str, session: &str, message: &Message) -> String {
 mod tests {
     use serde_json::Value;
 
-    use super::{
-        super::{Answers, Block, Meta},
-        *,
-    };
+    use super::*;
+    use crate::api::transcript::{Answers, Block, Meta};
 
     fn message(role: Role) -> Message {
         Message {

@@ -7,7 +7,7 @@ use hivewright_actors::{
     ids::{TaskId, TurnId},
 };
 
-use super::{Answers, Block, Message, Meta, Role};
+use crate::api::transcript::{Answers, Block, Message, Meta, Role};
 
 /// Turns events into messages as they come. Turns may interleave.
 #[derive(Debug, Default)]

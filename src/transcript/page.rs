@@ -9,46 +9,14 @@ use hivewright_actors::{
     task::Lane,
 };
 
-use super::{
-    Message,
-    merge::{self, Merge},
+use super::merge::{self, Merge};
+use crate::api::{
+    sessions::{HistoryFilter, Layout, View},
+    transcript::Message,
 };
 
 /// No page is made of more events than this.
 const MOST_EVENTS: usize = 5_000;
-
-/// How much of each message is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
-    /// What was said.
-    Simple,
-    /// All.
-    Full,
-}
-
-/// In which order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// As it happened.
-    Ordered,
-    /// One message of the model per turn.
-    Grouped,
-}
-
-/// Which part of a transcript is wanted.
-#[derive(Clone, Copy, Debug)]
-pub struct Wish {
-    /// How much of each message.
-    pub view: View,
-    /// In which order.
-    pub layout: Layout,
-    /// Only what comes after this event.
-    pub after: Option<u64>,
-    /// Only what comes before this event.
-    pub before: Option<u64>,
-    /// So many messages.
-    pub limit: usize,
-}
 
 /// A part of a transcript.
 #[derive(Debug)]
@@ -66,11 +34,11 @@ pub fn read(
     storage: &dyn Storage,
     lane: &Lane,
     generation: u32,
-    wish: &Wish,
+    wanted: &HistoryFilter,
 ) -> Result<Page, StorageError> {
-    match wish.after {
-        Some(after) => forward(storage, lane, generation, after, wish),
-        None => backward(storage, lane, generation, wish),
+    match wanted.after {
+        Some(after) => forward(storage, lane, generation, after, wanted),
+        None => backward(storage, lane, generation, wanted),
     }
 }
 
@@ -79,9 +47,9 @@ fn forward(
     lane: &Lane,
     generation: u32,
     after: u64,
-    wish: &Wish,
+    wanted: &HistoryFilter,
 ) -> Result<Page, StorageError> {
-    let before = wish.before.unwrap_or(u64::MAX);
+    let before = wanted.before.unwrap_or(u64::MAX);
     let mut merge = Merge::default();
     let mut messages: Vec<Message> = Vec::new();
     let (mut seen, mut count, mut is_full) = (after, 0, false);
@@ -92,22 +60,22 @@ fn forward(
             seen = event.seq;
             merge.push(event);
         }
-        messages.extend(view(merge.take(), wish.view));
-        is_full = messages.len() >= wish.limit || count >= MOST_EVENTS;
+        messages.extend(view(merge.take(), wanted.view));
+        is_full = messages.len() >= wanted.limit || count >= MOST_EVENTS;
         if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     if !is_full || messages.is_empty() {
-        messages.extend(view(merge.finish(), wish.view));
+        messages.extend(view(merge.finish(), wanted.view));
     }
-    let cut = is_full || messages.len() > wish.limit;
-    messages.truncate(wish.limit);
+    let cut = is_full || messages.len() > wanted.limit;
+    messages.truncate(wanted.limit);
     let next_after = match messages.last() {
         Some(last) if cut => last.seq,
         _ => seen,
     };
     Ok(Page {
         prev_before: (after > 0).then_some(after + 1),
-        messages: lay_out(messages, wish.layout),
+        messages: lay_out(messages, wanted.layout),
         next_after,
     })
 }
@@ -116,18 +84,18 @@ fn backward(
     storage: &dyn Storage,
     lane: &Lane,
     generation: u32,
-    wish: &Wish,
+    wanted: &HistoryFilter,
 ) -> Result<Page, StorageError> {
-    let before = wish.before.unwrap_or(u64::MAX);
+    let before = wanted.before.unwrap_or(u64::MAX);
     let mut pieces: Vec<Vec<HistoryEvent>> = Vec::new();
     let (mut count, mut said, mut broke_off) = (0, 0, false);
     let range = (0, before);
     sessions::journal(storage, lane, generation, range, Order::Falling, &mut |events| {
         count += events.len();
-        said += events.iter().filter(|event| counts(event, wish.view)).count();
+        said += events.iter().filter(|event| counts(event, wanted.view)).count();
         let begins = events.iter().any(|event| matches!(event.fact, Fact::TurnStart { .. }));
         pieces.push(events);
-        broke_off = (said >= wish.limit && begins) || count >= MOST_EVENTS;
+        broke_off = (said >= wanted.limit && begins) || count >= MOST_EVENTS;
         if broke_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let mut merge = Merge::default();
@@ -138,14 +106,14 @@ fn backward(
         last = event.seq;
         merge.push(event);
     }
-    let mut messages = view(merge.finish(), wish.view);
-    let excess = messages.len().saturating_sub(wish.limit);
+    let mut messages = view(merge.finish(), wanted.view);
+    let excess = messages.len().saturating_sub(wanted.limit);
     let prev_before = match excess {
         0 => first.filter(|first| *first > 1),
         excess => messages.get(excess).map(|message| message.first),
     };
     Ok(Page {
-        messages: lay_out(messages.split_off(excess), wish.layout),
+        messages: lay_out(messages.split_off(excess), wanted.layout),
         next_after: last,
         prev_before,
     })

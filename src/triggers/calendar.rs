@@ -4,7 +4,7 @@ use croner::{
     Cron,
     parser::{CronParser, Seconds, Year},
 };
-use hivewright_actors::{clock::Timestamp, excerpt, scheduler::calendar::Calendar};
+use hivewright_actors::{clock::Timestamp, excerpt, scheduler::ports::Calendar};
 use jiff::{
     SignedDuration, Zoned,
     civil::{DateTime, Time},

@@ -14,17 +14,18 @@ use hivewright_actors::{
     },
     scheduler::{
         Refusal, Scheduler,
-        board::Board,
-        calendar::Calendar,
-        config::{Config, SecretRef},
-        definition::Definition,
-        hand::{ByHand, Fire},
-        manage::{Create, Delete, Disable, Enable, Get, List, Listed, SetCursors, Update, Which},
-        matcher::Expressions,
+        manage::{Create, Enable, Update},
+        ports::{Calendar, Expressions},
         records,
         run::Run,
-        trigger::Trigger,
-        validation::{Problem, Problems},
+        trigger::{
+            Trigger, Which,
+            config::Config,
+            definition::Definition,
+            validation::{Problem, Problems},
+            webhook::SecretRef,
+        },
+        views::{Board, Get, List, Listed},
     },
     store::{StoreHandle, reads::get},
     task::Source,
@@ -36,7 +37,7 @@ use super::form::Writer;
 use crate::{timezone::LocalTime, vault::webhooks::SecretSource};
 
 /// An actor that does not answer in this time is in trouble.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ASK_TIMEOUT: Duration = Duration::from_secs(20);
 /// A shorter secret of a webhook can be guessed.
 const SHORTEST_SECRET: usize = 24;
 
@@ -46,25 +47,17 @@ pub type Subagents = Arc<dyn Fn(&TeamName) -> Vec<String> + Send + Sync>;
 /// What is at the desk.
 #[derive(Clone)]
 pub struct Parts {
-    /// Triggers.
     pub scheduler: Addr<Scheduler>,
-    /// Records.
     pub store: StoreHandle,
-    /// Who is above whom.
     pub view: OrgView,
-    /// Wall time.
     pub clock: Arc<dyn Clock>,
-    /// Patterns and zones.
     pub calendar: Arc<dyn Calendar>,
-    /// Expressions.
     pub expressions: Arc<dyn Expressions>,
     /// The zone of the settings.
     pub zone: LocalTime,
     /// Triggers to look at without waiting.
     pub board: Board,
-    /// Who works in a team.
     pub subagents: Subagents,
-    /// Secrets of webhooks.
     pub secrets: Arc<dyn SecretSource>,
 }
 
@@ -104,11 +97,9 @@ impl Author<'_> {
 /// Why something is not done at the desk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeskError {
-    /// For code.
     pub code: &'static str,
     /// Where, if it is about a field.
     pub field: Option<String>,
-    /// For people and models.
     pub message: String,
     /// More, by code.
     pub details: Option<Value>,
@@ -161,20 +152,18 @@ impl std::fmt::Debug for Desk {
 }
 
 impl Parts {
-    /// The present.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
     /// Who fills in a form.
     pub fn writer<'a>(&'a self, author: &'a Author<'_>) -> Writer<'a> {
-        Writer {
-            calendar: &*self.calendar,
-            zone: self.zone.name(),
-            now: self.now(),
-            source: author.source(),
-            is_operator: author.is_operator(),
-        }
+        self.writer_from(author.source(), author.is_operator())
+    }
+
+    fn writer_from<'a>(&'a self, source: Option<&'a Source>, is_operator: bool) -> Writer<'a> {
+        let calendar = &*self.calendar;
+        Writer { calendar, zone: self.zone.name(), now: self.now(), source, is_operator }
     }
 
     /// Under which the triggers of a team are kept, if the author may manage them.
@@ -258,14 +247,7 @@ impl Parts {
         let (parts, source) = (self.clone(), author.source().cloned());
         let is_operator = author.is_operator();
         let change = Box::new(move |trigger: &Trigger| {
-            let writer = Writer {
-                calendar: &*parts.calendar,
-                zone: parts.zone.name(),
-                now: parts.now(),
-                source: source.as_ref(),
-                is_operator,
-            };
-            writer.changed(trigger, &form)
+            parts.writer_from(source.as_ref(), is_operator).changed(trigger, &form)
         });
         self.ask(Update { which, change }).await
     }
@@ -277,39 +259,18 @@ impl Parts {
         self.ask(Enable { which }).await
     }
 
-    /// Lets a trigger fire no more.
-    pub async fn disable(&self, disable: Disable) -> Result<Trigger, DeskError> {
-        self.ask(disable).await
-    }
-
-    /// Removes a trigger.
-    pub async fn delete(&self, which: Which) -> Result<Trigger, DeskError> {
-        self.ask(Delete { which }).await
-    }
-
-    /// Sets what runs leave for one another.
-    pub async fn set_cursors(&self, set: SetCursors) -> Result<Trigger, DeskError> {
-        self.ask(set).await
-    }
-
-    /// Fires a trigger by hand.
-    pub async fn fire(&self, fire: Fire) -> Result<ByHand, DeskError> {
-        self.ask(fire).await
-    }
-
     /// The triggers of a team, or all.
     pub async fn list(&self, team: Option<TeamKey>) -> Result<Vec<Listed>, DeskError> {
-        let listed = self.scheduler.send(List { team }).timeout(PATIENCE).await;
+        let listed = self.scheduler.send(List { team }).timeout(ASK_TIMEOUT).await;
         listed.map_err(|_| stopping())
     }
 
-    /// A trigger, if there is one.
     pub async fn find(&self, which: Which) -> Result<Option<Listed>, DeskError> {
-        let found = self.scheduler.send(Get { which }).timeout(PATIENCE).await;
+        let found = self.scheduler.send(Get { which }).timeout(ASK_TIMEOUT).await;
         found.map_err(|_| stopping())
     }
 
-    /// A trigger.
+    /// A trigger that has to be there.
     pub async fn known(&self, which: Which) -> Result<Listed, DeskError> {
         let named = match &which {
             Which::Named { team, name } => format!("team `{}` has no trigger `{name}`", team.name),
@@ -414,14 +375,15 @@ impl Parts {
         }
     }
 
-    async fn ask<M, T>(&self, message: M) -> Result<T, DeskError>
+    /// Asks the scheduler, which decides.
+    pub async fn ask<M, T>(&self, message: M) -> Result<T, DeskError>
     where
         M: actix::Message<Result = Result<T, Refusal>> + Send + 'static,
         T: Send + 'static,
         Scheduler: actix::Handler<M>,
         <Scheduler as actix::Actor>::Context: ToEnvelope<Scheduler, M>,
     {
-        match self.scheduler.send(message).timeout(PATIENCE).await {
+        match self.scheduler.send(message).timeout(ASK_TIMEOUT).await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(stopping()),
         }

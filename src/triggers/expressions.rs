@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hivewright_actors::scheduler::matcher::{Expressions, Language, Matcher};
+use hivewright_actors::scheduler::ports::{Expressions, Language, Matcher};
 use regex::{Regex, RegexBuilder};
 
 /// A compiled expression takes at most this many bytes.

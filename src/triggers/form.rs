@@ -1,29 +1,30 @@
 //! Forms: what people and models write about a trigger becomes its definition.
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use hivewright_actors::{
     clock::Timestamp,
     ids::ChannelId,
     scheduler::{
-        calendar::Calendar,
-        config::{Config, Schedule, TriggerType, Webhook},
-        definition::{Definition, OverlapPolicy},
-        trigger::Trigger,
-        validation::{Problem, Problems},
+        ports::Calendar,
+        trigger::{
+            Trigger,
+            config::{Config, Schedule, TriggerType},
+            definition::{Definition, OverlapPolicy},
+            validation::{Problem, Problems},
+            webhook::Webhook,
+        },
     },
     task::Source,
 };
 use serde_json::{Map, Value};
 
-use crate::api::input::{self, Reader};
+use crate::api::{input, trigger_form::DEFINITIONS};
 
 /// A former secret of a webhook is good for this long.
 const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// Stands for where the turn that fills in a form comes from.
 const SOURCE: &str = "source";
-
-static READER: LazyLock<Reader<Definition>> = LazyLock::new(Reader::default);
 
 /// Who fills in a form, and when.
 pub struct Writer<'a> {
@@ -74,7 +75,7 @@ impl Writer<'_> {
             let usual = OverlapPolicy::usual(kind);
             fields.entry("overlap_policy").or_insert_with(|| usual.as_str().into());
         }
-        let definition = READER.json(Value::Object(fields)).map_err(problems)?;
+        let definition = DEFINITIONS.json(Value::Object(fields)).map_err(problems)?;
         definition.check_shape()?;
         let mut definition = definition.settled();
         match &mut definition.config {
@@ -174,7 +175,7 @@ pub fn sketch(
 /// Puts the fields of a form in place of those that there are. Null clears what can be left out; a
 /// null under a name that nobody knows stays, so that it is refused.
 fn merge(fields: &mut Map<String, Value>, form: &Map<String, Value>) {
-    let schema = READER.schema();
+    let schema = DEFINITIONS.schema();
     let is_needed = |name: &str| {
         let required = schema["required"].as_array().into_iter().flatten();
         ["type", "config"].contains(&name) || required.into_iter().any(|one| one == name)

@@ -16,10 +16,9 @@ use hivewright_actors::{
     inbox,
     org::{record::Phase, view::OrgView},
     scheduler::{
+        fire::{Findings, Premises},
         maintain::HEARTBEAT_OK,
-        premises::{Findings, Premises},
-        trigger::{SystemKind, Trigger},
-        validation::Problem,
+        trigger::{SystemKind, Trigger, validation::Problem},
     },
     store::StoreHandle,
     task::{

@@ -3,12 +3,14 @@
 use hivewright_actors::{
     clock::Timestamp,
     scheduler::{
-        config::{Config, Hours, TriggerType},
-        definition::Definition,
-        due,
-        matcher::Language,
-        validation::{Check, Problem},
-        window::{self, View},
+        ports::{Language, View},
+        schedule,
+        trigger::{
+            config::{Config, Hours, TriggerType},
+            definition::Definition,
+            validation::{Check, Problem},
+        },
+        window,
     },
 };
 use serde_json::{Map, Value};
@@ -76,30 +78,23 @@ pub(crate) fn times(
     anchor: Option<Timestamp>,
     most: usize,
 ) -> Vec<(Timestamp, String)> {
-    let settings = parts.zone.name();
+    let zone = parts.zone.name();
+    let calendar = &*parts.calendar;
     let mut after = parts.now();
     let anchor = anchor.or(Some(after));
     let mut times = Vec::new();
     while times.len() < most {
-        let (next, zone) = match &definition.config {
-            Config::Schedule(schedule) => (
-                due::next(schedule, &settings, anchor, after, &*parts.calendar),
-                schedule.timezone.as_deref(),
-            ),
+        let view = View { zone: &zone, calendar, now: after, since: after };
+        let (next, own_zone) = match &definition.config {
+            Config::Schedule(schedule) => {
+                (schedule::next(schedule, view, anchor, after), schedule.timezone.as_deref())
+            }
             Config::Window(window) => {
-                let view = View {
-                    window,
-                    zone: &settings,
-                    calendar: &*parts.calendar,
-                    now: after,
-                    since: after,
-                };
-                let opening = window::opening(view, after);
+                let opening = window::opening(view, window, after);
                 // A watched window that is open at this moment began before it.
                 let next = match (window.hours(), opening) {
                     (Some(Hours::Watch(_)), Some((opens, closes))) if opens <= after => {
-                        let view = View { now: closes, ..view };
-                        window::opening(view, closes)
+                        window::opening(View { now: closes, ..view }, window, closes)
                     }
                     (_, opening) => opening,
                 };
@@ -108,8 +103,7 @@ pub(crate) fn times(
             _ => (None, None),
         };
         let Some(next) = next else { break };
-        let zone = zone.unwrap_or(&settings);
-        times.push((next, parts.calendar.show(zone, next)));
+        times.push((next, calendar.show(own_zone.unwrap_or(&zone), next)));
         after = next;
     }
     times

@@ -1,10 +1,9 @@
 //! Triggers and runs as the API and the tools show them.
 
 use hivewright_actors::scheduler::{
-    config::TriggerType,
-    manage::Listed,
     run::{Notified, Run},
-    trigger::Trigger,
+    trigger::{Trigger, config::TriggerType},
+    views::Listed,
     window::Occurrence,
 };
 

@@ -1,7 +1,7 @@
 //! Signatures of webhooks: HMAC-SHA256, compared in constant time.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use hivewright_actors::scheduler::config::Encoding;
+use hivewright_actors::scheduler::trigger::webhook::Encoding;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, Zeroizing};

@@ -12,9 +12,9 @@ use hivewright_actors::{
     queue::{Queue, parking::UnparkAll},
     scheduler::{
         Scheduler,
+        alarm::TeamsChanged,
         maintain::{Maintain, Wanted},
         manage::Forget,
-        ring::TeamsChanged,
     },
     store::records::Writes,
     task::WaitReason,

@@ -288,7 +288,8 @@ fn every_word_of_the_glossary_is_a_type() {
         let (file, _) = after.split_once('`').unwrap();
         let text = fs::read_to_string(root.join(file)).unwrap();
         let is_type = ["struct", "enum", "trait"].iter().any(|kind| {
-            let mut found = text.split(&format!("{kind} {name}")).skip(1);
+            let declared = format!("{kind} {name}");
+            let mut found = text.split(&declared).skip(1);
             found.any(|rest| rest.starts_with([' ', '<', '(', ':', ';']))
         });
         assert!(is_type, "there is no `{name}` in {file}");

@@ -5,12 +5,14 @@ use crate::{
     clock::Timestamp,
     ids::{RunId, TeamKey},
     scheduler::{
-        config::{Config, Schedule},
-        definition::Definition,
         firing::skipped_row,
-        missed::Missed,
         run::Decision,
-        trigger::State,
+        schedule::Missed,
+        trigger::{
+            State,
+            config::{Config, Schedule},
+            definition::Definition,
+        },
     },
     task::Code,
     usage::Usage,

@@ -6,8 +6,8 @@ use super::stage::{MINUTE, Stage, cron, keyword};
 use crate::{
     doubles::disk::Crash,
     scheduler::{
-        definition::{Definition, MissedPolicy},
         run::Run,
+        trigger::definition::{Definition, MissedPolicy},
     },
 };
 

@@ -5,11 +5,13 @@ use crate::{
     doubles::engine::Play,
     notice::NoticeKind,
     scheduler::{
-        config::{Config, Schedule},
-        definition::{Definition, MissedPolicy},
         records,
         run::RunOutcome,
-        trigger::State,
+        trigger::{
+            State,
+            config::{Config, Schedule},
+            definition::{Definition, MissedPolicy},
+        },
     },
 };
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     doubles::entropy::Sequence,
     ids::TeamKey,
-    scheduler::{config::Schedule, definition::Definition},
+    scheduler::trigger::{config::Schedule, definition::Definition},
     text::Span,
 };
 

@@ -6,16 +6,18 @@ use super::stage::{HOUR, MINUTE, Stage, cron, team};
 use crate::{
     clock::Timestamp,
     scheduler::{
-        config::{Config, Schedule},
-        definition::MissedPolicy,
+        alarm::TeamsChanged,
+        fire::Findings,
         firing::Standing,
-        manage::{Disable, Enable, Update, Which},
-        premises::Findings,
+        manage::{Disable, Enable, Update},
         records::Known,
-        ring::TeamsChanged,
         run::{Decision, RunOutcome},
-        trigger::State,
-        validation::Problem,
+        trigger::{
+            State, Which,
+            config::{Config, Schedule},
+            definition::MissedPolicy,
+            validation::Problem,
+        },
     },
     store::records::Writes,
 };
@@ -131,7 +133,10 @@ async fn a_team_that_rests_gets_no_task_until_it_works_again() {
     let stage = Stage::calm();
     let trigger = stage.create(cron("scan", "*")).await;
     let all = cron("each", "*");
-    let all = crate::scheduler::definition::Definition { missed: Some(MissedPolicy::All), ..all };
+    let all = crate::scheduler::trigger::definition::Definition {
+        missed: Some(MissedPolicy::All),
+        ..all
+    };
     let each = stage.create(all).await;
     let standings = stage.world.outside.standings.0.clone();
     standings.lock().unwrap().insert(team(), Standing::Paused);

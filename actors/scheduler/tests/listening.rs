@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use super::stage::{MINUTE, Stage, keyword};
 use crate::{
-    scheduler::{
+    scheduler::trigger::{
         config::{Config, Listen},
         definition::Definition,
     },

@@ -7,12 +7,15 @@ use crate::{
     notice::NoticeKind,
     scheduler::{
         Refusal,
-        config::{Config, Schedule},
-        definition::Definition,
         maintain::{Maintain, Wanted},
-        manage::{Create, Delete, Enable, Forget, List, SetCursors, Update, Which},
-        trigger::State,
-        validation::Problems,
+        manage::{Create, Delete, Enable, Forget, SetCursors, Update},
+        trigger::{
+            State, Which,
+            config::{Config, Schedule},
+            definition::Definition,
+            validation::Problems,
+        },
+        views::List,
     },
     text::Span,
 };

@@ -9,12 +9,15 @@ use crate::{
     ids::ChannelId,
     notice::NoticeKind,
     scheduler::{
-        call::Call,
-        config::{Config, SecretRef, Webhook},
-        definition::{Definition, NotifyPolicy, OverlapPolicy, Quiet, TimeOfDay},
-        manage::{Enable, SetCursors, Which},
+        manage::{Enable, SetCursors},
+        requests::Call,
         run::{Notified, Report},
-        trigger::State,
+        trigger::{
+            State, Which,
+            config::Config,
+            definition::{Definition, NotifyPolicy, OverlapPolicy, Quiet, TimeOfDay},
+            webhook::{SecretRef, Webhook},
+        },
     },
     task::{Code, Label, Task},
 };
@@ -379,7 +382,7 @@ async fn what_a_listening_trigger_held_back_goes_to_the_messages_channel() {
 /// TR-39: what somebody sent is never dropped because it came close to another.
 #[test]
 fn only_what_a_clock_started_is_skipped_unless_told_otherwise() {
-    use crate::scheduler::{
+    use crate::scheduler::trigger::{
         config::{Config, Listen},
         definition::OverlapPolicy,
     };

@@ -8,10 +8,14 @@ use crate::{
     engine::Message,
     queue::{causes::Giver, parking::SetState},
     scheduler::{
-        definition::{Definition, OverlapPolicy},
-        hand::{ByHand, ByTurn, Fire, Overlap},
-        manage::{Disable, Which},
+        fire::ByTurn,
+        manage::Disable,
+        requests::{ByHand, Fire, Overlap},
         run::Cause,
+        trigger::{
+            Which,
+            definition::{Definition, OverlapPolicy},
+        },
     },
     task::{self, Ending, Label, Lane, Task},
 };

@@ -15,12 +15,15 @@ use crate::{
     queue,
     scheduler::{
         Refusal,
-        config::{Config, Listen, Schedule},
-        definition::Definition,
-        hand, manage, records,
-        ring::Drain,
+        alarm::Drain,
+        manage, records, requests,
         run::{Cause, Run},
-        trigger::Trigger,
+        trigger::{
+            Trigger, Which,
+            config::{Config, Listen, Schedule},
+            definition::Definition,
+        },
+        views,
     },
     spine::Spine,
     task::{self, Task, records as tasks},
@@ -105,26 +108,26 @@ impl Stage {
     }
 
     pub(crate) async fn trigger(&self, id: &TriggerId) -> Trigger {
-        let which = manage::Which::Id(id.clone());
-        let found = self.spine.scheduler.send(manage::Get { which }).await;
+        let which = Which::Id(id.clone());
+        let found = self.spine.scheduler.send(views::Get { which }).await;
         found.unwrap().unwrap().trigger
     }
 
     pub(crate) async fn run_by_hand(&self, id: &TriggerId, key: &str) -> Result<Run, Refusal> {
-        let fire = hand::Fire {
-            which: manage::Which::Id(id.clone()),
+        let fire = requests::Fire {
+            which: Which::Id(id.clone()),
             cause: Cause::Manual,
             key: key.to_owned(),
             max_steps: None,
-            overlap: hand::Overlap::Allow,
+            overlap: requests::Overlap::Allow,
             sample: None,
             principal: task::Cause::System,
             source: None,
             turn: None,
         };
         match self.spine.scheduler.send(fire).await.unwrap()? {
-            hand::ByHand::Fired(answer) => Ok(answer.run.clone()),
-            hand::ByHand::NeedsConfirmation(task) => panic!("{task} is in the way"),
+            requests::ByHand::Fired(answer) => Ok(answer.run.clone()),
+            requests::ByHand::NeedsConfirmation(task) => panic!("{task} is in the way"),
         }
     }
 

@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use crate::{
     clock::Timestamp,
     ids::TeamKey,
-    scheduler::{
-        config::{Config, CustomScheme, Encoding, Schedule, Scheme, SecretRef, Signed, Webhook},
+    scheduler::trigger::{
+        Trigger,
+        config::{Config, Schedule},
         definition::Definition,
-        trigger::Trigger,
+        webhook::{CustomScheme, Encoding, Scheme, SecretRef, Signed, Webhook},
     },
     task::TopicRef,
 };

@@ -9,8 +9,10 @@ use crate::{
     doubles::engine::{Play, seconds},
     engine::Message,
     scheduler::{
-        config::{Config, StopOn, Window},
-        definition::Definition,
+        trigger::{
+            config::{Config, StopOn, Window},
+            definition::Definition,
+        },
         window::{Closed, Phase},
     },
 };

@@ -25,7 +25,7 @@ use crate::{
         Pause,
         record::{TeamRecord, TeamState},
     },
-    scheduler::{firing::Standing, premises::Roster},
+    scheduler::{fire::Roster, firing::Standing},
     spine::Spine,
     store::reads::{Range, scan},
     supervisor::CountRestarts,

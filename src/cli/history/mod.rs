@@ -1,22 +1,27 @@
 //! `hivewright history`: what was said and done, word for word.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use futures_util::StreamExt;
 use hivewright_actors::ids::MAIN;
-use serde_json::{Value, json};
 
 use super::{
     Context,
     events::until_stopped,
     failure::{Exit, Failure, chain},
     screen::printable,
-    service::{Service, given},
+    service::{Answer, Service, target},
+};
+use crate::api::{
+    endpoint::{ById, ByName, Empty},
+    flags::Limit,
+    sessions::{
+        COMPACT_SESSION, EXPORT_SESSION, HistoryFilter, LIST_SESSIONS, SHOW_HISTORY,
+        SHOW_TEAM_HISTORY, SessionFilter, TeamHistoryFilter, Transcript,
+    },
 };
 
 mod show;
 mod tail;
-
-const SESSIONS: &str = "/api/v1/sessions";
 
 /// Read what was said and done, word for word
 #[derive(Debug, PartialEq, Args)]
@@ -35,18 +40,10 @@ pub(super) enum Action {
     /// List sessions, the one used last first
     #[command(after_help = "Example:\n  hivewright history list --team research --since 24h")]
     List {
-        /// Only of this team
-        #[arg(long)]
-        team: Option<String>,
-        /// Only of this topic
-        #[arg(long, value_name = "ID")]
-        topic: Option<String>,
-        /// Only those used since a date such as 2026-01-31T12:00:00Z, or since so long ago, such as 24h
-        #[arg(long)]
-        since: Option<String>,
-        /// How many, 1 to 200
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
+        #[command(flatten)]
+        filter: SessionFilter,
+        #[command(flatten)]
+        limit: Limit,
     },
     /// Show the newest part of a session, oldest first
     #[command(after_help = "Examples:\n  \
@@ -56,21 +53,8 @@ pub(super) enum Action {
     Show {
         #[command(flatten)]
         which: Which,
-        /// Also tool calls, their results, and reasoning
-        #[arg(long)]
-        full: bool,
-        /// As it happened, or one message of the model for each turn
-        #[arg(long, value_enum, default_value = "ordered")]
-        layout: Layout,
-        /// Only what comes after this event
-        #[arg(long, value_name = "NUMBER")]
-        after: Option<u64>,
-        /// Only what came before this event
-        #[arg(long, value_name = "NUMBER", conflicts_with = "after")]
-        before: Option<u64>,
-        /// How many messages, 1 to 200
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
+        #[command(flatten)]
+        part: HistoryFilter,
     },
     /// Print a whole session, one JSON object a line
     #[command(after_help = "Examples:\n  \
@@ -96,7 +80,7 @@ pub(super) enum Action {
         full: bool,
         /// How many messages to begin with, 1 to 200
         #[arg(long, default_value_t = 10)]
-        limit: u32,
+        limit: usize,
     },
 }
 
@@ -111,128 +95,90 @@ pub(super) struct Which {
     topic: Option<String>,
 }
 
-/// In which order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Layout {
-    Ordered,
-    Grouped,
+/// How the service knows a session: by its id, or by its team and a key.
+enum Named {
+    Session(ById),
+    Team(ByName, Option<String>),
 }
 
 impl Which {
-    /// Where its transcript is, and what else names it. What would lead elsewhere is no name.
-    fn path(&self) -> Result<(String, Option<String>), Failure> {
-        let Self { which, topic } = self;
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~:".contains(&byte);
-        if which.is_empty() || !which.bytes().all(plain) {
-            let message = format!("`{which}` is neither a team nor a session");
-            return Err(Failure::new(Exit::Usage, message));
-        }
-        match (which.contains(':'), topic) {
-            (true, Some(_)) => {
+    fn named(&self) -> Result<Named, Failure> {
+        match (self.which.clone(), &self.topic) {
+            (id, None) if id.contains(':') => Ok(Named::Session(ById { id })),
+            (id, Some(_)) if id.contains(':') => {
                 let message = "a session has one topic; leave `--topic` out, or name a team";
                 Err(Failure::new(Exit::Usage, message))
             }
-            (true, None) => Ok((format!("{SESSIONS}/{which}/history"), None)),
-            (false, topic) => {
+            (name, topic) => {
                 let key = topic.as_ref().map(|topic| format!("topic:{topic}"));
-                Ok((format!("/api/v1/teams/{which}/history"), key))
+                Ok(Named::Team(ByName { name }, key))
             }
         }
     }
 
     /// A part of its transcript.
-    async fn read(&self, service: &Service, part: Part) -> Result<Value, Failure> {
-        let (path, session_key) = self.path()?;
-        let number = |number: Option<u64>| number.map(|number| number.to_string());
-        let fields = [
-            ("session_key", session_key),
-            ("view", part.full.then(|| "full".to_owned())),
-            ("layout", part.grouped.then(|| "grouped".to_owned())),
-            ("after", number(part.after)),
-            ("before", number(part.before)),
-            ("limit", Some(part.limit.to_string())),
-        ];
-        service.search(&path, given(fields)).await
+    async fn read(
+        &self,
+        service: &Service,
+        part: HistoryFilter,
+    ) -> Result<Answer<Transcript>, Failure> {
+        match self.named()? {
+            Named::Session(id) => service.call(&SHOW_HISTORY, &id, &part, &Empty {}).await,
+            Named::Team(team, session_key) => {
+                let part = TeamHistoryFilter { part, session_id: None, session_key };
+                service.call(&SHOW_TEAM_HISTORY, &team, &part, &Empty {}).await
+            }
+        }
     }
 
-    /// Its id.
-    async fn id(&self, service: &Service) -> Result<String, Failure> {
-        let part = Part { limit: 1, ..Part::default() };
-        let answer = self.read(service, part).await?;
-        session_of(&answer).map(str::to_owned)
+    async fn id(&self, service: &Service) -> Result<ById, Failure> {
+        let part = HistoryFilter { limit: 1, ..HistoryFilter::default() };
+        let found = self.read(service, part).await?.data()?;
+        Ok(ById { id: found.session.id })
     }
-}
-
-fn session_of(answer: &Value) -> Result<&str, Failure> {
-    let id = answer["session"]["id"].as_str();
-    id.ok_or_else(|| Failure::failed("the service's answer names no session"))
-}
-
-/// Which part of a transcript.
-#[derive(Clone, Copy, Debug, Default)]
-struct Part {
-    full: bool,
-    grouped: bool,
-    after: Option<u64>,
-    before: Option<u64>,
-    limit: u32,
 }
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     match arguments.action {
-        Action::List { team, topic, since, limit } => {
-            let fields = [
-                ("team", team),
-                ("topic", topic),
-                ("since", since),
-                ("limit", Some(limit.to_string())),
-            ];
+        Action::List { filter, limit } => {
             let service = Service::find(context)?;
-            let answer = service.search(SESSIONS, given(fields)).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            screen.write(&show::sessions(&answer)?);
+            screen.rows(&service.rows(&LIST_SESSIONS, &filter, &limit).await?)
         }
-        Action::Show { which, full, layout, after, before, limit } => {
-            let part = Part { full, grouped: layout == Layout::Grouped, after, before, limit };
+        Action::Show { which, part } => {
             let answer = which.read(&Service::find(context)?, part).await?;
             if screen.json {
-                return screen.document(&answer);
+                return screen.document(&answer.document);
             }
-            screen.write(&show::transcript(&answer)?);
-            if let Some(before) = answer["prev_before"].as_u64() {
+            let Transcript { data, prev_before, .. } = answer.data()?;
+            screen.write(&data.iter().map(show::message).collect::<String>());
+            if let Some(before) = prev_before {
                 screen.remark(&format!("there is more before: `--before {before}`"));
             }
+            Ok(())
         }
-        Action::Export { which } => export(&which, context).await?,
+        Action::Export { which } => export(&which, context).await,
         Action::Compact { which } => {
             let service = Service::find(context)?;
-            let id = which.id(&service).await?;
-            let path = format!("{SESSIONS}/{id}/compact");
-            let answer = service.post(&path, &json!({})).await?;
-            if screen.json {
-                return screen.document(&answer);
-            }
-            let task = answer["data"]["task_id"].as_str().unwrap_or_default();
-            let task = printable(task);
-            screen.remark(&format!(
+            let path = which.id(&service).await?;
+            let compacted = service.at(&COMPACT_SESSION, &path).await?;
+            let (id, task) = (path.id, compacted.data()?.task_id);
+            let task = printable(task.as_str());
+            let remark = format!(
                 "session {id} is summarised as task {task}; see what came of it: `hivewright tasks watch {task}`"
-            ));
+            );
+            screen.done(&compacted, &remark)
         }
         Action::Tail { which, full, limit } => {
-            return until_stopped(tail::run(which, full, limit, context)).await;
+            until_stopped(tail::run(which, full, limit, context)).await
         }
     }
-    Ok(())
 }
 
 /// Passes the lines on as they come, whatever the form of results is: they are JSON in any case.
 async fn export(which: &Which, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
-    let id = which.id(&service).await?;
-    let path = format!("{SESSIONS}/{id}/export");
+    let path = target(&EXPORT_SESSION, &which.id(&service).await?)?;
     let mut chunks = service.stream(&path, [], None).await?.bytes_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| {
@@ -252,7 +198,11 @@ mod tests {
 
     fn path(which: &str, topic: Option<&str>) -> Result<(String, Option<String>), Exit> {
         let which = Which { which: which.to_owned(), topic: topic.map(str::to_owned) };
-        which.path().map_err(|failure| failure.exit)
+        let path = which.named().and_then(|named| match named {
+            Named::Session(id) => Ok((target(&SHOW_HISTORY, &id)?, None)),
+            Named::Team(team, key) => Ok((target(&SHOW_TEAM_HISTORY, &team)?, key)),
+        });
+        path.map_err(|failure| failure.exit)
     }
 
     #[test]

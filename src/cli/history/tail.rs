@@ -2,36 +2,39 @@
 
 use serde_json::Value;
 
-use super::{Part, Which, session_of, show};
-use crate::cli::{
-    Context,
-    events::{Follower, Step},
-    failure::Failure,
-    screen::Screen,
-    service::{Service, given},
+use super::{Which, show};
+use crate::{
+    api::sessions::{HistoryFilter, Transcript, View},
+    cli::{
+        Context,
+        events::{Follower, Step},
+        failure::Failure,
+        screen::Screen,
+        service::{Answer, Service, given},
+    },
 };
 
 /// A page of news.
-const PAGE: u32 = 200;
+const PAGE: usize = 200;
 
 pub(super) async fn run(
     which: Which,
     full: bool,
-    limit: u32,
+    limit: usize,
     context: &Context,
 ) -> Result<(), Failure> {
     let screen = context.screen;
-    let begin = Part { full, limit, ..Part::default() };
+    let view = if full { View::Full } else { View::Simple };
+    let begin = HistoryFilter { view, limit, ..HistoryFilter::default() };
     let answer = which.read(&Service::find(context)?, begin).await?;
-    let which = Which { which: session_of(&answer)?.to_owned(), topic: None };
-    let text = |field: &str| answer["session"][field].as_str().map(str::to_owned);
+    let Transcript { session, next_after: mut seen, .. } = answer.data()?;
     let fields = [
         ("types", Some("turn,task.changed".to_owned())),
-        ("team", text("team")),
-        ("topic", text("topic_id")),
+        ("team", Some(session.team.to_string())),
+        ("topic", session.topic_id.map(|topic| topic.to_string())),
     ];
+    let which = Which { which: session.id, topic: None };
     let mut follower = Follower::open(context, given(fields)).await?;
-    let mut seen = answer["next_after"].as_u64().unwrap_or_default();
     if !tell(&answer, screen)? {
         return Ok(());
     }
@@ -42,11 +45,12 @@ pub(super) async fn run(
             continue;
         }
         loop {
-            let news = Part { full, after: Some(seen), limit: PAGE, ..Part::default() };
-            let read = async |service: &Service| which.read(service, news).await;
+            let news =
+                HistoryFilter { view, after: Some(seen), limit: PAGE, ..HistoryFilter::default() };
+            let read = async |service: &Service| which.read(service, news.clone()).await;
             let answer = follower.read(read).await?;
             let before = seen;
-            seen = answer["next_after"].as_u64().unwrap_or(seen);
+            seen = answer.data()?.next_after;
             if !tell(&answer, screen)? {
                 return Ok(());
             }
@@ -64,10 +68,14 @@ fn is_passing(event: &Value) -> bool {
 }
 
 /// Shows messages. False if nobody reads them any more.
-fn tell(answer: &Value, screen: Screen) -> Result<bool, Failure> {
-    for row in answer["data"].as_array().into_iter().flatten() {
-        let text =
-            if screen.json { row.to_string() } else { show::message(row)?.trim_end().to_owned() };
+fn tell(answer: &Answer<Transcript>, screen: Screen) -> Result<bool, Failure> {
+    let rows = answer.document["data"].as_array().into_iter().flatten();
+    for (row, message) in rows.zip(answer.data()?.data) {
+        let text = if screen.json {
+            row.to_string()
+        } else {
+            show::message(&message).trim_end().to_owned()
+        };
         if !screen.follow(&text) {
             return Ok(false);
         }

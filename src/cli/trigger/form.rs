@@ -1,7 +1,7 @@
 //! What a person says about a trigger in flags.
 
 use clap::Args;
-use hivewright_actors::scheduler::config::TriggerType;
+use hivewright_actors::scheduler::trigger::config::TriggerType;
 use serde_json::{Map, Value, json};
 
 use crate::{

@@ -17,8 +17,8 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::super::{events, snapshot::Running};
-use crate::logging::Secrets;
+use super::super::events;
+use crate::{api::topics::RunningTurn, logging::Secrets};
 
 const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ui/fixtures/turns.json");
 
@@ -189,7 +189,7 @@ async fn the_page_has_a_true_record_of_turns_under_way() {
         live.publish(event);
         let (mark, running) = live.running();
         let running: Vec<_> =
-            running.into_iter().map(|turn| Running::new(mark.boot, turn)).collect();
+            running.into_iter().map(|turn| RunningTurn::new(mark.boot, turn)).collect();
         // What says nothing new is not told.
         let Some(batch) = watch.take() else { continue };
         let [told] = batch.events.as_slice() else {

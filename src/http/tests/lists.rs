@@ -17,10 +17,10 @@ use hivewright_actors::{
     journal::records::JournalWrites,
     notice::{Notice, NoticeKind},
     router::topics::Topic,
-    scheduler::{
+    scheduler::trigger::{
+        Trigger,
         config::{Config, Listen},
         definition::Definition,
-        trigger::Trigger,
     },
     store::records::Writes,
     task::{Ending, Kind, Lane, Outcome, records::FinishedTask},

@@ -38,9 +38,9 @@ use hivewright_actors::{
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
         self,
-        board::Board,
-        premises::{Findings, Premises},
+        fire::{Findings, Premises},
         trigger::Trigger,
+        views::Board,
     },
     spine::{Ports, Spine, Threads},
     store::{Store, keys::key_of, records::Writes},

@@ -2,7 +2,7 @@
 
 use hivewright_actors::{
     clock::Timestamp,
-    scheduler::{
+    scheduler::trigger::{
         definition::Definition,
         validation::{self, Check},
     },

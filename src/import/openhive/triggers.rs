@@ -6,10 +6,12 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::ChannelId,
     scheduler::{
-        definition::{Definition, MissedPolicy},
         manage::MOST as MOST_TRIGGERS,
-        trigger::{State, Trigger},
-        validation::Problems,
+        trigger::{
+            State, Trigger,
+            definition::{Definition, MissedPolicy},
+            validation::Problems,
+        },
     },
     text::Span,
 };
@@ -386,11 +388,12 @@ impl Draft {
 #[cfg(test)]
 mod tests {
 
-    use super::*;
-    use hivewright_actors::scheduler::{
+    use hivewright_actors::scheduler::trigger::{
         config::{Config, Listen, Schedule, Window},
         definition::OverlapPolicy,
     };
+
+    use super::*;
 
     fn row(kind: &str, config: Value) -> TriggerRow {
         TriggerRow {

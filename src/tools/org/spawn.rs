@@ -22,8 +22,9 @@ use super::{
     office::{Office, Parts, no},
 };
 use crate::{
+    api::teams::NewTeam,
     settings::config::Config,
-    teams::creation::{BOOTSTRAP, Wish, WishError},
+    teams::creation::{BOOTSTRAP, WishError},
     tools::{
         answer,
         contract::{Limits, Pool, Redaction, Tool, ToolContext, ToolError},
@@ -115,13 +116,13 @@ impl Spawned {
 
 impl Args {
     /// What is wanted, without secrets.
-    fn wish(&self) -> Wish {
+    fn wish(&self) -> NewTeam {
         let budgets = self.budgets.map(|budgets| Caps {
             usd_per_day: budgets.usd_per_day,
             tokens_per_day: budgets.tokens_per_day,
             usd_per_task: budgets.usd_per_task,
         });
-        Wish {
+        NewTeam {
             name: self.name.clone(),
             parent: None,
             description: self.description.clone(),

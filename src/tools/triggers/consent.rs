@@ -6,7 +6,7 @@ use std::time::Duration;
 use hivewright_actors::{
     ids::{MAIN, TeamKey},
     policy::caution::{Caution, Kind, Risk},
-    scheduler::{config::Config, definition::Definition, trigger::Trigger},
+    scheduler::trigger::{Trigger, config::Config, definition::Definition},
     tool::Caller,
 };
 use serde_json::{Map, Value};

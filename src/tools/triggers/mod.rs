@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hivewright_actors::scheduler::{manage::Which, trigger::Trigger};
+use hivewright_actors::scheduler::trigger::{Trigger, Which};
 use serde_json::{Value, json};
 
 use super::{

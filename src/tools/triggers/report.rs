@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     ids::CallId,
-    scheduler::{manage::check_cursors, run::ReportedOutcome},
+    scheduler::{run::ReportedOutcome, trigger::validation::check_cursors},
     task::Label,
     team::turn::REPORT_RUN,
     tool::{

@@ -112,7 +112,7 @@ impl Tool for DisableTrigger {
             reason: args.reason.unwrap_or(by),
             cancel_running: args.cancel_running,
         };
-        let trigger = parts.disable(disable).await.map_err(no)?;
+        let trigger = parts.ask(disable).await.map_err(no)?;
         Ok(answer::ok(json!({ "state": trigger.state })))
     }
 }

@@ -3,7 +3,8 @@
 use hivewright_actors::{
     queue::causes::Giver,
     scheduler::{
-        hand::{ByHand, ByTurn, Fire, Overlap},
+        fire::ByTurn,
+        requests::{ByHand, Fire, Overlap},
         run::Cause,
     },
     tool::Effect,
@@ -73,7 +74,7 @@ impl Tool for TestTrigger {
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
         let sample = args.sample.as_deref().unwrap_or_default();
         let words = format!("{} {sample}", args.trigger_name);
-        let fired = parts.fire(Fire {
+        let fired = parts.ask(Fire {
             which,
             cause: Cause::Test,
             key: cx.key.clone(),

@@ -6,10 +6,12 @@ use std::time::Duration;
 use hivewright_actors::{
     notice::NoticeKind,
     scheduler::{
-        config::{Config, Schedule, Window},
-        definition::{Definition, MissedPolicy},
         run::{Cause, Decision},
-        trigger::State,
+        trigger::{
+            State,
+            config::{Config, Schedule, Window},
+            definition::{Definition, MissedPolicy},
+        },
         window::{Closed, Phase},
     },
     task::Ending,

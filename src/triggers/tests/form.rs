@@ -2,7 +2,7 @@
 
 use hivewright_actors::{
     ids::TeamKey,
-    scheduler::config::{Hours, When},
+    scheduler::trigger::config::{Hours, When},
     task::TopicRef,
 };
 use serde_json::json;

@@ -8,8 +8,8 @@ use hivewright_actors::{
     inbox::InboxEvent,
     org::{record::TeamRecord, tree::Tree},
     scheduler::{
-        definition::Definition,
         maintain::{Wanted, definitions},
+        trigger::definition::Definition,
     },
     store::{Store, records::Writes},
     task::{

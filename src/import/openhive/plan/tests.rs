@@ -7,7 +7,7 @@ use std::{
 use hivewright_actors::{
     clock::Timestamp,
     org::record::TeamState,
-    scheduler::{
+    scheduler::trigger::{
         definition::Definition,
         validation::{self, Problem},
     },

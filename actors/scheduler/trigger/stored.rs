@@ -7,8 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::{Map, Value, json};
 
 use super::{
-    config::{Config, SecretRef},
+    config::Config,
     definition::{Definition, TimeOfDay},
+    webhook::SecretRef,
 };
 use crate::{
     clock::Timestamp,
@@ -162,5 +163,5 @@ fn reword(fields: &mut Map<String, Value>, name: &str, text: impl Fn(u64) -> Str
 }
 
 #[cfg(test)]
-#[path = "tests/stored.rs"]
+#[path = "../tests/stored.rs"]
 mod tests;

@@ -6,29 +6,32 @@ use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture}
 use tokio::time::Instant;
 
 use super::{
-    Due, Scheduler,
-    agenda::{self, Agenda},
-    body,
-    config::Config,
-    fire::Pending,
+    Due, Scheduler, body,
+    fire::{Findings, Pending},
     firing::{self, Standing},
-    missed::Missed,
-    premises::Findings,
-    records::removed,
+    notify,
+    records::{Known, removed},
     run::{Cause, RunOutcome},
-    trigger::State,
+    schedule::{self, Agenda, Missed},
+    trigger::{State, config::Config},
     window::{self, Phase},
 };
 use crate::{
     ids::TriggerId,
-    notice::{Notice, NoticeKind},
-    store::records::Writes,
+    notice::NoticeKind,
+    repeats::is_known,
+    store::records::{Keyed, Writes},
 };
 
 /// A sleep is never longer: a clock that was set forward must not delay what is due until then.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 /// A clock that is off by more than this has jumped.
 const JUMP: Duration = Duration::from_secs(60);
+
+/// How often reasons to fire that need not be remembered any longer are swept.
+pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Rows that are removed at a time, so that others come in between.
+const MOST_SWEPT: usize = 1_000;
 
 /// Teams were paused, resumed or closed.
 #[derive(Clone, Copy, Debug, Message)]
@@ -98,6 +101,16 @@ impl Scheduler {
         self.arm(ctx);
     }
 
+    /// The quiet time of a trigger is over.
+    fn speak(&mut self, id: &TriggerId) {
+        let now = self.now();
+        if let Some(trigger) = self.triggers.get_mut(id) {
+            let writes = notify::speak(trigger, &self.to.ids, now);
+            self.plan_next(id);
+            self.keep_quietly(writes);
+        }
+    }
+
     /// Times that passed while a team rested are made up for once it works again.
     pub(super) fn look_at_held(&mut self, ctx: &mut Context<Self>) {
         let held: Vec<TriggerId> = self
@@ -121,7 +134,8 @@ impl Scheduler {
         match &trigger.definition.config {
             Config::Schedule(schedule) => {
                 let standing = self.to.ports.roster.standing(&trigger.team);
-                let agenda = agenda::agenda(trigger, schedule, standing, self.view());
+                let is_paused = standing == Standing::Paused;
+                let agenda = schedule::agenda(trigger, schedule, is_paused, self.view());
                 self.follow(id, agenda, ctx);
             }
             Config::Window(_) => self.tick(id, ctx),
@@ -138,8 +152,7 @@ impl Scheduler {
             Agenda::Wait => Vec::new(),
             Agenda::Fire(due) => vec![Pending::timed(Cause::Schedule, due, order)],
             Agenda::Hold(due) => {
-                let cursor = trigger.cursor_at.unwrap_or(trigger.created_at);
-                trigger.held_from.get_or_insert(cursor);
+                trigger.held_from.get_or_insert(trigger.cursor());
                 vec![Pending::timed(Cause::Schedule, due, order)]
             }
             Agenda::MakeUp(plan) => {
@@ -196,18 +209,12 @@ impl Scheduler {
         if trigger.definition.config.is_single() {
             trigger.state = State::Finished;
             run.outcome = Some(RunOutcome::Missed);
-            writes = writes.put(&Notice {
-                id: ids.notice(),
-                kind: NoticeKind::MissedRun,
-                team: Some(trigger.team.name.clone()),
-                text: format!(
-                    "trigger `{}` of team `{}` was due more than a day ago while the service was down, and did not run; create it anew if it still matters",
-                    trigger.definition.name, trigger.team.name
-                ),
-                refs: vec![trigger.id.to_string(), run.id.to_string()],
-                at: now,
-                read: false,
-            });
+            let text = format!(
+                "trigger `{}` of team `{}` was due more than a day ago while the service was down, and did not run; create it anew if it still matters",
+                trigger.definition.name, trigger.team.name
+            );
+            let notice = trigger.notice(&ids, NoticeKind::MissedRun, text, [&run.id], now);
+            writes = writes.put(&notice);
         }
         self.plan_next(id);
         if let Some(trigger) = self.triggers.get(id) {
@@ -224,11 +231,10 @@ impl Scheduler {
         let Config::Window(window) = &trigger.definition.config else {
             return;
         };
-        let cursor = trigger.cursor_at.unwrap_or(trigger.created_at);
-        let in_flight =
-            trigger.active_task_id.as_ref().is_some_and(|task| self.runs.contains_key(task));
+        let in_flight = self.unfinished(trigger).is_some();
         let mut occurrence = trigger.occurrence.clone();
-        let tick = window::advance(self.window_view(window), &mut occurrence, cursor, in_flight);
+        let (view, cursor) = (self.view(), trigger.cursor());
+        let tick = window::advance(view, window, &mut occurrence, cursor, in_flight);
         let order = body::order(trigger);
         let changed = occurrence != trigger.occurrence;
         let opened = occurrence.as_ref().map(|open| open.opened_at);
@@ -274,32 +280,6 @@ impl Scheduler {
         );
     }
 
-    /// Goes on with what is found about a trigger's premises: at once, if it depends on nothing.
-    pub(super) fn with_findings(
-        &mut self,
-        id: &TriggerId,
-        act: impl FnOnce(&mut Self, &TriggerId, &Findings, &mut Context<Self>) + 'static,
-        ctx: &mut Context<Self>,
-    ) {
-        let look = self.triggers.get(id).and_then(|trigger| {
-            let last = trigger.last_fired_at;
-            self.to.ports.premises.look(trigger, last)
-        });
-        let Some(look) = look else {
-            return act(self, id, &Findings::default(), ctx);
-        };
-        let id = id.clone();
-        // On a task of its own: a panic in there costs a look, not the scheduler.
-        let look = actix::spawn(look);
-        ctx.spawn(look.into_actor(self).map(move |found, scheduler, ctx| {
-            let found = found.unwrap_or_default();
-            if let Some(problem) = &found.problem {
-                scheduler.invalidate(&id, &problem.to_string());
-            }
-            act(scheduler, &id, &found, ctx);
-        }));
-    }
-
     fn carry_out(
         &mut self,
         id: &TriggerId,
@@ -320,6 +300,35 @@ impl Scheduler {
         }
     }
 
+    pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
+        let now = self.now();
+        let old: Vec<Known> = self
+            .known
+            .iter()
+            .filter(|(_, (_, at))| !is_known(*at, now))
+            .take(MOST_SWEPT)
+            .map(|((trigger, key), (run, at))| Known {
+                trigger: trigger.clone(),
+                key: key.clone(),
+                run: run.clone(),
+                at: *at,
+            })
+            .collect();
+        for known in &old {
+            let key = (known.trigger.clone(), known.key.clone());
+            self.known.remove(&key);
+        }
+        let may_be_more = old.len() >= MOST_SWEPT;
+        let dropped = self.keep(
+            old.iter().fold(Writes::new(), |writes, known| writes.delete::<Known>(&known.key())),
+        );
+        ctx.spawn(dropped.into_actor(self).map(move |dropped, scheduler, ctx| {
+            if may_be_more && dropped.is_ok() {
+                scheduler.sweep(ctx);
+            }
+        }));
+    }
+
     /// A window whose last tick led to nothing is closed at once.
     pub(super) fn settle_window(&mut self, id: &TriggerId) {
         if let Some(trigger) = self.triggers.get_mut(id)
@@ -333,19 +342,9 @@ impl Scheduler {
 
     /// Triggers of teams that are gone go with them.
     fn forget_gone(&mut self) {
-        let gone: Vec<TriggerId> = self
-            .triggers
-            .values()
-            .filter(|trigger| self.to.ports.roster.standing(&trigger.team) == Standing::Gone)
-            .map(|trigger| trigger.id.clone())
-            .collect();
-        let mut writes = Writes::new();
-        for id in gone {
-            if let Some(trigger) = self.drop_out(&id) {
-                writes = writes.and(removed(&trigger));
-            }
-        }
-        self.keep_quietly(writes);
+        let roster = self.to.ports.roster.clone();
+        let gone = self.drop_all(|trigger| roster.standing(&trigger.team) == Standing::Gone);
+        self.keep_quietly(gone.iter().map(removed).fold(Writes::new(), Writes::and));
     }
 }
 

@@ -1,13 +1,15 @@
 //! Validation: whether a trigger can be what it is told to be, with everything that is wrong.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{
-    calendar::Calendar,
-    config::{Config, Hours, Listen, Schedule, Scheme, Signed, TriggerType, Webhook, Window},
+    config::{Config, Hours, Listen, Schedule, TriggerType, Window},
     definition::{Definition, Quiet},
-    matcher::{Expressions, Language},
-    window::{self, View},
+    webhook::{Scheme, Signed, Webhook},
+};
+use crate::scheduler::{
+    ports::{Calendar, Expressions, Language, View},
+    window,
 };
 use crate::{
     clock::Timestamp,
@@ -24,6 +26,10 @@ const LONGEST_TASK: usize = 20_000;
 /// The longest expression, in characters.
 const LONGEST_PATTERN: usize = 500;
 const LONGEST_BODY: Size = Size(8 << 20);
+/// A trigger keeps at most this many cursors …
+pub const MOST_CURSORS: usize = 16;
+/// … of at most this many bytes.
+pub const LONGEST_CURSOR: usize = 4096;
 /// Header fields that a team never sees.
 const HIDDEN_HEADERS: [&str; 6] = [
     "authorization",
@@ -246,14 +252,9 @@ impl Check<'_> {
         if pattern.split_whitespace().count() == 6 {
             return problems.note(field, "has seconds; a window is open for whole minutes");
         }
-        let view = View {
-            window,
-            zone: self.zone,
-            calendar: self.calendar,
-            now: self.now,
-            since: self.now,
-        };
-        let closes = window::opening(view, self.now)
+        let view =
+            View { zone: self.zone, calendar: self.calendar, now: self.now, since: self.now };
+        let closes = window::opening(view, window, self.now)
             .is_some_and(|(opens, closes)| closes.since(opens) < window::LONGEST);
         let reason = "never closes within 7 days; give it hours or days, or use a schedule";
         problems.ensure(closes, field, reason);
@@ -300,4 +301,27 @@ pub fn is_reserved(name: &str) -> bool {
     ["heartbeat", "learning-cycle", "reflection-cycle"].iter().any(|reserved| {
         name.strip_prefix(reserved).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     })
+}
+
+/// Why cursors cannot be kept.
+pub fn check_cursors(cursors: &BTreeMap<String, String>) -> Result<(), Problem> {
+    if cursors.len() > MOST_CURSORS {
+        let reason = format!("are more than {MOST_CURSORS}");
+        return Err(Problem::new("cursors", reason));
+    }
+    let slug = |name: &str| {
+        let good =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+        (1..=64).contains(&name.len()) && name.bytes().all(good)
+    };
+    for (name, value) in cursors {
+        if !slug(name) {
+            return Err(Problem::new("cursors", "a name has 1 to 64 of a-z, 0-9, `_` and `-`"));
+        }
+        if value.len() > LONGEST_CURSOR {
+            let field = format!("cursors.{name}");
+            return Err(Problem::new(field, format!("has more than {LONGEST_CURSOR} bytes")));
+        }
+    }
+    Ok(())
 }

@@ -1,4 +1,6 @@
-//! Port: patterns of recurring times, and the time zones they are read in.
+//! Ports: patterns of recurring times with the zones they are read in, and expressions.
+
+use std::sync::Arc;
 
 use crate::clock::Timestamp;
 
@@ -32,4 +34,43 @@ pub trait Calendar: Send + Sync + 'static {
 
     /// A moment in the words of its zone: `Sun 2025-03-30 03:00:00 CEST`.
     fn show(&self, zone: &str, at: Timestamp) -> String;
+}
+
+/// Where and when a schedule or a window is looked at.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The zone of the settings.
+    pub zone: &'a str,
+    /// Patterns and zones.
+    pub calendar: &'a dyn Calendar,
+    /// The present.
+    pub now: Timestamp,
+    /// When the service came up: what was due before is not made up.
+    pub since: Timestamp,
+}
+
+/// What an expression is for, which decides how it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// A text that is looked for without regard to case, or `/body/flags`.
+    Keyword,
+    /// A regular expression, with flags beside it.
+    Message,
+}
+
+/// Reads expressions. They take time in proportion to the text, whatever they say.
+pub trait Expressions: Send + Sync + 'static {
+    /// Reads one. The error says what is wrong, for the person who wrote it.
+    fn read(
+        &self,
+        language: Language,
+        pattern: &str,
+        flags: Option<&str>,
+    ) -> Result<Arc<dyn Matcher>, String>;
+}
+
+/// An expression that has been read. It remembers nothing from one text to the next.
+pub trait Matcher: Send + Sync {
+    /// What a text holds under the names in the expression; none if it does not fit.
+    fn find(&self, text: &str) -> Option<Vec<(String, String)>>;
 }

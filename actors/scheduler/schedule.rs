@@ -1,9 +1,19 @@
-//! Missed times: which of them are still served.
+//! Schedules: when one is due, what is to be done about it now, and which missed times are still served.
 
 use std::time::Duration;
 
-use super::definition::MissedPolicy;
-use crate::clock::Timestamp;
+use super::{
+    ports::View,
+    trigger::{
+        Trigger,
+        config::{Schedule, When},
+        definition::MissedPolicy,
+    },
+};
+use crate::clock::{Timestamp, millis};
+
+/// A time that is later than this was not late but missed: the machine slept, or its clock jumped.
+const LATE: Duration = Duration::from_secs(60);
 
 /// What is older than this is not made up.
 pub const TOO_OLD: Duration = Duration::from_secs(24 * 60 * 60);
@@ -11,6 +21,19 @@ pub const TOO_OLD: Duration = Duration::from_secs(24 * 60 * 60);
 const MOST: usize = 10;
 /// Times that are counted one by one; beyond it is said that there were more.
 const MOST_COUNTED: u64 = 100_000;
+
+/// What is to be done about a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Agenda {
+    /// Nothing yet.
+    Wait,
+    /// It is time.
+    Fire(Timestamp),
+    /// It is time, and the team rests.
+    Hold(Timestamp),
+    /// Times passed unserved.
+    MakeUp(Plan),
+}
 
 /// What becomes of times that passed unserved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +55,72 @@ pub struct Missed {
     pub since: Timestamp,
     /// The last.
     pub until: Timestamp,
+}
+
+/// The first time of a schedule after a moment. `anchor` is where counting in steps begins.
+pub fn next(
+    schedule: &Schedule,
+    view: View<'_>,
+    anchor: Option<Timestamp>,
+    after: Timestamp,
+) -> Option<Timestamp> {
+    match schedule.when()? {
+        When::Cron(pattern) => {
+            let zone = schedule.timezone.as_deref().unwrap_or(view.zone);
+            view.calendar.next(pattern, zone, after)
+        }
+        When::At(at) => (at > after).then_some(at),
+        When::Every(step) => {
+            let (anchor, step) = (anchor?.0, millis(step).max(1));
+            let steps = (after.0.checked_sub(anchor)).map_or(1, |passed| passed / step + 1);
+            Some(Timestamp(anchor.saturating_add(steps.saturating_mul(step))))
+        }
+    }
+}
+
+/// Looks at a schedule, whose team may rest.
+pub fn agenda(trigger: &Trigger, schedule: &Schedule, is_paused: bool, view: View<'_>) -> Agenda {
+    let View { now, since, .. } = view;
+    let cursor = trigger.cursor();
+    let next = |after| next(schedule, view, trigger.anchor_at, after);
+    if is_paused {
+        return match newest(cursor, now, next) {
+            Some(due) => Agenda::Hold(due),
+            None => Agenda::Wait,
+        };
+    }
+    let definition = &trigger.definition;
+    let policy = definition.missed.unwrap_or_default();
+    let once_only = definition.config.is_single();
+    let make_up = |from| Agenda::MakeUp(plan(policy, once_only, from, now, next));
+    if let Some(held_from) = trigger.held_from {
+        return make_up(held_from);
+    }
+    match next(cursor) {
+        Some(due) if due > now => Agenda::Wait,
+        Some(due) if due < since || now.since(due) > LATE => make_up(cursor),
+        Some(due) => Agenda::Fire(due),
+        None => Agenda::Wait,
+    }
+}
+
+/// The newest time up to now. Of many, the row of one is enough.
+fn newest(
+    cursor: Timestamp,
+    now: Timestamp,
+    next: impl Fn(Timestamp) -> Option<Timestamp>,
+) -> Option<Timestamp> {
+    let first = next(cursor).filter(|due| *due <= now)?;
+    let lately = now - LATE;
+    let mut newest = first;
+    let mut after = first.max(lately);
+    while let Some(due) = next(after)
+        && due <= now
+    {
+        newest = due;
+        after = due;
+    }
+    Some(newest)
 }
 
 /// Decides on the times after `cursor` up to `now`. `next` gives the first time after a moment.

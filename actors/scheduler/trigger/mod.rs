@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    definition::Definition,
-    stored,
-    window::{Closed, Occurrence},
-};
+use super::window::{Closed, Occurrence};
 use crate::{
     clock::Timestamp,
-    ids::{ChannelId, RunId, TaskId, TeamKey, TriggerId},
+    ids::{ChannelId, Ids, RunId, TaskId, TeamKey, TriggerId},
+    notice::{Notice, NoticeKind},
     task::{Cycle, Label, TopicRef},
     words,
 };
+
+pub mod config;
+pub mod definition;
+mod stored;
+pub mod validation;
+pub mod webhook;
+
+use definition::Definition;
 
 /// A trigger as it is stored: what it was told to be, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,6 +95,20 @@ pub struct Trigger {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+/// A trigger by its id or by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// This one.
+    Id(TriggerId),
+    /// That of a team.
+    Named {
+        /// The team.
+        team: TeamKey,
+        /// The name.
+        name: String,
+    },
 }
 
 /// What a run had to say in a quiet time.
@@ -183,6 +202,43 @@ impl Trigger {
         self.next_due_at = None;
         if let Some(occurrence) = &mut self.occurrence {
             occurrence.close(Closed::Disabled, self.active_task_id.is_some());
+        }
+    }
+
+    /// What it is found by: its team and its name there.
+    pub fn name(&self) -> (TeamKey, String) {
+        (self.team.clone(), self.definition.name.clone())
+    }
+
+    /// Times up to here are dealt with.
+    pub fn cursor(&self) -> Timestamp {
+        self.cursor_at.unwrap_or(self.created_at)
+    }
+
+    /// Someone changed it.
+    pub fn revise(&mut self, now: Timestamp) {
+        self.revision += 1;
+        self.updated_at = now;
+    }
+
+    /// Something that the operator should know about it, and about runs of it.
+    pub fn notice<'a>(
+        &self,
+        ids: &Ids,
+        kind: NoticeKind,
+        text: String,
+        runs: impl IntoIterator<Item = &'a RunId>,
+        now: Timestamp,
+    ) -> Notice {
+        let runs = runs.into_iter().map(ToString::to_string);
+        Notice {
+            id: ids.notice(),
+            kind,
+            team: Some(self.team.name.clone()),
+            text,
+            refs: [self.id.to_string()].into_iter().chain(runs).collect(),
+            at: now,
+            read: false,
         }
     }
 

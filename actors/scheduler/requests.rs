@@ -1,0 +1,274 @@
+//! Requests to fire: by hand, by a call from outside, by a message that was heard.
+
+use actix::{AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, WrapFuture};
+use futures_util::future::join_all;
+
+use super::{
+    Refusal, Scheduler,
+    body::{self, Quoted},
+    fire::{Answer, ByTurn, Findings, Pending},
+    firing::Standing,
+    run::Cause,
+    trigger::{Which, config::Config, definition::OverlapPolicy, webhook::Webhook},
+    views::Heard,
+};
+use crate::{
+    excerpt::{self, Unit},
+    ids::{TaskId, TeamKey, TeamName, TriggerId},
+    queue::keep::Keep,
+    store::records::Writes,
+    task::{self, Label, Source},
+    words,
+};
+
+/// What the prompt shows of a body.
+const SHOWN: usize = 64 * 1024;
+
+/// Fires a trigger now, whatever its state. Answered when it is durable.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<ByHand, Refusal>")]
+pub struct Fire {
+    /// Which one.
+    pub which: Which,
+    /// [`Cause::Test`] or [`Cause::Manual`].
+    pub cause: Cause,
+    /// The same key makes no second task.
+    pub key: String,
+    /// The most model calls.
+    pub max_steps: Option<u32>,
+    /// What to do if its last task is unfinished.
+    pub overlap: Overlap,
+    /// A message or a body as it would have come.
+    pub sample: Option<String>,
+    /// Who is behind it.
+    pub principal: task::Cause,
+    /// Where the work comes from.
+    pub source: Option<Source>,
+    /// The turn that wants it, if one does: the run is part of its work.
+    pub turn: Option<ByTurn>,
+}
+
+words! {
+    /// What a run by hand does if the trigger's last task is unfinished.
+    #[schemars(rename = "TriggerOverlap")]
+    #[derive(Default)]
+    pub enum Overlap {
+        /// Says so and starts nothing.
+        #[default]
+        Confirm = "confirm",
+        /// Starts behind it.
+        Allow = "allow",
+        /// Does not start.
+        Skip = "skip",
+        /// Stops it first.
+        Replace = "replace",
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ByHand {
+    /// It fired.
+    Fired(Box<Answer>),
+    /// Someone must decide what becomes of this task.
+    NeedsConfirmation(TaskId),
+}
+
+/// Finds a webhook that is on.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Option<Hook>")]
+pub struct FindHook {
+    /// Its team.
+    pub team: TeamName,
+    /// Its name.
+    pub name: String,
+}
+
+/// A webhook that is on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hook {
+    /// The trigger.
+    pub id: TriggerId,
+    /// Its team.
+    pub team: TeamKey,
+    /// What callers have to do.
+    pub webhook: Webhook,
+}
+
+/// A call that has proved where it comes from. Answered when it is durable.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Answer, Refusal>")]
+pub struct Call {
+    /// The trigger.
+    pub trigger: TriggerId,
+    /// What tells this delivery from others.
+    pub key: String,
+    /// Header fields that the team is shown.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub payload: String,
+    /// The body does not concern the trigger, and why.
+    pub filtered: Option<String>,
+}
+
+impl Scheduler {
+    /// Fires what a message concerns, and strikes it off once all of that is durable. One that was
+    /// `left` by a former process may have been served in part.
+    pub(super) fn hear(&mut self, heard: Heard, left: bool, ctx: &mut Context<Self>) {
+        let mut waiting = Vec::new();
+        for (id, captures) in self.ears.listen(&heard) {
+            let Some(trigger) = self.triggers.get(&id) else {
+                continue;
+            };
+            let key = heard.name();
+            if left && self.known.contains_key(&(id.clone(), key.clone())) {
+                continue;
+            }
+            let cause = match trigger.definition.config {
+                Config::Keyword(_) => Cause::Keyword,
+                _ => Cause::Message,
+            };
+            let quoted = Quoted {
+                sender: &heard.sender,
+                channel: heard.channel.as_str(),
+                content: &heard.content,
+                captures: &captures,
+            };
+            let order = body::with_message(body::order(trigger), &quoted);
+            let pending = Pending {
+                key,
+                label: heard.label,
+                source: Some(Source {
+                    channel: heard.channel.clone(),
+                    message: None,
+                    topic: heard.topic.clone(),
+                    notify: None,
+                }),
+                remember: true,
+                ..Pending::timed(cause, heard.at, order)
+            };
+            waiting.push(self.fire_when_looked(&id, pending, ctx));
+        }
+        let queue = self.to.queue.clone();
+        let strike_off = async move {
+            // What was refused has its row too. Only what nobody could say anything about comes again.
+            let is_dealt_with = |fired: &Result<Answer, Refusal>| *fired != Err(Refusal::Stopping);
+            if join_all(waiting).await.iter().all(is_dealt_with) {
+                let writes = Writes::new().delete::<Heard>(&heard.name());
+                queue.do_send(Keep { writes, stored: None });
+            }
+        };
+        ctx.spawn(strike_off.into_actor(self));
+    }
+}
+
+impl Handler<Fire> for Scheduler {
+    type Result = ResponseFuture<Result<ByHand, Refusal>>;
+
+    fn handle(&mut self, message: Fire, ctx: &mut Self::Context) -> Self::Result {
+        let answer = |answer| Box::pin(std::future::ready(answer));
+        let trigger = match self.find(&message.which) {
+            Ok(_) if self.draining => return answer(Err(Refusal::Stopping)),
+            Ok(trigger) => trigger,
+            Err(refusal) => return answer(Err(refusal)),
+        };
+        let overlap = match (message.overlap, self.unfinished(trigger)) {
+            (Overlap::Confirm, Some(task)) => {
+                return answer(Ok(ByHand::NeedsConfirmation(task.clone())));
+            }
+            (Overlap::Confirm | Overlap::Allow, _) => OverlapPolicy::Allow,
+            (Overlap::Skip, _) => OverlapPolicy::AlwaysSkip,
+            (Overlap::Replace, _) => OverlapPolicy::AlwaysReplace,
+        };
+        let order = body::order(trigger);
+        let order = match (&trigger.definition.config, &message.sample) {
+            (Config::Window(_), _) | (_, None) => order,
+            (Config::Webhook(_), Some(sample)) => body::with_payload(order, &[], sample),
+            (_, Some(sample)) => {
+                let channel = message.source.as_ref().map(|source| source.channel.as_str());
+                let quoted = Quoted {
+                    sender: "a test",
+                    channel: channel.unwrap_or("none"),
+                    content: sample,
+                    captures: &[],
+                };
+                body::with_message(order, &quoted)
+            }
+        };
+        let pending = Pending {
+            key: format!("{}:{}", message.cause.as_str(), message.key),
+            source: message.source.map(|source| Source { message: None, ..source }),
+            principal: message.principal,
+            overlap: Some(overlap),
+            max_steps: message.max_steps,
+            remember: true,
+            turn: message.turn,
+            ..Pending::timed(message.cause, self.now(), order)
+        };
+        let id = trigger.id.clone();
+        let fired = self.fire_when_looked(&id, pending, ctx);
+        Box::pin(async move { fired.await.map(|answer| ByHand::Fired(Box::new(answer))) })
+    }
+}
+
+impl Handler<FindHook> for Scheduler {
+    type Result = MessageResult<FindHook>;
+
+    fn handle(&mut self, FindHook { team, name }: FindHook, _: &mut Self::Context) -> Self::Result {
+        let hook = self.triggers.values().find_map(|trigger| {
+            let Config::Webhook(webhook) = &trigger.definition.config else {
+                return None;
+            };
+            let is_it = trigger.team.name == team
+                && trigger.definition.name == name
+                && trigger.is_active()
+                && self.to.ports.roster.standing(&trigger.team) != Standing::Gone;
+            is_it.then(|| Hook {
+                id: trigger.id.clone(),
+                team: trigger.team.clone(),
+                webhook: webhook.clone(),
+            })
+        });
+        MessageResult(hook)
+    }
+}
+
+impl Handler<Call> for Scheduler {
+    type Result = ResponseFuture<Result<Answer, Refusal>>;
+
+    fn handle(&mut self, call: Call, ctx: &mut Self::Context) -> Self::Result {
+        let trigger = match self.find(&Which::Id(call.trigger.clone())) {
+            Ok(_) if self.draining => return Box::pin(std::future::ready(Err(Refusal::Stopping))),
+            Ok(trigger) => trigger,
+            Err(refusal) => return Box::pin(std::future::ready(Err(refusal))),
+        };
+        // The run keeps all of it.
+        let (shown, missing) = call.payload.split_at(call.payload.floor_char_boundary(SHOWN));
+        let rest = format!("an operator finds them in the run of trigger {}", trigger.id);
+        let shown = excerpt::marked(shown, missing.len(), Unit::Byte, &rest);
+        let order = body::with_payload(body::order(trigger), &call.headers, &shown);
+        let pending = Pending {
+            key: call.key,
+            label: Label::Untrusted,
+            remember: true,
+            payload: Some(call.payload),
+            ..Pending::timed(Cause::Webhook, self.now(), order)
+        };
+        match call.filtered {
+            Some(reason) => {
+                let found = Findings { nothing_to_do: Some(reason), ..Findings::default() };
+                let fired = self.fire(&call.trigger, pending, &found, ctx);
+                Box::pin(async move { fired.await.map_err(|_| Refusal::Stopping)? })
+            }
+            None => Box::pin(self.fire_when_looked(&call.trigger, pending, ctx)),
+        }
+    }
+}
+
+impl Handler<Heard> for Scheduler {
+    type Result = ();
+
+    fn handle(&mut self, heard: Heard, ctx: &mut Self::Context) {
+        self.hear(heard, false, ctx);
+    }
+}

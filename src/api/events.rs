@@ -1,0 +1,36 @@
+//! Events: what happens, as it happens.
+
+use hivewright_actors::live::{Mark, event::Kinds};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{Empty, Endpoint, Method::*},
+    reply::EventStream,
+    scope::Scope::*,
+};
+
+pub const WATCH_EVENTS: Endpoint<EventStream, Empty, EventFilter> =
+    Endpoint::new(Get, "/api/v1/events", Read, "Sends what happens, as it happens.")
+        .description(
+            "A stream of server-sent events that does not end by itself. `id` says where it is; \
+             `Last-Event-ID`, which goes before `since`, is where a client left off. What cannot \
+             be had any more is told by an event `gap`: then, and to begin with, \
+             `/api/v1/snapshot` shows all there is.",
+        )
+        .refuses(&[429]);
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EventFilter {
+    /// Only of these types, with commas between them.
+    pub types: Option<Kinds>,
+    /// Only of this team.
+    pub team: Option<String>,
+    /// Only of this topic.
+    pub topic: Option<String>,
+    /// Only of this task.
+    pub task: Option<String>,
+    /// Only after the event with this id.
+    pub since: Option<Mark>,
+}

@@ -1,0 +1,111 @@
+//! Messages: words to a team, and what became of them.
+
+use hivewright_actors::{
+    ids::{ChannelId, MessageId, TaskId, TopicId},
+    queue::placing::Placement,
+    task::{Code, Ending, TaskState, WaitReason},
+    words,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    endpoint::{ById, Empty, Endpoint, Method::*},
+    reply::{Data, Progress},
+    scope::Scope::*,
+};
+
+pub const SEND_MESSAGE: Endpoint<Progress<MessageRow>, Empty, Empty, NewMessage> =
+    Endpoint::new(Post, "/api/v1/messages", Chat, "Says something to a team.")
+        .description(
+            "Answers once it is stored; with `wait_s` once there is a reply, if that comes in \
+             time. A `topic` is made if there is none of that name. Another team than the main \
+             one needs the scope `operate` too. `X-Source-Channel` names another channel that hears of \
+             the work; the answer stays here.",
+        )
+        .refuses(&[404, 409])
+        .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#);
+
+pub const SHOW_MESSAGE: Endpoint<Data<MessageRow>, ById, MessageFilter> =
+    Endpoint::new(Get, "/api/v1/messages/{id}", Read, "Says what became of a message.");
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct NewMessage {
+    #[schemars(length(min = 1, max = 100_000))]
+    pub content: String,
+    /// Without one it is the main team.
+    pub team: Option<String>,
+    pub topic_id: Option<String>,
+    /// The name of a topic, instead of its id.
+    pub topic: Option<String>,
+    /// Where it is said: a channel that the caller opened. Without one it is the caller's own.
+    #[schemars(length(min = 1, max = 128))]
+    pub channel_id: Option<String>,
+    /// How long to wait for the reply, in seconds.
+    #[serde(default)]
+    #[schemars(range(max = 300))]
+    pub wait_s: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct MessageFilter {
+    /// Where it was said, unless that was here.
+    pub channel: Option<String>,
+}
+
+/// A message as answers show it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Message")]
+pub struct MessageRow {
+    pub message_id: MessageId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub channel_id: Option<ChannelId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic_id: Option<TopicId>,
+    pub state: TaskState,
+    /// What became of it at first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<MessagePlacement>,
+    /// What its topic waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_reason: Option<WaitReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reply: Option<MessageReply>,
+}
+
+words! {
+    /// What becomes of a message at first.
+    pub enum MessagePlacement {
+        /// It has a turn of its own.
+        Started = "started",
+        /// It joined the turn under way.
+        CurrentTurn = "current_turn",
+        /// It waits for a turn of its own.
+        NextTurn = "next_turn",
+        /// Its topic waits for something.
+        Waiting = "waiting",
+    }
+}
+
+impl From<Placement> for MessagePlacement {
+    fn from(placement: Placement) -> Self {
+        match placement {
+            Placement::Started => Self::Started,
+            Placement::CurrentTurn => Self::CurrentTurn,
+            Placement::NextTurn => Self::NextTurn,
+            Placement::Waiting(_) => Self::Waiting,
+        }
+    }
+}
+
+/// The answer to a message.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct MessageReply {
+    pub text: String,
+    pub status: Ending,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+}
