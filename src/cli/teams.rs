@@ -7,6 +7,7 @@ use hivewright_actors::{
     excerpt,
     org::{record::Capability, shutdown::Removed},
 };
+use serde_json::json;
 
 use super::{
     Context,
