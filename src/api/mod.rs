@@ -35,6 +35,7 @@ pub mod reply;
 pub mod scope;
 pub mod session;
 pub mod sessions;
+pub mod snapshot;
 pub mod tasks;
 pub mod teams;
 pub mod tokens;

@@ -61,6 +61,12 @@ pub struct Done;
 /// A JSON document without the envelope of the API.
 pub struct Bare<T>(pub T);
 
+/// The same of a service that can serve, or cannot now.
+pub struct Available<T> {
+    pub document: T,
+    pub is_available: bool,
+}
+
 /// Something that is not JSON, whole.
 pub struct Content;
 
@@ -132,10 +138,22 @@ impl Readable for Done {
     type Content = Value;
 }
 
+/// Adds an answer without an envelope.
+fn bare<T: JsonSchema>(draft: &mut Draft, status: u16) {
+    let schema = draft.schema::<T>().to_value();
+    draft.answers.push((status, Some((JSON, schema))));
+}
+
 impl<T: JsonSchema + 'static> Reply for Bare<T> {
     fn describe(draft: &mut Draft) {
-        let schema = draft.schema::<T>().to_value();
-        draft.answers.push((200, Some((JSON, schema))));
+        bare::<T>(draft, 200);
+    }
+}
+
+impl<T: JsonSchema + 'static> Reply for Available<T> {
+    fn describe(draft: &mut Draft) {
+        bare::<T>(draft, 200);
+        bare::<T>(draft, 503);
     }
 }
 

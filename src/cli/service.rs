@@ -20,6 +20,7 @@ use crate::{
     api::{
         endpoint::{self, Empty, Endpoint, pairs},
         flags::Limit,
+        monitoring::SHOW_READINESS,
         reply::{Readable, Rows},
     },
     settings::{home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath},
@@ -257,13 +258,9 @@ impl Service {
         self.ask(self.signed(request)).await
     }
 
-    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        self.ask(self.request(Method::POST, path)?.json(body)).await
-    }
-
     /// Whether it says that it is ready.
     pub(super) async fn is_ready(&self) -> Result<bool, Failure> {
-        let request = self.request(Method::GET, "/readyz")?.timeout(PATIENCE);
+        let request = self.request(Method::GET, SHOW_READINESS.path)?.timeout(PATIENCE);
         let answer = request.send().await.map_err(|error| self.lost(&error))?;
         Ok(answer.status().is_success())
     }
@@ -406,23 +403,10 @@ pub(super) fn target<R, P: Serialize, Q, B>(
     endpoint.target(path).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
 }
 
-/// What an answer is about.
-pub(super) fn data<T: DeserializeOwned>(answer: &Value) -> Result<T, Failure> {
-    read(&answer["data"])
-}
-
 /// A part of what the service says.
 pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
     T::deserialize(value)
         .map_err(|error| Failure::system("the service's answer cannot be read", error))
-}
-
-/// The fields that were named.
-pub(super) fn given<const N: usize>(
-    fields: [(&'static str, Option<String>); N],
-) -> impl Iterator<Item = (&'static str, String)> {
-    let fields = fields.into_iter();
-    fields.filter_map(|(name, value)| Some((name, value?)))
 }
 
 fn not_reachable(what: &str, remedy: &str) -> Failure {

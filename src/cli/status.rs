@@ -16,7 +16,7 @@ use super::{
     service::Service,
 };
 use crate::{
-    api::{endpoint::Empty, events::EventFilter, overview::SHOW_OVERVIEW},
+    api::{endpoint::Empty, events::EventFilter, overview::SHOW_OVERVIEW, snapshot::SHOW_SNAPSHOT},
     text::rough_size,
 };
 
@@ -71,7 +71,7 @@ async fn watch(context: &Context) -> Result<(), Failure> {
         {
             step?;
         }
-        let answer = follower.read(async |service| service.get("/api/v1/snapshot").await);
+        let answer = follower.read(async |service| service.get(SHOW_SNAPSHOT.path).await);
         let overview = answer.await?["data"]["overview"].take();
         if before.as_ref().is_some_and(|before| *before == timeless(&overview)) {
             continue;

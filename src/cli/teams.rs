@@ -12,10 +12,10 @@ use serde_json::json;
 use super::{
     Context,
     ask::confirm,
-    failure::{Exit, Failure},
+    failure::Failure,
     screen::printable,
     service::Service,
-    table::{columns, date, moment, table},
+    table::{columns, date},
     untrusted,
 };
 use crate::api::{
@@ -315,7 +315,7 @@ mod tests {
         org::record::{Phase, TeamState},
     };
 
-    use super::*;
+    use super::{super::failure::Exit, *};
     use crate::cli::{service::target, table};
 
     fn team(name: &str) -> TeamRow {

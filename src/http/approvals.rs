@@ -18,10 +18,10 @@ use hivewright_actors::{
 
 use super::{
     State, access,
-    arguments::Caller,
     auth::principal::Principal,
     batch,
     call::Call,
+    caller::Caller,
     error::ApiError,
     json,
     listing::Gathering,

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     State,
-    arguments::{Caller, within_limits},
+    caller::{Caller, within_limits},
     error::ApiError,
     json,
     query::{Page, pairs},

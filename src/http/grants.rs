@@ -8,8 +8,8 @@ use hivewright_actors::approvals::{
 use super::{
     State,
     approvals::{PATIENCE, ask},
-    arguments::Caller,
     call::Call,
+    caller::Caller,
     error::ApiError,
     json, listing,
     reply::Clean,

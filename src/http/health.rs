@@ -3,156 +3,82 @@
 use std::time::Duration;
 
 use actix::MailboxError;
-use actix_web::{Either, HttpRequest, HttpResponse, http::header::ContentType, web};
+use actix_web::{HttpResponse, http::header::ContentType};
 use hivewright_actors::{channel::CountConnections, queue::Count, room::Space, scheduler::views};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::{
-    State,
+    call::{Anyone, Call},
     error::ApiError,
-    operation::Operation,
-    reply::{Bare, Content, Unavailable},
-    routes::{Resource, at},
+    routes::{Resource, on},
+};
+use crate::api::{
+    endpoint::Empty,
+    monitoring::{
+        Condition, Health, HealthChannels, HealthSessions, HealthStorage, HealthTriggers,
+        Readiness, ReadinessChecks, SHOW_ALIVE, SHOW_HEALTH, SHOW_READINESS,
+    },
+    reply::{Available, Bare},
 };
 
 /// All of them answer within 100 ms, if need be with what is not known.
 const PATIENCE: Duration = Duration::from_millis(80);
 
+/// A request by anybody, whatever stands in its query.
+type Visit = Call<Empty, Empty, Empty, Anyone>;
+
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        at("/healthz").get(
-            Operation::new("Says `ok` while the process answers."),
-            show_alive,
-        ),
-        at("/readyz").get(
-            Operation::new("Says whether the service can serve.")
-                .description(
-                    "It can, unless a commit to the store failed or it is about to stop. With a login the \
-                     answer also says how its parts are: `ok`, `error`, `locked` (the vault), `demo` (no \
-                     model is configured) or `slow` (no answer in time). `disk` is told to everyone when there \
-                     is little room (`low`) or too little for new work (`full`): what was accepted goes on, so \
-                     the service stays ready.",
-                ),
-            show_ready,
-        ),
-        at("/health").get(
-            Operation::new("Counts what there is, for simple monitors.")
-                .description("A count that is not to be had in time is null, not a guess."),
-            show_counts,
-        ),
+        on(&SHOW_ALIVE, show_alive),
+        on(&SHOW_READINESS, show_ready),
+        on(&SHOW_HEALTH, show_counts),
     ]
 }
 
-/// Whether the service can serve.
-#[derive(Serialize, JsonSchema)]
-struct Readiness {
-    ready: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    checks: Option<Checks>,
-    /// Room on the disk, if there is not enough: `low`, or `full`, where no new work is taken in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    disk: Option<&'static str>,
-    /// Why the vault is locked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    vault: Option<String>,
+async fn show_alive(_: Visit) -> Result<HttpResponse, ApiError> {
+    Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).body("ok"))
 }
 
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ReadinessChecks")]
-struct Checks {
-    store: &'static str,
-    settings: &'static str,
-    vault: &'static str,
-    scheduler: &'static str,
-    channels: &'static str,
-    providers: &'static str,
-    drain: &'static str,
-    disk: &'static str,
-}
-
-/// Counts for monitors.
-#[derive(Serialize, JsonSchema)]
-struct Health {
-    storage: HealthStorage,
-    sessions: HealthSessions,
-    triggers: HealthTriggers,
-    channels: HealthChannels,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct HealthStorage {
-    ok: bool,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct HealthSessions {
-    active: Option<usize>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct HealthTriggers {
-    registered: Option<usize>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct HealthChannels {
-    connected: Option<usize>,
-}
-
-async fn show_alive() -> Result<Content, ApiError> {
-    let mut response = HttpResponse::Ok();
-    Ok(Content(response.content_type(ContentType::plaintext()).body("ok")))
-}
-
-async fn show_ready(
-    state: web::Data<State>,
-    request: HttpRequest,
-) -> Result<Either<Bare<Readiness>, Unavailable<Readiness>>, ApiError> {
+async fn show_ready(Call { state, request, .. }: Visit) -> Result<Available<Readiness>, ApiError> {
     let service = &state.service;
     let (store, draining) = (state.spine.store.is_usable(), service.is_draining());
     let space = state.spine.store.room().space();
     let mut readiness = Readiness {
         ready: store && !draining,
         checks: None,
-        disk: (space != Space::Enough).then_some(space.as_str()),
+        disk: (space != Space::Enough).then_some(space),
         vault: None,
     };
     if state.access.principal(&request).is_ok() {
-        let word = |good: bool| if good { "ok" } else { "error" };
+        let word = |good: bool| if good { Condition::Ok } else { Condition::Error };
         let scheduler = state.spine.scheduler.send(views::Count).timeout(PATIENCE);
         readiness.vault = state.vault.locked().map(|locked| locked.to_string());
-        readiness.checks = Some(Checks {
+        readiness.checks = Some(ReadinessChecks {
             store: word(store),
             settings: word(service.settings_fault().is_none()),
             vault: match readiness.vault {
-                None => "ok",
-                Some(_) => "locked",
+                None => Condition::Ok,
+                Some(_) => Condition::Locked,
             },
             scheduler: match scheduler.await {
-                Ok(_) => "ok",
-                Err(MailboxError::Timeout) => "slow",
-                Err(MailboxError::Closed) => "error",
+                Ok(_) => Condition::Ok,
+                Err(MailboxError::Timeout) => Condition::Slow,
+                Err(MailboxError::Closed) => Condition::Error,
             },
             channels: word(service.channels_fault().is_none()),
             providers: match (service.providers_fault(), service.is_demo()) {
-                (Some(_), _) => "error",
-                (None, true) => "demo",
-                (None, false) => "ok",
+                (Some(_), _) => Condition::Error,
+                (None, true) => Condition::Demo,
+                (None, false) => Condition::Ok,
             },
             drain: word(!draining),
-            disk: space.as_str(),
+            disk: space,
         });
     }
-    Ok(if readiness.ready {
-        Either::Left(Bare(readiness))
-    } else {
-        Either::Right(Unavailable(readiness))
-    })
+    Ok(Available { is_available: readiness.ready, document: readiness })
 }
 
 /// A count that is not to be had in time is null, not a guess.
-async fn show_counts(state: web::Data<State>) -> Result<Bare<Health>, ApiError> {
+async fn show_counts(Call { state, .. }: Visit) -> Result<Bare<Health>, ApiError> {
     let (triggers, queue, channel) = tokio::join!(
         state.spine.scheduler.send(views::Count).timeout(PATIENCE),
         state.spine.queue.send(Count).timeout(PATIENCE),

@@ -32,7 +32,7 @@ use hivewright_actors::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{State, arguments, auth::principal::Principal, error::ApiError, json, routes};
+use super::{State, auth::principal::Principal, caller, error::ApiError, json, routes};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -98,7 +98,7 @@ pub(super) async fn pass<B: MessageBody + 'static>(
     let Ok(principal) = state.access.principal(request.request()) else {
         return Ok(next.call(request).await?.map_into_boxed_body());
     };
-    if let Err(refusal) = arguments::within_limits(&state, request.request(), &principal) {
+    if let Err(refusal) = caller::within_limits(&state, request.request(), &principal) {
         return Ok(request.error_response(refusal));
     }
     let body = match read(&mut request).await {

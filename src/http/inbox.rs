@@ -14,8 +14,8 @@ use hivewright_actors::{
 
 use super::{
     State,
-    arguments::Caller,
     call::Call,
+    caller::Caller,
     error::ApiError,
     json,
     listing::Gathering,

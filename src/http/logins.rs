@@ -1,9 +1,9 @@
 //! `/api/v1/logins`: the browsers that are logged in.
 
 use super::{
-    arguments::Caller,
     auth::rows::{Grant, Session},
     call::Call,
+    caller::Caller,
     error::ApiError,
     json, listing,
     routes::{Resource, on},

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::{
     State,
-    arguments::Caller,
     auth::principal::Principal,
     batch,
     call::Call,
+    caller::Caller,
     error::ApiError,
     json, listing,
     routes::{Resource, on},

@@ -11,12 +11,12 @@ use hivewright_actors::{
 
 pub mod access;
 mod approvals;
-mod arguments;
 mod audit;
 pub mod auth;
 pub mod backups;
 mod batch;
 mod call;
+mod caller;
 mod changes;
 mod channels;
 pub mod config;

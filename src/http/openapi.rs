@@ -12,7 +12,7 @@ use super::{
     access::COOKIE,
     call::Call,
     error::{ApiError, Refusal},
-    operation::{Field, Form, Operation},
+    operation::Operation,
     page_of_docs,
     routes::{Resource, on},
     ui,
@@ -24,7 +24,6 @@ use crate::api::{
     endpoint::Needs,
     page,
     reply::JSON,
-    when::When,
 };
 
 /// What requests may be refused with, whatever they ask for.
@@ -310,12 +309,10 @@ fn parameters(path: &str, method: &Method, operation: &Operation, draft: &Draft)
         json!({"name": name, "in": "path", "required": true, "schema": schema})
     });
     let mut all: Vec<Value> = in_path.collect();
-    all.extend(operation.query.iter().map(|field| in_query(field.name, &schema(field))));
     all.extend(draft.query.iter().map(|(name, schema)| in_query(name, schema)));
-    if let Some(paging) = operation.paging {
-        let fields = page::fields(paging.sorts);
-        all.extend(page::FIELDS.iter().map(|name| in_query(name, &fields[*name])));
-    }
+    let of_page = page::fields(operation.sorts);
+    let of_page = page::FIELDS.iter().filter_map(|name| Some((name, of_page.get(*name)?)));
+    all.extend(of_page.map(|(name, schema)| in_query(name, schema)));
     if *method == Method::POST && path.starts_with("/api/") {
         all.push(json!({
             "name": "Idempotency-Key", "in": "header", "required": false,
@@ -340,16 +337,4 @@ fn in_query(name: &str, schema: &Value) -> Value {
         }
     }
     json!({"name": name, "in": "query", "required": false, "description": about, "schema": inner})
-}
-
-fn schema(field: &Field) -> Value {
-    let mut schema = match &field.form {
-        Form::Text => json!({"type": "string"}),
-        Form::Moment => Draft::default().schema::<When>().to_value(),
-        Form::Flag => json!({"type": "boolean"}),
-        Form::Number(low, high) => json!({"type": "integer", "minimum": low, "maximum": high}),
-        Form::Word(words) => json!({"type": "string", "enum": words()}),
-    };
-    schema["description"] = field.about.into();
-    schema
 }

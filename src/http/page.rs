@@ -9,11 +9,13 @@ use actix_web::{
 use super::{
     call::{Anyone, Call},
     error::ApiError,
-    reply::Content,
     routes::{Resource, on},
     ui,
 };
-use crate::api::endpoint::{Empty, Endpoint, Method::Get, Needs};
+use crate::api::{
+    endpoint::{Empty, Endpoint, Method::Get, Needs},
+    reply::Content,
+};
 
 const SHOW_PAGE: Endpoint<Content> =
     Endpoint::needing(Needs::Nothing, Get, "/", "Shows the web page.").raw();
@@ -27,7 +29,7 @@ pub(super) fn resources() -> Vec<Resource> {
 
 async fn serve(
     Call { request, .. }: Call<Empty, Empty, Empty, Anyone>,
-) -> Result<Content, ApiError> {
+) -> Result<HttpResponse, ApiError> {
     let asset = ui::asset(request.path());
     let asset = asset.ok_or_else(|| ApiError::not_found("there is no such file"))?;
     let packed = takes_gzip(&request);
@@ -52,14 +54,14 @@ async fn serve(
         .insert_header((header::VARY, "Accept-Encoding"))
         .insert_header((header::ETAG, etag));
     if is_known {
-        return Ok(Content(response.finish()));
+        return Ok(response.finish());
     }
     response.content_type(asset.content_type());
-    Ok(Content(if packed {
+    Ok(if packed {
         response.insert_header((header::CONTENT_ENCODING, "gzip")).body(asset.packed())
     } else {
         response.body(asset.bytes())
-    }))
+    })
 }
 
 /// Whether a client says that it can read the compressed form.

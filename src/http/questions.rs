@@ -17,8 +17,8 @@ use hivewright_actors::{
 use super::{
     State,
     approvals::{PATIENCE, ask, settled},
-    arguments::Caller,
     call::Call,
+    caller::Caller,
     error::ApiError,
     json,
     listing::Gathering,

@@ -1,7 +1,7 @@
 //! Replies: the forms that answers have.
 
 use actix_web::{
-    Either, HttpRequest, HttpResponse, Responder,
+    Either, HttpResponse,
     body::{BoxBody, MessageBody},
     http::{
         StatusCode,
@@ -15,7 +15,9 @@ pub(super) use crate::api::reply::{Accepted, Bare, Created, Data, Done, Reply, R
 use crate::{
     api::{
         draft::Draft,
-        reply::{self, EventStream, JSON, Lines, MOST_COUNTED, Progress, Saved, Settled},
+        reply::{
+            Available, Content, EventStream, JSON, Lines, MOST_COUNTED, Progress, Saved, Settled,
+        },
     },
     logging::Secrets,
 };
@@ -32,7 +34,7 @@ impl<R: Respond> Answers<R> for R {}
 impl<R: Respond> Answers<R> for Clean<R> {}
 impl<R: Respond> Answers<R> for Dressed<R> {}
 // What is no JSON is put together by its handler.
-impl Answers<reply::Content> for HttpResponse {}
+impl Answers<Content> for HttpResponse {}
 impl Answers<EventStream> for HttpResponse {}
 impl Answers<Lines> for HttpResponse {}
 
@@ -56,12 +58,6 @@ impl<R> Clean<R> {
 
 /// A JSON document without the envelope of the API, about something that is not done yet.
 pub(super) struct BareAccepted<T>(pub(super) T);
-
-/// The same, which says that the service cannot serve now.
-pub(super) struct Unavailable<T>(pub(super) T);
-
-/// Something that is not JSON, whole.
-pub(super) struct Content(pub(super) HttpResponse);
 
 #[derive(Serialize)]
 struct Envelope<T> {
@@ -151,6 +147,14 @@ impl<T: Serialize> Respond for Bare<T> {
     }
 }
 
+impl<T: Serialize> Respond for Available<T> {
+    fn respond(self) -> HttpResponse {
+        let status =
+            if self.is_available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        document(status, self.document)
+    }
+}
+
 impl Respond for HttpResponse {
     fn respond(self) -> HttpResponse {
         self
@@ -180,18 +184,6 @@ impl<R: Respond> Respond for Clean<R> {
     }
 }
 
-macro_rules! described_as_its_part {
-    ($($name:ident),+) => {$(
-        impl<R: Reply> Reply for $name<R> {
-            fn describe(draft: &mut Draft) {
-                R::describe(draft);
-            }
-        }
-    )+};
-}
-
-described_as_its_part!(Clean, Dressed);
-
 macro_rules! bare {
     ($($name:ident: $status:ident;)+) => {$(
         impl<T: JsonSchema + 'static> Reply for $name<T> {
@@ -211,19 +203,6 @@ macro_rules! bare {
 
 bare! {
     BareAccepted: ACCEPTED;
-    Unavailable: SERVICE_UNAVAILABLE;
-}
-
-impl Reply for Content {
-    fn describe(draft: &mut Draft) {
-        reply::Content::describe(draft);
-    }
-}
-
-impl Respond for Content {
-    fn respond(self) -> HttpResponse {
-        self.0
-    }
 }
 
 impl<L: Respond, R: Respond> Respond for Either<L, R> {
@@ -241,33 +220,3 @@ impl<L: Reply, R: Reply> Reply for Either<L, R> {
         R::describe(draft);
     }
 }
-
-macro_rules! responders {
-    ($($reply:ident $(<$param:ident: $bound:path>)?),* $(,)?) => {$(
-        impl$(<$param: $bound>)? Responder for $reply$(<$param>)?
-        where
-            Self: Respond,
-        {
-            type Body = BoxBody;
-
-            fn respond_to(self, _: &HttpRequest) -> HttpResponse {
-                self.respond()
-            }
-        }
-    )*};
-}
-
-responders!(
-    Data<T: Serialize>,
-    Created<T: Serialize>,
-    Accepted<T: Serialize>,
-    Progress<T: Serialize>,
-    Done,
-    Rows<T: Serialize>,
-    Dressed<R: Respond>,
-    Clean<R: Respond>,
-    Bare<T: Serialize>,
-    BareAccepted<T: Serialize>,
-    Unavailable<T: Serialize>,
-    Content,
-);

@@ -5,7 +5,7 @@
 use std::rc::Rc;
 
 use actix_web::{
-    FromRequest, Handler, HttpRequest, HttpResponse, Responder, Route, Scope,
+    HttpRequest, HttpResponse, Route, Scope,
     dev::{ServiceFactory, ServiceRequest},
     guard,
     http::Method,
@@ -15,7 +15,6 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{
-    arguments::Arguments,
     call::{Call, Readers, Requester},
     error::ApiError,
     idempotency,
@@ -23,10 +22,7 @@ use super::{
     reply::{Answers, Reply, Respond},
     revocation,
 };
-use crate::api::{
-    draft::Draft,
-    endpoint::{self, Endpoint},
-};
+use crate::api::endpoint::{self, Endpoint};
 
 /// A path, and what it answers to each method.
 pub(super) struct Resource {
@@ -38,11 +34,6 @@ pub(super) struct Resource {
 
 /// The operations of the path that was asked for.
 struct Here(Vec<(Method, Operation)>);
-
-/// What is registered and described under a path.
-pub(super) fn at(path: &'static str) -> Resource {
-    Resource { path, operations: Vec::new(), routes: Vec::new(), deep: false }
-}
 
 /// The path of an endpoint, and what answers it.
 pub(super) fn on<R, P, Q, B, W, H, F, A>(
@@ -59,57 +50,12 @@ where
     F: Future<Output = Result<A, ApiError>> + 'static,
     A: Answers<R>,
 {
-    at(endpoint.path).on(endpoint, handler)
+    let resource =
+        Resource { path: endpoint.path, operations: Vec::new(), routes: Vec::new(), deep: false };
+    resource.on(endpoint, handler)
 }
 
 impl Resource {
-    /// GET, and HEAD, which is the same without the body.
-    pub(super) fn get<F, A, R>(self, operation: Operation, handler: F) -> Self
-    where
-        F: Handler<A, Output = Result<R, ApiError>>,
-        A: FromRequest + Arguments + 'static,
-        R: Reply + Responder,
-    {
-        let either = guard::Any(guard::Get()).or(guard::Head());
-        self.add(Method::GET, web::route().guard(either), operation, handler)
-    }
-
-    pub(super) fn post<F, A, R>(self, operation: Operation, handler: F) -> Self
-    where
-        F: Handler<A, Output = Result<R, ApiError>>,
-        A: FromRequest + Arguments + 'static,
-        R: Reply + Responder,
-    {
-        self.add(Method::POST, web::post(), operation, handler)
-    }
-
-    pub(super) fn patch<F, A, R>(self, operation: Operation, handler: F) -> Self
-    where
-        F: Handler<A, Output = Result<R, ApiError>>,
-        A: FromRequest + Arguments + 'static,
-        R: Reply + Responder,
-    {
-        self.add(Method::PATCH, web::patch(), operation, handler)
-    }
-
-    pub(super) fn put<F, A, R>(self, operation: Operation, handler: F) -> Self
-    where
-        F: Handler<A, Output = Result<R, ApiError>>,
-        A: FromRequest + Arguments + 'static,
-        R: Reply + Responder,
-    {
-        self.add(Method::PUT, web::put(), operation, handler)
-    }
-
-    pub(super) fn delete<F, A, R>(self, operation: Operation, handler: F) -> Self
-    where
-        F: Handler<A, Output = Result<R, ApiError>>,
-        A: FromRequest + Arguments + 'static,
-        R: Reply + Responder,
-    {
-        self.add(Method::DELETE, web::delete(), operation, handler)
-    }
-
     /// Its last parameter is all the rest of a path.
     pub(super) fn deep(self) -> Self {
         Self { deep: true, ..self }
@@ -151,19 +97,6 @@ impl Resource {
             endpoint::Method::Delete => (Method::DELETE, web::delete()),
         };
         self.insert(method, route.to(run), Operation::of(endpoint))
-    }
-
-    fn add<F, A, R>(self, method: Method, route: Route, operation: Operation, handler: F) -> Self
-    where
-        F: Handler<A, Output = Result<R, ApiError>>,
-        A: FromRequest + Arguments + 'static,
-        R: Reply + Responder,
-    {
-        let operation = operation.typed(|draft: &mut Draft| {
-            A::describe(draft);
-            R::describe(draft);
-        });
-        self.insert(method, route.to(handler), operation)
     }
 
     fn insert(mut self, method: Method, route: Route, operation: Operation) -> Self {

@@ -19,8 +19,8 @@ use hivewright_actors::{
 
 use super::{
     State,
-    arguments::Caller,
     call::Call,
+    caller::Caller,
     error::ApiError,
     listing::Gathering,
     reply::Clean,

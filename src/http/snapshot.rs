@@ -2,29 +2,23 @@
 
 use actix_web::web;
 use hivewright_actors::channel::CountConnections;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::{
     State,
     approvals::{self, PATIENCE, ask},
-    arguments::{Caller, Read},
+    call::Call,
     channels,
     error::ApiError,
-    operation::Operation,
     overview::{self, Stored},
-    reply::{Clean, Data},
-    routes::{Resource, at},
+    reply::Clean,
+    routes::{Resource, on},
     teams, topics,
 };
 use crate::api::{
-    approvals::ApprovalRow,
-    channels::Channel,
-    jobs::Job,
-    overview::Overview,
     questions::QuestionRow,
-    teams::TeamNode,
-    topics::{RunningTurn, TopicRow},
+    reply::Data,
+    snapshot::{SHOW_SNAPSHOT, Snapshot},
+    topics::RunningTurn,
 };
 
 /// A snapshot during which something changed is taken again, so often.
@@ -33,39 +27,13 @@ const TRIES: usize = 4;
 const TOPICS: usize = 200;
 
 pub(super) fn resources() -> Vec<Resource> {
-    vec![at("/api/v1/snapshot").get(
-        Operation::new("Shows all that a watcher of events needs to begin with.").description(
-            "Events of the same `boot` with a `seq` up to the one here are in it already.",
-        ),
-        show,
-    )]
-}
-
-/// Everything at one place in the order of events.
-#[derive(Serialize, JsonSchema)]
-struct Snapshot {
-    /// The process that it is of.
-    boot: u64,
-    /// All events up to here are in it.
-    seq: u64,
-    overview: Overview,
-    org: Option<TeamNode>,
-    running: Vec<RunningTurn>,
-    approvals: Vec<ApprovalRow>,
-    questions: Vec<QuestionRow>,
-    inbox_unread: usize,
-    topics: Vec<TopicRow>,
-    channels: Vec<Channel>,
-    jobs: Vec<Job>,
+    vec![on(&SHOW_SNAPSHOT, show)]
 }
 
 /// What is read after the place is at least as new as the place. If nothing but passing words came
 /// meanwhile it is exactly that; otherwise it is taken again, and at last given as it is: events
 /// tell what is, not what is added, so that one which is in it already changes nothing.
-async fn show(
-    state: web::Data<State>,
-    caller: Caller<Read>,
-) -> Result<Clean<Data<Snapshot>>, ApiError> {
+async fn show(Call { state, caller, .. }: Call) -> Result<Clean<Data<Snapshot>>, ApiError> {
     caller.all_teams()?;
     let mut tries = 1;
     let snapshot = loop {

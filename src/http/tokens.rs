@@ -1,9 +1,9 @@
 //! `/api/v1/tokens`: credentials for programs and people.
 
 use super::{
-    arguments::Caller,
     auth::rows::Grant,
     call::Call,
+    caller::Caller,
     error::ApiError,
     json, listing,
     routes::{Resource, on},

@@ -25,8 +25,8 @@ use hivewright_actors::{
 use super::{
     State,
     approvals::{PATIENCE, ask},
-    arguments::Caller,
     call::Call,
+    caller::Caller,
     error::ApiError,
     json,
     listing::Gathering,

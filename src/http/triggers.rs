@@ -18,8 +18,8 @@ use hivewright_actors::{
 
 use super::{
     State,
-    arguments::Caller,
     call::Call,
+    caller::Caller,
     error::ApiError,
     listing::{self, Gathering},
     routes::{Resource, on},

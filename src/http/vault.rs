@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::{
     State,
-    arguments::Caller,
     auth::principal::Principal,
     call::Call,
+    caller::Caller,
     error::ApiError,
     json,
     listing::{self, Gathering},

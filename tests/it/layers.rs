@@ -98,12 +98,12 @@ fn leaves(tree: &str) -> Vec<String> {
 /// The path from the crate's root; none of what is imported from elsewhere or from below.
 fn absolute(module: &[String], used: &str) -> Option<Vec<String>> {
     let mut parts = used.split("::").peekable();
-    let mut base = match parts.peek()? {
-        &"crate" => {
+    let mut base = match *parts.peek()? {
+        "crate" => {
             parts.next();
             Vec::new()
         }
-        &"super" => module.to_vec(),
+        "super" => module.to_vec(),
         _ => return None,
     };
     while parts.next_if_eq(&"super").is_some() {

@@ -6,6 +6,7 @@ use super::service::Running;
 use crate::{
     api::{
         doctor::Finding,
+        monitoring::SHOW_READINESS,
         vault::{LIST_VAULT, VaultFilter},
     },
     cli::{
@@ -86,7 +87,7 @@ fn judge(health: &Health) -> Finding {
 async fn ask(context: &Context, environment: Environment) -> (Finding, Environment) {
     let answered = async {
         let service = Service::find(context)?;
-        let ready = service.get_any("/readyz").await?;
+        let ready = service.get_any(SHOW_READINESS.path).await?;
         let locked = ready["vault"].as_str().map(str::to_owned);
         let keys = match locked {
             Some(_) => BTreeSet::new(),
