@@ -295,3 +295,26 @@ fn every_word_of_the_glossary_is_a_type() {
         assert!(is_type, "there is no `{name}` in {file}");
     }
 }
+
+/// What the guide shows is code that is compiled: each block names its file, and stands there, apart from what
+/// `…` leaves out.
+#[test]
+fn the_code_in_the_guide_of_contributors_is_real() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let guide = fs::read_to_string(root.join("docs/contributing.md")).unwrap();
+    let blocks: Vec<_> = guide.split("```rust\n").skip(1).collect();
+    assert!(blocks.len() > 5, "{}", blocks.len());
+
+    for block in blocks {
+        let block = block.split("```").next().unwrap();
+        let (file, shown) = block.trim_start().split_once('\n').unwrap();
+        let file = file.strip_prefix("// ").expect("the first line names the file");
+        let code = fs::read_to_string(root.join(file)).unwrap();
+        let mut code = code.as_str();
+        for part in shown.split('…').map(|part| part.trim_end().trim_start_matches('\n')) {
+            let found = code.find(part);
+            let found = found.unwrap_or_else(|| panic!("{file} has no\n{part}"));
+            code = &code[found + part.len()..];
+        }
+    }
+}
