@@ -1,17 +1,14 @@
 //! Config: the settings files.
 
-use std::borrow::Cow;
-
-use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     endpoint::{ByName, Empty, Endpoint, Method::*},
     reply::Data,
     scope::Scope::*,
 };
+use crate::settings::{effective::Setting, problem::Problem};
 
 pub const SHOW_CONFIG: Endpoint<Data<Settings>> = Endpoint::new(
     Get,
@@ -50,50 +47,12 @@ pub const REPLACE_TEAM_CONFIG: Endpoint<Data<TeamConfig>, ByName, Empty, TeamCon
     .refuses(&[422])
     .example(r#"{"content": "description: Invoices\n"}"#);
 
-words! {
-    /// Where the value of a setting comes from.
-    pub enum SettingSource {
-        /// Nobody wrote it.
-        Default = "default",
-        /// The file.
-        File = "file",
-    }
-}
-
-/// A setting with its value. References stand as they were written.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Setting {
-    /// `config`, `providers` or `channels`.
-    pub file: Cow<'static, str>,
-    /// The way to it, such as `server.port`.
-    pub path: String,
-    pub value: Value,
-    pub source: SettingSource,
-    /// The line of the file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<usize>,
-}
-
-/// Something that is wrong with a settings file, and where.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SettingsFault {
-    pub file: String,
-    /// The setting, as a path.
-    pub path: String,
-    /// From 1; 0 if it is about the whole file.
-    pub line: usize,
-    /// From 1; 0 if it is about the whole line.
-    pub column: usize,
-    /// What is wrong with it.
-    pub message: String,
-}
-
 /// The settings that count.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Settings {
     pub fields: Vec<Setting>,
-    pub problems: Vec<SettingsFault>,
-    pub warnings: Vec<SettingsFault>,
+    pub problems: Vec<Problem>,
+    pub warnings: Vec<Problem>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -107,14 +66,14 @@ pub struct SettingsDraft {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SettingsTried {
     pub valid: bool,
-    pub problems: Vec<SettingsFault>,
+    pub problems: Vec<Problem>,
 }
 
 /// What was read again.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SettingsReloaded {
     pub reloaded: Vec<String>,
-    pub problems: Vec<SettingsFault>,
+    pub problems: Vec<Problem>,
 }
 
 /// The file of a team as answers show it.
@@ -126,7 +85,7 @@ pub struct TeamConfig {
     pub revision: String,
     /// Values in it are not shown: marks stand in their place, and it cannot be written back so.
     pub scrubbed: bool,
-    pub problems: Vec<SettingsFault>,
+    pub problems: Vec<Problem>,
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

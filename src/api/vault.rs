@@ -85,7 +85,7 @@ pub struct VaultFilter {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
 pub struct VaultAuditFilter {
-    /// Only `system`, or `team:` and a name.
+    /// Only `system`, `team:` and a name, or `aside:` and the name of the team that asked for another.
     #[arg(skip)]
     pub scope: Option<String>,
     /// Only of this key.

@@ -12,10 +12,13 @@ use super::{
 };
 use crate::{
     api::{
-        config::{SHOW_CONFIG, Setting, SettingSource, Settings, SettingsFault},
+        config::{SHOW_CONFIG, Settings},
         endpoint::Empty,
     },
-    settings::{effective, load, problem::Problem},
+    settings::{
+        effective::{self, Setting, SettingSource},
+        load,
+    },
 };
 
 /// Check and show the settings
@@ -64,8 +67,8 @@ async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(
             let report = load::check(&context.home, &context.environment);
             Settings {
                 fields: effective::fields(&context.home, &context.environment),
-                problems: faults(&report.problems.0),
-                warnings: faults(&report.warnings),
+                problems: report.problems.0.clone(),
+                warnings: report.warnings.clone(),
             }
         }
     };
@@ -111,8 +114,8 @@ fn check(context: &Context) -> Result<(), Failure> {
     let (problems, warnings) = (&report.problems.0, &report.warnings);
     if screen.json {
         let document = json!({"data": {
-            "problems": faults(problems),
-            "warnings": faults(warnings),
+            "problems": problems,
+            "warnings": warnings,
         }});
         screen.document(&document)?;
     } else {
@@ -140,8 +143,4 @@ fn check(context: &Context) -> Result<(), Failure> {
     // The document has been written; a second one would make it unreadable.
     let message = if screen.json { String::new() } else { message };
     Err(Failure::new(Exit::FoundErrors, message))
-}
-
-fn faults(problems: &[Problem]) -> Vec<SettingsFault> {
-    problems.iter().cloned().map(SettingsFault::from).collect()
 }

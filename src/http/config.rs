@@ -15,8 +15,8 @@ use crate::{
     api::{
         config::{
             RELOAD_CONFIG, REPLACE_TEAM_CONFIG, SHOW_CONFIG, SHOW_TEAM_CONFIG, Settings,
-            SettingsDraft, SettingsFault, SettingsReloaded, SettingsTried, TeamConfig,
-            TeamConfigText, VALIDATE_CONFIG,
+            SettingsDraft, SettingsReloaded, SettingsTried, TeamConfig, TeamConfigText,
+            VALIDATE_CONFIG,
         },
         endpoint::{ByName, Empty},
         reply::Data,
@@ -57,10 +57,6 @@ pub struct Files {
     pub reload: Arc<Reload>,
 }
 
-fn faults(problems: Problems) -> Vec<SettingsFault> {
-    problems.0.into_iter().map(SettingsFault::from).collect()
-}
-
 /// Runs something that looks at files away from the async threads.
 async fn looking<T: Send + 'static>(
     state: &web::Data<State>,
@@ -77,8 +73,8 @@ async fn show(Call { state, caller, .. }: Call) -> Result<Clean<Data<Settings>>,
         let report = load::check(&files.home, &files.environment);
         Settings {
             fields: effective::fields(&files.home, &files.environment),
-            problems: faults(report.problems),
-            warnings: report.warnings.into_iter().map(SettingsFault::from).collect(),
+            problems: report.problems.0,
+            warnings: report.warnings,
         }
     });
     Ok(Clean::new(&state.secrets, Data(settings.await?)))
@@ -106,7 +102,7 @@ async fn validate(
     let file = file(&draft.file)?;
     let found = looking(&state, move |files| load::validate(&files.home, &file, &draft.content));
     let problems = found.await?.err().unwrap_or_default();
-    let tried = SettingsTried { valid: problems.0.is_empty(), problems: faults(problems) };
+    let tried = SettingsTried { valid: problems.0.is_empty(), problems: problems.0 };
     Ok(Clean::new(&state.secrets, Data(tried)))
 }
 
@@ -122,10 +118,10 @@ async fn reload(Call { state, caller, .. }: Call) -> Result<Data<SettingsReloade
 /// All that is wrong, in words and by place. What is wrong may be quoted, so it is cleaned.
 fn refused(secrets: &Secrets, problems: Problems) -> ApiError {
     let message = secrets.scrub_known(&problems.to_string());
-    let mut faults = faults(problems);
+    let mut faults = problems.0;
     for fault in &mut faults {
         fault.path = secrets.scrub_known(&fault.path);
-        fault.message = secrets.scrub_known(&fault.message);
+        fault.reason = secrets.scrub_known(&fault.reason);
     }
     ApiError::config_invalid(message, faults)
 }
@@ -139,7 +135,7 @@ fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<Te
         team: team.to_owned(),
         scrubbed: secrets.scrub_known(&content) != content,
         content,
-        problems: faults(found.err().unwrap_or_default()),
+        problems: found.err().unwrap_or_default().0,
     })
 }
 

@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 
 use super::auth::error::AuthError;
 use crate::{
-    api::{config::SettingsFault, input::Problems, scope::Scope},
+    api::{input::Problems, scope::Scope},
     memory::error::MemoryError,
+    settings::problem::Problem as SettingsFault,
 };
 
 /// Why a request is refused. Its body is written on the way out, where the request's id is known.

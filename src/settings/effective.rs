@@ -1,7 +1,10 @@
 //! The settings that count, field by field, and where each comes from.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
+use hivewright_actors::words;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
@@ -14,16 +17,39 @@ use super::{
     yaml::{self, Node, Value},
     zone::Zone,
 };
-use crate::api::config::{Setting as Field, SettingSource as Source};
 
 /// What ends the path of a field that holds a secret, unless it is a reference.
 const SECRETS: [&str; 5] = ["api_key", "token", "secret", "password", "key"];
 /// Stands for a secret that is written out.
 const HIDDEN: &str = "(hidden)";
 
+words! {
+    /// Where the value of a setting comes from.
+    pub enum SettingSource {
+        /// Nobody wrote it.
+        Default = "default",
+        /// The file.
+        File = "file",
+    }
+}
+
+/// A setting with its value. References stand as they were written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Setting {
+    /// `config`, `providers` or `channels`.
+    pub file: Cow<'static, str>,
+    /// The way to it, such as `server.port`.
+    pub path: String,
+    pub value: Json,
+    pub source: SettingSource,
+    /// The line of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
+}
+
 /// All fields of all files, as they are in force where a file says nothing. What is wrong in a file is left
 /// out. Blocks.
-pub fn fields(home: &Home, environment: &Environment) -> Vec<Field> {
+pub fn fields(home: &Home, environment: &Environment) -> Vec<Setting> {
     let text = |path: &Path| {
         let read = yaml::read_file(path, &path.display().to_string());
         read.ok().flatten()
@@ -56,17 +82,17 @@ fn overlaid(
     file: &'static str,
     defaults: BTreeMap<String, Json>,
     text: Option<String>,
-) -> Vec<Field> {
+) -> Vec<Setting> {
     let mut own = Vec::new();
     let root = yaml::parse(&text.unwrap_or_default(), file, &mut Vec::new());
     collect(file, String::new(), &root, &mut own);
-    let mut fields: Vec<Field> = defaults
+    let mut fields: Vec<Setting> = defaults
         .into_iter()
-        .map(|(path, value)| Field {
+        .map(|(path, value)| Setting {
             file: file.into(),
             path,
             value,
-            source: Source::Default,
+            source: SettingSource::Default,
             line: None,
         })
         .collect();
@@ -79,7 +105,7 @@ fn overlaid(
     fields
 }
 
-fn collect(file: &'static str, path: String, node: &Node, fields: &mut Vec<Field>) {
+fn collect(file: &'static str, path: String, node: &Node, fields: &mut Vec<Setting>) {
     match &node.value {
         Value::Null => {}
         Value::Map(entries) => {
@@ -87,11 +113,11 @@ fn collect(file: &'static str, path: String, node: &Node, fields: &mut Vec<Field
                 collect(file, join(&path, &entry.key), &entry.value, fields);
             }
         }
-        Value::List(_) | Value::Scalar { .. } => fields.push(Field {
+        Value::List(_) | Value::Scalar { .. } => fields.push(Setting {
             file: file.into(),
             value: shown(&path, node),
             path,
-            source: Source::File,
+            source: SettingSource::File,
             line: Some(node.at.line),
         }),
     }
@@ -127,12 +153,12 @@ mod tests {
     use super::*;
     use crate::settings::tests::place;
 
-    fn found(text: &str) -> Vec<(String, Json, Source)> {
+    fn found(text: &str) -> Vec<(String, Json, SettingSource)> {
         let defaults =
             [("server.port", json!(8080)), ("server.bind", json!("here")), ("list", json!([]))];
         let defaults = defaults.map(|(path, value)| (path.to_owned(), value));
         let fields = overlaid("config", defaults.into(), Some(text.to_owned()));
-        let row = |field: Field| (field.path, field.value, field.source);
+        let row = |field: Setting| (field.path, field.value, field.source);
         fields.into_iter().map(row).collect()
     }
 
@@ -144,9 +170,9 @@ mod tests {
         assert_eq!(
             fields,
             [
-                ("list".to_owned(), json!([{"a": 1}]), Source::File),
-                ("server.bind".to_owned(), json!("here"), Source::Default),
-                ("server.port".to_owned(), json!(9), Source::File),
+                ("list".to_owned(), json!([{"a": 1}]), SettingSource::File),
+                ("server.bind".to_owned(), json!("here"), SettingSource::Default),
+                ("server.port".to_owned(), json!(9), SettingSource::File),
             ]
         );
     }
@@ -168,7 +194,7 @@ mod tests {
             let fields = fields(&place.home, &Environment::fixed([("TZ", "Asia/Tokyo")]));
             let mut found = fields.into_iter().filter(|field| field.path == path);
             let field = found.next().unwrap_or_else(|| panic!("{path} is not shown"));
-            assert_eq!(field.source, Source::Default);
+            assert_eq!(field.source, SettingSource::Default);
             field.value
         };
 

@@ -2,20 +2,23 @@
 
 use std::fmt;
 
-use crate::api::config::SettingsFault;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// One thing that is wrong, at its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something that is wrong with a settings file, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SettingsFault")]
 pub struct Problem {
     /// The file, as the operator knows it.
     pub file: String,
-    /// Counted from 1.
-    pub line: usize,
-    /// Counted from 1, in characters.
-    pub column: usize,
-    /// The way to the field, such as `server.port`; empty for the file as a whole.
+    /// The way to the setting, such as `server.port`; empty for the file as a whole.
     pub path: String,
+    /// From 1; 0 if it is about the whole file.
+    pub line: usize,
+    /// From 1, in characters; 0 if it is about the whole line.
+    pub column: usize,
     /// What is wrong with it. Never holds a value that may be secret.
+    #[serde(rename = "message")]
     pub reason: String,
 }
 
@@ -23,18 +26,6 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "(file)" } else { &self.path };
         write!(f, "{}:{}:{}: {path}: {}", self.file, self.line, self.column, self.reason)
-    }
-}
-
-impl From<Problem> for SettingsFault {
-    fn from(problem: Problem) -> Self {
-        Self {
-            file: problem.file,
-            path: problem.path,
-            line: problem.line,
-            column: problem.column,
-            message: problem.reason,
-        }
     }
 }
 
