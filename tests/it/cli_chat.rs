@@ -105,6 +105,7 @@ fn task(id: &str) -> Value {
         "id": id, "team": "main", "generation": 1, "type": "chat", "priority": "normal", "state": "done",
         "body": "hello", "created_by": "operator", "created_at": "2026-01-31T12:00:00.000Z",
         "attempts": 1, "redelivered": false, "lineage": {"root": id, "hops": 0}, "label": "trusted",
+        "session_id": "s-1", "children": [], "tree": {"ended": 1, "usage": {"input": 1, "output": 1}},
         "outcome": {
             "result": "Hi!", "error": null, "notified": false, "duration_ms": 5,
             "usage": {"input": 1, "output": 1, "cache_read": 0, "cache_write": 0},
