@@ -10,7 +10,6 @@ use jiff::{ToSpan, tz::TimeZone};
 
 use crate::{settings::zone::Zone, time};
 
-/// Days in a time zone.
 #[derive(Clone, Debug)]
 pub struct ZoneDays(pub TimeZone);
 
@@ -36,7 +35,6 @@ impl LocalTime {
         zone.clone()
     }
 
-    /// Its name.
     pub fn name(&self) -> String {
         self.zone().name().to_owned()
     }

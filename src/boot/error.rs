@@ -17,7 +17,6 @@ pub enum ServiceError {
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; choose another with `--port` or `server.port`")]
     Listen {
-        /// The address.
         address: SocketAddr,
         /// Why.
         source: io::Error,

@@ -31,7 +31,6 @@ use crate::{
     vault::scrubbers::Scrubbers,
 };
 
-/// What is served from.
 pub(super) struct Served {
     pub(super) state: http::State,
     pub(super) door: Door,

@@ -22,7 +22,6 @@ use crate::{
 /// A part of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its name.
     pub name: &'static str,
     /// It cannot do what it is for.
     pub is_faulty: bool,

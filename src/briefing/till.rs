@@ -22,7 +22,6 @@ const CHARACTERS: usize = 4;
 pub struct Till {
     /// What teams have spent.
     pub ledger: Ledger,
-    /// Which day it is.
     pub days: Arc<dyn Days>,
     /// Figures.
     pub meter: Arc<dyn Meter>,

@@ -15,7 +15,6 @@ mod tests;
 /// So much of an unknown type is repeated to the client, in characters.
 const SHOWN: usize = 40;
 
-/// A frame of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientFrame {
     /// Words for a team.
@@ -32,14 +31,12 @@ pub enum ClientFrame {
     TopicListRequest,
     /// Goes on with an earlier channel.
     Resume {
-        /// The channel.
         channel_id: ChannelId,
         /// The last frame that the client has; 0 is none.
         last_seq: u64,
     },
     /// Stops the turn of a topic.
     Cancel {
-        /// The topic.
         topic_id: TopicId,
         /// Also what waits in it.
         queued: bool,
@@ -50,7 +47,6 @@ pub enum ClientFrame {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct Refusal {
-    /// For code.
     pub code: &'static str,
     /// In words, for the client.
     pub error: String,

@@ -19,7 +19,6 @@ pub(super) struct Incoming {
     pub(super) topic_id: Option<TopicId>,
     /// The topic in words.
     pub(super) topic_name: Option<Arc<str>>,
-    /// The channel.
     pub(super) channel_id: ChannelId,
     /// Rises within the channel.
     pub(super) seq: u64,

@@ -50,7 +50,6 @@ pub struct Question<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown profile `{name}`; there are: {}", known.join(", "))]
 pub struct UnknownProfile {
-    /// The name.
     pub name: String,
     /// The profiles there are, sorted.
     pub known: Vec<String>,

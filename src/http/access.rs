@@ -45,7 +45,6 @@ pub struct Upgrade {
     pub asserted_by: Option<PrincipalId>,
     /// By which door they come in.
     pub channel_type: ChannelType,
-    /// On which listener.
     pub listener: String,
 }
 

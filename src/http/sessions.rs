@@ -113,7 +113,6 @@ fn reached(caller: &Caller, id: &str) -> Result<(Lane, u32), ApiError> {
     if caller.reaches(lane.team.as_str()) { Ok((lane, generation)) } else { Err(missing(id)) }
 }
 
-/// What is stored of a session.
 async fn stored(state: &State, lane: &Lane, generation: u32) -> Result<Session, ApiError> {
     let of = lane.clone();
     let found = state.spine.store.read(move |storage| sessions::session(storage, &of, generation));

@@ -215,7 +215,6 @@ async fn list(
     rows.await
 }
 
-/// A topic by its id.
 async fn known(state: &web::Data<State>, id: &str) -> Result<TopicRow, ApiError> {
     let open = open_work(state).await?;
     let (standing, wanted) = (Standing::new(state, &open), TopicId::from(id));

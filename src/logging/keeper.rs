@@ -74,7 +74,6 @@ fn key(at: Timestamp, number: u64) -> String {
     format!("{:015}-{number:010}", at.0)
 }
 
-/// The lines from a moment on.
 pub fn since(moment: Timestamp) -> Range<Line> {
     Range::all().since(&key(moment, 0))
 }

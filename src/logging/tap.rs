@@ -45,7 +45,6 @@ pub struct Line {
     pub target: String,
     /// What it says.
     pub message: String,
-    /// With which values.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub fields: Map<String, Value>,
 }
@@ -101,7 +100,6 @@ struct Sink {
 /// The other end of a tap.
 #[derive(Debug)]
 pub struct Lines {
-    /// The lines.
     pub lines: mpsc::Receiver<Line>,
     /// How many were left out since someone looked.
     pub left_out: Arc<AtomicU64>,

@@ -466,7 +466,6 @@ pub(super) enum Deletion {
     Repeated,
     /// None was active.
     Nothing,
-    /// It is done.
     Done(Box<Change>),
 }
 

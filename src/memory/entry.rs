@@ -112,7 +112,6 @@ pub struct Entry {
     /// The call that saved it: the same call again has the same result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// The call that deleted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_by_call: Option<String>,
 }

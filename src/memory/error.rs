@@ -49,7 +49,6 @@ pub enum MemoryError {
         "`{key}` exists already and begins: {current}\nTo replace it, save again with `supersede_reason`."
     )]
     Exists {
-        /// Its key.
         key: String,
         /// How it begins.
         current: String,
@@ -59,7 +58,6 @@ pub enum MemoryError {
         "`{key}` was saved by someone else just now and begins: {current}\nLook at it before you save again."
     )]
     Raced {
-        /// Its key.
         key: String,
         /// How it begins now.
         current: String,
@@ -95,7 +93,6 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
-    /// For code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Key

@@ -28,7 +28,6 @@ use super::{
 /// What is looked for by words.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// The words.
     pub words: String,
     /// Only this type.
     pub kind: Option<Kind>,
@@ -41,7 +40,6 @@ pub struct Query {
 /// An entry that was found by words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The entry.
     pub entry: Entry,
     /// 1 for the best, less for the others.
     pub score: f64,

@@ -71,7 +71,6 @@ impl Cast {
 /// Whether the team has a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
-    /// The tool.
     pub tool: String,
     /// It is there.
     pub enabled: bool,

@@ -241,7 +241,6 @@ impl Library {
         self.subagents.insert(name.clone(), subagent);
     }
 
-    /// A skill by name.
     pub fn skill(&self, name: &str) -> Option<&Arc<KnownSkill>> {
         self.skills.get(name)
     }
@@ -251,7 +250,6 @@ impl Library {
         self.skills.values()
     }
 
-    /// A subagent by name.
     pub fn subagent(&self, name: &str) -> Option<&Arc<Subagent>> {
         self.subagents.get(name)
     }

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::settings::{reader::Document, team::STEPS};
 
-/// The longest name.
 const LONGEST_NAME: usize = 40;
 /// The longest description, in characters: it becomes that of a tool.
 const MAX_DESCRIPTION: usize = 900;

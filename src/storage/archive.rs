@@ -130,9 +130,7 @@ impl<Out: Write> Writer<Out> {
 
 /// A member as it is read.
 pub(super) enum Member<'a> {
-    /// A folder.
     Folder,
-    /// A file.
     File {
         /// Its permissions.
         mode: u32,

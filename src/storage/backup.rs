@@ -64,7 +64,6 @@ impl BackupName {
         (is_good && !name.starts_with(PREFIX)).then(|| Self(name.to_owned()))
     }
 
-    /// Its file.
     pub fn file(&self, folder: &Path) -> PathBuf {
         folder.join(format!("{}{SUFFIX}", self.0))
     }

@@ -35,7 +35,6 @@ pub type Step = fn(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)>;
 /// A version of the records, with the way to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema<'a> {
-    /// The version.
     pub version: u16,
     /// The steps to it: the first one leads from version 1 to 2.
     pub steps: &'a [Step],

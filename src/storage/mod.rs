@@ -64,7 +64,6 @@ impl Home {
 /// How far a piece of long work has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is done.
     pub done: u64,
     /// What there is to do in all.
     pub total: u64,

@@ -13,7 +13,6 @@ use super::envelope::{self, Form};
 pub(super) const WHOLE: usize = 16 * 1024;
 /// The largest value. What is larger is refused instead of stalling everyone behind it.
 pub(super) const LARGEST: usize = 16 * 1024 * 1024;
-/// The longest key.
 pub(super) const LONGEST_KEY: usize = 1024;
 
 /// Keys from here on are the store's own. Text never holds this byte.

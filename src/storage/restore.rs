@@ -46,7 +46,6 @@ pub enum RestoreError {
     NoBackup(PathBuf),
 }
 
-/// What was restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// The archive it came from.

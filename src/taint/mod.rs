@@ -103,11 +103,8 @@ hivewright_actors::records! {
 /// Whose work changes files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
-    /// The team.
     pub team: TeamName,
-    /// The task.
     pub task: TaskId,
-    /// The tool.
     pub tool: String,
 }
 

@@ -26,7 +26,6 @@ pub type FileId = (u64, u64);
 /// A file at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Which file it is.
     pub id: FileId,
     /// When it was made, where the file system tells: an inode may be used again.
     #[serde(default, skip_serializing_if = "Option::is_none")]

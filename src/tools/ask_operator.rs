@@ -29,7 +29,6 @@ use crate::{
     vault::entry::is_key,
 };
 
-/// Its name.
 pub const NAME: &str = "ask_operator";
 /// The shortest wait for an answer.
 const SHORTEST_TTL: Duration = Duration::from_secs(60);

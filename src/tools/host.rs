@@ -86,7 +86,6 @@ impl Made {
 /// What one team is given.
 #[derive(Clone)]
 pub struct Grant {
-    /// The team.
     pub team: TeamName,
     /// Its folders.
     pub workspace: Arc<Workspace>,
@@ -427,7 +426,6 @@ impl TeamTools {
     }
 }
 
-/// The tools of one turn.
 struct TurnTools {
     team: TeamTools,
     own: BTreeMap<String, Made>,

@@ -43,7 +43,6 @@ pub(super) struct Sight {
     pub(super) class: &'static str,
     /// What running it again would do.
     pub(super) effect: Effect,
-    /// What it reaches for.
     pub(super) reaches: Vec<Reach>,
     /// What the tool itself has against it.
     pub(super) caution: Option<Caution>,
@@ -51,7 +50,6 @@ pub(super) struct Sight {
 
 /// A decision, with what it was made from.
 pub struct Judgement {
-    /// The decision.
     pub decision: Decision,
     /// The class of the call.
     pub class: &'static str,

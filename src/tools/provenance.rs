@@ -24,7 +24,6 @@ impl From<TaintError> for ToolError {
 /// How a call changes a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The whole of it.
     Whole,
     /// A part: the rest is what it was.
     Part,

@@ -93,10 +93,8 @@ pub struct AuditRow {
     pub action: Action,
     /// Who.
     pub actor: Actor,
-    /// In which tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// For which host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// `ok`, or the code of the refusal.
@@ -157,7 +155,6 @@ impl AuditRow {
 pub struct Wanted {
     /// Of this scope: `system`, or `team:<name>` in all its lives.
     pub scope: Option<String>,
-    /// Of this key.
     pub key: Option<String>,
     /// Of this kind.
     pub action: Option<Action>,

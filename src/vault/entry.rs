@@ -18,7 +18,6 @@ pub const SHORTEST_SECRET: usize = 8;
 pub const LONGEST_NOTE: usize = 500;
 /// Patterns in a list.
 const MOST_PATTERNS: usize = 100;
-/// The longest of them.
 const LONGEST_PATTERN: usize = 253;
 
 /// What is known of a value.
@@ -81,7 +80,6 @@ pub(super) struct Row {
 pub struct Put {
     /// The value. Only an entry that exists can do without.
     pub value: Option<Plain>,
-    /// It is to be a secret.
     pub secret: Option<bool>,
     /// Tools in whose arguments a reference may be expanded.
     pub tools: Option<Vec<String>>,
@@ -124,7 +122,6 @@ pub enum Limit {
     /// The value.
     #[error("a value has at most {LARGEST_VALUE} bytes; this one has {0}")]
     TooLarge(usize),
-    /// The note.
     #[error("a note has at most {LONGEST_NOTE} characters; this one has {0}")]
     Note(usize),
     /// Tools or hosts.
@@ -148,7 +145,6 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// For code.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Key(_) => "invalid_key",

@@ -16,21 +16,16 @@ pub enum VaultError {
     /// No entry of this scope has the key.
     #[error("vault key \"{key}\" not found{}", near_keys(near))]
     NotFound {
-        /// The key.
         key: String,
         /// Keys of the same scope that are written much like it.
         near: Vec<String>,
     },
     /// A new entry was wanted, and there is one.
     #[error("there is an entry `{key}` already; a new one does not replace it")]
-    Exists {
-        /// The key.
-        key: String,
-    },
+    Exists { key: String },
     /// A team may not change a secret, and nobody can make it public again.
     #[error("`{key}` is a secret; {way_out}")]
     IsSecret {
-        /// The key.
         key: String,
         /// What an operator can do.
         way_out: String,
@@ -45,11 +40,9 @@ pub enum VaultError {
         flags("tool", tools, tool)
     )]
     ToolDenied {
-        /// The key.
         key: String,
         /// Whose it is.
         scope: Scope,
-        /// The tool.
         tool: String,
         /// What it may be used in.
         tools: Vec<String>,
@@ -61,21 +54,16 @@ pub enum VaultError {
         flags("host", hosts, host)
     )]
     HostDenied {
-        /// The key.
         key: String,
         /// Whose it is.
         scope: Scope,
-        /// The host.
         host: String,
         /// Where it may be sent to.
         hosts: Vec<String>,
     },
     /// Another value was approved.
     #[error("`{key}` was changed since the call was approved; ask again")]
-    Changed {
-        /// The key.
-        key: String,
-    },
+    Changed { key: String },
     /// A reference stands where none is expanded, or is none.
     #[error("{0}")]
     Misplaced(String),
@@ -84,15 +72,11 @@ pub enum VaultError {
     Corrupt {
         /// Whose it is.
         scope: Scope,
-        /// The key.
         key: String,
     },
     /// The value is no text, and text is needed.
     #[error("`{key}` holds bytes that are no text, so it cannot be used here")]
-    NotText {
-        /// The key.
-        key: String,
-    },
+    NotText { key: String },
     /// The master key is not ours to replace.
     #[error(
         "the master key comes from the systemd credential `hivewright-master-key`; replace it there"

@@ -86,7 +86,6 @@ impl KeyFiles {
         Self { folder: PathBuf::new(), credential: None }
     }
 
-    /// The path of a place.
     pub(super) fn path(&self, place: &Place) -> Option<PathBuf> {
         let file = self.folder.join(NAME);
         match place {

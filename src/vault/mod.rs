@@ -206,7 +206,6 @@ impl Vault {
         scopes.flat_map(|scope| state.masks(scope)).collect()
     }
 
-    /// A scope has secrets.
     pub fn has_secrets(&self, scope: &Scope) -> bool {
         self.state().has_secrets(scope)
     }

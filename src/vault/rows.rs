@@ -55,7 +55,6 @@ impl Key for Scope {
     }
 }
 
-/// An entry by its scope and its key in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EntryKey(Scope, String);
 

@@ -58,7 +58,6 @@ impl Binding {
         Self::new(&["value", &scope.tag(), key, &version.to_string()])
     }
 
-    /// The data key of a scope.
     pub(super) fn data_key(scope: &Scope, version: u32) -> Self {
         Self::new(&["data-key", &scope.tag(), &version.to_string()])
     }

@@ -172,7 +172,6 @@ impl State {
         self.scopes.get(scope)?.data_key.clone()
     }
 
-    /// All data keys.
     pub(super) fn data_keys(&self) -> impl Iterator<Item = (&Scope, &Key)> {
         let scopes = self.scopes.iter();
         scopes.filter_map(|(scope, held)| Some((scope, held.data_key.as_ref()?)))

@@ -14,7 +14,6 @@ use super::{
 pub trait SecretSource: Send + Sync + 'static {
     /// The value of a secret, which is wiped when it is dropped.
     fn secret(&self, team: &TeamKey, key: &str) -> Option<zeroize::Zeroizing<Vec<u8>>>;
-    /// The team has secrets at all.
     fn has_secrets(&self, team: &TeamKey) -> bool;
     /// A secret has proved that a call from outside is genuine.
     fn used(&self, team: &TeamKey, key: &str);

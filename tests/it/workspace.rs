@@ -67,6 +67,9 @@ const OUTSIDE: [&str; 34] = [
 /// More than this takes too long to build from a clean clone.
 const MAX_PACKAGES: usize = 360;
 
+/// Production code has at most so many lines. Whoever makes it smaller lowers this.
+const MOST_LINES: usize = 114_200;
+
 /// What cargo knows about the workspace.
 fn metadata() -> Value {
     let run = |arguments: &[&str]| {
@@ -317,4 +320,27 @@ fn the_code_in_the_guide_of_contributors_is_real() {
             code = &code[found + part.len()..];
         }
     }
+}
+
+/// Lines of `src/` and `actors/` without tests and doubles.
+#[test]
+fn production_code_grows_only_on_purpose() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["src", "actors"] {
+        sources(&root.join(folder), &mut files);
+    }
+    let is_test = |path: &Path| {
+        let mut parts = path.iter().map(|part| part.to_str().unwrap());
+        parts.any(|part| ["tests", "tests.rs", "doubles"].contains(&part))
+    };
+    let production = files.iter().filter(|(path, _)| !is_test(path.strip_prefix(root).unwrap()));
+    let lines = production.map(|(_, text)| {
+        let before_tests = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap();
+        before_tests.lines().count()
+    });
+    let lines: usize = lines.sum();
+    println!("{lines} lines of production code");
+
+    assert!((50_000..=MOST_LINES).contains(&lines), "{lines} lines; at most {MOST_LINES}");
 }

@@ -17,7 +17,6 @@ columns!(TaskRow {
     "WHAT" => |row| beginning(&row.body),
 });
 
-/// All of one task.
 pub(super) fn one(OneTask { row, .. }: &OneTask) -> String {
     let mut lines = vec![
         ("id", row.id.to_string()),

@@ -42,7 +42,6 @@ pub const LINK_VALID: Duration = links::VALID;
 pub struct LoggedIn {
     /// Who it is.
     pub principal: Principal,
-    /// For the cookie.
     pub cookie: Secret,
     /// For the page.
     pub csrf: String,

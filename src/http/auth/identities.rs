@@ -36,7 +36,6 @@ pub struct Link {
     pub id: String,
     /// The type of the sender's channels.
     pub channel_type: ChannelType,
-    /// The sender.
     pub sender: String,
     /// The token's name, for people.
     pub token: String,
@@ -60,7 +59,6 @@ pub enum LinkError {
     Taken {
         /// The type of the sender's channels.
         channel_type: ChannelType,
-        /// The sender.
         sender: String,
         /// Who they are.
         token: String,

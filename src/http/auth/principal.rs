@@ -50,7 +50,6 @@ impl Principal {
         self.scopes.has(scope)
     }
 
-    /// They are the operator.
     pub fn is_operator(&self) -> bool {
         self.id.as_str() == OPERATOR
     }

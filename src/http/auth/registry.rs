@@ -161,7 +161,6 @@ impl Registry {
         (now < session.ends_at() && grant.is_live(now)).then_some((session, grant))
     }
 
-    /// A grant by its id.
     pub fn grant(&self, id: &CredentialId) -> Option<&Grant> {
         self.grants.iter().find(|grant| grant.id == *id)
     }

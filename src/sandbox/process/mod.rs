@@ -114,7 +114,6 @@ pub enum SandboxError {
     /// The machine cannot confine it.
     #[error("sandbox layer `{layer}` is missing ({reason}); to cure it, {}", layer.cure())]
     Unavailable {
-        /// The layer.
         layer: Layer,
         /// What was seen.
         reason: String,

@@ -18,7 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What the self-test saw of one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerReport {
-    /// The layer.
     pub layer: Layer,
     /// It is there and did its work.
     pub holds: bool,

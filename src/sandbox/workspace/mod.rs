@@ -36,7 +36,6 @@ pub enum WorkspaceError {
     Governed {
         /// The class that blocks.
         class: Class,
-        /// The path.
         path: String,
     },
     /// The path lies in a folder that was given for reading.
@@ -48,7 +47,6 @@ pub enum WorkspaceError {
     /// Something else than a regular file.
     #[error("{path} is {kind}, not a regular file")]
     NotAFile {
-        /// The path.
         path: String,
         /// What it is.
         kind: &'static str,
@@ -71,7 +69,6 @@ pub enum WorkspaceError {
     /// A person decides on the place, and would be shown another one.
     #[error("{path} leads over a link to {real}, which asks a person; name that path itself")]
     Elsewhere {
-        /// The path.
         path: String,
         /// Where it leads.
         real: String,
@@ -79,7 +76,6 @@ pub enum WorkspaceError {
     /// The file system refused.
     #[error("{path} cannot be used: {source}")]
     Io {
-        /// The path.
         path: String,
         /// The file system's reason.
         source: io::Error,
@@ -114,7 +110,6 @@ pub struct Workspace {
 /// A regular file, open for reading.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// The file.
     pub file: File,
     /// Its size in bytes.
     pub size: u64,

@@ -19,7 +19,6 @@ use crate::{
 
 /// Entries if not said otherwise.
 const ENTRIES: usize = 50;
-/// The most entries.
 const MOST_ENTRIES: usize = 200;
 /// An answer has no more bytes than this, so that it is never cut in the middle.
 const LONGEST_ANSWER: usize = 60_000;

@@ -18,7 +18,6 @@ use crate::{
 const LONGEST_QUERY: usize = 1_000;
 /// Results if not said otherwise.
 const RESULTS: usize = 5;
-/// The most results.
 const MOST_RESULTS: usize = 50;
 
 pub(super) struct Search(pub(super) Memory);

@@ -126,7 +126,6 @@ pub(super) fn state(state: OpenState) -> &'static str {
 /// What is stored of an errand for when its call is made again.
 #[derive(Clone, Debug, serde::Serialize, Deserialize)]
 pub(super) struct Sent {
-    /// The task.
     pub(super) task_id: TaskId,
     /// When.
     pub(super) at: Timestamp,

@@ -29,7 +29,6 @@ use crate::{
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How many, unless the call says otherwise.
 const SOME: usize = 50;
-/// The most.
 const MOST: usize = 200;
 /// So much of a result is shown, in characters.
 const SNIPPET: usize = 200;

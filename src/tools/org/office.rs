@@ -64,7 +64,6 @@ pub struct Parts {
     pub credentials: Arc<dyn Credentials>,
     /// Who works in a team.
     pub roster: Roster,
-    /// What was spent.
     pub spent: Spending,
 }
 

@@ -24,7 +24,6 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a call does to a trigger.
 pub(super) enum Deed<'a> {
-    /// Makes one.
     Make(&'a Map<String, Value>),
     /// Changes the one of this name.
     Change(&'a str, &'a Map<String, Value>),
