@@ -30,6 +30,7 @@
 //! | ended | `team/outcome.rs` | outcome, answer and conversation in one commit |
 //! | settled | `queue/mod.rs` | the lane's next task, the work that follows |
 //! | delivered | `channel/mod.rs` | frames in the order of `channel/outbox.rs`, again to who comes back |
+//! | carried | `channel/adapter.rs` | one frame after the other, until its connection or network has it |
 
 #![warn(missing_docs)]
 

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::{
     channel::records::{self as outboxes, ChannelRow, OutboxWrites},
     clock::{Clock, Timestamp},
-    event::{Body, Frame, Progress, ProgressKind, WireFrame},
+    event::{Body, Frame, Progress, ProgressKind},
     ids::{ChannelId, Ids, MessageId},
     live::{
         Publisher,
@@ -25,6 +25,8 @@ use crate::{
     store::{Numbered, StoreHandle, reads::get, records::Writes},
 };
 
+pub mod adapter;
+pub mod outbound;
 pub mod outbox;
 pub mod records;
 pub mod renumber;
@@ -34,6 +36,8 @@ mod spoken;
 mod tests;
 pub mod undelivered;
 
+use adapter::Undelivered;
+use outbound::Outbound;
 use outbox::{Outbox, Replay};
 use socket::{Closing, Item, Socket};
 use spoken::Spoken;
@@ -244,11 +248,11 @@ impl Conversation {
     }
 
     /// Sends a durable frame to all that have what is before it.
-    fn send(&self, channel: &ChannelId, ordinal: u64, frame: &Frame) {
-        let text = wire(channel, frame, outbox::seq(ordinal));
+    fn send(&self, channel: &ChannelId, ordinal: u64, frame: Arc<Frame>) {
+        let outbound = Arc::new(Outbound::new(channel, outbox::seq(ordinal), frame));
         for socket in &self.sockets {
-            if !self.is_echo(socket, frame) {
-                socket.push(text.clone(), true);
+            if !self.is_echo(socket, &outbound.frame) {
+                socket.push(outbound.clone(), true);
             }
         }
     }
@@ -263,16 +267,19 @@ impl Conversation {
         spoken: &Spoken,
         now: Timestamp,
     ) {
+        let push = |seq: u64, frame: Arc<Frame>| {
+            socket.push(Arc::new(Outbound::new(channel, seq, frame)), true);
+        };
         let mut sent = last_seq;
         for part in replay {
             match part {
                 Replay::Frame(ordinal, frame) => {
                     if let Some(text) = spoken.before(*ordinal, frame) {
-                        socket.push(wire(channel, &text, sent + 1), true);
+                        push(sent + 1, Arc::new(text));
                     }
                     sent = outbox::seq(*ordinal);
                     if !self.is_echo(socket, frame) {
-                        socket.push(wire(channel, frame, sent), true);
+                        push(sent, frame.clone());
                     }
                 }
                 Replay::Hole(gap) => {
@@ -280,7 +287,7 @@ impl Conversation {
                     note.gap = Some(*gap);
                     let frame = Frame { topic: None, ts: now, body: Body::Progress(note) };
                     sent = gap.to_seq;
-                    socket.push(wire(channel, &frame, sent), true);
+                    push(sent, Arc::new(frame));
                 }
             }
         }
@@ -417,9 +424,9 @@ impl Channel {
             if !behind.is_empty()
                 && let Some(seq) = conversation.outbox.passing()
             {
-                let text = wire(channel, &text, seq);
+                let outbound = Arc::new(Outbound::new(channel, seq, Arc::new(text)));
                 for socket in &behind {
-                    socket.push(text.clone(), true);
+                    socket.push(outbound.clone(), true);
                 }
             }
         }
@@ -578,19 +585,6 @@ impl Channel {
     }
 }
 
-/// A frame for the wire.
-fn wire(channel: &ChannelId, frame: &Frame, seq: u64) -> String {
-    let wire = WireFrame {
-        body: &frame.body,
-        topic_id: frame.topic.as_ref().map(|topic| &topic.id),
-        topic_name: frame.topic.as_ref().map(|topic| topic.name.as_str()),
-        channel_id: channel,
-        seq,
-        ts: frame.ts,
-    };
-    serde_json::to_string(&wire).unwrap_or_default()
-}
-
 impl Actor for Channel {
     type Context = Context<Self>;
 
@@ -615,7 +609,7 @@ impl Handler<Deliver> for Channel {
             conversation.outbox.stored(ordinal, size, frame);
             if conversation.loading.is_none() {
                 for (ordinal, frame) in conversation.outbox.take_ready() {
-                    conversation.send(&channel, ordinal, &frame);
+                    conversation.send(&channel, ordinal, frame);
                 }
             }
             let excess = conversation.outbox.excess(now);
@@ -657,10 +651,24 @@ impl Handler<Tell> for Channel {
         if conversation.loading.is_some() {
             conversation.dropped = true;
         } else if let Some(seq) = conversation.outbox.passing() {
-            let text = wire(&channel, &frame, seq);
+            let outbound = Arc::new(Outbound::new(&channel, seq, Arc::new(frame)));
             for socket in &conversation.sockets {
-                socket.push(text.clone(), false);
+                socket.push(outbound.clone(), false);
             }
+        }
+    }
+}
+
+impl Handler<Undelivered> for Channel {
+    type Result = ();
+
+    fn handle(&mut self, undelivered: Undelivered, ctx: &mut Self::Context) {
+        let Undelivered { frame, reason } = undelivered;
+        tracing::warn!(channel = %frame.channel, seq = frame.seq, reason, "frame cannot be delivered");
+        let (id, now) = (self.ids.notice(), self.clock.now());
+        if let Some(notice) = undelivered::refused(&frame.channel, &frame.frame, &reason, id, now) {
+            let commit = self.store.commit(Writes::new().put(&notice));
+            ctx.spawn(commit.into_actor(self).map(|_, _, _| ()));
         }
     }
 }
@@ -673,9 +681,9 @@ impl Handler<Reply> for Channel {
         if let Some(conversation) = self.conversations.get_mut(&channel)
             && let Some(seq) = conversation.outbox.passing()
         {
-            let is_it = |socket: &&Arc<Socket>| socket.connection() == connection;
-            for socket in conversation.sockets.iter().filter(is_it) {
-                socket.push(wire(&channel, &frame, seq), false);
+            let mut sockets = conversation.sockets.iter();
+            if let Some(socket) = sockets.find(|socket| socket.connection() == connection) {
+                socket.push(Arc::new(Outbound::new(&channel, seq, Arc::new(frame))), false);
             }
         }
     }

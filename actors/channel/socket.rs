@@ -1,13 +1,14 @@
-//! Socket: what waits for one connection. The channel fills it, the connection empties it.
+//! Socket: what waits for one connection. The channel fills it, the connection's adapter empties it.
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use tokio::{sync::Notify, time::Instant};
 
+use super::outbound::Outbound;
 use crate::ids::ChannelId;
 
 /// So many frames may wait …
@@ -15,13 +16,13 @@ const MOST_FRAMES: usize = 1_000;
 /// … or so many bytes.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// A client that lets more wait for this long is cut off. Its durable frames stay in the outbox.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SLOW_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Something for a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// A frame, ready for the wire.
-    Frame(String),
+    /// A frame.
+    Frame(Arc<Outbound>),
     /// The connection now speaks for this channel.
     Adopted(ChannelId),
     /// It does not; it keeps the channel it has.
@@ -81,12 +82,12 @@ impl Socket {
     }
 
     /// Adds a frame. A durable one may wait for a slow client; others are dropped for it.
-    pub fn push(&self, frame: String, durable: bool) {
+    pub fn push(&self, frame: Arc<Outbound>, durable: bool) {
         let mut state = self.state();
         if state.closing {
             return;
         }
-        state.bytes += frame.len();
+        state.bytes += frame.text.len();
         state.waiting.push_back((Item::Frame(frame), durable));
         if state.is_overfull() {
             state.drop_passing();
@@ -94,7 +95,7 @@ impl Socket {
         let now = Instant::now();
         if !state.is_overfull() {
             state.overfull_since = None;
-        } else if now.duration_since(*state.overfull_since.get_or_insert(now)) > PATIENCE {
+        } else if now.duration_since(*state.overfull_since.get_or_insert(now)) > SLOW_TIMEOUT {
             state.close(Closing::Slow);
         }
         drop(state);
@@ -126,7 +127,7 @@ impl Socket {
         let mut state = self.state();
         let (item, _) = state.waiting.pop_front()?;
         if let Item::Frame(frame) = &item {
-            state.bytes -= frame.len();
+            state.bytes -= frame.text.len();
         }
         Some(item)
     }
@@ -145,7 +146,7 @@ impl State {
         let bytes = &mut self.bytes;
         self.waiting.retain(|(item, durable)| {
             if let (Item::Frame(frame), false) = (item, durable) {
-                *bytes -= frame.len();
+                *bytes -= frame.text.len();
                 return false;
             }
             true
@@ -166,21 +167,31 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        clock::Timestamp,
+        event::{Body, Frame, Progress, ProgressKind},
+    };
+
+    fn frame(content: &str) -> Arc<Outbound> {
+        let body = Body::Progress(Progress::new(ProgressKind::Note, content));
+        let frame = Frame { topic: None, ts: Timestamp::default(), body };
+        Arc::new(Outbound::new(&"ws:1".into(), 1, Arc::new(frame)))
+    }
 
     /// CH-71
     #[tokio::test(start_paused = true)]
     async fn a_slow_client_loses_passing_frames_first_and_is_cut_off_at_last() {
         let socket = Socket::new(1);
         for number in 0..600 {
-            socket.push(format!("delta {number}"), false);
-            socket.push(format!("kept {number}"), true);
+            socket.push(frame(&format!("delta {number}")), false);
+            socket.push(frame(&format!("kept {number}")), true);
         }
-        assert_eq!(socket.next().await, Item::Frame("kept 0".into()));
+        assert_eq!(socket.next().await, Item::Frame(frame("kept 0")));
         for number in 600..1_700 {
-            socket.push(format!("kept {number}"), true);
+            socket.push(frame(&format!("kept {number}")), true);
         }
-        tokio::time::advance(PATIENCE + Duration::from_secs(1)).await;
-        socket.push("one more".into(), true);
+        tokio::time::advance(SLOW_TIMEOUT + Duration::from_secs(1)).await;
+        socket.push(frame("one more"), true);
 
         assert_eq!(socket.next().await, Item::Close(Closing::Slow));
     }
@@ -188,12 +199,12 @@ mod tests {
     #[tokio::test]
     async fn frames_leave_in_the_order_they_came() {
         let socket = Socket::new(1);
-        socket.push("a".into(), false);
-        socket.push("b".into(), true);
+        socket.push(frame("a"), false);
+        socket.push(frame("b"), true);
         socket.tell(Item::Close(Closing::Shutdown));
 
-        assert_eq!(socket.next().await, Item::Frame("a".into()));
-        assert_eq!(socket.next().await, Item::Frame("b".into()));
+        assert_eq!(socket.next().await, Item::Frame(frame("a")));
+        assert_eq!(socket.next().await, Item::Frame(frame("b")));
         assert_eq!(socket.next().await, Item::Close(Closing::Shutdown));
     }
 }

@@ -1,4 +1,4 @@
-//! Undelivered: what the operator is told of frames that leave an outbox before anyone had them.
+//! Undelivered: what the operator is told of frames that nobody had.
 
 use crate::{
     channel::records::ChannelRow,
@@ -61,6 +61,29 @@ pub fn notice<'a>(
              to the channel in time. The text is in the history of its task."
         ),
         refs,
+        at,
+        read: false,
+    })
+}
+
+/// A notice of a frame that its network does not take, if it matters.
+pub fn refused(
+    channel: &ChannelId,
+    frame: &Frame,
+    reason: &str,
+    id: NoticeId,
+    at: Timestamp,
+) -> Option<Notice> {
+    let task = end(frame)?;
+    Some(Notice {
+        id,
+        kind: NoticeKind::Undelivered,
+        team: None,
+        text: format!(
+            "An answer or notification could not be brought to the channel `{channel}`: {reason}. \
+             The text is in the history of its task."
+        ),
+        refs: task.map(TaskId::to_string).into_iter().collect(),
         at,
         read: false,
     })

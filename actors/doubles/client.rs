@@ -78,10 +78,10 @@ impl Client {
     }
 
     fn read(&self, item: Item) -> Value {
-        let Item::Frame(text) = item else {
+        let Item::Frame(outbound) = item else {
             panic!("expected a frame, got {item:?}");
         };
-        let frame: Value = serde_json::from_str(&text).unwrap();
+        let frame: Value = serde_json::from_str(&outbound.text).unwrap();
         let seq = frame["seq"].as_u64().unwrap();
         assert!(seq > self.last_seq.get(), "seq must rise: {frame}");
         self.last_seq.set(seq);

@@ -7,6 +7,8 @@ pub mod disk;
 pub mod entropy;
 
 #[cfg(test)]
+pub(crate) mod adapter;
+#[cfg(test)]
 pub(crate) mod client;
 #[cfg(test)]
 pub(crate) mod engine;

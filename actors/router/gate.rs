@@ -207,8 +207,12 @@ impl Router {
         }
     }
 
+    /// Rows of the same moment are listed in the order in which they came about.
     fn audit_id(&self) -> String {
-        format!("trust-{:016x}", self.to.ids.bits())
+        let count = self.audit_rows.get();
+        self.audit_rows.set(count.wrapping_add(1));
+        let chance = self.to.ids.bits() >> 32;
+        format!("trust-{count:08x}{chance:08x}")
     }
 
     /// A sender who is kept out is told so, or cut off without a word.

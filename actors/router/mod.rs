@@ -1,6 +1,7 @@
 //! Router: the way in. What a message of a person passes before it is work.
 
 use std::{
+    cell::Cell,
     collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -231,6 +232,8 @@ pub struct Router {
     waiters: HashMap<(ChannelId, MessageId), saying::Waiter>,
     /// Which senders are principals.
     identities: Option<Arc<dyn Identities>>,
+    /// How many rows of the audit this process has written.
+    audit_rows: Cell<u32>,
 }
 
 impl Router {
@@ -269,6 +272,7 @@ impl Router {
             grants: recovered.grants,
             waiters: HashMap::new(),
             identities: None,
+            audit_rows: Cell::default(),
         }
     }
 

@@ -101,6 +101,7 @@ impl Served {
         };
         let door = Door {
             router: spine.router.clone(),
+            undelivered: spine.channel.clone().recipient(),
             ids: services.ids,
             connections: AtomicU64::new(0),
             secrets: Arc::new(Scrubbers::new(opened.vault.clone(), [])),

@@ -17,7 +17,8 @@ use actix_web::{
 };
 use futures_util::Stream;
 
-use super::websocket::LARGEST_FRAME;
+/// The largest frame, also of joined fragments.
+pub(super) const LARGEST_FRAME: usize = 1024 * 1024;
 
 /// What a frame did wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

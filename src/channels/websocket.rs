@@ -1,7 +1,6 @@
 //! WebSocket: one actor per connection. It translates, and holds no queue, topic or decision.
 
 use std::{
-    borrow::Cow,
     collections::VecDeque,
     sync::{
         Arc,
@@ -10,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, StreamHandler, WrapFuture};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Handler, Recipient, StreamHandler,
+    WrapFuture,
+};
 use actix_http::ws::Item as Fragment;
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -20,9 +22,13 @@ use actix_web::{
 use actix_web_actors::ws::{
     CloseCode, CloseReason, Message, ProtocolError, WebsocketContext, WsResponseBuilder,
 };
-use futures_util::stream;
+use futures_util::future::{self, BoxFuture};
 use hivewright_actors::{
-    channel::socket::{Closing, Item, Socket},
+    channel::{
+        adapter::{Adapter, ConnectError, Delivery, Undelivered, serve},
+        outbound::Outbound,
+        socket::{Closing, Item, Socket},
+    },
     event::ErrorBody,
     identities::Owner,
     ids::{ChannelId, Ids},
@@ -31,13 +37,11 @@ use hivewright_actors::{
 
 use super::{
     frames::{self, ClientFrame, Refusal},
-    framing::{Framed, Verdict, Violation},
+    framing::{Framed, LARGEST_FRAME, Verdict, Violation},
 };
 
 use crate::vault::scrubbers::Scrubbers;
 
-/// The largest frame, also of joined fragments.
-pub const LARGEST_FRAME: usize = 1024 * 1024;
 /// How often the client is asked for a sign of life.
 const PING: Duration = Duration::from_secs(20);
 /// Without one for this long, the connection is closed.
@@ -45,12 +49,16 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Frames that may wait while an earlier channel is being looked up.
 const HELD_FRAMES: usize = 1_000;
 /// After our close frame the client has this long to answer it.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// A frame that a connection did not take is offered again after this, if the connection is still there.
+const OFFERED_AGAIN: Duration = Duration::from_secs(1);
 
 /// What connections need from the rest.
 pub struct Door {
     /// The way in.
     pub router: Addr<Router>,
+    /// Told of frames that cannot be delivered.
+    pub undelivered: Recipient<Undelivered>,
     /// Names channels.
     pub ids: Ids,
     /// Counts connections.
@@ -83,6 +91,7 @@ pub fn upgrade(
     let payload = Framed::new(payload, verdict.clone());
     let connection = Connection {
         router: door.router.clone(),
+        undelivered: door.undelivered.clone(),
         secrets: door.secrets.clone(),
         socket: Arc::new(Socket::new(door.connections.fetch_add(1, Ordering::Relaxed) + 1)),
         channel: channel.clone(),
@@ -106,6 +115,7 @@ pub fn upgrade(
 
 struct Connection {
     router: Addr<Router>,
+    undelivered: Recipient<Undelivered>,
     secrets: Arc<Scrubbers>,
     socket: Arc<Socket>,
     channel: ChannelId,
@@ -135,7 +145,7 @@ impl Connection {
             return;
         }
         ctx.close(Some(CloseReason { code, description: Some(reason.to_owned()) }));
-        ctx.run_later(FAREWELL, |_, ctx| ctx.stop());
+        ctx.run_later(CLOSE_TIMEOUT, |_, ctx| ctx.stop());
     }
 
     fn say(&self, inbound: Inbound) {
@@ -206,7 +216,7 @@ impl Connection {
     }
 
     /// The question of the channel is settled: what came meanwhile goes in now.
-    fn resumed(&mut self) {
+    fn release_held_frames(&mut self) {
         let mut waiting = self.resuming.take().unwrap_or_default();
         while let Some(frame) = waiting.pop_front() {
             self.frame(frame);
@@ -271,21 +281,21 @@ impl Actor for Connection {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         if let Some(guest) = self.guest.take() {
-            self.router.do_send(Open {
+            let client = Client {
+                connection: ctx.address(),
+                frames: ctx.address().recipient(),
+                router: self.router.clone(),
                 channel: self.channel.clone(),
                 owner: guest.owner,
                 sender: guest.sender,
                 socket: self.socket.clone(),
-            });
+            };
+            let serving = serve(Arc::new(client), self.socket.clone(), self.undelivered.clone());
+            ctx.spawn(serving.into_actor(self));
             ctx.spawn(guest.ended.into_actor(self).map(|(), connection, _| {
                 connection.socket.tell(Item::Close(Closing::CredentialEnded));
             }));
         }
-        let socket = self.socket.clone();
-        ctx.add_stream(stream::unfold(socket, |socket| async move {
-            let item = socket.next().await;
-            Some((item, socket))
-        }));
         ctx.run_interval(PING, Self::check_signs_of_life);
     }
 
@@ -295,39 +305,103 @@ impl Actor for Connection {
     }
 }
 
-impl StreamHandler<Item> for Connection {
-    fn handle(&mut self, item: Item, ctx: &mut Self::Context) {
+/// The client of a connection, as the way out reaches it: all it does is done by the connection's actor.
+struct Client {
+    connection: Addr<Connection>,
+    frames: Recipient<Write>,
+    router: Addr<Router>,
+    channel: ChannelId,
+    owner: Owner,
+    sender: Sender,
+    socket: Arc<Socket>,
+}
+
+impl Adapter for Client {
+    /// The client is there already: it is its channel that begins.
+    fn connect(&self) -> BoxFuture<'static, Result<(), ConnectError>> {
+        self.router.do_send(Open {
+            channel: self.channel.clone(),
+            owner: self.owner.clone(),
+            sender: self.sender.clone(),
+            socket: self.socket.clone(),
+        });
+        Box::pin(future::ready(Ok(())))
+    }
+
+    fn deliver(&self, frame: Arc<Outbound>) -> BoxFuture<'static, Delivery> {
+        let written = self.frames.send(Write(frame));
+        Box::pin(async move {
+            match written.await {
+                Ok(()) => Delivery::Delivered(None),
+                Err(_) => Delivery::RetryAfter(OFFERED_AGAIN),
+            }
+        })
+    }
+
+    fn resumed(&self, channel: Option<ChannelId>) {
+        self.connection.do_send(Resumed(channel));
+    }
+
+    fn disconnect(&self, closing: Closing) -> BoxFuture<'static, ()> {
+        self.connection.do_send(HangUp(closing));
+        Box::pin(future::ready(()))
+    }
+}
+
+/// A frame for the client.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Write(Arc<Outbound>);
+
+impl Handler<Write> for Connection {
+    type Result = ();
+
+    fn handle(&mut self, Write(outbound): Write, ctx: &mut Self::Context) {
         if self.closed {
             return;
         }
-        match item {
-            Item::Frame(text) => {
-                let scrubber = self.secrets.everything();
-                match scrubber.scrub_known(&text) {
-                    Cow::Borrowed(_) => ctx.text(text),
-                    Cow::Owned(clean) => ctx.text(clean),
-                }
-            }
-            Item::Adopted(channel) => {
-                self.channel = channel;
-                self.resumed();
-            }
-            Item::NotAdopted => self.resumed(),
-            Item::Close(closing) => {
-                let (code, reason) = match closing {
-                    Closing::Shutdown => (CloseCode::Away, "the service stops"),
-                    Closing::Slow => (CloseCode::Again, "too many frames wait"),
-                    Closing::CredentialEnded => (CloseCode::Other(4401), "credential ended"),
-                    Closing::Crowded => (CloseCode::Again, "too many connections of this channel"),
-                    Closing::Internal => (CloseCode::Error, "the channel cannot be read"),
-                    Closing::TooBig => (CloseCode::Size, "frame too large"),
-                    Closing::BadText => (CloseCode::Invalid, "invalid UTF-8"),
-                    Closing::Reconnect => (CloseCode::Restart, "connect again"),
-                    Closing::Denied => (CloseCode::Other(4403), "denied"),
-                };
-                self.close(code, reason, ctx);
-            }
+        let scrubber = self.secrets.everything();
+        ctx.text(scrubber.scrub_known(&outbound.text).as_ref());
+    }
+}
+
+/// The client speaks for an earlier channel from now on, or still for the one that it has.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct Resumed(Option<ChannelId>);
+
+impl Handler<Resumed> for Connection {
+    type Result = ();
+
+    fn handle(&mut self, Resumed(channel): Resumed, _: &mut Self::Context) {
+        if let Some(channel) = channel {
+            self.channel = channel;
         }
+        self.release_held_frames();
+    }
+}
+
+/// The connection ends from our side.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+struct HangUp(Closing);
+
+impl Handler<HangUp> for Connection {
+    type Result = ();
+
+    fn handle(&mut self, HangUp(closing): HangUp, ctx: &mut Self::Context) {
+        let (code, reason) = match closing {
+            Closing::Shutdown => (CloseCode::Away, "the service stops"),
+            Closing::Slow => (CloseCode::Again, "too many frames wait"),
+            Closing::CredentialEnded => (CloseCode::Other(4401), "credential ended"),
+            Closing::Crowded => (CloseCode::Again, "too many connections of this channel"),
+            Closing::Internal => (CloseCode::Error, "the channel cannot be read"),
+            Closing::TooBig => (CloseCode::Size, "frame too large"),
+            Closing::BadText => (CloseCode::Invalid, "invalid UTF-8"),
+            Closing::Reconnect => (CloseCode::Restart, "connect again"),
+            Closing::Denied => (CloseCode::Other(4403), "denied"),
+        };
+        self.close(code, reason, ctx);
     }
 }
 
@@ -368,6 +442,6 @@ impl StreamHandler<Result<Message, ProtocolError>> for Connection {
             Some(Violation::Protocol(what)) => self.close(CloseCode::Protocol, what, ctx),
             None => {}
         }
-        ctx.run_later(FAREWELL, |_, ctx| ctx.stop());
+        ctx.run_later(CLOSE_TIMEOUT, |_, ctx| ctx.stop());
     }
 }

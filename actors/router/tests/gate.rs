@@ -88,6 +88,26 @@ async fn task_of(client: &Client, message: &str) -> Task {
     }
 }
 
+/// CH-120
+#[actix::test]
+async fn decisions_of_the_same_moment_are_listed_in_their_order() {
+    let world = world(only("ann"));
+    let spine = world.start();
+    let senders: Vec<String> = (1..=9).map(|number| format!("bob{number}")).collect();
+    let clients: Vec<_> = senders.iter().map(|sender| world.connect_as(sender, &spine)).collect();
+
+    for client in &clients {
+        client.say("m1", "water the garden");
+    }
+    for client in &clients {
+        client.frame().await;
+    }
+
+    let expected: Vec<_> =
+        senders.iter().map(|sender| format!("{sender} denied default_policy_deny")).collect();
+    assert_eq!(decisions(&spine, AuditFilter::default()).await, expected);
+}
+
 /// CH-18, CH-117: what is left of it is one row each in audit and log.
 #[actix::test]
 async fn a_denied_message_is_answered_and_nothing_else_sees_it() {
