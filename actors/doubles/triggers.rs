@@ -15,8 +15,7 @@ use crate::{
     retention::terms::{Cut, Keeping, Lot, Terms},
     scheduler::{
         Ports,
-        fire::{Findings, Premises, Roster},
-        firing::Standing,
+        firing::{Findings, Premises, Roster, Standing},
         ports::{Calendar, Expressions, Language, Matcher},
         trigger::Trigger,
         views::Board,

@@ -7,13 +7,12 @@ use tokio::time::Instant;
 
 use super::{
     Due, Scheduler, body,
-    fire::{Findings, Pending},
-    firing::{self, Standing},
+    firing::{self, Findings, Pending, Standing},
     notify,
     records::{Known, removed},
     run::{Cause, RunOutcome},
     schedule::{self, Agenda, Missed},
-    trigger::{State, config::Config},
+    trigger::{State, config::Config, definition::OverlapPolicy},
     window::{self, Phase},
 };
 use crate::{
@@ -169,7 +168,7 @@ impl Scheduler {
                 };
                 let serve = plan.serve.into_iter().map(|due| Pending {
                     // They were due one after another, so none is in the way of the next.
-                    side_by_side: several,
+                    overlap: several.then_some(OverlapPolicy::Allow),
                     ..Pending::timed(Cause::Missed, due, order.clone())
                 });
                 serve.collect()
@@ -217,9 +216,7 @@ impl Scheduler {
             writes = writes.put(&notice);
         }
         self.plan_next(id);
-        if let Some(trigger) = self.triggers.get(id) {
-            writes = writes.put(&run).put(trigger);
-        }
+        let writes = writes.put(&run).and(self.row_of(id));
         self.last.insert(id.clone(), run);
         self.keep_quietly(writes);
     }
@@ -253,8 +250,8 @@ impl Scheduler {
             }
             _ => {
                 self.plan_next(id);
-                if changed && let Some(trigger) = self.triggers.get(id) {
-                    self.keep_quietly(Writes::new().put(trigger));
+                if changed {
+                    self.keep_quietly(self.row_of(id));
                 }
             }
         }
@@ -302,22 +299,9 @@ impl Scheduler {
 
     pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
         let now = self.now();
-        let old: Vec<Known> = self
-            .known
-            .iter()
-            .filter(|(_, (_, at))| !is_known(*at, now))
-            .take(MOST_SWEPT)
-            .map(|((trigger, key), (run, at))| Known {
-                trigger: trigger.clone(),
-                key: key.clone(),
-                run: run.clone(),
-                at: *at,
-            })
-            .collect();
-        for known in &old {
-            let key = (known.trigger.clone(), known.key.clone());
-            self.known.remove(&key);
-        }
+        let is_old = |_: &_, known: &mut Known| !is_known(known.at, now);
+        let old: Vec<Known> =
+            self.known.extract_if(is_old).take(MOST_SWEPT).map(|(_, known)| known).collect();
         let may_be_more = old.len() >= MOST_SWEPT;
         let dropped = self.keep(
             old.iter().fold(Writes::new(), |writes, known| writes.delete::<Known>(&known.key())),

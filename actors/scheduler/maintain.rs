@@ -21,10 +21,6 @@ use crate::{
     text::Span,
 };
 
-/// The longest turn of a learning cycle.
-pub const LEARNING_TIME: Duration = Duration::from_secs(30 * 60);
-/// The longest turn of a reflection cycle.
-pub const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
 /// A reflection waits for a person's decision, who may be asleep when it asks.
 const DECISION_TIME: Duration = Duration::from_secs(25 * 60 * 60);
 /// A heartbeat that has nothing to say says this.
@@ -182,9 +178,7 @@ impl Handler<Maintain> for Scheduler {
             };
             let id = trigger.id.clone();
             self.take_in(trigger);
-            if let Some(trigger) = self.triggers.get(&id) {
-                writes = writes.put(trigger);
-            }
+            writes = writes.and(self.row_of(&id));
         }
         self.arm(ctx);
         if writes.is_empty() {

@@ -10,17 +10,17 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
-    ids::{Ids, RunId, TaskId, TeamKey, TriggerId},
+    ids::{Ids, TaskId, TeamKey, TriggerId},
     queue::{Queue, causes::Runaway, keep::Keep},
     room::DISK_FULL,
     store::{StoreError, StoreHandle, records::Writes},
+    task::Task,
 };
 
 pub mod alarm;
 mod body;
-pub mod fire;
+mod fire;
 pub mod firing;
-mod limits;
 pub mod maintain;
 pub mod manage;
 mod notify;
@@ -36,8 +36,7 @@ pub mod trigger;
 pub mod views;
 pub mod window;
 
-use fire::{Premises, Roster};
-use limits::Fires;
+use firing::{Fires, Premises, Roster};
 use ports::{Calendar, Expressions, View};
 use records::{Known, Recovered};
 use run::Run;
@@ -182,18 +181,12 @@ pub struct Scheduler {
     /// Runs whose task has not been accounted for.
     runs: HashMap<TaskId, Run>,
     last: HashMap<TriggerId, Run>,
-    known: HashMap<(TriggerId, String), (RunId, Timestamp)>,
+    known: HashMap<(TriggerId, String), Known>,
     fires: Fires,
     ears: Ears,
-    /// To be dealt with as soon as it runs.
-    left: Option<Left>,
+    /// Runs and messages that a former process left undone: dealt with as soon as this one runs.
+    left: (Vec<(Run, Option<Task>)>, Vec<Heard>),
     draining: bool,
-}
-
-/// What a former process left undone.
-struct Left {
-    open: Vec<(Run, Option<crate::task::Task>)>,
-    heard: Vec<Heard>,
 }
 
 impl Scheduler {
@@ -216,21 +209,21 @@ impl Scheduler {
             known: HashMap::new(),
             fires: Fires::default(),
             ears,
-            left: Some(Left { open: recovered.open, heard: recovered.heard }),
+            left: (recovered.open, recovered.heard),
             draining: false,
         };
-        for run in recovered.last {
-            scheduler.last.insert(run.trigger.clone(), run);
-        }
-        for Known { trigger, key, run, at } in recovered.known {
-            scheduler.known.insert((trigger, key), (run, at));
-        }
+        let last = recovered.last.into_iter();
+        scheduler.last = last.map(|run| (run.trigger.clone(), run)).collect();
+        let known = recovered.known.into_iter();
+        let by_reason = |known: Known| ((known.trigger.clone(), known.key.clone()), known);
+        scheduler.known = known.map(by_reason).collect();
         for trigger in recovered.triggers {
             scheduler.take_in(trigger);
         }
         for run in recovered.recent {
             if run.decision.made_a_task() && !run.cause.is_by_hand() {
-                let subagent = scheduler.subagent(&run.trigger);
+                let trigger = scheduler.triggers.get(&run.trigger);
+                let subagent = trigger.and_then(|trigger| trigger.definition.subagent.clone());
                 scheduler.fires.count(&run.team, subagent, run.fired_at);
             }
         }
@@ -269,8 +262,9 @@ impl Scheduler {
         trigger.active_task_id.as_ref().filter(|task| self.runs.contains_key(*task))
     }
 
-    fn subagent(&self, id: &TriggerId) -> Option<String> {
-        self.triggers.get(id)?.definition.subagent.clone()
+    /// The row of a trigger as it is now, if there is one.
+    fn row_of(&self, id: &TriggerId) -> Writes {
+        Writes::new().put_all(self.triggers.get(id))
     }
 
     fn now(&self) -> Timestamp {
@@ -351,11 +345,10 @@ impl Actor for Scheduler {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.revalidate();
-        if let Some(left) = self.left.take() {
-            self.reconcile(left.open);
-            for heard in left.heard {
-                self.hear(heard, true, ctx);
-            }
+        let (open, heard) = std::mem::take(&mut self.left);
+        self.reconcile(open);
+        for heard in heard {
+            self.hear(heard, true, ctx);
         }
         self.look_at_held(ctx);
         self.ring(ctx);

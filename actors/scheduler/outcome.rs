@@ -6,7 +6,6 @@ use actix::{ActorFutureExt, AsyncContext, Handler, WrapFuture};
 
 use super::{
     Scheduler,
-    fire::replaced_by,
     maintain,
     notify::{self, End},
     records::OpenRun,
@@ -15,7 +14,7 @@ use super::{
 };
 use crate::{
     clock::millis,
-    queue::{Ended, submit::CancelTask},
+    queue::Ended,
     store::records::Writes,
     task::{Code, Ending, Kind, Label, Outcome, Task, records::find},
 };
@@ -167,9 +166,7 @@ impl Scheduler {
                 Some(task) if task.outcome.is_some() => ended.push((run, Some(task))),
                 Some(_) => {
                     // The old task may have been left alone by a crash right after this one was stored.
-                    if let Some(old) = run.replaces.clone() {
-                        self.to.queue.do_send(CancelTask { task: old, reason: replaced_by(&run) });
-                    }
+                    self.cancel_replaced(&run);
                     self.runs.insert(id, run);
                 }
                 None => ended.push((run, None)),
@@ -218,9 +215,7 @@ impl Scheduler {
             self.to.ports.board.note_cost(trigger, &run);
         }
         self.plan_next(&id);
-        if let Some(trigger) = self.triggers.get(&id) {
-            writes = writes.put(trigger);
-        }
+        let writes = writes.and(self.row_of(&id));
         if self.last.get(&id).is_some_and(|last| last.id == run.id) {
             self.last.insert(id, run.clone());
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{limits::FIRES_WITHIN, run::Run, trigger::Trigger, views::Heard};
+use super::{firing::FIRES_WITHIN, run::Run, trigger::Trigger, views::Heard};
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TeamKey, TriggerId},

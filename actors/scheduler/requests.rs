@@ -6,8 +6,7 @@ use futures_util::future::join_all;
 use super::{
     Refusal, Scheduler,
     body::{self, Quoted},
-    fire::{Answer, ByTurn, Findings, Pending},
-    firing::Standing,
+    firing::{Answer, ByTurn, Findings, Pending, Standing},
     run::Cause,
     trigger::{Which, config::Config, definition::OverlapPolicy, webhook::Webhook},
     views::Heard,

@@ -16,7 +16,7 @@ use hivewright_actors::{
     inbox,
     org::{record::Phase, view::OrgView},
     scheduler::{
-        fire::{Findings, Premises},
+        firing::{Findings, Premises},
         maintain::HEARTBEAT_OK,
         trigger::{SystemKind, Trigger, validation::Problem},
     },

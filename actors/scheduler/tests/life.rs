@@ -7,8 +7,7 @@ use crate::{
     clock::Timestamp,
     scheduler::{
         alarm::TeamsChanged,
-        fire::Findings,
-        firing::Standing,
+        firing::{Findings, Standing},
         manage::{Disable, Enable, Update},
         records::Known,
         run::{Decision, RunOutcome},

@@ -8,7 +8,7 @@ use crate::{
     engine::Message,
     queue::{causes::Giver, parking::SetState},
     scheduler::{
-        fire::ByTurn,
+        firing::ByTurn,
         manage::Disable,
         requests::{ByHand, Fire, Overlap},
         run::Cause,

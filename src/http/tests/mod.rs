@@ -38,7 +38,7 @@ use hivewright_actors::{
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
         self,
-        fire::{Findings, Premises},
+        firing::{Findings, Premises},
         trigger::Trigger,
         views::Board,
     },

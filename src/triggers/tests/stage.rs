@@ -22,8 +22,7 @@ use hivewright_actors::{
     scheduler::{
         Neighbours, Ports, Scheduler,
         alarm::{Drain, SetZone},
-        fire::{Findings, Premises, Roster},
-        firing::Standing,
+        firing::{Findings, Premises, Roster, Standing},
         manage::Create,
         ports::Calendar,
         records,
