@@ -14,7 +14,7 @@ use hivewright_actors::{
     },
     scheduler::{
         Refusal, Scheduler,
-        manage::{Create, Enable, Update},
+        manage::{Change, Create, Manage},
         ports::{Calendar, Expressions},
         records,
         run::Run,
@@ -246,17 +246,17 @@ impl Parts {
         // Worked out again where nothing can come between.
         let (parts, source) = (self.clone(), author.source().cloned());
         let is_operator = author.is_operator();
-        let change = Box::new(move |trigger: &Trigger| {
+        let change = Change::Define(Box::new(move |trigger: &Trigger| {
             parts.writer_from(source.as_ref(), is_operator).changed(trigger, &form)
-        });
-        self.ask(Update { which, change }).await
+        }));
+        self.ask(Manage { which, change }).await
     }
 
     /// Lets a trigger fire from now on.
     pub async fn enable(&self, which: Which) -> Result<Trigger, DeskError> {
         let present = self.known(which.clone()).await?.trigger;
         self.check(&present.team, &present.definition, true).await?;
-        self.ask(Enable { which }).await
+        self.ask(Manage { which, change: Change::Enable }).await
     }
 
     /// The triggers of a team, or all.
