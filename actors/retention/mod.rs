@@ -2,15 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture,
-};
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 
 use crate::{
     clock::{Clock, Timestamp},
-    scheduler::ports::Calendar,
+    scheduler::{
+        alarm::{Drain, SetZone},
+        ports::Calendar,
+    },
     storage::{Storage, StorageError},
     store::{StoreError, StoreHandle, reads::get_readable, records::Writes},
 };
@@ -69,19 +70,6 @@ enum BrokenOff {
     Storage(#[from] StorageError),
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-/// The process is about to stop: what is under way is broken off.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Drain;
-
-/// The time zone of the settings has changed.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub struct SetZone {
-    /// Its name in the IANA list.
-    pub timezone: String,
 }
 
 /// Sleeps until it is time, and removes what is old.
@@ -157,6 +145,7 @@ impl Actor for Retention {
 impl Handler<Drain> for Retention {
     type Result = ();
 
+    /// What is under way is broken off.
     fn handle(&mut self, Drain: Drain, ctx: &mut Self::Context) {
         if let Some(work) = self.running.take() {
             work.abort();
@@ -179,10 +168,9 @@ async fn retain(
     keeping: Arc<dyn Keeping>,
     now: Timestamp,
 ) -> Result<Removed, BrokenOff> {
-    let (terms, edges) = (keeping.clone(), keeping.clone());
-    let terms = store.read(move |_| Ok(terms.terms())).await?;
-    let terms = terms.map_err(BrokenOff::Settings)?;
-    let mut pass = Pass::new(edges, terms, now);
+    let settings = keeping.clone();
+    let terms = store.read(move |_| Ok(settings.terms())).await?.map_err(BrokenOff::Settings)?;
+    let mut pass = Pass::new(keeping.clone(), terms, now);
     loop {
         let (walked, slice) = store
             .read(move |storage| {

@@ -27,7 +27,7 @@ use hivewright_actors::{
     notice::NoticeKind,
     org::{self, view::OrgView},
     queue::{self, schedule::Limits},
-    retention::{self, terms::Terms},
+    retention::terms::Terms,
     router::{self, rate::Rate, resolve},
     scheduler,
     spine::{self, Spine, Threads},
@@ -292,7 +292,7 @@ impl Service {
         let live = &self.spine.live;
         live.publish(Event::new(Kind::Drain, serde_json::json!({})));
         self.spine.scheduler.do_send(scheduler::alarm::Drain);
-        self.spine.retention.do_send(retention::Drain);
+        self.spine.retention.do_send(scheduler::alarm::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);
         let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.no_turn_runs()).await;

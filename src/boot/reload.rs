@@ -383,7 +383,7 @@ impl Watch {
         if zone != self.local.zone() {
             let timezone = zone.name().to_owned();
             self.local.set(zone);
-            self.spine.retention.do_send(retention::SetZone { timezone: timezone.clone() });
+            self.spine.retention.do_send(SetZone { timezone: timezone.clone() });
             self.spine.scheduler.do_send(SetZone { timezone });
         }
         self.spine.approvals.do_send(SetTtl(config.approvals.ttl));
