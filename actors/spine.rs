@@ -9,7 +9,7 @@ use crate::{
         self, Approvals,
         deciders::Deciders,
         desk::Desk,
-        record::{Digester, Status},
+        record::{Approval, Digester, Status},
         records,
         secret::SecretSink,
     },
@@ -235,7 +235,7 @@ pub fn recover_spending(
             ledger.recover_raise(&team.name, times, day);
         }
     }
-    for approval in records::approvals(storage)? {
+    for approval in records::all::<Approval>(storage)? {
         let Some(request) = approval.budget_request() else {
             continue;
         };

@@ -6,14 +6,15 @@ use super::{
     Approvals, Decide, Revoke,
     book::{Said, repeated},
     grants::NotGrantable,
-    record::{Approval, Resolution, Status},
+    record::{Approval, Execution, Resolution, Status},
     refusal::NotDecided,
 };
 use crate::{
     approvals::records,
     audit::Audit,
-    ids::ChannelId,
-    store::{StoreError, records::Writes},
+    budget::records::{DayKey, Raised},
+    ids::{ChannelId, TeamKey},
+    store::{StoreError, keys::Life, records::Writes},
 };
 
 type Answer = Result<Approval, NotDecided>;
@@ -118,6 +119,37 @@ impl Approvals {
         let (deciders, who) = (&self.to.deciders, &decide.word.by.principal);
         let is_alone = |approval: &Approval| deciders.is_alone(who, &approval.team.name);
         self.book.decide(&decide.word, digester, &is_alone, now)
+    }
+
+    /// Allows the money that an approval asks for: an operator who agrees to more has said all that is
+    /// needed, and nobody carries it out. What this writes belongs into the commit of the decision.
+    pub(super) fn grant(&self, approval: &mut Approval) -> Writes {
+        let request = approval.budget_request();
+        let Some(request) = request.filter(|_| approval.status == Status::Approved) else {
+            return Writes::new();
+        };
+        approval.execution = Execution::Done;
+        let day = self.to.days.day_of(self.to.clock.now());
+        let times = self.to.ledger.raise(&request, day);
+        // What was allowed for a task is known by the approval itself.
+        if request.task.is_some() || request.day != day.number {
+            return Writes::new();
+        }
+        let team = TeamKey { name: request.team, generation: request.generation };
+        Writes::new().put_at(&(DayKey(day.number), Life(team)), &Raised(times))
+    }
+
+    /// Whether an end leaves others waiting for the same money: nobody has said no.
+    pub(super) fn may_be_asked_again(&self, approval: &Approval) -> bool {
+        let request = approval.budget_request();
+        let undecided = matches!(approval.status, Status::Cancelled | Status::Expired);
+        match request.filter(|_| undecided) {
+            Some(request) => {
+                self.to.ledger.unask(&request);
+                true
+            }
+            None => false,
+        }
     }
 }
 

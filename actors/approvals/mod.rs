@@ -22,7 +22,6 @@ pub mod card;
 pub mod deciders;
 mod deciding;
 pub mod desk;
-mod granting;
 pub mod grants;
 pub mod question;
 pub mod record;
@@ -125,31 +124,22 @@ pub struct EndOverdue;
 pub struct SetTtl(pub Duration);
 
 /// Everything that the approvals talk to.
-pub struct Neighbours {
-    /// The journal.
-    pub store: StoreHandle,
-    /// The way out.
-    pub channel: Addr<Channel>,
+pub(crate) struct Neighbours {
+    pub(crate) store: StoreHandle,
+    pub(crate) channel: Addr<Channel>,
     /// Where answers become work.
-    pub queue: Recipient<Submit>,
+    pub(crate) queue: Recipient<Submit>,
     /// Who is told of decisions.
-    pub resolved: Recipient<Resolved>,
-    /// Where secrets go.
-    pub secrets: Arc<dyn SecretSink>,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-    /// Names tasks.
-    pub ids: Ids,
+    pub(crate) resolved: Recipient<Resolved>,
+    pub(crate) secrets: Arc<dyn SecretSink>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Ids,
     /// Where requests are written.
-    pub desk: Desk,
-    /// What was decided on in advance.
-    pub grants: Grants,
-    /// Who may decide.
-    pub deciders: Deciders,
-    /// What teams may spend.
-    pub ledger: Ledger,
-    /// Which day it is.
-    pub days: Arc<dyn Days>,
+    pub(crate) desk: Desk,
+    pub(crate) grants: Grants,
+    pub(crate) deciders: Deciders,
+    pub(crate) ledger: Ledger,
+    pub(crate) days: Arc<dyn Days>,
 }
 
 /// What waits for a person. Whoever decides first decides, once it is stored.
@@ -165,7 +155,7 @@ pub struct Approvals {
 
 impl Approvals {
     /// The approvals that go on where the last process stopped.
-    pub fn new(to: Neighbours, recovered: Recovered) -> Self {
+    pub(crate) fn new(to: Neighbours, recovered: Recovered) -> Self {
         let mut book = Book::default();
         for approval in &recovered.approvals {
             to.desk.take(&approval.short_id);

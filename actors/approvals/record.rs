@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::canonical::canonical;
 use crate::{
+    budget::Request,
     clock::Timestamp,
     ids::{ApprovalId, PrincipalId, TaskId, TeamKey, TurnId},
     policy::caution::{Kind, Risk},
@@ -334,6 +335,14 @@ impl Approval {
             return Err(NotPermitted::DigestMismatch);
         }
         Ok(())
+    }
+
+    /// What it asks for, if that is money.
+    pub fn budget_request(&self) -> Option<Request> {
+        match self.kind {
+            Kind::Budget => serde_json::from_value(self.arguments.clone()).ok(),
+            _ => None,
+        }
     }
 
     /// Nobody has decided, and there is still time.

@@ -26,8 +26,8 @@ pub struct Recovered {
 impl Recovered {
     /// What a store holds for these open tasks. Blocks.
     pub fn read(storage: &dyn Storage, tasks: &[Task]) -> Result<Self, StorageError> {
-        let approvals = records::pending(storage)?;
-        let questions = records::open(storage)?;
+        let approvals = records::waiting::<Approval>(storage)?;
+        let questions = records::waiting(storage)?;
         let waiting: HashSet<_> = approvals.iter().filter_map(|row| row.task.clone()).collect();
         let unheard: HashSet<&TaskId> = tasks
             .iter()
@@ -42,7 +42,7 @@ impl Recovered {
         let decided = if unheard.is_empty() {
             Vec::new()
         } else {
-            let mut rows = records::approvals(storage)?;
+            let mut rows = records::all::<Approval>(storage)?;
             rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
             rows
         };

@@ -18,7 +18,6 @@ use hivewright_actors::{
     live::event::{Event, Kind},
     notice::{Notice, NoticeKind},
     queue::Allow,
-    retention,
     router::Reconfigure,
     scheduler::alarm::SetZone,
     spine::Spine,
