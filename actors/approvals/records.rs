@@ -151,10 +151,7 @@ impl Waits for Question {
 }
 
 /// Shows all there ever were, in no order.
-pub fn each<R: Waits>(
-    storage: &dyn Storage,
-    visit: &mut dyn FnMut(R),
-) -> Result<(), StorageError> {
+pub fn each<R: Waits>(storage: &dyn Storage, visit: &mut dyn FnMut(R)) -> Result<(), StorageError> {
     Range::all().for_each(storage, visit)
 }
 

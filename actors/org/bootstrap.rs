@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use actix::{
-    ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, WrapFuture,
-};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{
-    Belongings, Bootstrap, Org, OrgError, Parts,
+    Answered, Belongings, Bootstrap, Org, OrgError, Parts, answered,
     record::{Phase, TeamRecord},
 };
 use crate::{
@@ -20,13 +18,6 @@ use crate::{
     store::records::Writes,
     task::{Ending, Kind, Outcome, Task, records as tasks},
 };
-
-/// The first work of a team, with its outcome.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Judge {
-    task: Task,
-}
 
 impl Org {
     /// First works that ended while nobody listened.
@@ -45,62 +36,15 @@ impl Org {
             let row = store.read(move |storage| tasks::find(storage, &task));
             row.await.ok().flatten()
         };
-        ctx.spawn(row.into_actor(self).map(|row, _, ctx| {
-            if let Some(task) = row.filter(|task| task.outcome.is_some()) {
-                ctx.notify(Judge { task });
+        ctx.spawn(row.into_actor(self).map(|row, org, ctx| {
+            if let Some(task) = row {
+                org.judge(task, ctx);
             }
         }));
     }
 
-    /// The team, if this was its first work and nothing has been made of that yet.
-    fn waits_for(&self, task: &Task) -> Option<&TeamRecord> {
-        let team = self.tree.get(task.lane.team.as_str())?;
-        let is_it = team.generation == task.generation
-            && team.bootstrap_task.as_ref() == Some(&task.id)
-            && team.phase == Phase::Initializing;
-        is_it.then_some(team)
-    }
-}
-
-/// Why a first work came to nothing; none if the team is ready.
-async fn judge(
-    parts: &Parts,
-    belongings: Arc<[Arc<dyn Belongings>]>,
-    team: &TeamKey,
-    outcome: &Outcome,
-) -> Option<String> {
-    if outcome.ending != Ending::Done {
-        let why = outcome.message.as_deref().unwrap_or("no reason was given");
-        return Some(format!("its first task ended as {}: {why}", outcome.ending.as_str()));
-    }
-    if outcome.text.trim().is_empty() {
-        return Some("its first task ended without a word".to_owned());
-    }
-    if parts.folders.is_furnished(team.name.clone()).await {
-        return None;
-    }
-    for belonging in belongings.iter() {
-        if belonging.has_any(team).await {
-            return None;
-        }
-    }
-    Some("it has written no rule, no subagent and no memory".to_owned())
-}
-
-impl Handler<Ended> for Org {
-    type Result = ();
-
-    fn handle(&mut self, ended: Ended, ctx: &mut Self::Context) {
-        if ended.kind == Kind::Bootstrap {
-            self.look_at(ended.task, ctx);
-        }
-    }
-}
-
-impl Handler<Judge> for Org {
-    type Result = ();
-
-    fn handle(&mut self, Judge { task }: Judge, ctx: &mut Self::Context) {
+    /// Judges the first work of a team, if it has ended.
+    fn judge(&self, task: Task, ctx: &mut Context<Self>) {
         let (Some(team), Some(outcome)) = (self.waits_for(&task), task.outcome.clone()) else {
             return;
         };
@@ -125,13 +69,19 @@ impl Handler<Judge> for Org {
                     Phase::Failed
                 }
             };
-            org.tree.put(team.clone());
-            ctx.spawn(org.store(team, writes).map(|_, _, _| ()));
+            org.change_state(team, writes, ctx);
         }));
     }
-}
 
-impl Org {
+    /// The team, if this was its first work and nothing has been made of that yet.
+    fn waits_for(&self, task: &Task) -> Option<&TeamRecord> {
+        let team = self.tree.get(task.lane.team.as_str())?;
+        let is_it = team.generation == task.generation
+            && team.bootstrap_task.as_ref() == Some(&task.id)
+            && team.phase == Phase::Initializing;
+        is_it.then_some(team)
+    }
+
     /// The person whose wish the team was hears how its first work ended.
     fn told(&self, team: &TeamRecord, task: &Task, why: Option<&str>) -> Writes {
         let Some(source) = &task.source else {
@@ -172,19 +122,49 @@ impl Org {
     }
 }
 
+/// Why a first work came to nothing; none if the team is ready.
+async fn judge(
+    parts: &Parts,
+    belongings: Arc<[Arc<dyn Belongings>]>,
+    team: &TeamKey,
+    outcome: &Outcome,
+) -> Option<String> {
+    if outcome.ending != Ending::Done {
+        let why = outcome.message.as_deref().unwrap_or("no reason was given");
+        return Some(format!("its first task ended as {}: {why}", outcome.ending.as_str()));
+    }
+    if outcome.text.trim().is_empty() {
+        return Some("its first task ended without a word".to_owned());
+    }
+    if parts.folders.is_furnished(team.name.clone()).await {
+        return None;
+    }
+    for belonging in belongings.iter() {
+        if belonging.has_any(team).await {
+            return None;
+        }
+    }
+    Some("it has written no rule, no subagent and no memory".to_owned())
+}
+
+impl Handler<Ended> for Org {
+    type Result = ();
+
+    fn handle(&mut self, ended: Ended, ctx: &mut Self::Context) {
+        if ended.kind == Kind::Bootstrap {
+            self.look_at(ended.task, ctx);
+        }
+    }
+}
+
 impl Handler<Bootstrap> for Org {
-    type Result = ResponseActFuture<Self, Result<Option<TaskId>, OrgError>>;
+    type Result = Answered<Option<TaskId>>;
 
     fn handle(&mut self, Bootstrap { task }: Bootstrap, _: &mut Self::Context) -> Self::Result {
-        let team = match self.tree.known(&task.lane.team) {
-            Ok(team) if team.phase == Phase::Ready => Ok(None),
-            Ok(team) => Ok(Some(team.clone())),
-            Err(error) => Err(error),
-        };
-        let mut team = match team {
-            Ok(Some(team)) => team,
-            Ok(None) => return Box::pin(std::future::ready(Ok(None)).into_actor(self)),
-            Err(error) => return Box::pin(std::future::ready(Err(error)).into_actor(self)),
+        let mut team = match self.tree.known(&task.lane.team) {
+            Ok(team) if team.phase == Phase::Ready => return answered(Ok(None)),
+            Ok(team) => team.clone(),
+            Err(error) => return answered(Err(error)),
         };
         let id = task.id.clone();
         let before = (team.phase, team.bootstrap_task.clone());

@@ -22,21 +22,17 @@ use crate::{
     task::Task,
 };
 
-mod accounts;
 pub mod belongings;
 pub mod error;
 pub mod folders;
-pub mod inboxes;
 pub mod names;
 pub mod record;
 pub mod tree;
 pub mod view;
-pub mod waiting;
 pub mod work;
 
 mod bootstrap;
-mod degrade;
-mod pause;
+mod rest;
 pub mod shutdown;
 mod spawn;
 #[cfg(test)]
@@ -225,11 +221,7 @@ impl Org {
     /// Commits a change of one record that the tree holds already, then shows the tree.
     ///
     /// By then the tree may hold a later change of it, which is not to be undone.
-    fn store(
-        &self,
-        record: TeamRecord,
-        writes: Writes,
-    ) -> ResponseActFuture<Self, Result<TeamRecord, OrgError>> {
+    fn store(&self, record: TeamRecord, writes: Writes) -> Answered<TeamRecord> {
         let committed = self.parts.store.commit(writes.put(&record));
         Box::pin(committed.into_actor(self).map(move |result, org, _| {
             let frames = result.map_err(|_| OrgError::Stopping)?;
@@ -240,6 +232,14 @@ impl Org {
             Ok(record)
         }))
     }
+}
+
+/// An answer that may take its time.
+type Answered<T> = ResponseActFuture<Org, Result<T, OrgError>>;
+
+/// An answer that is known.
+fn answered<T: 'static>(answer: Result<T, OrgError>) -> Answered<T> {
+    Box::pin(actix::fut::ready(answer))
 }
 
 impl Actor for Org {

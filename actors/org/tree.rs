@@ -261,11 +261,7 @@ impl Tree {
         match by {
             By::Operator(_) => Ok(team),
             By::Team(caller) if team.parent.as_ref() == Some(caller) => Ok(team),
-            By::Team(caller) => Err(OrgError::NotAuthorized {
-                team: name.clone(),
-                caller: caller.to_string(),
-                rule: "only its direct parent may",
-            }),
+            By::Team(caller) => Err(not_authorized(caller, name, "only its direct parent may")),
         }
     }
 
@@ -279,11 +275,7 @@ impl Tree {
         if name == caller || self.is_below(name.as_str(), caller.as_str()) {
             return Ok(team);
         }
-        Err(OrgError::NotAuthorized {
-            team: name.clone(),
-            caller: caller.to_string(),
-            rule: "only the team itself and the teams above it may",
-        })
+        Err(not_authorized(caller, name, "only the team itself and the teams above it may"))
     }
 
     /// The team, if it is the caller's parent, child or sibling.
@@ -300,11 +292,7 @@ impl Tree {
         if is_parent || is_child || is_sibling {
             return Ok(team);
         }
-        Err(OrgError::NotAuthorized {
-            team: name.clone(),
-            caller: caller.to_string(),
-            rule: "only its parent, its children and its siblings may",
-        })
+        Err(not_authorized(caller, name, "only its parent, its children and its siblings may"))
     }
 
     /// Whom a shutdown takes along: the deepest first, the team itself last.
@@ -328,6 +316,10 @@ impl Tree {
         going.reverse();
         Ok(going)
     }
+}
+
+fn not_authorized(caller: &TeamName, team: &TeamName, rule: &'static str) -> OrgError {
+    OrgError::NotAuthorized { team: team.clone(), caller: caller.to_string(), rule }
 }
 
 #[cfg(test)]

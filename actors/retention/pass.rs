@@ -194,15 +194,16 @@ impl Pass {
             Stage::Lots => {
                 let lots = self.lots.get_or_insert_with(|| lots(&**edges, needed, cut));
                 while let Some((counter, lot)) = lots.last() {
-                    let over = walk.all(lot.range.clone(), &mut |key, value, slice| {
-                        match (lot.is_old)(key, value) {
-                            Ok(true) => {
-                                *counter(removed) += 1;
-                                slice.drop_keys(vec![key.to_vec()]);
-                            }
-                            Ok(false) => {}
-                            Err(error) => report(storage, key, &error),
+                    let over = walk.all(lot.range.clone(), &mut |key, value, slice| match (lot
+                        .is_old)(
+                        key, value,
+                    ) {
+                        Ok(true) => {
+                            *counter(removed) += 1;
+                            slice.drop_keys(vec![key.to_vec()]);
                         }
+                        Ok(false) => {}
+                        Err(error) => report(storage, key, &error),
                     })?;
                     if !over {
                         return Ok(false);

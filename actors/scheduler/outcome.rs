@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use actix::{ActorFutureExt, AsyncContext, Handler, WrapFuture};
 
 use super::{
-    Scheduler,
-    maintain,
+    Scheduler, maintain,
     notify::{self, End},
     records::OpenRun,
     run::{Report, ReportedOutcome, Run, RunOutcome},

@@ -9,7 +9,11 @@ use hivewright_actors::{
     budget::{Days, Ledger},
     clock::Clock,
     ids::Ids,
-    org::{belongings::Belongings, inboxes::Inboxes, tree::Tree, waiting::Waiting, work::Actors},
+    org::{
+        belongings::{Belongings, Inboxes, Waiting},
+        tree::Tree,
+        work::Actors,
+    },
     router::Recovered,
     scheduler::{self, views::Board},
     spine::{self, Ports, Spine},

@@ -185,7 +185,8 @@ async fn settings_keep_their_triggers_and_nobody_else_changes_them() {
     let change = Manage { which: which.clone(), change };
     let refused = stage.spine.scheduler.send(change).await.unwrap();
     assert_eq!(refused.unwrap_err().code(), "name_reserved");
-    let refused = stage.spine.scheduler.send(Manage { which, change: Change::Delete }).await.unwrap();
+    let refused =
+        stage.spine.scheduler.send(Manage { which, change: Change::Delete }).await.unwrap();
     assert_eq!(refused.unwrap_err().code(), "name_reserved");
     // The same again changes nothing, not even the phase.
     stage.pass(MINUTE).await;

@@ -154,7 +154,13 @@ async fn three_failures_switch_it_off_with_one_notice_and_enabling_begins_anew()
     client.hears_nothing_for(MINUTE).await;
 
     let which = Which::Id(trigger.id.clone());
-    let on = stage.spine.scheduler.send(Manage { which, change: Change::Enable }).await.unwrap().unwrap();
+    let on = stage
+        .spine
+        .scheduler
+        .send(Manage { which, change: Change::Enable })
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((on.state, on.consecutive_failures), (State::Active, 0));
     stage.pass(30 * MINUTE).await;
     assert_eq!(stage.runs(&trigger.id).len(), 6);

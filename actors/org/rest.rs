@@ -1,9 +1,10 @@
-//! Degrade: a team that keeps dying rests, and works again once it has rested, over restarts too.
+//! Rest: an operator lets teams rest or work again, and a team that keeps dying rests for a while. Both
+//! survive restarts.
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{
-    Degrade, Org,
+    Answered, Degrade, Org, OrgError, Pause, answered,
     record::{TeamRecord, TeamState},
 };
 use crate::{
@@ -38,10 +39,73 @@ impl Org {
         }
     }
 
-    fn change_state(&mut self, team: TeamRecord, writes: Writes, ctx: &mut Context<Self>) {
+    pub(super) fn change_state(
+        &mut self,
+        team: TeamRecord,
+        writes: Writes,
+        ctx: &mut Context<Self>,
+    ) {
         self.tree.put(team.clone());
         let stored = self.store(team, writes);
         ctx.spawn(stored.map(|_, _, _| ()));
+    }
+
+    /// The teams that change, and those that are as wanted already.
+    fn repaused(&self, pause: &Pause) -> Result<(Vec<TeamRecord>, Vec<TeamName>), OrgError> {
+        let wanted = if pause.paused { TeamState::Paused } else { TeamState::Active };
+        let meant: Vec<&TeamRecord> = match &pause.team {
+            Some(name) => {
+                let team = self.tree.known(name)?;
+                if team.state == TeamState::Draining {
+                    return Err(OrgError::Draining(name.clone()));
+                }
+                vec![team]
+            }
+            None => self.tree.iter().filter(|team| team.state != TeamState::Draining).collect(),
+        };
+        let names = meant.iter().map(|team| team.name.clone()).collect();
+        let changed = meant
+            .into_iter()
+            .filter(|team| team.state != wanted)
+            .map(|team| TeamRecord { state: wanted, rested_at: None, ..team.clone() });
+        Ok((changed.collect(), names))
+    }
+}
+
+impl Handler<Pause> for Org {
+    type Result = Answered<Vec<TeamName>>;
+
+    fn handle(&mut self, pause: Pause, _: &mut Self::Context) -> Self::Result {
+        let (changed, names) = match self.repaused(&pause) {
+            Ok(found) => found,
+            Err(error) => return answered(Err(error)),
+        };
+        let mut writes = Writes::new();
+        for team in changed {
+            writes = writes.put(&team);
+            if pause.paused {
+                self.parts.work.set_state(&team.name, team.state);
+            }
+            self.tree.put(team);
+        }
+        if pause.now {
+            for name in &names {
+                self.parts.work.dismiss(name);
+            }
+        }
+        let committed = self.parts.store.commit(writes);
+        Box::pin(committed.into_actor(self).map(move |result, org, _| {
+            result.map_err(|_| OrgError::Stopping)?;
+            org.parts.view.show(org.tree.clone());
+            if !pause.paused {
+                // As it stands now: a pause or a shutdown may have come between.
+                for team in names.iter().filter_map(|name| org.tree.get(name.as_str())) {
+                    org.parts.work.set_state(&team.name, team.state);
+                    org.parts.work.retry(&team.name);
+                }
+            }
+            Ok(names)
+        }))
     }
 }
 
