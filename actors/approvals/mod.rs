@@ -32,7 +32,7 @@ pub mod secret;
 #[cfg(test)]
 mod tests;
 
-use book::{Book, Expired};
+use book::Book;
 use deciders::Deciders;
 use desk::Desk;
 use grants::Grants;
@@ -206,14 +206,13 @@ impl Approvals {
 
     /// Ends what has run out: with the alarm, and before anyone looks.
     fn ring(&mut self, ctx: &mut Context<Self>) {
-        for expired in self.book.expire(self.to.clock.now()) {
-            match expired {
-                Expired::Approval(approval) => {
-                    tracing::info!(id = %approval.id, team = %approval.team, "an approval expired");
-                    self.settle(*approval, ctx);
-                }
-                Expired::Question(question) => self.tell_expired(*question, ctx),
-            }
+        let (approvals, questions) = self.book.expire(self.to.clock.now());
+        for approval in approvals {
+            tracing::info!(id = %approval.id, team = %approval.team, "an approval expired");
+            self.settle(approval, ctx);
+        }
+        for question in questions {
+            self.tell_expired(question, ctx);
         }
         self.arm(ctx);
     }
