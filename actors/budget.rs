@@ -269,7 +269,7 @@ impl Drop for Reservation {
 }
 
 /// All accounts. Cheap to clone; nothing is held over an await.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger(Arc<Mutex<Accounts>>);
 
 #[derive(Debug, Default)]
@@ -309,8 +309,7 @@ impl Ledger {
         estimate: Spent,
         day: Day,
     ) -> Result<Reservation, Overdrawn> {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
+        let mut accounts = self.accounts_of(day);
         for (team, caps) in line.iter() {
             accounts.check(team, caps, tasks, estimate, day)?;
         }
@@ -389,16 +388,13 @@ impl Ledger {
 
     /// A former process has told that a team's budget is nearly spent today.
     pub fn recover_warning(&self, team: &TeamName, day: Day) {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
-        accounts.warned.insert(team.clone());
+        self.accounts_of(day).warned.insert(team.clone());
     }
 
     /// What a former process noted for a team today, with the teams above it. Of a team that is gone
     /// only those above know.
     pub fn recover(&self, team: Option<&TeamName>, above: &[TeamName], own: Spent, day: Day) {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
+        let mut accounts = self.accounts_of(day);
         for name in team.into_iter().chain(above) {
             let account = accounts.teams.entry(name.clone()).or_default();
             account.drawn.add(own);
@@ -418,8 +414,7 @@ impl Ledger {
     /// The operator allows what was asked for: the caps of a team once more today, or that of a task.
     /// Returns how often the caps of the team have been allowed again today.
     pub fn raise(&self, request: &Request, day: Day) -> u32 {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
+        let mut accounts = self.accounts_of(day);
         accounts.asked.remove(&(request.team.clone(), request.task.clone()));
         if let Some(task) = &request.task {
             *accounts.raised_tasks.entry(task.clone()).or_default() += 1;
@@ -433,16 +428,12 @@ impl Ledger {
 
     /// The same, as a former process noted it for a team today.
     pub fn recover_raise(&self, team: &TeamName, raised: u32, day: Day) {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
-        accounts.teams.entry(team.clone()).or_default().raised = raised;
+        self.accounts_of(day).teams.entry(team.clone()).or_default().raised = raised;
     }
 
     /// Whether the operator is to be asked for more: once a day for each team, once for each task.
     pub fn asks(&self, team: &TeamName, task: Option<&TaskId>, day: Day) -> bool {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
-        accounts.asked.insert((team.clone(), task.cloned()))
+        self.accounts_of(day).asked.insert((team.clone(), task.cloned()))
     }
 
     /// Nobody said yes or no to what was asked for: it may be asked for again.
@@ -454,8 +445,7 @@ impl Ledger {
     /// Counts a call, and gives what those of the day have come to by now: of its kind, and what the
     /// team itself has spent. Nothing if the day is over.
     pub fn count(&self, caller: &Caller, usage: &Usage, day: Day) -> Option<(Tally, Spent)> {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
+        let mut accounts = self.accounts_of(day);
         if accounts.day != day.number {
             return None;
         }
@@ -468,16 +458,20 @@ impl Ledger {
 
     /// The same, as a former process noted it.
     pub fn recover_calls(&self, caller: Caller, tally: Tally, day: Day) {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
-        accounts.calls.insert(caller, tally);
+        self.accounts_of(day).calls.insert(caller, tally);
     }
 
     /// What a team with all below it has spent today, estimates of running calls included.
     pub fn drawn(&self, team: &TeamName, day: Day) -> Spent {
+        let accounts = self.accounts_of(day);
+        accounts.teams.get(team).map(|account| account.drawn).unwrap_or_default()
+    }
+
+    /// The accounts, of this day or of a later one.
+    fn accounts_of(&self, day: Day) -> MutexGuard<'_, Accounts> {
         let mut accounts = self.accounts();
         accounts.turn_to(day);
-        accounts.teams.get(team).map(|account| account.drawn).unwrap_or_default()
+        accounts
     }
 
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
@@ -489,12 +483,6 @@ impl Reservation {
     /// Some team of its line limits what a task may cost.
     fn limits_tasks(&self) -> bool {
         self.line.iter().any(|(_, caps)| caps.usd_per_task.is_some())
-    }
-}
-
-impl std::fmt::Debug for Ledger {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ledger")
     }
 }
 

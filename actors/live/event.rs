@@ -412,29 +412,19 @@ pub struct Gap {
 impl Gap {
     /// As streams show it.
     pub fn data(&self) -> Value {
-        json!({ "seq": self.to, "from": self.from, "to": self.to, "reason": self.reason.as_str() })
+        json!({ "seq": self.to, "from": self.from, "to": self.to, "reason": self.reason })
     }
 }
 
-/// Why events are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// They are too old to be kept.
-    Overflow,
-    /// They are of an earlier process.
-    Restart,
-    /// The watcher was too slow.
-    Slow,
-}
-
-impl Reason {
-    /// As streams name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Overflow => "overflow",
-            Self::Restart => "restart",
-            Self::Slow => "slow",
-        }
+words! {
+    /// Why events are missing.
+    pub enum Reason {
+        /// They are too old to be kept.
+        Overflow = "overflow",
+        /// They are of an earlier process.
+        Restart = "restart",
+        /// The watcher was too slow.
+        Slow = "slow",
     }
 }
 

@@ -16,7 +16,12 @@ use std::{
 
 use tokio::sync::{Notify, watch as signal};
 
-use crate::{clock::Clock, ids::TopicId, text, text::Text};
+use crate::{
+    clock::Clock,
+    ids::TopicId,
+    text,
+    text::{Expected, Text},
+};
 
 pub mod boot;
 pub mod event;
@@ -51,11 +56,6 @@ impl Text for Mark {
     const EXAMPLES: &'static [&'static str] = &["3-1042"];
 }
 
-/// A text that is no [`Mark`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected the id of an event, such as 3-1042")]
-pub struct NotAMark;
-
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.boot, self.seq)
@@ -63,14 +63,14 @@ impl fmt::Display for Mark {
 }
 
 impl FromStr for Mark {
-    type Err = NotAMark;
+    type Err = Expected;
 
-    fn from_str(text: &str) -> Result<Self, NotAMark> {
-        let (boot, seq) = text.split_once('-').ok_or(NotAMark)?;
-        match (boot.parse(), seq.parse()) {
-            (Ok(boot), Ok(seq)) => Ok(Self { boot, seq }),
-            _ => Err(NotAMark),
-        }
+    fn from_str(text: &str) -> Result<Self, Expected> {
+        let parts = text.split_once('-');
+        let mark = parts.and_then(|(boot, seq)| {
+            Some(Self { boot: boot.parse().ok()?, seq: seq.parse().ok()? })
+        });
+        mark.ok_or(Expected("the id of an event, such as 3-1042"))
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{
-    Mark, NotAMark, Publisher,
+    Mark, Publisher,
     event::{Event, Gap, Kind, Moment, Reason, Stream},
     watch::{Batch, Filter, QUEUE},
 };
@@ -189,6 +189,6 @@ fn a_mark_is_read_back() {
     assert_eq!(mark.to_string(), "3-99");
     assert_eq!("3-99".parse(), Ok(mark));
     for text in ["", "3", "3-", "-3", "a-1", "1-2-3"] {
-        assert_eq!(text.parse::<Mark>(), Err(NotAMark), "{text}");
+        assert!(text.parse::<Mark>().is_err(), "{text}");
     }
 }

@@ -108,9 +108,7 @@ impl Turns {
     /// All of them, oldest first.
     pub(super) fn all(&self) -> Vec<ActiveTurn> {
         let mut turns: Vec<ActiveTurn> = self.turns.values().cloned().collect();
-        turns.sort_by(|one, other| {
-            (one.started_at, &one.turn).cmp(&(other.started_at, &other.turn))
-        });
+        turns.sort_by_key(|turn| (turn.started_at, turn.turn.clone()));
         turns
     }
 
@@ -157,11 +155,7 @@ impl Turns {
         match &told.moment {
             Moment::TurnStart { .. } => self.begin(seq, at, event, told),
             Moment::TurnEnd { .. } | Moment::State { state: "stopped", .. } => {
-                if let Some(turn) = self.turns.remove(&told.turn)
-                    && let Some(task) = turn.task_id
-                {
-                    self.tasks.remove(&task);
-                }
+                self.forget(&told.turn);
             }
             moment => {
                 if let Some(turn) = self.turns.get_mut(&told.turn) {
@@ -217,8 +211,13 @@ impl Turns {
     fn make_room(&mut self) {
         let waiting = self.turns.values().filter(|turn| turn.state == "waiting");
         let oldest = waiting.min_by_key(|turn| turn.started_at);
-        if let Some(turn) = oldest.map(|turn| turn.turn.clone())
-            && let Some(gone) = self.turns.remove(&turn)
+        if let Some(turn) = oldest.map(|turn| turn.turn.clone()) {
+            self.forget(&turn);
+        }
+    }
+
+    fn forget(&mut self, turn: &TurnId) {
+        if let Some(gone) = self.turns.remove(turn)
             && let Some(task) = gone.task_id
         {
             self.tasks.remove(&task);
