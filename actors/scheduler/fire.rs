@@ -100,9 +100,7 @@ impl Scheduler {
         ctx: &mut Context<Self>,
     ) {
         let premises = &self.to.ports.premises;
-        let trigger = self.triggers.get(id);
-        let look = trigger.and_then(|trigger| premises.look(trigger, trigger.last_fired_at));
-        let Some(look) = look else {
+        let Some(look) = self.triggers.get(id).and_then(|trigger| premises.look(trigger)) else {
             return act(self, id, &Findings::default(), ctx);
         };
         let id = id.clone();

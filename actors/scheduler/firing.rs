@@ -70,13 +70,8 @@ impl Roster for OrgView {
 
 /// Looks after what a trigger depends on: files of its team, what happened lately.
 pub trait Premises: Send + Sync + 'static {
-    /// Looks, right before a firing; none if this trigger depends on nothing. `last` is when it last
-    /// made a task.
-    fn look(
-        &self,
-        trigger: &Trigger,
-        last: Option<Timestamp>,
-    ) -> Option<BoxFuture<'static, Findings>>;
+    /// Looks, right before a firing; none if this trigger depends on nothing.
+    fn look(&self, trigger: &Trigger) -> Option<BoxFuture<'static, Findings>>;
 }
 
 /// What was found.
@@ -90,6 +85,13 @@ pub struct Findings {
     pub order: Option<String>,
     /// The skill that is active from the start.
     pub skill: Option<String>,
+}
+
+impl Findings {
+    /// There is nothing to do.
+    pub fn nothing(why: impl Into<String>) -> Self {
+        Self { nothing_to_do: Some(why.into()), ..Self::default() }
+    }
 }
 
 /// A turn that fires a trigger.

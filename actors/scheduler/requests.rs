@@ -255,8 +255,7 @@ impl Handler<Call> for Scheduler {
         };
         match call.filtered {
             Some(reason) => {
-                let found = Findings { nothing_to_do: Some(reason), ..Findings::default() };
-                let fired = self.fire(&call.trigger, pending, &found, ctx);
+                let fired = self.fire(&call.trigger, pending, &Findings::nothing(reason), ctx);
                 Box::pin(async move { fired.await.map_err(|_| Refusal::Stopping)? })
             }
             None => Box::pin(self.fire_when_looked(&call.trigger, pending, ctx)),

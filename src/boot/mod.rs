@@ -54,7 +54,7 @@ use crate::{
     storage::{Home as StorageHome, migrate, sled::SledStorage},
     system::{Randomness, WallClock},
     tools::{host::Toolbox, registry},
-    triggers::upkeep::Upkeep,
+    triggers::upkeep::{self, Upkeep},
 };
 
 mod backups;
@@ -169,15 +169,16 @@ impl Service {
             opened.live.clone(),
             spine.queue.clone(),
         );
-        let upkeep = Upkeep::start(
-            spine.scheduler.clone(),
-            spine.queue.clone(),
-            spine.view.clone(),
-            opened.live.clone(),
-            opened.home.clone(),
-            services.outlook.clone(),
-            services.last_caps.clone(),
-        );
+        let upkeep = upkeep::Keeper {
+            scheduler: spine.scheduler.clone(),
+            queue: spine.queue.clone(),
+            view: spine.view.clone(),
+            live: opened.live.clone(),
+            home: opened.home.clone(),
+            outlook: services.outlook.clone(),
+            last_caps: services.last_caps.clone(),
+        };
+        let upkeep = upkeep.start();
         let parts = Parts {
             store_bytes: health::store_bytes(&opened.home),
             durability: config.store.durability,

@@ -73,7 +73,7 @@ fn a_firing_makes_a_task_and_a_row_that_names_it() {
 #[test]
 fn what_keeps_a_firing_from_making_a_task() {
     let known = RunId::from("run-0");
-    let quiet = Findings { nothing_to_do: Some("quiet".to_owned()), ..NOTHING };
+    let quiet = Findings::nothing("quiet");
     let cases = [
         (Present { known: Some(&known), ..CALM }, Decision::Duplicate),
         (Present { standing: Standing::Gone, ..CALM }, Decision::NotActive),

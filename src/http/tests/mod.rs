@@ -132,7 +132,7 @@ const HOST: (&str, &str) = ("Host", "localhost:8080");
 struct Unconditional;
 
 impl Premises for Unconditional {
-    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+    fn look(&self, _: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         None
     }
 }

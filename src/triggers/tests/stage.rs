@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     budget::Ledger,
     channel::Channel,
-    clock::{Clock, Timestamp},
+    clock::Clock,
     doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
     ids::{Ids, TaskId, TeamKey},
     notice::{self, Notice},
@@ -64,7 +64,7 @@ impl Roster for Everyone {
 }
 
 impl Premises for Everyone {
-    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+    fn look(&self, _: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         None
     }
 }
