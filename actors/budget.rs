@@ -149,12 +149,10 @@ impl std::ops::AddAssign for Tally {
 
 /// Who called which model, by which profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Caller {
-    /// The team.
     pub team: TeamName,
-    /// The profile.
     pub profile: String,
-    /// The model.
     pub model: String,
 }
 

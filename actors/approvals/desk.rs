@@ -46,20 +46,16 @@ pub struct Desk {
 
 /// A call that a person must decide on.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Wish<'a> {
-    /// Who calls.
     pub caller: &'a Caller,
-    /// In which turn.
     pub turn: &'a TurnId,
     /// How far what the turn has read may be believed.
     pub label: Label,
     /// The call: the same for every try of it.
     pub call: &'a str,
-    /// The tool.
     pub tool: &'a str,
-    /// The final arguments.
     pub arguments: &'a Value,
-    /// Why.
     pub asking: &'a Asking,
 }
 

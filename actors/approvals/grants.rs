@@ -33,16 +33,13 @@ const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A standing decision: calls that are exactly like this one need no other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Grant {
-    /// Its name.
     pub id: String,
-    /// What it covers.
     pub covers: Covers,
     /// The approval that it was given with.
     pub approval: ApprovalId,
-    /// By whom.
     pub granted_by: String,
-    /// When.
     pub created_at: Timestamp,
     /// From when on it is void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,14 +51,12 @@ pub struct Grant {
 
 /// What a grant covers: calls that equal it in every field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Covers {
-    /// The team.
     pub team: TeamKey,
-    /// The tool.
     pub tool: String,
     /// Stands for the form of the tool: another form voids the grant.
     pub schema: String,
-    /// The exact arguments.
     pub arguments: Value,
     /// Where it runs.
     pub cwd: Option<String>,
@@ -154,12 +149,10 @@ impl Resolution {
 
 /// A call for which a person would be asked.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Call<'a> {
-    /// The team.
     pub team: &'a TeamKey,
-    /// The tool.
     pub tool: &'a str,
-    /// The final arguments.
     pub arguments: &'a Value,
     /// Why somebody would be asked.
     pub asking: &'a Asking,

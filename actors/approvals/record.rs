@@ -24,22 +24,19 @@ pub type Digester = fn(&[u8]) -> String;
 
 /// A held call, as it is stored. It is kept for ever.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Approval {
-    /// Its name.
     pub id: ApprovalId,
     /// Six letters for people, unique among those that wait.
     pub short_id: String,
-    /// What is decided on.
     pub kind: Kind,
     /// The team that would do it.
     pub team: TeamKey,
     /// Where its turn runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<Lane>,
-    /// The turn that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
-    /// The task that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     /// The call that waits: the same for every try of it.
@@ -47,7 +44,6 @@ pub struct Approval {
     pub call: Option<String>,
     /// Who is behind it.
     pub requester: Cause,
-    /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Its final arguments, without secrets.
@@ -55,7 +51,6 @@ pub struct Approval {
     /// Something was taken out of the arguments for showing them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub scrubbed: bool,
-    /// Where it would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// The secrets it would use, with their versions.
@@ -86,15 +81,12 @@ pub struct Approval {
     pub digest: String,
     /// Makes the digest one of its kind.
     pub nonce: String,
-    /// What became of it.
     pub status: Status,
     /// For what an approval is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
-    /// Who said what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Vote>,
-    /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_by: Option<String>,
     /// On which way.
@@ -106,11 +98,9 @@ pub struct Approval {
     /// What they had to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// When it was asked.
     pub created_at: Timestamp,
     /// Nobody can decide from then on.
     pub expires_at: Timestamp,
-    /// When it was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<Timestamp>,
     /// What became of the call.
@@ -176,14 +166,11 @@ words! {
 
 /// One person's word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Vote {
-    /// Whose.
     pub by: String,
-    /// Their word.
     pub choice: Choice,
-    /// What they decided on.
     pub digest: String,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -225,10 +212,10 @@ impl Decider {
 
 /// Somebody's word on an approval.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Word {
     /// The approval: its id or its short id.
     pub which: String,
-    /// Their choice.
     pub choice: Choice,
     /// For what it is good, if they approve.
     pub resolution: Resolution,
@@ -238,7 +225,6 @@ pub struct Word {
     pub note: Option<String>,
     /// The short id, typed by somebody who means to decide alone.
     pub confirm: Option<String>,
-    /// Who.
     pub by: Decider,
     /// On which way.
     pub via: String,

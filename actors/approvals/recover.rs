@@ -12,12 +12,10 @@ use crate::{
 
 /// What a former process left behind.
 #[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Recovered {
-    /// Approvals that wait.
     pub approvals: Vec<Approval>,
-    /// Questions that wait.
     pub questions: Vec<Question>,
-    /// Tasks without an outcome.
     pub open: HashSet<TaskId>,
     /// Decided on, and the turn that waits may not have heard of it.
     pub decided: Vec<Approval>,

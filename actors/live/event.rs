@@ -102,16 +102,12 @@ impl fmt::Display for Kinds {
 
 /// Something that happened. Its number and time are given when it is published.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Event {
-    /// What it is about.
     pub kind: Kind,
-    /// The team it concerns.
     pub team: Option<TeamName>,
-    /// The topic it concerns.
     pub topic: Option<TopicId>,
-    /// The task it concerns.
     pub task: Option<TaskId>,
-    /// What happened.
     pub data: Data,
 }
 
@@ -181,24 +177,19 @@ pub enum Data {
 
 /// A task as it is now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct TaskChange {
-    /// Its id.
     pub id: TaskId,
     /// What kind of work it is.
     #[serde(rename = "type")]
     pub kind: TaskKind,
-    /// How soon.
     pub priority: Priority,
-    /// Where it is.
     pub state: TaskState,
-    /// What it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,
     /// The beginning of what is asked.
     pub body: String,
-    /// Who asked.
     pub created_by: String,
-    /// When.
     #[serde(serialize_with = "date")]
     pub created_at: Timestamp,
     /// How often it was tried.
@@ -218,15 +209,14 @@ pub struct TaskChange {
 
 /// Something said in a channel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Said {
     /// `inbound` or `outbound`.
     pub direction: &'static str,
-    /// Where.
     pub channel_id: ChannelId,
     /// The message it is, or answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Who.
     pub from: String,
     /// `message`, `response`, `notification` or `error`.
     pub kind: &'static str,
@@ -238,10 +228,9 @@ pub struct Said {
 
 /// Something about a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct TurnEvent {
-    /// The turn.
     pub turn: TurnId,
-    /// What.
     #[serde(flatten)]
     pub moment: Moment,
 }
@@ -249,34 +238,26 @@ pub struct TurnEvent {
 /// What happens in a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Moment {
     /// It began, or goes on.
     TurnStart {
-        /// The session it is part of.
         session_id: String,
         /// Whose words it works on.
         from: String,
         /// The beginning of the words; none if it goes on.
         body: String,
-        /// The engine.
         sdk: String,
         /// The model API.
         provider: String,
-        /// The model.
         model: String,
-        /// Which attempt at the task this is.
         attempt: u32,
-        /// An earlier attempt was cut off.
         redelivered: bool,
     },
     /// It says or does something.
-    Stream {
-        /// What.
-        value: Stream,
-    },
+    Stream { value: Stream },
     /// Something for people.
     Note {
-        /// The words.
         text: String,
         /// `info` or `warn`.
         level: &'static str,
@@ -288,30 +269,22 @@ pub enum Moment {
         /// What it waits for, or why it stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'static str>,
-        /// Its step, from 1.
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<u32>,
-        /// What the step cost.
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
     /// It ended.
     TurnEnd {
-        /// With an answer.
         ok: bool,
-        /// How.
         outcome: Ending,
-        /// Why, if not well.
         #[serde(skip_serializing_if = "Option::is_none")]
         code: Option<Code>,
         /// Why, in words.
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<String>,
-        /// What it cost.
         usage: Usage,
-        /// How long it took.
         duration_ms: u64,
-        /// How many model calls were made.
         steps: u32,
     },
 }
@@ -319,72 +292,40 @@ pub enum Moment {
 /// What a turn says or does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Stream {
     /// The next piece of the answer.
-    Text {
-        /// The piece.
-        data: String,
-    },
+    Text { data: String },
     /// The next piece of reasoning.
-    Thinking {
-        /// The piece.
-        data: String,
-    },
+    Thinking { data: String },
     /// What was said in this step is void: it begins again.
     Reset,
     /// A tool is called. It may still wait for a person.
     ToolCall {
-        /// The call.
         id: CallId,
-        /// The tool.
         name: String,
         /// Its arguments; text if they are too long to be shown.
         arguments: Value,
     },
     /// A tool runs.
-    ToolStart {
-        /// The call.
-        id: CallId,
-        /// The tool.
-        tool_name: String,
-    },
+    ToolStart { id: CallId, tool_name: String },
     /// A tool has answered.
     ToolResult {
-        /// The call.
         id: CallId,
-        /// The tool.
         name: String,
         /// The beginning of what the model reads.
         content: String,
-        /// It failed.
         is_error: bool,
-        /// There is more than this.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
-        /// How long it ran.
         duration_ms: u64,
     },
     /// A tool runs no more.
-    ToolEnd {
-        /// The call.
-        id: CallId,
-        /// The tool.
-        tool_name: String,
-        /// It failed.
-        is_error: bool,
-    },
+    ToolEnd { id: CallId, tool_name: String, is_error: bool },
     /// The answer is whole.
-    Done {
-        /// About the turn.
-        meta: DoneMeta,
-    },
+    Done { meta: DoneMeta },
     /// There is no answer.
-    Error {
-        /// Why, in words.
-        message: String,
-        /// Why.
-        code: Option<Code>,
-    },
+    Error { message: String, code: Option<Code> },
 }
 
 /// See [`Stream::Done`].
@@ -400,12 +341,11 @@ pub struct DoneMeta {
 
 /// Events that a watcher goes without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Gap {
     /// The first number that may be missing.
     pub from: u64,
-    /// The last.
     pub to: u64,
-    /// Why.
     pub reason: Reason,
 }
 

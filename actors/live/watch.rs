@@ -18,14 +18,12 @@ const PIECE: usize = 512;
 
 /// What a watcher wants to see.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Filter {
     /// Only these kinds; empty is all.
     pub kinds: Vec<Kind>,
-    /// Only of this team.
     pub team: Option<TeamName>,
-    /// Only of this topic.
     pub topic: Option<TopicId>,
-    /// Only of this task.
     pub task: Option<TaskId>,
 }
 

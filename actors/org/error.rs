@@ -5,15 +5,11 @@ use crate::{ids::TeamName, queue::refusal::Refusal};
 /// Why something was not done to a team.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum OrgError {
     /// Not a name for a team.
     #[error("`name`: `{name}` cannot be the name of a team: {rule}")]
-    Name {
-        /// The name.
-        name: String,
-        /// The rule that it breaks.
-        rule: &'static str,
-    },
+    Name { name: String, rule: &'static str },
     /// The name means something else.
     #[error("`name`: `{0}` is reserved; choose another")]
     NameReserved(TeamName),
@@ -24,56 +20,25 @@ pub enum OrgError {
     #[error(
         "`{parent}` is at level {present}, and a team may be at most {limit} levels below `main`"
     )]
-    LimitDepth {
-        /// The team that wants a child.
-        parent: TeamName,
-        /// The deepest level.
-        limit: usize,
-        /// Where the parent is.
-        present: usize,
-    },
+    LimitDepth { parent: TeamName, limit: usize, present: usize },
     /// Too many children.
     #[error("`{parent}` has {present} children; `limits.max_children` allows {limit}")]
-    LimitChildren {
-        /// The team that wants a child.
-        parent: TeamName,
-        /// The most.
-        limit: usize,
-        /// How many it has.
-        present: usize,
-    },
+    LimitChildren { parent: TeamName, limit: usize, present: usize },
     /// Too many teams.
     #[error("there are {present} teams; `limits.max_teams` allows {limit}")]
-    LimitTeams {
-        /// The most.
-        limit: usize,
-        /// How many there are.
-        present: usize,
-    },
+    LimitTeams { limit: usize, present: usize },
     /// There is no such team.
     #[error("there is no team `{0}`")]
     Unknown(TeamName),
     /// The caller is not the one who may.
     #[error("`{caller}` may not do this to `{team}`: {rule}")]
-    NotAuthorized {
-        /// The team it was about.
-        team: TeamName,
-        /// Who tried.
-        caller: String,
-        /// Who may.
-        rule: &'static str,
-    },
+    NotAuthorized { team: TeamName, caller: String, rule: &'static str },
     /// The main team stays.
     #[error("`main` is always there: it can be neither made nor shut down")]
     Root,
     /// Its children would be without a parent.
     #[error("`{team}` has children: {}; shut them down first, or set `cascade`", list(.children))]
-    HasChildren {
-        /// The team.
-        team: TeamName,
-        /// Its children.
-        children: Vec<TeamName>,
-    },
+    HasChildren { team: TeamName, children: Vec<TeamName> },
     /// It is being shut down.
     #[error("`{0}` is being shut down")]
     Draining(TeamName),

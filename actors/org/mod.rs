@@ -54,18 +54,14 @@ pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside
 /// Makes a team: its record, its folder and its first work, all or nothing.
 #[derive(Message)]
 #[rtype(result = "Result<TeamKey, OrgError>")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Spawn {
     /// What it is to be called.
     pub name: String,
-    /// Who is above it.
     pub parent: TeamName,
-    /// Who wants it.
     pub by: By,
-    /// Words for what it takes on.
     pub scope: Vec<String>,
-    /// How many teams there may be.
     pub limits: Limits,
-    /// What its folder holds.
     pub plan: FolderPlan,
     /// Its first work. The generation is filled in.
     pub bootstrap: Task,
@@ -80,12 +76,11 @@ pub struct Spawn {
 /// Lets a team go, with all below it if told so. Answered when they are gone.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Removed, OrgError>")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Shutdown {
-    /// The team.
     pub name: TeamName,
     /// Also all below it.
     pub cascade: bool,
-    /// Who wants it.
     pub by: By,
     /// The tool call behind it: its answer is stored with the last step.
     pub call: Option<String>,
@@ -94,16 +89,14 @@ pub struct Shutdown {
 /// Changes what a team takes on, or how it is described.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<TeamRecord, OrgError>")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Update {
-    /// The team.
     pub name: TeamName,
-    /// Who wants it.
     pub by: By,
     /// Words to add to its scope.
     pub add: Vec<String>,
     /// Words to take away.
     pub remove: Vec<String>,
-    /// Another description.
     pub description: Option<String>,
     /// What it may do beyond its tools from now on. Only operators say so.
     pub capabilities: Option<BTreeSet<Capability>>,
@@ -153,18 +146,14 @@ pub struct Settle {
 
 /// What the organisation works with.
 #[derive(Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Parts {
-    /// Where records are kept.
     pub store: StoreHandle,
-    /// The queue.
     pub work: Arc<dyn Work>,
     /// Where people are told that a team is ready.
     pub channel: Recipient<Deliver>,
-    /// The folders of teams.
     pub folders: Arc<dyn Folders>,
-    /// Wall time.
     pub clock: Arc<dyn Clock>,
-    /// Names notices.
     pub ids: Ids,
     /// What everyone else sees of it.
     pub view: OrgView,

@@ -34,18 +34,14 @@ use crate::{
 
 /// How many of each kind were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Removed {
-    /// Finished tasks.
     pub tasks: u64,
-    /// Rows of journals.
     pub journal: u64,
-    /// Runs of triggers.
     pub runs: u64,
     /// Events that no turn came to see, and notices that were read.
     pub inbox: u64,
-    /// Lines of audits.
     pub audit: u64,
-    /// Records of the edges.
     pub edges: u64,
 }
 

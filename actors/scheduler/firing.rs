@@ -38,12 +38,10 @@ const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Whether a team works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Standing {
-    /// It does.
     Active,
-    /// It rests.
     Paused,
-    /// It is no more.
     Gone,
 }
 

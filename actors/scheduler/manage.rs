@@ -27,24 +27,21 @@ pub const MOST: usize = 50;
 /// Makes a trigger.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Create {
-    /// For whom.
     pub team: TeamKey,
-    /// What.
     pub definition: Definition,
     /// It fires from the start.
     pub enable: bool,
-    /// Who makes it.
     pub by: String,
 }
 
 /// Changes a trigger. Answered with what it is then, or was, once that is durable.
 #[derive(Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Manage {
-    /// Which one.
     pub which: Which,
-    /// How.
     pub change: Change,
 }
 

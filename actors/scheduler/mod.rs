@@ -50,32 +50,26 @@ use views::{Board, Ears, Heard};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Ports {
     /// Where triggers are to be seen.
     pub board: Board,
-    /// Patterns and zones.
     pub calendar: Arc<dyn Calendar>,
-    /// Expressions.
     pub expressions: Arc<dyn Expressions>,
-    /// Which teams work.
     pub roster: Arc<dyn Roster>,
-    /// What triggers depend on.
     pub premises: Arc<dyn Premises>,
     /// The zone of the settings.
     pub timezone: String,
 }
 
 /// Everything that the scheduler talks to.
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Neighbours {
     /// Where work goes, and rows that must keep in step with it.
     pub queue: Addr<Queue>,
-    /// For reading.
     pub store: StoreHandle,
-    /// Wall time.
     pub clock: Arc<dyn Clock>,
-    /// Names things.
     pub ids: Ids,
-    /// The rest.
     pub ports: Ports,
 }
 
@@ -89,6 +83,7 @@ impl Neighbours {
 /// Why the scheduler does not do as told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Refusal {
     /// Something about the trigger is wrong.
     #[error(transparent)]
@@ -98,12 +93,7 @@ pub enum Refusal {
     NotFound,
     /// The team has a trigger of that name.
     #[error("team `{team}` has a trigger `{name}` already")]
-    NameTaken {
-        /// The team.
-        team: String,
-        /// The name.
-        name: String,
-    },
+    NameTaken { team: String, name: String },
     /// The name is kept for triggers that settings make.
     #[error(
         "`{0}` is kept by the settings of the team: `heartbeat` and `learning` in its file make and change it; it can only be disabled here"
@@ -111,12 +101,7 @@ pub enum Refusal {
     NameReserved(String),
     /// The team has too many.
     #[error("team `{team}` has {most} triggers already, which is the most a team may have")]
-    Limit {
-        /// The team.
-        team: String,
-        /// The most.
-        most: usize,
-    },
+    Limit { team: String, most: usize },
     /// Too much waits.
     #[error("{0}")]
     QueueFull(String),

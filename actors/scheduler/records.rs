@@ -122,14 +122,11 @@ pub struct Payload(pub String);
 
 /// A reason that a trigger has fired for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Known {
-    /// The trigger.
     pub trigger: TriggerId,
-    /// The reason.
     pub key: String,
-    /// The run.
     pub run: RunId,
-    /// When.
     pub at: Timestamp,
 }
 

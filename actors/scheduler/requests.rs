@@ -26,20 +26,18 @@ const SHOWN: usize = 64 * 1024;
 /// Fires a trigger now, whatever its state. Answered when it is durable.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<ByHand, Refusal>")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Fire {
-    /// Which one.
     pub which: Which,
     /// [`Cause::Test`] or [`Cause::Manual`].
     pub cause: Cause,
     /// The same key makes no second task.
     pub key: String,
-    /// The most model calls.
     pub max_steps: Option<u32>,
     /// What to do if its last task is unfinished.
     pub overlap: Overlap,
     /// A message or a body as it would have come.
     pub sample: Option<String>,
-    /// Who is behind it.
     pub principal: task::Cause,
     /// Where the work comes from.
     pub source: Option<Source>,
@@ -76,19 +74,17 @@ pub enum ByHand {
 /// Finds a webhook that is on.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Option<Hook>")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct FindHook {
-    /// Its team.
     pub team: TeamName,
-    /// Its name.
     pub name: String,
 }
 
 /// A webhook that is on.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Hook {
-    /// The trigger.
     pub id: TriggerId,
-    /// Its team.
     pub team: TeamKey,
     /// What callers have to do.
     pub webhook: Webhook,

@@ -57,10 +57,9 @@ pub struct Get {
 
 /// A trigger with its newest run.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Listed {
-    /// The trigger.
     pub trigger: Trigger,
-    /// Its newest run.
     pub last_run: Option<Run>,
 }
 
@@ -113,14 +112,11 @@ impl Board {
 /// A message that was let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Message)]
 #[rtype(result = "()")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Heard {
-    /// Where.
     pub channel: ChannelId,
-    /// Which.
     pub message: MessageId,
-    /// Of whom.
     pub sender: String,
-    /// What.
     pub content: String,
     /// How far it may be believed.
     #[serde(default)]
@@ -128,7 +124,6 @@ pub struct Heard {
     /// Its topic, if its sender chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<TopicRef>,
-    /// When.
     pub at: Timestamp,
 }
 

@@ -58,12 +58,12 @@ words! {
 
 /// One opening of a window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Occurrence {
     /// When it opened. Names it.
     pub opened_at: Timestamp,
     /// When it closes at the latest.
     pub closes_at: Timestamp,
-    /// How far it is.
     pub phase: Phase,
     /// Ticks so far, with those that were skipped.
     pub ticks: u32,
@@ -71,11 +71,9 @@ pub struct Occurrence {
     pub noops: u32,
     /// The newest of them in a row.
     pub noops_in_a_row: u32,
-    /// Tokens of its tasks.
     pub tokens: u64,
     /// The price of its tasks.
     pub usd: f64,
-    /// Why it closed.
     pub reason: Option<Closed>,
     /// When the next tick is due.
     pub next_tick_at: Timestamp,

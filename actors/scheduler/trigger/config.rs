@@ -215,23 +215,14 @@ words! {
 
 /// When a window is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Hours<'a> {
     /// In each minute that fits.
     Watch(&'a str),
     /// From a time of one pattern to the next of another.
-    Between {
-        /// When it opens.
-        open: &'a str,
-        /// When it closes.
-        close: &'a str,
-    },
+    Between { open: &'a str, close: &'a str },
     /// From a time of a pattern on, for so long.
-    Lasting {
-        /// When it opens.
-        open: &'a str,
-        /// For how long.
-        duration: Duration,
-    },
+    Lasting { open: &'a str, duration: Duration },
 }
 
 impl Window {

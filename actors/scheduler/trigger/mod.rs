@@ -23,10 +23,9 @@ use definition::Definition;
 
 /// A trigger as it is stored: what it was told to be, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Trigger {
-    /// Its id.
     pub id: TriggerId,
-    /// Whose it is.
     pub team: TeamKey,
     /// What it was told to be.
     #[serde(flatten, with = "stored")]
@@ -34,9 +33,7 @@ pub struct Trigger {
     /// Kept by settings: tools may switch it off, and no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemKind>,
-    /// Whether it fires.
     pub state: State,
-    /// Why it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled_reason: Option<String>,
     /// Runs that failed since one that did not.
@@ -89,9 +86,7 @@ pub struct Trigger {
     pub quieted_more: u64,
     /// Rises with each change that someone made.
     pub revision: u64,
-    /// Who made it.
     pub created_by: String,
-    /// When.
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
@@ -99,16 +94,10 @@ pub struct Trigger {
 
 /// A trigger by its id or by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Which {
-    /// This one.
     Id(TriggerId),
-    /// That of a team.
-    Named {
-        /// The team.
-        team: TeamKey,
-        /// The name.
-        name: String,
-    },
+    Named { team: TeamKey, name: String },
 }
 
 /// What a run had to say in a quiet time.
@@ -125,10 +114,9 @@ pub struct Quieted {
 
 /// Where people are told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Place {
-    /// The channel.
     pub channel: ChannelId,
-    /// Its topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<TopicRef>,
 }

@@ -148,14 +148,12 @@ impl Definition {
 }
 
 /// What a definition is checked with.
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Check<'a> {
-    /// Patterns and zones.
     pub calendar: &'a dyn Calendar,
-    /// Expressions.
     pub expressions: &'a dyn Expressions,
     /// The zone of the settings.
     pub zone: &'a str,
-    /// The present.
     pub now: Timestamp,
     /// It is being made or changed: a time that has passed is a mistake then.
     pub is_new: bool,
