@@ -369,9 +369,7 @@ impl Ledger {
     /// All that a task led to has ended. Returns the tasks whose costs were kept for it.
     pub fn forget_task(&self, root: &TaskId) -> Vec<TaskId> {
         let mut accounts = self.accounts();
-        let Some(costs) = accounts.own.remove(root) else {
-            return Vec::new();
-        };
+        let Some(costs) = accounts.own.remove(root) else { return Vec::new() };
         for task in costs.keys().chain([root]) {
             accounts.tasks.remove(task);
             accounts.raised_tasks.remove(task);

@@ -93,9 +93,7 @@ impl Approvals {
                     return this.decided(Err(NotDecided::Unreadable), &decide);
                 }
             };
-            let Some(row) = row else {
-                return this.decided(Err(NotDecided::NotFound), &decide);
-            };
+            let Some(row) = row else { return this.decided(Err(NotDecided::NotFound), &decide) };
             if row.status != Status::Pending {
                 return this.decided(repeated(&row, &decide.word), &decide);
             }

@@ -218,9 +218,7 @@ impl Approvals {
 
     /// Sets the alarm for what runs out next.
     fn arm(&mut self, ctx: &mut Context<Self>) {
-        let Some(next) = self.book.next_due() else {
-            return;
-        };
+        let Some(next) = self.book.next_due() else { return };
         if self.alarm.is_some_and(|(at, _)| at <= next) {
             return;
         }

@@ -232,30 +232,22 @@ pub struct Word {
 
 /// A call that is about to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Intended<'a> {
-    /// The team.
-    pub team: &'a TeamKey,
-    /// The tool.
-    pub tool: &'a str,
-    /// The final arguments.
-    pub arguments: &'a Value,
-    /// Where.
-    pub cwd: Option<&'a str>,
+pub(crate) struct Intended<'a> {
+    pub(crate) team: &'a TeamKey,
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Value,
+    pub(crate) cwd: Option<&'a str>,
     /// The secrets it uses, with their versions now.
-    pub secrets: &'a BTreeMap<String, u64>,
+    pub(crate) secrets: &'a BTreeMap<String, u64>,
 }
 
 /// Why a call must not run although somebody was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotPermitted {
-    /// Nobody has said yes.
+pub(crate) enum NotPermitted {
     #[error("it is not approved")]
     NotApproved,
-    /// It ran already.
     #[error("the approval was used already")]
     Used,
-    /// It is not what was approved.
     #[error("digest_mismatch: it is not what was approved")]
     DigestMismatch,
 }
@@ -301,7 +293,11 @@ impl Approval {
 
     /// Whether a call may run by this approval: it is what was approved to the last byte, and has not
     /// begun.
-    pub fn permits(&self, digester: Digester, intended: Intended<'_>) -> Result<(), NotPermitted> {
+    pub(crate) fn permits(
+        &self,
+        digester: Digester,
+        intended: Intended<'_>,
+    ) -> Result<(), NotPermitted> {
         self.covers(digester, intended)?;
         match self.execution {
             Execution::None => Ok(()),
@@ -311,7 +307,11 @@ impl Approval {
 
     /// Whether a call is what was approved to the last byte, begun or not. To be asked immediately
     /// before it runs.
-    pub fn covers(&self, digester: Digester, intended: Intended<'_>) -> Result<(), NotPermitted> {
+    pub(crate) fn covers(
+        &self,
+        digester: Digester,
+        intended: Intended<'_>,
+    ) -> Result<(), NotPermitted> {
         let vote = self.votes.last();
         let (Status::Approved, Some(vote)) = (self.status, vote) else {
             return Err(NotPermitted::NotApproved);

@@ -167,12 +167,8 @@ impl Turns {
     }
 
     fn begin(&mut self, seq: u64, at: Timestamp, event: &Event, told: &TurnEvent) {
-        let Moment::TurnStart { session_id, body, sdk, model, .. } = &told.moment else {
-            return;
-        };
-        let Some(team) = &event.team else {
-            return;
-        };
+        let Moment::TurnStart { session_id, body, sdk, model, .. } = &told.moment else { return };
+        let Some(team) = &event.team else { return };
         if self.turns.len() >= MOST {
             self.make_room();
         }

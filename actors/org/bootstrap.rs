@@ -56,9 +56,7 @@ impl Org {
             judge(&parts, belongings, &key, &outcome).await
         });
         ctx.spawn(judged.into_actor(self).map(move |judged, org, ctx| {
-            let (Ok(why), Some(team)) = (judged, org.waits_for(&task)) else {
-                return;
-            };
+            let (Ok(why), Some(team)) = (judged, org.waits_for(&task)) else { return };
             let mut team = team.clone();
             let mut writes = org.told(&team, &task, why.as_deref());
             team.phase = match why {
@@ -84,9 +82,7 @@ impl Org {
 
     /// The person whose wish the team was hears how its first work ended.
     fn told(&self, team: &TeamRecord, task: &Task, why: Option<&str>) -> Writes {
-        let Some(source) = &task.source else {
-            return Writes::new();
-        };
+        let Some(source) = &task.source else { return Writes::new() };
         let (text, status) = match why {
             None => ("Team is ready.".to_owned(), "done"),
             Some(why) => (format!("Team setup failed: {why}."), "failed"),

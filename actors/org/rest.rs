@@ -26,9 +26,7 @@ impl Org {
     /// A timer ended. It may be of an earlier rest, or an operator may have decided otherwise.
     fn rested(&mut self, name: &TeamName, ctx: &mut Context<Self>) {
         let now = self.parts.clock.now();
-        let Some(team) = self.tree.get(name.as_str()).cloned() else {
-            return;
-        };
+        let Some(team) = self.tree.get(name.as_str()).cloned() else { return };
         match (team.state, team.rested_at) {
             (TeamState::Degraded, Some(at)) if at <= now => {
                 let active = TeamRecord { state: TeamState::Active, rested_at: None, ..team };

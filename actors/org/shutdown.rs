@@ -131,9 +131,7 @@ struct Job {
 
 impl Job {
     async fn run(self, going: Vec<TeamRecord>) -> Result<Removed, OrgError> {
-        let Some(mut top) = going.last().cloned() else {
-            return Ok(Removed::default());
-        };
+        let Some(mut top) = going.last().cloned() else { return Ok(Removed::default()) };
         let mut done = Removed::default();
         for team in going {
             let closing = top.closing.get_or_insert_with(|| Closing {

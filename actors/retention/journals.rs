@@ -82,9 +82,7 @@ impl Walked {
 
     /// Removes the row that was held, with what the calls in it were answered.
     fn release(&mut self, sweep: &mut Sweep<'_>) -> Result<(), StorageError> {
-        let Some((key, mut turns)) = self.held.take() else {
-            return Ok(());
-        };
+        let Some((key, mut turns)) = self.held.take() else { return Ok(()) };
         let mut keys = vec![key];
         turns.dedup();
         for turn in turns {
@@ -158,9 +156,7 @@ impl Journals {
         key: &[u8],
         piece: Result<Piece<'_>, StorageError>,
     ) -> Result<Option<LaneKey>, StorageError> {
-        let Some((lane, _)) = parse::<Piece<'_>>(key) else {
-            return Ok(None);
-        };
+        let Some((lane, _)) = parse::<Piece<'_>>(key) else { return Ok(None) };
         if self.lane.as_ref().is_none_or(|walked| walked.lane != lane) {
             self.leave_lane(sweep)?;
         }
@@ -171,9 +167,7 @@ impl Journals {
         });
         walked.release(sweep)?;
         // A damaged row is left alone.
-        let Ok(Piece(events)) = piece else {
-            return Ok(None);
-        };
+        let Ok(Piece(events)) = piece else { return Ok(None) };
         if events.last().is_some_and(|last| last.timestamp >= sweep.cut.tasks) {
             self.lane = None;
             return Ok(Some(lane));

@@ -42,11 +42,9 @@ const TRASH: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The last time that it was done to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
-    /// When it was begun.
-    pub at: Timestamp,
-    /// What it removed.
-    pub removed: Removed,
+pub(crate) struct Done {
+    pub(crate) at: Timestamp,
+    removed: Removed,
 }
 
 crate::records! {
@@ -57,7 +55,7 @@ crate::records! {
 const DONE: &str = "done";
 
 /// When it was last done, if ever.
-pub fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
+pub(crate) fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
     get_readable(storage, DONE)
 }
 
@@ -74,20 +72,16 @@ enum BrokenOff {
 
 /// Sleeps until it is time, and removes what is old.
 pub struct Retention {
-    /// What it looks through.
-    pub store: StoreHandle,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-    /// Time zones.
-    pub calendar: Arc<dyn Calendar>,
+    pub(crate) store: StoreHandle,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) calendar: Arc<dyn Calendar>,
     /// The zone of the settings.
-    pub timezone: String,
-    /// How long things are kept.
-    pub keeping: Arc<dyn Keeping>,
+    pub(crate) timezone: String,
+    pub(crate) keeping: Arc<dyn Keeping>,
     /// When it was last done.
-    pub last: Option<Timestamp>,
+    pub(crate) last: Option<Timestamp>,
     /// What is under way.
-    pub running: Option<AbortHandle>,
+    pub(crate) running: Option<AbortHandle>,
 }
 
 impl Retention {

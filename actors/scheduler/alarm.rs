@@ -58,9 +58,7 @@ impl Scheduler {
         }
         let now = self.now();
         self.set_at = (now, Instant::now());
-        let Some((at, ..)) = self.due.first().filter(|_| !self.draining) else {
-            return;
-        };
+        let Some((at, ..)) = self.due.first().filter(|_| !self.draining) else { return };
         let pause = at.since(now).clamp(Duration::from_millis(1), LONGEST_SLEEP);
         self.alarm = Some(ctx.run_later(pause, |scheduler, ctx| {
             scheduler.alarm = None;
@@ -124,9 +122,7 @@ impl Scheduler {
     }
 
     fn look_at(&mut self, id: &TriggerId, ctx: &mut Context<Self>) {
-        let Some(trigger) = self.triggers.get(id) else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get(id) else { return };
         if !trigger.is_active() || self.draining || self.looking.contains(id) {
             return;
         }
@@ -143,9 +139,7 @@ impl Scheduler {
     }
 
     fn follow(&mut self, id: &TriggerId, agenda: Agenda, ctx: &mut Context<Self>) {
-        let Some(trigger) = self.triggers.get_mut(id) else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get_mut(id) else { return };
         let order = body::order(trigger);
         let pendings = match agenda {
             Agenda::Wait => Vec::new(),
@@ -198,9 +192,7 @@ impl Scheduler {
     fn skip(&mut self, id: &TriggerId, missed: Missed) {
         let now = self.now();
         let ids = self.to.ids.clone();
-        let Some(trigger) = self.triggers.get_mut(id) else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get_mut(id) else { return };
         trigger.move_cursor(missed.until);
         trigger.held_from = trigger.held_from.map(|_| missed.until);
         let mut run = firing::skipped_row(trigger, missed, now, ids.run());
@@ -222,12 +214,8 @@ impl Scheduler {
     }
 
     fn tick(&mut self, id: &TriggerId, ctx: &mut Context<Self>) {
-        let Some(trigger) = self.triggers.get(id) else {
-            return;
-        };
-        let Config::Window(window) = &trigger.definition.config else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get(id) else { return };
+        let Config::Window(window) = &trigger.definition.config else { return };
         let in_flight = self.unfinished(trigger).is_some();
         let mut occurrence = trigger.occurrence.clone();
         let (view, cursor) = (self.view(), trigger.cursor());

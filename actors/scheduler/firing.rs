@@ -372,9 +372,7 @@ enum Overlap {
 
 /// Decides, with the new count of firings that were skipped in a row.
 fn overlap(policy: OverlapPolicy, unfinished: Option<&TaskId>, skipped: u32) -> (Overlap, u32) {
-    let Some(task) = unfinished else {
-        return (Overlap::Go, 0);
-    };
+    let Some(task) = unfinished else { return (Overlap::Go, 0) };
     match policy {
         OverlapPolicy::Allow => (Overlap::Go, 0),
         OverlapPolicy::AlwaysSkip => (Overlap::Skip, skipped.saturating_add(1)),

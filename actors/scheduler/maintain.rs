@@ -126,9 +126,7 @@ pub fn judge_heartbeat(how: RunOutcome, outcome: &Outcome) -> (RunOutcome, &'sta
 
 /// The token, also inside markup, with little beside it.
 fn is_all_well(text: &str) -> bool {
-    let Some(place) = text.find(HEARTBEAT_OK) else {
-        return false;
-    };
+    let Some(place) = text.find(HEARTBEAT_OK) else { return false };
     let rest = [&text[..place], &text[place + HEARTBEAT_OK.len()..]];
     let others: usize = rest.iter().map(|part| part.trim().chars().count()).sum();
     others <= BESIDE

@@ -294,9 +294,7 @@ impl Scheduler {
 
     /// Works out when a trigger is to be looked at next.
     fn plan_next(&mut self, id: &TriggerId) {
-        let Some(trigger) = self.triggers.get(id) else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get(id) else { return };
         let (view, cursor) = (self.view(), trigger.cursor());
         let next = match &trigger.definition.config {
             _ if !trigger.is_active() => None,

@@ -141,9 +141,7 @@ pub(super) fn tell_breaker(
     );
     let notice = trigger.notice(ids, NoticeKind::Breaker, text.clone(), failed, now);
     let writes = Writes::new().put(&notice);
-    let Some(place) = own_place(trigger) else {
-        return writes;
-    };
+    let Some(place) = own_place(trigger) else { return writes };
     let (team, rest) = (trigger.team.name.clone(), runs_of(trigger));
     let notification = Notification {
         task_id: run.task_id.clone(),
@@ -158,9 +156,7 @@ fn quiet_zone<'a>(quiet: &'a Quiet, view: View<'a>) -> &'a str {
 }
 
 fn is_quiet(trigger: &Trigger, view: View<'_>) -> bool {
-    let Some(quiet) = &trigger.definition.quiet else {
-        return false;
-    };
+    let Some(quiet) = &trigger.definition.quiet else { return false };
     let minute = view.calendar.minute_of_day(quiet_zone(quiet, view), view.now);
     let (from, to) = (quiet.from.0, quiet.to.0);
     if from <= to { (from..to).contains(&minute) } else { minute >= from || minute < to }

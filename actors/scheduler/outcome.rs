@@ -131,9 +131,7 @@ fn settle(trigger: &mut Trigger, run: &mut Run, End { task, outcome, report }: E
         trigger.cursors_label =
             if trigger.cursors.is_empty() { Label::Trusted } else { task.label };
     }
-    let Config::Window(window) = &trigger.definition.config else {
-        return;
-    };
+    let Config::Window(window) = &trigger.definition.config else { return };
     if let Some(occurrence) = &mut trigger.occurrence {
         let usd = outcome.usage.cost_usd.unwrap_or_default();
         occurrence.ended(window, how, run.tokens, usd);
@@ -158,9 +156,7 @@ impl Scheduler {
     pub(super) fn reconcile(&mut self, open: Vec<(Run, Option<Task>)>) {
         let mut ended = Vec::new();
         for (run, task) in open {
-            let Some(id) = run.task_id.clone() else {
-                continue;
-            };
+            let Some(id) = run.task_id.clone() else { continue };
             match task {
                 Some(task) if task.outcome.is_some() => ended.push((run, Some(task))),
                 Some(_) => {
@@ -178,9 +174,7 @@ impl Scheduler {
 
     /// Counts the end of a run, and tells of it. One commit; a repeat finds no open run.
     pub(super) fn account(&mut self, mut run: Run, task: Option<&Task>) {
-        let Some(task_id) = run.task_id.clone() else {
-            return;
-        };
+        let Some(task_id) = run.task_id.clone() else { return };
         self.runs.remove(&task_id);
         let outcome = task.and_then(|task| task.outcome.as_ref());
         let Some((task, outcome)) = task.zip(outcome) else {
@@ -239,9 +233,7 @@ impl Handler<Ended> for Scheduler {
             row.ok().flatten()
         };
         ctx.spawn(read.into_actor(self).map(move |row, scheduler, ctx| {
-            let Some(run) = scheduler.runs.get(&task).cloned() else {
-                return;
-            };
+            let Some(run) = scheduler.runs.get(&task).cloned() else { return };
             if row.as_ref().is_some_and(|row| row.outcome.is_some()) {
                 scheduler.account(run, row.as_ref());
                 scheduler.arm(ctx);

@@ -112,9 +112,7 @@ impl Scheduler {
     pub(super) fn hear(&mut self, heard: Heard, left: bool, ctx: &mut Context<Self>) {
         let mut waiting = Vec::new();
         for (id, captures) in self.ears.listen(&heard) {
-            let Some(trigger) = self.triggers.get(&id) else {
-                continue;
-            };
+            let Some(trigger) = self.triggers.get(&id) else { continue };
             let key = heard.name();
             if left && self.known.contains_key(&(id.clone(), key.clone())) {
                 continue;
@@ -211,9 +209,7 @@ impl Handler<FindHook> for Scheduler {
 
     fn handle(&mut self, FindHook { team, name }: FindHook, _: &mut Self::Context) -> Self::Result {
         let hook = self.triggers.values().find_map(|trigger| {
-            let Config::Webhook(webhook) = &trigger.definition.config else {
-                return None;
-            };
+            let Config::Webhook(webhook) = &trigger.definition.config else { return None };
             let is_it = trigger.team.name == team
                 && trigger.definition.name == name
                 && trigger.is_active()

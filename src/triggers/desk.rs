@@ -175,9 +175,7 @@ impl Parts {
             let message = format!("team `{name}` is being shut down");
             return Err(DeskError::new("team_draining", message));
         }
-        let Author::Team(caller) = author else {
-            return Ok(team.key());
-        };
+        let Author::Team(caller) = author else { return Ok(team.key()) };
         let own = caller.team == team.key();
         let is_parent = team.parent.as_ref() == Some(&caller.team.name);
         let may_own = name == MAIN || team.capabilities.contains(&Capability::Triggers);
@@ -320,9 +318,7 @@ impl Parts {
                 });
             }
         }
-        let Config::Webhook(webhook) = &definition.config else {
-            return Ok(());
-        };
+        let Config::Webhook(webhook) = &definition.config else { return Ok(()) };
         let secrets = &self.secrets;
         for (field, key) in [
             ("config.secret", Some(&webhook.secret)),
@@ -358,9 +354,7 @@ impl Parts {
         author: &Author<'_>,
         definition: &Definition,
     ) -> Result<(), DeskError> {
-        let Some(channel) = definition.notify_channel.clone() else {
-            return Ok(());
-        };
+        let Some(channel) = definition.notify_channel.clone() else { return Ok(()) };
         if author.source().is_some_and(|source| source.channel == channel) {
             return Ok(());
         }

@@ -106,9 +106,7 @@ fn alone(name: &str, part: &str) -> Option<croner::Cron> {
 
 fn check_distance(seconds: &str, minutes: &str) -> Result<(), String> {
     let values = |name, part| -> Vec<u32> {
-        let Some(cron) = alone(name, part) else {
-            return Vec::new();
-        };
+        let Some(cron) = alone(name, part) else { return Vec::new() };
         let component = match name {
             "second" => &cron.pattern.seconds,
             _ => &cron.pattern.minutes,

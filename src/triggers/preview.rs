@@ -58,9 +58,7 @@ pub fn preview(
             return Ok(TriggerPreview { due: Some(times.collect()), ..preview });
         }
     };
-    let Some(sample) = sample else {
-        return Ok(valid(preview));
-    };
+    let Some(sample) = sample else { return Ok(valid(preview)) };
     let matcher = parts
         .expressions
         .read(language, &listen.pattern, listen.flags.as_deref())

@@ -107,9 +107,7 @@ impl Keeper {
         found.caps.retain(|team, _| teams.contains(team));
         for team in teams {
             // A file that is wrong takes nothing away.
-            let Ok(file) = self.live.team(&team.name).await else {
-                continue;
-            };
+            let Ok(file) = self.live.team(&team.name).await else { continue };
             let caps = file.budgets;
             self.last_caps.note(&team.name, caps);
             let before = found.caps.insert(team.clone(), caps);
