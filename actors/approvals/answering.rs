@@ -8,9 +8,9 @@ use super::{
     Approvals, Ask, Reply,
     book::closed,
     card,
+    ports::SecretText,
     question::{AnswerKind, Question, QuestionStatus},
     refusal::NotAnswered,
-    secret::SecretText,
 };
 use crate::{
     audit::Audit,

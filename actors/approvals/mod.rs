@@ -19,28 +19,25 @@ mod answering;
 mod book;
 pub mod canonical;
 pub mod card;
-pub mod deciders;
 mod deciding;
 pub mod desk;
 pub mod grants;
+pub mod ports;
 pub mod question;
 pub mod record;
 pub mod records;
-pub mod recover;
 pub mod refusal;
-pub mod secret;
 #[cfg(test)]
 mod tests;
 
 use book::Book;
-use deciders::Deciders;
 use desk::Desk;
 use grants::Grants;
+use ports::{Deciders, SecretSink};
 use question::{Answer, Question};
 use record::{Approval, Decider, Resolved, Status, Word};
-use recover::Recovered;
+use records::Recovered;
 use refusal::{NotAnswered, NotDecided};
-use secret::SecretSink;
 
 /// A request is stored: somebody may decide on it.
 #[derive(Clone, Debug, Message)]

@@ -1,5 +1,7 @@
 //! Records of approvals and questions, with the marks of those that wait.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
 
@@ -10,7 +12,7 @@ use super::{
 use crate::{
     clock::Timestamp,
     excerpt,
-    ids::{ApprovalId, QuestionId},
+    ids::{ApprovalId, QuestionId, TaskId},
     live::event::{Event, Kind, SAID},
     storage::{Storage, StorageError},
     store::{
@@ -18,6 +20,7 @@ use crate::{
         records::{Keyed, Record, Writes},
         redact::{Owner, Texts},
     },
+    task::{Task, WaitReason},
 };
 
 /// Where approvals and questions hold words.
@@ -195,6 +198,49 @@ pub fn called(storage: &dyn Storage, name: &str) -> Result<Option<Approval>, Sto
     match get::<ShortId>(storage, name)? {
         Some(ShortId(id)) => get(storage, &id),
         None => Ok(None),
+    }
+}
+
+/// What a former process left behind.
+#[derive(Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Recovered {
+    pub approvals: Vec<Approval>,
+    pub questions: Vec<Question>,
+    pub open: HashSet<TaskId>,
+    /// Decided on, and the turn that waits may not have heard of it.
+    pub decided: Vec<Approval>,
+}
+
+impl Recovered {
+    /// What a store holds for these open tasks. Blocks.
+    pub fn read(storage: &dyn Storage, tasks: &[Task]) -> Result<Self, StorageError> {
+        let approvals = waiting::<Approval>(storage)?;
+        let questions = waiting(storage)?;
+        let asked_for: HashSet<_> = approvals.iter().filter_map(|row| row.task.clone()).collect();
+        let unheard: HashSet<&TaskId> = tasks
+            .iter()
+            .filter(|task| {
+                let parked = task.parked.as_ref().map(|parked| parked.reason);
+                matches!(parked, Some(WaitReason::Approval | WaitReason::Budget))
+                    && !asked_for.contains(&task.id)
+            })
+            .map(|task| &task.id)
+            .collect();
+        // Only after a crash between a decision and its telling is there anything to look for.
+        let decided = if unheard.is_empty() {
+            Vec::new()
+        } else {
+            let mut rows = all::<Approval>(storage)?;
+            rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
+            rows
+        };
+        Ok(Self {
+            approvals,
+            questions,
+            open: tasks.iter().map(|task| task.id.clone()).collect(),
+            decided,
+        })
     }
 }
 

@@ -214,34 +214,25 @@ impl Scheduler {
     }
 
     fn tick(&mut self, id: &TriggerId, ctx: &mut Context<Self>) {
-        let Some(trigger) = self.triggers.get(id) else { return };
+        let view = self.to.view(self.since);
+        let Some(trigger) = self.triggers.get_mut(id) else { return };
         let Config::Window(window) = &trigger.definition.config else { return };
-        let in_flight = self.unfinished(trigger).is_some();
-        let mut occurrence = trigger.occurrence.clone();
-        let (view, cursor) = (self.view(), trigger.cursor());
-        let tick = window::advance(view, window, &mut occurrence, cursor, in_flight);
-        let order = body::order(trigger);
-        let changed = occurrence != trigger.occurrence;
-        let opened = occurrence.as_ref().map(|open| open.opened_at);
-        let now = self.now();
-        if let Some(trigger) = self.triggers.get_mut(id) {
-            trigger.occurrence = occurrence;
-            trigger.move_cursor(now);
+        let last_task = trigger.active_task_id.as_ref();
+        let in_flight = last_task.is_some_and(|task| self.runs.contains_key(task));
+        let (before, cursor) = (trigger.occurrence.clone(), trigger.cursor());
+        let tick = window::advance(view, window, &mut trigger.occurrence, cursor, in_flight);
+        trigger.move_cursor(view.now);
+        if let (Some(tick), Some(open)) = (tick, &trigger.occurrence) {
+            let pending = Pending {
+                key: format!("{}/{}", open.opened_at, tick.number),
+                ..Pending::timed(Cause::Window, tick.due_at, body::order(trigger))
+            };
+            return self.prepare(id, vec![pending], ctx);
         }
-        match (tick, opened) {
-            (Some(tick), Some(opened)) => {
-                let pending = Pending {
-                    key: format!("{opened}/{}", tick.number),
-                    ..Pending::timed(Cause::Window, tick.due_at, order)
-                };
-                self.prepare(id, vec![pending], ctx);
-            }
-            _ => {
-                self.plan_next(id);
-                if changed {
-                    self.keep_quietly(self.row_of(id));
-                }
-            }
+        let changed = trigger.occurrence != before;
+        self.plan_next(id);
+        if changed {
+            self.keep_quietly(self.row_of(id));
         }
     }
 

@@ -27,8 +27,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 words! {
     /// How far a window is.
     #[schemars(rename = "WindowPhase")]
+    #[derive(Default)]
     pub enum Phase {
         /// It ticks.
+        #[default]
         Open = "open",
         /// It ticks no more, and its last work goes on.
         Closing = "closing",
@@ -57,7 +59,7 @@ words! {
 }
 
 /// One opening of a window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Occurrence {
     /// When it opened. Names it.
@@ -90,18 +92,7 @@ pub struct Tick {
 
 impl Occurrence {
     fn new(opened_at: Timestamp, closes_at: Timestamp) -> Self {
-        Self {
-            opened_at,
-            closes_at,
-            phase: Phase::Open,
-            ticks: 0,
-            noops: 0,
-            noops_in_a_row: 0,
-            tokens: 0,
-            usd: 0.0,
-            reason: None,
-            next_tick_at: opened_at,
-        }
+        Self { opened_at, closes_at, next_tick_at: opened_at, ..Self::default() }
     }
 
     /// Ticks no more. Work in flight goes on.

@@ -17,7 +17,7 @@ use std::{
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
 use hivewright_actors::{
-    approvals::deciders::Deciders,
+    approvals::ports::Deciders,
     channel::{CountConnections, Shutdown},
     ids::Ids,
     live::{

@@ -4,7 +4,7 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use hivewright_actors::{
-    approvals::deciders::Deciders,
+    approvals::ports::Deciders,
     briefing::OnHindrance,
     budget::{Days, Ledger},
     clock::Clock,
@@ -12,7 +12,6 @@ use hivewright_actors::{
     org::{
         belongings::{Belongings, Inboxes, Waiting},
         tree::Tree,
-        work::Actors,
     },
     router::Recovered,
     scheduler::{self, views::Board},
@@ -241,7 +240,7 @@ fn office_parts(
     office::Parts {
         org: spine.org.clone(),
         view: spine.view.clone(),
-        work: Arc::new(Actors { queue: spine.queue.clone() }),
+        work: Arc::new(spine.queue.clone()),
         store: spine.store.clone(),
         channel: spine.channel.clone(),
         clock: Arc::new(WallClock),

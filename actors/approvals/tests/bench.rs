@@ -21,7 +21,7 @@ use crate::{
         grants::Grants,
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
         record::{Approval, Choice, Decider, Intended, NotPermitted, Resolved, Status, Word},
-        recover::Recovered,
+        records::Recovered,
         refusal::{NotAnswered, NotDecided},
         secret::{SecretSink, SecretText},
     },

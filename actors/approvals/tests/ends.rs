@@ -8,7 +8,7 @@ use crate::{
         Ended, List, Opened, SetTtl,
         desk::Desk,
         record::{Approval, Choice, NotPermitted, Status},
-        recover::Recovered,
+        records::Recovered,
         refusal::NotDecided,
     },
     doubles::disk::{Crash, Disk},

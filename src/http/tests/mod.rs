@@ -25,7 +25,7 @@ use actix_web::{
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
-    approvals::deciders::Deciders,
+    approvals::ports::Deciders,
     briefing::{Assignment, Brief, BriefError, Briefing},
     budget::{Ledger, Spent},
     classifier::Classifier,
@@ -33,7 +33,7 @@ use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
     ids::{Ids, TeamKey},
     live::Publisher,
-    org::{Settle, view::OrgView, work::Actors},
+    org::{Settle, view::OrgView},
     queue::schedule::Limits,
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
@@ -389,7 +389,7 @@ impl Bench {
         let office = Office::new(office::Parts {
             org: spine.org.clone(),
             view: spine.view.clone(),
-            work: Arc::new(Actors { queue: spine.queue.clone() }),
+            work: Arc::new(spine.queue.clone()),
             store: spine.store.clone(),
             channel: spine.channel.clone(),
             clock: clock.clone(),
