@@ -69,20 +69,16 @@ pub struct Covers {
 /// Why an approval cannot stand for more than its one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum NotGrantable {
-    /// It is about money, not about a call.
     #[error("it is not about a call; decide on it alone")]
     NoCall,
-    /// The next one would be another person's to decide.
     #[error("its risk is high: each call is decided by itself")]
     HighRisk,
-    /// Nobody could see what is granted.
     #[error("its arguments are not shown whole; decide on it alone")]
     Hidden,
-    /// A number beyond bounds.
     #[error("expected a whole number from 1 to {MOST_USES}, or `always`")]
     Number,
-    /// There are too many.
     #[error("there are {MOST} grants already; revoke some first")]
     TooMany,
 }

@@ -83,35 +83,26 @@ impl Neighbours {
 /// Why the scheduler does not do as told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names and messages say it")]
 pub enum Refusal {
-    /// Something about the trigger is wrong.
     #[error(transparent)]
     Invalid(#[from] Problems),
-    /// There is no such trigger.
     #[error("there is no such trigger")]
     NotFound,
-    /// The team has a trigger of that name.
     #[error("team `{team}` has a trigger `{name}` already")]
     NameTaken { team: String, name: String },
-    /// The name is kept for triggers that settings make.
     #[error(
         "`{0}` is kept by the settings of the team: `heartbeat` and `learning` in its file make and change it; it can only be disabled here"
     )]
     NameReserved(String),
-    /// The team has too many.
     #[error("team `{team}` has {most} triggers already, which is the most a team may have")]
     Limit { team: String, most: usize },
-    /// Too much waits.
     #[error("{0}")]
     QueueFull(String),
-    /// The disk has no room for new work.
     #[error("{DISK_FULL}")]
     DiskFull,
-    /// One cause leads to too much.
     #[error(transparent)]
     Runaway(Runaway),
-    /// The store or the service is going down.
     #[error("the service is stopping; nothing was changed")]
     Stopping,
 }

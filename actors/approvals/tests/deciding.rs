@@ -9,8 +9,8 @@ use super::bench::{Bench, TTL, args, digester, intended, permits, task, word};
 use crate::{
     approvals::{
         List, Opened,
-        deciders::Deciders,
         desk::{Desk, Wish},
+        ports::Deciders,
         record::{
             Approval, Choice, Decider, Execution, Intended, NotPermitted, Resolution, Status, Vote,
             Word,
