@@ -41,6 +41,7 @@ pub enum OrgError {
     Refused(#[from] Refusal),
     #[error("{0}")]
     Folder(String),
+    /// What belongs to the team could not be written.
     #[error("{0}")]
     Beside(String),
     #[error("the service is stopping; try again after its next start")]

@@ -30,6 +30,7 @@ use crate::{
         Task,
         records::{EndedTask, FinishedTask, LaneKey},
     },
+    words,
 };
 
 /// How many of each kind were removed.
@@ -48,31 +49,20 @@ pub struct Removed {
 /// Looks at a record, by its key and its value.
 type Visit<'a> = dyn FnMut(&[u8], &[u8], &mut Slice) + 'a;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    OpenTasks,
-    Approvals,
-    Chains,
-    Topics,
-    Teams,
-    Tasks,
-    Journals,
-    Runs,
-    Lots,
+words! {
+    /// What is looked at, in order: first what tells which records are needed.
+    enum Stage {
+        OpenTasks = "open_tasks",
+        Approvals = "approvals",
+        Chains = "chains",
+        Topics = "topics",
+        Teams = "teams",
+        Tasks = "tasks",
+        Journals = "journals",
+        Runs = "runs",
+        Lots = "lots",
+    }
 }
-
-/// What is looked at, in order: first what tells which records are needed.
-const STAGES: [Stage; 9] = [
-    Stage::OpenTasks,
-    Stage::Approvals,
-    Stage::Chains,
-    Stage::Topics,
-    Stage::Teams,
-    Stage::Tasks,
-    Stage::Journals,
-    Stage::Runs,
-    Stage::Lots,
-];
 
 /// What counts the records of a lot that go.
 type Counter = fn(&mut Removed) -> &mut u64;
@@ -125,7 +115,7 @@ impl Pass {
         enough: &mut Enough<'_>,
     ) -> Result<Slice, StorageError> {
         let mut slice = Slice::default();
-        while let Some(stage) = STAGES.get(self.stage) {
+        while let Some(stage) = Stage::ALL.get(self.stage) {
             if !self.step(*stage, storage, &mut slice, enough)? {
                 return Ok(slice);
             }

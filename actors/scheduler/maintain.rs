@@ -152,9 +152,7 @@ impl Handler<Maintain> for Scheduler {
                 tracing::warn!(%team, trigger = definition.name, %problems, "settings ask for a trigger that cannot be");
                 continue;
             }
-            let name = (team.clone(), definition.name.clone());
-            let present = self.names.get(&name).and_then(|id| self.triggers.get(id)).cloned();
-            let trigger = match present {
+            let trigger = match self.named(&team, &definition.name).cloned() {
                 Some(present) if present.definition == definition => continue,
                 // Someone switched it off: it stays off, with the new settings.
                 Some(mut present) => {

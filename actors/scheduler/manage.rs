@@ -79,20 +79,22 @@ type Answered = ResponseActFuture<Scheduler, Result<Trigger, Refusal>>;
 
 impl Scheduler {
     pub(super) fn find(&self, which: &Which) -> Result<&Trigger, Refusal> {
-        let id = match which {
-            Which::Id(id) => Some(id),
-            Which::Named { team, name } => self.names.get(&(team.clone(), name.clone())),
+        let found = match which {
+            Which::Id(id) => self.triggers.get(id),
+            Which::Named { team, name } => self.named(team, name),
         };
-        id.and_then(|id| self.triggers.get(id)).ok_or(Refusal::NotFound)
+        found.ok_or(Refusal::NotFound)
+    }
+
+    pub(super) fn named(&self, team: &TeamKey, name: &str) -> Option<&Trigger> {
+        let mut triggers = self.triggers.values();
+        triggers.find(|trigger| trigger.definition.name == name && trigger.team == *team)
     }
 
     /// A trigger becomes what it should be: it takes effect at once, and is answered when it is durable.
     fn put(&mut self, changed: Result<Trigger, Refusal>, ctx: &mut Context<Self>) -> Answered {
         let put = changed.and_then(|trigger| {
             let id = trigger.id.clone();
-            if let Some(old) = self.triggers.get(&id) {
-                self.names.remove(&old.name());
-            }
             self.take_in(trigger);
             self.arm(ctx);
             self.triggers.get(&id).cloned().ok_or(Refusal::NotFound)
@@ -131,7 +133,7 @@ impl Scheduler {
     }
 
     fn check_name(&self, team: &TeamKey, name: &str) -> Result<(), Refusal> {
-        if self.names.contains_key(&(team.clone(), name.to_owned())) {
+        if self.named(team, name).is_some() {
             Err(Refusal::NameTaken { team: team.name.to_string(), name: name.to_owned() })
         } else {
             Ok(())

@@ -10,7 +10,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
-    ids::{Ids, TaskId, TeamKey, TriggerId},
+    ids::{Ids, TaskId, TriggerId},
     queue::{Queue, causes::Runaway, keep::Keep},
     room::DISK_FULL,
     store::{StoreError, StoreHandle, records::Writes},
@@ -145,7 +145,6 @@ pub struct Scheduler {
     /// When this process took over. What was due before was missed.
     since: Timestamp,
     triggers: HashMap<TriggerId, Trigger>,
-    names: HashMap<(TeamKey, String), TriggerId>,
     due: BTreeSet<(Timestamp, Due, TriggerId)>,
     /// When each trigger stands in `due`.
     dues: HashMap<(TriggerId, Due), Timestamp>,
@@ -174,7 +173,6 @@ impl Scheduler {
             to,
             since: now,
             triggers: HashMap::new(),
-            names: HashMap::new(),
             due: BTreeSet::new(),
             dues: HashMap::new(),
             alarm: None,
@@ -208,7 +206,6 @@ impl Scheduler {
 
     fn take_in(&mut self, trigger: Trigger) {
         let id = trigger.id.clone();
-        self.names.insert(trigger.name(), id.clone());
         self.ears.attend(&trigger, &*self.to.ports.expressions);
         self.to.ports.board.post(&trigger, self.last.get(&id));
         self.triggers.insert(id.clone(), trigger);
@@ -217,7 +214,6 @@ impl Scheduler {
 
     fn drop_out(&mut self, id: &TriggerId) -> Option<Trigger> {
         let trigger = self.triggers.remove(id)?;
-        self.names.remove(&trigger.name());
         self.ears.ignore(id);
         self.to.ports.board.remove(&trigger);
         self.set_due(id, Due::Look, None);

@@ -4,8 +4,7 @@ use actix::{AsyncContext, Context, Handler, Message, MessageResult, ResponseFutu
 use futures_util::future::join_all;
 
 use super::{
-    Refusal, Scheduler,
-    body::{self, Quoted},
+    Refusal, Scheduler, body,
     firing::{Answer, ByTurn, Findings, Pending, Standing},
     run::Cause,
     trigger::{Which, config::Config, definition::OverlapPolicy, webhook::Webhook},
@@ -121,21 +120,15 @@ impl Scheduler {
                 Config::Keyword(_) => Cause::Keyword,
                 _ => Cause::Message,
             };
-            let quoted = Quoted {
-                sender: &heard.sender,
-                channel: heard.channel.as_str(),
-                content: &heard.content,
-                captures: &captures,
-            };
-            let order = body::with_message(body::order(trigger), &quoted);
+            let Heard { sender, channel, content, .. } = &heard;
+            let order = body::order(trigger);
+            let order = body::with_message(order, sender, channel.as_str(), content, &captures);
             let pending = Pending {
                 key,
                 label: heard.label,
                 source: Some(Source {
-                    channel: heard.channel.clone(),
-                    message: None,
                     topic: heard.topic.clone(),
-                    notify: None,
+                    ..Source::channel(channel.clone())
                 }),
                 remember: true,
                 ..Pending::timed(cause, heard.at, order)
@@ -179,13 +172,7 @@ impl Handler<Fire> for Scheduler {
             (Config::Webhook(_), Some(sample)) => body::with_payload(order, &[], sample),
             (_, Some(sample)) => {
                 let channel = message.source.as_ref().map(|source| source.channel.as_str());
-                let quoted = Quoted {
-                    sender: "a test",
-                    channel: channel.unwrap_or("none"),
-                    content: sample,
-                    captures: &[],
-                };
-                body::with_message(order, &quoted)
+                body::with_message(order, "a test", channel.unwrap_or("none"), sample, &[])
             }
         };
         let pending = Pending {
