@@ -13,9 +13,8 @@ use super::{
     refusal::NotAnswered,
 };
 use crate::{
-    audit::Audit,
     channel::{Deliver, records::OutboxWrites},
-    ids::{ChannelId, QuestionId},
+    ids::QuestionId,
     queue::submit::{Refusal, Submit},
     store::{StoreError, StoreHandle, reads::get, records::Writes},
 };
@@ -60,16 +59,8 @@ impl Approvals {
         let (Some(asked), Some(question)) = (asked, answered) else {
             return done(Err(NotAnswered::NotFound));
         };
-        let from = reply.channel.as_ref().map_or("api", ChannelId::as_str);
-        let audit = Audit::new(
-            &self.to.ids,
-            now,
-            &reply.by.principal,
-            "question.answer",
-            question.id.as_str(),
-            from,
-            "answered",
-        );
+        let (by, id, channel) = (&reply.by.principal, question.id.as_str(), reply.channel.as_ref());
+        let audit = self.audit(by, "question.answer", id, channel, "answered");
         let brought = self.bring(&question, Writes::new().put(&audit));
         Box::pin(brought.into_actor(self).map(move |brought, this, ctx| {
             brought.map(|()| question).map_err(|refusal| {

@@ -11,9 +11,8 @@ use super::{
 };
 use crate::{
     approvals::records,
-    audit::Audit,
     budget::records::{DayKey, Raised},
-    ids::{ChannelId, TeamKey},
+    ids::TeamKey,
     store::{StoreError, keys::Life, records::Writes},
 };
 
@@ -42,12 +41,12 @@ impl Approvals {
         let granted = self.grant(&mut approval);
         let standing = self.to.grants.make(&approval, &self.to.ids, self.to.clock.now());
         let (grant, kept) = standing.unzip();
-        let writes = self
-            .ending(&approval, decide.channel.as_ref())
-            .and(granted)
-            .and(kept.unwrap_or_default())
-            .put(&self.audit(&approval, decide));
-        let committed = self.to.store.commit(writes);
+        let (who, channel) = (&decide.word.by.principal, decide.channel.as_ref());
+        let (id, status) = (approval.id.as_str(), approval.status.as_str());
+        let outcome = if approval.alone { format!("{status} alone") } else { status.to_owned() };
+        let audit = self.audit(who, "approval.decide", id, channel, &outcome);
+        let ending = self.ending(&approval, channel).and(granted).and(kept.unwrap_or_default());
+        let committed = self.to.store.commit(ending.put(&audit));
         Box::pin(committed.into_actor(self).map(move |result, this, _| {
             if let Err(error) = result {
                 return Err(error.into());
@@ -60,23 +59,6 @@ impl Approvals {
             this.settled(result, approval.clone());
             Ok(approval)
         }))
-    }
-
-    fn audit(&self, approval: &Approval, decide: &Decide) -> Audit {
-        let from = decide.channel.as_ref().map_or("api", ChannelId::as_str);
-        Audit::new(
-            &self.to.ids,
-            self.to.clock.now(),
-            &decide.word.by.principal,
-            "approval.decide",
-            approval.id.as_str(),
-            from,
-            if approval.alone {
-                format!("{} alone", approval.status.as_str())
-            } else {
-                approval.status.as_str().to_owned()
-            },
-        )
     }
 
     /// The book does not know it: it may be older than this process, or so new that its turn has not
@@ -170,15 +152,7 @@ impl Handler<Revoke> for Approvals {
         let Some(writes) = self.to.grants.revoke(&grant) else {
             return Box::pin(actix::fut::ready(Ok(false)));
         };
-        let audit = Audit::new(
-            &self.to.ids,
-            self.to.clock.now(),
-            &by,
-            "grant.revoke",
-            grant,
-            "api",
-            "revoked",
-        );
+        let audit = self.audit(&by, "grant.revoke", &grant, None, "revoked");
         let committed = self.to.store.commit(writes.put(&audit));
         Box::pin(committed.into_actor(self).map(|stored, _, _| stored.map(|_| true)))
     }

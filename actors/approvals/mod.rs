@@ -3,6 +3,7 @@
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use crate::{
+    audit::Audit,
     budget::{Days, Ledger},
     channel::{Channel, Deliver, records::OutboxWrites},
     clock::{Clock, Timestamp},
@@ -198,6 +199,19 @@ impl Approvals {
             }
             Err(error) => tracing::error!(id = %approval.id, %error, "an approval is not stored"),
         }
+    }
+
+    /// That somebody did something, in a conversation or by the API.
+    fn audit(
+        &self,
+        by: &PrincipalId,
+        action: &str,
+        target: &str,
+        channel: Option<&ChannelId>,
+        outcome: &str,
+    ) -> Audit {
+        let from = channel.map_or("api", ChannelId::as_str);
+        Audit::new(&self.to.ids, self.to.clock.now(), by, action, target, from, outcome)
     }
 
     /// Ends what has run out: with the alarm, and before anyone looks.
