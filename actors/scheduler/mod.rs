@@ -245,15 +245,8 @@ impl Scheduler {
 
     /// Whether a definition can be, at this moment.
     fn check(&self, definition: &Definition, is_new: bool) -> Result<(), Problems> {
-        let ports = &self.to.ports;
-        let check = Check {
-            calendar: &*ports.calendar,
-            expressions: &*ports.expressions,
-            zone: &ports.timezone,
-            now: self.now(),
-            is_new,
-        };
-        check.run(definition)
+        let expressions = &*self.to.ports.expressions;
+        Check { view: self.view(), expressions, is_new }.run(definition)
     }
 
     /// Hands rows in, in step with tasks. The future ends when they are durable.
