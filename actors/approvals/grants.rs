@@ -259,14 +259,7 @@ impl Grants {
             expires_at: uses.map(|_| now + LIFE),
             uses,
         };
-        let mut writes = Writes::new().put(&grant);
-        self.lock().retain(|_, found| {
-            let over = found.is_over(now);
-            if over {
-                writes = std::mem::take(&mut writes).and(found.gone());
-            }
-            !over
-        });
+        let writes = self.forget(|found| found.is_over(now)).put(&grant);
         Some((grant, writes))
     }
 
@@ -283,15 +276,14 @@ impl Grants {
 
     /// The same of all grants of a team.
     pub(super) fn revoke_team(&self, team: &TeamKey) -> Writes {
-        let mut writes = Writes::new();
-        self.lock().retain(|_, found| {
-            let gone = found.grant.covers.team == *team;
-            if gone {
-                writes = std::mem::take(&mut writes).and(found.gone());
-            }
-            !gone
-        });
-        writes
+        self.forget(|found| found.grant.covers.team == *team)
+    }
+
+    /// Lets go of some grants. Returns what makes that durable.
+    fn forget(&self, which: impl Fn(&Standing) -> bool) -> Writes {
+        let mut standing = self.lock();
+        let gone = standing.extract_if(.., |_, found| which(found));
+        gone.fold(Writes::new(), |writes, (_, found)| writes.and(found.gone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Standing>> {

@@ -169,6 +169,7 @@ impl Scheduler {
     /// messages in.
     pub fn new(to: Neighbours, ears: Ears, recovered: Recovered) -> Self {
         let now = to.clock.now();
+        let by_reason = |known: Known| ((known.trigger.clone(), known.key.clone()), known);
         let mut scheduler = Self {
             to,
             since: now,
@@ -179,18 +180,13 @@ impl Scheduler {
             set_at: (now, Instant::now()),
             looking: BTreeSet::new(),
             runs: HashMap::new(),
-            last: HashMap::new(),
-            known: HashMap::new(),
+            last: recovered.last.into_iter().map(|run| (run.trigger.clone(), run)).collect(),
+            known: recovered.known.into_iter().map(by_reason).collect(),
             fires: Fires::default(),
             ears,
             left: (recovered.open, recovered.heard),
             draining: false,
         };
-        let last = recovered.last.into_iter();
-        scheduler.last = last.map(|run| (run.trigger.clone(), run)).collect();
-        let known = recovered.known.into_iter();
-        let by_reason = |known: Known| ((known.trigger.clone(), known.key.clone()), known);
-        scheduler.known = known.map(by_reason).collect();
         for trigger in recovered.triggers {
             scheduler.take_in(trigger);
         }

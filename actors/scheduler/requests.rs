@@ -7,7 +7,7 @@ use super::{
     Refusal, Scheduler, body,
     firing::{Answer, ByTurn, Findings, Pending, Standing},
     run::Cause,
-    trigger::{Which, config::Config, definition::OverlapPolicy, webhook::Webhook},
+    trigger::{Trigger, Which, config::Config, definition::OverlapPolicy, webhook::Webhook},
     views::Heard,
 };
 use crate::{
@@ -106,6 +106,11 @@ pub struct Call {
 }
 
 impl Scheduler {
+    fn fireable(&self, which: &Which) -> Result<&Trigger, Refusal> {
+        let trigger = self.find(which)?;
+        if self.draining { Err(Refusal::Stopping) } else { Ok(trigger) }
+    }
+
     /// Fires what a message concerns, and strikes it off once all of that is durable. One that was
     /// `left` by a former process may have been served in part.
     pub(super) fn hear(&mut self, heard: Heard, left: bool, ctx: &mut Context<Self>) {
@@ -153,8 +158,7 @@ impl Handler<Fire> for Scheduler {
 
     fn handle(&mut self, message: Fire, ctx: &mut Self::Context) -> Self::Result {
         let answer = |answer| Box::pin(std::future::ready(answer));
-        let trigger = match self.find(&message.which) {
-            Ok(_) if self.draining => return answer(Err(Refusal::Stopping)),
+        let trigger = match self.fireable(&message.which) {
             Ok(trigger) => trigger,
             Err(refusal) => return answer(Err(refusal)),
         };
@@ -215,8 +219,7 @@ impl Handler<Call> for Scheduler {
     type Result = ResponseFuture<Result<Answer, Refusal>>;
 
     fn handle(&mut self, call: Call, ctx: &mut Self::Context) -> Self::Result {
-        let trigger = match self.find(&Which::Id(call.trigger.clone())) {
-            Ok(_) if self.draining => return Box::pin(std::future::ready(Err(Refusal::Stopping))),
+        let trigger = match self.fireable(&Which::Id(call.trigger.clone())) {
             Ok(trigger) => trigger,
             Err(refusal) => return Box::pin(std::future::ready(Err(refusal))),
         };
