@@ -1,6 +1,6 @@
 //! Deciding: the first word on an approval counts, and it counts once it is stored.
 
-use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, WrapFuture};
+use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, ResponseFuture, WrapFuture};
 
 use super::{
     Approvals, Decide, Revoke,
@@ -146,14 +146,14 @@ impl Handler<Decide> for Approvals {
 }
 
 impl Handler<Revoke> for Approvals {
-    type Result = ResponseActFuture<Self, Result<bool, StoreError>>;
+    type Result = ResponseFuture<Result<bool, StoreError>>;
 
     fn handle(&mut self, Revoke { grant, by }: Revoke, _: &mut Context<Self>) -> Self::Result {
         let Some(writes) = self.to.grants.revoke(&grant) else {
-            return Box::pin(actix::fut::ready(Ok(false)));
+            return Box::pin(std::future::ready(Ok(false)));
         };
         let audit = self.audit(&by, "grant.revoke", &grant, None, "revoked");
         let committed = self.to.store.commit(writes.put(&audit));
-        Box::pin(committed.into_actor(self).map(|stored, _, _| stored.map(|_| true)))
+        Box::pin(async move { committed.await.map(|_| true) })
     }
 }

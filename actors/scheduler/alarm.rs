@@ -32,7 +32,7 @@ pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Rows that are removed at a time, so that others come in between.
 const MOST_SWEPT: usize = 1_000;
 
-/// Teams were paused, resumed or closed.
+/// Teams were paused, resumed or closed. Triggers of those that are gone go with them.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct TeamsChanged;
@@ -302,20 +302,15 @@ impl Scheduler {
             occurrence.phase = Phase::Closed;
         }
     }
-
-    /// Triggers of teams that are gone go with them.
-    fn forget_gone(&mut self) {
-        let roster = self.to.ports.roster.clone();
-        let gone = self.drop_all(|trigger| roster.standing(&trigger.team) == Standing::Gone);
-        self.keep_quietly(gone.iter().map(removed).fold(Writes::new(), Writes::and));
-    }
 }
 
 impl Handler<TeamsChanged> for Scheduler {
     type Result = ();
 
     fn handle(&mut self, TeamsChanged: TeamsChanged, ctx: &mut Self::Context) {
-        self.forget_gone();
+        let roster = self.to.ports.roster.clone();
+        let gone = self.drop_all(|trigger| roster.standing(&trigger.team) == Standing::Gone);
+        self.keep_quietly(gone.iter().map(removed).fold(Writes::new(), Writes::and));
         self.look_at_held(ctx);
         self.arm(ctx);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
+use actix::{Handler, Message, ResponseFuture};
 
 use super::{
     Refusal, Scheduler,
@@ -133,7 +133,7 @@ fn is_all_well(text: &str) -> bool {
 }
 
 impl Handler<Maintain> for Scheduler {
-    type Result = ResponseActFuture<Self, Result<(), Refusal>>;
+    type Result = ResponseFuture<Result<(), Refusal>>;
 
     fn handle(
         &mut self,
@@ -178,10 +178,9 @@ impl Handler<Maintain> for Scheduler {
         }
         self.arm(ctx);
         if writes.is_empty() {
-            return Box::pin(std::future::ready(Ok(())).into_actor(self));
+            return Box::pin(std::future::ready(Ok(())));
         }
-        let kept = self.keep(writes);
-        Box::pin(kept.into_actor(self).map(|kept, _, _| kept))
+        Box::pin(self.keep(writes))
     }
 }
 

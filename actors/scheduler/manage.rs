@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
+use actix::{Context, Handler, Message, ResponseFuture};
+use futures_util::FutureExt;
 
 use super::{
     Refusal, Scheduler,
@@ -75,7 +76,7 @@ pub struct Forget {
     pub team: TeamKey,
 }
 
-type Answered = ResponseActFuture<Scheduler, Result<Trigger, Refusal>>;
+type Answered = ResponseFuture<Result<Trigger, Refusal>>;
 
 impl Scheduler {
     pub(super) fn find(&self, which: &Which) -> Result<&Trigger, Refusal> {
@@ -106,10 +107,10 @@ impl Scheduler {
     /// Answers once the rows are durable.
     fn answer(&self, answer: Result<Trigger, Refusal>, writes: Writes) -> Answered {
         if answer.is_err() {
-            return Box::pin(std::future::ready(answer).into_actor(self));
+            return Box::pin(std::future::ready(answer));
         }
         let kept = self.keep(writes);
-        Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.and(answer)))
+        Box::pin(async move { kept.await.and(answer) })
     }
 
     pub(super) fn create(&self, create: Create) -> Result<Trigger, Refusal> {
@@ -280,12 +281,12 @@ impl Handler<Manage> for Scheduler {
 }
 
 impl Handler<Forget> for Scheduler {
-    type Result = ResponseActFuture<Self, usize>;
+    type Result = ResponseFuture<usize>;
 
     fn handle(&mut self, Forget { team }: Forget, _: &mut Self::Context) -> Self::Result {
         let gone = self.drop_all(|trigger| trigger.team == team);
         let count = gone.len();
         let kept = self.keep(gone.iter().map(removed).fold(Writes::new(), Writes::and));
-        Box::pin(kept.into_actor(self).map(move |_, _, _| count))
+        Box::pin(kept.map(move |_| count))
     }
 }

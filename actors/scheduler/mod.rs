@@ -249,12 +249,7 @@ impl Scheduler {
     fn keep(&self, writes: Writes) -> impl Future<Output = Result<(), Refusal>> + use<> {
         let (tell, stored) = oneshot::channel();
         self.to.queue.do_send(Keep { writes, stored: Some(tell) });
-        async move {
-            match stored.await {
-                Ok(stored) => Ok(stored?),
-                Err(_) => Err(Refusal::Stopping),
-            }
-        }
+        async move { Ok(stored.await.map_err(|_| Refusal::Stopping)??) }
     }
 
     /// Hands rows in whose fate nobody waits for.
