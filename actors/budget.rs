@@ -350,8 +350,7 @@ impl Ledger {
             if let Some(what) = accounts.is_near(team, caps, &reservation.tasks)
                 && accounts.warned.insert(team.clone())
             {
-                let team = team.clone();
-                settled.near.push(Near { team, what });
+                settled.near.push(Near { team: team.clone(), what });
             }
         }
         settled
@@ -459,8 +458,7 @@ impl Ledger {
 
     /// What a team with all below it has spent today, estimates of running calls included.
     pub fn drawn(&self, team: &TeamName, day: Day) -> Spent {
-        let accounts = self.accounts_of(day);
-        accounts.teams.get(team).map(|account| account.drawn).unwrap_or_default()
+        self.accounts_of(day).teams.get(team).map(|account| account.drawn).unwrap_or_default()
     }
 
     /// The accounts, of this day or of a later one.
@@ -543,8 +541,7 @@ impl Accounts {
     /// Adds to what the last of these tasks itself has cost; the first is the first of all.
     fn charge(&mut self, tasks: &[TaskId], cost: Spent) -> Option<Spent> {
         let (root, task) = (tasks.first()?, tasks.last()?);
-        let costs = self.own.entry(root.clone()).or_default();
-        let own = costs.entry(task.clone()).or_default();
+        let own = self.own.entry(root.clone()).or_default().entry(task.clone()).or_default();
         own.add(cost);
         Some(*own)
     }

@@ -86,8 +86,7 @@ fn empty(trash: &Path, before: Timestamp) -> io::Result<()> {
 fn moved_at(name: &str, found: &fs::Metadata) -> Timestamp {
     let said = name.rsplit('-').next().and_then(time::parse_compact);
     let changed = || {
-        let since = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        Some(Timestamp(millis(since)))
+        Some(Timestamp(millis(found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?)))
     };
     // What cannot be dated stays.
     said.or_else(changed).unwrap_or(Timestamp(u64::MAX))

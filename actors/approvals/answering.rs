@@ -82,8 +82,7 @@ impl Approvals {
         };
         self.answering.insert(reply.question.clone());
         let secret = SecretText::new(reply.answer.text.clone());
-        let team = question.team.clone();
-        let kept = self.to.secrets.keep(team, key, secret, &reply.by);
+        let kept = self.to.secrets.keep(question.team.clone(), key, secret, &reply.by);
         let kept = kept.into_actor(self).then(move |kept, this, _| {
             this.answering.remove(&reply.question);
             match kept {

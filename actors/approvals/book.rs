@@ -69,8 +69,7 @@ impl Book {
     /// Takes out what has run out.
     pub(super) fn expire(&mut self, now: Timestamp) -> (Vec<Approval>, Vec<Question>) {
         let approvals = self.end(Status::Expired, now, |approval| approval.expires_at <= now);
-        let questions = self.close(QuestionStatus::Expired, |question| question.expires_at <= now);
-        (approvals, questions)
+        (approvals, self.close(QuestionStatus::Expired, |question| question.expires_at <= now))
     }
 
     /// The work of a task is over: nobody needs to decide on its calls.
@@ -131,8 +130,7 @@ impl Book {
             approval.id.as_str() == word.which || approval.short_id == word.which
         };
         let Some(approval) = self.approvals.values().find(meant) else {
-            let known = self.decided.iter().rev().find(meant)?;
-            return Some(repeated(known, word));
+            return Some(repeated(self.decided.iter().rev().find(meant)?, word));
         };
         if let Err(refusal) = admit(approval, word, digester, is_alone) {
             return Some(Err(refusal));

@@ -127,8 +127,7 @@ impl Desk {
 
     /// Before the task itself runs out, so that its turn can still tell what became of it.
     fn expiry(&self, caller: &Caller, now: Timestamp) -> Timestamp {
-        let latest = (caller.deadline_at - AFTERWARDS).max(now + Duration::from_secs(1));
-        latest.min(now + self.ttl())
+        (caller.deadline_at - AFTERWARDS).max(now + Duration::from_secs(1)).min(now + self.ttl())
     }
 
     /// What makes a request count: its row, and the card that shows it where the work comes from.

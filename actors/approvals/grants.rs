@@ -194,8 +194,7 @@ impl Grants {
         let mut standing = grants.lock();
         // What cannot be read grants nothing.
         for grant in scan::<Grant>(storage, Range::all())? {
-            let used = HashSet::new();
-            standing.insert(grant.id.clone(), Standing { grant, used });
+            standing.insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
         }
         for key in Range::<Use>::all().keys(storage)? {
             if let Some(name) = parse::<Use>(&key)
@@ -230,15 +229,13 @@ impl Grants {
             return Some(Writes::new());
         }
         found.used.insert(call.name.to_owned());
-        let key = use_key(&found.grant.id, call.name);
-        Some(Writes::new().put_at(&key, &Use(now)))
+        Some(Writes::new().put_at(&use_key(&found.grant.id, call.name), &Use(now)))
     }
 
     /// There is no room for another.
     pub(super) fn is_full(&self, now: Timestamp) -> bool {
         let standing = self.lock();
-        let alive = standing.values().filter(|found| !found.is_over(now));
-        alive.count() >= MOST
+        standing.values().filter(|found| !found.is_over(now)).count() >= MOST
     }
 
     /// The grant that a decision makes, and what stores it in place of those that are over. It
@@ -265,8 +262,7 @@ impl Grants {
 
     /// A grant is stored: it counts from now on.
     pub(super) fn keep(&self, grant: Grant) {
-        let used = HashSet::new();
-        self.lock().insert(grant.id.clone(), Standing { grant, used });
+        self.lock().insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
     }
 
     /// Takes back a grant at once. Returns what makes that durable; none: there is no such grant.

@@ -299,8 +299,7 @@ impl Handler<Disbanded> for Approvals {
             .iter()
             .fold(self.to.grants.revoke_team(&team), |writes, question| writes.put(question));
         if !writes.is_empty() {
-            let committed = self.to.store.commit(writes);
-            ctx.spawn(committed.into_actor(self).map(|_, _, _| ()));
+            ctx.spawn(self.to.store.commit(writes).into_actor(self).map(|_, _, _| ()));
         }
     }
 }

@@ -152,8 +152,7 @@ impl Publisher {
     /// The present place, and the turns under way there.
     pub fn running(&self) -> (Mark, Vec<ActiveTurn>) {
         let state = self.read();
-        let mark = Mark { boot: self.0.boot, seq: state.ring.newest() };
-        (mark, state.turns.all())
+        (Mark { boot: self.0.boot, seq: state.ring.newest() }, state.turns.all())
     }
 
     /// Nothing but passing words came after a number.

@@ -128,8 +128,7 @@ impl Ring {
             return Found::Lost;
         }
         let start = usize::try_from(seq + 1 - oldest).unwrap_or(usize::MAX);
-        let events = self.all.iter().skip(start).take(most);
-        Found::Events(events.cloned().collect())
+        Found::Events(self.all.iter().skip(start).take(most).cloned().collect())
     }
 }
 
@@ -150,8 +149,7 @@ impl Share {
 
     fn after(&self, seq: u64, most: usize) -> Found {
         let start = self.kept.partition_point(|told| told.seq <= seq);
-        let events = self.kept.iter().skip(start).take(most);
-        Found::Events(events.cloned().collect())
+        Found::Events(self.kept.iter().skip(start).take(most).cloned().collect())
     }
 }
 

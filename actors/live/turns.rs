@@ -114,8 +114,7 @@ impl Turns {
 
     /// The turn of a topic, the one that runs before one that waits.
     pub(super) fn of_topic(&self, topic: &TopicId) -> Option<ActiveTurn> {
-        let turns = self.turns.values();
-        let own = turns.filter(|turn| turn.topic_id.as_ref() == Some(topic));
+        let own = self.turns.values().filter(|turn| turn.topic_id.as_ref() == Some(topic));
         own.min_by_key(|turn| (turn.state, turn.started_at)).cloned()
     }
 

@@ -72,8 +72,7 @@ impl Watch {
             None => (now.seq, None),
             // A place that is not reached yet is none of this process either.
             Some(mark) if mark.boot != now.boot || mark.seq > now.seq => {
-                let gap = Gap { from: 1, to: now.seq, reason: Reason::Restart };
-                (now.seq, Some(gap))
+                (now.seq, Some(Gap { from: 1, to: now.seq, reason: Reason::Restart }))
             }
             Some(mark) => (mark.seq, None),
         };
@@ -137,8 +136,7 @@ impl Watch {
         let mut missed = None;
         loop {
             let Some(piece) = self.piece(PIECE) else {
-                let gap = self.skip(first, Reason::Slow);
-                return Batch { after: Some(gap), ..Batch::default() };
+                return Batch { after: Some(self.skip(first, Reason::Slow)), ..Batch::default() };
             };
             let is_last = piece.len() < PIECE;
             self.keep(piece, &mut events);
@@ -148,8 +146,7 @@ impl Watch {
                 events.retain(|told| !told.event.is_passing());
             }
             if events.len() > QUEUE {
-                let gap = self.skip(first, Reason::Slow);
-                return Batch { after: Some(gap), ..Batch::default() };
+                return Batch { after: Some(self.skip(first, Reason::Slow)), ..Batch::default() };
             }
             if is_last {
                 break;
@@ -175,8 +172,7 @@ impl Watch {
         if let Some(last) = piece.last() {
             self.seen = last.seq;
         }
-        let wanted = piece.into_iter().filter(|told| self.filter.passes(&told.event));
-        events.extend(wanted);
+        events.extend(piece.into_iter().filter(|told| self.filter.passes(&told.event)));
     }
 
     /// Goes on from now.

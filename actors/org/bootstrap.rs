@@ -33,8 +33,7 @@ impl Org {
     pub(super) fn look_at(&self, task: TaskId, ctx: &mut Context<Self>) {
         let store = self.parts.store.clone();
         let row = async move {
-            let row = store.read(move |storage| tasks::find(storage, &task));
-            row.await.ok().flatten()
+            store.read(move |storage| tasks::find(storage, &task)).await.ok().flatten()
         };
         ctx.spawn(row.into_actor(self).map(|row, org, ctx| {
             if let Some(task) = row {
@@ -182,8 +181,7 @@ impl Handler<Bootstrap> for Org {
                 && team.bootstrap_task.as_ref() == Some(&id)
             {
                 let (phase, bootstrap_task) = before;
-                let team = TeamRecord { phase, bootstrap_task, ..team.clone() };
-                org.tree.put(team);
+                org.tree.put(TeamRecord { phase, bootstrap_task, ..team.clone() });
             }
             org.parts.view.show(org.tree.clone());
             result.map(|_| Some(id)).map_err(OrgError::from)

@@ -44,8 +44,7 @@ impl Org {
         ctx: &mut Context<Self>,
     ) {
         self.tree.put(team.clone());
-        let stored = self.store(team, writes);
-        ctx.spawn(stored.map(|_, _, _| ()));
+        ctx.spawn(self.store(team, writes).map(|_, _, _| ()));
     }
 
     /// The teams that change, and those that are as wanted already.
@@ -140,8 +139,7 @@ impl Handler<Degrade> for Org {
                 self.change_state(resting, writes, ctx);
             }
             None => {
-                let committed = self.parts.store.commit(writes);
-                ctx.spawn(committed.into_actor(self).map(|_, _, _| ()));
+                ctx.spawn(self.parts.store.commit(writes).into_actor(self).map(|_, _, _| ()));
             }
         }
     }

@@ -101,8 +101,7 @@ impl Retention {
     }
 
     fn sleep_until(&mut self, due: Timestamp, ctx: &mut Context<Self>) {
-        let pause = due.since(self.clock.now()).min(LONGEST_SLEEP);
-        ctx.run_later(pause, move |retention, ctx| {
+        ctx.run_later(due.since(self.clock.now()).min(LONGEST_SLEEP), move |retention, ctx| {
             if retention.clock.now() < due {
                 retention.sleep_until(due, ctx);
             } else {

@@ -128,8 +128,7 @@ impl Scheduler {
         }
         match &trigger.definition.config {
             Config::Schedule(schedule) => {
-                let standing = self.to.ports.roster.standing(&trigger.team);
-                let is_paused = standing == Standing::Paused;
+                let is_paused = self.to.ports.roster.standing(&trigger.team) == Standing::Paused;
                 let agenda = schedule::agenda(trigger, schedule, is_paused, self.view());
                 self.follow(id, agenda, ctx);
             }
@@ -204,8 +203,7 @@ impl Scheduler {
                 "trigger `{}` of team `{}` was due more than a day ago while the service was down, and did not run; create it anew if it still matters",
                 trigger.definition.name, trigger.team.name
             );
-            let notice = trigger.notice(&ids, NoticeKind::MissedRun, text, [&run.id], now);
-            writes = writes.put(&notice);
+            writes = writes.put(&trigger.notice(&ids, NoticeKind::MissedRun, text, [&run.id], now));
         }
         self.plan_next(id);
         let writes = writes.put(&run).and(self.row_of(id));

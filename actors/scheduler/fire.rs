@@ -82,12 +82,11 @@ impl Scheduler {
         }
         let writes = writes.put_at(&task.id, &OpenRun(Cow::Borrowed(&run)));
         let (answer, submitted) = oneshot::channel();
-        let giver = pending.turn.map(|turn| turn.giver);
-        let submit = Submit { task, writes, overlap: None, giver };
+        let submit =
+            Submit { task, writes, overlap: None, giver: pending.turn.map(|turn| turn.giver) };
         self.to.queue.do_send(HandIn { submit, answer });
         ctx.spawn(submitted.into_actor(self).map(move |answer, scheduler, _| {
-            let answer = scheduler.submitted(run, answer);
-            let _gone = tell.send(answer);
+            let _gone = tell.send(scheduler.submitted(run, answer));
         }));
         told
     }
@@ -124,8 +123,7 @@ impl Scheduler {
     ) -> impl Future<Output = Result<Answer, Refusal>> + use<> {
         let (tell, told) = oneshot::channel();
         let act = move |scheduler: &mut Self, id: &TriggerId, found: &Findings, ctx: &mut _| {
-            let fired = scheduler.fire(id, pending, found, ctx);
-            let _gone = tell.send(fired);
+            let _gone = tell.send(scheduler.fire(id, pending, found, ctx));
         };
         self.with_findings(id, act, ctx);
         async move {
@@ -179,8 +177,7 @@ impl Scheduler {
     /// The task that a run took the place of has to make way.
     pub(super) fn cancel_replaced(&self, run: &Run) {
         if let Some(task) = run.replaces.clone() {
-            let reason = format!("replaced by {}", run.id);
-            self.to.queue.do_send(CancelTask { task, reason });
+            self.to.queue.do_send(CancelTask { task, reason: format!("replaced by {}", run.id) });
         }
     }
 }

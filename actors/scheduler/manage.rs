@@ -121,8 +121,7 @@ impl Scheduler {
             return Err(Refusal::NameReserved(name.clone()));
         }
         self.check_name(&team, name)?;
-        let many = self.triggers.values().filter(|trigger| trigger.team == team).count();
-        if many >= MOST {
+        if self.triggers.values().filter(|trigger| trigger.team == team).count() >= MOST {
             return Err(Refusal::Limit { team: team.name.to_string(), most: MOST });
         }
         let now = self.now();
@@ -230,8 +229,7 @@ impl Handler<Create> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, create: Create, ctx: &mut Self::Context) -> Self::Result {
-        let made = self.create(create);
-        self.put(made, ctx)
+        self.put(self.create(create), ctx)
     }
 }
 
@@ -273,8 +271,9 @@ impl Handler<Manage> for Scheduler {
         let task = changed.as_ref().ok().and_then(|trigger| trigger.active_task_id.clone());
         let answer = self.put(changed, ctx);
         if let Some(task) = task.filter(|_| ends_task) {
-            let reason = "its trigger was disabled".to_owned();
-            self.to.queue.do_send(CancelTask { task, reason });
+            self.to
+                .queue
+                .do_send(CancelTask { task, reason: "its trigger was disabled".to_owned() });
         }
         answer
     }

@@ -133,8 +133,7 @@ fn settle(trigger: &mut Trigger, run: &mut Run, End { task, outcome, report }: E
     }
     let Config::Window(window) = &trigger.definition.config else { return };
     if let Some(occurrence) = &mut trigger.occurrence {
-        let usd = outcome.usage.cost_usd.unwrap_or_default();
-        occurrence.ended(window, how, run.tokens, usd);
+        occurrence.ended(window, how, run.tokens, outcome.usage.cost_usd.unwrap_or_default());
     }
 }
 
@@ -200,8 +199,7 @@ impl Scheduler {
             writes = notify::tell_run(trigger, &mut run, end, ids, view);
             if let Some(reason) = tripped {
                 tracing::warn!(trigger = %id, team = %run.team, reason, "trigger disabled");
-                let label = task.label;
-                let told = notify::tell_breaker(trigger, &run, &reason, label, ids, view.now);
+                let told = notify::tell_breaker(trigger, &run, &reason, task.label, ids, view.now);
                 writes = writes.and(told);
             }
             self.ears.attend(trigger, &*self.to.ports.expressions);
@@ -229,8 +227,7 @@ impl Handler<Ended> for Scheduler {
         let id = task.clone();
         let read = async move {
             barrier.await.ok()?;
-            let row = store.read(move |storage| find(storage, &id)).await;
-            row.ok().flatten()
+            store.read(move |storage| find(storage, &id)).await.ok().flatten()
         };
         ctx.spawn(read.into_actor(self).map(move |row, scheduler, ctx| {
             let Some(run) = scheduler.runs.get(&task).cloned() else { return };

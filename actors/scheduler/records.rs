@@ -155,8 +155,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     for trigger in &triggers {
         let newest = runs(storage, &trigger.team, &trigger.id, None, 1)?.pop();
         let Some(newest) = newest else { continue };
-        let minute_before = newest.fired_at - FIRES_WITHIN;
-        recent.extend(since(storage, trigger, minute_before)?);
+        recent.extend(since(storage, trigger, newest.fired_at - FIRES_WITHIN)?);
         last.push(newest);
     }
     let mut open = Vec::new();

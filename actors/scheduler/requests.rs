@@ -145,8 +145,10 @@ impl Scheduler {
             // What was refused has its row too. Only what nobody could say anything about comes again.
             let is_dealt_with = |fired: &Result<Answer, Refusal>| *fired != Err(Refusal::Stopping);
             if join_all(waiting).await.iter().all(is_dealt_with) {
-                let writes = Writes::new().delete::<Heard>(&heard.name());
-                queue.do_send(Keep { writes, stored: None });
+                queue.do_send(Keep {
+                    writes: Writes::new().delete::<Heard>(&heard.name()),
+                    stored: None,
+                });
             }
         };
         ctx.spawn(strike_off.into_actor(self));

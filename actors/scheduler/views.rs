@@ -162,10 +162,10 @@ impl Ears {
     /// The triggers that a message concerns, with what they found in it.
     pub(super) fn listen(&self, heard: &Heard) -> Vec<(TriggerId, Captures)> {
         let ears = self.now();
-        let found = ears.iter().filter(|ear| ear.is_for(heard)).filter_map(|ear| {
-            let captures = ear.matcher.find(&heard.content)?;
-            Some((ear.trigger.clone(), captures))
-        });
+        let found = ears
+            .iter()
+            .filter(|ear| ear.is_for(heard))
+            .filter_map(|ear| Some((ear.trigger.clone(), ear.matcher.find(&heard.content)?)));
         found.collect()
     }
 
@@ -214,8 +214,7 @@ impl Handler<List> for Scheduler {
             .filter(|trigger| team.as_ref().is_none_or(|team| trigger.team == *team))
             .collect();
         found.sort_by_key(|trigger| (&trigger.team, &trigger.definition.name));
-        let listed = found.into_iter().map(|trigger| self.listed(trigger));
-        MessageResult(listed.collect())
+        MessageResult(found.into_iter().map(|trigger| self.listed(trigger)).collect())
     }
 }
 
@@ -223,10 +222,8 @@ impl Handler<Count> for Scheduler {
     type Result = MessageResult<Count>;
 
     fn handle(&mut self, Count: Count, _: &mut Self::Context) -> Self::Result {
-        let of = |state: State| {
-            let triggers = self.triggers.values();
-            triggers.filter(|trigger| trigger.state == state).count()
-        };
+        let of =
+            |state: State| self.triggers.values().filter(|trigger| trigger.state == state).count();
         MessageResult(Counts {
             total: self.triggers.len(),
             active: of(State::Active),

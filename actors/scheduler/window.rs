@@ -132,8 +132,7 @@ impl Occurrence {
         if !window.backoff {
             return interval;
         }
-        let doubled = 2_u32.saturating_pow(self.noops_in_a_row / PATIENCE);
-        interval * doubled.min(SLOWEST)
+        interval * 2_u32.saturating_pow(self.noops_in_a_row / PATIENCE).min(SLOWEST)
     }
 
     /// The first tick after a moment, in step with the opening.

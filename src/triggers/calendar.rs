@@ -58,8 +58,7 @@ impl Calendar for Zones {
         let cron = parse(text)?;
         let start = local(zone, after)?;
         if pattern::follows_real_time(text) {
-            let next = cron.find_next_occurrence(&start, false).ok()?;
-            return time::timestamp(next.timestamp());
+            return time::timestamp(cron.find_next_occurrence(&start, false).ok()?.timestamp());
         }
         // Local times that match, one after the other; what each of them is in real time is decided
         // here and not by croner, which knows the rule only for a single time of day.

@@ -259,13 +259,11 @@ impl Parts {
 
     /// The triggers of a team, or all.
     pub async fn list(&self, team: Option<TeamKey>) -> Result<Vec<Listed>, DeskError> {
-        let listed = self.scheduler.send(List { team }).timeout(ASK_TIMEOUT).await;
-        listed.map_err(|_| stopping())
+        self.scheduler.send(List { team }).timeout(ASK_TIMEOUT).await.map_err(|_| stopping())
     }
 
     pub async fn find(&self, which: Which) -> Result<Option<Listed>, DeskError> {
-        let found = self.scheduler.send(Get { which }).timeout(ASK_TIMEOUT).await;
-        found.map_err(|_| stopping())
+        self.scheduler.send(Get { which }).timeout(ASK_TIMEOUT).await.map_err(|_| stopping())
     }
 
     /// A trigger that has to be there.
@@ -274,8 +272,7 @@ impl Parts {
             Which::Named { team, name } => format!("team `{}` has no trigger `{name}`", team.name),
             Which::Id(_) => Refusal::NotFound.to_string(),
         };
-        let found = self.find(which).await?;
-        found.ok_or_else(|| DeskError::new("not_found", named))
+        self.find(which).await?.ok_or_else(|| DeskError::new("not_found", named))
     }
 
     /// Runs of a trigger, newest first.

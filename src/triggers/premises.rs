@@ -119,8 +119,7 @@ impl Outlook {
         let (this, of) = (self.clone(), team.name.clone());
         let text = tokio::task::spawn_blocking(move || {
             let library = this.0.prompts.library(&of);
-            let skill = library.skill(name)?;
-            library.body(skill).ok()
+            library.body(library.skill(name)?).ok()
         });
         // In full, also where a subagent does it, which has skills of its own.
         match text.await.unwrap_or_default() {

@@ -135,8 +135,7 @@ impl Keeper {
 
     async fn subagents(&self, team: &TeamKey) -> Vec<String> {
         let (outlook, of) = (self.outlook.clone(), team.name.clone());
-        let names = tokio::task::spawn_blocking(move || outlook.subagents(&of)).await;
-        names.unwrap_or_default()
+        tokio::task::spawn_blocking(move || outlook.subagents(&of)).await.unwrap_or_default()
     }
 }
 

@@ -166,8 +166,7 @@ impl Check<'_> {
         let is_fit = max_steps.is_none_or(|steps| (1..=500).contains(&steps));
         problems.ensure(is_fit, "max_steps", "is not 1-500");
         problems.ensure_within("deadline", definition.deadline, MINUTE, 7 * DAY);
-        let is_fit = (1..=100).contains(failure_threshold);
-        problems.ensure(is_fit, "failure_threshold", "is not 1-100");
+        problems.ensure((1..=100).contains(failure_threshold), "failure_threshold", "is not 1-100");
         problems.ensure_within("cooldown", definition.cooldown, Duration::ZERO, 30 * DAY);
         if let Some(Quiet { from, to, timezone }) = &definition.quiet {
             problems.ensure(from != to, "quiet", "needs `from` and `to` that differ");
@@ -228,8 +227,7 @@ impl Check<'_> {
         problems.ensure_within("config.tick_interval", window.tick_interval, 5 * SECOND, DAY);
         let is_fit = (1..=100_000).contains(&window.max_ticks);
         problems.ensure(is_fit, "config.max_ticks_per_window", "is not 1-100000");
-        let field = "config.max_tokens_per_window";
-        problems.ensure(window.max_tokens != Some(0), field, "is 0");
+        problems.ensure(window.max_tokens != Some(0), "config.max_tokens_per_window", "is 0");
         let is_fit = window.max_usd.is_none_or(|most| most.is_finite() && most > 0.0);
         problems.ensure(is_fit, "config.max_usd_per_window", "is not above 0");
     }
@@ -294,8 +292,7 @@ pub fn is_reserved(name: &str) -> bool {
 /// Why cursors cannot be kept.
 pub fn check_cursors(cursors: &BTreeMap<String, String>) -> Result<(), Problem> {
     if cursors.len() > MOST_CURSORS {
-        let reason = format!("are more than {MOST_CURSORS}");
-        return Err(Problem::new("cursors", reason));
+        return Err(Problem::new("cursors", format!("are more than {MOST_CURSORS}")));
     }
     let slug = |name: &str| {
         let good =
