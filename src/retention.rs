@@ -32,10 +32,8 @@ impl Keeper {
 
 impl Keeping for Keeper {
     fn terms(&self) -> Result<Terms, String> {
-        match self.live.config_now() {
-            Ok(config) => Ok(config.retention),
-            Err(problems) => Err(problems.to_string()),
-        }
+        let config = self.live.config_now().map_err(|problems| problems.to_string())?;
+        Ok(config.retention)
     }
 
     fn lots(&self, cut: Cut) -> Vec<Lot> {

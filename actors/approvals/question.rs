@@ -159,10 +159,8 @@ impl Question {
 
     /// What stands for the secret that was given.
     pub fn reference(&self) -> Option<String> {
-        match (self.kind, &self.key) {
-            (AnswerKind::Secret, Some(key)) => Some(format!("${{vault:{key}}}")),
-            _ => None,
-        }
+        let key = self.key.as_ref().filter(|_| self.kind == AnswerKind::Secret);
+        key.map(|key| format!("${{vault:{key}}}"))
     }
 
     /// The task that brings the answer, or the news that there is none, to the lane that asked.

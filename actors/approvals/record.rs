@@ -299,10 +299,7 @@ impl Approval {
         intended: Intended<'_>,
     ) -> Result<(), NotPermitted> {
         self.covers(digester, intended)?;
-        match self.execution {
-            Execution::None => Ok(()),
-            _ => Err(NotPermitted::Used),
-        }
+        if self.execution == Execution::None { Ok(()) } else { Err(NotPermitted::Used) }
     }
 
     /// Whether a call is what was approved to the last byte, begun or not. To be asked immediately

@@ -195,10 +195,8 @@ pub fn called(storage: &dyn Storage, name: &str) -> Result<Option<Approval>, Sto
     if name.starts_with("apr-") {
         return get(storage, &ApprovalId::from(name));
     }
-    match get::<ShortId>(storage, name)? {
-        Some(ShortId(id)) => get(storage, &id),
-        None => Ok(None),
-    }
+    let Some(ShortId(id)) = get(storage, name)? else { return Ok(None) };
+    get(storage, &id)
 }
 
 /// What a former process left behind.

@@ -32,7 +32,7 @@ pub mod turns;
 pub mod watch;
 
 use event::Event;
-use ring::{Found, Ring};
+use ring::Ring;
 use turns::{ActiveTurn, Turns};
 use watch::{Filter, Watch};
 
@@ -157,10 +157,8 @@ impl Publisher {
 
     /// Nothing but passing words came after a number.
     pub fn is_quiet_since(&self, seq: u64) -> bool {
-        match self.read().ring.after(seq, None, ring::KEPT) {
-            Found::Events(events) => events.iter().all(|told| told.event.is_passing()),
-            Found::Lost => false,
-        }
+        let newer = self.read().ring.after(seq, None, ring::KEPT);
+        newer.is_some_and(|events| events.iter().all(|told| told.event.is_passing()))
     }
 
     /// The turn under way in a topic.

@@ -7,7 +7,7 @@ use tokio::sync::watch as signal;
 use super::{
     Mark, News, Publisher,
     event::{Event, Gap, Kind, Reason},
-    ring::{Found, Told},
+    ring::Told,
 };
 use crate::ids::{TaskId, TeamName, TopicId};
 
@@ -161,11 +161,7 @@ impl Watch {
 
     /// The next events, wanted or not; none if some of them are gone.
     fn piece(&self, most: usize) -> Option<Vec<Arc<Told>>> {
-        let state = self.live.read();
-        match state.ring.after(self.seen, self.filter.team.as_ref(), most) {
-            Found::Events(events) => Some(events),
-            Found::Lost => None,
-        }
+        self.live.read().ring.after(self.seen, self.filter.team.as_ref(), most)
     }
 
     fn keep(&mut self, piece: Vec<Arc<Told>>, events: &mut Vec<Arc<Told>>) {

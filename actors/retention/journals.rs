@@ -97,10 +97,10 @@ impl Walked {
 
 /// Somebody may go on with a lane, so that its numbers must go on as well.
 fn is_open(lane: &LaneKey, needed: &Needed) -> bool {
-    let known = match &lane.lane.topic {
-        Some(topic) => !topic.as_str().starts_with(SESSION) && needed.topics.contains(topic),
-        None => true,
-    };
+    let known =
+        lane.lane.topic.as_ref().is_none_or(|topic| {
+            !topic.as_str().starts_with(SESSION) && needed.topics.contains(topic)
+        });
     known && needed.teams.contains(&lane.team()) || needed.busy.contains(lane)
 }
 

@@ -208,10 +208,8 @@ impl Pass {
         slice: &mut Slice,
         enough: &mut Enough<'_>,
     ) -> Result<bool, StorageError> {
-        let range = match self.from.take() {
-            Some(from) => Range::<Run>::all().before(&from),
-            None => Range::all(),
-        };
+        let from = self.from.take();
+        let range = from.map_or_else(Range::<Run>::all, |from| Range::all().before(&from));
         let mut left = None;
         range.walk(storage, Order::Falling, &mut |key, run| {
             if let Ok(run) = run {

@@ -93,10 +93,7 @@ fn cycle(team: &TeamKey, kind: SystemKind, subagent: Option<&str>) -> (SystemKin
     // The same minute each night, another one for each team and subagent.
     let minute = digest(&format!("{}/{}", team.name, subagent.unwrap_or_default())) % 60;
     let config = Config::Schedule(Schedule::cron(format!("{minute} {hour} * * *")));
-    let name = match subagent {
-        Some(subagent) => format!("{name}-{subagent}"),
-        None => name.to_owned(),
-    };
+    let name = subagent.map_or_else(|| name.to_owned(), |subagent| format!("{name}-{subagent}"));
     let mut definition = Definition {
         subagent: subagent.map(str::to_owned),
         max_steps: Some(max_steps),

@@ -88,10 +88,7 @@ pub(super) fn tell_run(
         }
         _ => format!("[{team}] {}", said(end.outcome, run)),
     };
-    let rest = match &run.task_id {
-        Some(task) => excerpt::of_task(task),
-        None => runs_of(trigger),
-    };
+    let rest = run.task_id.as_ref().map_or_else(|| runs_of(trigger), excerpt::of_task);
     let Some(place) = place else {
         if matches!(trigger.definition.config, Config::Keyword(_) | Config::Message(_)) {
             let task = run.task_id.as_ref().map(TaskId::as_str);
@@ -198,10 +195,7 @@ pub(super) fn speak(trigger: &mut Trigger, ids: &Ids, now: Timestamp) -> Writes 
             writes = writes.put(&trigger.notice(ids, NoticeKind::Report, text, [], now));
         }
     }
-    let mut left_out = match more {
-        0 => None,
-        more => Some(format!("({more} older ones are not shown: {rest})")),
-    };
+    let mut left_out = (more > 0).then(|| format!("({more} older ones are not shown: {rest})"));
     while let Some(Quieted { place, .. }) = quieted.first() {
         let place = place.clone();
         let (here, elsewhere) = quieted.into_iter().partition(|held| held.place == place);

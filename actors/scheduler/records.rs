@@ -160,10 +160,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     }
     let mut open = Vec::new();
     for OpenRun(run) in scan(storage, Range::all())? {
-        let task = match &run.task_id {
-            Some(id) => find(storage, id)?,
-            None => None,
-        };
+        let task = run.task_id.as_ref().map(|id| find(storage, id)).transpose()?.flatten();
         open.push((run.into_owned(), task));
     }
     Ok(Recovered {

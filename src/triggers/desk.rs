@@ -378,10 +378,7 @@ impl Parts {
         Scheduler: actix::Handler<M>,
         <Scheduler as actix::Actor>::Context: ToEnvelope<Scheduler, M>,
     {
-        match self.scheduler.send(message).timeout(ASK_TIMEOUT).await {
-            Ok(answer) => Ok(answer?),
-            Err(_) => Err(stopping()),
-        }
+        Ok(self.scheduler.send(message).timeout(ASK_TIMEOUT).await.map_err(|_| stopping())??)
     }
 }
 
