@@ -149,7 +149,7 @@ impl std::ops::AddAssign for Tally {
 
 /// Who called which model, by which profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Caller {
     pub team: TeamName,
     pub profile: String,

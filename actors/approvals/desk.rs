@@ -46,7 +46,7 @@ pub struct Desk {
 
 /// A call that a person must decide on.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Wish<'a> {
     pub caller: &'a Caller,
     pub turn: &'a TurnId,

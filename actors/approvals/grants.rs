@@ -33,7 +33,7 @@ const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A standing decision: calls that are exactly like this one need no other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Grant {
     pub id: String,
     pub covers: Covers,
@@ -51,7 +51,7 @@ pub struct Grant {
 
 /// What a grant covers: calls that equal it in every field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Covers {
     pub team: TeamKey,
     pub tool: String,
@@ -69,7 +69,7 @@ pub struct Covers {
 /// Why an approval cannot stand for more than its one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum NotGrantable {
     #[error("it is not about a call; decide on it alone")]
     NoCall,
@@ -145,7 +145,7 @@ impl Resolution {
 
 /// A call for which a person would be asked.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Call<'a> {
     pub team: &'a TeamKey,
     pub tool: &'a str,

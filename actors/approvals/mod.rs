@@ -66,7 +66,7 @@ pub struct Decide {
 /// Takes back a grant at once. The answer comes once this is stored: whether there was one.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<bool, StoreError>")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Revoke {
     pub grant: String,
     pub by: PrincipalId,

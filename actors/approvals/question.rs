@@ -27,7 +27,7 @@ pub const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A question, as it is stored. It is kept for ever.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Question {
     pub id: QuestionId,
     pub team: TeamKey,

@@ -24,7 +24,7 @@ pub type Digester = fn(&[u8]) -> String;
 
 /// A held call, as it is stored. It is kept for ever.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Approval {
     pub id: ApprovalId,
     /// Six letters for people, unique among those that wait.
@@ -166,7 +166,7 @@ words! {
 
 /// One person's word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Vote {
     pub by: String,
     pub choice: Choice,
@@ -212,7 +212,7 @@ impl Decider {
 
 /// Somebody's word on an approval.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Word {
     /// The approval: its id or its short id.
     pub which: String,

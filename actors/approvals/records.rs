@@ -201,7 +201,7 @@ pub fn called(storage: &dyn Storage, name: &str) -> Result<Option<Approval>, Sto
 
 /// What a former process left behind.
 #[derive(Debug, Default)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Recovered {
     pub approvals: Vec<Approval>,
     pub questions: Vec<Question>,

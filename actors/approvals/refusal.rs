@@ -10,7 +10,7 @@ use crate::{queue::submit::Refusal, store::StoreError};
 /// Why a decision does not count.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum NotDecided {
     #[error("there is no such approval")]
     NotFound,
@@ -37,7 +37,7 @@ pub enum NotDecided {
 /// Why an answer does not count.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum NotAnswered {
     #[error("there is no such question")]
     NotFound,

@@ -102,7 +102,7 @@ impl fmt::Display for Kinds {
 
 /// Something that happened. Its number and time are given when it is published.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Event {
     pub kind: Kind,
     pub team: Option<TeamName>,
@@ -177,7 +177,7 @@ pub enum Data {
 
 /// A task as it is now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct TaskChange {
     pub id: TaskId,
     /// What kind of work it is.
@@ -209,7 +209,7 @@ pub struct TaskChange {
 
 /// Something said in a channel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Said {
     /// `inbound` or `outbound`.
     pub direction: &'static str,
@@ -228,7 +228,7 @@ pub struct Said {
 
 /// Something about a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct TurnEvent {
     pub turn: TurnId,
     #[serde(flatten)]
@@ -238,7 +238,7 @@ pub struct TurnEvent {
 /// What happens in a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Moment {
     /// It began, or goes on.
     TurnStart {
@@ -292,7 +292,7 @@ pub enum Moment {
 /// What a turn says or does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Stream {
     /// The next piece of the answer.
     Text { data: String },
@@ -341,7 +341,7 @@ pub struct DoneMeta {
 
 /// Events that a watcher goes without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Gap {
     /// The first number that may be missing.
     pub from: u64,

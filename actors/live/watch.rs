@@ -18,7 +18,7 @@ const PIECE: usize = 512;
 
 /// What a watcher wants to see.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Filter {
     /// Only these kinds; empty is all.
     pub kinds: Vec<Kind>,

@@ -19,7 +19,7 @@ pub struct FolderPlan {
 /// Why a folder could not be worked on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the messages say it")]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum FolderError {
     #[error("there is a folder of this name already")]
     Taken,

@@ -54,7 +54,7 @@ pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside
 /// Makes a team: its record, its folder and its first work, all or nothing.
 #[derive(Message)]
 #[rtype(result = "Result<TeamKey, OrgError>")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Spawn {
     /// What it is to be called.
     pub name: String,
@@ -76,7 +76,7 @@ pub struct Spawn {
 /// Lets a team go, with all below it if told so. Answered when they are gone.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Removed, OrgError>")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Shutdown {
     pub name: TeamName,
     /// Also all below it.
@@ -89,7 +89,7 @@ pub struct Shutdown {
 /// Changes what a team takes on, or how it is described.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<TeamRecord, OrgError>")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Update {
     pub name: TeamName,
     pub by: By,
@@ -146,7 +146,7 @@ pub struct Settle {
 
 /// What the organisation works with.
 #[derive(Clone)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Parts {
     pub store: StoreHandle,
     pub work: Arc<dyn Work>,

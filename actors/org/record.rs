@@ -18,7 +18,7 @@ use crate::{
 
 /// One life of a team. What the operator writes about it is in its file, not here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct TeamRecord {
     pub name: TeamName,
     /// How often the name was given, from 1.

@@ -35,7 +35,7 @@ use crate::{
 
 /// How many of each kind were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Removed {
     pub tasks: u64,
     pub journal: u64,

@@ -38,7 +38,7 @@ const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Whether a team works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Standing {
     Active,
     Paused,

@@ -28,7 +28,7 @@ pub const MOST: usize = 50;
 /// Makes a trigger.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Create {
     pub team: TeamKey,
     pub definition: Definition,
@@ -40,7 +40,7 @@ pub struct Create {
 /// Changes a trigger. Answered with what it is then, or was, once that is durable.
 #[derive(Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Manage {
     pub which: Which,
     pub change: Change,

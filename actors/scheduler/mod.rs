@@ -50,7 +50,7 @@ use views::{Board, Ears, Heard};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Ports {
     /// Where triggers are to be seen.
     pub board: Board,
@@ -63,7 +63,7 @@ pub struct Ports {
 }
 
 /// Everything that the scheduler talks to.
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Neighbours {
     /// Where work goes, and rows that must keep in step with it.
     pub queue: Addr<Queue>,
@@ -83,7 +83,7 @@ impl Neighbours {
 /// Why the scheduler does not do as told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[expect(missing_docs, reason = "the names and messages say it")]
+#[allow(missing_docs, reason = "the names and messages say it")]
 pub enum Refusal {
     #[error(transparent)]
     Invalid(#[from] Problems),

@@ -38,7 +38,7 @@ pub trait Calendar: Send + Sync + 'static {
 
 /// Where and when a schedule or a window is looked at.
 #[derive(Clone, Copy)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct View<'a> {
     /// The zone of the settings.
     pub zone: &'a str,

@@ -122,7 +122,7 @@ pub struct Payload(pub String);
 
 /// A reason that a trigger has fired for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Known {
     pub trigger: TriggerId,
     pub key: String,

@@ -25,7 +25,7 @@ const SHOWN: usize = 64 * 1024;
 /// Fires a trigger now, whatever its state. Answered when it is durable.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<ByHand, Refusal>")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Fire {
     pub which: Which,
     /// [`Cause::Test`] or [`Cause::Manual`].
@@ -73,7 +73,7 @@ pub enum ByHand {
 /// Finds a webhook that is on.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Option<Hook>")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct FindHook {
     pub team: TeamName,
     pub name: String,
@@ -81,7 +81,7 @@ pub struct FindHook {
 
 /// A webhook that is on.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Hook {
     pub id: TriggerId,
     pub team: TeamKey,

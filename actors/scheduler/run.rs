@@ -98,7 +98,7 @@ words! {
 
 /// A row of the history of a trigger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Run {
     pub id: RunId,
     pub trigger: TriggerId,
@@ -144,7 +144,7 @@ pub struct Run {
 /// Whether anyone was told of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Notified {
     #[default]
     Nobody,

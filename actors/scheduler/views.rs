@@ -55,7 +55,7 @@ pub struct Get {
 
 /// A trigger with its newest run.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Listed {
     pub trigger: Trigger,
     pub last_run: Option<Run>,
@@ -101,7 +101,7 @@ impl Board {
 /// A message that was let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Message)]
 #[rtype(result = "()")]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Heard {
     pub channel: ChannelId,
     pub message: MessageId,

@@ -234,7 +234,7 @@ words! {
 
 /// When a window is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Hours<'a> {
     /// In each minute that fits.
     Watch(&'a str),

@@ -23,7 +23,7 @@ use definition::Definition;
 
 /// A trigger as it is stored: what it was told to be, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Trigger {
     pub id: TriggerId,
     pub team: TeamKey,
@@ -94,7 +94,7 @@ pub struct Trigger {
 
 /// A trigger by its id or by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Which {
     Id(TriggerId),
     Named { team: TeamKey, name: String },
@@ -114,7 +114,7 @@ pub struct Quieted {
 
 /// Where people are told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Place {
     pub channel: ChannelId,
     #[serde(default, skip_serializing_if = "Option::is_none")]

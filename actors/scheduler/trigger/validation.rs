@@ -145,7 +145,7 @@ impl Definition {
 }
 
 /// What a definition is checked with.
-#[expect(missing_docs, reason = "the names say it")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Check<'a> {
     pub view: View<'a>,
     pub expressions: &'a dyn Expressions,
