@@ -37,7 +37,6 @@ const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Grant {
     pub id: String,
     pub covers: Covers,
-    /// The approval that it was given with.
     pub approval: ApprovalId,
     pub granted_by: String,
     pub created_at: Timestamp,
@@ -58,7 +57,6 @@ pub struct Covers {
     /// Stands for the form of the tool: another form voids the grant.
     pub schema: String,
     pub arguments: Value,
-    /// Where it runs.
     pub cwd: Option<String>,
     /// The secrets that it uses, with their versions.
     pub secrets: BTreeMap<String, u64>,

@@ -51,7 +51,6 @@ pub struct Question {
     pub answer: Option<Answer>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Where the question is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// The lineage of the task that brings the answer.

@@ -32,7 +32,6 @@ pub struct Approval {
     pub kind: Kind,
     /// The team that would do it.
     pub team: TeamKey,
-    /// Where its turn runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<Lane>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,10 +60,8 @@ pub struct Approval {
     pub schema: String,
     /// What would happen, in one sentence.
     pub summary: String,
-    /// What would change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// The rule that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// How much harm a mistake does.
@@ -95,7 +92,6 @@ pub struct Approval {
     /// Whoever caused it decided, since nobody else could.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
-    /// What they had to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     pub created_at: Timestamp,
@@ -103,7 +99,6 @@ pub struct Approval {
     pub expires_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<Timestamp>,
-    /// What became of the call.
     pub execution: Execution,
 }
 
@@ -221,7 +216,6 @@ pub struct Word {
     pub resolution: Resolution,
     /// The digest that they saw, if the way they decide on shows it.
     pub digest: Option<String>,
-    /// What they have to say.
     pub note: Option<String>,
     /// The short id, typed by somebody who means to decide alone.
     pub confirm: Option<String>,

@@ -1,5 +1,7 @@
 //! Live events: the vocabulary of what watchers are told. Never a whole transcript, never a secret.
 
+#![allow(missing_docs, reason = "the names of most fields say it")]
+
 use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
@@ -102,7 +104,6 @@ impl fmt::Display for Kinds {
 
 /// Something that happened. Its number and time are given when it is published.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Event {
     pub kind: Kind,
     pub team: Option<TeamName>,
@@ -165,11 +166,8 @@ impl Event {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Data {
-    /// See [`Kind::Turn`].
     Turn(Box<TurnEvent>),
-    /// See [`Kind::TaskChanged`].
     Task(Box<TaskChange>),
-    /// See [`Kind::Message`].
     Message(Box<Said>),
     /// Any other.
     Json(Value),
@@ -177,10 +175,8 @@ pub enum Data {
 
 /// A task as it is now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct TaskChange {
     pub id: TaskId,
-    /// What kind of work it is.
     #[serde(rename = "type")]
     pub kind: TaskKind,
     pub priority: Priority,
@@ -192,24 +188,20 @@ pub struct TaskChange {
     pub created_by: String,
     #[serde(serialize_with = "date")]
     pub created_at: Timestamp,
-    /// How often it was tried.
     pub attempts: u32,
     /// The first task of the work that it is part of.
     pub root: TaskId,
-    /// The task that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
     /// Where the result goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_channel_id: Option<ChannelId>,
-    /// Why it did not end well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
 }
 
 /// Something said in a channel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Said {
     /// `inbound` or `outbound`.
     pub direction: &'static str,
@@ -228,7 +220,6 @@ pub struct Said {
 
 /// Something about a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct TurnEvent {
     pub turn: TurnId,
     #[serde(flatten)]
@@ -238,7 +229,6 @@ pub struct TurnEvent {
 /// What happens in a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Moment {
     /// It began, or goes on.
     TurnStart {
@@ -248,7 +238,6 @@ pub enum Moment {
         /// The beginning of the words; none if it goes on.
         body: String,
         sdk: String,
-        /// The model API.
         provider: String,
         model: String,
         attempt: u32,
@@ -256,13 +245,11 @@ pub enum Moment {
     },
     /// It says or does something.
     Stream { value: Stream },
-    /// Something for people.
     Note {
         text: String,
         /// `info` or `warn`.
         level: &'static str,
     },
-    /// What it is doing.
     State {
         /// `running`, `waiting` or `stopped`.
         state: &'static str,
@@ -274,13 +261,11 @@ pub enum Moment {
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
-    /// It ended.
     TurnEnd {
         ok: bool,
         outcome: Ending,
         #[serde(skip_serializing_if = "Option::is_none")]
         code: Option<Code>,
-        /// Why, in words.
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<String>,
         usage: Usage,
@@ -292,12 +277,15 @@ pub enum Moment {
 /// What a turn says or does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum Stream {
     /// The next piece of the answer.
-    Text { data: String },
+    Text {
+        data: String,
+    },
     /// The next piece of reasoning.
-    Thinking { data: String },
+    Thinking {
+        data: String,
+    },
     /// What was said in this step is void: it begins again.
     Reset,
     /// A tool is called. It may still wait for a person.
@@ -307,9 +295,10 @@ pub enum Stream {
         /// Its arguments; text if they are too long to be shown.
         arguments: Value,
     },
-    /// A tool runs.
-    ToolStart { id: CallId, tool_name: String },
-    /// A tool has answered.
+    ToolStart {
+        id: CallId,
+        tool_name: String,
+    },
     ToolResult {
         id: CallId,
         name: String,
@@ -320,28 +309,32 @@ pub enum Stream {
         truncated: bool,
         duration_ms: u64,
     },
-    /// A tool runs no more.
-    ToolEnd { id: CallId, tool_name: String, is_error: bool },
+    ToolEnd {
+        id: CallId,
+        tool_name: String,
+        is_error: bool,
+    },
     /// The answer is whole.
-    Done { meta: DoneMeta },
-    /// There is no answer.
-    Error { message: String, code: Option<Code> },
+    Done {
+        meta: DoneMeta,
+    },
+    Error {
+        message: String,
+        code: Option<Code>,
+    },
 }
 
 /// See [`Stream::Done`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DoneMeta {
-    /// How long the turn took.
     pub duration_ms: u64,
-    /// It was stopped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aborted: bool,
 }
 
 /// Events that a watcher goes without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub struct Gap {
     /// The first number that may be missing.
     pub from: u64,

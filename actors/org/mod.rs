@@ -56,7 +56,6 @@ pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside
 #[rtype(result = "Result<TeamKey, OrgError>")]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Spawn {
-    /// What it is to be called.
     pub name: String,
     pub parent: TeamName,
     pub by: By,
@@ -79,7 +78,6 @@ pub struct Spawn {
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Shutdown {
     pub name: TeamName,
-    /// Also all below it.
     pub cascade: bool,
     pub by: By,
     /// The tool call behind it: its answer is stored with the last step.
@@ -93,9 +91,7 @@ pub struct Shutdown {
 pub struct Update {
     pub name: TeamName,
     pub by: By,
-    /// Words to add to its scope.
     pub add: Vec<String>,
-    /// Words to take away.
     pub remove: Vec<String>,
     pub description: Option<String>,
     /// What it may do beyond its tools from now on. Only operators say so.

@@ -38,7 +38,6 @@ pub struct Fire {
     /// A message or a body as it would have come.
     pub sample: Option<String>,
     pub principal: task::Cause,
-    /// Where the work comes from.
     pub source: Option<Source>,
     /// The turn that wants it, if one does: the run is part of its work.
     pub turn: Option<ByTurn>,
@@ -85,7 +84,6 @@ pub struct FindHook {
 pub struct Hook {
     pub id: TriggerId,
     pub team: TeamKey,
-    /// What callers have to do.
     pub webhook: Webhook,
 }
 

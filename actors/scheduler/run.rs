@@ -119,7 +119,6 @@ pub struct Run {
     pub replaces: Option<TaskId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RunOutcome>,
-    /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// From firing to end.
@@ -133,7 +132,6 @@ pub struct Run {
     pub cost_usd: Option<f64>,
     #[serde(default)]
     pub notified: Notified,
-    /// What it left for the next run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cursors: BTreeMap<String, Option<String>>,
     /// The bytes that came from outside, which are kept beside this row.
@@ -151,7 +149,6 @@ pub enum Notified {
     Channel {
         channel: ChannelId,
     },
-    /// The operator's inbox.
     Inbox,
     /// A channel, once it is time.
     Later,

@@ -110,7 +110,6 @@ pub struct Heard {
     /// How far it may be believed.
     #[serde(default)]
     pub label: Label,
-    /// Its topic, if its sender chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<TopicRef>,
     pub at: Timestamp,

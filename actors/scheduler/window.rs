@@ -69,15 +69,12 @@ pub struct Occurrence {
     pub phase: Phase,
     /// Ticks so far, with those that were skipped.
     pub ticks: u32,
-    /// Ticks that found nothing.
     pub noops: u32,
     /// The newest of them in a row.
     pub noops_in_a_row: u32,
     pub tokens: u64,
-    /// The price of its tasks.
     pub usd: f64,
     pub reason: Option<Closed>,
-    /// When the next tick is due.
     pub next_tick_at: Timestamp,
 }
 

@@ -27,7 +27,6 @@ use definition::Definition;
 pub struct Trigger {
     pub id: TriggerId,
     pub team: TeamKey,
-    /// What it was told to be.
     #[serde(flatten, with = "stored")]
     pub definition: Definition,
     /// Kept by settings: tools may switch it off, and no more.
@@ -60,7 +59,6 @@ pub struct Trigger {
     /// When it is to be looked at next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due_at: Option<Timestamp>,
-    /// When it last made a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fired_at: Option<Timestamp>,
     /// When the operator was last told that it fires too often.
@@ -69,7 +67,6 @@ pub struct Trigger {
     /// The window that is open, or was last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurrence: Option<Occurrence>,
-    /// What one run leaves for the next.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cursors: BTreeMap<String, String>,
     /// How far what it left can be trusted: a run that read what a stranger wrote leaves that.
@@ -88,7 +85,6 @@ pub struct Trigger {
     pub revision: u64,
     pub created_by: String,
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
 }
 
