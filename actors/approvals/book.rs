@@ -42,18 +42,13 @@ impl Book {
         self.approvals.contains_key(id) || self.decided.iter().any(|known| known.id == *id)
     }
 
-    /// What waits for a decision, oldest first.
-    pub(super) fn approvals(&self) -> Vec<Approval> {
-        let mut list: Vec<_> = self.approvals.values().cloned().collect();
-        list.sort_by_key(|approval| approval.created_at);
-        list
-    }
-
-    /// What waits for an answer, oldest first.
-    pub(super) fn questions(&self) -> Vec<Question> {
-        let mut list: Vec<_> = self.questions.values().cloned().collect();
-        list.sort_by_key(|question| question.created_at);
-        list
+    /// What waits for a decision, and what for an answer, oldest first.
+    pub(super) fn waiting(&self) -> (Vec<Approval>, Vec<Question>) {
+        let mut approvals: Vec<_> = self.approvals.values().cloned().collect();
+        approvals.sort_by_key(|approval| approval.created_at);
+        let mut questions: Vec<_> = self.questions.values().cloned().collect();
+        questions.sort_by_key(|question| question.created_at);
+        (approvals, questions)
     }
 
     pub(super) fn question(&self, id: &QuestionId) -> Option<&Question> {

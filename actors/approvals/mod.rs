@@ -100,15 +100,10 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// What waits for a decision, oldest first.
+/// What waits for a decision, and what for an answer, oldest first.
 #[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "Vec<Approval>")]
+#[rtype(result = "(Vec<Approval>, Vec<Question>)")]
 pub struct List;
-
-/// What waits for an answer, oldest first.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "Vec<Question>")]
-pub struct ListQuestions;
 
 /// Ends what has run out. Once it is answered, the store is given what that writes.
 #[derive(Clone, Copy, Debug, Message)]
@@ -317,7 +312,7 @@ impl Handler<List> for Approvals {
 
     fn handle(&mut self, List: List, ctx: &mut Self::Context) -> Self::Result {
         self.ring(ctx);
-        MessageResult(self.book.approvals())
+        MessageResult(self.book.waiting())
     }
 }
 
@@ -326,14 +321,5 @@ impl Handler<EndOverdue> for Approvals {
 
     fn handle(&mut self, EndOverdue: EndOverdue, ctx: &mut Self::Context) {
         self.ring(ctx);
-    }
-}
-
-impl Handler<ListQuestions> for Approvals {
-    type Result = MessageResult<ListQuestions>;
-
-    fn handle(&mut self, ListQuestions: ListQuestions, ctx: &mut Self::Context) -> Self::Result {
-        self.ring(ctx);
-        MessageResult(self.book.questions())
     }
 }

@@ -141,7 +141,7 @@ async fn a_decision_on_another_digest_does_not_count() {
     let refused = process.decide(other).await;
 
     assert_eq!(refused, Err(NotDecided::DigestMismatch));
-    assert_eq!(process.approvals.send(List).await.unwrap(), [approval]);
+    assert_eq!(process.approvals.send(List).await.unwrap().0, [approval]);
 }
 
 /// SC-08: a row that was changed while it waited is not decided on.

@@ -51,7 +51,7 @@ fn approver(world: &World, spine: &Spine, name: &str) -> Client {
 /// What waits, once something does.
 async fn waiting(spine: &Spine) -> Vec<Approval> {
     settle().await;
-    spine.approvals.send(List).await.unwrap()
+    spine.approvals.send(List).await.unwrap().0
 }
 
 async fn decide(
