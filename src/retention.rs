@@ -19,15 +19,9 @@ use crate::{
 /// See [`Keeping`].
 #[derive(Clone, Debug)]
 pub struct Keeper {
-    live: Live,
-    home: Home,
-}
-
-impl Keeper {
-    /// For this home, by its settings as they are then.
-    pub fn new(live: Live, home: Home) -> Self {
-        Self { live, home }
-    }
+    /// How long things are kept, as it is set then.
+    pub live: Live,
+    pub home: Home,
 }
 
 impl Keeping for Keeper {

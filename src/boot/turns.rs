@@ -126,7 +126,8 @@ impl Services {
             },
             last_caps: last_caps.clone(),
         });
-        let outlook = Outlook::new(home.clone(), prompts, spine.view.clone(), store.clone());
+        let outlook =
+            Outlook { home: home.clone(), prompts, view: spine.view.clone(), store: store.clone() };
         Ok(Self {
             ids,
             memory,
@@ -175,7 +176,7 @@ impl Services {
                 premises: Arc::new(self.outlook.clone()),
                 timezone: opened.local.name(),
             },
-            retention: Arc::new(Keeper::new(opened.live.clone(), opened.home.clone())),
+            retention: Arc::new(Keeper { live: opened.live.clone(), home: opened.home.clone() }),
         }
     }
 

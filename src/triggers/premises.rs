@@ -5,7 +5,6 @@ use std::{
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
-    sync::Arc,
 };
 
 use futures_util::future::BoxFuture;
@@ -40,35 +39,28 @@ const LONGEST_LIST: u64 = 64 * 1024;
 
 /// See [`Premises`]. Cheap to clone.
 #[derive(Clone)]
-pub struct Outlook(Arc<Inner>);
-
-struct Inner {
-    home: Home,
-    prompts: Prompts,
-    view: OrgView,
-    store: StoreHandle,
+pub struct Outlook {
+    pub home: Home,
+    pub prompts: Prompts,
+    pub view: OrgView,
+    pub store: StoreHandle,
 }
 
 impl Outlook {
-    /// Looks into the folders of this home.
-    pub fn new(home: Home, prompts: Prompts, view: OrgView, store: StoreHandle) -> Self {
-        Self(Arc::new(Inner { home, prompts, view, store }))
-    }
-
     /// The subagents of a team, by name. Blocks.
     pub fn subagents(&self, team: &TeamName) -> Vec<String> {
-        self.0.prompts.subagents(team)
+        self.prompts.subagents(team)
     }
 
     async fn heartbeat(&self, team: &TeamKey) -> Findings {
-        let folder = self.0.home.team(team.name.as_str());
-        let taint = self.0.prompts.taint().clone();
+        let folder = self.home.team(team.name.as_str());
+        let taint = self.prompts.taint().clone();
         let list = tokio::task::spawn_blocking(move || read_list(&folder, &taint)).await;
         let list = match list.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(list) => list,
             Err(error) => {
                 let text = format!("{HEARTBEAT_FILE} is not read: {error}");
-                self.0.prompts.taint().report(&team.name, &text);
+                self.prompts.taint().report(&team.name, &text);
                 String::new()
             }
         };
@@ -91,7 +83,7 @@ impl Outlook {
         let lane = Lane { team: team.name.clone(), topic: None };
         // What people caused waits for them.
         let everyone = Audience::new(Cause::System, None);
-        let read = self.0.store.read(move |storage| {
+        let read = self.store.read(move |storage| {
             let events = inbox::waiting(storage, &lane, generation)?;
             Ok(events.iter().any(|(_, event)| event.is_for(&lane, &everyone)))
         });
@@ -100,7 +92,7 @@ impl Outlook {
 
     async fn cycle(&self, kind: SystemKind, trigger: &Trigger) -> Findings {
         let team = &trigger.team;
-        let unready = match self.0.view.now().get(team.name.as_str()) {
+        let unready = match self.view.now().get(team.name.as_str()) {
             None => Some("the team is gone"),
             Some(record) if record.phase != Phase::Ready => Some("the team has not set itself up"),
             Some(record) if record.scope.is_empty() => Some("the team has no scope"),
@@ -118,7 +110,7 @@ impl Outlook {
         };
         let (this, of) = (self.clone(), team.name.clone());
         let text = tokio::task::spawn_blocking(move || {
-            let library = this.0.prompts.library(&of);
+            let library = this.prompts.library(&of);
             library.body(library.skill(name)?).ok()
         });
         // In full, also where a subagent does it, which has skills of its own.
@@ -136,7 +128,7 @@ impl Outlook {
 
     /// The team has ended something that is no cycle itself.
     async fn worked_since(&self, team: &TeamKey, since: Timestamp) -> bool {
-        let store = &self.0.store;
+        let store = &self.store;
         let key = team.clone();
         let read = store.read(move |storage| {
             let of = |ended: &EndedTask| ended.team == key.name && !ended.is_chat;

@@ -363,10 +363,10 @@ impl Bench {
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
             },
-            retention: Arc::new(Keeper::new(
-                Live::new(home.clone(), Environment::fixed([])),
-                home.clone(),
-            )),
+            retention: Arc::new(Keeper {
+                live: Live::new(home.clone(), Environment::fixed([])),
+                home: home.clone(),
+            }),
         };
         let threads =
             Threads { teams: vec![Arbiter::current()], answers_within: Duration::from_secs(30) };

@@ -54,7 +54,7 @@ fn scene(record: TeamRecord) -> Scene {
         Box::new(|error| unreachable!("{error}")),
         Box::new(|_, _| ()),
     );
-    let outlook = Outlook::new(place.home.clone(), prompts, view, store.clone());
+    let outlook = Outlook { home: place.home.clone(), prompts, view, store: store.clone() };
     Scene { place, outlook, store, taint }
 }
 
