@@ -175,7 +175,7 @@ impl Service {
             view: spine.view.clone(),
             live: opened.live.clone(),
             home: opened.home.clone(),
-            outlook: services.outlook.clone(),
+            prompts: services.outlook.prompts.clone(),
             last_caps: services.last_caps.clone(),
         };
         let upkeep = upkeep.start();

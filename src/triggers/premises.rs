@@ -47,11 +47,6 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// The subagents of a team, by name. Blocks.
-    pub fn subagents(&self, team: &TeamName) -> Vec<String> {
-        self.prompts.subagents(team)
-    }
-
     async fn heartbeat(&self, team: &TeamKey) -> Findings {
         let folder = self.home.team(team.name.as_str());
         let taint = self.prompts.taint().clone();
@@ -145,8 +140,8 @@ impl Outlook {
     }
 
     async fn subagent(&self, team: &TeamKey, subagent: &str) -> Option<Problem> {
-        let (this, of) = (self.clone(), team.name.clone());
-        let known = tokio::task::spawn_blocking(move || this.subagents(&of)).await;
+        let (prompts, of) = (self.prompts.clone(), team.name.clone());
+        let known = tokio::task::spawn_blocking(move || prompts.subagents(&of)).await;
         unknown_subagent(&team.name, subagent, &known.ok()?)
     }
 }

@@ -21,8 +21,8 @@ use hivewright_actors::{
 };
 use tokio::task::JoinHandle;
 
-use super::premises::Outlook;
 use crate::{
+    prompt::compose::Prompts,
     settings::{
         home::{Home, TEAM_FILE},
         live::Live,
@@ -50,7 +50,7 @@ pub struct Keeper {
     pub view: OrgView,
     pub live: Live,
     pub home: Home,
-    pub outlook: Outlook,
+    pub prompts: Prompts,
     pub last_caps: LastCaps,
 }
 
@@ -134,8 +134,8 @@ impl Keeper {
     }
 
     async fn subagents(&self, team: &TeamKey) -> Vec<String> {
-        let (outlook, of) = (self.outlook.clone(), team.name.clone());
-        tokio::task::spawn_blocking(move || outlook.subagents(&of)).await.unwrap_or_default()
+        let (prompts, of) = (self.prompts.clone(), team.name.clone());
+        tokio::task::spawn_blocking(move || prompts.subagents(&of)).await.unwrap_or_default()
     }
 }
 
