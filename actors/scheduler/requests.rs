@@ -1,18 +1,18 @@
 //! Requests to fire: by hand, by a call from outside, by a message that was heard.
 
-use actix::{AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, WrapFuture};
+use actix::{AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
 use futures_util::future::join_all;
 
 use super::{
     Refusal, Scheduler, body,
-    firing::{Answer, ByTurn, Findings, Pending, Standing},
+    firing::{Answer, ByTurn, Findings, Pending},
     run::Cause,
-    trigger::{Trigger, Which, config::Config, definition::OverlapPolicy, webhook::Webhook},
+    trigger::{Trigger, Which, config::Config, definition::OverlapPolicy},
     views::Heard,
 };
 use crate::{
     excerpt::{self, Unit},
-    ids::{TaskId, TeamKey, TeamName, TriggerId},
+    ids::{TaskId, TriggerId},
     queue::keep::Keep,
     store::records::Writes,
     task::{self, Label, Source},
@@ -67,24 +67,6 @@ pub enum ByHand {
     Fired(Box<Answer>),
     /// Someone must decide what becomes of this task.
     NeedsConfirmation(TaskId),
-}
-
-/// Finds a webhook that is on.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Option<Hook>")]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct FindHook {
-    pub team: TeamName,
-    pub name: String,
-}
-
-/// A webhook that is on.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct Hook {
-    pub id: TriggerId,
-    pub team: TeamKey,
-    pub webhook: Webhook,
 }
 
 /// A call that has proved where it comes from. Answered when it is durable.
@@ -192,26 +174,6 @@ impl Handler<Fire> for Scheduler {
         let id = trigger.id.clone();
         let fired = self.fire_when_looked(&id, pending, ctx);
         Box::pin(async move { fired.await.map(|answer| ByHand::Fired(Box::new(answer))) })
-    }
-}
-
-impl Handler<FindHook> for Scheduler {
-    type Result = MessageResult<FindHook>;
-
-    fn handle(&mut self, FindHook { team, name }: FindHook, _: &mut Self::Context) -> Self::Result {
-        let hook = self.triggers.values().find_map(|trigger| {
-            let Config::Webhook(webhook) = &trigger.definition.config else { return None };
-            let is_it = trigger.team.name == team
-                && trigger.definition.name == name
-                && trigger.is_active()
-                && self.to.ports.roster.standing(&trigger.team) != Standing::Gone;
-            is_it.then(|| Hook {
-                id: trigger.id.clone(),
-                team: trigger.team.clone(),
-                webhook: webhook.clone(),
-            })
-        });
-        MessageResult(hook)
     }
 }
 

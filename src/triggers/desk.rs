@@ -9,7 +9,7 @@ use hivewright_actors::{
     excerpt,
     ids::{MAIN, TeamKey, TeamName, TriggerId},
     org::{
-        record::{Capability, TeamState},
+        record::{Capability, TeamRecord, TeamState},
         view::OrgView,
     },
     scheduler::{
@@ -23,7 +23,7 @@ use hivewright_actors::{
             config::Config,
             definition::Definition,
             validation::{Problem, Problems},
-            webhook::SecretRef,
+            webhook::{SecretRef, Webhook},
         },
         views::{Board, Get, List, Listed},
     },
@@ -92,6 +92,13 @@ impl Author<'_> {
     fn is_operator(&self) -> bool {
         matches!(self, Self::Operator(_))
     }
+}
+
+/// A webhook that is on.
+pub struct Hook {
+    pub id: TriggerId,
+    pub team: TeamKey,
+    pub webhook: Webhook,
 }
 
 /// Why something is not done at the desk.
@@ -273,6 +280,21 @@ impl Parts {
             Which::Id(_) => Refusal::NotFound.to_string(),
         };
         self.find(which).await?.ok_or_else(|| DeskError::new("not_found", named))
+    }
+
+    /// The webhook of this name that is on, of a team that is there.
+    pub async fn hook(&self, team: &TeamName, name: String) -> Result<Option<Hook>, DeskError> {
+        let tree = self.view.now();
+        let team = tree.get(team.as_str()).filter(|team| team.state != TeamState::Draining);
+        let Some(team) = team.map(TeamRecord::key) else { return Ok(None) };
+        let found = self.find(Which::Named { team, name }).await?;
+        Ok(found.filter(|found| found.trigger.is_active()).and_then(|found| {
+            let Trigger { id, team, definition, .. } = found.trigger;
+            match definition.config {
+                Config::Webhook(webhook) => Some(Hook { id, team, webhook }),
+                _ => None,
+            }
+        }))
     }
 
     /// Runs of a trigger, newest first.
