@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -167,11 +166,5 @@ impl Desk {
 
     fn taken(&self) -> MutexGuard<'_, HashSet<String>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Desk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Desk")
     }
 }

@@ -1,6 +1,6 @@
 //! Approvals: what waits for a person. A leaf: decisions and answers are stored, then told.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use crate::{
     audit::Audit,
@@ -89,15 +89,6 @@ pub struct Reply {
     pub by: Decider,
     /// The conversation they say it in.
     pub channel: Option<ChannelId>,
-}
-
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply")
-            .field("question", &self.question)
-            .field("by", &self.by)
-            .finish_non_exhaustive()
-    }
 }
 
 /// What waits for a decision, and what for an answer, oldest first.

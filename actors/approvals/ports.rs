@@ -25,12 +25,6 @@ impl Deciders {
     }
 }
 
-impl fmt::Debug for Deciders {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Deciders")
-    }
-}
-
 /// A secret on its way into the vault. It is never shown.
 pub struct SecretText(String);
 

@@ -177,9 +177,3 @@ impl Watch {
         Gap { from, to: self.seen, reason }
     }
 }
-
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("seen", &self.seen).field("filter", &self.filter).finish()
-    }
-}

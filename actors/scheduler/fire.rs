@@ -15,7 +15,6 @@ use super::{
 use crate::{
     ids::TriggerId,
     queue::submit::{self, CancelTask, HandIn, Submission, Submit},
-    store::records::Writes,
 };
 
 /// Whoever waits for a firing.

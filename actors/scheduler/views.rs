@@ -190,13 +190,6 @@ impl Ears {
     }
 }
 
-impl std::fmt::Debug for Ears {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ears = self.now();
-        f.debug_list().entries(ears.iter().map(|ear| &ear.trigger)).finish()
-    }
-}
-
 impl Scheduler {
     fn listed(&self, trigger: &Trigger) -> Listed {
         Listed { trigger: trigger.clone(), last_run: self.last.get(&trigger.id).cloned() }

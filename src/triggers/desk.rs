@@ -152,12 +152,6 @@ impl Desk {
     }
 }
 
-impl std::fmt::Debug for Desk {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Desk")
-    }
-}
-
 impl Parts {
     pub fn now(&self) -> Timestamp {
         self.clock.now()
