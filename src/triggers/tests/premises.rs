@@ -58,6 +58,10 @@ fn scene(record: TeamRecord) -> Scene {
     Scene { place, outlook, store, taint }
 }
 
+fn lane(team: &TeamKey) -> Lane {
+    Lane { team: team.name.clone(), topic: None }
+}
+
 impl Scene {
     fn write(&self, file: &str, text: &str) {
         let path = self.place.home.team("news").join(file);
