@@ -9,14 +9,14 @@ use super::{
     book::closed,
     card,
     ports::SecretText,
-    question::{AnswerKind, Question, QuestionStatus},
+    question::{AnswerKind, Question},
     refusal::NotAnswered,
 };
 use crate::{
     channel::{Deliver, records::OutboxWrites},
     ids::QuestionId,
     queue::submit::{Refusal, Submit},
-    store::{StoreError, StoreHandle, reads::get, records::Writes},
+    store::{StoreError, reads::get, records::Writes},
 };
 
 /// News that found no room are tried again after this.
@@ -115,11 +115,6 @@ fn done(answer: Answered) -> ResponseActFuture<Approvals, Answered> {
     Box::pin(actix::fut::ready(answer))
 }
 
-async fn stored(store: &StoreHandle, id: QuestionId) -> Option<QuestionStatus> {
-    let row = store.read(move |storage| get::<Question>(storage, &id)).await;
-    row.ok().flatten().map(|row| row.status)
-}
-
 impl Handler<Ask> for Approvals {
     type Result = ResponseActFuture<Self, Result<(), StoreError>>;
 
@@ -127,7 +122,10 @@ impl Handler<Ask> for Approvals {
         let store = self.to.store.clone();
         let id = question.id.clone();
         // The same call made again asks nothing new.
-        let known = async move { stored(&store, id).await.is_some() };
+        let known = async move {
+            let row = store.read(move |storage| get::<Question>(storage, &id)).await;
+            matches!(row, Ok(Some(_)))
+        };
         let asked = known.into_actor(self).then(move |known, this, _| {
             let mut writes = Writes::new();
             if !known {

@@ -155,10 +155,7 @@ pub fn advance(
     {
         open.close(Closed::Time, in_flight);
     }
-    let is_open = |occurrence: &Option<Occurrence>| {
-        occurrence.as_ref().is_some_and(|found| found.phase == Phase::Open)
-    };
-    if !is_open(occurrence)
+    if occurrence.as_ref().is_none_or(|found| found.phase != Phase::Open)
         && let Some((opens, closes)) =
             opening(view, window, after_last(occurrence.as_ref(), cursor))
         && opens <= now
@@ -170,12 +167,11 @@ pub fn advance(
     if due_at > now {
         return None;
     }
+    open.next_tick_at = open.tick_after(window, now);
     if due_at < since || now.since(due_at) > LATE {
-        open.next_tick_at = open.tick_after(window, now);
         return None;
     }
     open.ticks += 1;
-    open.next_tick_at = open.tick_after(window, now);
     let number = open.ticks;
     if open.ticks >= window.max_ticks {
         // Whoever makes the last tick has work in flight, unless the tick is skipped.
