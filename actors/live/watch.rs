@@ -87,15 +87,13 @@ impl Watch {
     /// Waits for what comes next; nothing when it is over.
     pub async fn next(&mut self) -> Option<Batch> {
         loop {
+            // Looked at first: what is published from here on rings the bell.
+            let over = self.news.borrow_and_update().over;
             if let Some(batch) = self.take() {
                 return Some(batch);
             }
-            if self.news.borrow_and_update().over {
+            if over {
                 return None;
-            }
-            // What was published meanwhile has rung the bell.
-            if let Some(batch) = self.take() {
-                return Some(batch);
             }
             self.news.changed().await.ok()?;
         }

@@ -146,14 +146,8 @@ fn resolve(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
         AmbiguousOffset::Gap { before, .. } => {
             let within = before.to_timestamp(civil).ok()?;
             let earlier = within.checked_sub(SignedDuration::from_hours(25)).ok()?;
-            let mut transition = None;
-            for found in zone.following(earlier) {
-                if found.timestamp() > within {
-                    break;
-                }
-                transition = Some(found.timestamp());
-            }
-            transition?.to_zoned(zone.clone())
+            let passed = zone.following(earlier).take_while(|found| found.timestamp() <= within);
+            passed.last()?.timestamp().to_zoned(zone.clone())
         }
     };
     time::timestamp(zoned.timestamp())
