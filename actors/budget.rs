@@ -149,12 +149,10 @@ impl std::ops::AddAssign for Tally {
 
 /// Who called which model, by which profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Caller {
-    /// The team.
     pub team: TeamName,
-    /// The profile.
     pub profile: String,
-    /// The model.
     pub model: String,
 }
 
@@ -269,7 +267,7 @@ impl Drop for Reservation {
 }
 
 /// All accounts. Cheap to clone; nothing is held over an await.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger(Arc<Mutex<Accounts>>);
 
 #[derive(Debug, Default)]
@@ -309,8 +307,7 @@ impl Ledger {
         estimate: Spent,
         day: Day,
     ) -> Result<Reservation, Overdrawn> {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
+        let mut accounts = self.accounts_of(day);
         for (team, caps) in line.iter() {
             accounts.check(team, caps, tasks, estimate, day)?;
         }
@@ -353,8 +350,7 @@ impl Ledger {
             if let Some(what) = accounts.is_near(team, caps, &reservation.tasks)
                 && accounts.warned.insert(team.clone())
             {
-                let team = team.clone();
-                settled.near.push(Near { team, what });
+                settled.near.push(Near { team: team.clone(), what });
             }
         }
         settled
@@ -372,9 +368,7 @@ impl Ledger {
     /// All that a task led to has ended. Returns the tasks whose costs were kept for it.
     pub fn forget_task(&self, root: &TaskId) -> Vec<TaskId> {
         let mut accounts = self.accounts();
-        let Some(costs) = accounts.own.remove(root) else {
-            return Vec::new();
-        };
+        let Some(costs) = accounts.own.remove(root) else { return Vec::new() };
         for task in costs.keys().chain([root]) {
             accounts.tasks.remove(task);
             accounts.raised_tasks.remove(task);
@@ -389,16 +383,13 @@ impl Ledger {
 
     /// A former process has told that a team's budget is nearly spent today.
     pub fn recover_warning(&self, team: &TeamName, day: Day) {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
-        accounts.warned.insert(team.clone());
+        self.accounts_of(day).warned.insert(team.clone());
     }
 
     /// What a former process noted for a team today, with the teams above it. Of a team that is gone
     /// only those above know.
     pub fn recover(&self, team: Option<&TeamName>, above: &[TeamName], own: Spent, day: Day) {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
+        let mut accounts = self.accounts_of(day);
         for name in team.into_iter().chain(above) {
             let account = accounts.teams.entry(name.clone()).or_default();
             account.drawn.add(own);
@@ -418,8 +409,7 @@ impl Ledger {
     /// The operator allows what was asked for: the caps of a team once more today, or that of a task.
     /// Returns how often the caps of the team have been allowed again today.
     pub fn raise(&self, request: &Request, day: Day) -> u32 {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
+        let mut accounts = self.accounts_of(day);
         accounts.asked.remove(&(request.team.clone(), request.task.clone()));
         if let Some(task) = &request.task {
             *accounts.raised_tasks.entry(task.clone()).or_default() += 1;
@@ -433,16 +423,12 @@ impl Ledger {
 
     /// The same, as a former process noted it for a team today.
     pub fn recover_raise(&self, team: &TeamName, raised: u32, day: Day) {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
-        accounts.teams.entry(team.clone()).or_default().raised = raised;
+        self.accounts_of(day).teams.entry(team.clone()).or_default().raised = raised;
     }
 
     /// Whether the operator is to be asked for more: once a day for each team, once for each task.
     pub fn asks(&self, team: &TeamName, task: Option<&TaskId>, day: Day) -> bool {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
-        accounts.asked.insert((team.clone(), task.cloned()))
+        self.accounts_of(day).asked.insert((team.clone(), task.cloned()))
     }
 
     /// Nobody said yes or no to what was asked for: it may be asked for again.
@@ -454,8 +440,7 @@ impl Ledger {
     /// Counts a call, and gives what those of the day have come to by now: of its kind, and what the
     /// team itself has spent. Nothing if the day is over.
     pub fn count(&self, caller: &Caller, usage: &Usage, day: Day) -> Option<(Tally, Spent)> {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
+        let mut accounts = self.accounts_of(day);
         if accounts.day != day.number {
             return None;
         }
@@ -468,16 +453,19 @@ impl Ledger {
 
     /// The same, as a former process noted it.
     pub fn recover_calls(&self, caller: Caller, tally: Tally, day: Day) {
-        let mut accounts = self.accounts();
-        accounts.turn_to(day);
-        accounts.calls.insert(caller, tally);
+        self.accounts_of(day).calls.insert(caller, tally);
     }
 
     /// What a team with all below it has spent today, estimates of running calls included.
     pub fn drawn(&self, team: &TeamName, day: Day) -> Spent {
+        self.accounts_of(day).teams.get(team).map(|account| account.drawn).unwrap_or_default()
+    }
+
+    /// The accounts, of this day or of a later one.
+    fn accounts_of(&self, day: Day) -> MutexGuard<'_, Accounts> {
         let mut accounts = self.accounts();
         accounts.turn_to(day);
-        accounts.teams.get(team).map(|account| account.drawn).unwrap_or_default()
+        accounts
     }
 
     fn accounts(&self) -> MutexGuard<'_, Accounts> {
@@ -489,12 +477,6 @@ impl Reservation {
     /// Some team of its line limits what a task may cost.
     fn limits_tasks(&self) -> bool {
         self.line.iter().any(|(_, caps)| caps.usd_per_task.is_some())
-    }
-}
-
-impl std::fmt::Debug for Ledger {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ledger")
     }
 }
 
@@ -559,8 +541,7 @@ impl Accounts {
     /// Adds to what the last of these tasks itself has cost; the first is the first of all.
     fn charge(&mut self, tasks: &[TaskId], cost: Spent) -> Option<Spent> {
         let (root, task) = (tasks.first()?, tasks.last()?);
-        let costs = self.own.entry(root.clone()).or_default();
-        let own = costs.entry(task.clone()).or_default();
+        let own = self.own.entry(root.clone()).or_default().entry(task.clone()).or_default();
         own.add(cost);
         Some(*own)
     }

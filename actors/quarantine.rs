@@ -115,9 +115,7 @@ impl Keeper {
     /// reported from now on.
     pub(crate) fn start(self) {
         let storage = self.store.storage().clone();
-        let Some(reports) = storage.damage_reports() else {
-            return;
-        };
+        let Some(reports) = storage.damage_reports() else { return };
         self.put(&*storage, reports.take());
         actix::spawn(async move {
             while let Some(reports) = storage.damage_reports() {
@@ -265,9 +263,7 @@ fn lost_task(storage: &dyn Storage, key: &[u8], id: &TaskId) -> Result<Task, Sto
 /// Puts every field that can be read alone into a row. In JSON a name in quotes with a colon after it stands
 /// nowhere but before its value.
 fn salvaged<T: Serialize + DeserializeOwned + Clone>(blank: &T, text: &str) -> T {
-    let Ok(Value::Object(mut fields)) = serde_json::to_value(blank) else {
-        return blank.clone();
-    };
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(blank) else { return blank.clone() };
     let mut row = blank.clone();
     let mut rest = text;
     while let Some((name, value, after)) = next_field(rest) {

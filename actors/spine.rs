@@ -7,11 +7,10 @@ use actix::{Addr, ArbiterHandle, AsyncContext, Context};
 use crate::{
     approvals::{
         self, Approvals,
-        deciders::Deciders,
         desk::Desk,
-        record::{Digester, Status},
+        ports::{Deciders, SecretSink},
+        record::{Approval, Digester, Status},
         records,
-        secret::SecretSink,
     },
     audit,
     briefing::{Briefing, OnHindrance},
@@ -33,7 +32,6 @@ use crate::{
         record::{TeamRecord, TeamState},
         tree::Tree,
         view::OrgView,
-        work::Actors,
     },
     quarantine,
     queue::{Left, Listeners, Queue, schedule::Limits},
@@ -184,7 +182,7 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
             Err(error) => return Err(error),
         }
     }
-    let approvals = approvals::recover::Recovered::read(storage, &tasks)?;
+    let approvals = approvals::records::Recovered::read(storage, &tasks)?;
     Ok(Recovered {
         tasks,
         lost,
@@ -235,7 +233,7 @@ pub fn recover_spending(
             ledger.recover_raise(&team.name, times, day);
         }
     }
-    for approval in records::approvals(storage)? {
+    for approval in records::all::<Approval>(storage)? {
         let Some(request) = approval.budget_request() else {
             continue;
         };
@@ -302,7 +300,7 @@ impl Spine {
         &self,
         ports: &Ports,
         desk: &Desk,
-        left: approvals::recover::Recovered,
+        left: approvals::records::Recovered,
     ) -> Approvals {
         let neighbours = approvals::Neighbours {
             store: self.store.clone(),
@@ -343,7 +341,7 @@ impl Spine {
     fn org(&self, ports: &Ports, teams: Vec<TeamRecord>) -> Org {
         let parts = org::Parts {
             store: self.store.clone(),
-            work: Arc::new(Actors { queue: self.queue.clone() }),
+            work: Arc::new(self.queue.clone()),
             channel: self.channel.clone().recipient(),
             folders: ports.folders.clone(),
             clock: ports.clock.clone(),

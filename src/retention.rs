@@ -19,23 +19,15 @@ use crate::{
 /// See [`Keeping`].
 #[derive(Clone, Debug)]
 pub struct Keeper {
-    live: Live,
-    home: Home,
-}
-
-impl Keeper {
-    /// For this home, by its settings as they are then.
-    pub fn new(live: Live, home: Home) -> Self {
-        Self { live, home }
-    }
+    /// How long things are kept, as it is set then.
+    pub live: Live,
+    pub home: Home,
 }
 
 impl Keeping for Keeper {
     fn terms(&self) -> Result<Terms, String> {
-        match self.live.config_now() {
-            Ok(config) => Ok(config.retention),
-            Err(problems) => Err(problems.to_string()),
-        }
+        let config = self.live.config_now().map_err(|problems| problems.to_string())?;
+        Ok(config.retention)
     }
 
     fn lots(&self, cut: Cut) -> Vec<Lot> {
@@ -86,8 +78,7 @@ fn empty(trash: &Path, before: Timestamp) -> io::Result<()> {
 fn moved_at(name: &str, found: &fs::Metadata) -> Timestamp {
     let said = name.rsplit('-').next().and_then(time::parse_compact);
     let changed = || {
-        let since = found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        Some(Timestamp(millis(since)))
+        Some(Timestamp(millis(found.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?)))
     };
     // What cannot be dated stays.
     said.or_else(changed).unwrap_or(Timestamp(u64::MAX))

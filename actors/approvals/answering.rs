@@ -8,16 +8,15 @@ use super::{
     Approvals, Ask, Reply,
     book::closed,
     card,
-    question::{AnswerKind, Question, QuestionStatus},
+    ports::SecretText,
+    question::{AnswerKind, Question},
     refusal::NotAnswered,
-    secret::SecretText,
 };
 use crate::{
-    audit::Audit,
     channel::{Deliver, records::OutboxWrites},
-    ids::{ChannelId, QuestionId},
+    ids::QuestionId,
     queue::submit::{Refusal, Submit},
-    store::{StoreError, StoreHandle, reads::get, records::Writes},
+    store::{StoreError, reads::get, records::Writes},
 };
 
 /// News that found no room are tried again after this.
@@ -60,16 +59,8 @@ impl Approvals {
         let (Some(asked), Some(question)) = (asked, answered) else {
             return done(Err(NotAnswered::NotFound));
         };
-        let from = reply.channel.as_ref().map_or("api", ChannelId::as_str);
-        let audit = Audit::new(
-            &self.to.ids,
-            now,
-            &reply.by.principal,
-            "question.answer",
-            question.id.as_str(),
-            from,
-            "answered",
-        );
+        let (by, id, channel) = (&reply.by.principal, question.id.as_str(), reply.channel.as_ref());
+        let audit = self.audit(by, "question.answer", id, channel, "answered");
         let brought = self.bring(&question, Writes::new().put(&audit));
         Box::pin(brought.into_actor(self).map(move |brought, this, ctx| {
             brought.map(|()| question).map_err(|refusal| {
@@ -91,8 +82,7 @@ impl Approvals {
         };
         self.answering.insert(reply.question.clone());
         let secret = SecretText::new(reply.answer.text.clone());
-        let team = question.team.clone();
-        let kept = self.to.secrets.keep(team, key, secret, &reply.by);
+        let kept = self.to.secrets.keep(question.team.clone(), key, secret, &reply.by);
         let kept = kept.into_actor(self).then(move |kept, this, _| {
             this.answering.remove(&reply.question);
             match kept {
@@ -125,11 +115,6 @@ fn done(answer: Answered) -> ResponseActFuture<Approvals, Answered> {
     Box::pin(actix::fut::ready(answer))
 }
 
-async fn stored(store: &StoreHandle, id: QuestionId) -> Option<QuestionStatus> {
-    let row = store.read(move |storage| get::<Question>(storage, &id)).await;
-    row.ok().flatten().map(|row| row.status)
-}
-
 impl Handler<Ask> for Approvals {
     type Result = ResponseActFuture<Self, Result<(), StoreError>>;
 
@@ -137,7 +122,10 @@ impl Handler<Ask> for Approvals {
         let store = self.to.store.clone();
         let id = question.id.clone();
         // The same call made again asks nothing new.
-        let known = async move { stored(&store, id).await.is_some() };
+        let known = async move {
+            let row = store.read(move |storage| get::<Question>(storage, &id)).await;
+            matches!(row, Ok(Some(_)))
+        };
         let asked = known.into_actor(self).then(move |known, this, _| {
             let mut writes = Writes::new();
             if !known {

@@ -1,6 +1,6 @@
 //! The book: what waits for a person, and the rules of deciding. No clock, no store.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     question::{Answer, AnswerKind, Question, QuestionStatus},
@@ -15,26 +15,11 @@ use crate::{
 /// So many decisions are remembered without looking into the store.
 const REMEMBERED: usize = 256;
 
-/// Something that waits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Waiting {
-    Approval(ApprovalId),
-    Question(QuestionId),
-}
-
-/// What ran out.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Expired {
-    Approval(Box<Approval>),
-    Question(Box<Question>),
-}
-
 /// What waits for a person.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     approvals: BTreeMap<ApprovalId, Approval>,
     questions: BTreeMap<QuestionId, Question>,
-    due: BTreeSet<(Timestamp, Waiting)>,
     /// The latest decisions, newest last.
     decided: VecDeque<Approval>,
 }
@@ -42,16 +27,12 @@ pub(super) struct Book {
 impl Book {
     pub(super) fn open(&mut self, approval: Approval) {
         if approval.status == Status::Pending {
-            let waiting = Waiting::Approval(approval.id.clone());
-            self.due.insert((approval.expires_at, waiting));
             self.approvals.insert(approval.id.clone(), approval);
         }
     }
 
     pub(super) fn ask(&mut self, question: Question) {
         if question.status == QuestionStatus::Open {
-            let waiting = Waiting::Question(question.id.clone());
-            self.due.insert((question.expires_at, waiting));
             self.questions.insert(question.id.clone(), question);
         }
     }
@@ -61,18 +42,13 @@ impl Book {
         self.approvals.contains_key(id) || self.decided.iter().any(|known| known.id == *id)
     }
 
-    /// What waits for a decision, oldest first.
-    pub(super) fn approvals(&self) -> Vec<Approval> {
-        let mut list: Vec<_> = self.approvals.values().cloned().collect();
-        list.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
-        list
-    }
-
-    /// What waits for an answer, oldest first.
-    pub(super) fn questions(&self) -> Vec<Question> {
-        let mut list: Vec<_> = self.questions.values().cloned().collect();
-        list.sort_by(|one, other| (one.created_at, &one.id).cmp(&(other.created_at, &other.id)));
-        list
+    /// What waits for a decision, and what for an answer, oldest first.
+    pub(super) fn waiting(&self) -> (Vec<Approval>, Vec<Question>) {
+        let mut approvals: Vec<_> = self.approvals.values().cloned().collect();
+        approvals.sort_by_key(|approval| approval.created_at);
+        let mut questions: Vec<_> = self.questions.values().cloned().collect();
+        questions.sort_by_key(|question| question.created_at);
+        (approvals, questions)
     }
 
     pub(super) fn question(&self, id: &QuestionId) -> Option<&Question> {
@@ -81,35 +57,19 @@ impl Book {
 
     /// When the next thing runs out.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.due.first().map(|(at, _)| *at)
+        let approvals = self.approvals.values().map(|approval| approval.expires_at);
+        approvals.chain(self.questions.values().map(|question| question.expires_at)).min()
     }
 
     /// Takes out what has run out.
-    pub(super) fn expire(&mut self, now: Timestamp) -> Vec<Expired> {
-        let mut expired = Vec::new();
-        while let Some((at, _)) = self.due.first()
-            && *at <= now
-            && let Some((_, waiting)) = self.due.pop_first()
-        {
-            match waiting {
-                Waiting::Approval(id) => {
-                    let ended = self.end(&id, Status::Expired, now);
-                    expired.extend(ended.map(|ended| Expired::Approval(Box::new(ended))));
-                }
-                Waiting::Question(id) => {
-                    if let Some(mut question) = self.questions.remove(&id) {
-                        question.status = QuestionStatus::Expired;
-                        expired.push(Expired::Question(Box::new(question)));
-                    }
-                }
-            }
-        }
-        expired
+    pub(super) fn expire(&mut self, now: Timestamp) -> (Vec<Approval>, Vec<Question>) {
+        let approvals = self.end(Status::Expired, now, |approval| approval.expires_at <= now);
+        (approvals, self.close(QuestionStatus::Expired, |question| question.expires_at <= now))
     }
 
     /// The work of a task is over: nobody needs to decide on its calls.
     pub(super) fn cancel_task(&mut self, task: &TaskId, now: Timestamp) -> Vec<Approval> {
-        self.cancel(now, |approval| approval.task.as_ref() == Some(task))
+        self.end(Status::Cancelled, now, |approval| approval.task.as_ref() == Some(task))
     }
 
     /// A team is gone: nobody needs to decide on its calls or to answer it.
@@ -118,43 +78,32 @@ impl Book {
         team: &TeamKey,
         now: Timestamp,
     ) -> (Vec<Approval>, Vec<Question>) {
-        let approvals = self.cancel(now, |approval| approval.team == *team);
-        let asked: Vec<_> = self.questions.extract_if(.., |_, asked| asked.team == *team).collect();
-        let questions = asked.into_iter().map(|(_, mut question)| {
-            self.forget_question(&question);
-            question.status = QuestionStatus::Cancelled;
-            question
-        });
-        (approvals, questions.collect())
+        let approvals = self.end(Status::Cancelled, now, |approval| approval.team == *team);
+        (approvals, self.close(QuestionStatus::Cancelled, |question| question.team == *team))
     }
 
-    fn cancel(&mut self, now: Timestamp, which: impl Fn(&Approval) -> bool) -> Vec<Approval> {
-        let ids: Vec<_> = self
-            .approvals
-            .values()
-            .filter(|approval| which(approval))
-            .map(|approval| approval.id.clone())
-            .collect();
-        ids.iter().filter_map(|id| self.end(id, Status::Cancelled, now)).collect()
+    fn end(
+        &mut self,
+        status: Status,
+        now: Timestamp,
+        which: impl Fn(&Approval) -> bool,
+    ) -> Vec<Approval> {
+        let taken = self.approvals.extract_if(.., |_, approval| which(approval));
+        let mut ended: Vec<Approval> = taken.map(|(_, approval)| approval).collect();
+        for approval in &mut ended {
+            approval.end(status, None, now);
+            self.remember(approval.clone());
+        }
+        ended
     }
 
-    fn end(&mut self, id: &ApprovalId, status: Status, now: Timestamp) -> Option<Approval> {
-        let mut approval = self.take(id)?;
-        approval.end(status, None, now);
-        self.remember(approval.clone());
-        Some(approval)
-    }
-
-    fn take(&mut self, id: &ApprovalId) -> Option<Approval> {
-        let approval = self.approvals.remove(id)?;
-        let waiting = Waiting::Approval(approval.id.clone());
-        self.due.remove(&(approval.expires_at, waiting));
-        Some(approval)
-    }
-
-    fn forget_question(&mut self, question: &Question) {
-        let waiting = Waiting::Question(question.id.clone());
-        self.due.remove(&(question.expires_at, waiting));
+    fn close(
+        &mut self,
+        status: QuestionStatus,
+        which: impl Fn(&Question) -> bool,
+    ) -> Vec<Question> {
+        let taken = self.questions.extract_if(.., |_, question| which(question));
+        taken.map(|(_, question)| Question { status, ..question }).collect()
     }
 
     fn remember(&mut self, approval: Approval) {
@@ -176,13 +125,13 @@ impl Book {
             approval.id.as_str() == word.which || approval.short_id == word.which
         };
         let Some(approval) = self.approvals.values().find(meant) else {
-            let known = self.decided.iter().rev().find(meant)?;
-            return Some(repeated(known, word));
+            return Some(repeated(self.decided.iter().rev().find(meant)?, word));
         };
         if let Err(refusal) = admit(approval, word, digester, is_alone) {
             return Some(Err(refusal));
         }
-        let mut approval = self.take(&approval.id.clone())?;
+        let id = approval.id.clone();
+        let mut approval = self.approvals.remove(&id)?;
         approval.decide(word, now);
         self.remember(approval.clone());
         Some(Ok(Said::New(approval)))
@@ -197,7 +146,6 @@ impl Book {
         now: Timestamp,
     ) -> Option<Question> {
         let mut question = self.questions.remove(id)?;
-        self.forget_question(&question);
         question.status = QuestionStatus::Answered;
         question.by = Some(by.principal.to_string());
         question.answered_at = Some(now);

@@ -1,73 +1,28 @@
 //! Canonical JSON (RFC 8785): one text for one value, so that a digest of it means something.
 
-use std::fmt::Write;
-
-use serde_json::{Number, Value};
+use serde_json::{Number, Value, json};
 
 /// The one text of a value: members sorted by their UTF-16 code units, no spaces.
 ///
 /// Whole numbers keep all their digits, where the RFC would round those beyond 2⁵³: two that differ
 /// must not have the same digest.
 pub fn canonical(value: &Value) -> String {
-    let mut text = String::new();
-    write(value, &mut text);
-    text
-}
-
-fn write(value: &Value, text: &mut String) {
     match value {
-        Value::Null => text.push_str("null"),
-        Value::Bool(true) => text.push_str("true"),
-        Value::Bool(false) => text.push_str("false"),
-        Value::Number(number) => text.push_str(&digits(number)),
-        Value::String(words) => quote(words, text),
+        // Strings are written as ECMAScript does.
+        Value::Null | Value::Bool(_) | Value::String(_) => value.to_string(),
+        Value::Number(number) => digits(number),
         Value::Array(items) => {
-            text.push('[');
-            for (place, item) in items.iter().enumerate() {
-                if place > 0 {
-                    text.push(',');
-                }
-                write(item, text);
-            }
-            text.push(']');
+            let items: Vec<String> = items.iter().map(canonical).collect();
+            format!("[{}]", items.join(","))
         }
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
             members.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
-            text.push('{');
-            for (place, (key, value)) in members.into_iter().enumerate() {
-                if place > 0 {
-                    text.push(',');
-                }
-                quote(key, text);
-                text.push(':');
-                write(value, text);
-            }
-            text.push('}');
+            let member = |(key, value)| format!("{}:{}", json!(key), canonical(value));
+            let members: Vec<String> = members.into_iter().map(member).collect();
+            format!("{{{}}}", members.join(","))
         }
     }
-}
-
-/// As ECMAScript writes strings into JSON.
-fn quote(words: &str, text: &mut String) {
-    text.push('"');
-    for letter in words.chars() {
-        match letter {
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            '\u{8}' => text.push_str("\\b"),
-            '\t' => text.push_str("\\t"),
-            '\n' => text.push_str("\\n"),
-            '\u{c}' => text.push_str("\\f"),
-            '\r' => text.push_str("\\r"),
-            control if control < ' ' => {
-                // Writing into a string cannot fail.
-                let _ = write!(text, "\\u{:04x}", u32::from(control));
-            }
-            other => text.push(other),
-        }
-    }
-    text.push('"');
 }
 
 /// As ECMAScript writes numbers.
@@ -111,7 +66,6 @@ fn digits(number: &Number) -> String {
 mod tests {
 
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 

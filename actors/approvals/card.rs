@@ -9,7 +9,7 @@ use crate::{
     event::{Body, Frame, Notification, NotificationKind},
     excerpt,
     policy::caution::Risk,
-    task::Label,
+    task::{Label, Source},
 };
 
 /// Arguments are shown up to this many characters.
@@ -41,21 +41,15 @@ pub fn resolved(approval: &Approval, now: Timestamp) -> Frame {
 }
 
 fn frame(approval: &Approval, status: &str, text: String, ts: Timestamp) -> Frame {
-    Frame {
-        topic: approval.source.as_ref().and_then(|source| source.topic.clone()),
-        ts,
-        body: Body::Notification(Notification {
-            task_id: approval.task.clone(),
-            status: status.to_owned(),
-            ref_id: Some(approval.id.to_string()),
-            ..Notification::new(
-                NotificationKind::Approval,
-                approval.team.name.clone(),
-                format!("[{}] {text}", approval.team.name),
-                &to_show(approval),
-            )
-        }),
-    }
+    let team = approval.team.name.clone();
+    let text = format!("[{team}] {text}");
+    let notification = Notification {
+        task_id: approval.task.clone(),
+        status: status.to_owned(),
+        ref_id: Some(approval.id.to_string()),
+        ..Notification::new(NotificationKind::Approval, team, text, &to_show(approval))
+    };
+    shown(approval.source.as_ref(), ts, notification)
 }
 
 /// Everything that a person needs to decide.
@@ -108,21 +102,21 @@ pub fn question(question: &Question) -> Frame {
             question.id
         ),
     });
-    Frame {
-        topic: question.source.as_ref().and_then(|source| source.topic.clone()),
-        ts: question.created_at,
-        body: Body::Notification(Notification {
-            task_id: Some(question.task.clone()),
-            status: question.status.as_str().to_owned(),
-            ref_id: Some(question.id.to_string()),
-            ..Notification::new(
-                NotificationKind::Question,
-                question.team.name.clone(),
-                format!("[{}] {}", question.team.name, lines.join("\n")),
-                "`hivewright questions list`",
-            )
-        }),
-    }
+    let team = question.team.name.clone();
+    let text = format!("[{team}] {}", lines.join("\n"));
+    let rest = "`hivewright questions list`";
+    let notification = Notification {
+        task_id: Some(question.task.clone()),
+        status: question.status.as_str().to_owned(),
+        ref_id: Some(question.id.to_string()),
+        ..Notification::new(NotificationKind::Question, team, text, rest)
+    };
+    shown(question.source.as_ref(), question.created_at, notification)
+}
+
+fn shown(source: Option<&Source>, ts: Timestamp, notification: Notification) -> Frame {
+    let topic = source.and_then(|source| source.topic.clone());
+    Frame { topic, ts, body: Body::Notification(notification) }
 }
 
 fn digest(approval: &Approval) -> &str {

@@ -1,19 +1,19 @@
 //! Deciding: the first word on an approval counts, and it counts once it is stored.
 
-use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, WrapFuture};
+use actix::{ActorFutureExt, Context, Handler, ResponseActFuture, ResponseFuture, WrapFuture};
 
 use super::{
     Approvals, Decide, Revoke,
     book::{Said, repeated},
     grants::NotGrantable,
-    record::{Approval, Resolution, Status},
+    record::{Approval, Execution, Resolution, Status},
     refusal::NotDecided,
 };
 use crate::{
     approvals::records,
-    audit::Audit,
-    ids::ChannelId,
-    store::{StoreError, records::Writes},
+    budget::records::{DayKey, Raised},
+    ids::TeamKey,
+    store::{StoreError, keys::Life, records::Writes},
 };
 
 type Answer = Result<Approval, NotDecided>;
@@ -41,12 +41,12 @@ impl Approvals {
         let granted = self.grant(&mut approval);
         let standing = self.to.grants.make(&approval, &self.to.ids, self.to.clock.now());
         let (grant, kept) = standing.unzip();
-        let writes = self
-            .ending(&approval, decide.channel.as_ref())
-            .and(granted)
-            .and(kept.unwrap_or_default())
-            .put(&self.audit(&approval, decide));
-        let committed = self.to.store.commit(writes);
+        let (who, channel) = (&decide.word.by.principal, decide.channel.as_ref());
+        let (id, status) = (approval.id.as_str(), approval.status.as_str());
+        let outcome = if approval.alone { format!("{status} alone") } else { status.to_owned() };
+        let audit = self.audit(who, "approval.decide", id, channel, &outcome);
+        let ending = self.ending(&approval, channel).and(granted).and(kept.unwrap_or_default());
+        let committed = self.to.store.commit(ending.put(&audit));
         Box::pin(committed.into_actor(self).map(move |result, this, _| {
             if let Err(error) = result {
                 return Err(error.into());
@@ -59,23 +59,6 @@ impl Approvals {
             this.settled(result, approval.clone());
             Ok(approval)
         }))
-    }
-
-    fn audit(&self, approval: &Approval, decide: &Decide) -> Audit {
-        let from = decide.channel.as_ref().map_or("api", ChannelId::as_str);
-        Audit::new(
-            &self.to.ids,
-            self.to.clock.now(),
-            &decide.word.by.principal,
-            "approval.decide",
-            approval.id.as_str(),
-            from,
-            if approval.alone {
-                format!("{} alone", approval.status.as_str())
-            } else {
-                approval.status.as_str().to_owned()
-            },
-        )
     }
 
     /// The book does not know it: it may be older than this process, or so new that its turn has not
@@ -92,9 +75,7 @@ impl Approvals {
                     return this.decided(Err(NotDecided::Unreadable), &decide);
                 }
             };
-            let Some(row) = row else {
-                return this.decided(Err(NotDecided::NotFound), &decide);
-            };
+            let Some(row) = row else { return this.decided(Err(NotDecided::NotFound), &decide) };
             if row.status != Status::Pending {
                 return this.decided(repeated(&row, &decide.word), &decide);
             }
@@ -119,6 +100,37 @@ impl Approvals {
         let is_alone = |approval: &Approval| deciders.is_alone(who, &approval.team.name);
         self.book.decide(&decide.word, digester, &is_alone, now)
     }
+
+    /// Allows the money that an approval asks for: an operator who agrees to more has said all that is
+    /// needed, and nobody carries it out. What this writes belongs into the commit of the decision.
+    pub(super) fn grant(&self, approval: &mut Approval) -> Writes {
+        let request = approval.budget_request();
+        let Some(request) = request.filter(|_| approval.status == Status::Approved) else {
+            return Writes::new();
+        };
+        approval.execution = Execution::Done;
+        let day = self.to.days.day_of(self.to.clock.now());
+        let times = self.to.ledger.raise(&request, day);
+        // What was allowed for a task is known by the approval itself.
+        if request.task.is_some() || request.day != day.number {
+            return Writes::new();
+        }
+        let team = TeamKey { name: request.team, generation: request.generation };
+        Writes::new().put_at(&(DayKey(day.number), Life(team)), &Raised(times))
+    }
+
+    /// Whether an end leaves others waiting for the same money: nobody has said no.
+    pub(super) fn may_be_asked_again(&self, approval: &Approval) -> bool {
+        let request = approval.budget_request();
+        let undecided = matches!(approval.status, Status::Cancelled | Status::Expired);
+        match request.filter(|_| undecided) {
+            Some(request) => {
+                self.to.ledger.unask(&request);
+                true
+            }
+            None => false,
+        }
+    }
 }
 
 impl Handler<Decide> for Approvals {
@@ -134,22 +146,14 @@ impl Handler<Decide> for Approvals {
 }
 
 impl Handler<Revoke> for Approvals {
-    type Result = ResponseActFuture<Self, Result<bool, StoreError>>;
+    type Result = ResponseFuture<Result<bool, StoreError>>;
 
     fn handle(&mut self, Revoke { grant, by }: Revoke, _: &mut Context<Self>) -> Self::Result {
         let Some(writes) = self.to.grants.revoke(&grant) else {
-            return Box::pin(actix::fut::ready(Ok(false)));
+            return Box::pin(std::future::ready(Ok(false)));
         };
-        let audit = Audit::new(
-            &self.to.ids,
-            self.to.clock.now(),
-            &by,
-            "grant.revoke",
-            grant,
-            "api",
-            "revoked",
-        );
+        let audit = self.audit(&by, "grant.revoke", &grant, None, "revoked");
         let committed = self.to.store.commit(writes.put(&audit));
-        Box::pin(committed.into_actor(self).map(|stored, _, _| stored.map(|_| true)))
+        Box::pin(async move { committed.await.map(|_| true) })
     }
 }

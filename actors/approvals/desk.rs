@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashSet,
-    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -46,20 +45,16 @@ pub struct Desk {
 
 /// A call that a person must decide on.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Wish<'a> {
-    /// Who calls.
     pub caller: &'a Caller,
-    /// In which turn.
     pub turn: &'a TurnId,
     /// How far what the turn has read may be believed.
     pub label: Label,
     /// The call: the same for every try of it.
     pub call: &'a str,
-    /// The tool.
     pub tool: &'a str,
-    /// The final arguments.
     pub arguments: &'a Value,
-    /// Why.
     pub asking: &'a Asking,
 }
 
@@ -131,8 +126,7 @@ impl Desk {
 
     /// Before the task itself runs out, so that its turn can still tell what became of it.
     fn expiry(&self, caller: &Caller, now: Timestamp) -> Timestamp {
-        let latest = (caller.deadline_at - AFTERWARDS).max(now + Duration::from_secs(1));
-        latest.min(now + self.ttl())
+        (caller.deadline_at - AFTERWARDS).max(now + Duration::from_secs(1)).min(now + self.ttl())
     }
 
     /// What makes a request count: its row, and the card that shows it where the work comes from.
@@ -172,11 +166,5 @@ impl Desk {
 
     fn taken(&self) -> MutexGuard<'_, HashSet<String>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Desk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Desk")
     }
 }

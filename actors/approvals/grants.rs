@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -33,16 +32,12 @@ const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A standing decision: calls that are exactly like this one need no other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Grant {
-    /// Its name.
     pub id: String,
-    /// What it covers.
     pub covers: Covers,
-    /// The approval that it was given with.
     pub approval: ApprovalId,
-    /// By whom.
     pub granted_by: String,
-    /// When.
     pub created_at: Timestamp,
     /// From when on it is void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,16 +49,13 @@ pub struct Grant {
 
 /// What a grant covers: calls that equal it in every field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Covers {
-    /// The team.
     pub team: TeamKey,
-    /// The tool.
     pub tool: String,
     /// Stands for the form of the tool: another form voids the grant.
     pub schema: String,
-    /// The exact arguments.
     pub arguments: Value,
-    /// Where it runs.
     pub cwd: Option<String>,
     /// The secrets that it uses, with their versions.
     pub secrets: BTreeMap<String, u64>,
@@ -74,20 +66,16 @@ pub struct Covers {
 /// Why an approval cannot stand for more than its one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum NotGrantable {
-    /// It is about money, not about a call.
     #[error("it is not about a call; decide on it alone")]
     NoCall,
-    /// The next one would be another person's to decide.
     #[error("its risk is high: each call is decided by itself")]
     HighRisk,
-    /// Nobody could see what is granted.
     #[error("its arguments are not shown whole; decide on it alone")]
     Hidden,
-    /// A number beyond bounds.
     #[error("expected a whole number from 1 to {MOST_USES}, or `always`")]
     Number,
-    /// There are too many.
     #[error("there are {MOST} grants already; revoke some first")]
     TooMany,
 }
@@ -154,12 +142,10 @@ impl Resolution {
 
 /// A call for which a person would be asked.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Call<'a> {
-    /// The team.
     pub team: &'a TeamKey,
-    /// The tool.
     pub tool: &'a str,
-    /// The final arguments.
     pub arguments: &'a Value,
     /// Why somebody would be asked.
     pub asking: &'a Asking,
@@ -205,8 +191,7 @@ impl Grants {
         let mut standing = grants.lock();
         // What cannot be read grants nothing.
         for grant in scan::<Grant>(storage, Range::all())? {
-            let used = HashSet::new();
-            standing.insert(grant.id.clone(), Standing { grant, used });
+            standing.insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
         }
         for key in Range::<Use>::all().keys(storage)? {
             if let Some(name) = parse::<Use>(&key)
@@ -241,15 +226,13 @@ impl Grants {
             return Some(Writes::new());
         }
         found.used.insert(call.name.to_owned());
-        let key = use_key(&found.grant.id, call.name);
-        Some(Writes::new().put_at(&key, &Use(now)))
+        Some(Writes::new().put_at(&use_key(&found.grant.id, call.name), &Use(now)))
     }
 
     /// There is no room for another.
     pub(super) fn is_full(&self, now: Timestamp) -> bool {
         let standing = self.lock();
-        let alive = standing.values().filter(|found| !found.is_over(now));
-        alive.count() >= MOST
+        standing.values().filter(|found| !found.is_over(now)).count() >= MOST
     }
 
     /// The grant that a decision makes, and what stores it in place of those that are over. It
@@ -270,21 +253,13 @@ impl Grants {
             expires_at: uses.map(|_| now + LIFE),
             uses,
         };
-        let mut writes = Writes::new().put(&grant);
-        self.lock().retain(|_, found| {
-            let over = found.is_over(now);
-            if over {
-                writes = std::mem::take(&mut writes).and(found.gone());
-            }
-            !over
-        });
+        let writes = self.forget(|found| found.is_over(now)).put(&grant);
         Some((grant, writes))
     }
 
     /// A grant is stored: it counts from now on.
     pub(super) fn keep(&self, grant: Grant) {
-        let used = HashSet::new();
-        self.lock().insert(grant.id.clone(), Standing { grant, used });
+        self.lock().insert(grant.id.clone(), Standing { grant, used: HashSet::new() });
     }
 
     /// Takes back a grant at once. Returns what makes that durable; none: there is no such grant.
@@ -294,25 +269,18 @@ impl Grants {
 
     /// The same of all grants of a team.
     pub(super) fn revoke_team(&self, team: &TeamKey) -> Writes {
-        let mut writes = Writes::new();
-        self.lock().retain(|_, found| {
-            let gone = found.grant.covers.team == *team;
-            if gone {
-                writes = std::mem::take(&mut writes).and(found.gone());
-            }
-            !gone
-        });
-        writes
+        self.forget(|found| found.grant.covers.team == *team)
+    }
+
+    /// Lets go of some grants. Returns what makes that durable.
+    fn forget(&self, which: impl Fn(&Standing) -> bool) -> Writes {
+        let mut standing = self.lock();
+        let gone = standing.extract_if(.., |_, found| which(found));
+        gone.fold(Writes::new(), |writes, (_, found)| writes.and(found.gone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Standing>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl fmt::Debug for Grants {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.lock().keys()).finish()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Approvals: what waits for a person. A leaf: decisions and answers are stored, then told.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use crate::{
+    audit::Audit,
     budget::{Days, Ledger},
     channel::{Channel, Deliver, records::OutboxWrites},
     clock::{Clock, Timestamp},
@@ -19,29 +20,25 @@ mod answering;
 mod book;
 pub mod canonical;
 pub mod card;
-pub mod deciders;
 mod deciding;
 pub mod desk;
-mod granting;
 pub mod grants;
+pub mod ports;
 pub mod question;
 pub mod record;
 pub mod records;
-pub mod recover;
 pub mod refusal;
-pub mod secret;
 #[cfg(test)]
 mod tests;
 
-use book::{Book, Expired};
-use deciders::Deciders;
+use book::Book;
 use desk::Desk;
 use grants::Grants;
+use ports::{Deciders, SecretSink};
 use question::{Answer, Question};
 use record::{Approval, Decider, Resolved, Status, Word};
-use recover::Recovered;
+use records::Recovered;
 use refusal::{NotAnswered, NotDecided};
-use secret::SecretSink;
 
 /// A request is stored: somebody may decide on it.
 #[derive(Clone, Debug, Message)]
@@ -69,10 +66,9 @@ pub struct Decide {
 /// Takes back a grant at once. The answer comes once this is stored: whether there was one.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<bool, StoreError>")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Revoke {
-    /// The grant.
     pub grant: String,
-    /// Who.
     pub by: PrincipalId,
 }
 
@@ -95,24 +91,10 @@ pub struct Reply {
     pub channel: Option<ChannelId>,
 }
 
-impl fmt::Debug for Reply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reply")
-            .field("question", &self.question)
-            .field("by", &self.by)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What waits for a decision, oldest first.
+/// What waits for a decision, and what for an answer, oldest first.
 #[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "Vec<Approval>")]
+#[rtype(result = "(Vec<Approval>, Vec<Question>)")]
 pub struct List;
-
-/// What waits for an answer, oldest first.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "Vec<Question>")]
-pub struct ListQuestions;
 
 /// Ends what has run out. Once it is answered, the store is given what that writes.
 #[derive(Clone, Copy, Debug, Message)]
@@ -125,31 +107,22 @@ pub struct EndOverdue;
 pub struct SetTtl(pub Duration);
 
 /// Everything that the approvals talk to.
-pub struct Neighbours {
-    /// The journal.
-    pub store: StoreHandle,
-    /// The way out.
-    pub channel: Addr<Channel>,
+pub(crate) struct Neighbours {
+    pub(crate) store: StoreHandle,
+    pub(crate) channel: Addr<Channel>,
     /// Where answers become work.
-    pub queue: Recipient<Submit>,
+    pub(crate) queue: Recipient<Submit>,
     /// Who is told of decisions.
-    pub resolved: Recipient<Resolved>,
-    /// Where secrets go.
-    pub secrets: Arc<dyn SecretSink>,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-    /// Names tasks.
-    pub ids: Ids,
+    pub(crate) resolved: Recipient<Resolved>,
+    pub(crate) secrets: Arc<dyn SecretSink>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Ids,
     /// Where requests are written.
-    pub desk: Desk,
-    /// What was decided on in advance.
-    pub grants: Grants,
-    /// Who may decide.
-    pub deciders: Deciders,
-    /// What teams may spend.
-    pub ledger: Ledger,
-    /// Which day it is.
-    pub days: Arc<dyn Days>,
+    pub(crate) desk: Desk,
+    pub(crate) grants: Grants,
+    pub(crate) deciders: Deciders,
+    pub(crate) ledger: Ledger,
+    pub(crate) days: Arc<dyn Days>,
 }
 
 /// What waits for a person. Whoever decides first decides, once it is stored.
@@ -165,7 +138,7 @@ pub struct Approvals {
 
 impl Approvals {
     /// The approvals that go on where the last process stopped.
-    pub fn new(to: Neighbours, recovered: Recovered) -> Self {
+    pub(crate) fn new(to: Neighbours, recovered: Recovered) -> Self {
         let mut book = Book::default();
         for approval in &recovered.approvals {
             to.desk.take(&approval.short_id);
@@ -214,25 +187,35 @@ impl Approvals {
         }
     }
 
+    /// That somebody did something, in a conversation or by the API.
+    fn audit(
+        &self,
+        by: &PrincipalId,
+        action: &str,
+        target: &str,
+        channel: Option<&ChannelId>,
+        outcome: &str,
+    ) -> Audit {
+        let from = channel.map_or("api", ChannelId::as_str);
+        Audit::new(&self.to.ids, self.to.clock.now(), by, action, target, from, outcome)
+    }
+
     /// Ends what has run out: with the alarm, and before anyone looks.
     fn ring(&mut self, ctx: &mut Context<Self>) {
-        for expired in self.book.expire(self.to.clock.now()) {
-            match expired {
-                Expired::Approval(approval) => {
-                    tracing::info!(id = %approval.id, team = %approval.team, "an approval expired");
-                    self.settle(*approval, ctx);
-                }
-                Expired::Question(question) => self.tell_expired(*question, ctx),
-            }
+        let (approvals, questions) = self.book.expire(self.to.clock.now());
+        for approval in approvals {
+            tracing::info!(id = %approval.id, team = %approval.team, "an approval expired");
+            self.settle(approval, ctx);
+        }
+        for question in questions {
+            self.tell_expired(question, ctx);
         }
         self.arm(ctx);
     }
 
     /// Sets the alarm for what runs out next.
     fn arm(&mut self, ctx: &mut Context<Self>) {
-        let Some(next) = self.book.next_due() else {
-            return;
-        };
+        let Some(next) = self.book.next_due() else { return };
         if self.alarm.is_some_and(|(at, _)| at <= next) {
             return;
         }
@@ -302,8 +285,7 @@ impl Handler<Disbanded> for Approvals {
             .iter()
             .fold(self.to.grants.revoke_team(&team), |writes, question| writes.put(question));
         if !writes.is_empty() {
-            let committed = self.to.store.commit(writes);
-            ctx.spawn(committed.into_actor(self).map(|_, _, _| ()));
+            ctx.spawn(self.to.store.commit(writes).into_actor(self).map(|_, _, _| ()));
         }
     }
 }
@@ -321,7 +303,7 @@ impl Handler<List> for Approvals {
 
     fn handle(&mut self, List: List, ctx: &mut Self::Context) -> Self::Result {
         self.ring(ctx);
-        MessageResult(self.book.approvals())
+        MessageResult(self.book.waiting())
     }
 }
 
@@ -330,14 +312,5 @@ impl Handler<EndOverdue> for Approvals {
 
     fn handle(&mut self, EndOverdue: EndOverdue, ctx: &mut Self::Context) {
         self.ring(ctx);
-    }
-}
-
-impl Handler<ListQuestions> for Approvals {
-    type Result = MessageResult<ListQuestions>;
-
-    fn handle(&mut self, ListQuestions: ListQuestions, ctx: &mut Self::Context) -> Self::Result {
-        self.ring(ctx);
-        MessageResult(self.book.questions())
     }
 }

@@ -27,16 +27,13 @@ pub const LONGEST_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// A question, as it is stored. It is kept for ever.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Question {
-    /// Its name.
     pub id: QuestionId,
-    /// The team that asks.
     pub team: TeamKey,
     /// Where the answer goes.
     pub lane: Lane,
-    /// The task that asked.
     pub task: TaskId,
-    /// The question.
     pub question: String,
     /// What can be chosen; other words are always welcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,20 +41,16 @@ pub struct Question {
     /// Several can be chosen.
     #[serde(default)]
     pub multi: bool,
-    /// What is asked for.
     pub kind: AnswerKind,
     /// Where a secret goes in the vault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What became of it.
     pub status: QuestionStatus,
     /// The answer. Never a secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// Who answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// Where the question is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// The lineage of the task that brings the answer.
@@ -67,11 +60,9 @@ pub struct Question {
     pub label: Label,
     /// Who is behind it.
     pub cause: Cause,
-    /// When it was asked.
     pub created_at: Timestamp,
     /// Nobody can answer from then on.
     pub expires_at: Timestamp,
-    /// When it was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_at: Option<Timestamp>,
 }
@@ -167,10 +158,8 @@ impl Question {
 
     /// What stands for the secret that was given.
     pub fn reference(&self) -> Option<String> {
-        match (self.kind, &self.key) {
-            (AnswerKind::Secret, Some(key)) => Some(format!("${{vault:{key}}}")),
-            _ => None,
-        }
+        let key = self.key.as_ref().filter(|_| self.kind == AnswerKind::Secret);
+        key.map(|key| format!("${{vault:{key}}}"))
     }
 
     /// The task that brings the answer, or the news that there is none, to the lane that asked.

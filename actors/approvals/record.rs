@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::canonical::canonical;
 use crate::{
+    budget::Request,
     clock::Timestamp,
     ids::{ApprovalId, PrincipalId, TaskId, TeamKey, TurnId},
     policy::caution::{Kind, Risk},
@@ -23,22 +24,18 @@ pub type Digester = fn(&[u8]) -> String;
 
 /// A held call, as it is stored. It is kept for ever.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Approval {
-    /// Its name.
     pub id: ApprovalId,
     /// Six letters for people, unique among those that wait.
     pub short_id: String,
-    /// What is decided on.
     pub kind: Kind,
     /// The team that would do it.
     pub team: TeamKey,
-    /// Where its turn runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane: Option<Lane>,
-    /// The turn that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
-    /// The task that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
     /// The call that waits: the same for every try of it.
@@ -46,7 +43,6 @@ pub struct Approval {
     pub call: Option<String>,
     /// Who is behind it.
     pub requester: Cause,
-    /// The tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Its final arguments, without secrets.
@@ -54,7 +50,6 @@ pub struct Approval {
     /// Something was taken out of the arguments for showing them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub scrubbed: bool,
-    /// Where it would run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// The secrets it would use, with their versions.
@@ -65,10 +60,8 @@ pub struct Approval {
     pub schema: String,
     /// What would happen, in one sentence.
     pub summary: String,
-    /// What would change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// The rule that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
     /// How much harm a mistake does.
@@ -85,15 +78,12 @@ pub struct Approval {
     pub digest: String,
     /// Makes the digest one of its kind.
     pub nonce: String,
-    /// What became of it.
     pub status: Status,
     /// For what an approval is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
-    /// Who said what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub votes: Vec<Vote>,
-    /// Who decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_by: Option<String>,
     /// On which way.
@@ -102,17 +92,13 @@ pub struct Approval {
     /// Whoever caused it decided, since nobody else could.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub alone: bool,
-    /// What they had to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// When it was asked.
     pub created_at: Timestamp,
     /// Nobody can decide from then on.
     pub expires_at: Timestamp,
-    /// When it was decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolved_at: Option<Timestamp>,
-    /// What became of the call.
     pub execution: Execution,
 }
 
@@ -175,14 +161,11 @@ words! {
 
 /// One person's word.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Vote {
-    /// Whose.
     pub by: String,
-    /// Their word.
     pub choice: Choice,
-    /// What they decided on.
     pub digest: String,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -224,20 +207,18 @@ impl Decider {
 
 /// Somebody's word on an approval.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Word {
     /// The approval: its id or its short id.
     pub which: String,
-    /// Their choice.
     pub choice: Choice,
     /// For what it is good, if they approve.
     pub resolution: Resolution,
     /// The digest that they saw, if the way they decide on shows it.
     pub digest: Option<String>,
-    /// What they have to say.
     pub note: Option<String>,
     /// The short id, typed by somebody who means to decide alone.
     pub confirm: Option<String>,
-    /// Who.
     pub by: Decider,
     /// On which way.
     pub via: String,
@@ -245,30 +226,22 @@ pub struct Word {
 
 /// A call that is about to run.
 #[derive(Clone, Copy, Debug)]
-pub struct Intended<'a> {
-    /// The team.
-    pub team: &'a TeamKey,
-    /// The tool.
-    pub tool: &'a str,
-    /// The final arguments.
-    pub arguments: &'a Value,
-    /// Where.
-    pub cwd: Option<&'a str>,
+pub(crate) struct Intended<'a> {
+    pub(crate) team: &'a TeamKey,
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Value,
+    pub(crate) cwd: Option<&'a str>,
     /// The secrets it uses, with their versions now.
-    pub secrets: &'a BTreeMap<String, u64>,
+    pub(crate) secrets: &'a BTreeMap<String, u64>,
 }
 
 /// Why a call must not run although somebody was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum NotPermitted {
-    /// Nobody has said yes.
+pub(crate) enum NotPermitted {
     #[error("it is not approved")]
     NotApproved,
-    /// It ran already.
     #[error("the approval was used already")]
     Used,
-    /// It is not what was approved.
     #[error("digest_mismatch: it is not what was approved")]
     DigestMismatch,
 }
@@ -314,17 +287,22 @@ impl Approval {
 
     /// Whether a call may run by this approval: it is what was approved to the last byte, and has not
     /// begun.
-    pub fn permits(&self, digester: Digester, intended: Intended<'_>) -> Result<(), NotPermitted> {
+    pub(crate) fn permits(
+        &self,
+        digester: Digester,
+        intended: Intended<'_>,
+    ) -> Result<(), NotPermitted> {
         self.covers(digester, intended)?;
-        match self.execution {
-            Execution::None => Ok(()),
-            _ => Err(NotPermitted::Used),
-        }
+        if self.execution == Execution::None { Ok(()) } else { Err(NotPermitted::Used) }
     }
 
     /// Whether a call is what was approved to the last byte, begun or not. To be asked immediately
     /// before it runs.
-    pub fn covers(&self, digester: Digester, intended: Intended<'_>) -> Result<(), NotPermitted> {
+    pub(crate) fn covers(
+        &self,
+        digester: Digester,
+        intended: Intended<'_>,
+    ) -> Result<(), NotPermitted> {
         let vote = self.votes.last();
         let (Status::Approved, Some(vote)) = (self.status, vote) else {
             return Err(NotPermitted::NotApproved);
@@ -334,6 +312,14 @@ impl Approval {
             return Err(NotPermitted::DigestMismatch);
         }
         Ok(())
+    }
+
+    /// What it asks for, if that is money.
+    pub fn budget_request(&self) -> Option<Request> {
+        match self.kind {
+            Kind::Budget => serde_json::from_value(self.arguments.clone()).ok(),
+            _ => None,
+        }
     }
 
     /// Nobody has decided, and there is still time.

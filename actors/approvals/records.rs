@@ -1,6 +1,6 @@
 //! Records of approvals and questions, with the marks of those that wait.
 
-use std::ops::ControlFlow;
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::json;
@@ -10,15 +10,17 @@ use super::{
     record::{Approval, Status},
 };
 use crate::{
+    clock::Timestamp,
     excerpt,
-    ids::{ApprovalId, QuestionId},
+    ids::{ApprovalId, QuestionId, TaskId},
     live::event::{Event, Kind, SAID},
-    storage::{Order, Storage, StorageError},
+    storage::{Storage, StorageError},
     store::{
-        reads::{Range, get, get_readable, scan},
+        reads::{Range, get, get_readable, parse, scan},
         records::{Keyed, Record, Writes},
         redact::{Owner, Texts},
     },
+    task::{Task, WaitReason},
 };
 
 /// Where approvals and questions hold words.
@@ -126,70 +128,54 @@ impl Keyed for Question {
 #[serde(transparent)]
 pub struct OpenQuestion(pub QuestionId);
 
-/// Shows all approvals there ever were, in no order.
-pub fn each_approval(
-    storage: &dyn Storage,
-    visit: &mut dyn FnMut(Approval),
-) -> Result<(), StorageError> {
+/// Something that waits for a person until it ends, and is kept for ever.
+pub trait Waits: Record + DeserializeOwned {
+    /// What marks those that wait: they are found without reading the others.
+    type Mark: Record<Key = Self::Key>;
+
+    /// When it was asked.
+    fn created_at(&self) -> Timestamp;
+}
+
+impl Waits for Approval {
+    type Mark = PendingApproval;
+
+    fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+}
+
+impl Waits for Question {
+    type Mark = OpenQuestion;
+
+    fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+}
+
+/// Shows all there ever were, in no order.
+pub fn each<R: Waits>(storage: &dyn Storage, visit: &mut dyn FnMut(R)) -> Result<(), StorageError> {
     Range::all().for_each(storage, visit)
 }
 
-/// Shows all questions there ever were, in no order.
-pub fn each_question(
+/// Shows those that wait, in no order.
+pub fn each_waiting<R: Waits>(
     storage: &dyn Storage,
-    visit: &mut dyn FnMut(Question),
-) -> Result<(), StorageError> {
-    Range::all().for_each(storage, visit)
-}
-
-/// Shows the approvals that wait for a decision, in no order.
-pub fn each_pending(
-    storage: &dyn Storage,
-    visit: &mut dyn FnMut(Approval),
-) -> Result<(), StorageError> {
-    each_marked(storage, |PendingApproval(id)| id, visit)
-}
-
-/// Shows the questions that wait for an answer, in no order.
-pub fn each_open(
-    storage: &dyn Storage,
-    visit: &mut dyn FnMut(Question),
-) -> Result<(), StorageError> {
-    each_marked(storage, |OpenQuestion(id)| id, visit)
-}
-
-/// Shows the records that can be read of those that are marked.
-fn each_marked<M, R>(
-    storage: &dyn Storage,
-    key: impl Fn(M) -> R::Key,
     visit: &mut dyn FnMut(R),
-) -> Result<(), StorageError>
-where
-    M: Record + DeserializeOwned,
-    R: Record + DeserializeOwned,
-{
-    let mut failed = None;
-    Range::<M>::all().each(storage, Order::Rising, &mut |mark| match get_readable(
-        storage,
-        &key(mark),
-    ) {
-        Ok(row) => {
-            row.into_iter().for_each(&mut *visit);
-            ControlFlow::Continue(())
+) -> Result<(), StorageError> {
+    for key in Range::<R::Mark>::all().keys(storage)? {
+        if let Some(key) = parse::<R::Mark>(&key) {
+            get_readable::<R>(storage, &key)?.into_iter().for_each(&mut *visit);
         }
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
-        }
-    })?;
-    failed.map_or(Ok(()), Err)
+    }
+    Ok(())
 }
 
-/// The approvals that wait for a decision.
-pub fn pending(storage: &dyn Storage) -> Result<Vec<Approval>, StorageError> {
-    let mut approvals = Vec::new();
-    each_pending(storage, &mut |approval| approvals.push(approval))?;
-    Ok(approvals)
+/// Those that wait.
+pub fn waiting<R: Waits>(storage: &dyn Storage) -> Result<Vec<R>, StorageError> {
+    let mut rows = Vec::new();
+    each_waiting(storage, &mut |row| rows.push(row))?;
+    Ok(rows)
 }
 
 /// How many approvals wait for a decision.
@@ -197,11 +183,11 @@ pub fn count_pending(storage: &dyn Storage) -> Result<usize, StorageError> {
     Ok(Range::<PendingApproval>::all().keys(storage)?.len())
 }
 
-/// The questions that wait for an answer.
-pub fn open(storage: &dyn Storage) -> Result<Vec<Question>, StorageError> {
-    let mut questions = Vec::new();
-    each_open(storage, &mut |question| questions.push(question))?;
-    Ok(questions)
+/// All there ever were, oldest first.
+pub fn all<R: Waits>(storage: &dyn Storage) -> Result<Vec<R>, StorageError> {
+    let mut rows = scan::<R>(storage, Range::all())?;
+    rows.sort_by_key(R::created_at);
+    Ok(rows)
 }
 
 /// An approval by its id or its short id; of several with that short id, the newest.
@@ -209,24 +195,51 @@ pub fn called(storage: &dyn Storage, name: &str) -> Result<Option<Approval>, Sto
     if name.starts_with("apr-") {
         return get(storage, &ApprovalId::from(name));
     }
-    match get::<ShortId>(storage, name)? {
-        Some(ShortId(id)) => get(storage, &id),
-        None => Ok(None),
+    let Some(ShortId(id)) = get(storage, name)? else { return Ok(None) };
+    get(storage, &id)
+}
+
+/// What a former process left behind.
+#[derive(Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Recovered {
+    pub approvals: Vec<Approval>,
+    pub questions: Vec<Question>,
+    pub open: HashSet<TaskId>,
+    /// Decided on, and the turn that waits may not have heard of it.
+    pub decided: Vec<Approval>,
+}
+
+impl Recovered {
+    /// What a store holds for these open tasks. Blocks.
+    pub fn read(storage: &dyn Storage, tasks: &[Task]) -> Result<Self, StorageError> {
+        let approvals = waiting::<Approval>(storage)?;
+        let questions = waiting(storage)?;
+        let asked_for: HashSet<_> = approvals.iter().filter_map(|row| row.task.clone()).collect();
+        let unheard: HashSet<&TaskId> = tasks
+            .iter()
+            .filter(|task| {
+                let parked = task.parked.as_ref().map(|parked| parked.reason);
+                matches!(parked, Some(WaitReason::Approval | WaitReason::Budget))
+                    && !asked_for.contains(&task.id)
+            })
+            .map(|task| &task.id)
+            .collect();
+        // Only after a crash between a decision and its telling is there anything to look for.
+        let decided = if unheard.is_empty() {
+            Vec::new()
+        } else {
+            let mut rows = all::<Approval>(storage)?;
+            rows.retain(|row| row.task.as_ref().is_some_and(|task| unheard.contains(task)));
+            rows
+        };
+        Ok(Self {
+            approvals,
+            questions,
+            open: tasks.iter().map(|task| task.id.clone()).collect(),
+            decided,
+        })
     }
-}
-
-/// All approvals there ever were, oldest first.
-pub fn approvals(storage: &dyn Storage) -> Result<Vec<Approval>, StorageError> {
-    let mut rows = scan::<Approval>(storage, Range::all())?;
-    rows.sort_by_key(|approval| approval.created_at);
-    Ok(rows)
-}
-
-/// All questions there ever were, oldest first.
-pub fn questions(storage: &dyn Storage) -> Result<Vec<Question>, StorageError> {
-    let mut rows = scan::<Question>(storage, Range::all())?;
-    rows.sort_by_key(|question| question.created_at);
-    Ok(rows)
 }
 
 #[cfg(test)]
@@ -234,7 +247,6 @@ mod tests {
     use super::*;
     use crate::{
         approvals::question::AnswerKind,
-        clock::Timestamp,
         ids::TeamKey,
         live::watch::Filter,
         task::{Cause, Label, Lane, Lineage},

@@ -153,9 +153,7 @@ pub fn each_task_calls(
 ) -> Result<(), StorageError> {
     Range::<EndedTask>::all().visit(storage, Order::Falling, &mut |key, value| {
         let value = value.unwrap_or_default();
-        let Some(ended) = EndedTask::read(key, value) else {
-            return ControlFlow::Continue(());
-        };
+        let Some(ended) = EndedTask::read(key, value) else { return ControlFlow::Continue(()) };
         let day = day_of(ended.at);
         if day < from {
             return ControlFlow::Break(());
@@ -190,9 +188,7 @@ pub fn task_calls_at(
         let Ok(day) = place.parse() else { return Ok(None) };
         return Ok(get::<TaskCalls>(storage, &(DayKey(day), id))?.map(|TaskCalls(tally)| tally));
     }
-    let Some(task) = find(storage, &id)? else {
-        return Ok(None);
-    };
+    let Some(task) = find(storage, &id)? else { return Ok(None) };
     let value = storage.get(&key_of(EndedTask::KIND, &EndedTask::key_of(&task)))?;
     Ok(value.and_then(|value| ended_tally(&value)))
 }

@@ -8,7 +8,7 @@ use crate::{
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
     org::view::OrgView,
-    scheduler::{fire::Roster, firing::Standing},
+    scheduler::firing::{Roster, Standing},
     task::{Ending, Kind, Lane, Lineage, OnResult, Outcome, Source, Task},
 };
 

@@ -15,8 +15,7 @@ use crate::{
     retention::terms::{Cut, Keeping, Lot, Terms},
     scheduler::{
         Ports,
-        fire::{Findings, Premises, Roster},
-        firing::Standing,
+        firing::{Findings, Premises, Roster, Standing},
         ports::{Calendar, Expressions, Language, Matcher},
         trigger::Trigger,
         views::Board,
@@ -131,11 +130,7 @@ impl Roster for Standings {
 }
 
 impl Premises for Finds {
-    fn look(
-        &self,
-        trigger: &Trigger,
-        _: Option<Timestamp>,
-    ) -> Option<BoxFuture<'static, Findings>> {
+    fn look(&self, trigger: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         let finds = self.0.lock().unwrap();
         let (pause, found) = finds.get(&trigger.definition.name)?.clone();
         Some(Box::pin(async move {

@@ -25,10 +25,7 @@ use super::{
     triggers::Outside,
 };
 use crate::{
-    approvals::{
-        deciders::Deciders,
-        secret::{SecretSink, SecretText},
-    },
+    approvals::ports::{Deciders, SecretSink, SecretText},
     briefing::{self, Assignment, Brief, BriefError, Briefing, Price, QueueMode},
     budget::{Day, Days, Ledger, Line},
     channel_type::ChannelType,

@@ -1,5 +1,7 @@
 //! Live events: the vocabulary of what watchers are told. Never a whole transcript, never a secret.
 
+#![allow(missing_docs, reason = "the names of most fields say it")]
+
 use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
@@ -103,15 +105,10 @@ impl fmt::Display for Kinds {
 /// Something that happened. Its number and time are given when it is published.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// What it is about.
     pub kind: Kind,
-    /// The team it concerns.
     pub team: Option<TeamName>,
-    /// The topic it concerns.
     pub topic: Option<TopicId>,
-    /// The task it concerns.
     pub task: Option<TaskId>,
-    /// What happened.
     pub data: Data,
 }
 
@@ -169,11 +166,8 @@ impl Event {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Data {
-    /// See [`Kind::Turn`].
     Turn(Box<TurnEvent>),
-    /// See [`Kind::TaskChanged`].
     Task(Box<TaskChange>),
-    /// See [`Kind::Message`].
     Message(Box<Said>),
     /// Any other.
     Json(Value),
@@ -182,36 +176,26 @@ pub enum Data {
 /// A task as it is now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskChange {
-    /// Its id.
     pub id: TaskId,
-    /// What kind of work it is.
     #[serde(rename = "type")]
     pub kind: TaskKind,
-    /// How soon.
     pub priority: Priority,
-    /// Where it is.
     pub state: TaskState,
-    /// What it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_reason: Option<WaitReason>,
     /// The beginning of what is asked.
     pub body: String,
-    /// Who asked.
     pub created_by: String,
-    /// When.
     #[serde(serialize_with = "date")]
     pub created_at: Timestamp,
-    /// How often it was tried.
     pub attempts: u32,
     /// The first task of the work that it is part of.
     pub root: TaskId,
-    /// The task that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<TaskId>,
     /// Where the result goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_channel_id: Option<ChannelId>,
-    /// Why it did not end well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
 }
@@ -221,12 +205,10 @@ pub struct TaskChange {
 pub struct Said {
     /// `inbound` or `outbound`.
     pub direction: &'static str,
-    /// Where.
     pub channel_id: ChannelId,
     /// The message it is, or answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Who.
     pub from: String,
     /// `message`, `response`, `notification` or `error`.
     pub kind: &'static str,
@@ -239,9 +221,7 @@ pub struct Said {
 /// Something about a turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TurnEvent {
-    /// The turn.
     pub turn: TurnId,
-    /// What.
     #[serde(flatten)]
     pub moment: Moment,
 }
@@ -252,66 +232,44 @@ pub struct TurnEvent {
 pub enum Moment {
     /// It began, or goes on.
     TurnStart {
-        /// The session it is part of.
         session_id: String,
         /// Whose words it works on.
         from: String,
         /// The beginning of the words; none if it goes on.
         body: String,
-        /// The engine.
         sdk: String,
-        /// The model API.
         provider: String,
-        /// The model.
         model: String,
-        /// Which attempt at the task this is.
         attempt: u32,
-        /// An earlier attempt was cut off.
         redelivered: bool,
     },
     /// It says or does something.
-    Stream {
-        /// What.
-        value: Stream,
-    },
-    /// Something for people.
+    Stream { value: Stream },
     Note {
-        /// The words.
         text: String,
         /// `info` or `warn`.
         level: &'static str,
     },
-    /// What it is doing.
     State {
         /// `running`, `waiting` or `stopped`.
         state: &'static str,
         /// What it waits for, or why it stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'static str>,
-        /// Its step, from 1.
         #[serde(skip_serializing_if = "Option::is_none")]
         step: Option<u32>,
-        /// What the step cost.
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<Usage>,
     },
-    /// It ended.
     TurnEnd {
-        /// With an answer.
         ok: bool,
-        /// How.
         outcome: Ending,
-        /// Why, if not well.
         #[serde(skip_serializing_if = "Option::is_none")]
         code: Option<Code>,
-        /// Why, in words.
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<String>,
-        /// What it cost.
         usage: Usage,
-        /// How long it took.
         duration_ms: u64,
-        /// How many model calls were made.
         steps: u32,
     },
 }
@@ -322,67 +280,46 @@ pub enum Moment {
 pub enum Stream {
     /// The next piece of the answer.
     Text {
-        /// The piece.
         data: String,
     },
     /// The next piece of reasoning.
     Thinking {
-        /// The piece.
         data: String,
     },
     /// What was said in this step is void: it begins again.
     Reset,
     /// A tool is called. It may still wait for a person.
     ToolCall {
-        /// The call.
         id: CallId,
-        /// The tool.
         name: String,
         /// Its arguments; text if they are too long to be shown.
         arguments: Value,
     },
-    /// A tool runs.
     ToolStart {
-        /// The call.
         id: CallId,
-        /// The tool.
         tool_name: String,
     },
-    /// A tool has answered.
     ToolResult {
-        /// The call.
         id: CallId,
-        /// The tool.
         name: String,
         /// The beginning of what the model reads.
         content: String,
-        /// It failed.
         is_error: bool,
-        /// There is more than this.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         truncated: bool,
-        /// How long it ran.
         duration_ms: u64,
     },
-    /// A tool runs no more.
     ToolEnd {
-        /// The call.
         id: CallId,
-        /// The tool.
         tool_name: String,
-        /// It failed.
         is_error: bool,
     },
     /// The answer is whole.
     Done {
-        /// About the turn.
         meta: DoneMeta,
     },
-    /// There is no answer.
     Error {
-        /// Why, in words.
         message: String,
-        /// Why.
         code: Option<Code>,
     },
 }
@@ -391,9 +328,7 @@ pub enum Stream {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DoneMeta {
-    /// How long the turn took.
     pub duration_ms: u64,
-    /// It was stopped.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub aborted: bool,
 }
@@ -403,38 +338,26 @@ pub struct DoneMeta {
 pub struct Gap {
     /// The first number that may be missing.
     pub from: u64,
-    /// The last.
     pub to: u64,
-    /// Why.
     pub reason: Reason,
 }
 
 impl Gap {
     /// As streams show it.
     pub fn data(&self) -> Value {
-        json!({ "seq": self.to, "from": self.from, "to": self.to, "reason": self.reason.as_str() })
+        json!({ "seq": self.to, "from": self.from, "to": self.to, "reason": self.reason })
     }
 }
 
-/// Why events are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// They are too old to be kept.
-    Overflow,
-    /// They are of an earlier process.
-    Restart,
-    /// The watcher was too slow.
-    Slow,
-}
-
-impl Reason {
-    /// As streams name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Overflow => "overflow",
-            Self::Restart => "restart",
-            Self::Slow => "slow",
-        }
+words! {
+    /// Why events are missing.
+    pub enum Reason {
+        /// They are too old to be kept.
+        Overflow = "overflow",
+        /// They are of an earlier process.
+        Restart = "restart",
+        /// The watcher was too slow.
+        Slow = "slow",
     }
 }
 

@@ -16,7 +16,12 @@ use std::{
 
 use tokio::sync::{Notify, watch as signal};
 
-use crate::{clock::Clock, ids::TopicId, text, text::Text};
+use crate::{
+    clock::Clock,
+    ids::TopicId,
+    text,
+    text::{Expected, Text},
+};
 
 pub mod boot;
 pub mod event;
@@ -27,7 +32,7 @@ pub mod turns;
 pub mod watch;
 
 use event::Event;
-use ring::{Found, Ring};
+use ring::Ring;
 use turns::{ActiveTurn, Turns};
 use watch::{Filter, Watch};
 
@@ -51,11 +56,6 @@ impl Text for Mark {
     const EXAMPLES: &'static [&'static str] = &["3-1042"];
 }
 
-/// A text that is no [`Mark`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected the id of an event, such as 3-1042")]
-pub struct NotAMark;
-
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.boot, self.seq)
@@ -63,14 +63,14 @@ impl fmt::Display for Mark {
 }
 
 impl FromStr for Mark {
-    type Err = NotAMark;
+    type Err = Expected;
 
-    fn from_str(text: &str) -> Result<Self, NotAMark> {
-        let (boot, seq) = text.split_once('-').ok_or(NotAMark)?;
-        match (boot.parse(), seq.parse()) {
-            (Ok(boot), Ok(seq)) => Ok(Self { boot, seq }),
-            _ => Err(NotAMark),
-        }
+    fn from_str(text: &str) -> Result<Self, Expected> {
+        let parts = text.split_once('-');
+        let mark = parts.and_then(|(boot, seq)| {
+            Some(Self { boot: boot.parse().ok()?, seq: seq.parse().ok()? })
+        });
+        mark.ok_or(Expected("the id of an event, such as 3-1042"))
     }
 }
 
@@ -152,16 +152,13 @@ impl Publisher {
     /// The present place, and the turns under way there.
     pub fn running(&self) -> (Mark, Vec<ActiveTurn>) {
         let state = self.read();
-        let mark = Mark { boot: self.0.boot, seq: state.ring.newest() };
-        (mark, state.turns.all())
+        (Mark { boot: self.0.boot, seq: state.ring.newest() }, state.turns.all())
     }
 
     /// Nothing but passing words came after a number.
     pub fn is_quiet_since(&self, seq: u64) -> bool {
-        match self.read().ring.after(seq, None, ring::KEPT) {
-            Found::Events(events) => events.iter().all(|told| told.event.is_passing()),
-            Found::Lost => false,
-        }
+        let newer = self.read().ring.after(seq, None, ring::KEPT);
+        newer.is_some_and(|events| events.iter().all(|told| told.event.is_passing()))
     }
 
     /// The turn under way in a topic.

@@ -34,15 +34,6 @@ impl Told {
     }
 }
 
-/// What a look into the ring found.
-#[derive(Debug)]
-pub enum Found {
-    /// The next events, oldest first; none if there are no newer ones.
-    Events(Vec<Arc<Told>>),
-    /// Some of the next ones are gone.
-    Lost,
-}
-
 /// The newest events.
 #[derive(Debug, Default)]
 pub struct Ring {
@@ -114,22 +105,20 @@ impl Ring {
         Some(self.teams.entry(team.clone()).or_insert(share).count())
     }
 
-    /// The next events after a number, at most so many. `team` looks at those of one team only,
-    /// which reach back further.
-    pub fn after(&self, seq: u64, team: Option<&TeamName>, most: usize) -> Found {
-        if let Some(team) = team {
-            match self.teams.get(team) {
-                Some(share) if share.dropped <= seq => return share.after(seq, most),
-                _ => {}
-            }
+    /// The next events after a number, oldest first and at most so many; none if some of them are gone.
+    /// `team` looks at those of one team only, which reach back further.
+    pub fn after(&self, seq: u64, team: Option<&TeamName>, most: usize) -> Option<Vec<Arc<Told>>> {
+        if let Some(share) = team.and_then(|team| self.teams.get(team))
+            && share.dropped <= seq
+        {
+            return Some(share.after(seq, most));
         }
         let oldest = self.all.front().map_or(self.newest + 1, |told| told.seq);
         if seq + 1 < oldest {
-            return Found::Lost;
+            return None;
         }
         let start = usize::try_from(seq + 1 - oldest).unwrap_or(usize::MAX);
-        let events = self.all.iter().skip(start).take(most);
-        Found::Events(events.cloned().collect())
+        Some(self.all.iter().skip(start).take(most).cloned().collect())
     }
 }
 
@@ -148,10 +137,9 @@ impl Share {
         self.kept.push_back(told);
     }
 
-    fn after(&self, seq: u64, most: usize) -> Found {
+    fn after(&self, seq: u64, most: usize) -> Vec<Arc<Told>> {
         let start = self.kept.partition_point(|told| told.seq <= seq);
-        let events = self.kept.iter().skip(start).take(most);
-        Found::Events(events.cloned().collect())
+        self.kept.iter().skip(start).take(most).cloned().collect()
     }
 }
 
@@ -172,11 +160,8 @@ mod tests {
         Event::new(Kind::UsageChanged, json!({})).of_team(&team.into())
     }
 
-    fn numbers(found: Found) -> Vec<u64> {
-        match found {
-            Found::Events(events) => events.iter().map(|told| told.seq).collect(),
-            Found::Lost => panic!("lost"),
-        }
+    fn numbers(found: Option<Vec<Arc<Told>>>) -> Vec<u64> {
+        found.unwrap().iter().map(|told| told.seq).collect()
     }
 
     fn ring(events: &[(&str, usize)]) -> Ring {
@@ -194,9 +179,7 @@ mod tests {
     fn numbers_grow_by_one_over_all_events_and_within_a_team() {
         let ring = ring(&[("main", 2), ("ops", 1), ("main", 1)]);
 
-        let Found::Events(events) = ring.after(0, None, 10) else {
-            panic!("lost");
-        };
+        let events = ring.after(0, None, 10).unwrap();
 
         let places: Vec<_> = events.iter().map(|told| (told.seq, told.team_seq)).collect();
         assert_eq!(places, [(1, Some(1)), (2, Some(2)), (3, Some(1)), (4, Some(3))]);
@@ -207,11 +190,11 @@ mod tests {
     fn the_last_ten_thousand_are_kept_and_two_thousand_of_each_team() {
         let ring = ring(&[("ops", 2_001), ("main", 10_000)]);
 
-        assert!(matches!(ring.after(2_000, None, 1), Found::Lost));
+        assert!(ring.after(2_000, None, 1).is_none());
         assert_eq!(numbers(ring.after(2_001, None, 2)), [2_002, 2_003]);
         let ops = TeamName::from("ops");
         assert_eq!(numbers(ring.after(1, Some(&ops), 2)), [2, 3]);
-        assert!(matches!(ring.after(0, Some(&ops), 2), Found::Lost));
+        assert!(ring.after(0, Some(&ops), 2).is_none());
         // What the team's own share has lost is looked for among all.
         let main = TeamName::from("main");
         assert_eq!(numbers(ring.after(2_001, Some(&main), 1)), [2_002]);
@@ -249,7 +232,7 @@ mod tests {
             ring.push(event("main"), Timestamp(1));
         }
         assert_eq!(numbers(ring.after(5, Some(&ops), 9)), [6, 7]);
-        assert!(matches!(ring.after(1, Some(&ops), 9), Found::Lost));
+        assert!(ring.after(1, Some(&ops), 9).is_none());
     }
 
     /// OP-42
@@ -271,9 +254,7 @@ mod tests {
     #[test]
     fn an_event_is_put_into_words_once() {
         let ring = ring(&[("ops", 1)]);
-        let Found::Events(events) = ring.after(0, None, 1) else {
-            panic!("lost");
-        };
+        let events = ring.after(0, None, 1).unwrap();
 
         let first = events[0].wire(|told| format!("{}", told.seq)).to_owned();
         let second = events[0].wire(|_| panic!("made twice")).to_owned();

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{
-    Mark, NotAMark, Publisher,
+    Mark, Publisher,
     event::{Event, Gap, Kind, Moment, Reason, Stream},
     watch::{Batch, Filter, QUEUE},
 };
-use crate::doubles::clock::ManualClock;
+use crate::{doubles::clock::ManualClock, text::Expected};
 
 fn live() -> Publisher {
     Publisher::new(7, Arc::new(ManualClock::default()))
@@ -189,6 +189,7 @@ fn a_mark_is_read_back() {
     assert_eq!(mark.to_string(), "3-99");
     assert_eq!("3-99".parse(), Ok(mark));
     for text in ["", "3", "3-", "-3", "a-1", "1-2-3"] {
-        assert_eq!(text.parse::<Mark>(), Err(NotAMark), "{text}");
+        let expected = Expected("the id of an event, such as 3-1042");
+        assert_eq!(text.parse::<Mark>(), Err(expected), "{text}");
     }
 }

@@ -108,16 +108,13 @@ impl Turns {
     /// All of them, oldest first.
     pub(super) fn all(&self) -> Vec<ActiveTurn> {
         let mut turns: Vec<ActiveTurn> = self.turns.values().cloned().collect();
-        turns.sort_by(|one, other| {
-            (one.started_at, &one.turn).cmp(&(other.started_at, &other.turn))
-        });
+        turns.sort_by_key(|turn| (turn.started_at, turn.turn.clone()));
         turns
     }
 
     /// The turn of a topic, the one that runs before one that waits.
     pub(super) fn of_topic(&self, topic: &TopicId) -> Option<ActiveTurn> {
-        let turns = self.turns.values();
-        let own = turns.filter(|turn| turn.topic_id.as_ref() == Some(topic));
+        let own = self.turns.values().filter(|turn| turn.topic_id.as_ref() == Some(topic));
         own.min_by_key(|turn| (turn.state, turn.started_at)).cloned()
     }
 
@@ -157,11 +154,7 @@ impl Turns {
         match &told.moment {
             Moment::TurnStart { .. } => self.begin(seq, at, event, told),
             Moment::TurnEnd { .. } | Moment::State { state: "stopped", .. } => {
-                if let Some(turn) = self.turns.remove(&told.turn)
-                    && let Some(task) = turn.task_id
-                {
-                    self.tasks.remove(&task);
-                }
+                self.forget(&told.turn);
             }
             moment => {
                 if let Some(turn) = self.turns.get_mut(&told.turn) {
@@ -173,12 +166,8 @@ impl Turns {
     }
 
     fn begin(&mut self, seq: u64, at: Timestamp, event: &Event, told: &TurnEvent) {
-        let Moment::TurnStart { session_id, body, sdk, model, .. } = &told.moment else {
-            return;
-        };
-        let Some(team) = &event.team else {
-            return;
-        };
+        let Moment::TurnStart { session_id, body, sdk, model, .. } = &told.moment else { return };
+        let Some(team) = &event.team else { return };
         if self.turns.len() >= MOST {
             self.make_room();
         }
@@ -217,8 +206,13 @@ impl Turns {
     fn make_room(&mut self) {
         let waiting = self.turns.values().filter(|turn| turn.state == "waiting");
         let oldest = waiting.min_by_key(|turn| turn.started_at);
-        if let Some(turn) = oldest.map(|turn| turn.turn.clone())
-            && let Some(gone) = self.turns.remove(&turn)
+        if let Some(turn) = oldest.map(|turn| turn.turn.clone()) {
+            self.forget(&turn);
+        }
+    }
+
+    fn forget(&mut self, turn: &TurnId) {
+        if let Some(gone) = self.turns.remove(turn)
             && let Some(task) = gone.task_id
         {
             self.tasks.remove(&task);

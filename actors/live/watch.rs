@@ -7,7 +7,7 @@ use tokio::sync::watch as signal;
 use super::{
     Mark, News, Publisher,
     event::{Event, Gap, Kind, Reason},
-    ring::{Found, Told},
+    ring::Told,
 };
 use crate::ids::{TaskId, TeamName, TopicId};
 
@@ -18,14 +18,12 @@ const PIECE: usize = 512;
 
 /// What a watcher wants to see.
 #[derive(Clone, Debug, Default)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Filter {
     /// Only these kinds; empty is all.
     pub kinds: Vec<Kind>,
-    /// Only of this team.
     pub team: Option<TeamName>,
-    /// Only of this topic.
     pub topic: Option<TopicId>,
-    /// Only of this task.
     pub task: Option<TaskId>,
 }
 
@@ -74,8 +72,7 @@ impl Watch {
             None => (now.seq, None),
             // A place that is not reached yet is none of this process either.
             Some(mark) if mark.boot != now.boot || mark.seq > now.seq => {
-                let gap = Gap { from: 1, to: now.seq, reason: Reason::Restart };
-                (now.seq, Some(gap))
+                (now.seq, Some(Gap { from: 1, to: now.seq, reason: Reason::Restart }))
             }
             Some(mark) => (mark.seq, None),
         };
@@ -90,15 +87,13 @@ impl Watch {
     /// Waits for what comes next; nothing when it is over.
     pub async fn next(&mut self) -> Option<Batch> {
         loop {
+            // Looked at first: what is published from here on rings the bell.
+            let over = self.news.borrow_and_update().over;
             if let Some(batch) = self.take() {
                 return Some(batch);
             }
-            if self.news.borrow_and_update().over {
+            if over {
                 return None;
-            }
-            // What was published meanwhile has rung the bell.
-            if let Some(batch) = self.take() {
-                return Some(batch);
             }
             self.news.changed().await.ok()?;
         }
@@ -139,8 +134,7 @@ impl Watch {
         let mut missed = None;
         loop {
             let Some(piece) = self.piece(PIECE) else {
-                let gap = self.skip(first, Reason::Slow);
-                return Batch { after: Some(gap), ..Batch::default() };
+                return Batch { after: Some(self.skip(first, Reason::Slow)), ..Batch::default() };
             };
             let is_last = piece.len() < PIECE;
             self.keep(piece, &mut events);
@@ -150,8 +144,7 @@ impl Watch {
                 events.retain(|told| !told.event.is_passing());
             }
             if events.len() > QUEUE {
-                let gap = self.skip(first, Reason::Slow);
-                return Batch { after: Some(gap), ..Batch::default() };
+                return Batch { after: Some(self.skip(first, Reason::Slow)), ..Batch::default() };
             }
             if is_last {
                 break;
@@ -166,30 +159,19 @@ impl Watch {
 
     /// The next events, wanted or not; none if some of them are gone.
     fn piece(&self, most: usize) -> Option<Vec<Arc<Told>>> {
-        let state = self.live.read();
-        match state.ring.after(self.seen, self.filter.team.as_ref(), most) {
-            Found::Events(events) => Some(events),
-            Found::Lost => None,
-        }
+        self.live.read().ring.after(self.seen, self.filter.team.as_ref(), most)
     }
 
     fn keep(&mut self, piece: Vec<Arc<Told>>, events: &mut Vec<Arc<Told>>) {
         if let Some(last) = piece.last() {
             self.seen = last.seq;
         }
-        let wanted = piece.into_iter().filter(|told| self.filter.passes(&told.event));
-        events.extend(wanted);
+        events.extend(piece.into_iter().filter(|told| self.filter.passes(&told.event)));
     }
 
     /// Goes on from now.
     fn skip(&mut self, from: u64, reason: Reason) -> Gap {
         self.seen = self.live.mark().seq;
         Gap { from, to: self.seen, reason }
-    }
-}
-
-impl std::fmt::Debug for Watch {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("seen", &self.seen).field("filter", &self.filter).finish()
     }
 }

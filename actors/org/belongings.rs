@@ -1,8 +1,15 @@
-//! Port: what other parts keep for a team.
+//! Port: what other parts keep for a team, and what the spine itself does.
 
+use actix::Addr;
 use futures_util::future::BoxFuture;
 
-use crate::{ids::TeamKey, store::records::Writes};
+use crate::{
+    approvals::{Approvals, Disbanded},
+    budget::Ledger,
+    ids::TeamKey,
+    inbox,
+    store::{StoreHandle, records::Writes},
+};
 
 /// A kind of thing that teams have: memory, secrets, triggers, an inbox.
 pub trait Belongings: Send + Sync + 'static {
@@ -13,5 +20,49 @@ pub trait Belongings: Send + Sync + 'static {
     /// Whether the team has something that it made itself and that will help it.
     fn has_any(&self, _: &TeamKey) -> BoxFuture<'static, bool> {
         Box::pin(std::future::ready(false))
+    }
+}
+
+/// What a team has spent. Those above it keep count of it.
+impl Belongings for Ledger {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        Ledger::forget(self, &team.name);
+        Box::pin(std::future::ready(Vec::new()))
+    }
+}
+
+/// What waits in the inboxes of a team's lanes.
+#[derive(Clone, Debug)]
+pub struct Inboxes(pub StoreHandle);
+
+impl Belongings for Inboxes {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        let (store, team) = (self.0.clone(), team.clone());
+        Box::pin(async move {
+            let keys = store.read(move |storage| inbox::keys_of(storage, &team));
+            match keys.await {
+                Ok(keys) if !keys.is_empty() => vec![Writes::new().drop_keys(keys)],
+                Ok(_) => Vec::new(),
+                Err(error) => {
+                    tracing::error!(%error, "the inbox of a team that is gone stays in the store");
+                    Vec::new()
+                }
+            }
+        })
+    }
+}
+
+/// Held calls and open questions. Their rows stay: they are kept for ever.
+pub struct Waiting(pub Addr<Approvals>);
+
+impl Belongings for Waiting {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        let (approvals, team) = (self.0.clone(), team.clone());
+        Box::pin(async move {
+            if let Err(error) = approvals.send(Disbanded { team }).await {
+                tracing::error!(%error, "what a team that is gone waited for is not cancelled yet");
+            }
+            Vec::new()
+        })
     }
 }

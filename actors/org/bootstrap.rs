@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use actix::{
-    ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, WrapFuture,
-};
+use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{
-    Belongings, Bootstrap, Org, OrgError, Parts,
+    Answered, Belongings, Bootstrap, Org, OrgError, Parts, answered,
     record::{Phase, TeamRecord},
 };
 use crate::{
@@ -20,13 +18,6 @@ use crate::{
     store::records::Writes,
     task::{Ending, Kind, Outcome, Task, records as tasks},
 };
-
-/// The first work of a team, with its outcome.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Judge {
-    task: Task,
-}
 
 impl Org {
     /// First works that ended while nobody listened.
@@ -42,13 +33,40 @@ impl Org {
     pub(super) fn look_at(&self, task: TaskId, ctx: &mut Context<Self>) {
         let store = self.parts.store.clone();
         let row = async move {
-            let row = store.read(move |storage| tasks::find(storage, &task));
-            row.await.ok().flatten()
+            store.read(move |storage| tasks::find(storage, &task)).await.ok().flatten()
         };
-        ctx.spawn(row.into_actor(self).map(|row, _, ctx| {
-            if let Some(task) = row.filter(|task| task.outcome.is_some()) {
-                ctx.notify(Judge { task });
+        ctx.spawn(row.into_actor(self).map(|row, org, ctx| {
+            if let Some(task) = row {
+                org.judge(task, ctx);
             }
+        }));
+    }
+
+    /// Judges the first work of a team, if it has ended.
+    fn judge(&self, task: Task, ctx: &mut Context<Self>) {
+        let (Some(team), Some(outcome)) = (self.waits_for(&task), task.outcome.clone()) else {
+            return;
+        };
+        let (parts, key) = (self.parts.clone(), team.key());
+        let belongings = self.belongings.clone();
+        let settled = self.is_settled();
+        let judged = actix::spawn(async move {
+            settled.await;
+            judge(&parts, belongings, &key, &outcome).await
+        });
+        ctx.spawn(judged.into_actor(self).map(move |judged, org, ctx| {
+            let (Ok(why), Some(team)) = (judged, org.waits_for(&task)) else { return };
+            let mut team = team.clone();
+            let mut writes = org.told(&team, &task, why.as_deref());
+            team.phase = match why {
+                None => Phase::Ready,
+                Some(why) => {
+                    tracing::warn!(team = %team.key(), %why, "the team could not set itself up");
+                    writes = writes.put(&org.failed(&team, &task.id, &why));
+                    Phase::Failed
+                }
+            };
+            org.change_state(team, writes, ctx);
         }));
     }
 
@@ -59,6 +77,43 @@ impl Org {
             && team.bootstrap_task.as_ref() == Some(&task.id)
             && team.phase == Phase::Initializing;
         is_it.then_some(team)
+    }
+
+    /// The person whose wish the team was hears how its first work ended.
+    fn told(&self, team: &TeamRecord, task: &Task, why: Option<&str>) -> Writes {
+        let Some(source) = &task.source else { return Writes::new() };
+        let (text, status) = match why {
+            None => ("Team is ready.".to_owned(), "done"),
+            Some(why) => (format!("Team setup failed: {why}."), "failed"),
+        };
+        let notification = Notification {
+            task_id: Some(task.id.clone()),
+            status: status.to_owned(),
+            ..Notification::new(
+                NotificationKind::Bootstrap,
+                team.name.clone(),
+                format!("[{}] {text}", team.name),
+                &excerpt::of_task(&task.id),
+            )
+        };
+        let (topic, now) = (source.topic.clone(), self.parts.clock.now());
+        Writes::new().told(&source.channel, topic, task.label, now, notification)
+    }
+
+    fn failed(&self, team: &TeamRecord, task: &TaskId, why: &str) -> Notice {
+        let name = &team.name;
+        Notice {
+            id: self.parts.ids.notice(),
+            kind: NoticeKind::BootstrapFailed,
+            team: Some(name.clone()),
+            text: format!(
+                "Team `{name}` could not set itself up: {why}. It takes tasks all the same; \
+                 `hivewright teams bootstrap {name}` lets it try again."
+            ),
+            refs: vec![task.to_string()],
+            at: self.parts.clock.now(),
+            read: false,
+        }
     }
 }
 
@@ -97,94 +152,14 @@ impl Handler<Ended> for Org {
     }
 }
 
-impl Handler<Judge> for Org {
-    type Result = ();
-
-    fn handle(&mut self, Judge { task }: Judge, ctx: &mut Self::Context) {
-        let (Some(team), Some(outcome)) = (self.waits_for(&task), task.outcome.clone()) else {
-            return;
-        };
-        let (parts, key) = (self.parts.clone(), team.key());
-        let belongings = self.belongings.clone();
-        let settled = self.is_settled();
-        let judged = actix::spawn(async move {
-            settled.await;
-            judge(&parts, belongings, &key, &outcome).await
-        });
-        ctx.spawn(judged.into_actor(self).map(move |judged, org, ctx| {
-            let (Ok(why), Some(team)) = (judged, org.waits_for(&task)) else {
-                return;
-            };
-            let mut team = team.clone();
-            let mut writes = org.told(&team, &task, why.as_deref());
-            team.phase = match why {
-                None => Phase::Ready,
-                Some(why) => {
-                    tracing::warn!(team = %team.key(), %why, "the team could not set itself up");
-                    writes = writes.put(&org.failed(&team, &task.id, &why));
-                    Phase::Failed
-                }
-            };
-            org.tree.put(team.clone());
-            ctx.spawn(org.store(team, writes).map(|_, _, _| ()));
-        }));
-    }
-}
-
-impl Org {
-    /// The person whose wish the team was hears how its first work ended.
-    fn told(&self, team: &TeamRecord, task: &Task, why: Option<&str>) -> Writes {
-        let Some(source) = &task.source else {
-            return Writes::new();
-        };
-        let (text, status) = match why {
-            None => ("Team is ready.".to_owned(), "done"),
-            Some(why) => (format!("Team setup failed: {why}."), "failed"),
-        };
-        let notification = Notification {
-            task_id: Some(task.id.clone()),
-            status: status.to_owned(),
-            ..Notification::new(
-                NotificationKind::Bootstrap,
-                team.name.clone(),
-                format!("[{}] {text}", team.name),
-                &excerpt::of_task(&task.id),
-            )
-        };
-        let (topic, now) = (source.topic.clone(), self.parts.clock.now());
-        Writes::new().told(&source.channel, topic, task.label, now, notification)
-    }
-
-    fn failed(&self, team: &TeamRecord, task: &TaskId, why: &str) -> Notice {
-        let name = &team.name;
-        Notice {
-            id: self.parts.ids.notice(),
-            kind: NoticeKind::BootstrapFailed,
-            team: Some(name.clone()),
-            text: format!(
-                "Team `{name}` could not set itself up: {why}. It takes tasks all the same; \
-                 `hivewright teams bootstrap {name}` lets it try again."
-            ),
-            refs: vec![task.to_string()],
-            at: self.parts.clock.now(),
-            read: false,
-        }
-    }
-}
-
 impl Handler<Bootstrap> for Org {
-    type Result = ResponseActFuture<Self, Result<Option<TaskId>, OrgError>>;
+    type Result = Answered<Option<TaskId>>;
 
     fn handle(&mut self, Bootstrap { task }: Bootstrap, _: &mut Self::Context) -> Self::Result {
-        let team = match self.tree.known(&task.lane.team) {
-            Ok(team) if team.phase == Phase::Ready => Ok(None),
-            Ok(team) => Ok(Some(team.clone())),
-            Err(error) => Err(error),
-        };
-        let mut team = match team {
-            Ok(Some(team)) => team,
-            Ok(None) => return Box::pin(std::future::ready(Ok(None)).into_actor(self)),
-            Err(error) => return Box::pin(std::future::ready(Err(error)).into_actor(self)),
+        let mut team = match self.tree.known(&task.lane.team) {
+            Ok(team) if team.phase == Phase::Ready => return answered(Ok(None)),
+            Ok(team) => team.clone(),
+            Err(error) => return answered(Err(error)),
         };
         let id = task.id.clone();
         let before = (team.phase, team.bootstrap_task.clone());
@@ -206,8 +181,7 @@ impl Handler<Bootstrap> for Org {
                 && team.bootstrap_task.as_ref() == Some(&id)
             {
                 let (phase, bootstrap_task) = before;
-                let team = TeamRecord { phase, bootstrap_task, ..team.clone() };
-                org.tree.put(team);
+                org.tree.put(TeamRecord { phase, bootstrap_task, ..team.clone() });
             }
             org.parts.view.show(org.tree.clone());
             result.map(|_| Some(id)).map_err(OrgError::from)

@@ -5,97 +5,45 @@ use crate::{ids::TeamName, queue::refusal::Refusal};
 /// Why something was not done to a team.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the names and messages say it")]
 pub enum OrgError {
-    /// Not a name for a team.
     #[error("`name`: `{name}` cannot be the name of a team: {rule}")]
-    Name {
-        /// The name.
-        name: String,
-        /// The rule that it breaks.
-        rule: &'static str,
-    },
-    /// The name means something else.
+    Name { name: String, rule: &'static str },
     #[error("`name`: `{0}` is reserved; choose another")]
     NameReserved(TeamName),
-    /// Another team, or a folder that is nobody's, has the name.
     #[error("`name`: `{0}` is taken; choose another")]
     NameTaken(TeamName),
-    /// Too far below the main team.
     #[error(
         "`{parent}` is at level {present}, and a team may be at most {limit} levels below `main`"
     )]
-    LimitDepth {
-        /// The team that wants a child.
-        parent: TeamName,
-        /// The deepest level.
-        limit: usize,
-        /// Where the parent is.
-        present: usize,
-    },
-    /// Too many children.
+    LimitDepth { parent: TeamName, limit: usize, present: usize },
     #[error("`{parent}` has {present} children; `limits.max_children` allows {limit}")]
-    LimitChildren {
-        /// The team that wants a child.
-        parent: TeamName,
-        /// The most.
-        limit: usize,
-        /// How many it has.
-        present: usize,
-    },
-    /// Too many teams.
+    LimitChildren { parent: TeamName, limit: usize, present: usize },
     #[error("there are {present} teams; `limits.max_teams` allows {limit}")]
-    LimitTeams {
-        /// The most.
-        limit: usize,
-        /// How many there are.
-        present: usize,
-    },
-    /// There is no such team.
+    LimitTeams { limit: usize, present: usize },
     #[error("there is no team `{0}`")]
     Unknown(TeamName),
-    /// The caller is not the one who may.
     #[error("`{caller}` may not do this to `{team}`: {rule}")]
-    NotAuthorized {
-        /// The team it was about.
-        team: TeamName,
-        /// Who tried.
-        caller: String,
-        /// Who may.
-        rule: &'static str,
-    },
-    /// The main team stays.
+    NotAuthorized { team: TeamName, caller: String, rule: &'static str },
     #[error("`main` is always there: it can be neither made nor shut down")]
     Root,
-    /// Its children would be without a parent.
     #[error("`{team}` has children: {}; shut them down first, or set `cascade`", list(.children))]
-    HasChildren {
-        /// The team.
-        team: TeamName,
-        /// Its children.
-        children: Vec<TeamName>,
-    },
-    /// It is being shut down.
+    HasChildren { team: TeamName, children: Vec<TeamName> },
     #[error("`{0}` is being shut down")]
     Draining(TeamName),
-    /// A team is being made below it, or it is being shut down by itself.
     #[error("`{0}` is being shut down, or a team is being made below it; try again in a moment")]
     Busy(TeamName),
-    /// Words of a scope that cannot be.
     #[error("`scope`: {0}")]
     Scope(String),
-    /// Nothing would be left of the scope.
     #[error("`{0}` would have no scope left; add a keyword before the last one is removed")]
     ScopeEmpty(TeamName),
-    /// The queue did not take the work that belongs to it.
     #[error("{0}")]
     Refused(#[from] Refusal),
-    /// The folder could not be made, changed or moved.
     #[error("{0}")]
     Folder(String),
     /// What belongs to the team could not be written.
     #[error("{0}")]
     Beside(String),
-    /// The process is stopping.
     #[error("the service is stopping; try again after its next start")]
     Stopping,
 }

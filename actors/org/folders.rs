@@ -19,11 +19,10 @@ pub struct FolderPlan {
 /// Why a folder could not be worked on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum FolderError {
-    /// There is one of this name, and it is nobody's.
     #[error("there is a folder of this name already")]
     Taken,
-    /// The disk refused.
     #[error("{0}")]
     Disk(String),
 }

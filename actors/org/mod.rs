@@ -22,21 +22,17 @@ use crate::{
     task::Task,
 };
 
-mod accounts;
 pub mod belongings;
 pub mod error;
 pub mod folders;
-pub mod inboxes;
 pub mod names;
 pub mod record;
 pub mod tree;
 pub mod view;
-pub mod waiting;
 pub mod work;
 
 mod bootstrap;
-mod degrade;
-mod pause;
+mod rest;
 pub mod shutdown;
 mod spawn;
 #[cfg(test)]
@@ -58,18 +54,13 @@ pub type Beside = Box<dyn FnOnce(TeamKey) -> BoxFuture<'static, Result<Alongside
 /// Makes a team: its record, its folder and its first work, all or nothing.
 #[derive(Message)]
 #[rtype(result = "Result<TeamKey, OrgError>")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Spawn {
-    /// What it is to be called.
     pub name: String,
-    /// Who is above it.
     pub parent: TeamName,
-    /// Who wants it.
     pub by: By,
-    /// Words for what it takes on.
     pub scope: Vec<String>,
-    /// How many teams there may be.
     pub limits: Limits,
-    /// What its folder holds.
     pub plan: FolderPlan,
     /// Its first work. The generation is filled in.
     pub bootstrap: Task,
@@ -84,12 +75,10 @@ pub struct Spawn {
 /// Lets a team go, with all below it if told so. Answered when they are gone.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Removed, OrgError>")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Shutdown {
-    /// The team.
     pub name: TeamName,
-    /// Also all below it.
     pub cascade: bool,
-    /// Who wants it.
     pub by: By,
     /// The tool call behind it: its answer is stored with the last step.
     pub call: Option<String>,
@@ -98,16 +87,12 @@ pub struct Shutdown {
 /// Changes what a team takes on, or how it is described.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<TeamRecord, OrgError>")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Update {
-    /// The team.
     pub name: TeamName,
-    /// Who wants it.
     pub by: By,
-    /// Words to add to its scope.
     pub add: Vec<String>,
-    /// Words to take away.
     pub remove: Vec<String>,
-    /// Another description.
     pub description: Option<String>,
     /// What it may do beyond its tools from now on. Only operators say so.
     pub capabilities: Option<BTreeSet<Capability>>,
@@ -157,18 +142,14 @@ pub struct Settle {
 
 /// What the organisation works with.
 #[derive(Clone)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Parts {
-    /// Where records are kept.
     pub store: StoreHandle,
-    /// The queue.
     pub work: Arc<dyn Work>,
     /// Where people are told that a team is ready.
     pub channel: Recipient<Deliver>,
-    /// The folders of teams.
     pub folders: Arc<dyn Folders>,
-    /// Wall time.
     pub clock: Arc<dyn Clock>,
-    /// Names notices.
     pub ids: Ids,
     /// What everyone else sees of it.
     pub view: OrgView,
@@ -225,11 +206,7 @@ impl Org {
     /// Commits a change of one record that the tree holds already, then shows the tree.
     ///
     /// By then the tree may hold a later change of it, which is not to be undone.
-    fn store(
-        &self,
-        record: TeamRecord,
-        writes: Writes,
-    ) -> ResponseActFuture<Self, Result<TeamRecord, OrgError>> {
+    fn store(&self, record: TeamRecord, writes: Writes) -> Answered<TeamRecord> {
         let committed = self.parts.store.commit(writes.put(&record));
         Box::pin(committed.into_actor(self).map(move |result, org, _| {
             let frames = result.map_err(|_| OrgError::Stopping)?;
@@ -240,6 +217,14 @@ impl Org {
             Ok(record)
         }))
     }
+}
+
+/// An answer that may take its time.
+type Answered<T> = ResponseActFuture<Org, Result<T, OrgError>>;
+
+/// An answer that is known.
+fn answered<T: 'static>(answer: Result<T, OrgError>) -> Answered<T> {
+    Box::pin(actix::fut::ready(answer))
 }
 
 impl Actor for Org {

@@ -18,14 +18,13 @@ use crate::{
 
 /// One life of a team. What the operator writes about it is in its file, not here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct TeamRecord {
-    /// Its name.
     pub name: TeamName,
     /// How often the name was given, from 1.
     pub generation: u32,
     /// Who is above it; nobody is above the main team.
     pub parent: Option<TeamName>,
-    /// Whether it works.
     pub state: TeamState,
     /// When a team that kept dying works again. Without it a degraded team waits for an operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,11 +36,9 @@ pub struct TeamRecord {
     /// What it may do beyond its tools. Only operators change this.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub capabilities: BTreeSet<Capability>,
-    /// When it was made.
     pub created_at: Timestamp,
     /// By whom: a team, or an operator.
     pub created_by: String,
-    /// Its first work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bootstrap_task: Option<TaskId>,
     /// It is being shut down, and how far that has come.

@@ -45,8 +45,7 @@ impl Org {
         for team in draining {
             self.parts.work.set_state(&team.name, TeamState::Draining);
             let top = team.closing.map_or(team.name, |closing| closing.top);
-            let begun = self.parts.store.commit(Writes::new());
-            self.close(&top, begun, ctx);
+            self.close(&top, self.parts.store.commit(Writes::new()), ctx);
         }
     }
 
@@ -131,9 +130,7 @@ struct Job {
 
 impl Job {
     async fn run(self, going: Vec<TeamRecord>) -> Result<Removed, OrgError> {
-        let Some(mut top) = going.last().cloned() else {
-            return Ok(Removed::default());
-        };
+        let Some(mut top) = going.last().cloned() else { return Ok(Removed::default()) };
         let mut done = Removed::default();
         for team in going {
             let closing = top.closing.get_or_insert_with(|| Closing {
@@ -159,8 +156,7 @@ impl Job {
             } else if let Some(call) = &closing.call {
                 writes = writes.put_at(call, &Answer(&done));
             }
-            let committed = self.parts.store.commit(writes).await;
-            committed.map_err(|_| OrgError::Stopping)?;
+            self.parts.store.commit(writes).await.map_err(|_| OrgError::Stopping)?;
             tracing::info!(team = %gone.key(), "team shut down");
             // Its name is free again, also for the queue.
             self.parts.work.set_state(&gone.name, TeamState::Active);
@@ -180,14 +176,13 @@ impl Job {
         self.parts.work.dismiss(&team.name);
         for belonging in self.belongings.iter() {
             for writes in belonging.forget(&key).await {
-                let committed = self.parts.store.commit(writes).await;
-                committed.map_err(|_| OrgError::Stopping)?;
+                self.parts.store.commit(writes).await.map_err(|_| OrgError::Stopping)?;
             }
         }
-        let now = self.parts.clock.now();
-        let trash = self.parts.folders.bury(key, now).await.map_err(|error| {
-            OrgError::Folder(format!("the folder of `{}` stays: {error}", team.name))
-        })?;
+        let trash =
+            self.parts.folders.bury(key, self.parts.clock.now()).await.map_err(|error| {
+                OrgError::Folder(format!("the folder of `{}` stays: {error}", team.name))
+            })?;
         Ok((u64::try_from(cancelled).unwrap_or(u64::MAX), trash))
     }
 }
@@ -226,8 +221,7 @@ impl Handler<Shutdown> for Org {
                 }
             }
         }
-        let begun = self.parts.store.commit(writes);
-        self.close(&top, begun, ctx);
+        self.close(&top, self.parts.store.commit(writes), ctx);
         let (tell, told) = oneshot::channel();
         if let Some(waiters) = self.closing.get_mut(&top) {
             waiters.push(tell);

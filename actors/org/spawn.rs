@@ -1,16 +1,16 @@
 //! Spawn: a team is made. The folder first, under a mark; then one commit makes it real.
 
-use actix::{ActorFutureExt, Handler, ResponseActFuture, WrapFuture};
+use actix::{ActorFutureExt, Handler, WrapFuture};
 
 use super::{
-    Org, OrgError, Parts, Spawn,
+    Answered, Org, OrgError, Parts, Spawn, answered,
     folders::FolderError,
     names,
-    record::{Phase, TeamRecord, TeamState},
+    record::{Phase, TeamRecord},
 };
 use crate::{
     ids::TeamKey,
-    queue::submit::{Submission, Submit},
+    queue::submit::{Refusal, Submission, Submit},
     task::Task,
 };
 
@@ -27,15 +27,11 @@ impl Org {
             generation: self.tree.next_generation(&name),
             name,
             parent: Some(spawn.parent.clone()),
-            state: TeamState::Active,
-            rested_at: None,
             phase: Phase::Initializing,
             scope,
-            capabilities: Default::default(),
-            created_at: self.parts.clock.now(),
             created_by: spawn.by.as_str().to_owned(),
             bootstrap_task: Some(spawn.bootstrap.id.clone()),
-            closing: None,
+            ..TeamRecord::main(self.parts.clock.now())
         })
     }
 }
@@ -78,19 +74,19 @@ async fn make(parts: &Parts, record: &TeamRecord, spawn: Spawn) -> Result<(), Or
     match &committed {
         Ok(()) => parts.folders.keep(key).await,
         // The process is about to end: the next start sees whether the commit was made.
-        Err(OrgError::Refused(crate::queue::submit::Refusal::Stopping)) => {}
+        Err(OrgError::Refused(Refusal::Stopping)) => {}
         Err(_) => parts.folders.unmake(key).await,
     }
     committed
 }
 
 impl Handler<Spawn> for Org {
-    type Result = ResponseActFuture<Self, Result<TeamKey, OrgError>>;
+    type Result = Answered<TeamKey>;
 
     fn handle(&mut self, spawn: Spawn, _: &mut Self::Context) -> Self::Result {
         let record = match self.admit(&spawn) {
             Ok(record) => record,
-            Err(error) => return Box::pin(std::future::ready(Err(error)).into_actor(self)),
+            Err(error) => return answered(Err(error)),
         };
         let name = record.name.clone();
         self.making.insert(name.clone(), spawn.parent.clone());

@@ -53,7 +53,6 @@ impl By {
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     teams: BTreeMap<TeamName, Arc<TeamRecord>>,
-    children: BTreeMap<TeamName, BTreeSet<TeamName>>,
     /// How often each name was given.
     generations: BTreeMap<TeamName, u32>,
 }
@@ -86,12 +85,6 @@ impl Tree {
                 Arc::make_mut(record).parent = Some(MAIN.into());
             }
         }
-        for record in tree.teams.values() {
-            if let Some(parent) = &record.parent {
-                let below = tree.children.entry(parent.clone()).or_default();
-                below.insert(record.name.clone());
-            }
-        }
         tree
     }
 
@@ -114,26 +107,12 @@ impl Tree {
 
     /// A team that is new, or has changed.
     pub fn put(&mut self, record: TeamRecord) {
-        if record.state == TeamState::Removed {
-            return self.remove(&record);
-        }
         self.count(&record);
-        if let Some(parent) = &record.parent {
-            let below = self.children.entry(parent.clone()).or_default();
-            below.insert(record.name.clone());
+        if record.state == TeamState::Removed {
+            self.teams.remove(&record.name);
+        } else {
+            self.teams.insert(record.name.clone(), Arc::new(record));
         }
-        self.teams.insert(record.name.clone(), Arc::new(record));
-    }
-
-    fn remove(&mut self, record: &TeamRecord) {
-        self.count(record);
-        if let Some(gone) = self.teams.remove(&record.name)
-            && let Some(parent) = &gone.parent
-            && let Some(below) = self.children.get_mut(parent)
-        {
-            below.remove(&record.name);
-        }
-        self.children.remove(&record.name);
     }
 
     /// How many teams there are.
@@ -168,8 +147,8 @@ impl Tree {
 
     /// The children of a team, by name.
     pub fn children(&self, name: &str) -> impl Iterator<Item = &TeamRecord> {
-        let below = self.children.get(name).into_iter().flatten();
-        below.filter_map(|name| self.get(name.as_str()))
+        let is_parent = move |parent: &TeamName| parent.as_str() == name;
+        self.iter().filter(move |team| team.parent.as_ref().is_some_and(is_parent))
     }
 
     /// The teams above, the nearest first.
@@ -261,11 +240,7 @@ impl Tree {
         match by {
             By::Operator(_) => Ok(team),
             By::Team(caller) if team.parent.as_ref() == Some(caller) => Ok(team),
-            By::Team(caller) => Err(OrgError::NotAuthorized {
-                team: name.clone(),
-                caller: caller.to_string(),
-                rule: "only its direct parent may",
-            }),
+            By::Team(caller) => Err(not_authorized(caller, name, "only its direct parent may")),
         }
     }
 
@@ -279,11 +254,7 @@ impl Tree {
         if name == caller || self.is_below(name.as_str(), caller.as_str()) {
             return Ok(team);
         }
-        Err(OrgError::NotAuthorized {
-            team: name.clone(),
-            caller: caller.to_string(),
-            rule: "only the team itself and the teams above it may",
-        })
+        Err(not_authorized(caller, name, "only the team itself and the teams above it may"))
     }
 
     /// The team, if it is the caller's parent, child or sibling.
@@ -300,11 +271,7 @@ impl Tree {
         if is_parent || is_child || is_sibling {
             return Ok(team);
         }
-        Err(OrgError::NotAuthorized {
-            team: name.clone(),
-            caller: caller.to_string(),
-            rule: "only its parent, its children and its siblings may",
-        })
+        Err(not_authorized(caller, name, "only its parent, its children and its siblings may"))
     }
 
     /// Whom a shutdown takes along: the deepest first, the team itself last.
@@ -328,6 +295,10 @@ impl Tree {
         going.reverse();
         Ok(going)
     }
+}
+
+fn not_authorized(caller: &TeamName, team: &TeamName, rule: &'static str) -> OrgError {
+    OrgError::NotAuthorized { team: team.clone(), caller: caller.to_string(), rule }
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Update: a team takes on other things, or is described in other words.
 
-use actix::{ActorFutureExt, Handler, ResponseActFuture, WrapFuture};
+use actix::{ActorFutureExt, Handler, WrapFuture};
 
 use super::{
-    Org, OrgError, Update,
+    Answered, Org, OrgError, Update, answered,
     names::{check_scope, check_size},
     record::TeamRecord,
     tree::By,
@@ -36,36 +36,33 @@ impl Org {
 }
 
 impl Handler<Update> for Org {
-    type Result = ResponseActFuture<Self, Result<TeamRecord, OrgError>>;
+    type Result = Answered<TeamRecord>;
 
     fn handle(&mut self, update: Update, _: &mut Self::Context) -> Self::Result {
         if let Err(error) = self.rescoped(&update) {
-            return Box::pin(std::future::ready(Err(error)).into_actor(self));
+            return answered(Err(error));
         }
         let folders = self.parts.folders.clone();
         let described = match update.description.clone() {
             Some(text) => folders.describe(update.name.clone(), text),
             None => Box::pin(std::future::ready(Ok(()))),
         };
-        Box::pin(described.into_actor(self).then(
-            move |described, org, _| -> ResponseActFuture<Self, _> {
-                // The team may have changed while its file was written.
-                let changed = described
-                    .map_err(|error| OrgError::Folder(error.to_string()))
-                    .and_then(|()| org.rescoped(&update));
-                match changed {
-                    Ok(team) => {
-                        let writes = match &update.call {
-                            Some(call) => Writes::new().put_at(call, &Answer(&team)),
-                            None => Writes::new(),
-                        };
-                        // The next change begins from this one, whether or not it is on the disk yet.
-                        org.tree.put(team.clone());
-                        org.store(team, writes)
-                    }
-                    Err(error) => Box::pin(std::future::ready(Err(error)).into_actor(org)),
-                }
-            },
-        ))
+        Box::pin(described.into_actor(self).then(move |described, org, _| {
+            // The team may have changed while its file was written.
+            let changed = described
+                .map_err(|error| OrgError::Folder(error.to_string()))
+                .and_then(|()| org.rescoped(&update));
+            let team = match changed {
+                Ok(team) => team,
+                Err(error) => return answered(Err(error)),
+            };
+            let writes = match &update.call {
+                Some(call) => Writes::new().put_at(call, &Answer(&team)),
+                None => Writes::new(),
+            };
+            // The next change begins from this one, whether or not it is on the disk yet.
+            org.tree.put(team.clone());
+            org.store(team, writes)
+        }))
     }
 }

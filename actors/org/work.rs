@@ -48,45 +48,38 @@ pub trait Work: Send + Sync + 'static {
     fn told(&self, lane: Lane, generation: u32);
 }
 
-/// The real queue.
-#[derive(Clone)]
-pub struct Actors {
-    /// Durable work.
-    pub queue: Addr<Queue>,
-}
-
-impl Work for Actors {
+impl Work for Addr<Queue> {
     fn submit(&self, submit: Submit) -> BoxFuture<'static, Result<Submission, Refusal>> {
-        let asked = self.queue.send(submit);
+        let asked = self.send(submit);
         Box::pin(async move { asked.await.unwrap_or(Err(Refusal::Stopping)) })
     }
 
     fn wait(&self, task: TaskId, waiter: Option<Lane>) -> BoxFuture<'static, Option<Outcome>> {
-        let asked = self.queue.send(Wait { task, waiter });
+        let asked = self.send(Wait { task, waiter });
         Box::pin(async move { asked.await.ok().flatten() })
     }
 
     fn cancel(&self, task: TaskId, reason: String) -> BoxFuture<'static, bool> {
-        let asked = self.queue.send(CancelTask { task, reason });
+        let asked = self.send(CancelTask { task, reason });
         Box::pin(async move { asked.await.unwrap_or(false) })
     }
 
     fn cancel_soon(&self, task: TaskId, reason: String) {
-        self.queue.do_send(CancelTask { task, reason });
+        self.do_send(CancelTask { task, reason });
     }
 
     fn cancel_team(&self, team: TeamName, reason: String) -> BoxFuture<'static, usize> {
-        let asked = self.queue.send(CancelTeam { team, reason });
+        let asked = self.send(CancelTeam { team, reason });
         Box::pin(async move { asked.await.unwrap_or(0) })
     }
 
     fn open(&self, team: Option<TeamName>) -> BoxFuture<'static, Vec<OpenTask>> {
-        let asked = self.queue.send(OpenTasks { team });
+        let asked = self.send(OpenTasks { team });
         Box::pin(async move { asked.await.unwrap_or_default() })
     }
 
     fn set_state(&self, team: &TeamName, state: TeamState) {
-        self.queue.do_send(SetState {
+        self.do_send(SetState {
             team: team.clone(),
             paused: state == TeamState::Paused,
             draining: state == TeamState::Draining,
@@ -94,18 +87,18 @@ impl Work for Actors {
     }
 
     fn dismiss(&self, team: &TeamName) {
-        self.queue.do_send(Dismiss { team: team.clone() });
+        self.do_send(Dismiss { team: team.clone() });
     }
 
     fn retry(&self, team: &TeamName) {
         for reason in
             [WaitReason::Login, WaitReason::RateLimit, WaitReason::ProviderDown, WaitReason::Config]
         {
-            self.queue.do_send(UnparkAll { reason, team: Some(team.clone()) });
+            self.do_send(UnparkAll { reason, team: Some(team.clone()) });
         }
     }
 
     fn told(&self, lane: Lane, generation: u32) {
-        self.queue.do_send(Told { lane, generation });
+        self.do_send(Told { lane, generation });
     }
 }

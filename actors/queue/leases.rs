@@ -12,7 +12,7 @@ use crate::{
     clock::Timestamp,
     ids::{LeaseId, TaskId},
     notice::Notice,
-    scheduler::{fire::Roster, firing::Standing},
+    scheduler::firing::{Roster, Standing},
     store::records::Writes,
     task::{Code, Ending, Kind, MAX_ATTEMPTS, Task, records::LaneKey},
 };

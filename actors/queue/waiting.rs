@@ -11,7 +11,7 @@ use crate::{
     closing,
     event::{Body, Frame},
     ids::TaskId,
-    scheduler::{fire::Roster, firing::Standing},
+    scheduler::firing::{Roster, Standing},
     task::{Code, Ending, Kind, Outcome, Task},
     usage::Usage,
 };

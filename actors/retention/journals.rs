@@ -29,10 +29,14 @@ pub(super) struct Journals {
     lane: Option<Walked>,
 }
 
-/// What a slice did.
-pub(super) struct Progress {
-    pub(super) over: bool,
-    pub(super) removed: u64,
+/// What a slice of the walk is made with.
+pub(super) struct Sweep<'a> {
+    pub(super) storage: &'a dyn Storage,
+    pub(super) needed: &'a Needed,
+    pub(super) cut: Cut,
+    pub(super) slice: &'a mut Slice,
+    /// How many rows go.
+    pub(super) removed: &'a mut u64,
 }
 
 /// The lane that is being walked through.
@@ -46,10 +50,6 @@ struct Walked {
 }
 
 impl Walked {
-    fn new(lane: LaneKey) -> Self {
-        Self { lane, turns: HashMap::new(), held: None }
-    }
-
     /// Takes a row in: it may go later, or it stays.
     fn weigh(
         &mut self,
@@ -81,64 +81,49 @@ impl Walked {
     }
 
     /// Removes the row that was held, with what the calls in it were answered.
-    fn release(
-        &mut self,
-        storage: &dyn Storage,
-        slice: &mut Slice,
-        removed: &mut u64,
-    ) -> Result<(), StorageError> {
-        let Some((key, mut turns)) = self.held.take() else {
-            return Ok(());
-        };
+    fn release(&mut self, sweep: &mut Sweep<'_>) -> Result<(), StorageError> {
+        let Some((key, mut turns)) = self.held.take() else { return Ok(()) };
         let mut keys = vec![key];
         turns.dedup();
         for turn in turns {
             let calls = format!("{turn}:");
-            keys.extend(Range::<Answer<()>>::under(&Beginning(&calls)).keys(storage)?);
+            keys.extend(Range::<Answer<()>>::under(&Beginning(&calls)).keys(sweep.storage)?);
         }
-        *removed += 1;
-        slice.drop_keys(keys);
+        *sweep.removed += 1;
+        sweep.slice.drop_keys(keys);
         Ok(())
     }
 }
 
 /// Somebody may go on with a lane, so that its numbers must go on as well.
 fn is_open(lane: &LaneKey, needed: &Needed) -> bool {
-    let known = match &lane.lane.topic {
-        Some(topic) => !topic.as_str().starts_with(SESSION) && needed.topics.contains(topic),
-        None => true,
-    };
+    let known =
+        lane.lane.topic.as_ref().is_none_or(|topic| {
+            !topic.as_str().starts_with(SESSION) && needed.topics.contains(topic)
+        });
     known && needed.teams.contains(&lane.team()) || needed.busy.contains(lane)
 }
 
 impl Journals {
-    /// Walks on. The newest row of a lane stays while somebody may go on with the lane: the numbers of
-    /// its events go on from there.
+    /// Walks on, and returns whether that is over. The newest row of a lane stays while somebody may go
+    /// on with the lane: the numbers of its events go on from there.
     pub(super) fn walk(
         &mut self,
-        storage: &dyn Storage,
-        needed: &Needed,
-        cut: Cut,
-        slice: &mut Slice,
+        mut sweep: Sweep<'_>,
         enough: &mut Enough<'_>,
-    ) -> Result<Progress, StorageError> {
-        let mut removed = 0;
+    ) -> Result<bool, StorageError> {
         let mut range = self.from.take().unwrap_or_else(Range::all);
         loop {
             let mut next = None;
             let mut failed = None;
             let mut paused = false;
-            range.walk(storage, Order::Rising, &mut |key, piece| {
-                let walked = self.row(storage, needed, cut, slice, &mut removed, key, piece);
-                match walked {
-                    Ok(Row::Next) => {}
-                    // The rest of the lane is younger.
-                    Ok(Row::NextLane(lane)) => {
-                        next = Some(Range::all().behind_all(&(&lane,)));
-                    }
+            range.walk(sweep.storage, Order::Rising, &mut |key, piece| {
+                match self.row(&mut sweep, key, piece) {
+                    // The rest of a lane that was left is younger.
+                    Ok(left) => next = left.map(|lane| Range::all().behind_all(&(&lane,))),
                     Err(error) => failed = Some(error),
                 }
-                paused = slice.is_full() || enough();
+                paused = sweep.slice.is_full() || enough();
                 if paused && next.is_none() {
                     next = Some(Range::all().behind(key));
                 }
@@ -154,66 +139,47 @@ impl Journals {
             match next {
                 Some(next) if paused => {
                     self.from = Some(next);
-                    return Ok(Progress { over: false, removed });
+                    return Ok(false);
                 }
                 Some(next) => range = next,
                 None => break,
             }
         }
-        self.leave_lane(storage, needed, slice, &mut removed)?;
-        Ok(Progress { over: true, removed })
+        self.leave_lane(&mut sweep)?;
+        Ok(true)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one row of the walk above")]
+    /// Returns the lane if all that follows in it is too young.
     fn row(
         &mut self,
-        storage: &dyn Storage,
-        needed: &Needed,
-        cut: Cut,
-        slice: &mut Slice,
-        removed: &mut u64,
+        sweep: &mut Sweep<'_>,
         key: &[u8],
         piece: Result<Piece<'_>, StorageError>,
-    ) -> Result<Row, StorageError> {
-        let Some((lane, _)) = parse::<Piece<'_>>(key) else {
-            return Ok(Row::Next);
-        };
+    ) -> Result<Option<LaneKey>, StorageError> {
+        let Some((lane, _)) = parse::<Piece<'_>>(key) else { return Ok(None) };
         if self.lane.as_ref().is_none_or(|walked| walked.lane != lane) {
-            self.leave_lane(storage, needed, slice, removed)?;
+            self.leave_lane(sweep)?;
         }
-        let walked = self.lane.get_or_insert_with(|| Walked::new(lane.clone()));
-        walked.release(storage, slice, removed)?;
+        let walked = self.lane.get_or_insert_with(|| Walked {
+            lane: lane.clone(),
+            turns: HashMap::new(),
+            held: None,
+        });
+        walked.release(sweep)?;
         // A damaged row is left alone.
-        let Ok(Piece(events)) = piece else {
-            return Ok(Row::Next);
-        };
-        let old = events.last().is_none_or(|last| last.timestamp < cut.tasks);
-        if !old {
+        let Ok(Piece(events)) = piece else { return Ok(None) };
+        if events.last().is_some_and(|last| last.timestamp >= sweep.cut.tasks) {
             self.lane = None;
-            return Ok(Row::NextLane(lane));
+            return Ok(Some(lane));
         }
-        walked.weigh(storage, key, &events)?;
-        Ok(Row::Next)
+        walked.weigh(sweep.storage, key, &events)?;
+        Ok(None)
     }
 
-    fn leave_lane(
-        &mut self,
-        storage: &dyn Storage,
-        needed: &Needed,
-        slice: &mut Slice,
-        removed: &mut u64,
-    ) -> Result<(), StorageError> {
+    fn leave_lane(&mut self, sweep: &mut Sweep<'_>) -> Result<(), StorageError> {
         match self.lane.take() {
-            Some(mut walked) if !is_open(&walked.lane, needed) => {
-                walked.release(storage, slice, removed)
-            }
+            Some(mut walked) if !is_open(&walked.lane, sweep.needed) => walked.release(sweep),
             _ => Ok(()),
         }
     }
-}
-
-/// How a walk goes on.
-enum Row {
-    Next,
-    NextLane(LaneKey),
 }

@@ -2,15 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture,
-};
+use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 
 use crate::{
     clock::{Clock, Timestamp},
-    scheduler::ports::Calendar,
+    scheduler::{
+        alarm::{Drain, SetZone},
+        ports::Calendar,
+    },
     storage::{Storage, StorageError},
     store::{StoreError, StoreHandle, reads::get_readable, records::Writes},
 };
@@ -41,11 +42,9 @@ const TRASH: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The last time that it was done to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
-    /// When it was begun.
-    pub at: Timestamp,
-    /// What it removed.
-    pub removed: Removed,
+pub(crate) struct Done {
+    pub(crate) at: Timestamp,
+    removed: Removed,
 }
 
 crate::records! {
@@ -56,7 +55,7 @@ crate::records! {
 const DONE: &str = "done";
 
 /// When it was last done, if ever.
-pub fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
+pub(crate) fn last(storage: &dyn Storage) -> Result<Option<Done>, StorageError> {
     get_readable(storage, DONE)
 }
 
@@ -71,35 +70,18 @@ enum BrokenOff {
     Store(#[from] StoreError),
 }
 
-/// The process is about to stop: what is under way is broken off.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Drain;
-
-/// The time zone of the settings has changed.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub struct SetZone {
-    /// Its name in the IANA list.
-    pub timezone: String,
-}
-
 /// Sleeps until it is time, and removes what is old.
 pub struct Retention {
-    /// What it looks through.
-    pub store: StoreHandle,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-    /// Time zones.
-    pub calendar: Arc<dyn Calendar>,
+    pub(crate) store: StoreHandle,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) calendar: Arc<dyn Calendar>,
     /// The zone of the settings.
-    pub timezone: String,
-    /// How long things are kept.
-    pub keeping: Arc<dyn Keeping>,
+    pub(crate) timezone: String,
+    pub(crate) keeping: Arc<dyn Keeping>,
     /// When it was last done.
-    pub last: Option<Timestamp>,
+    pub(crate) last: Option<Timestamp>,
     /// What is under way.
-    pub running: Option<AbortHandle>,
+    pub(crate) running: Option<AbortHandle>,
 }
 
 impl Retention {
@@ -119,8 +101,7 @@ impl Retention {
     }
 
     fn sleep_until(&mut self, due: Timestamp, ctx: &mut Context<Self>) {
-        let pause = due.since(self.clock.now()).min(LONGEST_SLEEP);
-        ctx.run_later(pause, move |retention, ctx| {
+        ctx.run_later(due.since(self.clock.now()).min(LONGEST_SLEEP), move |retention, ctx| {
             if retention.clock.now() < due {
                 retention.sleep_until(due, ctx);
             } else {
@@ -157,6 +138,7 @@ impl Actor for Retention {
 impl Handler<Drain> for Retention {
     type Result = ();
 
+    /// What is under way is broken off.
     fn handle(&mut self, Drain: Drain, ctx: &mut Self::Context) {
         if let Some(work) = self.running.take() {
             work.abort();
@@ -179,10 +161,9 @@ async fn retain(
     keeping: Arc<dyn Keeping>,
     now: Timestamp,
 ) -> Result<Removed, BrokenOff> {
-    let (terms, edges) = (keeping.clone(), keeping.clone());
-    let terms = store.read(move |_| Ok(terms.terms())).await?;
-    let terms = terms.map_err(BrokenOff::Settings)?;
-    let mut pass = Pass::new(edges, terms, now);
+    let settings = keeping.clone();
+    let terms = store.read(move |_| Ok(settings.terms())).await?.map_err(BrokenOff::Settings)?;
+    let mut pass = Pass::new(keeping.clone(), terms, now);
     loop {
         let (walked, slice) = store
             .read(move |storage| {

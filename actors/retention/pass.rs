@@ -5,9 +5,9 @@ use std::{ops::ControlFlow, sync::Arc};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
-    journals::Journals,
+    journals::{Journals, Sweep},
     slice::{Enough, Needed, Slice},
-    terms::{Cut, Keeping, Lot, Terms},
+    terms::{Bounds, Cut, Keeping, Lot, Terms},
 };
 use crate::{
     approvals::{record::Approval, records::PendingApproval},
@@ -30,79 +30,57 @@ use crate::{
         Task,
         records::{EndedTask, FinishedTask, LaneKey},
     },
+    words,
 };
 
 /// How many of each kind were removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Removed {
-    /// Finished tasks.
     pub tasks: u64,
-    /// Rows of journals.
     pub journal: u64,
-    /// Runs of triggers.
     pub runs: u64,
     /// Events that no turn came to see, and notices that were read.
     pub inbox: u64,
-    /// Lines of audits.
     pub audit: u64,
-    /// Records of the edges.
     pub edges: u64,
 }
 
 /// Looks at a record, by its key and its value.
 type Visit<'a> = dyn FnMut(&[u8], &[u8], &mut Slice) + 'a;
 
-/// What is looked at, in order: first what tells which records are needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    OpenTasks,
-    Approvals,
-    Chains,
-    Topics,
-    Teams,
-    Tasks,
-    Journals,
-    Runs,
-    Inboxes,
-    Notices,
-    Audits,
-    Decisions,
-    Lots,
-    Over,
-}
-
-impl Stage {
-    fn next(self) -> Self {
-        match self {
-            Self::OpenTasks => Self::Approvals,
-            Self::Approvals => Self::Chains,
-            Self::Chains => Self::Topics,
-            Self::Topics => Self::Teams,
-            Self::Teams => Self::Tasks,
-            Self::Tasks => Self::Journals,
-            Self::Journals => Self::Runs,
-            Self::Runs => Self::Inboxes,
-            Self::Inboxes => Self::Notices,
-            Self::Notices => Self::Audits,
-            Self::Audits => Self::Decisions,
-            Self::Decisions => Self::Lots,
-            Self::Lots | Self::Over => Self::Over,
-        }
+words! {
+    /// What is looked at, in order: first what tells which records are needed.
+    enum Stage {
+        OpenTasks = "open_tasks",
+        Approvals = "approvals",
+        Chains = "chains",
+        Topics = "topics",
+        Teams = "teams",
+        Tasks = "tasks",
+        Journals = "journals",
+        Runs = "runs",
+        Lots = "lots",
     }
 }
+
+/// What counts the records of a lot that go.
+type Counter = fn(&mut Removed) -> &mut u64;
 
 /// One pass. Between its slices it holds nothing of the store.
 pub struct Pass {
     edges: Arc<dyn Keeping>,
     cut: Cut,
-    stage: Stage,
-    /// Where the stage goes on.
+    /// The place of the present stage.
+    stage: usize,
+    /// Where it goes on.
     from: Option<Vec<u8>>,
     needed: Needed,
     journals: Journals,
     /// Whose runs are counted, and how many were seen.
     trigger: Option<(TriggerId, usize)>,
-    lots: Option<Vec<Lot>>,
+    /// Those that are left, the next one last.
+    lots: Option<Vec<(Counter, Lot)>>,
     removed: Removed,
 }
 
@@ -115,7 +93,7 @@ impl Pass {
         Self {
             edges,
             cut,
-            stage: Stage::OpenTasks,
+            stage: 0,
             from: None,
             needed,
             journals: Journals::default(),
@@ -137,13 +115,13 @@ impl Pass {
         enough: &mut Enough<'_>,
     ) -> Result<Slice, StorageError> {
         let mut slice = Slice::default();
-        while self.stage != Stage::Over {
-            if !self.step(storage, &mut slice, enough)? {
+        while let Some(stage) = Stage::ALL.get(self.stage) {
+            if !self.step(*stage, storage, &mut slice, enough)? {
                 return Ok(slice);
             }
-            self.stage = self.stage.next();
+            self.stage += 1;
             // Journals go by which tasks are there, so those that go must be gone.
-            if self.stage == Stage::Journals {
+            if *stage == Stage::Tasks {
                 return Ok(slice);
             }
         }
@@ -151,17 +129,18 @@ impl Pass {
         Ok(slice)
     }
 
-    /// Goes on with the present stage. Returns whether it is over.
+    /// Goes on with a stage. Returns whether it is over.
     fn step(
         &mut self,
+        stage: Stage,
         storage: &dyn Storage,
         slice: &mut Slice,
         enough: &mut Enough<'_>,
     ) -> Result<bool, StorageError> {
         let Self { edges, cut, from, needed, removed, .. } = self;
         let cut = *cut;
-        let walk = Walk { storage, from, slice, enough };
-        match self.stage {
+        let mut walk = Walk { storage, from, slice, enough };
+        match stage {
             Stage::OpenTasks => walk.rows(Range::all(), &mut |_, task: Task, _| {
                 needed.line(task.lineage.as_ref());
                 needed.busy.insert(LaneKey::new(&task.lane, task.generation));
@@ -194,40 +173,24 @@ impl Pass {
                 }
             }),
             Stage::Journals => {
-                let walked = self.journals.walk(storage, needed, cut, slice, enough)?;
-                removed.journal += walked.removed;
-                Ok(walked.over)
+                let removed = &mut removed.journal;
+                self.journals.walk(Sweep { storage, needed, cut, slice, removed }, enough)
             }
             Stage::Runs => self.runs(storage, slice, enough),
-            Stage::Inboxes => {
-                walk.drop_rows(Range::all(), &mut removed.inbox, &|key, event: InboxEvent| {
-                    let lane = parse::<InboxEvent>(key).map(|(lane, _)| lane);
-                    event.at < cut.tasks && !lane.is_some_and(|lane| needed.busy.contains(&lane))
-                })
-            }
-            Stage::Notices => {
-                walk.drop_rows(Range::all(), &mut removed.inbox, &|_, notice: Notice| {
-                    notice.read && notice.at < cut.tasks
-                })
-            }
-            Stage::Audits => {
-                let old = Range::<Audit>::all().until(&cut.audit).bounds();
-                walk.drop_old(old, &mut removed.audit, &|_, _| true)
-            }
-            Stage::Decisions => {
-                let old = Range::<AuditRow>::all().until(&cut.audit).bounds();
-                walk.drop_old(old, &mut removed.audit, &|_, _| true)
-            }
             Stage::Lots => {
-                let lots = self.lots.get_or_insert_with(|| {
-                    let mut lots = edges.lots(cut);
-                    lots.reverse();
-                    lots
-                });
-                let mut walk = walk;
-                while let Some(lot) = lots.last() {
-                    let range = (lot.start.clone(), lot.end.clone());
-                    let over = walk.again().drop_old(range, &mut removed.edges, &*lot.is_old)?;
+                let lots = self.lots.get_or_insert_with(|| lots(&**edges, needed, cut));
+                while let Some((counter, lot)) = lots.last() {
+                    let over = walk.all(lot.range.clone(), &mut |key, value, slice| match (lot
+                        .is_old)(
+                        key, value,
+                    ) {
+                        Ok(true) => {
+                            *counter(removed) += 1;
+                            slice.drop_keys(vec![key.to_vec()]);
+                        }
+                        Ok(false) => {}
+                        Err(error) => report(storage, key, &error),
+                    })?;
                     if !over {
                         return Ok(false);
                     }
@@ -235,7 +198,6 @@ impl Pass {
                 }
                 Ok(true)
             }
-            Stage::Over => Ok(true),
         }
     }
 
@@ -246,10 +208,8 @@ impl Pass {
         slice: &mut Slice,
         enough: &mut Enough<'_>,
     ) -> Result<bool, StorageError> {
-        let range = match self.from.take() {
-            Some(from) => Range::<Run>::all().before(&from),
-            None => Range::all(),
-        };
+        let from = self.from.take();
+        let range = from.map_or_else(Range::<Run>::all, |from| Range::all().before(&from));
         let mut left = None;
         range.walk(storage, Order::Falling, &mut |key, run| {
             if let Ok(run) = run {
@@ -277,6 +237,24 @@ impl Pass {
     }
 }
 
+/// Records that go by their age, the first one last.
+fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
+    let (inbox, audit): (Counter, Counter) = (|all| &mut all.inbox, |all| &mut all.audit);
+    let of_edges: Counter = |all| &mut all.edges;
+    let busy = needed.busy.clone();
+    let unseen = Lot::old(move |key, event: &InboxEvent| {
+        let lane = parse::<InboxEvent>(key).map(|(lane, _)| lane);
+        event.at < cut.tasks && !lane.is_some_and(|lane| busy.contains(&lane))
+    });
+    let read = Lot::old(move |_, notice: &Notice| notice.read && notice.at < cut.tasks);
+    let audits = Lot::all(Range::<Audit>::all().until(&cut.audit));
+    let decisions = Lot::all(Range::<AuditRow>::all().until(&cut.audit));
+    let mut lots = vec![(inbox, unseen), (inbox, read), (audit, audits), (audit, decisions)];
+    lots.extend(edges.lots(cut).into_iter().map(|lot| (of_edges, lot)));
+    lots.reverse();
+    lots
+}
+
 fn has_ended_before(task: &Task, cut: Timestamp) -> bool {
     let outcome = task.outcome.as_ref();
     outcome.is_some_and(|outcome| outcome.finished_at < cut)
@@ -292,9 +270,6 @@ fn forget_task(key: &[u8], task: &Task, cut: Cut, slice: &mut Slice) {
     }
 }
 
-/// From a stored key up to another.
-type Bounds = (Vec<u8>, Vec<u8>);
-
 /// Goes on where the last slice ended, as far as this one gets.
 struct Walk<'a, 'b> {
     storage: &'a dyn Storage,
@@ -303,23 +278,19 @@ struct Walk<'a, 'b> {
     enough: &'a mut Enough<'b>,
 }
 
-impl<'b> Walk<'_, 'b> {
-    fn again(&mut self) -> Walk<'_, 'b> {
-        Walk { storage: self.storage, from: self.from, slice: self.slice, enough: self.enough }
-    }
-
+impl Walk<'_, '_> {
     /// Shows the records of a range; a damaged one is left alone. Returns whether there are no more.
-    fn all(self, (start, end): Bounds, visit: &mut Visit<'_>) -> Result<bool, StorageError> {
+    fn all(&mut self, (start, end): Bounds, visit: &mut Visit<'_>) -> Result<bool, StorageError> {
         let Self { storage, from, slice, enough } = self;
         let start = from.take().unwrap_or(start);
         storage.scan(&start, &end, Order::Rising, &mut |key, value| {
             match value {
                 Ok(value) => visit(key, value, slice),
-                Err(error) => report(storage, key, &error),
+                Err(error) => report(*storage, key, &error),
             }
             if slice.is_full() || enough() {
                 // The first key behind this one.
-                *from = Some([key, &[0]].concat());
+                **from = Some([key, &[0]].concat());
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -330,7 +301,7 @@ impl<'b> Walk<'_, 'b> {
 
     /// The same of rows.
     fn rows<R: Record + DeserializeOwned>(
-        self,
+        &mut self,
         range: Range<R>,
         visit: &mut dyn FnMut(&[u8], R, &mut Slice),
     ) -> Result<bool, StorageError> {
@@ -338,36 +309,6 @@ impl<'b> Walk<'_, 'b> {
         self.all(range.bounds(), &mut |key, value, slice| match decode(key, value) {
             Ok(row) => visit(key, row, slice),
             Err(error) => report(storage, key, &error),
-        })
-    }
-
-    /// Drops the rows of a range that are old, and counts them. Returns whether there are no more.
-    fn drop_rows<R: Record + DeserializeOwned>(
-        self,
-        range: Range<R>,
-        dropped: &mut u64,
-        is_old: &dyn Fn(&[u8], R) -> bool,
-    ) -> Result<bool, StorageError> {
-        self.rows(range, &mut |key, row, slice| {
-            if is_old(key, row) {
-                *dropped += 1;
-                slice.drop_keys(vec![key.to_vec()]);
-            }
-        })
-    }
-
-    /// The same of records as they are stored.
-    fn drop_old(
-        self,
-        range: Bounds,
-        dropped: &mut u64,
-        is_old: &dyn Fn(&[u8], &[u8]) -> bool,
-    ) -> Result<bool, StorageError> {
-        self.all(range, &mut |key, value, slice| {
-            if is_old(key, value) {
-                *dropped += 1;
-                slice.drop_keys(vec![key.to_vec()]);
-            }
         })
     }
 }

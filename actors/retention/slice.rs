@@ -53,7 +53,6 @@ impl Needed {
     pub(super) fn line(&mut self, lineage: Option<&Lineage>) {
         let Some(lineage) = lineage else { return };
         self.tasks.insert(lineage.root.clone());
-        let above = lineage.path.iter().map(|above| above.task.clone());
-        self.tasks.extend(above);
+        self.tasks.extend(lineage.path.iter().map(|above| above.task.clone()));
     }
 }

@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::{
     clock::Timestamp,
     ids::TaskId,
+    storage::StorageError,
     store::{
         reads::Range,
         records::{Record, decode},
@@ -40,15 +41,16 @@ pub struct Cut {
     pub audit: Timestamp,
 }
 
-/// Whether the record of a lot goes, by key and value.
-pub type IsOld = Box<dyn Fn(&[u8], &[u8]) -> bool + Send>;
+/// From a stored key up to another.
+pub type Bounds = (Vec<u8>, Vec<u8>);
 
-/// Records of the edges that may be too old.
+/// Whether the record of a lot goes, by key and value; else why it cannot be read.
+pub type IsOld = Box<dyn Fn(&[u8], &[u8]) -> Result<bool, StorageError> + Send>;
+
+/// Records that may be too old.
 pub struct Lot {
-    /// The first key.
-    pub start: Vec<u8>,
-    /// The first key behind them.
-    pub end: Vec<u8>,
+    /// Where they stand.
+    pub range: Bounds,
     /// Which of them go.
     pub is_old: IsOld,
 }
@@ -56,14 +58,15 @@ pub struct Lot {
 impl Lot {
     /// All rows of a range.
     pub fn all<R: Record>(range: Range<R>) -> Self {
-        let (start, end) = range.bounds();
-        Self { start, end, is_old: Box::new(|_, _| true) }
+        Self { range: range.bounds(), is_old: Box::new(|_, _| Ok(true)) }
     }
 
-    /// The rows of a kind that are too old. One that cannot be read stays.
-    pub fn old<R: Record + DeserializeOwned>(is_old: impl Fn(&R) -> bool + Send + 'static) -> Self {
+    /// The rows of a kind that are too old, by their stored keys and themselves.
+    pub fn old<R: Record + DeserializeOwned>(
+        is_old: impl Fn(&[u8], &R) -> bool + Send + 'static,
+    ) -> Self {
         let is_old =
-            move |key: &[u8], value: &[u8]| decode(key, value).is_ok_and(|row| is_old(&row));
+            move |key: &[u8], value: &[u8]| decode(key, value).map(|row| is_old(key, &row));
         Self { is_old: Box::new(is_old), ..Self::all(Range::<R>::all()) }
     }
 }

@@ -507,7 +507,7 @@ async fn a_missed_night_is_made_up_for() {
     let spine = world.start();
     let first = done(&world, None).await;
     spine.scheduler.send(Drain).await.unwrap();
-    spine.retention.send(super::Drain).await.unwrap();
+    spine.retention.send(Drain).await.unwrap();
     world.clock.advance(3 * DAY);
     let began = world.clock.now();
 

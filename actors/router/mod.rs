@@ -185,7 +185,7 @@ pub struct Recovered {
     /// How much each open cause has led to, for the queue.
     pub causes: Vec<(TaskId, Counts)>,
     /// What waits for a person.
-    pub approvals: approvals::recover::Recovered,
+    pub approvals: approvals::records::Recovered,
     /// Inboxes that hold something, for the queue.
     pub inboxes: HashSet<LaneKey>,
     /// The records of all teams, for the organisation.

@@ -5,7 +5,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::Router;
 use crate::{
     approvals::{
-        Decide, List, ListQuestions, Reply, card,
+        Decide, List, Reply, card,
         question::{Answer, Question},
         record::{Approval, Choice, Decider, Resolution, Word},
         refusal::{NotAnswered, NotDecided},
@@ -149,14 +149,11 @@ impl Router {
     }
 
     fn list_waiting(&mut self, message: Undecided, ctx: &mut Context<Self>) {
-        let (approvals, questions) =
-            (self.to.approvals.send(List), self.to.approvals.send(ListQuestions));
-        let both = async move { Some((approvals.await.ok()?, questions.await.ok()?)) };
-        ctx.spawn(both.into_actor(self).map(move |found, router, ctx| {
+        ctx.spawn(self.to.approvals.send(List).into_actor(self).map(move |found, router, ctx| {
             let now = router.to.clock.now();
             let text = match found {
-                Some((approvals, questions)) => listed(&approvals, &questions, now),
-                None => GONE.to_owned(),
+                Ok((approvals, questions)) => listed(&approvals, &questions, now),
+                Err(_) => GONE.to_owned(),
             };
             router.respond(&message, text, Writes::new(), ctx);
         }));

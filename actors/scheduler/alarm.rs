@@ -7,13 +7,12 @@ use tokio::time::Instant;
 
 use super::{
     Due, Scheduler, body,
-    fire::{Findings, Pending},
-    firing::{self, Standing},
+    firing::{self, Findings, Pending, Standing},
     notify,
     records::{Known, removed},
     run::{Cause, RunOutcome},
     schedule::{self, Agenda, Missed},
-    trigger::{State, config::Config},
+    trigger::{State, config::Config, definition::OverlapPolicy},
     window::{self, Phase},
 };
 use crate::{
@@ -33,7 +32,7 @@ pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(60 * 60);
 /// Rows that are removed at a time, so that others come in between.
 const MOST_SWEPT: usize = 1_000;
 
-/// Teams were paused, resumed or closed.
+/// Teams were paused, resumed or closed. Triggers of those that are gone go with them.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub struct TeamsChanged;
@@ -59,9 +58,7 @@ impl Scheduler {
         }
         let now = self.now();
         self.set_at = (now, Instant::now());
-        let Some((at, ..)) = self.due.first().filter(|_| !self.draining) else {
-            return;
-        };
+        let Some((at, ..)) = self.due.first().filter(|_| !self.draining) else { return };
         let pause = at.since(now).clamp(Duration::from_millis(1), LONGEST_SLEEP);
         self.alarm = Some(ctx.run_later(pause, |scheduler, ctx| {
             scheduler.alarm = None;
@@ -125,16 +122,13 @@ impl Scheduler {
     }
 
     fn look_at(&mut self, id: &TriggerId, ctx: &mut Context<Self>) {
-        let Some(trigger) = self.triggers.get(id) else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get(id) else { return };
         if !trigger.is_active() || self.draining || self.looking.contains(id) {
             return;
         }
         match &trigger.definition.config {
             Config::Schedule(schedule) => {
-                let standing = self.to.ports.roster.standing(&trigger.team);
-                let is_paused = standing == Standing::Paused;
+                let is_paused = self.to.ports.roster.standing(&trigger.team) == Standing::Paused;
                 let agenda = schedule::agenda(trigger, schedule, is_paused, self.view());
                 self.follow(id, agenda, ctx);
             }
@@ -144,9 +138,7 @@ impl Scheduler {
     }
 
     fn follow(&mut self, id: &TriggerId, agenda: Agenda, ctx: &mut Context<Self>) {
-        let Some(trigger) = self.triggers.get_mut(id) else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get_mut(id) else { return };
         let order = body::order(trigger);
         let pendings = match agenda {
             Agenda::Wait => Vec::new(),
@@ -169,7 +161,7 @@ impl Scheduler {
                 };
                 let serve = plan.serve.into_iter().map(|due| Pending {
                     // They were due one after another, so none is in the way of the next.
-                    side_by_side: several,
+                    overlap: several.then_some(OverlapPolicy::Allow),
                     ..Pending::timed(Cause::Missed, due, order.clone())
                 });
                 serve.collect()
@@ -199,9 +191,7 @@ impl Scheduler {
     fn skip(&mut self, id: &TriggerId, missed: Missed) {
         let now = self.now();
         let ids = self.to.ids.clone();
-        let Some(trigger) = self.triggers.get_mut(id) else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get_mut(id) else { return };
         trigger.move_cursor(missed.until);
         trigger.held_from = trigger.held_from.map(|_| missed.until);
         let mut run = firing::skipped_row(trigger, missed, now, ids.run());
@@ -213,50 +203,34 @@ impl Scheduler {
                 "trigger `{}` of team `{}` was due more than a day ago while the service was down, and did not run; create it anew if it still matters",
                 trigger.definition.name, trigger.team.name
             );
-            let notice = trigger.notice(&ids, NoticeKind::MissedRun, text, [&run.id], now);
-            writes = writes.put(&notice);
+            writes = writes.put(&trigger.notice(&ids, NoticeKind::MissedRun, text, [&run.id], now));
         }
         self.plan_next(id);
-        if let Some(trigger) = self.triggers.get(id) {
-            writes = writes.put(&run).put(trigger);
-        }
+        let writes = writes.put(&run).and(self.row_of(id));
         self.last.insert(id.clone(), run);
         self.keep_quietly(writes);
     }
 
     fn tick(&mut self, id: &TriggerId, ctx: &mut Context<Self>) {
-        let Some(trigger) = self.triggers.get(id) else {
-            return;
-        };
-        let Config::Window(window) = &trigger.definition.config else {
-            return;
-        };
-        let in_flight = self.unfinished(trigger).is_some();
-        let mut occurrence = trigger.occurrence.clone();
-        let (view, cursor) = (self.view(), trigger.cursor());
-        let tick = window::advance(view, window, &mut occurrence, cursor, in_flight);
-        let order = body::order(trigger);
-        let changed = occurrence != trigger.occurrence;
-        let opened = occurrence.as_ref().map(|open| open.opened_at);
-        let now = self.now();
-        if let Some(trigger) = self.triggers.get_mut(id) {
-            trigger.occurrence = occurrence;
-            trigger.move_cursor(now);
+        let view = self.to.view(self.since);
+        let Some(trigger) = self.triggers.get_mut(id) else { return };
+        let Config::Window(window) = &trigger.definition.config else { return };
+        let last_task = trigger.active_task_id.as_ref();
+        let in_flight = last_task.is_some_and(|task| self.runs.contains_key(task));
+        let (before, cursor) = (trigger.occurrence.clone(), trigger.cursor());
+        let tick = window::advance(view, window, &mut trigger.occurrence, cursor, in_flight);
+        trigger.move_cursor(view.now);
+        if let (Some(tick), Some(open)) = (tick, &trigger.occurrence) {
+            let pending = Pending {
+                key: format!("{}/{}", open.opened_at, tick.number),
+                ..Pending::timed(Cause::Window, tick.due_at, body::order(trigger))
+            };
+            return self.prepare(id, vec![pending], ctx);
         }
-        match (tick, opened) {
-            (Some(tick), Some(opened)) => {
-                let pending = Pending {
-                    key: format!("{opened}/{}", tick.number),
-                    ..Pending::timed(Cause::Window, tick.due_at, order)
-                };
-                self.prepare(id, vec![pending], ctx);
-            }
-            _ => {
-                self.plan_next(id);
-                if changed && let Some(trigger) = self.triggers.get(id) {
-                    self.keep_quietly(Writes::new().put(trigger));
-                }
-            }
+        let changed = trigger.occurrence != before;
+        self.plan_next(id);
+        if changed {
+            self.keep_quietly(self.row_of(id));
         }
     }
 
@@ -302,22 +276,9 @@ impl Scheduler {
 
     pub(super) fn sweep(&mut self, ctx: &mut Context<Self>) {
         let now = self.now();
-        let old: Vec<Known> = self
-            .known
-            .iter()
-            .filter(|(_, (_, at))| !is_known(*at, now))
-            .take(MOST_SWEPT)
-            .map(|((trigger, key), (run, at))| Known {
-                trigger: trigger.clone(),
-                key: key.clone(),
-                run: run.clone(),
-                at: *at,
-            })
-            .collect();
-        for known in &old {
-            let key = (known.trigger.clone(), known.key.clone());
-            self.known.remove(&key);
-        }
+        let is_old = |_: &_, known: &mut Known| !is_known(known.at, now);
+        let old: Vec<Known> =
+            self.known.extract_if(is_old).take(MOST_SWEPT).map(|(_, known)| known).collect();
         let may_be_more = old.len() >= MOST_SWEPT;
         let dropped = self.keep(
             old.iter().fold(Writes::new(), |writes, known| writes.delete::<Known>(&known.key())),
@@ -339,20 +300,15 @@ impl Scheduler {
             occurrence.phase = Phase::Closed;
         }
     }
-
-    /// Triggers of teams that are gone go with them.
-    fn forget_gone(&mut self) {
-        let roster = self.to.ports.roster.clone();
-        let gone = self.drop_all(|trigger| roster.standing(&trigger.team) == Standing::Gone);
-        self.keep_quietly(gone.iter().map(removed).fold(Writes::new(), Writes::and));
-    }
 }
 
 impl Handler<TeamsChanged> for Scheduler {
     type Result = ();
 
     fn handle(&mut self, TeamsChanged: TeamsChanged, ctx: &mut Self::Context) {
-        self.forget_gone();
+        let roster = self.to.ports.roster.clone();
+        let gone = self.drop_all(|trigger| roster.standing(&trigger.team) == Standing::Gone);
+        self.keep_quietly(gone.iter().map(removed).fold(Writes::new(), Writes::and));
         self.look_at_held(ctx);
         self.arm(ctx);
     }

@@ -1,184 +1,274 @@
-//! A firing: from what happened and what is the case to what is done. No clock, no I/O.
+//! Firing: what it depends on, and the decision on it. No clock, no I/O.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
 
 use super::{
-    limits::{self, FIRES_WITHIN, MOST_FIRES, Overlap},
+    body,
     run::{Cause, Decision, Notified, Run, RunOutcome},
     schedule::Missed,
-    trigger::{SystemKind, Trigger, config::Config, definition::OverlapPolicy},
+    trigger::{
+        SystemKind, Trigger, config::Config, definition::OverlapPolicy, validation::Problem,
+    },
 };
 use crate::{
-    clock::Timestamp,
-    ids::{Ids, RunId, TaskId},
+    clock::{Timestamp, millis},
+    ids::{Ids, RunId, TaskId, TeamKey},
     notice::{Notice, NoticeKind},
-    task::{self, Firing, Kind, Label, Lane, OnResult, Options, Source, Task},
+    org::{record::TeamState, view::OrgView},
+    queue::causes::Giver,
+    sliding_window::SlidingWindow,
+    task::{self, Firing, Kind, Label, Lane, Lineage, OnResult, Options, Source, Task},
 };
 
 /// The operator hears so often that a trigger fires too often.
 const NOTICE_EVERY: Duration = Duration::from_secs(10 * 60);
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// What made the trigger fire.
-    pub cause: Cause,
-    /// The reason, for telling it from others.
-    pub key: String,
-    /// When it was due.
-    pub due_at: Timestamp,
-    /// What the team is asked.
-    pub body: String,
-    /// How far that may be believed.
-    pub label: Label,
-    /// Where it comes from.
-    pub source: Option<Source>,
-    /// Who is behind it.
-    pub principal: task::Cause,
-    /// Another policy than the trigger's.
-    pub overlap: Option<OverlapPolicy>,
-    /// Another limit than the trigger's.
-    pub max_steps: Option<u32>,
-    /// The skill that is active from the start.
-    pub skill: Option<String>,
-    /// The longest turn.
-    pub turn_timeout: Option<Duration>,
-    /// Bytes that came with it and are kept beside the row.
-    pub payload_bytes: Option<u64>,
-}
+/// A team and subagent get so many tasks from triggers …
+const MOST_FIRES: usize = 10;
+/// … within this time.
+pub(super) const FIRES_WITHIN: Duration = Duration::from_secs(60);
+/// The longest turn of a learning cycle.
+const LEARNING_TIME: Duration = Duration::from_secs(30 * 60);
+/// The longest turn of a reflection cycle.
+const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// Whether a team works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Standing {
-    /// It does.
     Active,
-    /// It rests.
     Paused,
-    /// It is no more.
     Gone,
 }
 
-/// What is the case.
-#[derive(Clone, Debug)]
-pub struct Present<'a> {
-    /// Of the trigger's team.
-    pub standing: Standing,
-    /// The trigger's last task is unfinished.
-    pub unfinished: bool,
-    /// Tasks from triggers of the same team and subagent lately.
-    pub fired_lately: usize,
-    /// It fired for the same reason before.
-    pub known: Option<&'a RunId>,
-    /// Nothing is to be done, and why.
-    pub nothing_to_do: Option<&'a str>,
+/// Knows which teams work.
+pub trait Roster: Send + Sync + 'static {
+    /// Whether a team works now.
+    fn standing(&self, team: &TeamKey) -> Standing;
 }
 
-/// What is done.
+impl Roster for OrgView {
+    fn standing(&self, team: &TeamKey) -> Standing {
+        let tree = self.now();
+        let record = tree.get(team.name.as_str());
+        match record.filter(|record| record.generation == team.generation) {
+            Some(record) => match record.state {
+                TeamState::Active => Standing::Active,
+                TeamState::Paused | TeamState::Degraded => Standing::Paused,
+                TeamState::Draining | TeamState::Removed => Standing::Gone,
+            },
+            None => Standing::Gone,
+        }
+    }
+}
+
+/// Looks after what a trigger depends on: files of its team, what happened lately.
+pub trait Premises: Send + Sync + 'static {
+    /// Looks, right before a firing; none if this trigger depends on nothing.
+    fn look(&self, trigger: &Trigger) -> Option<BoxFuture<'static, Findings>>;
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// The trigger cannot be what it is told to be any more.
+    pub problem: Option<Problem>,
+    /// There is nothing to do, and why.
+    pub nothing_to_do: Option<String>,
+    /// What the team is asked instead of the trigger's task.
+    pub order: Option<String>,
+    /// The skill that is active from the start.
+    pub skill: Option<String>,
+}
+
+impl Findings {
+    /// There is nothing to do.
+    pub fn nothing(why: impl Into<String>) -> Self {
+        Self { nothing_to_do: Some(why.into()), ..Self::default() }
+    }
+}
+
+/// A turn that fires a trigger.
+#[derive(Clone, Debug)]
+pub struct ByTurn {
+    /// How far what it has read may be believed.
+    pub label: Label,
+    /// The lineage of a task that it makes.
+    pub lineage: Lineage,
+    /// When it must be done.
+    pub deadline_at: Timestamp,
+    /// For the count of what one cause leads to.
+    pub giver: Giver,
+}
+
+/// A firing that is about to be decided.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) cause: Cause,
+    /// The reason, which tells it from other firings.
+    pub(super) key: String,
+    pub(super) due_at: Timestamp,
+    pub(super) body: String,
+    pub(super) label: Label,
+    pub(super) source: Option<Source>,
+    pub(super) principal: task::Cause,
+    /// In place of the trigger's own.
+    pub(super) overlap: Option<OverlapPolicy>,
+    pub(super) max_steps: Option<u32>,
+    /// The same key must not make a second task.
+    pub(super) remember: bool,
+    /// What came from outside.
+    pub(super) payload: Option<String>,
+    /// The turn that wants it: a task becomes part of its work.
+    pub(super) turn: Option<ByTurn>,
+}
+
+impl Pending {
+    /// A firing at a time.
+    pub(super) fn timed(cause: Cause, due_at: Timestamp, body: String) -> Self {
+        Self {
+            cause,
+            key: due_at.to_string(),
+            due_at,
+            body,
+            label: Label::Trusted,
+            source: None,
+            principal: task::Cause::System,
+            overlap: None,
+            max_steps: None,
+            remember: false,
+            payload: None,
+            turn: None,
+        }
+    }
+}
+
+/// What is the case when a trigger fires.
+#[derive(Clone, Debug)]
+pub(super) struct Present<'a> {
+    pub(super) standing: Standing,
+    /// The trigger's last task is unfinished.
+    pub(super) unfinished: bool,
+    /// Tasks from triggers of the same team and subagent lately.
+    pub(super) fired_lately: usize,
+    /// The run of the same reason.
+    pub(super) known: Option<&'a RunId>,
+    pub(super) found: &'a Findings,
+}
+
+/// What came of a firing. It is durable.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fired {
-    /// The row.
+pub struct Answer {
+    /// Its row.
     pub run: Run,
-    /// The work.
-    pub task: Option<Task>,
-    /// The task that has to make way.
-    pub cancel: Option<TaskId>,
-    /// What the operator should know.
-    pub notice: Option<Notice>,
+    /// The run that it repeats.
+    pub first: Option<RunId>,
+}
+
+/// A decision: the row, the work, and what the operator should know.
+#[derive(Debug, PartialEq)]
+pub(super) struct Fired {
+    pub(super) run: Run,
+    pub(super) task: Option<Task>,
+    pub(super) notice: Option<Notice>,
 }
 
 /// Decides on a firing, and brings the trigger up to date with the decision.
-pub fn fire(
+pub(super) fn fire(
     trigger: &mut Trigger,
-    event: Event,
+    pending: &Pending,
     present: &Present<'_>,
     now: Timestamp,
     ids: &Ids,
 ) -> Fired {
-    let mut run = row(trigger, &event, now, ids.run());
+    let mut run = row(trigger, pending, now, ids.run());
     if !present.unfinished {
         // A reference to a task that has ended.
         trigger.active_task_id = None;
         trigger.overlap_count = 0;
     }
-    let mut fired = |decision: Decision, reason: Option<String>| {
-        run.decision = decision;
-        run.reason = reason;
-        Fired { run: run.clone(), task: None, cancel: None, notice: None }
-    };
-    let by_hand = event.cause.is_by_hand();
-    if let Some(known) = present.known {
-        return fired(Decision::Duplicate, Some(format!("the same as {known}")));
+    if let Some((decision, reason)) = obstacle(trigger, pending.cause, present, now) {
+        let notice = (decision == Decision::RateLimited)
+            .then(|| rate_notice(trigger, &run.id, now, ids))
+            .flatten();
+        let outcome = (decision == Decision::Filtered).then_some(RunOutcome::Noop);
+        return Fired { run: Run { decision, reason, outcome, ..run }, task: None, notice };
     }
-    if present.standing == Standing::Gone {
-        return fired(Decision::NotActive, Some("the team is gone".to_owned()));
-    }
-    if !by_hand && !trigger.is_active() {
-        return fired(Decision::NotActive, None);
-    }
-    if !by_hand && present.standing == Standing::Paused {
-        return fired(Decision::TeamPaused, None);
-    }
-    if let Some(reason) = present.nothing_to_do {
-        let mut nothing = fired(Decision::Filtered, Some(reason.to_owned()));
-        nothing.run.outcome = Some(RunOutcome::Noop);
-        return nothing;
-    }
-    let bounded_otherwise = matches!(trigger.definition.config, Config::Window(_));
-    if !by_hand && !bounded_otherwise && present.fired_lately >= MOST_FIRES {
-        let mut limited = fired(
-            Decision::RateLimited,
-            Some(format!(
-                "{MOST_FIRES} tasks from triggers of this team within {} s",
-                FIRES_WITHIN.as_secs()
-            )),
-        );
-        limited.notice = rate_notice(trigger, &limited.run, now, ids);
-        return limited;
-    }
-    if !by_hand
-        && let Some(last) = trigger.last_fired_at
-        && now < last + trigger.definition.cooldown.0
-    {
-        return fired(Decision::Cooldown, None);
-    }
-    let policy = event.overlap.unwrap_or(trigger.definition.overlap_policy);
+    let by_hand = pending.cause.is_by_hand();
+    let policy = pending.overlap.unwrap_or(trigger.definition.overlap_policy);
     let unfinished = trigger.active_task_id.as_ref();
-    let (overlap, skipped) = limits::overlap(policy, unfinished, trigger.overlap_count);
+    let (way, skipped) = overlap(policy, unfinished, trigger.overlap_count);
+    if way == Overlap::Skip {
+        run.decision = Decision::SkippedOverlap;
+        run.reason = unfinished.map(|task| format!("{task} is unfinished"));
+    }
     if !by_hand {
         trigger.overlap_count = skipped;
     }
-    let cancel = match overlap {
-        Overlap::Skip => {
-            let reason = unfinished.map(|task| format!("{task} is unfinished"));
-            return fired(Decision::SkippedOverlap, reason);
+    match way {
+        Overlap::Skip => return Fired { run, task: None, notice: None },
+        Overlap::Go => {}
+        Overlap::Replace(old) => {
+            run.decision = Decision::Replaced;
+            run.replaces = Some(old);
         }
-        Overlap::Go => None,
-        Overlap::Replace(old) => Some(old),
-    };
-    let task = work(trigger, event, now, ids.task(), run.id.clone());
+    }
+    let task = work(trigger, pending, present.found, now, ids.task(), run.id.clone());
+    run.task_id = Some(task.id.clone());
     if !by_hand {
         trigger.last_fired_at = Some(now);
         if policy != OverlapPolicy::Allow {
             trigger.active_task_id = Some(task.id.clone());
         }
     }
-    run.decision = match cancel {
-        Some(_) => Decision::Replaced,
-        None => Decision::Enqueued,
-    };
-    run.task_id = Some(task.id.clone());
-    run.replaces.clone_from(&cancel);
-    Fired { run, task: Some(task), cancel, notice: None }
+    Fired { run, task: Some(task), notice: None }
 }
 
-fn row(trigger: &Trigger, event: &Event, now: Timestamp, id: RunId) -> Run {
+/// What keeps a firing from making a task, but for an unfinished one, and why.
+fn obstacle(
+    trigger: &Trigger,
+    cause: Cause,
+    present: &Present<'_>,
+    now: Timestamp,
+) -> Option<(Decision, Option<String>)> {
+    if let Some(known) = present.known {
+        return Some((Decision::Duplicate, Some(format!("the same as {known}"))));
+    }
+    if present.standing == Standing::Gone {
+        return Some((Decision::NotActive, Some("the team is gone".to_owned())));
+    }
+    let by_hand = cause.is_by_hand();
+    if !by_hand && !trigger.is_active() {
+        return Some((Decision::NotActive, None));
+    }
+    if !by_hand && present.standing == Standing::Paused {
+        return Some((Decision::TeamPaused, None));
+    }
+    if let Some(reason) = &present.found.nothing_to_do {
+        return Some((Decision::Filtered, Some(reason.clone())));
+    }
+    let bounded_otherwise = matches!(trigger.definition.config, Config::Window(_));
+    if !by_hand && !bounded_otherwise && present.fired_lately >= MOST_FIRES {
+        let within = FIRES_WITHIN.as_secs();
+        let reason = format!("{MOST_FIRES} tasks from triggers of this team within {within} s");
+        return Some((Decision::RateLimited, Some(reason)));
+    }
+    let rests = |last: Timestamp| now < last + trigger.definition.cooldown.0;
+    (!by_hand && trigger.last_fired_at.is_some_and(rests)).then_some((Decision::Cooldown, None))
+}
+
+fn row(trigger: &Trigger, pending: &Pending, now: Timestamp, id: RunId) -> Run {
     Run {
         id,
         trigger: trigger.id.clone(),
         team: trigger.team.clone(),
-        cause: event.cause,
-        key: event.key.clone(),
-        due_at: event.due_at,
+        cause: pending.cause,
+        key: pending.key.clone(),
+        due_at: pending.due_at,
         fired_at: now,
         decision: Decision::Enqueued,
         count: None,
@@ -191,60 +281,74 @@ fn row(trigger: &Trigger, event: &Event, now: Timestamp, id: RunId) -> Run {
         cost_usd: None,
         notified: Notified::Nobody,
         cursors: BTreeMap::new(),
-        payload_bytes: event.payload_bytes,
+        payload_bytes: pending.payload.as_ref().map(|payload| payload.len() as u64),
     }
 }
 
 /// The row for times that are not served.
-pub fn skipped_row(trigger: &Trigger, missed: Missed, now: Timestamp, id: RunId) -> Run {
-    let event = Event {
-        cause: Cause::Missed,
+pub(super) fn skipped_row(trigger: &Trigger, missed: Missed, now: Timestamp, id: RunId) -> Run {
+    let pending = Pending {
         key: format!("{}-{}", missed.since, missed.until),
-        due_at: missed.until,
-        body: String::new(),
-        label: Label::Trusted,
-        source: None,
-        principal: task::Cause::System,
-        overlap: None,
-        max_steps: None,
-        skill: None,
-        turn_timeout: None,
-        payload_bytes: None,
+        ..Pending::timed(Cause::Missed, missed.until, String::new())
     };
     Run {
         decision: Decision::MissedSkipped,
         count: Some(missed.count),
         reason: Some(format!("{} times passed unserved", missed.count)),
-        ..row(trigger, &event, now, id)
+        ..row(trigger, &pending, now, id)
     }
 }
 
-fn work(trigger: &Trigger, event: Event, now: Timestamp, id: TaskId, run: RunId) -> Task {
+fn work(
+    trigger: &Trigger,
+    pending: &Pending,
+    found: &Findings,
+    now: Timestamp,
+    id: TaskId,
+    run: RunId,
+) -> Task {
     let definition = &trigger.definition;
     let lane = Lane { team: trigger.team.name.clone(), topic: None };
-    let from = format!("trigger {}", definition.name);
-    Task {
+    let order = found.order.as_ref().unwrap_or(&pending.body).clone();
+    let turn_timeout = match trigger.system {
+        Some(SystemKind::Learning) => Some(LEARNING_TIME),
+        Some(SystemKind::Reflection) => Some(REFLECTION_TIME),
+        Some(SystemKind::Heartbeat) | None => None,
+    };
+    let mut task = Task {
         generation: trigger.team.generation,
         kind: Kind::Trigger,
         priority: definition.priority.into(),
-        source: event.source,
+        source: pending.source.clone(),
         on_result: OnResult::Silent,
         options: Options {
-            max_steps: event.max_steps.or(definition.max_steps),
+            max_steps: pending.max_steps.or(definition.max_steps),
             subagent: definition.subagent.clone(),
-            skill: event.skill,
-            turn_timeout_ms: event.turn_timeout.map(crate::clock::millis),
+            skill: found.skill.clone(),
+            turn_timeout_ms: turn_timeout.map(millis),
             cycle: trigger.system.and_then(SystemKind::cycle),
         },
-        label: event.label.max(trigger.cursors_label),
-        firing: Some(Firing { run, webhook: event.cause == Cause::Webhook }),
-        cause: Some(event.principal),
+        label: pending.label.max(trigger.cursors_label),
+        firing: Some(Firing { run, webhook: pending.cause == Cause::Webhook }),
+        cause: Some(pending.principal.clone()),
         deadline_at: now + definition.deadline.0,
-        ..Task::new(id, lane, event.body, from, now)
+        ..Task::new(
+            id,
+            lane,
+            body::with_report(order, definition.notify),
+            format!("trigger {}", definition.name),
+            now,
+        )
+    };
+    if let Some(turn) = &pending.turn {
+        task.label = task.label.max(turn.label);
+        task.lineage = Some(turn.lineage.clone());
+        task.deadline_at = task.deadline_at.min(turn.deadline_at);
     }
+    task
 }
 
-fn rate_notice(trigger: &mut Trigger, run: &Run, now: Timestamp, ids: &Ids) -> Option<Notice> {
+fn rate_notice(trigger: &mut Trigger, run: &RunId, now: Timestamp, ids: &Ids) -> Option<Notice> {
     if trigger.rate_noticed_at.is_some_and(|last| now < last + NOTICE_EVERY) {
         return None;
     }
@@ -255,7 +359,54 @@ fn rate_notice(trigger: &mut Trigger, run: &Run, now: Timestamp, ids: &Ids) -> O
         trigger.team.name,
         FIRES_WITHIN.as_secs()
     );
-    Some(trigger.notice(ids, NoticeKind::RateLimited, text, [&run.id], now))
+    Some(trigger.notice(ids, NoticeKind::RateLimited, text, [run], now))
+}
+
+/// What becomes of a firing beside an unfinished task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Overlap {
+    Go,
+    Skip,
+    Replace(TaskId),
+}
+
+/// Decides, with the new count of firings that were skipped in a row.
+fn overlap(policy: OverlapPolicy, unfinished: Option<&TaskId>, skipped: u32) -> (Overlap, u32) {
+    let Some(task) = unfinished else { return (Overlap::Go, 0) };
+    match policy {
+        OverlapPolicy::Allow => (Overlap::Go, 0),
+        OverlapPolicy::AlwaysSkip => (Overlap::Skip, skipped.saturating_add(1)),
+        OverlapPolicy::SkipThenReplace if skipped == 0 => (Overlap::Skip, 1),
+        OverlapPolicy::SkipThenReplace | OverlapPolicy::AlwaysReplace => {
+            (Overlap::Replace(task.clone()), 0)
+        }
+    }
+}
+
+/// Times of firings, by team and subagent.
+#[derive(Debug, Default)]
+pub(super) struct Fires(HashMap<(TeamKey, Option<String>), SlidingWindow<Timestamp>>);
+
+impl Fires {
+    pub(super) fn count(&mut self, team: &TeamKey, subagent: Option<String>, at: Timestamp) {
+        let fires = self.0.entry((team.clone(), subagent));
+        fires.or_insert_with(|| SlidingWindow::new(FIRES_WITHIN)).push(at);
+    }
+
+    /// How many there were within the time that counts.
+    pub(super) fn lately(
+        &mut self,
+        team: &TeamKey,
+        subagent: Option<String>,
+        now: Timestamp,
+    ) -> usize {
+        let key = (team.clone(), subagent);
+        let count = self.0.get_mut(&key).map_or(0, |fires| fires.count(now));
+        if count == 0 {
+            self.0.remove(&key);
+        }
+        count
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
+use actix::{Handler, Message, ResponseFuture};
 
 use super::{
     Refusal, Scheduler,
@@ -21,10 +21,6 @@ use crate::{
     text::Span,
 };
 
-/// The longest turn of a learning cycle.
-pub const LEARNING_TIME: Duration = Duration::from_secs(30 * 60);
-/// The longest turn of a reflection cycle.
-pub const REFLECTION_TIME: Duration = Duration::from_secs(15 * 60);
 /// A reflection waits for a person's decision, who may be asleep when it asks.
 const DECISION_TIME: Duration = Duration::from_secs(25 * 60 * 60);
 /// A heartbeat that has nothing to say says this.
@@ -97,10 +93,7 @@ fn cycle(team: &TeamKey, kind: SystemKind, subagent: Option<&str>) -> (SystemKin
     // The same minute each night, another one for each team and subagent.
     let minute = digest(&format!("{}/{}", team.name, subagent.unwrap_or_default())) % 60;
     let config = Config::Schedule(Schedule::cron(format!("{minute} {hour} * * *")));
-    let name = match subagent {
-        Some(subagent) => format!("{name}-{subagent}"),
-        None => name.to_owned(),
-    };
+    let name = subagent.map_or_else(|| name.to_owned(), |subagent| format!("{name}-{subagent}"));
     let mut definition = Definition {
         subagent: subagent.map(str::to_owned),
         max_steps: Some(max_steps),
@@ -130,16 +123,14 @@ pub fn judge_heartbeat(how: RunOutcome, outcome: &Outcome) -> (RunOutcome, &'sta
 
 /// The token, also inside markup, with little beside it.
 fn is_all_well(text: &str) -> bool {
-    let Some(place) = text.find(HEARTBEAT_OK) else {
-        return false;
-    };
+    let Some(place) = text.find(HEARTBEAT_OK) else { return false };
     let rest = [&text[..place], &text[place + HEARTBEAT_OK.len()..]];
     let others: usize = rest.iter().map(|part| part.trim().chars().count()).sum();
     others <= BESIDE
 }
 
 impl Handler<Maintain> for Scheduler {
-    type Result = ResponseActFuture<Self, Result<(), Refusal>>;
+    type Result = ResponseFuture<Result<(), Refusal>>;
 
     fn handle(
         &mut self,
@@ -158,9 +149,7 @@ impl Handler<Maintain> for Scheduler {
                 tracing::warn!(%team, trigger = definition.name, %problems, "settings ask for a trigger that cannot be");
                 continue;
             }
-            let name = (team.clone(), definition.name.clone());
-            let present = self.names.get(&name).and_then(|id| self.triggers.get(id)).cloned();
-            let trigger = match present {
+            let trigger = match self.named(&team, &definition.name).cloned() {
                 Some(present) if present.definition == definition => continue,
                 // Someone switched it off: it stays off, with the new settings.
                 Some(mut present) => {
@@ -182,16 +171,13 @@ impl Handler<Maintain> for Scheduler {
             };
             let id = trigger.id.clone();
             self.take_in(trigger);
-            if let Some(trigger) = self.triggers.get(&id) {
-                writes = writes.put(trigger);
-            }
+            writes = writes.and(self.row_of(&id));
         }
         self.arm(ctx);
         if writes.is_empty() {
-            return Box::pin(std::future::ready(Ok(())).into_actor(self));
+            return Box::pin(std::future::ready(Ok(())));
         }
-        let kept = self.keep(writes);
-        Box::pin(kept.into_actor(self).map(|kept, _, _| kept))
+        Box::pin(self.keep(writes))
     }
 }
 

@@ -1,8 +1,9 @@
 //! The one way in which triggers are made, changed, switched and removed.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
-use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
+use actix::{Context, Handler, Message, ResponseFuture};
+use futures_util::FutureExt;
 
 use super::{
     Refusal, Scheduler,
@@ -27,73 +28,45 @@ pub const MOST: usize = 50;
 /// Makes a trigger.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Create {
-    /// For whom.
     pub team: TeamKey,
-    /// What.
     pub definition: Definition,
     /// It fires from the start.
     pub enable: bool,
-    /// Who makes it.
     pub by: String,
 }
 
-/// Works out what a trigger becomes.
-pub type Change = Box<dyn FnOnce(&Trigger) -> Result<Definition, Problems> + Send>;
-
-/// Changes a trigger.
+/// Changes a trigger. Answered with what it is then, or was, once that is durable.
 #[derive(Message)]
 #[rtype(result = "Result<Trigger, Refusal>")]
-pub struct Update {
-    /// Which one.
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Manage {
     pub which: Which,
-    /// Into what.
     pub change: Change,
 }
 
-impl fmt::Debug for Update {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Update").field(&self.which).finish()
-    }
+/// A change of a trigger.
+pub enum Change {
+    /// Another definition, worked out of the present one.
+    Define(Define),
+    /// It fires from now on.
+    Enable,
+    /// It fires no more.
+    Disable {
+        /// Why.
+        reason: String,
+        /// Its task ends too.
+        cancel_running: bool,
+    },
+    /// What its runs leave for one another is replaced.
+    SetCursors(BTreeMap<String, String>),
+    /// It is removed. What runs goes on, and its runs are kept.
+    Delete,
 }
 
-/// Lets a trigger fire from now on.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Result<Trigger, Refusal>")]
-pub struct Enable {
-    /// Which one.
-    pub which: Which,
-}
-
-/// Lets a trigger fire no more.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Result<Trigger, Refusal>")]
-pub struct Disable {
-    /// Which one.
-    pub which: Which,
-    /// Why.
-    pub reason: String,
-    /// Its task ends too.
-    pub cancel_running: bool,
-}
-
-/// Removes a trigger. What runs goes on, and its runs are kept.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Result<Trigger, Refusal>")]
-pub struct Delete {
-    /// Which one.
-    pub which: Which,
-}
-
-/// Replaces what runs leave for one another.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Result<Trigger, Refusal>")]
-pub struct SetCursors {
-    /// Which one.
-    pub which: Which,
-    /// The new ones.
-    pub cursors: BTreeMap<String, String>,
-}
+/// Works out what a trigger becomes.
+pub type Define = Box<dyn FnOnce(&Trigger) -> Result<Definition, Problems> + Send>;
 
 /// Removes all triggers of a team that is being shut down. Answers how many there were.
 #[derive(Clone, Debug, Message)]
@@ -103,24 +76,26 @@ pub struct Forget {
     pub team: TeamKey,
 }
 
-type Answered = ResponseActFuture<Scheduler, Result<Trigger, Refusal>>;
+type Answered = ResponseFuture<Result<Trigger, Refusal>>;
 
 impl Scheduler {
     pub(super) fn find(&self, which: &Which) -> Result<&Trigger, Refusal> {
-        let id = match which {
-            Which::Id(id) => Some(id),
-            Which::Named { team, name } => self.names.get(&(team.clone(), name.clone())),
+        let found = match which {
+            Which::Id(id) => self.triggers.get(id),
+            Which::Named { team, name } => self.named(team, name),
         };
-        id.and_then(|id| self.triggers.get(id)).ok_or(Refusal::NotFound)
+        found.ok_or(Refusal::NotFound)
+    }
+
+    pub(super) fn named(&self, team: &TeamKey, name: &str) -> Option<&Trigger> {
+        let mut triggers = self.triggers.values();
+        triggers.find(|trigger| trigger.definition.name == name && trigger.team == *team)
     }
 
     /// A trigger becomes what it should be: it takes effect at once, and is answered when it is durable.
     fn put(&mut self, changed: Result<Trigger, Refusal>, ctx: &mut Context<Self>) -> Answered {
         let put = changed.and_then(|trigger| {
             let id = trigger.id.clone();
-            if let Some(old) = self.triggers.get(&id) {
-                self.names.remove(&old.name());
-            }
             self.take_in(trigger);
             self.arm(ctx);
             self.triggers.get(&id).cloned().ok_or(Refusal::NotFound)
@@ -132,10 +107,10 @@ impl Scheduler {
     /// Answers once the rows are durable.
     fn answer(&self, answer: Result<Trigger, Refusal>, writes: Writes) -> Answered {
         if answer.is_err() {
-            return Box::pin(std::future::ready(answer).into_actor(self));
+            return Box::pin(std::future::ready(answer));
         }
         let kept = self.keep(writes);
-        Box::pin(kept.into_actor(self).map(move |kept, _, _| kept.and(answer)))
+        Box::pin(async move { kept.await.and(answer) })
     }
 
     pub(super) fn create(&self, create: Create) -> Result<Trigger, Refusal> {
@@ -146,8 +121,7 @@ impl Scheduler {
             return Err(Refusal::NameReserved(name.clone()));
         }
         self.check_name(&team, name)?;
-        let many = self.triggers.values().filter(|trigger| trigger.team == team).count();
-        if many >= MOST {
+        if self.triggers.values().filter(|trigger| trigger.team == team).count() >= MOST {
             return Err(Refusal::Limit { team: team.name.to_string(), most: MOST });
         }
         let now = self.now();
@@ -159,32 +133,43 @@ impl Scheduler {
     }
 
     fn check_name(&self, team: &TeamKey, name: &str) -> Result<(), Refusal> {
-        if self.names.contains_key(&(team.clone(), name.to_owned())) {
+        if self.named(team, name).is_some() {
             Err(Refusal::NameTaken { team: team.name.to_string(), name: name.to_owned() })
         } else {
             Ok(())
         }
     }
 
-    fn update(&self, which: &Which, change: Change) -> Result<Trigger, Refusal> {
-        let old = self.find(which)?;
-        if old.system.is_some() {
-            return Err(Refusal::NameReserved(old.definition.name.clone()));
+    /// The trigger with an edit that someone made.
+    fn edited(
+        &self,
+        which: &Which,
+        edit: impl FnOnce(&mut Trigger) -> Result<(), Refusal>,
+    ) -> Result<Trigger, Refusal> {
+        let mut trigger = self.find(which)?.clone();
+        edit(&mut trigger)?;
+        trigger.revise(self.now());
+        Ok(trigger)
+    }
+
+    fn redefine(&self, trigger: &mut Trigger, define: Define) -> Result<(), Refusal> {
+        let old = &trigger.definition;
+        if trigger.system.is_some() {
+            return Err(Refusal::NameReserved(old.name.clone()));
         }
-        let definition = change(old)?;
-        let same_time = definition.config == old.definition.config;
+        let definition = define(trigger)?;
+        let same_time = definition.config == old.config;
         self.check(&definition, !same_time)?;
-        if definition.name != old.definition.name {
+        if definition.name != old.name {
             if is_reserved(&definition.name) {
                 return Err(Refusal::NameReserved(definition.name));
             }
-            self.check_name(&old.team, &definition.name)?;
+            self.check_name(&trigger.team, &definition.name)?;
         }
-        let now = self.now();
-        let mut trigger = old.clone();
         trigger.definition = definition;
         if !same_time {
             // Other times begin now: none of them has been missed.
+            let now = self.now();
             trigger.move_cursor(now);
             trigger.anchor_at = trigger.anchor_at.map(|_| now);
             trigger.held_from = None;
@@ -193,32 +178,7 @@ impl Scheduler {
                 trigger.state = State::Pending;
             }
         }
-        trigger.revise(now);
-        Ok(trigger)
-    }
-
-    fn enable(&self, which: &Which) -> Result<Trigger, Refusal> {
-        let mut trigger = self.find(which)?.clone();
-        self.check(&trigger.definition, true)?;
-        trigger.enable(self.now());
-        trigger.revise(self.now());
-        Ok(trigger)
-    }
-
-    fn disable(&self, which: &Which, reason: String) -> Result<Trigger, Refusal> {
-        let mut trigger = self.find(which)?.clone();
-        trigger.disable(reason);
-        trigger.revise(self.now());
-        Ok(trigger)
-    }
-
-    fn set_cursors(&self, set: SetCursors) -> Result<Trigger, Refusal> {
-        check_cursors(&set.cursors).map_err(Problems::from)?;
-        let mut trigger = self.find(&set.which)?.clone();
-        trigger.cursors = set.cursors;
-        trigger.cursors_label = Label::Trusted;
-        trigger.revise(self.now());
-        Ok(trigger)
+        Ok(())
     }
 
     fn delete(&mut self, which: &Which) -> Result<Trigger, Refusal> {
@@ -269,75 +229,63 @@ impl Handler<Create> for Scheduler {
     type Result = Answered;
 
     fn handle(&mut self, create: Create, ctx: &mut Self::Context) -> Self::Result {
-        let made = self.create(create);
-        self.put(made, ctx)
+        self.put(self.create(create), ctx)
     }
 }
 
-impl Handler<Update> for Scheduler {
+impl Handler<Manage> for Scheduler {
     type Result = Answered;
 
     fn handle(
         &mut self,
-        Update { which, change }: Update,
+        Manage { which, change }: Manage,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        let changed = self.update(&which, change);
-        self.put(changed, ctx)
-    }
-}
-
-impl Handler<Enable> for Scheduler {
-    type Result = Answered;
-
-    fn handle(&mut self, Enable { which }: Enable, ctx: &mut Self::Context) -> Self::Result {
-        let enabled = self.enable(&which);
-        self.put(enabled, ctx)
-    }
-}
-
-impl Handler<Disable> for Scheduler {
-    type Result = Answered;
-
-    fn handle(&mut self, disable: Disable, ctx: &mut Self::Context) -> Self::Result {
-        let Disable { which, reason, cancel_running } = disable;
-        let disabled = self.disable(&which, reason);
-        let task = disabled.as_ref().ok().and_then(|trigger| trigger.active_task_id.clone());
-        let answer = self.put(disabled, ctx);
-        if let Some(task) = task.filter(|_| cancel_running) {
-            let reason = "its trigger was disabled".to_owned();
-            self.to.queue.do_send(CancelTask { task, reason });
+        let mut ends_task = false;
+        let changed = match change {
+            Change::Define(define) => self.edited(&which, |trigger| self.redefine(trigger, define)),
+            Change::Enable => self.edited(&which, |trigger| {
+                self.check(&trigger.definition, true)?;
+                trigger.enable(self.now());
+                Ok(())
+            }),
+            Change::Disable { reason, cancel_running } => {
+                ends_task = cancel_running;
+                self.edited(&which, |trigger| {
+                    trigger.disable(reason);
+                    Ok(())
+                })
+            }
+            Change::SetCursors(cursors) => self.edited(&which, |trigger| {
+                check_cursors(&cursors).map_err(Problems::from)?;
+                trigger.cursors = cursors;
+                trigger.cursors_label = Label::Trusted;
+                Ok(())
+            }),
+            Change::Delete => {
+                let deleted = self.delete(&which);
+                let writes = deleted.as_ref().map(removed).unwrap_or_default();
+                return self.answer(deleted, writes);
+            }
+        };
+        let task = changed.as_ref().ok().and_then(|trigger| trigger.active_task_id.clone());
+        let answer = self.put(changed, ctx);
+        if let Some(task) = task.filter(|_| ends_task) {
+            self.to
+                .queue
+                .do_send(CancelTask { task, reason: "its trigger was disabled".to_owned() });
         }
         answer
     }
 }
 
-impl Handler<Delete> for Scheduler {
-    type Result = Answered;
-
-    fn handle(&mut self, Delete { which }: Delete, _: &mut Self::Context) -> Self::Result {
-        let deleted = self.delete(&which);
-        let writes = deleted.as_ref().map(removed).unwrap_or_default();
-        self.answer(deleted, writes)
-    }
-}
-
-impl Handler<SetCursors> for Scheduler {
-    type Result = Answered;
-
-    fn handle(&mut self, set: SetCursors, ctx: &mut Self::Context) -> Self::Result {
-        let changed = self.set_cursors(set);
-        self.put(changed, ctx)
-    }
-}
-
 impl Handler<Forget> for Scheduler {
-    type Result = ResponseActFuture<Self, usize>;
+    type Result = ResponseFuture<usize>;
 
     fn handle(&mut self, Forget { team }: Forget, _: &mut Self::Context) -> Self::Result {
         let gone = self.drop_all(|trigger| trigger.team == team);
         let count = gone.len();
         let kept = self.keep(gone.iter().map(removed).fold(Writes::new(), Writes::and));
-        Box::pin(kept.into_actor(self).map(move |_, _, _| count))
+        Box::pin(kept.map(move |_| count))
     }
 }

@@ -10,17 +10,17 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     clock::{Clock, Timestamp},
-    ids::{Ids, RunId, TaskId, TeamKey, TriggerId},
+    ids::{Ids, TaskId, TriggerId},
     queue::{Queue, causes::Runaway, keep::Keep},
     room::DISK_FULL,
     store::{StoreError, StoreHandle, records::Writes},
+    task::Task,
 };
 
 pub mod alarm;
 mod body;
-pub mod fire;
+mod fire;
 pub mod firing;
-mod limits;
 pub mod maintain;
 pub mod manage;
 mod notify;
@@ -36,8 +36,7 @@ pub mod trigger;
 pub mod views;
 pub mod window;
 
-use fire::{Premises, Roster};
-use limits::Fires;
+use firing::{Fires, Premises, Roster};
 use ports::{Calendar, Expressions, View};
 use records::{Known, Recovered};
 use run::Run;
@@ -51,32 +50,26 @@ use views::{Board, Ears, Heard};
 
 /// What the scheduler needs from outside.
 #[derive(Clone)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Ports {
     /// Where triggers are to be seen.
     pub board: Board,
-    /// Patterns and zones.
     pub calendar: Arc<dyn Calendar>,
-    /// Expressions.
     pub expressions: Arc<dyn Expressions>,
-    /// Which teams work.
     pub roster: Arc<dyn Roster>,
-    /// What triggers depend on.
     pub premises: Arc<dyn Premises>,
     /// The zone of the settings.
     pub timezone: String,
 }
 
 /// Everything that the scheduler talks to.
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Neighbours {
     /// Where work goes, and rows that must keep in step with it.
     pub queue: Addr<Queue>,
-    /// For reading.
     pub store: StoreHandle,
-    /// Wall time.
     pub clock: Arc<dyn Clock>,
-    /// Names things.
     pub ids: Ids,
-    /// The rest.
     pub ports: Ports,
 }
 
@@ -90,44 +83,26 @@ impl Neighbours {
 /// Why the scheduler does not do as told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the names and messages say it")]
 pub enum Refusal {
-    /// Something about the trigger is wrong.
     #[error(transparent)]
     Invalid(#[from] Problems),
-    /// There is no such trigger.
     #[error("there is no such trigger")]
     NotFound,
-    /// The team has a trigger of that name.
     #[error("team `{team}` has a trigger `{name}` already")]
-    NameTaken {
-        /// The team.
-        team: String,
-        /// The name.
-        name: String,
-    },
-    /// The name is kept for triggers that settings make.
+    NameTaken { team: String, name: String },
     #[error(
         "`{0}` is kept by the settings of the team: `heartbeat` and `learning` in its file make and change it; it can only be disabled here"
     )]
     NameReserved(String),
-    /// The team has too many.
     #[error("team `{team}` has {most} triggers already, which is the most a team may have")]
-    Limit {
-        /// The team.
-        team: String,
-        /// The most.
-        most: usize,
-    },
-    /// Too much waits.
+    Limit { team: String, most: usize },
     #[error("{0}")]
     QueueFull(String),
-    /// The disk has no room for new work.
     #[error("{DISK_FULL}")]
     DiskFull,
-    /// One cause leads to too much.
     #[error(transparent)]
     Runaway(Runaway),
-    /// The store or the service is going down.
     #[error("the service is stopping; nothing was changed")]
     Stopping,
 }
@@ -170,7 +145,6 @@ pub struct Scheduler {
     /// When this process took over. What was due before was missed.
     since: Timestamp,
     triggers: HashMap<TriggerId, Trigger>,
-    names: HashMap<(TeamKey, String), TriggerId>,
     due: BTreeSet<(Timestamp, Due, TriggerId)>,
     /// When each trigger stands in `due`.
     dues: HashMap<(TriggerId, Due), Timestamp>,
@@ -182,18 +156,12 @@ pub struct Scheduler {
     /// Runs whose task has not been accounted for.
     runs: HashMap<TaskId, Run>,
     last: HashMap<TriggerId, Run>,
-    known: HashMap<(TriggerId, String), (RunId, Timestamp)>,
+    known: HashMap<(TriggerId, String), Known>,
     fires: Fires,
     ears: Ears,
-    /// To be dealt with as soon as it runs.
-    left: Option<Left>,
+    /// Runs and messages that a former process left undone: dealt with as soon as this one runs.
+    left: (Vec<(Run, Option<Task>)>, Vec<Heard>),
     draining: bool,
-}
-
-/// What a former process left undone.
-struct Left {
-    open: Vec<(Run, Option<crate::task::Task>)>,
-    heard: Vec<Heard>,
 }
 
 impl Scheduler {
@@ -201,36 +169,31 @@ impl Scheduler {
     /// messages in.
     pub fn new(to: Neighbours, ears: Ears, recovered: Recovered) -> Self {
         let now = to.clock.now();
+        let by_reason = |known: Known| ((known.trigger.clone(), known.key.clone()), known);
         let mut scheduler = Self {
             to,
             since: now,
             triggers: HashMap::new(),
-            names: HashMap::new(),
             due: BTreeSet::new(),
             dues: HashMap::new(),
             alarm: None,
             set_at: (now, Instant::now()),
             looking: BTreeSet::new(),
             runs: HashMap::new(),
-            last: HashMap::new(),
-            known: HashMap::new(),
+            last: recovered.last.into_iter().map(|run| (run.trigger.clone(), run)).collect(),
+            known: recovered.known.into_iter().map(by_reason).collect(),
             fires: Fires::default(),
             ears,
-            left: Some(Left { open: recovered.open, heard: recovered.heard }),
+            left: (recovered.open, recovered.heard),
             draining: false,
         };
-        for run in recovered.last {
-            scheduler.last.insert(run.trigger.clone(), run);
-        }
-        for Known { trigger, key, run, at } in recovered.known {
-            scheduler.known.insert((trigger, key), (run, at));
-        }
         for trigger in recovered.triggers {
             scheduler.take_in(trigger);
         }
         for run in recovered.recent {
             if run.decision.made_a_task() && !run.cause.is_by_hand() {
-                let subagent = scheduler.subagent(&run.trigger);
+                let trigger = scheduler.triggers.get(&run.trigger);
+                let subagent = trigger.and_then(|trigger| trigger.definition.subagent.clone());
                 scheduler.fires.count(&run.team, subagent, run.fired_at);
             }
         }
@@ -239,7 +202,6 @@ impl Scheduler {
 
     fn take_in(&mut self, trigger: Trigger) {
         let id = trigger.id.clone();
-        self.names.insert(trigger.name(), id.clone());
         self.ears.attend(&trigger, &*self.to.ports.expressions);
         self.to.ports.board.post(&trigger, self.last.get(&id));
         self.triggers.insert(id.clone(), trigger);
@@ -248,7 +210,6 @@ impl Scheduler {
 
     fn drop_out(&mut self, id: &TriggerId) -> Option<Trigger> {
         let trigger = self.triggers.remove(id)?;
-        self.names.remove(&trigger.name());
         self.ears.ignore(id);
         self.to.ports.board.remove(&trigger);
         self.set_due(id, Due::Look, None);
@@ -269,8 +230,9 @@ impl Scheduler {
         trigger.active_task_id.as_ref().filter(|task| self.runs.contains_key(*task))
     }
 
-    fn subagent(&self, id: &TriggerId) -> Option<String> {
-        self.triggers.get(id)?.definition.subagent.clone()
+    /// The row of a trigger as it is now, if there is one.
+    fn row_of(&self, id: &TriggerId) -> Writes {
+        Writes::new().put_all(self.triggers.get(id))
     }
 
     fn now(&self) -> Timestamp {
@@ -279,27 +241,15 @@ impl Scheduler {
 
     /// Whether a definition can be, at this moment.
     fn check(&self, definition: &Definition, is_new: bool) -> Result<(), Problems> {
-        let ports = &self.to.ports;
-        let check = Check {
-            calendar: &*ports.calendar,
-            expressions: &*ports.expressions,
-            zone: &ports.timezone,
-            now: self.now(),
-            is_new,
-        };
-        check.run(definition)
+        let expressions = &*self.to.ports.expressions;
+        Check { view: self.view(), expressions, is_new }.run(definition)
     }
 
     /// Hands rows in, in step with tasks. The future ends when they are durable.
     fn keep(&self, writes: Writes) -> impl Future<Output = Result<(), Refusal>> + use<> {
         let (tell, stored) = oneshot::channel();
         self.to.queue.do_send(Keep { writes, stored: Some(tell) });
-        async move {
-            match stored.await {
-                Ok(stored) => Ok(stored?),
-                Err(_) => Err(Refusal::Stopping),
-            }
-        }
+        async move { Ok(stored.await.map_err(|_| Refusal::Stopping)??) }
     }
 
     /// Hands rows in whose fate nobody waits for.
@@ -315,9 +265,7 @@ impl Scheduler {
 
     /// Works out when a trigger is to be looked at next.
     fn plan_next(&mut self, id: &TriggerId) {
-        let Some(trigger) = self.triggers.get(id) else {
-            return;
-        };
+        let Some(trigger) = self.triggers.get(id) else { return };
         let (view, cursor) = (self.view(), trigger.cursor());
         let next = match &trigger.definition.config {
             _ if !trigger.is_active() => None,
@@ -351,11 +299,10 @@ impl Actor for Scheduler {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.revalidate();
-        if let Some(left) = self.left.take() {
-            self.reconcile(left.open);
-            for heard in left.heard {
-                self.hear(heard, true, ctx);
-            }
+        let (open, heard) = std::mem::take(&mut self.left);
+        self.reconcile(open);
+        for heard in heard {
+            self.hear(heard, true, ctx);
         }
         self.look_at_held(ctx);
         self.ring(ctx);

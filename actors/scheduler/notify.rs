@@ -88,10 +88,7 @@ pub(super) fn tell_run(
         }
         _ => format!("[{team}] {}", said(end.outcome, run)),
     };
-    let rest = match &run.task_id {
-        Some(task) => excerpt::of_task(task),
-        None => runs_of(trigger),
-    };
+    let rest = run.task_id.as_ref().map_or_else(|| runs_of(trigger), excerpt::of_task);
     let Some(place) = place else {
         if matches!(trigger.definition.config, Config::Keyword(_) | Config::Message(_)) {
             let task = run.task_id.as_ref().map(TaskId::as_str);
@@ -141,9 +138,7 @@ pub(super) fn tell_breaker(
     );
     let notice = trigger.notice(ids, NoticeKind::Breaker, text.clone(), failed, now);
     let writes = Writes::new().put(&notice);
-    let Some(place) = own_place(trigger) else {
-        return writes;
-    };
+    let Some(place) = own_place(trigger) else { return writes };
     let (team, rest) = (trigger.team.name.clone(), runs_of(trigger));
     let notification = Notification {
         task_id: run.task_id.clone(),
@@ -158,9 +153,7 @@ fn quiet_zone<'a>(quiet: &'a Quiet, view: View<'a>) -> &'a str {
 }
 
 fn is_quiet(trigger: &Trigger, view: View<'_>) -> bool {
-    let Some(quiet) = &trigger.definition.quiet else {
-        return false;
-    };
+    let Some(quiet) = &trigger.definition.quiet else { return false };
     let minute = view.calendar.minute_of_day(quiet_zone(quiet, view), view.now);
     let (from, to) = (quiet.from.0, quiet.to.0);
     if from <= to { (from..to).contains(&minute) } else { minute >= from || minute < to }
@@ -202,10 +195,7 @@ pub(super) fn speak(trigger: &mut Trigger, ids: &Ids, now: Timestamp) -> Writes 
             writes = writes.put(&trigger.notice(ids, NoticeKind::Report, text, [], now));
         }
     }
-    let mut left_out = match more {
-        0 => None,
-        more => Some(format!("({more} older ones are not shown: {rest})")),
-    };
+    let mut left_out = (more > 0).then(|| format!("({more} older ones are not shown: {rest})"));
     while let Some(Quieted { place, .. }) = quieted.first() {
         let place = place.clone();
         let (here, elsewhere) = quieted.into_iter().partition(|held| held.place == place);

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use actix::{ActorFutureExt, AsyncContext, Handler, WrapFuture};
 
 use super::{
-    Scheduler,
-    fire::replaced_by,
-    maintain,
+    Scheduler, maintain,
     notify::{self, End},
     records::OpenRun,
     run::{Report, ReportedOutcome, Run, RunOutcome},
@@ -15,7 +13,7 @@ use super::{
 };
 use crate::{
     clock::millis,
-    queue::{Ended, submit::CancelTask},
+    queue::Ended,
     store::records::Writes,
     task::{Code, Ending, Kind, Label, Outcome, Task, records::find},
 };
@@ -133,12 +131,9 @@ fn settle(trigger: &mut Trigger, run: &mut Run, End { task, outcome, report }: E
         trigger.cursors_label =
             if trigger.cursors.is_empty() { Label::Trusted } else { task.label };
     }
-    let Config::Window(window) = &trigger.definition.config else {
-        return;
-    };
+    let Config::Window(window) = &trigger.definition.config else { return };
     if let Some(occurrence) = &mut trigger.occurrence {
-        let usd = outcome.usage.cost_usd.unwrap_or_default();
-        occurrence.ended(window, how, run.tokens, usd);
+        occurrence.ended(window, how, run.tokens, outcome.usage.cost_usd.unwrap_or_default());
     }
 }
 
@@ -160,16 +155,12 @@ impl Scheduler {
     pub(super) fn reconcile(&mut self, open: Vec<(Run, Option<Task>)>) {
         let mut ended = Vec::new();
         for (run, task) in open {
-            let Some(id) = run.task_id.clone() else {
-                continue;
-            };
+            let Some(id) = run.task_id.clone() else { continue };
             match task {
                 Some(task) if task.outcome.is_some() => ended.push((run, Some(task))),
                 Some(_) => {
                     // The old task may have been left alone by a crash right after this one was stored.
-                    if let Some(old) = run.replaces.clone() {
-                        self.to.queue.do_send(CancelTask { task: old, reason: replaced_by(&run) });
-                    }
+                    self.cancel_replaced(&run);
                     self.runs.insert(id, run);
                 }
                 None => ended.push((run, None)),
@@ -182,9 +173,7 @@ impl Scheduler {
 
     /// Counts the end of a run, and tells of it. One commit; a repeat finds no open run.
     pub(super) fn account(&mut self, mut run: Run, task: Option<&Task>) {
-        let Some(task_id) = run.task_id.clone() else {
-            return;
-        };
+        let Some(task_id) = run.task_id.clone() else { return };
         self.runs.remove(&task_id);
         let outcome = task.and_then(|task| task.outcome.as_ref());
         let Some((task, outcome)) = task.zip(outcome) else {
@@ -210,17 +199,14 @@ impl Scheduler {
             writes = notify::tell_run(trigger, &mut run, end, ids, view);
             if let Some(reason) = tripped {
                 tracing::warn!(trigger = %id, team = %run.team, reason, "trigger disabled");
-                let label = task.label;
-                let told = notify::tell_breaker(trigger, &run, &reason, label, ids, view.now);
+                let told = notify::tell_breaker(trigger, &run, &reason, task.label, ids, view.now);
                 writes = writes.and(told);
             }
             self.ears.attend(trigger, &*self.to.ports.expressions);
             self.to.ports.board.note_cost(trigger, &run);
         }
         self.plan_next(&id);
-        if let Some(trigger) = self.triggers.get(&id) {
-            writes = writes.put(trigger);
-        }
+        let writes = writes.and(self.row_of(&id));
         if self.last.get(&id).is_some_and(|last| last.id == run.id) {
             self.last.insert(id, run.clone());
         }
@@ -241,13 +227,10 @@ impl Handler<Ended> for Scheduler {
         let id = task.clone();
         let read = async move {
             barrier.await.ok()?;
-            let row = store.read(move |storage| find(storage, &id)).await;
-            row.ok().flatten()
+            store.read(move |storage| find(storage, &id)).await.ok().flatten()
         };
         ctx.spawn(read.into_actor(self).map(move |row, scheduler, ctx| {
-            let Some(run) = scheduler.runs.get(&task).cloned() else {
-                return;
-            };
+            let Some(run) = scheduler.runs.get(&task).cloned() else { return };
             if row.as_ref().is_some_and(|row| row.outcome.is_some()) {
                 scheduler.account(run, row.as_ref());
                 scheduler.arm(ctx);

@@ -38,12 +38,11 @@ pub trait Calendar: Send + Sync + 'static {
 
 /// Where and when a schedule or a window is looked at.
 #[derive(Clone, Copy)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct View<'a> {
     /// The zone of the settings.
     pub zone: &'a str,
-    /// Patterns and zones.
     pub calendar: &'a dyn Calendar,
-    /// The present.
     pub now: Timestamp,
     /// When the service came up: what was due before is not made up.
     pub since: Timestamp,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{limits::FIRES_WITHIN, run::Run, trigger::Trigger, views::Heard};
+use super::{firing::FIRES_WITHIN, run::Run, trigger::Trigger, views::Heard};
 use crate::{
     clock::Timestamp,
     ids::{RunId, TaskId, TeamKey, TriggerId},
@@ -122,14 +122,11 @@ pub struct Payload(pub String);
 
 /// A reason that a trigger has fired for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Known {
-    /// The trigger.
     pub trigger: TriggerId,
-    /// The reason.
     pub key: String,
-    /// The run.
     pub run: RunId,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -158,16 +155,12 @@ pub fn recover(storage: &dyn Storage) -> Result<Recovered, StorageError> {
     for trigger in &triggers {
         let newest = runs(storage, &trigger.team, &trigger.id, None, 1)?.pop();
         let Some(newest) = newest else { continue };
-        let minute_before = newest.fired_at - FIRES_WITHIN;
-        recent.extend(since(storage, trigger, minute_before)?);
+        recent.extend(since(storage, trigger, newest.fired_at - FIRES_WITHIN)?);
         last.push(newest);
     }
     let mut open = Vec::new();
     for OpenRun(run) in scan(storage, Range::all())? {
-        let task = match &run.task_id {
-            Some(id) => find(storage, id)?,
-            None => None,
-        };
+        let task = run.task_id.as_ref().map(|id| find(storage, id)).transpose()?.flatten();
         open.push((run.into_owned(), task));
     }
     Ok(Recovered {

@@ -1,20 +1,18 @@
 //! Requests to fire: by hand, by a call from outside, by a message that was heard.
 
-use actix::{AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, WrapFuture};
+use actix::{AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
 use futures_util::future::join_all;
 
 use super::{
-    Refusal, Scheduler,
-    body::{self, Quoted},
-    fire::{Answer, ByTurn, Findings, Pending},
-    firing::Standing,
+    Refusal, Scheduler, body,
+    firing::{Answer, ByTurn, Findings, Pending},
     run::Cause,
-    trigger::{Which, config::Config, definition::OverlapPolicy, webhook::Webhook},
+    trigger::{Trigger, Which, config::Config, definition::OverlapPolicy},
     views::Heard,
 };
 use crate::{
     excerpt::{self, Unit},
-    ids::{TaskId, TeamKey, TeamName, TriggerId},
+    ids::{TaskId, TriggerId},
     queue::keep::Keep,
     store::records::Writes,
     task::{self, Label, Source},
@@ -27,22 +25,19 @@ const SHOWN: usize = 64 * 1024;
 /// Fires a trigger now, whatever its state. Answered when it is durable.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<ByHand, Refusal>")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Fire {
-    /// Which one.
     pub which: Which,
     /// [`Cause::Test`] or [`Cause::Manual`].
     pub cause: Cause,
     /// The same key makes no second task.
     pub key: String,
-    /// The most model calls.
     pub max_steps: Option<u32>,
     /// What to do if its last task is unfinished.
     pub overlap: Overlap,
     /// A message or a body as it would have come.
     pub sample: Option<String>,
-    /// Who is behind it.
     pub principal: task::Cause,
-    /// Where the work comes from.
     pub source: Option<Source>,
     /// The turn that wants it, if one does: the run is part of its work.
     pub turn: Option<ByTurn>,
@@ -74,27 +69,6 @@ pub enum ByHand {
     NeedsConfirmation(TaskId),
 }
 
-/// Finds a webhook that is on.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "Option<Hook>")]
-pub struct FindHook {
-    /// Its team.
-    pub team: TeamName,
-    /// Its name.
-    pub name: String,
-}
-
-/// A webhook that is on.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hook {
-    /// The trigger.
-    pub id: TriggerId,
-    /// Its team.
-    pub team: TeamKey,
-    /// What callers have to do.
-    pub webhook: Webhook,
-}
-
 /// A call that has proved where it comes from. Answered when it is durable.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Answer, Refusal>")]
@@ -112,14 +86,17 @@ pub struct Call {
 }
 
 impl Scheduler {
+    fn fireable(&self, which: &Which) -> Result<&Trigger, Refusal> {
+        let trigger = self.find(which)?;
+        if self.draining { Err(Refusal::Stopping) } else { Ok(trigger) }
+    }
+
     /// Fires what a message concerns, and strikes it off once all of that is durable. One that was
     /// `left` by a former process may have been served in part.
     pub(super) fn hear(&mut self, heard: Heard, left: bool, ctx: &mut Context<Self>) {
         let mut waiting = Vec::new();
         for (id, captures) in self.ears.listen(&heard) {
-            let Some(trigger) = self.triggers.get(&id) else {
-                continue;
-            };
+            let Some(trigger) = self.triggers.get(&id) else { continue };
             let key = heard.name();
             if left && self.known.contains_key(&(id.clone(), key.clone())) {
                 continue;
@@ -128,21 +105,15 @@ impl Scheduler {
                 Config::Keyword(_) => Cause::Keyword,
                 _ => Cause::Message,
             };
-            let quoted = Quoted {
-                sender: &heard.sender,
-                channel: heard.channel.as_str(),
-                content: &heard.content,
-                captures: &captures,
-            };
-            let order = body::with_message(body::order(trigger), &quoted);
+            let Heard { sender, channel, content, .. } = &heard;
+            let order = body::order(trigger);
+            let order = body::with_message(order, sender, channel.as_str(), content, &captures);
             let pending = Pending {
                 key,
                 label: heard.label,
                 source: Some(Source {
-                    channel: heard.channel.clone(),
-                    message: None,
                     topic: heard.topic.clone(),
-                    notify: None,
+                    ..Source::channel(channel.clone())
                 }),
                 remember: true,
                 ..Pending::timed(cause, heard.at, order)
@@ -154,8 +125,10 @@ impl Scheduler {
             // What was refused has its row too. Only what nobody could say anything about comes again.
             let is_dealt_with = |fired: &Result<Answer, Refusal>| *fired != Err(Refusal::Stopping);
             if join_all(waiting).await.iter().all(is_dealt_with) {
-                let writes = Writes::new().delete::<Heard>(&heard.name());
-                queue.do_send(Keep { writes, stored: None });
+                queue.do_send(Keep {
+                    writes: Writes::new().delete::<Heard>(&heard.name()),
+                    stored: None,
+                });
             }
         };
         ctx.spawn(strike_off.into_actor(self));
@@ -167,8 +140,7 @@ impl Handler<Fire> for Scheduler {
 
     fn handle(&mut self, message: Fire, ctx: &mut Self::Context) -> Self::Result {
         let answer = |answer| Box::pin(std::future::ready(answer));
-        let trigger = match self.find(&message.which) {
-            Ok(_) if self.draining => return answer(Err(Refusal::Stopping)),
+        let trigger = match self.fireable(&message.which) {
             Ok(trigger) => trigger,
             Err(refusal) => return answer(Err(refusal)),
         };
@@ -186,13 +158,7 @@ impl Handler<Fire> for Scheduler {
             (Config::Webhook(_), Some(sample)) => body::with_payload(order, &[], sample),
             (_, Some(sample)) => {
                 let channel = message.source.as_ref().map(|source| source.channel.as_str());
-                let quoted = Quoted {
-                    sender: "a test",
-                    channel: channel.unwrap_or("none"),
-                    content: sample,
-                    captures: &[],
-                };
-                body::with_message(order, &quoted)
+                body::with_message(order, "a test", channel.unwrap_or("none"), sample, &[])
             }
         };
         let pending = Pending {
@@ -211,34 +177,11 @@ impl Handler<Fire> for Scheduler {
     }
 }
 
-impl Handler<FindHook> for Scheduler {
-    type Result = MessageResult<FindHook>;
-
-    fn handle(&mut self, FindHook { team, name }: FindHook, _: &mut Self::Context) -> Self::Result {
-        let hook = self.triggers.values().find_map(|trigger| {
-            let Config::Webhook(webhook) = &trigger.definition.config else {
-                return None;
-            };
-            let is_it = trigger.team.name == team
-                && trigger.definition.name == name
-                && trigger.is_active()
-                && self.to.ports.roster.standing(&trigger.team) != Standing::Gone;
-            is_it.then(|| Hook {
-                id: trigger.id.clone(),
-                team: trigger.team.clone(),
-                webhook: webhook.clone(),
-            })
-        });
-        MessageResult(hook)
-    }
-}
-
 impl Handler<Call> for Scheduler {
     type Result = ResponseFuture<Result<Answer, Refusal>>;
 
     fn handle(&mut self, call: Call, ctx: &mut Self::Context) -> Self::Result {
-        let trigger = match self.find(&Which::Id(call.trigger.clone())) {
-            Ok(_) if self.draining => return Box::pin(std::future::ready(Err(Refusal::Stopping))),
+        let trigger = match self.fireable(&Which::Id(call.trigger.clone())) {
             Ok(trigger) => trigger,
             Err(refusal) => return Box::pin(std::future::ready(Err(refusal))),
         };
@@ -256,8 +199,7 @@ impl Handler<Call> for Scheduler {
         };
         match call.filtered {
             Some(reason) => {
-                let found = Findings { nothing_to_do: Some(reason), ..Findings::default() };
-                let fired = self.fire(&call.trigger, pending, &found, ctx);
+                let fired = self.fire(&call.trigger, pending, &Findings::nothing(reason), ctx);
                 Box::pin(async move { fired.await.map_err(|_| Refusal::Stopping)? })
             }
             None => Box::pin(self.fire_when_looked(&call.trigger, pending, ctx)),

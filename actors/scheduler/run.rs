@@ -98,36 +98,27 @@ words! {
 
 /// A row of the history of a trigger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Run {
-    /// Its name.
     pub id: RunId,
-    /// The trigger.
     pub trigger: TriggerId,
-    /// Its team.
     pub team: TeamKey,
-    /// What made it fire.
     pub cause: Cause,
     /// The reason for this firing. The same reason never makes a second task.
     pub key: String,
-    /// When it was due.
     pub due_at: Timestamp,
-    /// When it fired.
     pub fired_at: Timestamp,
-    /// What it led to.
     pub decision: Decision,
     /// How many times of the schedule this row stands for, beyond one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// The work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
     /// The work that had to make way for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<TaskId>,
-    /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RunOutcome>,
-    /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// From firing to end.
@@ -139,10 +130,8 @@ pub struct Run {
     /// The price, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Whether anyone was told.
     #[serde(default)]
     pub notified: Notified,
-    /// What it left for the next run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cursors: BTreeMap<String, Option<String>>,
     /// The bytes that came from outside, which are kept beside this row.
@@ -153,16 +142,13 @@ pub struct Run {
 /// Whether anyone was told of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Notified {
-    /// No one.
     #[default]
     Nobody,
-    /// A channel.
     Channel {
-        /// Which.
         channel: ChannelId,
     },
-    /// The operator's inbox.
     Inbox,
     /// A channel, once it is time.
     Later,

@@ -16,7 +16,7 @@ use crate::clock::{Timestamp, millis};
 const LATE: Duration = Duration::from_secs(60);
 
 /// What is older than this is not made up.
-pub const TOO_OLD: Duration = Duration::from_secs(24 * 60 * 60);
+const TOO_OLD: Duration = Duration::from_secs(24 * 60 * 60);
 /// The most runs that are made up.
 const MOST: usize = 10;
 /// Times that are counted one by one; beyond it is said that there were more.
@@ -24,10 +24,8 @@ const MOST_COUNTED: u64 = 100_000;
 
 /// What is to be done about a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Agenda {
-    /// Nothing yet.
+pub(super) enum Agenda {
     Wait,
-    /// It is time.
     Fire(Timestamp),
     /// It is time, and the team rests.
     Hold(Timestamp),
@@ -37,24 +35,21 @@ pub enum Agenda {
 
 /// What becomes of times that passed unserved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub(super) struct Plan {
     /// Those that are served, oldest first.
-    pub serve: Vec<Timestamp>,
+    pub(super) serve: Vec<Timestamp>,
     /// How many there were, and when the first was: told to whoever serves the newest for all.
-    pub told: Option<Missed>,
+    pub(super) told: Option<Missed>,
     /// Those that one row says are not served.
-    pub skipped: Option<Missed>,
+    pub(super) skipped: Option<Missed>,
 }
 
-/// Times that passed unserved.
+/// Times that passed unserved: how many, from the first to the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missed {
-    /// How many.
-    pub count: u64,
-    /// The first.
-    pub since: Timestamp,
-    /// The last.
-    pub until: Timestamp,
+pub(super) struct Missed {
+    pub(super) count: u64,
+    pub(super) since: Timestamp,
+    pub(super) until: Timestamp,
 }
 
 /// The first time of a schedule after a moment. `anchor` is where counting in steps begins.
@@ -79,15 +74,17 @@ pub fn next(
 }
 
 /// Looks at a schedule, whose team may rest.
-pub fn agenda(trigger: &Trigger, schedule: &Schedule, is_paused: bool, view: View<'_>) -> Agenda {
+pub(super) fn agenda(
+    trigger: &Trigger,
+    schedule: &Schedule,
+    is_paused: bool,
+    view: View<'_>,
+) -> Agenda {
     let View { now, since, .. } = view;
     let cursor = trigger.cursor();
     let next = |after| next(schedule, view, trigger.anchor_at, after);
     if is_paused {
-        return match newest(cursor, now, next) {
-            Some(due) => Agenda::Hold(due),
-            None => Agenda::Wait,
-        };
+        return newest(cursor, now, next).map_or(Agenda::Wait, Agenda::Hold);
     }
     let definition = &trigger.definition;
     let policy = definition.missed.unwrap_or_default();
@@ -96,8 +93,7 @@ pub fn agenda(trigger: &Trigger, schedule: &Schedule, is_paused: bool, view: Vie
     if let Some(held_from) = trigger.held_from {
         return make_up(held_from);
     }
-    match next(cursor) {
-        Some(due) if due > now => Agenda::Wait,
+    match next(cursor).filter(|due| *due <= now) {
         Some(due) if due < since || now.since(due) > LATE => make_up(cursor),
         Some(due) => Agenda::Fire(due),
         None => Agenda::Wait,
@@ -111,22 +107,15 @@ fn newest(
     next: impl Fn(Timestamp) -> Option<Timestamp>,
 ) -> Option<Timestamp> {
     let first = next(cursor).filter(|due| *due <= now)?;
-    let lately = now - LATE;
-    let mut newest = first;
-    let mut after = first.max(lately);
-    while let Some(due) = next(after)
-        && due <= now
-    {
-        newest = due;
-        after = due;
-    }
-    Some(newest)
+    let following = |after: Timestamp| next(after).filter(|due| *due <= now);
+    let lately = std::iter::successors(following(first.max(now - LATE)), |due| following(*due));
+    lately.last().or(Some(first))
 }
 
 /// Decides on the times after `cursor` up to `now`. `next` gives the first time after a moment.
 ///
 /// A time that comes but once is served if it is not too old, whatever the policy.
-pub fn plan(
+fn plan(
     policy: MissedPolicy,
     once_only: bool,
     cursor: Timestamp,
@@ -134,15 +123,9 @@ pub fn plan(
     next: impl Fn(Timestamp) -> Option<Timestamp>,
 ) -> Plan {
     let times = collect(cursor, now, next);
-    let Some(all) = times.all else {
-        return Plan::default();
-    };
-    if once_only {
-        return if !times.recent.is_empty() {
-            Plan { serve: times.recent, ..Plan::default() }
-        } else {
-            Plan { skipped: Some(all), ..Plan::default() }
-        };
+    let Some(all) = times.all else { return Plan::default() };
+    if once_only && !times.recent.is_empty() {
+        return Plan { serve: times.recent, ..Plan::default() };
     }
     match (policy, times.recent.last()) {
         (MissedPolicy::Skip, _) | (_, None) => Plan { skipped: Some(all), ..Plan::default() },

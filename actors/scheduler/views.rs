@@ -1,16 +1,14 @@
 //! Views of triggers: lists for whoever asks, and what others read without asking.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use actix::{Handler, Message, MessageResult};
+use dashmap::DashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Scheduler,
-    ports::{Expressions, Language, Matcher},
+    ports::{Expressions, Matcher},
     run::Run,
     trigger::{
         State, Trigger, Which,
@@ -57,10 +55,9 @@ pub struct Get {
 
 /// A trigger with its newest run.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Listed {
-    /// The trigger.
     pub trigger: Trigger,
-    /// Its newest run.
     pub last_run: Option<Run>,
 }
 
@@ -73,62 +70,48 @@ pub struct Posted {
     pub cost_usd: Option<f64>,
 }
 
-type Notes = HashMap<(TeamKey, String), Posted>;
-
 /// Written by the scheduler, read by anyone. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Board(Arc<RwLock<Notes>>);
+pub struct Board(Arc<DashMap<(TeamKey, String), Posted>>);
 
 impl Board {
     /// A trigger by team and name.
     pub fn find(&self, team: &TeamKey, name: &str) -> Option<Posted> {
-        let notes = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        notes.get(&(team.clone(), name.to_owned())).cloned()
+        self.0.get(&(team.clone(), name.to_owned())).map(|posted| posted.clone())
     }
 
     pub(super) fn post(&self, trigger: &Trigger, last: Option<&Run>) {
         let key = trigger.name();
-        let mut notes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let known = notes.get(&key).and_then(|posted| posted.cost_usd);
-        let posted = Posted {
-            trigger: Arc::new(trigger.clone()),
-            cost_usd: last.and_then(|run| run.cost_usd).or(known),
-        };
-        notes.insert(key, posted);
+        let known = self.0.get(&key).and_then(|posted| posted.cost_usd);
+        let cost_usd = last.and_then(|run| run.cost_usd).or(known);
+        self.0.insert(key, Posted { trigger: Arc::new(trigger.clone()), cost_usd });
     }
 
     pub(super) fn note_cost(&self, trigger: &Trigger, run: &Run) {
-        let mut notes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(posted) = notes.get_mut(&trigger.name()) {
+        if let Some(mut posted) = self.0.get_mut(&trigger.name()) {
             posted.cost_usd = run.cost_usd.or(posted.cost_usd);
         }
     }
 
     pub(super) fn remove(&self, trigger: &Trigger) {
-        let mut notes = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        notes.remove(&trigger.name());
+        self.0.remove(&trigger.name());
     }
 }
 
 /// A message that was let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Message)]
 #[rtype(result = "()")]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Heard {
-    /// Where.
     pub channel: ChannelId,
-    /// Which.
     pub message: MessageId,
-    /// Of whom.
     pub sender: String,
-    /// What.
     pub content: String,
     /// How far it may be believed.
     #[serde(default)]
     pub label: Label,
-    /// Its topic, if its sender chose one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<TopicRef>,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -178,34 +161,20 @@ impl Ears {
     /// The triggers that a message concerns, with what they found in it.
     pub(super) fn listen(&self, heard: &Heard) -> Vec<(TriggerId, Captures)> {
         let ears = self.now();
-        let found = ears.iter().filter(|ear| ear.is_for(heard)).filter_map(|ear| {
-            let captures = ear.matcher.find(&heard.content)?;
-            Some((ear.trigger.clone(), captures))
-        });
+        let found = ears
+            .iter()
+            .filter(|ear| ear.is_for(heard))
+            .filter_map(|ear| Some((ear.trigger.clone(), ear.matcher.find(&heard.content)?)));
         found.collect()
     }
 
     /// Listens for a trigger as it is from now on, or no longer.
     pub(super) fn attend(&self, trigger: &Trigger, expressions: &dyn Expressions) {
-        let (language, listen) = match &trigger.definition.config {
-            Config::Keyword(listen) => (Language::Keyword, listen),
-            Config::Message(listen) => (Language::Message, listen),
-            _ => return,
-        };
-        let flags = listen.flags.as_deref();
-        let matcher = if trigger.is_active() {
-            expressions.read(language, &listen.pattern, flags).ok()
-        } else {
-            None
-        };
-        self.replace(
-            &trigger.id,
-            matcher.map(|matcher| Ear {
-                trigger: trigger.id.clone(),
-                listen: listen.clone(),
-                matcher,
-            }),
-        );
+        let config = &trigger.definition.config;
+        let (Config::Keyword(listen) | Config::Message(listen)) = config else { return };
+        let matcher = config.matcher(expressions).filter(|_| trigger.is_active());
+        let ear = |matcher| Ear { trigger: trigger.id.clone(), listen: listen.clone(), matcher };
+        self.replace(&trigger.id, matcher.and_then(Result::ok).map(ear));
     }
 
     /// Listens for a trigger no longer.
@@ -218,13 +187,6 @@ impl Ears {
         let ears = Arc::make_mut(&mut ears);
         ears.retain(|other| other.trigger != *trigger);
         ears.extend(ear);
-    }
-}
-
-impl std::fmt::Debug for Ears {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ears = self.now();
-        f.debug_list().entries(ears.iter().map(|ear| &ear.trigger)).finish()
     }
 }
 
@@ -244,8 +206,7 @@ impl Handler<List> for Scheduler {
             .filter(|trigger| team.as_ref().is_none_or(|team| trigger.team == *team))
             .collect();
         found.sort_by_key(|trigger| (&trigger.team, &trigger.definition.name));
-        let listed = found.into_iter().map(|trigger| self.listed(trigger));
-        MessageResult(listed.collect())
+        MessageResult(found.into_iter().map(|trigger| self.listed(trigger)).collect())
     }
 }
 
@@ -253,10 +214,8 @@ impl Handler<Count> for Scheduler {
     type Result = MessageResult<Count>;
 
     fn handle(&mut self, Count: Count, _: &mut Self::Context) -> Self::Result {
-        let of = |state: State| {
-            let triggers = self.triggers.values();
-            triggers.filter(|trigger| trigger.state == state).count()
-        };
+        let of =
+            |state: State| self.triggers.values().filter(|trigger| trigger.state == state).count();
         MessageResult(Counts {
             total: self.triggers.len(),
             active: of(State::Active),

@@ -27,8 +27,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 words! {
     /// How far a window is.
     #[schemars(rename = "WindowPhase")]
+    #[derive(Default)]
     pub enum Phase {
         /// It ticks.
+        #[default]
         Open = "open",
         /// It ticks no more, and its last work goes on.
         Closing = "closing",
@@ -57,27 +59,22 @@ words! {
 }
 
 /// One opening of a window.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Occurrence {
     /// When it opened. Names it.
     pub opened_at: Timestamp,
     /// When it closes at the latest.
     pub closes_at: Timestamp,
-    /// How far it is.
     pub phase: Phase,
     /// Ticks so far, with those that were skipped.
     pub ticks: u32,
-    /// Ticks that found nothing.
     pub noops: u32,
     /// The newest of them in a row.
     pub noops_in_a_row: u32,
-    /// Tokens of its tasks.
     pub tokens: u64,
-    /// The price of its tasks.
     pub usd: f64,
-    /// Why it closed.
     pub reason: Option<Closed>,
-    /// When the next tick is due.
     pub next_tick_at: Timestamp,
 }
 
@@ -92,18 +89,7 @@ pub struct Tick {
 
 impl Occurrence {
     fn new(opened_at: Timestamp, closes_at: Timestamp) -> Self {
-        Self {
-            opened_at,
-            closes_at,
-            phase: Phase::Open,
-            ticks: 0,
-            noops: 0,
-            noops_in_a_row: 0,
-            tokens: 0,
-            usd: 0.0,
-            reason: None,
-            next_tick_at: opened_at,
-        }
+        Self { opened_at, closes_at, next_tick_at: opened_at, ..Self::default() }
     }
 
     /// Ticks no more. Work in flight goes on.
@@ -143,8 +129,7 @@ impl Occurrence {
         if !window.backoff {
             return interval;
         }
-        let doubled = 2_u32.saturating_pow(self.noops_in_a_row / PATIENCE);
-        interval * doubled.min(SLOWEST)
+        interval * 2_u32.saturating_pow(self.noops_in_a_row / PATIENCE).min(SLOWEST)
     }
 
     /// The first tick after a moment, in step with the opening.
@@ -170,10 +155,7 @@ pub fn advance(
     {
         open.close(Closed::Time, in_flight);
     }
-    let is_open = |occurrence: &Option<Occurrence>| {
-        occurrence.as_ref().is_some_and(|found| found.phase == Phase::Open)
-    };
-    if !is_open(occurrence)
+    if occurrence.as_ref().is_none_or(|found| found.phase != Phase::Open)
         && let Some((opens, closes)) =
             opening(view, window, after_last(occurrence.as_ref(), cursor))
         && opens <= now
@@ -185,12 +167,11 @@ pub fn advance(
     if due_at > now {
         return None;
     }
+    open.next_tick_at = open.tick_after(window, now);
     if due_at < since || now.since(due_at) > LATE {
-        open.next_tick_at = open.tick_after(window, now);
         return None;
     }
     open.ticks += 1;
-    open.next_tick_at = open.tick_after(window, now);
     let number = open.ticks;
     if open.ticks >= window.max_ticks {
         // Whoever makes the last tick has work in flight, unless the tick is skipped.

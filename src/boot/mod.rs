@@ -17,7 +17,7 @@ use std::{
 use actix::{Arbiter, ArbiterHandle};
 use actix_web::web;
 use hivewright_actors::{
-    approvals::deciders::Deciders,
+    approvals::ports::Deciders,
     channel::{CountConnections, Shutdown},
     ids::Ids,
     live::{
@@ -27,7 +27,7 @@ use hivewright_actors::{
     notice::NoticeKind,
     org::{self, view::OrgView},
     queue::{self, schedule::Limits},
-    retention::{self, terms::Terms},
+    retention::terms::Terms,
     router::{self, rate::Rate, resolve},
     scheduler,
     spine::{self, Spine, Threads},
@@ -54,7 +54,7 @@ use crate::{
     storage::{Home as StorageHome, migrate, sled::SledStorage},
     system::{Randomness, WallClock},
     tools::{host::Toolbox, registry},
-    triggers::upkeep::Upkeep,
+    triggers::upkeep::{self, Upkeep},
 };
 
 mod backups;
@@ -169,15 +169,16 @@ impl Service {
             opened.live.clone(),
             spine.queue.clone(),
         );
-        let upkeep = Upkeep::start(
-            spine.scheduler.clone(),
-            spine.queue.clone(),
-            spine.view.clone(),
-            opened.live.clone(),
-            opened.home.clone(),
-            services.outlook.clone(),
-            services.last_caps.clone(),
-        );
+        let upkeep = upkeep::Keeper {
+            scheduler: spine.scheduler.clone(),
+            queue: spine.queue.clone(),
+            view: spine.view.clone(),
+            live: opened.live.clone(),
+            home: opened.home.clone(),
+            prompts: services.outlook.prompts.clone(),
+            last_caps: services.last_caps.clone(),
+        };
+        let upkeep = upkeep.start();
         let parts = Parts {
             store_bytes: health::store_bytes(&opened.home),
             durability: config.store.durability,
@@ -292,7 +293,7 @@ impl Service {
         let live = &self.spine.live;
         live.publish(Event::new(Kind::Drain, serde_json::json!({})));
         self.spine.scheduler.do_send(scheduler::alarm::Drain);
-        self.spine.retention.do_send(retention::Drain);
+        self.spine.retention.do_send(scheduler::alarm::Drain);
         self.spine.queue.do_send(queue::Drain);
         self.spine.supervisor.do_send(supervisor::Drain);
         let drained = tokio::time::timeout(DRAIN_TIMEOUT, self.no_turn_runs()).await;

@@ -18,7 +18,6 @@ use hivewright_actors::{
     live::event::{Event, Kind},
     notice::{Notice, NoticeKind},
     queue::Allow,
-    retention,
     router::Reconfigure,
     scheduler::alarm::SetZone,
     spine::Spine,
@@ -383,7 +382,7 @@ impl Watch {
         if zone != self.local.zone() {
             let timezone = zone.name().to_owned();
             self.local.set(zone);
-            self.spine.retention.do_send(retention::SetZone { timezone: timezone.clone() });
+            self.spine.retention.do_send(SetZone { timezone: timezone.clone() });
             self.spine.scheduler.do_send(SetZone { timezone });
         }
         self.spine.approvals.do_send(SetTtl(config.approvals.ttl));

@@ -4,12 +4,15 @@
 use std::sync::{Arc, atomic::AtomicBool};
 
 use hivewright_actors::{
-    approvals::deciders::Deciders,
+    approvals::ports::Deciders,
     briefing::OnHindrance,
     budget::{Days, Ledger},
     clock::Clock,
     ids::Ids,
-    org::{belongings::Belongings, inboxes::Inboxes, tree::Tree, waiting::Waiting, work::Actors},
+    org::{
+        belongings::{Belongings, Inboxes, Waiting},
+        tree::Tree,
+    },
     router::Recovered,
     scheduler::{self, views::Board},
     spine::{self, Ports, Spine},
@@ -123,7 +126,8 @@ impl Services {
             },
             last_caps: last_caps.clone(),
         });
-        let outlook = Outlook::new(home.clone(), prompts, spine.view.clone(), store.clone());
+        let outlook =
+            Outlook { home: home.clone(), prompts, view: spine.view.clone(), store: store.clone() };
         Ok(Self {
             ids,
             memory,
@@ -172,7 +176,7 @@ impl Services {
                 premises: Arc::new(self.outlook.clone()),
                 timezone: opened.local.name(),
             },
-            retention: Arc::new(Keeper::new(opened.live.clone(), opened.home.clone())),
+            retention: Arc::new(Keeper { live: opened.live.clone(), home: opened.home.clone() }),
         }
     }
 
@@ -237,7 +241,7 @@ fn office_parts(
     office::Parts {
         org: spine.org.clone(),
         view: spine.view.clone(),
-        work: Arc::new(Actors { queue: spine.queue.clone() }),
+        work: Arc::new(spine.queue.clone()),
         store: spine.store.clone(),
         channel: spine.channel.clone(),
         clock: Arc::new(WallClock),

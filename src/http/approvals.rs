@@ -116,8 +116,8 @@ async fn list(
     settled(&state).await?;
     // What waits is found without looking at the rest.
     let each = match status {
-        Some(Status::Pending) => records::each_pending,
-        _ => records::each_approval,
+        Some(Status::Pending) => records::each_waiting::<Approval>,
+        _ => records::each::<Approval>,
     };
     let rows = state.spine.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);

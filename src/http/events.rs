@@ -12,7 +12,7 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamName, TopicId},
     live::{
-        Mark, NotAMark,
+        Mark,
         event::{Data, Gap},
         ring::Told,
         watch::{Batch, Filter, Watch},
@@ -173,8 +173,8 @@ fn left_off(request: &HttpRequest) -> Result<Option<Mark>, ApiError> {
     match header.map(|value| value.to_str().unwrap_or_default()) {
         None | Some("") => Ok(None),
         Some(text) => text
-            .parse()
+            .parse::<Mark>()
             .map(Some)
-            .map_err(|error: NotAMark| ApiError::invalid_field("Last-Event-ID", error.to_string())),
+            .map_err(|error| ApiError::invalid_field("Last-Event-ID", error.to_string())),
     }
 }

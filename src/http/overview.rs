@@ -58,8 +58,8 @@ impl Stored {
         Ok(Self {
             tree: Tree::new(scan::<TeamRecord>(storage, Range::all())?),
             open: tasks::open_work(storage)?,
-            approvals: records::pending(storage)?,
-            questions: records::open(storage)?,
+            approvals: records::waiting(storage)?,
+            questions: records::waiting(storage)?,
             unread: groups_unread,
         })
     }

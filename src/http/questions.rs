@@ -77,8 +77,8 @@ async fn list(
     settled(&state).await?;
     // What waits is found without looking at the rest.
     let each = match status {
-        Some(QuestionStatus::Open) => records::each_open,
-        _ => records::each_question,
+        Some(QuestionStatus::Open) => records::each_waiting::<Question>,
+        _ => records::each::<Question>,
     };
     let rows = state.spine.store.read(move |storage| {
         let mut gathering = Gathering::new(&page);

@@ -5,7 +5,7 @@ use hivewright_actors::{
     ids::{TeamKey, TriggerId},
     org::record::TeamRecord,
     scheduler::{
-        manage::{Delete, Disable, SetCursors},
+        manage::{Change, Manage},
         records,
         requests::{ByHand, Fire, Overlap},
         run::Cause,
@@ -171,7 +171,7 @@ async fn change(
 
 async fn remove(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
     let (which, _) = named(&state, &caller, &path).await?;
-    state.desk.parts().ask(Delete { which }).await?;
+    state.desk.parts().ask(Manage { which, change: Change::Delete }).await?;
     Ok(Done)
 }
 
@@ -190,8 +190,8 @@ async fn disable(
     let (which, _) = named(&state, &caller, &path).await?;
     let by = || format!("disabled by operator {}", caller.principal.id());
     let reason = off.reason.unwrap_or_else(by);
-    let disable = Disable { which, reason, cancel_running: off.cancel_running };
-    let disabled = state.desk.parts().ask(disable).await?;
+    let change = Change::Disable { reason, cancel_running: off.cancel_running };
+    let disabled = state.desk.parts().ask(Manage { which, change }).await?;
     Ok(Data(TriggerRow::from(&disabled)))
 }
 
@@ -272,7 +272,7 @@ async fn set_cursors(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TriggerCursors>,
 ) -> Result<Data<TriggerRow>, ApiError> {
     let (which, _) = named(&state, &caller, &path).await?;
-    let set = SetCursors { which, cursors: body.cursors };
+    let set = Manage { which, change: Change::SetCursors(body.cursors) };
     Ok(Data(TriggerRow::from(&state.desk.parts().ask(set).await?)))
 }
 

@@ -17,7 +17,7 @@ use hivewright_actors::{
     scheduler::{
         Refusal,
         ports::Language,
-        requests::{Call, FindHook, Hook},
+        requests::Call,
         run::Decision,
         trigger::webhook::{Condition, Encoding, KnownScheme, Scheme, SecretRef, Signed, Webhook},
     },
@@ -35,7 +35,10 @@ use super::{
 use crate::{
     api::endpoint::{Empty, Endpoint, Method::Post, Needs},
     json_size,
-    triggers::{desk::Parts, signature},
+    triggers::{
+        desk::{Hook, Parts},
+        signature,
+    },
 };
 
 /// A body that does not arrive in this time is given up.
@@ -102,11 +105,10 @@ async fn receive(
     call::Call { state, path, payload, request, .. }: call::Call<HookPath, Empty, Empty, Anyone>,
 ) -> Result<HookReply, ApiError> {
     let desk = state.desk.parts();
-    let find = FindHook { team: path.team, name: path.name };
-    let found = desk.scheduler.send(find).timeout(PATIENCE).await;
+    let found = desk.hook(&path.team, path.name).await;
     // Whether it is unknown or off is nobody's business.
     let hook = found
-        .map_err(ApiError::internal)?
+        .map_err(|error| ApiError::internal(error.message))?
         .ok_or_else(|| ApiError::not_found("there is no such webhook"))?;
     let now = desk.now();
     state.callers.admit(&hook, now)?;

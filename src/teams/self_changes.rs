@@ -3,7 +3,7 @@
 use std::{io::Read, path::Path, sync::Arc};
 
 use hivewright_actors::{
-    approvals::records,
+    approvals::{record::Approval, records},
     audit::Audit,
     clock::{Clock, Timestamp},
     ids::{Ids, PrincipalId, TaskId, TeamKey},
@@ -122,7 +122,7 @@ impl Changes {
     /// What a team proposed last, whatever became of it.
     pub async fn earlier(&self, team: &TeamKey) -> Result<Earlier, ChangeError> {
         let team = team.clone();
-        let read = self.0.store.read(records::approvals).await?;
+        let read = self.0.store.read(records::all::<Approval>).await?;
         let mut newest_first = read.into_iter().rev();
         let last =
             newest_first.find(|row| row.team == team && row.tool.as_deref() == Some(PROPOSE));

@@ -58,8 +58,7 @@ impl Calendar for Zones {
         let cron = parse(text)?;
         let start = local(zone, after)?;
         if pattern::follows_real_time(text) {
-            let next = cron.find_next_occurrence(&start, false).ok()?;
-            return time::timestamp(next.timestamp());
+            return time::timestamp(cron.find_next_occurrence(&start, false).ok()?.timestamp());
         }
         // Local times that match, one after the other; what each of them is in real time is decided
         // here and not by croner, which knows the rule only for a single time of day.
@@ -147,14 +146,8 @@ fn resolve(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
         AmbiguousOffset::Gap { before, .. } => {
             let within = before.to_timestamp(civil).ok()?;
             let earlier = within.checked_sub(SignedDuration::from_hours(25)).ok()?;
-            let mut transition = None;
-            for found in zone.following(earlier) {
-                if found.timestamp() > within {
-                    break;
-                }
-                transition = Some(found.timestamp());
-            }
-            transition?.to_zoned(zone.clone())
+            let passed = zone.following(earlier).take_while(|found| found.timestamp() <= within);
+            passed.last()?.timestamp().to_zoned(zone.clone())
         }
     };
     time::timestamp(zoned.timestamp())

@@ -9,12 +9,12 @@ use hivewright_actors::{
     excerpt,
     ids::{MAIN, TeamKey, TeamName, TriggerId},
     org::{
-        record::{Capability, TeamState},
+        record::{Capability, TeamRecord, TeamState},
         view::OrgView,
     },
     scheduler::{
         Refusal, Scheduler,
-        manage::{Create, Enable, Update},
+        manage::{Change, Create, Manage},
         ports::{Calendar, Expressions},
         records,
         run::Run,
@@ -23,7 +23,7 @@ use hivewright_actors::{
             config::Config,
             definition::Definition,
             validation::{Problem, Problems},
-            webhook::SecretRef,
+            webhook::{SecretRef, Webhook},
         },
         views::{Board, Get, List, Listed},
     },
@@ -94,6 +94,13 @@ impl Author<'_> {
     }
 }
 
+/// A webhook that is on.
+pub struct Hook {
+    pub id: TriggerId,
+    pub team: TeamKey,
+    pub webhook: Webhook,
+}
+
 /// Why something is not done at the desk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeskError {
@@ -145,12 +152,6 @@ impl Desk {
     }
 }
 
-impl std::fmt::Debug for Desk {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Desk")
-    }
-}
-
 impl Parts {
     pub fn now(&self) -> Timestamp {
         self.clock.now()
@@ -175,9 +176,7 @@ impl Parts {
             let message = format!("team `{name}` is being shut down");
             return Err(DeskError::new("team_draining", message));
         }
-        let Author::Team(caller) = author else {
-            return Ok(team.key());
-        };
+        let Author::Team(caller) = author else { return Ok(team.key()) };
         let own = caller.team == team.key();
         let is_parent = team.parent.as_ref() == Some(&caller.team.name);
         let may_own = name == MAIN || team.capabilities.contains(&Capability::Triggers);
@@ -246,28 +245,26 @@ impl Parts {
         // Worked out again where nothing can come between.
         let (parts, source) = (self.clone(), author.source().cloned());
         let is_operator = author.is_operator();
-        let change = Box::new(move |trigger: &Trigger| {
+        let change = Change::Define(Box::new(move |trigger: &Trigger| {
             parts.writer_from(source.as_ref(), is_operator).changed(trigger, &form)
-        });
-        self.ask(Update { which, change }).await
+        }));
+        self.ask(Manage { which, change }).await
     }
 
     /// Lets a trigger fire from now on.
     pub async fn enable(&self, which: Which) -> Result<Trigger, DeskError> {
         let present = self.known(which.clone()).await?.trigger;
         self.check(&present.team, &present.definition, true).await?;
-        self.ask(Enable { which }).await
+        self.ask(Manage { which, change: Change::Enable }).await
     }
 
     /// The triggers of a team, or all.
     pub async fn list(&self, team: Option<TeamKey>) -> Result<Vec<Listed>, DeskError> {
-        let listed = self.scheduler.send(List { team }).timeout(ASK_TIMEOUT).await;
-        listed.map_err(|_| stopping())
+        self.scheduler.send(List { team }).timeout(ASK_TIMEOUT).await.map_err(|_| stopping())
     }
 
     pub async fn find(&self, which: Which) -> Result<Option<Listed>, DeskError> {
-        let found = self.scheduler.send(Get { which }).timeout(ASK_TIMEOUT).await;
-        found.map_err(|_| stopping())
+        self.scheduler.send(Get { which }).timeout(ASK_TIMEOUT).await.map_err(|_| stopping())
     }
 
     /// A trigger that has to be there.
@@ -276,8 +273,22 @@ impl Parts {
             Which::Named { team, name } => format!("team `{}` has no trigger `{name}`", team.name),
             Which::Id(_) => Refusal::NotFound.to_string(),
         };
-        let found = self.find(which).await?;
-        found.ok_or_else(|| DeskError::new("not_found", named))
+        self.find(which).await?.ok_or_else(|| DeskError::new("not_found", named))
+    }
+
+    /// The webhook of this name that is on, of a team that is there.
+    pub async fn hook(&self, team: &TeamName, name: String) -> Result<Option<Hook>, DeskError> {
+        let tree = self.view.now();
+        let team = tree.get(team.as_str()).filter(|team| team.state != TeamState::Draining);
+        let Some(team) = team.map(TeamRecord::key) else { return Ok(None) };
+        let found = self.find(Which::Named { team, name }).await?;
+        Ok(found.filter(|found| found.trigger.is_active()).and_then(|found| {
+            let Trigger { id, team, definition, .. } = found.trigger;
+            match definition.config {
+                Config::Webhook(webhook) => Some(Hook { id, team, webhook }),
+                _ => None,
+            }
+        }))
     }
 
     /// Runs of a trigger, newest first.
@@ -320,9 +331,7 @@ impl Parts {
                 });
             }
         }
-        let Config::Webhook(webhook) = &definition.config else {
-            return Ok(());
-        };
+        let Config::Webhook(webhook) = &definition.config else { return Ok(()) };
         let secrets = &self.secrets;
         for (field, key) in [
             ("config.secret", Some(&webhook.secret)),
@@ -358,9 +367,7 @@ impl Parts {
         author: &Author<'_>,
         definition: &Definition,
     ) -> Result<(), DeskError> {
-        let Some(channel) = definition.notify_channel.clone() else {
-            return Ok(());
-        };
+        let Some(channel) = definition.notify_channel.clone() else { return Ok(()) };
         if author.source().is_some_and(|source| source.channel == channel) {
             return Ok(());
         }
@@ -387,10 +394,7 @@ impl Parts {
         Scheduler: actix::Handler<M>,
         <Scheduler as actix::Actor>::Context: ToEnvelope<Scheduler, M>,
     {
-        match self.scheduler.send(message).timeout(ASK_TIMEOUT).await {
-            Ok(answer) => Ok(answer?),
-            Err(_) => Err(stopping()),
-        }
+        Ok(self.scheduler.send(message).timeout(ASK_TIMEOUT).await.map_err(|_| stopping())??)
     }
 }
 

@@ -87,10 +87,11 @@ struct Expression(Regex);
 impl Matcher for Expression {
     fn find(&self, text: &str) -> Option<Vec<(String, String)>> {
         let found = self.0.captures(text)?;
-        let named = self.0.capture_names().flatten().filter_map(|name| {
-            let value = found.name(name)?;
-            Some((name.to_owned(), value.as_str().to_owned()))
-        });
+        let named = self
+            .0
+            .capture_names()
+            .flatten()
+            .filter_map(|name| Some((name.to_owned(), found.name(name)?.as_str().to_owned())));
         Some(named.collect())
     }
 }

@@ -143,8 +143,7 @@ impl Writer<'_> {
         if is_source {
             let unknown =
                 "`source` means nothing here: no conversation led to this; name a channel";
-            let source = self.source.ok_or_else(|| wrong(unknown))?;
-            *channel = Some(source.channel.clone());
+            *channel = Some(self.source.ok_or_else(|| wrong(unknown))?.channel.clone());
         }
         if channel.as_ref().is_some_and(|channel| ChannelId::named(channel.as_str()).is_none()) {
             return Err(wrong("expected 1 to 128 printable characters"));

@@ -19,17 +19,13 @@ struct Field {
 }
 
 const FIELDS: [Field; 6] = [
-    field("second", 0, 59, &[]),
-    field("minute", 0, 59, &[]),
-    field("hour", 0, 23, &[]),
-    field("day", 1, 31, &[]),
-    field("month", 1, 12, &MONTHS),
-    field("weekday", 0, 7, &WEEKDAYS),
+    Field { name: "second", least: 0, most: 59, names: &[] },
+    Field { name: "minute", least: 0, most: 59, names: &[] },
+    Field { name: "hour", least: 0, most: 23, names: &[] },
+    Field { name: "day", least: 1, most: 31, names: &[] },
+    Field { name: "month", least: 1, most: 12, names: &MONTHS },
+    Field { name: "weekday", least: 0, most: 7, names: &WEEKDAYS },
 ];
-
-const fn field(name: &'static str, least: u32, most: u32, names: &'static [&'static str]) -> Field {
-    Field { name, least, most, names }
-}
 
 /// Why a pattern cannot be used: `field 2 "25" is not 0-23`.
 pub(super) fn check(pattern: &str) -> Result<(), String> {
@@ -106,9 +102,7 @@ fn alone(name: &str, part: &str) -> Option<croner::Cron> {
 
 fn check_distance(seconds: &str, minutes: &str) -> Result<(), String> {
     let values = |name, part| -> Vec<u32> {
-        let Some(cron) = alone(name, part) else {
-            return Vec::new();
-        };
+        let Some(cron) = alone(name, part) else { return Vec::new() };
         let component = match name {
             "second" => &cron.pattern.seconds,
             _ => &cron.pattern.minutes,

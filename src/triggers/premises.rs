@@ -5,7 +5,6 @@ use std::{
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
-    sync::Arc,
 };
 
 use futures_util::future::BoxFuture;
@@ -16,7 +15,7 @@ use hivewright_actors::{
     inbox,
     org::{record::Phase, view::OrgView},
     scheduler::{
-        fire::{Findings, Premises},
+        firing::{Findings, Premises},
         maintain::HEARTBEAT_OK,
         trigger::{SystemKind, Trigger, validation::Problem},
     },
@@ -40,43 +39,28 @@ const LONGEST_LIST: u64 = 64 * 1024;
 
 /// See [`Premises`]. Cheap to clone.
 #[derive(Clone)]
-pub struct Outlook(Arc<Inner>);
-
-struct Inner {
-    home: Home,
-    prompts: Prompts,
-    view: OrgView,
-    store: StoreHandle,
+pub struct Outlook {
+    pub home: Home,
+    pub prompts: Prompts,
+    pub view: OrgView,
+    pub store: StoreHandle,
 }
 
 impl Outlook {
-    /// Looks into the folders of this home.
-    pub fn new(home: Home, prompts: Prompts, view: OrgView, store: StoreHandle) -> Self {
-        Self(Arc::new(Inner { home, prompts, view, store }))
-    }
-
-    /// The subagents of a team, by name. Blocks.
-    pub fn subagents(&self, team: &TeamName) -> Vec<String> {
-        self.0.prompts.subagents(team)
-    }
-
     async fn heartbeat(&self, team: &TeamKey) -> Findings {
-        let folder = self.0.home.team(team.name.as_str());
-        let taint = self.0.prompts.taint().clone();
+        let folder = self.home.team(team.name.as_str());
+        let taint = self.prompts.taint().clone();
         let list = tokio::task::spawn_blocking(move || read_list(&folder, &taint)).await;
         let list = match list.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(list) => list,
             Err(error) => {
                 let text = format!("{HEARTBEAT_FILE} is not read: {error}");
-                self.0.prompts.taint().report(&team.name, &text);
+                self.prompts.taint().report(&team.name, &text);
                 String::new()
             }
         };
         if list.trim().is_empty() && !self.has_mail(team).await {
-            return Findings {
-                nothing_to_do: Some("nothing to check".to_owned()),
-                ..Findings::default()
-            };
+            return Findings::nothing("nothing to check");
         }
         let order = format!(
             "This is your heartbeat. Go through the list below and through what is in your inbox, and say what needs a person's attention. \
@@ -90,42 +74,30 @@ impl Outlook {
     }
 
     async fn has_mail(&self, team: &TeamKey) -> bool {
-        let store = &self.0.store;
-        let (generation, lane) = (team.generation, lane(team));
+        let generation = team.generation;
+        let lane = Lane { team: team.name.clone(), topic: None };
         // What people caused waits for them.
         let everyone = Audience::new(Cause::System, None);
-        let read = store.read(move |storage| {
+        let read = self.store.read(move |storage| {
             let events = inbox::waiting(storage, &lane, generation)?;
-            let mut events = events.iter();
-            Ok(events.any(|(_, event)| event.is_for(&lane, &everyone)))
+            Ok(events.iter().any(|(_, event)| event.is_for(&lane, &everyone)))
         });
         read.await.unwrap_or_default()
     }
 
-    async fn cycle(
-        &self,
-        kind: SystemKind,
-        trigger: &Trigger,
-        last: Option<Timestamp>,
-    ) -> Findings {
-        let nothing = |reason: &str| Findings {
-            nothing_to_do: Some(reason.to_owned()),
-            ..Findings::default()
-        };
+    async fn cycle(&self, kind: SystemKind, trigger: &Trigger) -> Findings {
         let team = &trigger.team;
-        {
-            let tree = self.0.view.now();
-            match tree.get(team.name.as_str()) {
-                Some(record) if record.phase != Phase::Ready => {
-                    return nothing("the team has not set itself up");
-                }
-                Some(record) if record.scope.is_empty() => return nothing("the team has no scope"),
-                Some(_) => {}
-                None => return nothing("the team is gone"),
-            }
+        let unready = match self.view.now().get(team.name.as_str()) {
+            None => Some("the team is gone"),
+            Some(record) if record.phase != Phase::Ready => Some("the team has not set itself up"),
+            Some(record) if record.scope.is_empty() => Some("the team has no scope"),
+            Some(_) => None,
+        };
+        if let Some(reason) = unready {
+            return Findings::nothing(reason);
         }
-        if !self.worked_since(team, last.unwrap_or_default()).await {
-            return nothing("nothing happened since the last cycle");
+        if !self.worked_since(team, trigger.last_fired_at.unwrap_or_default()).await {
+            return Findings::nothing("nothing happened since the last cycle");
         }
         let name = match kind {
             SystemKind::Learning => "learning-cycle",
@@ -133,9 +105,8 @@ impl Outlook {
         };
         let (this, of) = (self.clone(), team.name.clone());
         let text = tokio::task::spawn_blocking(move || {
-            let library = this.0.prompts.library(&of);
-            let skill = library.skill(name)?;
-            library.body(skill).ok()
+            let library = this.prompts.library(&of);
+            library.body(library.skill(name)?).ok()
         });
         // In full, also where a subagent does it, which has skills of its own.
         match text.await.unwrap_or_default() {
@@ -152,7 +123,7 @@ impl Outlook {
 
     /// The team has ended something that is no cycle itself.
     async fn worked_since(&self, team: &TeamKey, since: Timestamp) -> bool {
-        let store = &self.0.store;
+        let store = &self.store;
         let key = team.clone();
         let read = store.read(move |storage| {
             let of = |ended: &EndedTask| ended.team == key.name && !ended.is_chat;
@@ -169,10 +140,9 @@ impl Outlook {
     }
 
     async fn subagent(&self, team: &TeamKey, subagent: &str) -> Option<Problem> {
-        let (this, of) = (self.clone(), team.name.clone());
-        let known = tokio::task::spawn_blocking(move || this.subagents(&of)).await;
-        let known = known.ok()?;
-        unknown_subagent(&team.name, subagent, &known)
+        let (prompts, of) = (self.prompts.clone(), team.name.clone());
+        let known = tokio::task::spawn_blocking(move || prompts.subagents(&of)).await;
+        unknown_subagent(&team.name, subagent, &known.ok()?)
     }
 }
 
@@ -189,10 +159,6 @@ pub(super) fn unknown_subagent(
     };
     let reason = format!("team `{team}` has no subagent `{subagent}`; {listed}");
     Some(Problem::new("subagent", reason))
-}
-
-fn lane(team: &TeamKey) -> Lane {
-    Lane { team: team.name.clone(), topic: None }
 }
 
 /// The list of a team; empty if there is none.
@@ -224,11 +190,7 @@ fn read_list(folder: &Path, taint: &Taint) -> io::Result<String> {
 }
 
 impl Premises for Outlook {
-    fn look(
-        &self,
-        trigger: &Trigger,
-        last: Option<Timestamp>,
-    ) -> Option<BoxFuture<'static, Findings>> {
+    fn look(&self, trigger: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         if trigger.system.is_none() && trigger.definition.subagent.is_none() {
             return None;
         }
@@ -242,7 +204,7 @@ impl Premises for Outlook {
             match trigger.system {
                 None => Findings::default(),
                 Some(SystemKind::Heartbeat) => this.heartbeat(&trigger.team).await,
-                Some(kind) => this.cycle(kind, &trigger, last).await,
+                Some(kind) => this.cycle(kind, &trigger).await,
             }
         }))
     }

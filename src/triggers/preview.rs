@@ -3,7 +3,7 @@
 use hivewright_actors::{
     clock::Timestamp,
     scheduler::{
-        ports::{Language, View},
+        ports::View,
         schedule,
         trigger::{
             config::{Config, Hours, TriggerType},
@@ -36,35 +36,19 @@ pub fn preview(
     sample: Option<&str>,
 ) -> Result<TriggerPreview, DeskError> {
     let preview = TriggerPreview { kind, valid: None, due: None, matches: None, captures: None };
-    let valid = |preview| TriggerPreview { valid: Some(true), ..preview };
     let definition = form::sketch(&parts.writer(author), kind, config)?;
-    let zone = parts.zone.name();
-    let check = Check {
-        calendar: &*parts.calendar,
-        expressions: &*parts.expressions,
-        zone: &zone,
-        now: parts.now(),
-        is_new: true,
+    let (zone, now, expressions) = (parts.zone.name(), parts.now(), &*parts.expressions);
+    let view = View { zone: &zone, calendar: &*parts.calendar, now, since: now };
+    Check { view, expressions, is_new: true }.run(&definition)?;
+    if let Config::Schedule(_) | Config::Window(_) = definition.config {
+        let times = times(parts, &definition, Some(now), SHOWN).into_iter();
+        let times = times.map(|(at, local)| TriggerDue { at: time::date(at), local });
+        return Ok(TriggerPreview { due: Some(times.collect()), ..preview });
+    }
+    let (Some(matcher), Some(sample)) = (definition.config.matcher(expressions), sample) else {
+        return Ok(TriggerPreview { valid: Some(true), ..preview });
     };
-    check.run(&definition)?;
-    let (language, listen) = match &definition.config {
-        Config::Keyword(listen) => (Language::Keyword, listen),
-        Config::Message(listen) => (Language::Message, listen),
-        Config::Webhook(_) => return Ok(valid(preview)),
-        Config::Schedule(_) | Config::Window(_) => {
-            let times = times(parts, &definition, Some(parts.now()), SHOWN);
-            let times = times.into_iter();
-            let times = times.map(|(at, local)| TriggerDue { at: time::date(at), local });
-            return Ok(TriggerPreview { due: Some(times.collect()), ..preview });
-        }
-    };
-    let Some(sample) = sample else {
-        return Ok(valid(preview));
-    };
-    let matcher = parts
-        .expressions
-        .read(language, &listen.pattern, listen.flags.as_deref())
-        .map_err(|reason| Problem::new("config.pattern", reason))?;
+    let matcher = matcher.map_err(|reason| Problem::new("config.pattern", reason))?;
     let found = matcher.find(sample);
     let captures =
         found.iter().flatten().map(|(name, value)| (name.clone(), value.clone())).collect();

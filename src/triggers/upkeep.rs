@@ -21,8 +21,8 @@ use hivewright_actors::{
 };
 use tokio::task::JoinHandle;
 
-use super::premises::Outlook;
 use crate::{
+    prompt::compose::Prompts,
     settings::{
         home::{Home, TEAM_FILE},
         live::Live,
@@ -34,7 +34,7 @@ use crate::{
 /// What changes without a sound, such as a file behind a link, is looked at this often.
 const LOOKS_ANYWAY: Duration = Duration::from_secs(10);
 
-/// Ends when it is dropped.
+/// Upkeep that is under way. Ends when it is dropped.
 pub struct Upkeep(JoinHandle<()>);
 
 impl Drop for Upkeep {
@@ -43,53 +43,38 @@ impl Drop for Upkeep {
     }
 }
 
-impl Upkeep {
-    /// Begins, and goes on as long as the service runs.
-    pub fn start(
-        scheduler: Addr<Scheduler>,
-        queue: Addr<Queue>,
-        view: OrgView,
-        live: Live,
-        home: Home,
-        outlook: Outlook,
-        last_caps: LastCaps,
-    ) -> Self {
-        let keeper = Keeper {
-            scheduler,
-            queue,
-            caps: HashMap::new(),
-            view,
-            live,
-            home,
-            outlook,
-            last_caps,
-            kept: HashMap::new(),
-        };
-        Self(actix::spawn(keeper.run()))
-    }
+/// What upkeep works with.
+pub struct Keeper {
+    pub scheduler: Addr<Scheduler>,
+    pub queue: Addr<Queue>,
+    pub view: OrgView,
+    pub live: Live,
+    pub home: Home,
+    pub prompts: Prompts,
+    pub last_caps: LastCaps,
 }
 
-struct Keeper {
-    scheduler: Addr<Scheduler>,
-    queue: Addr<Queue>,
-    view: OrgView,
-    live: Live,
-    home: Home,
-    outlook: Outlook,
-    last_caps: LastCaps,
+/// What the files of teams said last: the triggers they ask for, and what may be spent.
+#[derive(Default)]
+struct Found {
     kept: HashMap<TeamKey, Wanted>,
-    /// What teams may spend, as their files said last.
     caps: HashMap<TeamKey, Caps>,
 }
 
 impl Keeper {
-    async fn run(mut self) {
+    /// Begins, and goes on as long as the service runs.
+    pub fn start(self) -> Upkeep {
+        Upkeep(actix::spawn(self.run()))
+    }
+
+    async fn run(self) {
+        let mut found = Found::default();
         let mut changes = self.view.changes();
         let mut tree = changes.borrow_and_update().clone();
         let mut folder_watch = self.folder_watch(&tree);
         loop {
             if !tree.is_empty() {
-                self.maintain(&tree).await;
+                self.maintain(&tree, &mut found).await;
             }
             tokio::select! {
                 changed = changes.changed() => {
@@ -108,27 +93,24 @@ impl Keeper {
 
     /// Hears of the files of teams.
     fn folder_watch(&self, tree: &Tree) -> FolderWatch {
-        let folders = tree.iter().map(|team| self.home.team(team.name.as_str()));
-        let folders: Vec<_> = folders.collect();
+        let folders: Vec<_> = tree.iter().map(|team| self.home.team(team.name.as_str())).collect();
         FolderWatch::at(folders.iter().map(PathBuf::as_path)).for_file(TEAM_FILE)
     }
 
-    async fn maintain(&mut self, tree: &Tree) {
+    async fn maintain(&self, tree: &Tree, found: &mut Found) {
         let teams: Vec<TeamKey> = tree
             .iter()
             .filter(|team| team.state != TeamState::Draining)
             .map(|team| team.key())
             .collect();
-        self.kept.retain(|team, _| teams.contains(team));
-        self.caps.retain(|team, _| teams.contains(team));
+        found.kept.retain(|team, _| teams.contains(team));
+        found.caps.retain(|team, _| teams.contains(team));
         for team in teams {
             // A file that is wrong takes nothing away.
-            let Ok(file) = self.live.team(&team.name).await else {
-                continue;
-            };
+            let Ok(file) = self.live.team(&team.name).await else { continue };
             let caps = file.budgets;
             self.last_caps.note(&team.name, caps);
-            let before = self.caps.insert(team.clone(), caps);
+            let before = found.caps.insert(team.clone(), caps);
             // More may be allowed than before: whoever waits for money tries again.
             if before.is_some_and(|before| before != caps) {
                 self.queue.do_send(UnparkAll { reason: WaitReason::Budget, team: None });
@@ -139,22 +121,21 @@ impl Keeper {
                 None
             };
             let wanted = Wanted { heartbeat: file.heartbeat.0, learning };
-            let known = self.kept.get(&team);
+            let known = found.kept.get(&team);
             // Nothing was wanted and nothing is: the usual case costs no message after the first.
             if known == Some(&wanted) {
                 continue;
             }
             let maintain = Maintain { team: team.clone(), wanted: wanted.clone() };
             if let Ok(Ok(())) = self.scheduler.send(maintain).await {
-                self.kept.insert(team, wanted);
+                found.kept.insert(team, wanted);
             }
         }
     }
 
     async fn subagents(&self, team: &TeamKey) -> Vec<String> {
-        let (outlook, of) = (self.outlook.clone(), team.name.clone());
-        let names = tokio::task::spawn_blocking(move || outlook.subagents(&of)).await;
-        names.unwrap_or_default()
+        let (prompts, of) = (self.prompts.clone(), team.name.clone());
+        tokio::task::spawn_blocking(move || prompts.subagents(&of)).await.unwrap_or_default()
     }
 }
 

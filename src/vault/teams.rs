@@ -3,8 +3,8 @@
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     approvals::{
+        ports::{SecretSink, SecretText},
         record::Decider,
-        secret::{SecretSink, SecretText},
     },
     ids::{TaskId, TeamKey},
     org::belongings::Belongings,

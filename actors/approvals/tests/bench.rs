@@ -16,14 +16,13 @@ use serde_json::{Value, json};
 use crate::{
     approvals::{
         Approvals, Ask, Decide, Neighbours, Opened, Reply,
-        deciders::Deciders,
         desk::{Desk, Wish},
         grants::Grants,
+        ports::{Deciders, SecretSink, SecretText},
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus},
         record::{Approval, Choice, Decider, Intended, NotPermitted, Resolved, Status, Word},
-        recover::Recovered,
+        records::Recovered,
         refusal::{NotAnswered, NotDecided},
-        secret::{SecretSink, SecretText},
     },
     budget::Ledger,
     channel::Channel,

@@ -9,8 +9,8 @@ use super::bench::{Bench, TTL, args, digester, intended, permits, task, word};
 use crate::{
     approvals::{
         List, Opened,
-        deciders::Deciders,
         desk::{Desk, Wish},
+        ports::Deciders,
         record::{
             Approval, Choice, Decider, Execution, Intended, NotPermitted, Resolution, Status, Vote,
             Word,
@@ -141,7 +141,7 @@ async fn a_decision_on_another_digest_does_not_count() {
     let refused = process.decide(other).await;
 
     assert_eq!(refused, Err(NotDecided::DigestMismatch));
-    assert_eq!(process.approvals.send(List).await.unwrap(), [approval]);
+    assert_eq!(process.approvals.send(List).await.unwrap().0, [approval]);
 }
 
 /// SC-08: a row that was changed while it waited is not decided on.

@@ -8,7 +8,7 @@ use crate::{
         Ended, List, Opened, SetTtl,
         desk::Desk,
         record::{Approval, Choice, NotPermitted, Status},
-        recover::Recovered,
+        records::Recovered,
         refusal::NotDecided,
     },
     doubles::disk::{Crash, Disk},
@@ -68,7 +68,7 @@ async fn what_expired_while_the_service_was_down_expires_at_the_start() {
     tokio::time::sleep(TTL * 2).await;
     bench.resolved.lock().unwrap().clear();
     let process = bench.start();
-    let waiting = process.approvals.send(List).await.unwrap();
+    let waiting = process.approvals.send(List).await.unwrap().0;
     let late = process.decide(word(&approval, Choice::Approve, "bob")).await;
 
     assert_eq!(waiting, []);
@@ -83,7 +83,7 @@ async fn what_waits_still_waits_after_a_restart() {
     let approval = first.open(&bench).await;
 
     let second = bench.start();
-    let waiting = second.approvals.send(List).await.unwrap();
+    let waiting = second.approvals.send(List).await.unwrap().0;
     let decided = second.decide(word(&approval, Choice::Approve, "bob")).await.unwrap();
 
     assert_eq!(waiting, [approval]);
@@ -122,7 +122,7 @@ async fn what_waits_for_no_open_task_is_cancelled_at_the_start() {
     first.store.commit(Writes::new().put(&FinishedTask::of(&over))).await.unwrap();
 
     let second = bench.start();
-    let waiting = second.approvals.send(List).await.unwrap();
+    let waiting = second.approvals.send(List).await.unwrap().0;
     second.store.commit(Writes::new()).await.unwrap();
 
     assert_eq!(waiting, []);
@@ -155,7 +155,7 @@ async fn a_request_is_found_in_the_store_before_it_is_announced() {
 
     let decided = process.decide(word(&approval, Choice::Deny, "bob")).await.unwrap();
     process.approvals.do_send(Opened(approval));
-    let waiting = process.approvals.send(List).await.unwrap();
+    let waiting = process.approvals.send(List).await.unwrap().0;
 
     assert_eq!(decided.status, Status::Denied);
     assert_eq!(waiting, []);
@@ -188,7 +188,7 @@ async fn a_cut_at_any_commit_loses_no_request_and_no_decision() {
         let told_before = bench.resolved().len();
 
         let next = bench.start();
-        let waiting = next.approvals.send(List).await.unwrap();
+        let waiting = next.approvals.send(List).await.unwrap().0;
         let row = get::<Approval>(&*next.storage, &approval.id).unwrap();
 
         let label = format!("{cut:?}");

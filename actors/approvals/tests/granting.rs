@@ -311,8 +311,8 @@ async fn what_has_run_out_is_over_at_that_very_moment() {
     let mut book = Book::default();
     book.ask(asked.clone());
 
-    assert_eq!(book.expire(Timestamp(asked.expires_at.0 - 1)).len(), 0, "a moment too early");
-    assert_eq!(book.expire(asked.expires_at).len(), 1);
+    assert_eq!(book.expire(Timestamp(asked.expires_at.0 - 1)).1.len(), 0, "a moment too early");
+    assert_eq!(book.expire(asked.expires_at).1.len(), 1);
 
     book.ask(asked.clone());
     let by = Decider::new("bob");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::bench::{Bench, chosen, question, words};
 use crate::{
     approvals::{
-        Disbanded, ListQuestions, Reply,
+        Disbanded, List, Reply,
         question::{Answer, AnswerKind, DEFAULT_TTL, Question, QuestionStatus, Unfit},
         record::{Decider, Status},
         refusal::NotAnswered,
@@ -194,7 +194,7 @@ async fn nobody_answers_a_team_that_is_gone() {
 
     assert_eq!(late, Err(NotAnswered::Cancelled));
     assert_eq!(bench.row(&process, &approval).status, Status::Cancelled);
-    assert_eq!(process.approvals.send(ListQuestions).await.unwrap(), []);
+    assert_eq!(process.approvals.send(List).await.unwrap().1, []);
 }
 
 /// TO-05: a call that is made again after a crash asks nothing new.
@@ -209,6 +209,6 @@ async fn the_same_question_is_asked_once() {
     let later = bench.start();
     later.ask(&asked).await;
 
-    assert_eq!(later.approvals.send(ListQuestions).await.unwrap(), [asked]);
+    assert_eq!(later.approvals.send(List).await.unwrap().1, [asked]);
     assert_eq!(outboxes::outbox(&*later.storage, &"ws:1".into()).unwrap().len(), 1);
 }

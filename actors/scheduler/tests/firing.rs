@@ -3,7 +3,6 @@
 use super::*;
 use crate::{
     doubles::entropy::Sequence,
-    ids::TeamKey,
     scheduler::trigger::{config::Schedule, definition::Definition},
     text::Span,
 };
@@ -23,33 +22,22 @@ fn trigger() -> Trigger {
     trigger
 }
 
-fn event(cause: Cause) -> Event {
-    Event {
-        cause,
-        key: "999000".to_owned(),
-        due_at: Timestamp(999_000),
-        body: "Scan the news.".to_owned(),
-        label: Label::Trusted,
-        source: None,
-        principal: task::Cause::System,
-        overlap: None,
-        max_steps: None,
-        skill: None,
-        turn_timeout: None,
-        payload_bytes: None,
-    }
+fn pending(cause: Cause) -> Pending {
+    Pending::timed(cause, Timestamp(999_000), "Scan the news.".to_owned())
 }
+
+const NOTHING: Findings = Findings { problem: None, nothing_to_do: None, order: None, skill: None };
 
 const CALM: Present<'static> = Present {
     standing: Standing::Active,
     unfinished: false,
     fired_lately: 0,
     known: None,
-    nothing_to_do: None,
+    found: &NOTHING,
 };
 
 fn fire_with(trigger: &mut Trigger, cause: Cause, present: &Present<'_>) -> Fired {
-    fire(trigger, event(cause), present, NOW, &ids())
+    fire(trigger, &pending(cause), present, NOW, &ids())
 }
 
 /// TR-27, TR-44
@@ -85,12 +73,13 @@ fn a_firing_makes_a_task_and_a_row_that_names_it() {
 #[test]
 fn what_keeps_a_firing_from_making_a_task() {
     let known = RunId::from("run-0");
+    let quiet = Findings::nothing("quiet");
     let cases = [
         (Present { known: Some(&known), ..CALM }, Decision::Duplicate),
         (Present { standing: Standing::Gone, ..CALM }, Decision::NotActive),
         (Present { standing: Standing::Paused, ..CALM }, Decision::TeamPaused),
         (Present { fired_lately: 10, ..CALM }, Decision::RateLimited),
-        (Present { nothing_to_do: Some("quiet"), ..CALM }, Decision::Filtered),
+        (Present { found: &quiet, ..CALM }, Decision::Filtered),
     ];
     for (present, expected) in cases {
         let mut trigger = trigger();
@@ -117,7 +106,7 @@ fn too_many_firings_are_told_once_in_ten_minutes() {
     let busy = Present { fired_lately: 10, ..CALM };
     let mut told = |minute: u64| {
         let now = NOW + Duration::from_secs(60 * minute);
-        let fired = fire(&mut trigger, event(Cause::Schedule), &busy, now, &ids());
+        let fired = fire(&mut trigger, &pending(Cause::Schedule), &busy, now, &ids());
         fired.notice.is_some()
     };
 
@@ -136,7 +125,7 @@ fn an_unfinished_task_is_skipped_once_and_then_replaced() {
 
     assert_eq!(first.run.decision, Decision::SkippedOverlap);
     assert_eq!(second.run.decision, Decision::Replaced);
-    assert_eq!(second.cancel, Some("task-old".into()));
+    assert_eq!(second.run.replaces, Some("task-old".into()));
     assert_eq!(trigger.active_task_id, second.run.task_id);
     assert_eq!(trigger.overlap_count, 0);
 }
@@ -150,7 +139,7 @@ fn a_task_that_has_ended_is_in_nobodys_way() {
 
     let fired = fire_with(&mut trigger, Cause::Schedule, &CALM);
 
-    assert_eq!((fired.run.decision, fired.cancel), (Decision::Enqueued, None));
+    assert_eq!((fired.run.decision, fired.run.replaces), (Decision::Enqueued, None));
 }
 
 /// TR-13, TR-54: any state, no limit, no trace in the trigger.
@@ -167,4 +156,40 @@ fn a_run_by_hand_leaves_the_trigger_alone() {
 
     assert_eq!(fired.run.decision, Decision::Enqueued);
     assert_eq!(trigger, before);
+}
+
+/// TR-36 to TR-39
+#[test]
+fn each_policy_has_its_way_with_an_unfinished_task() {
+    let task = TaskId::from("task-1");
+    let of = |policy, skipped| overlap(policy, Some(&task), skipped);
+    let replaces = (Overlap::Replace(task.clone()), 0);
+
+    assert_eq!(of(OverlapPolicy::Allow, 0), (Overlap::Go, 0));
+    assert_eq!(of(OverlapPolicy::AlwaysSkip, 4), (Overlap::Skip, 5));
+    assert_eq!(of(OverlapPolicy::AlwaysReplace, 0), replaces);
+    assert_eq!(of(OverlapPolicy::SkipThenReplace, 0), (Overlap::Skip, 1));
+    assert_eq!(of(OverlapPolicy::SkipThenReplace, 1), replaces);
+}
+
+/// TR-39: a finished task begins the count anew.
+#[test]
+fn without_an_unfinished_task_it_goes_ahead() {
+    assert_eq!(overlap(OverlapPolicy::SkipThenReplace, None, 1), (Overlap::Go, 0));
+}
+
+/// TR-34: in any 60 s, by team and subagent.
+#[test]
+fn firings_count_for_a_minute_by_team_and_subagent() {
+    let mut fires = Fires::default();
+    let team = TeamKey::first("news");
+    let editor = || Some("editor".to_owned());
+    for second in 0..10 {
+        fires.count(&team, editor(), Timestamp(second * 1_000));
+    }
+
+    assert_eq!(fires.lately(&team, editor(), Timestamp(59_999)), 10);
+    assert_eq!(fires.lately(&team, editor(), Timestamp(60_000)), 9);
+    assert_eq!(fires.lately(&team, None, Timestamp(10_000)), 0);
+    assert_eq!(fires.lately(&team, editor(), Timestamp(100_000)), 0);
 }

@@ -7,9 +7,8 @@ use crate::{
     clock::Timestamp,
     scheduler::{
         alarm::TeamsChanged,
-        fire::Findings,
-        firing::Standing,
-        manage::{Disable, Enable, Update},
+        firing::{Findings, Standing},
+        manage::{Change, Manage},
         records::Known,
         run::{Decision, RunOutcome},
         trigger::{
@@ -62,27 +61,28 @@ async fn every_change_takes_effect_at_once() {
     let stage = Stage::calm();
     let trigger = stage.create(cron("scan", "30")).await;
     let which = Which::Id(trigger.id.clone());
-    let to_each_minute = Update {
+    let to_each_minute = Manage {
         which: which.clone(),
-        change: Box::new(|trigger| {
+        change: Change::Define(Box::new(|trigger| {
             let mut definition = trigger.definition.clone();
             definition.config = Config::Schedule(Schedule::cron("*"));
             Ok(definition)
-        }),
+        })),
     };
 
     stage.spine.scheduler.send(to_each_minute).await.unwrap().unwrap();
     stage.pass(2 * MINUTE).await;
     assert_eq!(stage.runs(&trigger.id).len(), 2);
 
-    let off = Disable { which: which.clone(), reason: "enough".to_owned(), cancel_running: false };
+    let change = Change::Disable { reason: "enough".to_owned(), cancel_running: false };
+    let off = Manage { which: which.clone(), change };
     let off = stage.spine.scheduler.send(off).await.unwrap().unwrap();
     assert_eq!((off.state, off.next_due_at), (State::Disabled, None));
     stage.pass(5 * MINUTE).await;
     assert_eq!(stage.runs(&trigger.id).len(), 2);
 
     // TR-43: the time it was off is not made up.
-    let on = stage.spine.scheduler.send(Enable { which }).await.unwrap();
+    let on = stage.spine.scheduler.send(Manage { which, change: Change::Enable }).await.unwrap();
     assert_eq!(on.unwrap().state, State::Active);
     stage.pass(MINUTE).await;
     assert_eq!(stage.runs(&trigger.id).len(), 3);

@@ -8,7 +8,7 @@ use crate::{
     scheduler::{
         Refusal,
         maintain::{Maintain, Wanted},
-        manage::{Create, Delete, Enable, Forget, SetCursors, Update},
+        manage::{Change, Create, Forget, Manage},
         trigger::{
             State, Which,
             config::{Config, Schedule},
@@ -78,11 +78,11 @@ async fn names_are_unique_and_some_are_reserved_and_fifty_are_enough() {
 async fn a_change_that_is_invalid_changes_nothing() {
     let stage = Stage::calm();
     let trigger = stage.create(cron("scan", "*")).await;
-    let update = Update {
+    let update = Manage {
         which: Which::Id(trigger.id.clone()),
-        change: Box::new(|trigger| {
+        change: Change::Define(Box::new(|trigger| {
             Ok(Definition { config: cron("scan", "99").config, ..trigger.definition.clone() })
-        }),
+        })),
     };
 
     let refused = stage.spine.scheduler.send(update).await.unwrap();
@@ -111,7 +111,7 @@ async fn a_stored_trigger_that_is_no_longer_valid_is_switched_off_at_the_start()
     let kinds: Vec<_> = notices.iter().map(|notice| notice.kind).collect();
     assert_eq!(kinds, [NoticeKind::InvalidTrigger]);
     let which = Which::Id(trigger.id);
-    let on = stage.spine.scheduler.send(Enable { which }).await.unwrap();
+    let on = stage.spine.scheduler.send(Manage { which, change: Change::Enable }).await.unwrap();
     assert_eq!(on.unwrap_err().code(), "invalid_input");
 }
 
@@ -123,7 +123,7 @@ async fn deleting_keeps_the_runs() {
     stage.pass(2 * MINUTE).await;
 
     let which = Which::Named { team: team(), name: "scan".to_owned() };
-    stage.spine.scheduler.send(Delete { which }).await.unwrap().unwrap();
+    stage.spine.scheduler.send(Manage { which, change: Change::Delete }).await.unwrap().unwrap();
     stage.pass(2 * MINUTE).await;
 
     assert_eq!(stage.runs(&trigger.id).len(), 2);
@@ -151,9 +151,9 @@ async fn a_team_that_is_shut_down_loses_its_triggers() {
 async fn cursors_can_be_set() {
     let stage = Stage::calm();
     let trigger = stage.create(cron("scan", "*")).await;
-    let set = |name: &str, value: String| SetCursors {
+    let set = |name: &str, value: String| Manage {
         which: Which::Id(trigger.id.clone()),
-        cursors: BTreeMap::from([(name.to_owned(), value)]),
+        change: Change::SetCursors(BTreeMap::from([(name.to_owned(), value)])),
     };
 
     let good = stage.spine.scheduler.send(set("last_scan", "7".to_owned())).await;
@@ -181,11 +181,12 @@ async fn settings_keep_their_triggers_and_nobody_else_changes_them() {
 
     assert_eq!(maintain(wanted.clone()).await, ["heartbeat"]);
     let which = Which::Named { team: team(), name: "heartbeat".to_owned() };
-    let change =
-        Update { which: which.clone(), change: Box::new(|trigger| Ok(trigger.definition.clone())) };
+    let change = Change::Define(Box::new(|trigger| Ok(trigger.definition.clone())));
+    let change = Manage { which: which.clone(), change };
     let refused = stage.spine.scheduler.send(change).await.unwrap();
     assert_eq!(refused.unwrap_err().code(), "name_reserved");
-    let refused = stage.spine.scheduler.send(Delete { which }).await.unwrap();
+    let refused =
+        stage.spine.scheduler.send(Manage { which, change: Change::Delete }).await.unwrap();
     assert_eq!(refused.unwrap_err().code(), "name_reserved");
     // The same again changes nothing, not even the phase.
     stage.pass(MINUTE).await;

@@ -9,7 +9,7 @@ use crate::{
     ids::ChannelId,
     notice::NoticeKind,
     scheduler::{
-        manage::{Enable, SetCursors},
+        manage::{Change, Manage},
         requests::Call,
         run::{Notified, Report},
         trigger::{
@@ -154,7 +154,13 @@ async fn three_failures_switch_it_off_with_one_notice_and_enabling_begins_anew()
     client.hears_nothing_for(MINUTE).await;
 
     let which = Which::Id(trigger.id.clone());
-    let on = stage.spine.scheduler.send(Enable { which }).await.unwrap().unwrap();
+    let on = stage
+        .spine
+        .scheduler
+        .send(Manage { which, change: Change::Enable })
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!((on.state, on.consecutive_failures), (State::Active, 0));
     stage.pass(30 * MINUTE).await;
     assert_eq!(stage.runs(&trigger.id).len(), 6);
@@ -214,9 +220,9 @@ async fn a_run_of_any_type_is_shown_its_cursors() {
     stage.run_by_hand(&schedule.id, "before").await.unwrap();
 
     for trigger in [&schedule, &listening] {
-        let set = SetCursors {
+        let set = Manage {
             which: Which::Id(trigger.id.clone()),
-            cursors: [("last_scan".to_owned(), "7".to_owned())].into(),
+            change: Change::SetCursors([("last_scan".to_owned(), "7".to_owned())].into()),
         };
         stage.spine.scheduler.send(set).await.unwrap().unwrap();
         stage.run_by_hand(&trigger.id, "by hand").await.unwrap();
@@ -252,9 +258,9 @@ async fn what_a_run_that_is_not_to_be_believed_leaves_makes_the_next_one_like_it
     });
     let trigger = stage.create(cron("scan", "*")).await;
     stage.pass(3 * MINUTE).await;
-    let set = SetCursors {
+    let set = Manage {
         which: Which::Id(trigger.id.clone()),
-        cursors: [("summary".to_owned(), "mine".to_owned())].into(),
+        change: Change::SetCursors([("summary".to_owned(), "mine".to_owned())].into()),
     };
     stage.spine.scheduler.send(set).await.unwrap().unwrap();
     stage.pass(MINUTE).await;

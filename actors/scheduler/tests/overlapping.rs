@@ -8,8 +8,8 @@ use crate::{
     engine::Message,
     queue::{causes::Giver, parking::SetState},
     scheduler::{
-        fire::ByTurn,
-        manage::Disable,
+        firing::ByTurn,
+        manage::{Change, Manage},
         requests::{ByHand, Fire, Overlap},
         run::Cause,
         trigger::{
@@ -193,10 +193,9 @@ async fn disabling_can_stop_what_runs() {
     let trigger = stage.create(with(OverlapPolicy::AlwaysSkip)).await;
     stage.pass(MINUTE).await;
 
-    let off = Disable {
+    let off = Manage {
         which: Which::Id(trigger.id.clone()),
-        reason: "enough".to_owned(),
-        cancel_running: true,
+        change: Change::Disable { reason: "enough".to_owned(), cancel_running: true },
     };
     stage.spine.scheduler.send(off).await.unwrap().unwrap();
     stage.pass(Duration::from_secs(5)).await;

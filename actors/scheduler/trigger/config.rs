@@ -1,12 +1,18 @@
 //! The five types of triggers, and what each is told: the `config` of a definition.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::webhook::Webhook;
-use crate::{clock::Timestamp, ids::ChannelId, text::Span, words};
+use crate::{
+    clock::Timestamp,
+    ids::ChannelId,
+    scheduler::ports::{Expressions, Language, Matcher},
+    text::Span,
+    words,
+};
 
 /// When a trigger fires.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +56,19 @@ impl Config {
             Self::Window(_) => TriggerType::Window,
             Self::Webhook(_) => TriggerType::Webhook,
         }
+    }
+
+    /// Its expression, if it listens, or what is wrong with that.
+    pub fn matcher(
+        &self,
+        expressions: &dyn Expressions,
+    ) -> Option<Result<Arc<dyn Matcher>, String>> {
+        let (language, listen) = match self {
+            Self::Keyword(listen) => (Language::Keyword, listen),
+            Self::Message(listen) => (Language::Message, listen),
+            Self::Schedule(_) | Self::Window(_) | Self::Webhook(_) => return None,
+        };
+        Some(expressions.read(language, &listen.pattern, listen.flags.as_deref()))
     }
 
     /// It comes but once.
@@ -215,23 +234,14 @@ words! {
 
 /// When a window is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Hours<'a> {
     /// In each minute that fits.
     Watch(&'a str),
     /// From a time of one pattern to the next of another.
-    Between {
-        /// When it opens.
-        open: &'a str,
-        /// When it closes.
-        close: &'a str,
-    },
+    Between { open: &'a str, close: &'a str },
     /// From a time of a pattern on, for so long.
-    Lasting {
-        /// When it opens.
-        open: &'a str,
-        /// For how long.
-        duration: Duration,
-    },
+    Lasting { open: &'a str, duration: Duration },
 }
 
 impl Window {

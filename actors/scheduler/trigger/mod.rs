@@ -23,20 +23,16 @@ use definition::Definition;
 
 /// A trigger as it is stored: what it was told to be, and what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Trigger {
-    /// Its id.
     pub id: TriggerId,
-    /// Whose it is.
     pub team: TeamKey,
-    /// What it was told to be.
     #[serde(flatten, with = "stored")]
     pub definition: Definition,
     /// Kept by settings: tools may switch it off, and no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<SystemKind>,
-    /// Whether it fires.
     pub state: State,
-    /// Why it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled_reason: Option<String>,
     /// Runs that failed since one that did not.
@@ -63,7 +59,6 @@ pub struct Trigger {
     /// When it is to be looked at next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_due_at: Option<Timestamp>,
-    /// When it last made a task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_fired_at: Option<Timestamp>,
     /// When the operator was last told that it fires too often.
@@ -72,7 +67,6 @@ pub struct Trigger {
     /// The window that is open, or was last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurrence: Option<Occurrence>,
-    /// What one run leaves for the next.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cursors: BTreeMap<String, String>,
     /// How far what it left can be trusted: a run that read what a stranger wrote leaves that.
@@ -89,26 +83,17 @@ pub struct Trigger {
     pub quieted_more: u64,
     /// Rises with each change that someone made.
     pub revision: u64,
-    /// Who made it.
     pub created_by: String,
-    /// When.
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
 }
 
 /// A trigger by its id or by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Which {
-    /// This one.
     Id(TriggerId),
-    /// That of a team.
-    Named {
-        /// The team.
-        team: TeamKey,
-        /// The name.
-        name: String,
-    },
+    Named { team: TeamKey, name: String },
 }
 
 /// What a run had to say in a quiet time.
@@ -125,10 +110,9 @@ pub struct Quieted {
 
 /// Where people are told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Place {
-    /// The channel.
     pub channel: ChannelId,
-    /// Its topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<TopicRef>,
 }

@@ -33,16 +33,13 @@ struct Resolved {
 
 impl Resolved {
     fn of(definition: &Definition) -> Self {
+        let (at, previous_until) = match &definition.config {
+            Config::Schedule(schedule) => (schedule.moment, None),
+            Config::Webhook(webhook) => (None, webhook.previous_until),
+            _ => (None, None),
+        };
         let topic_name = definition.notify_topic.as_ref().map(|topic| topic.name.clone());
-        match &definition.config {
-            Config::Schedule(schedule) => {
-                Self { at: schedule.moment, topic_name, ..Self::default() }
-            }
-            Config::Webhook(webhook) => {
-                Self { previous_until: webhook.previous_until, topic_name, ..Self::default() }
-            }
-            _ => Self { topic_name, ..Self::default() },
-        }
+        Self { at, previous_until, topic_name }
     }
 
     fn enter(self, definition: &mut Definition) {

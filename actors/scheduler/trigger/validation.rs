@@ -3,18 +3,15 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{
-    config::{Config, Hours, Listen, Schedule, TriggerType, Window},
+    config::{Config, Hours, Schedule, TriggerType, Window},
     definition::{Definition, Quiet},
     webhook::{Scheme, Signed, Webhook},
 };
 use crate::scheduler::{
-    ports::{Calendar, Expressions, Language, View},
+    ports::{Expressions, Language, View},
     window,
 };
-use crate::{
-    clock::Timestamp,
-    text::{Size, Span},
-};
+use crate::text::{Size, Span};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -148,15 +145,10 @@ impl Definition {
 }
 
 /// What a definition is checked with.
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Check<'a> {
-    /// Patterns and zones.
-    pub calendar: &'a dyn Calendar,
-    /// Expressions.
+    pub view: View<'a>,
     pub expressions: &'a dyn Expressions,
-    /// The zone of the settings.
-    pub zone: &'a str,
-    /// The present.
-    pub now: Timestamp,
     /// It is being made or changed: a time that has passed is a mistake then.
     pub is_new: bool,
 }
@@ -174,8 +166,7 @@ impl Check<'_> {
         let is_fit = max_steps.is_none_or(|steps| (1..=500).contains(&steps));
         problems.ensure(is_fit, "max_steps", "is not 1-500");
         problems.ensure_within("deadline", definition.deadline, MINUTE, 7 * DAY);
-        let is_fit = (1..=100).contains(failure_threshold);
-        problems.ensure(is_fit, "failure_threshold", "is not 1-100");
+        problems.ensure((1..=100).contains(failure_threshold), "failure_threshold", "is not 1-100");
         problems.ensure_within("cooldown", definition.cooldown, Duration::ZERO, 30 * DAY);
         if let Some(Quiet { from, to, timezone }) = &definition.quiet {
             problems.ensure(from != to, "quiet", "needs `from` and `to` that differ");
@@ -183,8 +174,12 @@ impl Check<'_> {
         }
         match &definition.config {
             Config::Schedule(schedule) => self.schedule(&mut problems, schedule),
-            Config::Keyword(listen) => self.listen(&mut problems, Language::Keyword, listen),
-            Config::Message(listen) => self.listen(&mut problems, Language::Message, listen),
+            Config::Keyword(listen) | Config::Message(listen) => {
+                problems.ensure_length("config.pattern", &listen.pattern, LONGEST_PATTERN);
+                if let Some(read) = definition.config.matcher(self.expressions) {
+                    problems.ensure_ok("config.pattern", read);
+                }
+            }
             Config::Window(window) => self.window(&mut problems, window),
             Config::Webhook(webhook) => self.webhook(&mut problems, webhook),
         }
@@ -193,12 +188,12 @@ impl Check<'_> {
 
     fn zone(&self, problems: &mut Problems, field: &str, zone: Option<&str>) {
         if let Some(zone) = zone {
-            problems.ensure_ok(field, self.calendar.check_zone(zone));
+            problems.ensure_ok(field, self.view.calendar.check_zone(zone));
         }
     }
 
     fn cron(&self, problems: &mut Problems, field: &str, pattern: &str) {
-        problems.ensure_ok(field, self.calendar.check_cron(pattern, self.now));
+        problems.ensure_ok(field, self.view.calendar.check_cron(pattern, self.view.now));
     }
 
     fn schedule(&self, problems: &mut Problems, schedule: &Schedule) {
@@ -207,18 +202,12 @@ impl Check<'_> {
             self.cron(problems, "config.cron", pattern);
         }
         if let Some(text) = &schedule.at {
-            let is_ahead = schedule.moment.is_some_and(|at| at > self.now);
+            let is_ahead = schedule.moment.is_some_and(|at| at > self.view.now);
             problems.ensure(!self.is_new || is_ahead, "config.at", format!("{text} has passed"));
         }
         if let Some(step) = schedule.every {
             problems.ensure_within("config.every", step, 10 * SECOND, 30 * DAY);
         }
-    }
-
-    fn listen(&self, problems: &mut Problems, language: Language, listen: &Listen) {
-        problems.ensure_length("config.pattern", &listen.pattern, LONGEST_PATTERN);
-        let read = self.expressions.read(language, &listen.pattern, listen.flags.as_deref());
-        problems.ensure_ok("config.pattern", read);
     }
 
     fn window(&self, problems: &mut Problems, window: &Window) {
@@ -238,23 +227,20 @@ impl Check<'_> {
         problems.ensure_within("config.tick_interval", window.tick_interval, 5 * SECOND, DAY);
         let is_fit = (1..=100_000).contains(&window.max_ticks);
         problems.ensure(is_fit, "config.max_ticks_per_window", "is not 1-100000");
-        let field = "config.max_tokens_per_window";
-        problems.ensure(window.max_tokens != Some(0), field, "is 0");
+        problems.ensure(window.max_tokens != Some(0), "config.max_tokens_per_window", "is 0");
         let is_fit = window.max_usd.is_none_or(|most| most.is_finite() && most > 0.0);
         problems.ensure(is_fit, "config.max_usd_per_window", "is not above 0");
     }
 
     fn watch(&self, problems: &mut Problems, window: &Window, pattern: &str) {
         let field = "config.watch";
-        if let Err(reason) = self.calendar.check_cron(pattern, self.now) {
+        if let Err(reason) = self.view.calendar.check_cron(pattern, self.view.now) {
             return problems.note(field, reason);
         }
         if pattern.split_whitespace().count() == 6 {
             return problems.note(field, "has seconds; a window is open for whole minutes");
         }
-        let view =
-            View { zone: self.zone, calendar: self.calendar, now: self.now, since: self.now };
-        let closes = window::opening(view, window, self.now)
+        let closes = window::opening(self.view, window, self.view.now)
             .is_some_and(|(opens, closes)| closes.since(opens) < window::LONGEST);
         let reason = "never closes within 7 days; give it hours or days, or use a schedule";
         problems.ensure(closes, field, reason);
@@ -306,8 +292,7 @@ pub fn is_reserved(name: &str) -> bool {
 /// Why cursors cannot be kept.
 pub fn check_cursors(cursors: &BTreeMap<String, String>) -> Result<(), Problem> {
     if cursors.len() > MOST_CURSORS {
-        let reason = format!("are more than {MOST_CURSORS}");
-        return Err(Problem::new("cursors", reason));
+        return Err(Problem::new("cursors", format!("are more than {MOST_CURSORS}")));
     }
     let slug = |name: &str| {
         let good =

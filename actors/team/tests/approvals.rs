@@ -51,7 +51,7 @@ fn approver(world: &World, spine: &Spine, name: &str) -> Client {
 /// What waits, once something does.
 async fn waiting(spine: &Spine) -> Vec<Approval> {
     settle().await;
-    spine.approvals.send(List).await.unwrap()
+    spine.approvals.send(List).await.unwrap().0
 }
 
 async fn decide(
@@ -201,7 +201,7 @@ async fn a_crash_at_any_commit_runs_an_approved_call_at_most_once() {
         let paid = world.runs().iter().filter(|id| *id == "c2").count();
         assert!(paid <= 1, "{cut:?}: {paid} times");
         let storage = world.disk.mount(None);
-        let rows = records::approvals(&*storage).unwrap();
+        let rows = records::all::<Approval>(&*storage).unwrap();
         assert_eq!(rows.len(), 1, "{cut:?}: {rows:#?}");
         let expected = match paid {
             1 => [Execution::Done, Execution::Unknown],

@@ -117,7 +117,7 @@ async fn a_call_that_was_decided_on_says_so() {
         let client = world.connect(&spine);
         client.say("m1", "pay");
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let held = spine.approvals.send(List).await.unwrap();
+        let held = spine.approvals.send(List).await.unwrap().0;
 
         let word = Word {
             which: held[0].id.to_string(),

@@ -19,7 +19,7 @@ use crate::{
 
 /// Lets the only held call run.
 async fn approve(spine: &Spine) {
-    let held = spine.approvals.send(List).await.unwrap();
+    let held = spine.approvals.send(List).await.unwrap().0;
     let word = Word {
         which: held[0].id.to_string(),
         choice: Choice::Approve,

@@ -25,7 +25,7 @@ use crate::{
         Pause,
         record::{TeamRecord, TeamState},
     },
-    scheduler::{fire::Roster, firing::Standing},
+    scheduler::firing::{Roster, Standing},
     spine::Spine,
     store::reads::{Range, scan},
     supervisor::CountRestarts,

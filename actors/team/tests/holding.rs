@@ -38,7 +38,7 @@ fn world() -> World {
 }
 
 async fn pending(spine: &Spine) -> Vec<Approval> {
-    spine.approvals.send(List).await.unwrap()
+    spine.approvals.send(List).await.unwrap().0
 }
 
 async fn decide(

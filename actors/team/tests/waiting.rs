@@ -368,7 +368,7 @@ async fn a_call_that_needs_the_locked_vault_waits_until_it_is_open() {
         let spine = &first.spine;
         first.client.say("m1", "hello");
         settle().await;
-        for approval in spine.approvals.send(List).await.unwrap() {
+        for approval in spine.approvals.send(List).await.unwrap().0 {
             let word = Word {
                 which: approval.id.to_string(),
                 choice: Choice::Approve,

@@ -402,7 +402,7 @@ async fn a_decision_holds_against_every_twist() {
     assert_eq!(expired.refusal(), (409, "expired".to_owned()));
     let denied = bench.get(&format!("{APPROVALS}/{}", late.id), &bench.operator()).await;
     assert_eq!(denied.json()["data"]["status"], "expired");
-    let rows = store.read(records::approvals);
+    let rows = store.read(records::all::<Approval>);
     let mut stored: Vec<_> = rows
         .await
         .unwrap()

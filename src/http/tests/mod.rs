@@ -25,7 +25,7 @@ use actix_web::{
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
-    approvals::deciders::Deciders,
+    approvals::ports::Deciders,
     briefing::{Assignment, Brief, BriefError, Briefing},
     budget::{Ledger, Spent},
     classifier::Classifier,
@@ -33,12 +33,12 @@ use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
     ids::{Ids, TeamKey},
     live::Publisher,
-    org::{Settle, view::OrgView, work::Actors},
+    org::{Settle, view::OrgView},
     queue::schedule::Limits,
     router::{self, Recovered, rate::Rate, resolve},
     scheduler::{
         self,
-        fire::{Findings, Premises},
+        firing::{Findings, Premises},
         trigger::Trigger,
         views::Board,
     },
@@ -132,7 +132,7 @@ const HOST: (&str, &str) = ("Host", "localhost:8080");
 struct Unconditional;
 
 impl Premises for Unconditional {
-    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+    fn look(&self, _: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         None
     }
 }
@@ -363,10 +363,10 @@ impl Bench {
                 premises: Arc::new(Unconditional),
                 timezone: "UTC".to_owned(),
             },
-            retention: Arc::new(Keeper::new(
-                Live::new(home.clone(), Environment::fixed([])),
-                home.clone(),
-            )),
+            retention: Arc::new(Keeper {
+                live: Live::new(home.clone(), Environment::fixed([])),
+                home: home.clone(),
+            }),
         };
         let threads =
             Threads { teams: vec![Arbiter::current()], answers_within: Duration::from_secs(30) };
@@ -389,7 +389,7 @@ impl Bench {
         let office = Office::new(office::Parts {
             org: spine.org.clone(),
             view: spine.view.clone(),
-            work: Arc::new(Actors { queue: spine.queue.clone() }),
+            work: Arc::new(spine.queue.clone()),
             store: spine.store.clone(),
             channel: spine.channel.clone(),
             clock: clock.clone(),

@@ -2,9 +2,12 @@
 
 use hivewright_actors::{
     clock::Timestamp,
-    scheduler::trigger::{
-        definition::Definition,
-        validation::{self, Check},
+    scheduler::{
+        ports::View,
+        trigger::{
+            definition::Definition,
+            validation::{self, Check},
+        },
     },
 };
 
@@ -67,13 +70,7 @@ impl Checks for Readers<'_> {
     }
 
     fn trigger(&self, definition: &Definition) -> Result<(), validation::Problems> {
-        let check = Check {
-            calendar: &Zones,
-            expressions: &LinearExpressions,
-            zone: self.zone,
-            now: self.now,
-            is_new: true,
-        };
-        check.run(definition)
+        let view = View { zone: self.zone, calendar: &Zones, now: self.now, since: self.now };
+        Check { view, expressions: &LinearExpressions, is_new: true }.run(definition)
     }
 }

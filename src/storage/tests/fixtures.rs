@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hivewright_actors::{
-    approvals::records,
+    approvals::{question::Question, record::Approval, records},
     channel::records::{self as outboxes, ChannelRow},
     router::records as conversations,
     spine,
@@ -75,8 +75,8 @@ fn read_all(storage: &SledStorage) -> Vec<Damage> {
         conversations::channel(storage, &id).unwrap().unwrap();
         outboxes::outbox(storage, &id).unwrap();
     }
-    assert_eq!(records::approvals(storage).unwrap().len(), 2);
-    assert_eq!(records::questions(storage).unwrap().len(), 1);
+    assert_eq!(records::all::<Approval>(storage).unwrap().len(), 2);
+    assert_eq!(records::all::<Question>(storage).unwrap().len(), 1);
     let tokens = Registry::load(storage).unwrap().grants();
     let names: BTreeSet<_> = tokens.iter().map(|grant| &*grant.name).collect();
     assert!(names.contains("alice"), "{names:?}");

@@ -62,7 +62,7 @@ fn the_space_of_what_was_removed_is_used_again() {
     let flags =
         home::Flags { home: Some(place.folder.path().to_owned()), ..home::Flags::default() };
     let home = home::Home::new(&flags, &environment).unwrap();
-    let keeping = Arc::new(Keeper::new(Live::new(home.clone(), environment), home));
+    let keeping = Arc::new(Keeper { live: Live::new(home.clone(), environment), home });
     let database = place.path("run/store/db");
     let mut sizes = Vec::new();
 

@@ -63,7 +63,7 @@ pub(super) async fn look_up(
 
 /// The keys that are remembered no longer.
 pub(crate) fn lot(now: Timestamp) -> Lot {
-    Lot::old(move |row: &KeyRow| !is_known(row.at, now))
+    Lot::old(move |_, row: &KeyRow| !is_known(row.at, now))
 }
 
 /// What remembers a key with the task that it was first used for.

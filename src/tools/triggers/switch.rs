@@ -2,7 +2,7 @@
 
 use hivewright_actors::{
     policy::caution::Caution,
-    scheduler::manage::Disable,
+    scheduler::manage::{Change, Manage},
     tool::{Caller, Effect},
 };
 use schemars::JsonSchema;
@@ -107,12 +107,9 @@ impl Tool for DisableTrigger {
         let parts = self.0.parts();
         let which = which(parts, cx, &args.team, &args.trigger_name)?;
         let by = format!("disabled by team {}", cx.caller.team.name);
-        let disable = Disable {
-            which,
-            reason: args.reason.unwrap_or(by),
-            cancel_running: args.cancel_running,
-        };
-        let trigger = parts.ask(disable).await.map_err(no)?;
+        let reason = args.reason.unwrap_or(by);
+        let change = Change::Disable { reason, cancel_running: args.cancel_running };
+        let trigger = parts.ask(Manage { which, change }).await.map_err(no)?;
         Ok(answer::ok(json!({ "state": trigger.state })))
     }
 }

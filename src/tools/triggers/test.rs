@@ -3,7 +3,7 @@
 use hivewright_actors::{
     queue::causes::Giver,
     scheduler::{
-        fire::ByTurn,
+        firing::ByTurn,
         requests::{ByHand, Fire, Overlap},
         run::Cause,
     },

@@ -54,8 +54,12 @@ fn scene(record: TeamRecord) -> Scene {
         Box::new(|error| unreachable!("{error}")),
         Box::new(|_, _| ()),
     );
-    let outlook = Outlook::new(place.home.clone(), prompts, view, store.clone());
+    let outlook = Outlook { home: place.home.clone(), prompts, view, store: store.clone() };
     Scene { place, outlook, store, taint }
+}
+
+fn lane(team: &TeamKey) -> Lane {
+    Lane { team: team.name.clone(), topic: None }
 }
 
 impl Scene {
@@ -65,7 +69,7 @@ impl Scene {
     }
 
     async fn look(&self, trigger: &Trigger) -> Findings {
-        self.outlook.look(trigger, trigger.last_fired_at).unwrap().await
+        self.outlook.look(trigger).unwrap().await
     }
 
     /// A task of the team has ended.
@@ -115,7 +119,7 @@ fn plain(subagent: Option<&str>) -> Trigger {
 async fn a_plain_trigger_is_not_looked_at() {
     let scene = scene(record());
 
-    assert!(scene.outlook.look(&plain(None), None).is_none());
+    assert!(scene.outlook.look(&plain(None)).is_none());
 }
 
 /// TR-01, TR-02

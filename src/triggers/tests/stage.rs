@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use hivewright_actors::{
     budget::Ledger,
     channel::Channel,
-    clock::{Clock, Timestamp},
+    clock::Clock,
     doubles::{clock::ManualClock, disk::MemoryStorage, entropy::Sequence},
     ids::{Ids, TaskId, TeamKey},
     notice::{self, Notice},
@@ -22,8 +22,7 @@ use hivewright_actors::{
     scheduler::{
         Neighbours, Ports, Scheduler,
         alarm::{Drain, SetZone},
-        fire::{Findings, Premises, Roster},
-        firing::Standing,
+        firing::{Findings, Premises, Roster, Standing},
         manage::Create,
         ports::Calendar,
         records,
@@ -65,7 +64,7 @@ impl Roster for Everyone {
 }
 
 impl Premises for Everyone {
-    fn look(&self, _: &Trigger, _: Option<Timestamp>) -> Option<BoxFuture<'static, Findings>> {
+    fn look(&self, _: &Trigger) -> Option<BoxFuture<'static, Findings>> {
         None
     }
 }

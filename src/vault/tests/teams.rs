@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use hivewright_actors::{
     approvals::{
+        ports::{SecretSink, SecretText},
         record::Decider,
-        secret::{SecretSink, SecretText},
     },
     ids::TaskId,
 };

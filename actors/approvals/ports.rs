@@ -1,11 +1,29 @@
-//! Port: where secrets go that came out of a conversation.
+//! Ports: who may decide, and where secrets go that came out of a conversation.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
 use super::record::Decider;
-use crate::ids::{TaskId, TeamKey};
+use crate::ids::{PrincipalId, TaskId, TeamKey, TeamName};
+
+type Others = dyn Fn(&PrincipalId, &TeamName) -> bool + Send + Sync;
+
+/// Who may decide, as the edges know it. Cheap to clone.
+#[derive(Clone)]
+pub struct Deciders(Arc<Others>);
+
+impl Deciders {
+    /// The lookup tells whether somebody else than this principal may decide on calls of a team.
+    pub fn new(others: impl Fn(&PrincipalId, &TeamName) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(others))
+    }
+
+    /// Nobody else could decide.
+    pub(super) fn is_alone(&self, who: &PrincipalId, team: &TeamName) -> bool {
+        !(self.0)(who, team)
+    }
+}
 
 /// A secret on its way into the vault. It is never shown.
 pub struct SecretText(String);
