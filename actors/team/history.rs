@@ -82,17 +82,17 @@ impl StepIndex {
 
 /// A part of a session that is to be summarised.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Past {
+pub(super) struct Past {
     /// What the model is asked.
-    pub request: String,
+    pub(super) request: String,
     /// The first event that stays as it is.
-    pub keep_from_seq: u64,
+    pub(super) keep_from_seq: u64,
     /// How many tokens all of it has.
-    pub tokens: u64,
+    pub(super) tokens: u64,
     /// How many of them stay.
-    pub kept: u64,
+    pub(super) kept: u64,
     /// The worst of what is summarised.
-    pub label: Label,
+    pub(super) label: Label,
 }
 
 /// What there is to summarise in a session; else why not, for a person. Blocks.

@@ -41,7 +41,7 @@ mod steering;
 mod stream;
 #[cfg(test)]
 mod tests;
-pub mod turn;
+mod turn;
 mod watchdog;
 
 use context::TeamContext;

@@ -13,13 +13,12 @@ use crate::{
         world::World,
     },
     engine::{Message, StepRequest},
-    history::{Compaction, Fact, HistoryEvent, Meta, SUMMARY, Trigger},
+    history::{Compaction, Fact, HistoryEvent, Meta, SUMMARY, SUMMARY_REQUEST, Trigger},
     ids::TopicId,
     journal::{self, sessions},
     spine::Spine,
     storage::Order,
     task::{Code, Label, Lane},
-    team::turn::digest::REQUEST,
 };
 
 /// The calls of nine steps: the seventh message before the last is a call of the second.
@@ -30,7 +29,7 @@ const WORDS: &str = "I look at one thing after another, and say a great deal abo
     was for, who wants it now and why, what it would cost to have it moved, and who is to be asked.";
 
 fn is_summary(request: &StepRequest) -> bool {
-    last_words(request).starts_with(REQUEST)
+    last_words(request).starts_with(SUMMARY_REQUEST)
 }
 
 fn has_summary(messages: &[Message]) -> bool {
