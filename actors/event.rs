@@ -83,6 +83,22 @@ pub struct Ack {
     pub response_seq: Option<u64>,
 }
 
+impl Ack {
+    /// The ack of a message, with nothing but words.
+    pub fn new(content: impl Into<String>, message_id: MessageId) -> Self {
+        Self {
+            content: content.into(),
+            message_id,
+            task_id: None,
+            generated: false,
+            position: 0,
+            duplicate: None,
+            status: None,
+            response_seq: None,
+        }
+    }
+}
+
 /// What kind of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -302,6 +318,11 @@ impl ErrorBody {
             retry_after_ms: None,
             details: None,
         }
+    }
+
+    /// The same about a message, if it has a name.
+    pub fn about(self, message: impl Into<Option<MessageId>>) -> Self {
+        Self { message_id: message.into(), ..self }
     }
 }
 

@@ -42,7 +42,6 @@ pub mod channel;
 pub mod channel_type;
 pub mod classifier;
 pub mod clock;
-mod closing;
 pub mod consistency;
 #[cfg(any(test, feature = "doubles"))]
 pub mod doubles;

@@ -17,13 +17,12 @@ use crate::{
     budget::records::forget_costs,
     channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
-    closing,
     event::{Body, ErrorBody, Frame},
     ids::{Ids, TaskId, TeamName},
     org::view::OrgView,
     store::{Numbered, StoreError, StoreHandle, records::Writes},
     task::{
-        Code, Ending, Kind, Lane, Task, WaitReason,
+        Code, Ending, Kind, Lane, Task, WaitReason, ending,
         records::{self as tasks, LaneKey},
     },
 };
@@ -471,7 +470,7 @@ impl Handler<Orphaned> for Queue {
             let rows = store.read(move |storage| {
                 ids.iter()
                     .map(|id| {
-                        let result = tasks::find(storage, &closing::results::result_of(id))?;
+                        let result = tasks::find(storage, &ending::results::result_of(id))?;
                         Ok((tasks::find(storage, id)?, result))
                     })
                     .collect::<Result<Vec<_>, _>>()

@@ -8,11 +8,10 @@ use super::{ACK_AFTER, Entry, Queue, parking, placing::Placement, tell_stored};
 use crate::{
     channel::{Deliver, records::OutboxWrites},
     clock::Timestamp,
-    closing,
     event::{Body, Frame},
     ids::TaskId,
     scheduler::{fire::Roster, firing::Standing},
-    task::{Code, Ending, Kind, Outcome, Task},
+    task::{Code, Ending, Kind, Outcome, Task, ending},
     usage::Usage,
 };
 
@@ -97,11 +96,11 @@ impl Queue {
             tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
         }
         let was_parked = task.parked.clone();
-        let closed = closing::close(&mut task, outcome, "", None, &self.ids, &self.teams);
+        let closed = ending::close(&mut task, outcome, &self.ids, &self.teams);
         let mut writes = unwritten.unwrap_or_default().and(closed.writes);
         if task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone {
             let at = self.clock.now();
-            writes = writes.put(&closing::results::undeliverable(&task, &self.ids, at));
+            writes = writes.put(&ending::results::undeliverable(&task, &self.ids, at));
         }
         let committed = self.store.commit(writes);
         self.note_inbox(closed.told);
@@ -155,7 +154,7 @@ impl Queue {
         };
         let ahead = self.schedule.ahead_of(&task.lane, id) as u64;
         // 0 is a message whose turn runs.
-        let mut ack = closing::ack(task, message, "", ahead.max(1));
+        let mut ack = ending::ack(task, message, "", ahead.max(1));
         let team = task.lane.team.as_str();
         let topic = source.topic.as_ref().map_or(team, |topic| &topic.name);
         ack.content = match waits_for {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::words::{pieces, readable};
 
 /// The longest name, in characters.
-pub const MAX_CHARS: usize = 40;
+pub(super) const MAX_CHARS: usize = 40;
 /// The longest name that a person gives, in characters.
 const LONGEST: usize = 60;
 /// Most words of a message that make a name.
@@ -16,7 +16,7 @@ const NAMELESS: &str = "New topic";
 /// A name for a topic: the suggested one, else the first content words of its first message.
 ///
 /// Differs, whatever the case, from all that are taken.
-pub fn name<'a>(
+pub(super) fn name<'a>(
     suggested: Option<&str>,
     content: &str,
     taken: impl Iterator<Item = &'a str>,
@@ -29,7 +29,7 @@ pub fn name<'a>(
 }
 
 /// Whether a person may name a topic so.
-pub fn is_good(name: &str) -> bool {
+pub(super) fn is_good(name: &str) -> bool {
     let name = name.trim();
     (1..=LONGEST).contains(&name.chars().count())
         && !name.chars().any(|c| c.is_control() || is_unseen(c) || c == ':' || c == '@')

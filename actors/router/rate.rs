@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::clock::Timestamp;
+use crate::{
+    clock::{Timestamp, millis},
+    event::ErrorBody,
+};
 
 /// What one message takes. A millisecond gives back `per_minute` of these, so all sums are whole.
 const MESSAGE: u64 = 60_000;
@@ -71,6 +74,14 @@ impl Bucket {
         self.level
             .saturating_add(elapsed.saturating_mul(u64::from(self.rate.per_minute)))
             .min(self.rate.capacity())
+    }
+}
+
+/// The refusal of something that comes too fast.
+pub(super) fn too_fast(what: &str, pause: Duration) -> ErrorBody {
+    ErrorBody {
+        retry_after_ms: Some(millis(pause)),
+        ..ErrorBody::refusal("rate_limited", format!("too many {what}; slow down"))
     }
 }
 

@@ -8,11 +8,10 @@ use super::{Team, gate::Words, session::Session};
 use crate::{
     channel::records::OutboxWrites,
     clock::Timestamp,
-    closing,
     event::{Body, Frame},
     ids::{ChannelId, MessageId, TaskId},
     store::records::Writes,
-    task::{Source, Task},
+    task::{Source, Task, ending},
 };
 
 /// An ack is made of what has arrived this long after the text began.
@@ -90,7 +89,7 @@ impl Session {
 /// The ack of a task's message, unless it has one. The task has it then.
 fn ack(task: &mut Task, words: &str, now: Timestamp) -> Option<(ChannelId, Frame)> {
     let (source, message) = awaited(task).filter(|_| !task.acked)?;
-    let body = Body::Ack(closing::ack(task, message, words, 0));
+    let body = Body::Ack(ending::ack(task, message, words, 0));
     let frame = Frame { topic: source.topic.clone(), ts: now, body };
     let channel = source.channel.clone();
     task.acked = true;

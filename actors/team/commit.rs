@@ -18,14 +18,13 @@ use crate::{
     briefing::Hindrance,
     budget::{Tally, records as spending},
     channel::records::OutboxWrites,
-    closing,
     event::{Body, Frame, Progress},
     history::Fact,
     ids::ApprovalId,
     notice::NoticeKind,
     queue::{Return, parking::Park},
     store::{Numbered, StoreError, records::Writes},
-    task::{Ending, Wait, WaitReason},
+    task::{Ending, Wait, WaitReason, ending},
     tool::Stow,
 };
 
@@ -254,7 +253,7 @@ impl Session {
         let mut lines = vec![question_line(&leader)];
         let (ids, view) = (&self.cx.recipe.ids, &self.cx.recipe.view);
         let closed =
-            closing::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
+            ending::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
         let mut closing = closed.writes;
         let mut told: Vec<_> = closed.told.into_iter().collect();
         if self.inbox.leaves_some {
@@ -266,7 +265,7 @@ impl Session {
         for mut task in answered.map(|(task, _)| task.clone()) {
             lines.push(question_line(&task));
             let (outcome, leader) = (outcome.clone(), Some(&leader.id));
-            let same = closing::close_turn(&mut task, label, outcome, words, leader, ids, view);
+            let same = ending::close_turn(&mut task, label, outcome, words, leader, ids, view);
             closing = closing.and(same.writes);
             told.extend(same.told);
             tasks.push((task, same.follow_up.map(Box::new)));

@@ -10,11 +10,10 @@ use crate::{
     approvals::record::Approval,
     briefing::{Line, Speaker},
     clock::{Timestamp, millis},
-    closing,
     history::Fact,
     interactions::Said,
     queue::Finished,
-    task::{Code, Ending, Lane, Outcome, Task, Wait},
+    task::{Code, Ending, Lane, Outcome, Task, Wait, ending},
     usage::Usage,
 };
 
@@ -72,7 +71,7 @@ pub(super) fn end_unprepared(
     tracing::warn!(team = %cx.name, task = %task.id, code = end.code.map(Code::as_str), message = end.message, "turn could not begin");
     let outcome = outcome(&end, Usage::default(), cx.now());
     let (ids, view) = (&cx.recipe.ids, &cx.recipe.view);
-    let closed = closing::close(task, outcome, "", None, ids, view);
+    let closed = ending::close(task, outcome, ids, view);
     let told = closed.told.into_iter();
     let ended = Ended {
         ending: end.ending,

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    closing::{Closed, close},
     doubles::{disk::Disk, entropy::Sequence},
-    ids::TeamName,
     notice,
     org::{
         record::{TeamRecord, TeamState},
         tree::Tree,
     },
     storage::Storage,
-    task::Code,
+    task::{
+        Code,
+        ending::{Closed, close},
+    },
     usage::Usage,
 };
 
@@ -48,7 +49,7 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
         finished_at: Timestamp(6_000),
     };
     let ids = Ids::new(Arc::new(Sequence::constant(0)));
-    let closed = close(&mut task, outcome, "", None, &ids, view);
+    let closed = close(&mut task, outcome, &ids, view);
     let storage = Disk::default().mount(None);
     storage.commit(&closed.writes.clone().batch().unwrap()).unwrap();
     let notices = notice::notices(&*storage).unwrap();
@@ -136,7 +137,7 @@ fn a_long_result_is_cut_with_the_way_to_its_rest() {
     let there = view([team("child", 1, TeamState::Active)]);
 
     let ids = Ids::new(Arc::new(Sequence::constant(0)));
-    let closed = close(&mut task, outcome, "", None, &ids, &there);
+    let closed = close(&mut task, outcome, &ids, &there);
 
     let body = closed.follow_up.unwrap().body;
     let mark = r#"x … [3 more characters: list_completed_tasks {"id":"task-1","offset":10000}]"#;
