@@ -18,7 +18,7 @@ use crate::{
     ids::TeamName,
     notice::Notice,
     org::Degrade,
-    queue::{Dismiss, Leased, Orphaned, Queue, Stop, Waiting},
+    queue::{Dismiss, Leased, Orphaned, Queue, Return, Stop, Waiting},
     sliding_window::SlidingWindow,
     store::records::Writes,
     team::{Answered, Exited, Idle, Ping, PutAway, Recipe, Retire, Team},
@@ -140,10 +140,7 @@ impl Supervisor {
             ctx.address().recipient(),
         );
         let place = self.choose_place();
-        let arbiter = match self.arbiters.get(place) {
-            Some(arbiter) => arbiter.clone(),
-            None => Arbiter::current(),
-        };
+        let arbiter = self.arbiters.get(place).cloned().unwrap_or_else(Arbiter::current);
         tracing::debug!(team = %name, incarnation, "team started");
         Alive {
             incarnation,
@@ -212,8 +209,7 @@ impl Supervisor {
         let done = format!(
             "Team {team} did not answer for {seconds} s: it was replaced, and its tasks wait again."
         );
-        let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
-        let notice = Notice::stall(id, &team, None, done, now);
+        let notice = Notice::stall(&self.recipe.ids, &team, None, done, self.recipe.clock.now());
         drop(self.recipe.store.commit(Writes::new().put(&notice)));
         let pause = self.pause(&team);
         self.queue.do_send(Orphaned { team, pause, uncounted: false });
@@ -246,12 +242,8 @@ impl Handler<Leased> for Supervisor {
 
     fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
         if self.draining {
-            self.queue.do_send(crate::queue::Return {
-                task: leased.task,
-                after: None,
-                uncounted: true,
-            });
-            return;
+            let task = leased.task;
+            return self.queue.do_send(Return { task, after: None, uncounted: true });
         }
         self.pass_on(leased, ctx);
     }

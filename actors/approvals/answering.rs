@@ -16,7 +16,7 @@ use crate::{
     audit::Audit,
     channel::{Deliver, records::OutboxWrites},
     ids::{ChannelId, QuestionId},
-    queue::submit::{Refusal, Submit},
+    queue::{refusal::Refusal, submit::Submit},
     store::{StoreError, StoreHandle, reads::get, records::Writes},
 };
 

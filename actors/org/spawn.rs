@@ -78,7 +78,7 @@ async fn make(parts: &Parts, record: &TeamRecord, spawn: Spawn) -> Result<(), Or
     match &committed {
         Ok(()) => parts.folders.keep(key).await,
         // The process is about to end: the next start sees whether the commit was made.
-        Err(OrgError::Refused(crate::queue::submit::Refusal::Stopping)) => {}
+        Err(OrgError::Refused(crate::queue::refusal::Refusal::Stopping)) => {}
         Err(_) => parts.folders.unmake(key).await,
     }
     committed

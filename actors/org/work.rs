@@ -9,7 +9,8 @@ use crate::{
     queue::{
         Dismiss, Queue, Told,
         parking::{SetState, UnparkAll},
-        submit::{CancelTask, OpenTask, OpenTasks, Refusal, Submission, Submit},
+        refusal::Refusal,
+        submit::{CancelTask, OpenTask, OpenTasks, Submission, Submit},
         waits::{CancelTeam, Wait},
     },
     task::{Lane, Outcome, WaitReason},

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use actix::{Context, Handler};
 
 use super::{
     Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, schedule::Ticket, tell_stored,
 };
 use crate::{
-    channel::{Deliver, Recheck},
+    channel::Recheck,
     clock::Timestamp,
     ids::{LeaseId, TaskId},
     notice::Notice,
     scheduler::{fire::Roster, firing::Standing},
     store::records::Writes,
-    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task, records::LaneKey},
+    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task},
 };
 
 /// A lease that its team has not taken for this long is told again.
@@ -47,23 +47,26 @@ impl Queue {
                 self.schedule.finished(&lane, Duration::ZERO);
                 continue;
             };
-            if entry.task.deadline_at <= now {
-                self.schedule.finished(&lane, Duration::ZERO);
-                self.end(&id, Ending::Expired, Code::Deadline, ctx);
-            } else if entry.task.kind == Kind::Result
-                && self.teams.standing(&entry.task.team()) == Standing::Gone
-            {
-                self.schedule.finished(&lane, Duration::ZERO);
-                let reason = Some("the team that asked for it is gone");
-                self.end_for(&id, Ending::Cancelled, Code::Cancelled, reason, ctx);
+            let (ending, code, reason) = if entry.task.deadline_at <= now {
+                (Ending::Expired, Code::Deadline, None)
+            } else if self.has_no_asker(&entry.task) {
+                let reason = "the team that asked for it is gone";
+                (Ending::Cancelled, Code::Cancelled, Some(reason))
             } else if entry.task.attempts >= MAX_ATTEMPTS {
-                self.schedule.finished(&lane, Duration::ZERO);
-                self.end(&id, Ending::Dead, Code::Crash, ctx);
+                (Ending::Dead, Code::Crash, None)
             } else {
                 self.lease(&id, false, ctx);
-            }
+                continue;
+            };
+            self.schedule.finished(&lane, Duration::ZERO);
+            self.end_for(&id, ending, code, reason, ctx);
         }
         self.arm(ctx);
+    }
+
+    /// It is the result of work whose asker is gone.
+    pub(super) fn has_no_asker(&self, task: &Task) -> bool {
+        task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone
     }
 
     pub(super) fn lease(&mut self, id: &TaskId, joins: bool, ctx: &mut Context<Self>) {
@@ -87,29 +90,19 @@ impl Queue {
         self.expect_no_more(&task);
         let placement = if joins { Placement::CurrentTurn } else { Placement::Started };
         self.placed(id, placement);
-        let committed = self.store.commit(writes);
-        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
-            if let Ok(frames) = result {
-                tell_stored(stored);
-                queue.channel.do_send(Deliver { frames });
-                queue.leased(task, lease, joins, ctx);
-            }
-        }));
+        self.commit_then(writes, ctx, move |queue, ctx| {
+            tell_stored(stored);
+            queue.leased(task, lease, joins, ctx);
+        });
     }
 
     /// A lease is stored: the team gets it, unless something came between.
-    pub(super) fn leased(
-        &mut self,
-        task: Task,
-        lease: LeaseId,
-        joins: bool,
-        ctx: &mut Context<Self>,
-    ) {
+    fn leased(&mut self, task: Task, lease: LeaseId, joins: bool, ctx: &mut Context<Self>) {
         if !self.holds(&task.id, &lease) {
             return;
         }
         self.listeners.progressed.do_send(Progressed::Started(task.clone()));
-        if self.is_cancelled(&task.id) {
+        if self.tasks.get(&task.id).is_some_and(|entry| entry.cancelled) {
             return self.take_back(task, None, ctx);
         }
         if self.schedule.is_paused(&task.lane.team) {
@@ -144,26 +137,21 @@ impl Queue {
             "A task was not taken up for {} s: its team was signalled again.",
             SIGNAL_AGAIN.as_secs()
         );
-        let (name, now) = (self.ids.notice(), self.clock.now());
-        let notice = Notice::stall(name, &task.lane.team, Some(id), done, now);
-        let committed = self.store.commit(Writes::new().put(&notice));
-        self.deliver(committed, ctx);
+        let (team, now) = (&task.lane.team, self.clock.now());
+        let notice = Notice::stall(&self.ids, team, Some(id), done, now);
+        self.commit(Writes::new().put(&notice), ctx);
         self.expect_taken(&task);
         self.listeners.leased.do_send(Leased { task, lease, joins, inbox: true });
     }
 
     /// Whether something waits in the inbox of a task's lane. Its turn shows it.
     fn take_inbox(&mut self, task: &Task) -> bool {
-        !self.inboxes.is_empty() && self.inboxes.remove(&LaneKey::new(&task.lane, task.generation))
+        !self.inboxes.is_empty() && self.inboxes.remove(&task.lane_key())
     }
 
     /// A task is under this lease.
     pub(super) fn holds(&self, id: &TaskId, lease: &LeaseId) -> bool {
         self.tasks.get(id).is_some_and(|entry| entry.task.lease.as_ref() == Some(lease))
-    }
-
-    pub(super) fn is_cancelled(&self, id: &TaskId) -> bool {
-        self.tasks.get(id).is_some_and(|entry| entry.cancelled)
     }
 
     /// Sees to a task whose team died: it has its outcome already, or it waits again.
@@ -198,6 +186,7 @@ impl Queue {
         }
     }
 
+    /// A task waits again, in front of its lane.
     pub(super) fn take_back(
         &mut self,
         task: Task,
@@ -223,9 +212,8 @@ impl Queue {
         }
         self.schedule.put_back(&task.lane, Ticket::from(&task), until);
         self.expect(&task);
-        let committed = self.store.commit(Writes::new().put(&task));
+        self.commit(Writes::new().put(&task), ctx);
         self.tasks.insert(task.id.clone(), Entry::new(task));
-        self.deliver(committed, ctx);
         self.dispatch(ctx);
     }
 }

@@ -84,7 +84,7 @@ impl Queue {
         if is_cured_by_settings(parked.reason) {
             self.told.insert((task.lane.team.clone(), parked.reason));
             task.parked = None;
-            return self.wait(task, None, None);
+            return self.wait(Entry::new(task));
         }
         if parked.reason.holds_lane() {
             self.schedule.push(&task.lane, Ticket::from(&task));
@@ -110,15 +110,9 @@ impl Queue {
     }
 
     fn parked(&self, meant: impl Fn(&Task, &Parked) -> bool) -> Vec<TaskId> {
-        let mut parked: Vec<&Task> = self
-            .tasks
-            .values()
-            .map(|entry| &entry.task)
-            .filter(|task| {
-                let parked = task.parked.as_ref();
-                parked.is_some_and(|parked| meant(task, parked))
-            })
-            .collect();
+        let is_meant = |task: &&Task| task.parked.as_ref().is_some_and(|of| meant(task, of));
+        let tasks = self.tasks.values().map(|entry| &entry.task);
+        let mut parked: Vec<&Task> = tasks.filter(is_meant).collect();
         parked.sort_by_key(|task| task.arrival);
         parked.into_iter().map(|task| task.id.clone()).collect()
     }
@@ -139,8 +133,7 @@ impl Queue {
             self.schedule.push(&task.lane, Ticket::from(&task));
         }
         self.expect(&task);
-        let committed = self.store.commit(Writes::new().put(&task));
-        self.deliver(committed, ctx);
+        self.commit(Writes::new().put(&task), ctx);
     }
 
     /// A team that rests, or whose tasks do, after it died starts turns again.
@@ -176,15 +169,8 @@ impl Queue {
             }
             _ => (NoticeKind::ConfigInvalid, "goes on by itself when that is cured"),
         };
-        Some(Notice {
-            id: self.ids.notice(),
-            kind,
-            team: Some(team.clone()),
-            text: format!("Team {team} cannot work: {note}. What can wait, waits; it {way_on}."),
-            refs: Vec::new(),
-            at: self.clock.now(),
-            read: false,
-        })
+        let text = format!("Team {team} cannot work: {note}. What can wait, waits; it {way_on}.");
+        Some(Notice::new(&self.ids, kind, team, text, Vec::new(), self.clock.now()))
     }
 
     /// A turn ended well: whatever hindered its team is over.
@@ -231,14 +217,9 @@ impl Handler<Park> for Queue {
         self.note_inbox(Some((task.lane.clone(), task.generation)));
         self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         self.expect(&task);
-        let mut writes = Writes::new().put(&task);
-        let team = task.lane.team.clone();
-        if let Some(notice) = self.hindrance(&team, wait.reason, &wait.note) {
-            writes = writes.put(&notice);
-        }
-        let committed = self.store.commit(writes);
+        let notice = self.hindrance(&task.lane.team, wait.reason, &wait.note);
+        self.commit(Writes::new().put(&task).put_all(&notice), ctx);
         self.tasks.insert(task.id.clone(), Entry::new(task));
-        self.deliver(committed, ctx);
         self.dispatch(ctx);
     }
 }
@@ -249,8 +230,7 @@ impl Handler<Hindered> for Queue {
     fn handle(&mut self, message: Hindered, ctx: &mut Self::Context) {
         let Hindered { team, reason, note } = message;
         if let Some(notice) = self.hindrance(&team, reason, &note) {
-            let committed = self.store.commit(Writes::new().put(&notice));
-            self.deliver(committed, ctx);
+            self.commit(Writes::new().put(&notice), ctx);
         }
     }
 }

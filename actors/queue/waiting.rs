@@ -10,8 +10,7 @@ use crate::{
     clock::Timestamp,
     event::{Body, Frame},
     ids::TaskId,
-    scheduler::{fire::Roster, firing::Standing},
-    task::{Code, Ending, Kind, Outcome, Task, ending},
+    task::{Code, Ending, Outcome, Task, ending},
     usage::Usage,
 };
 
@@ -98,7 +97,7 @@ impl Queue {
         let was_parked = task.parked.clone();
         let closed = ending::close(&mut task, outcome, &self.ids, &self.teams);
         let mut writes = unwritten.unwrap_or_default().and(closed.writes);
-        if task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone {
+        if self.has_no_asker(&task) {
             let at = self.clock.now();
             writes = writes.put(&ending::results::undeliverable(&task, &self.ids, at));
         }
@@ -163,23 +162,16 @@ impl Queue {
         };
         task.acked = true;
         let frame = Frame { topic: source.topic.clone(), ts: now, body: Body::Ack(ack) };
-        let writes = entry
-            .unwritten
-            .take()
-            .unwrap_or_default()
-            .put(&entry.task)
-            .frame(&source.channel, frame);
-        let committed = self.store.commit(writes);
-        self.deliver(committed, ctx);
+        let writes = entry.unwritten.take().unwrap_or_default().put(&entry.task);
+        self.commit(writes.frame(&source.channel, frame), ctx);
     }
 
     /// Sets the alarm for what is due next.
     pub(super) fn arm(&mut self, ctx: &mut Context<Self>) {
-        let next = [self.due.first().map(|(at, ..)| *at), self.schedule.wakes_at()]
-            .into_iter()
-            .flatten()
-            .min();
-        let Some(next) = next else { return };
+        let due = self.due.first().map(|(at, ..)| *at);
+        let Some(next) = due.into_iter().chain(self.schedule.wakes_at()).min() else {
+            return;
+        };
         if let Some((at, _)) = self.alarm
             && at <= next
         {

@@ -19,7 +19,8 @@ use crate::{
     org::{record::TeamState, view::OrgView},
     queue::{
         causes::Giver,
-        submit::{self, CancelTask, HandIn, Submission, Submit},
+        refusal,
+        submit::{CancelTask, HandIn, Submission, Submit},
     },
     store::records::Writes,
     task::{self, Label, Lineage, Source, Task},
@@ -304,7 +305,7 @@ impl Scheduler {
         &mut self,
         mut run: Run,
         replaced: Option<TaskId>,
-        answer: Result<Result<Submission, submit::Refusal>, RecvError>,
+        answer: Result<Result<Submission, refusal::Refusal>, RecvError>,
     ) -> Result<Answer, Refusal> {
         let refusal = match answer {
             Ok(Ok(_)) => {
@@ -313,7 +314,7 @@ impl Scheduler {
                 }
                 return Ok(Answer { run, first: None });
             }
-            Ok(Err(submit::Refusal::Stopping)) | Err(_) => return Err(Refusal::Stopping),
+            Ok(Err(refusal::Refusal::Stopping)) | Err(_) => return Err(Refusal::Stopping),
             Ok(Err(refusal)) => refusal,
         };
         // Nothing of it was stored: what was noted of the task is taken back.
@@ -323,9 +324,9 @@ impl Scheduler {
             self.runs.remove(task);
         }
         run.decision = match refusal {
-            submit::Refusal::TeamDraining => Decision::NotActive,
-            submit::Refusal::Runaway(_) => Decision::RateLimited,
-            submit::Refusal::DiskFull => Decision::DiskFull,
+            refusal::Refusal::TeamDraining => Decision::NotActive,
+            refusal::Refusal::Runaway(_) => Decision::RateLimited,
+            refusal::Refusal::DiskFull => Decision::DiskFull,
             _ => Decision::QueueFull,
         };
         run.reason = Some(refusal.to_string());
@@ -344,8 +345,8 @@ impl Scheduler {
         self.keep_quietly(writes);
         self.last.insert(run.trigger.clone(), run.clone());
         Err(match refusal {
-            submit::Refusal::Runaway(why) => Refusal::Runaway(why),
-            submit::Refusal::DiskFull => Refusal::DiskFull,
+            refusal::Refusal::Runaway(why) => Refusal::Runaway(why),
+            refusal::Refusal::DiskFull => Refusal::DiskFull,
             refusal => Refusal::QueueFull(refusal.to_string()),
         })
     }

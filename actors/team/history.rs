@@ -13,7 +13,7 @@ use crate::{
     history::{Compaction, Fact, HistoryEvent, SUMMARY},
     journal::{self, LaneHistory, sessions},
     storage::{Order, Storage, StorageError},
-    task::{Label, Lane},
+    task::{Label, records::LaneKey},
     tool::{Args, ToolCall},
 };
 
@@ -98,19 +98,18 @@ pub(super) struct Past {
 /// What there is to summarise in a session; else why not, for a person. Blocks.
 pub(super) fn past(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
     now: Timestamp,
     most: usize,
 ) -> Result<Result<Past, String>, StorageError> {
-    if lane.topic.is_none() {
+    if lane.lane.topic.is_none() {
         return Ok(Err(
             "There is nothing to compact: this team does not work in topics, so that each of its turns is \
              shown only what its own message led to."
                 .to_owned(),
         ));
     }
-    let earlier = journal::summary(storage, lane, generation)?;
+    let earlier = journal::summary(storage, lane)?;
     if let Some((at, _)) = &earlier
         && now.since(*at) < SUMMARY_INTERVAL
     {
@@ -120,7 +119,7 @@ pub(super) fn past(
         )));
     }
     let earlier = earlier.map(|(_, compaction)| compaction);
-    let began = journal::began(storage, lane, generation)?;
+    let began = journal::began(storage, lane)?;
     let first = earlier.as_ref().and_then(|earlier| earlier.keep_from_seq);
     let range = (first.map_or(0, |first| first.saturating_sub(1)), u64::MAX);
     let mut events: Vec<HistoryEvent> = Vec::new();
@@ -136,7 +135,7 @@ pub(super) fn past(
             ControlFlow::Break(())
         }
     };
-    sessions::journal(storage, lane, generation, range, Order::Falling, &mut add)?;
+    sessions::journal(storage, lane, range, Order::Falling, &mut add)?;
     events.reverse();
     let past = of(events, earlier.as_ref(), most);
     Ok(past.ok_or_else(|| {

@@ -33,15 +33,14 @@ impl Session {
         let task = &self.leased.task;
         let mut writes = self.leased.guard();
         if let Some(event) = &self.inbox.kept.take() {
-            let key = ShownKey(LaneKey::new(&task.lane, task.generation), event.id.clone());
+            let key = ShownKey(task.lane_key(), event.id.clone());
             writes = writes.put_at(&key, &PartlyShown(Cow::Borrowed(event)));
         }
         for event in &events {
             if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
                 && compaction.trigger == Trigger::Command
             {
-                let session = task.lane.session_id(task.generation);
-                writes = writes.put_at(&session, &Summarised(event.seq));
+                writes = writes.put_at(&task.lane_key().session_id(), &Summarised(event.seq));
             }
         }
         for audit in events.iter().filter_map(|event| self.audit(event)) {
@@ -59,7 +58,7 @@ impl Session {
             }
         }
         let seen = std::mem::take(&mut self.inbox.seen);
-        let lane = LaneKey::new(&task.lane, task.generation);
+        let lane = task.lane_key();
         let seen = seen.into_iter().map(|number| (lane.clone(), number));
         seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events(
             &task.lane,

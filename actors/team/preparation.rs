@@ -250,9 +250,8 @@ async fn load(
         (InboxShare::none(), Shown::default())
     };
     let past = if compacts {
-        let (lane, generation) = (task.lane, task.generation);
-        let most = most_of_summary(brief.room);
-        let past = store.read(move |storage| history::past(storage, &lane, generation, now, most));
+        let (lane, most) = (task.lane_key(), most_of_summary(brief.room));
+        let past = store.read(move |storage| history::past(storage, &lane, now, most));
         Some(past.await?)
     } else {
         None

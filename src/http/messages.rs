@@ -15,7 +15,7 @@ use hivewright_actors::{
     org::record::TeamState,
     queue::{
         placing::{Place, Placement},
-        submit::Refusal,
+        refusal::Refusal,
     },
     router::{
         records::MessageRow as StoredMessage,

@@ -18,7 +18,7 @@ use crate::{
     journal::{self, sessions},
     spine::Spine,
     storage::Order,
-    task::{Code, Label, Lane},
+    task::{Code, Label, Lane, records::LaneKey},
 };
 
 /// The calls of nine steps: the seventh message before the last is a call of the second.
@@ -73,7 +73,7 @@ pub(super) async fn journal(spine: &Spine, topic: &str) -> Vec<HistoryEvent> {
     let read = spine.store.read(move |storage| {
         let mut events = Vec::new();
         let all = (0, u64::MAX);
-        sessions::journal(storage, &lane, 1, all, Order::Rising, &mut |piece| {
+        sessions::journal(storage, &LaneKey::new(&lane, 1), all, Order::Rising, &mut |piece| {
             events.extend(piece);
             ControlFlow::Continue(())
         })?;
@@ -413,7 +413,8 @@ async fn a_summary_that_fails_changes_nothing_and_waits_its_turn() {
     assert_eq!(frames.last().unwrap(), "error m10: provider_error");
     assert!(compactions(&journal(&spine, &topic).await).is_empty());
     let lane = lane(&topic);
-    let stored = spine.store.read(move |storage| journal::summary(storage, &lane, 1));
+    let stored =
+        spine.store.read(move |storage| journal::summary(storage, &LaneKey::new(&lane, 1)));
     assert_eq!(stored.await.unwrap(), None);
 }
 
