@@ -13,7 +13,7 @@ use crate::{
         submit::{CancelTask, OpenTask, OpenTasks, Submission, Submit},
         waits::{CancelTeam, Wait},
     },
-    task::{Lane, Outcome, WaitReason},
+    task::{Lane, Outcome, WaitReason, records::LaneKey},
 };
 
 /// The queue, as the organisation sees it.
@@ -107,6 +107,6 @@ impl Work for Actors {
     }
 
     fn told(&self, lane: Lane, generation: u32) {
-        self.queue.do_send(Told { lane, generation });
+        self.queue.do_send(Told(LaneKey { lane, generation }));
     }
 }

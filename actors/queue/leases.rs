@@ -14,11 +14,11 @@ use crate::{
     notice::Notice,
     scheduler::{fire::Roster, firing::Standing},
     store::records::Writes,
-    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task},
+    task::{Code, Ending, Kind, MAX_ATTEMPTS, Task, records::LaneKey},
 };
 
 /// A lease that its team has not taken for this long is told again.
-const SIGNAL_AGAIN: Duration = Duration::from_secs(60);
+const LEASE_SIGNAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Handler<Taken> for Queue {
     type Result = ();
@@ -98,7 +98,7 @@ impl Queue {
 
     /// A lease is stored: the team gets it, unless something came between.
     fn leased(&mut self, task: Task, lease: LeaseId, joins: bool, ctx: &mut Context<Self>) {
-        if !self.holds(&task.id, &lease) {
+        if !self.is_held(&task) {
             return;
         }
         self.listeners.progressed.do_send(Progressed::Started(task.clone()));
@@ -117,7 +117,7 @@ impl Queue {
 
     /// The team of a lease is signalled again if it does not take it.
     fn expect_taken(&mut self, task: &Task) {
-        let at = self.clock.now() + SIGNAL_AGAIN;
+        let at = self.clock.now() + LEASE_SIGNAL_TIMEOUT;
         if let Some(entry) = self.tasks.get_mut(&task.id) {
             entry.signal = Some(at);
             self.due.insert((at, Due::Signal, task.arrival, task.id.clone()));
@@ -135,7 +135,7 @@ impl Queue {
         let (task, joins) = (entry.task.clone(), entry.joined);
         let done = format!(
             "A task was not taken up for {} s: its team was signalled again.",
-            SIGNAL_AGAIN.as_secs()
+            LEASE_SIGNAL_TIMEOUT.as_secs()
         );
         let (team, now) = (&task.lane.team, self.clock.now());
         let notice = Notice::stall(&self.ids, team, Some(id), done, now);
@@ -149,9 +149,10 @@ impl Queue {
         !self.inboxes.is_empty() && self.inboxes.remove(&task.lane_key())
     }
 
-    /// A task is under this lease.
-    pub(super) fn holds(&self, id: &TaskId, lease: &LeaseId) -> bool {
-        self.tasks.get(id).is_some_and(|entry| entry.task.lease.as_ref() == Some(lease))
+    /// A task is under the lease that it was given out with.
+    pub(super) fn is_held(&self, task: &Task) -> bool {
+        let known = self.tasks.get(&task.id);
+        task.lease.is_some() && known.is_some_and(|entry| entry.task.lease == task.lease)
     }
 
     /// Sees to a task whose team died: it has its outcome already, or it waits again.
@@ -162,7 +163,7 @@ impl Queue {
         pause: Duration,
         ctx: &mut Context<Self>,
     ) {
-        if !orphan.lease.as_ref().is_some_and(|lease| self.holds(&orphan.id, lease)) {
+        if !self.is_held(&orphan) {
             return;
         }
         // Frames that were stored but not sent.
@@ -173,7 +174,8 @@ impl Queue {
         match &task.outcome {
             Some(outcome) => {
                 let ending = outcome.ending;
-                self.note_inbox(task.reply_to.clone().map(|lane| (lane, task.asker)));
+                let asker = task.reply_to.as_ref();
+                self.inboxes.extend(asker.map(|lane| LaneKey::new(lane, task.asker)));
                 if self.tasks.remove(&task.id).is_some_and(|entry| !entry.joined) {
                     self.schedule.finished(&task.lane, Duration::ZERO);
                 }
@@ -199,7 +201,7 @@ impl Queue {
             self.schedule.finished(&task.lane, Duration::ZERO);
         }
         // Its turn may not have come to show what was in the inbox.
-        self.note_inbox(Some((task.lane.clone(), task.generation)));
+        self.inboxes.insert(task.lane_key());
         self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         if let Some(entry) = self.tasks.get_mut(&task.id)
             && entry.cancelled

@@ -259,13 +259,6 @@ impl Queue {
         self.wait(Entry::new(task));
     }
 
-    /// A lane finds something in its inbox.
-    fn note_inbox(&mut self, told: impl IntoIterator<Item = (Lane, u32)>) {
-        for (lane, generation) in told {
-            self.inboxes.insert(LaneKey { lane, generation });
-        }
-    }
-
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
         if let Some((root, kept)) = self.causes.ended(&task) {
             let costs = self.listeners.ledger.forget_task(&root);
@@ -340,7 +333,7 @@ impl Handler<Finished> for Queue {
 
     fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
         let Finished { task, ending, ran, follow_up, told } = finished;
-        self.note_inbox(told);
+        self.inboxes.extend(told);
         if ending == Ending::Done
             && let Some(entry) = self.tasks.get(&task)
         {
@@ -367,7 +360,7 @@ impl Handler<Return> for Queue {
     fn handle(&mut self, message: Return, ctx: &mut Self::Context) {
         let Return { mut task, after, uncounted } = message;
         // Only the present holder gives a task back.
-        if !task.lease.as_ref().is_some_and(|lease| self.holds(&task.id, lease)) {
+        if !self.is_held(&task) {
             return;
         }
         if uncounted {
@@ -475,8 +468,7 @@ impl Handler<Orphaned> for Queue {
                     tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
                 }
                 // Whoever said that it is finished has said what follows.
-                let held = orphan.lease.as_ref();
-                if held.is_some_and(|lease| queue.holds(&orphan.id, lease))
+                if queue.is_held(&orphan)
                     && let Some(result) = result
                     && result.outcome.is_none()
                     && !queue.tasks.contains_key(&result.id)
@@ -501,8 +493,8 @@ impl Handler<Dismiss> for Queue {
 impl Handler<Told> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Told { lane, generation }: Told, _: &mut Self::Context) {
-        self.note_inbox([(lane, generation)]);
+    fn handle(&mut self, Told(lane): Told, _: &mut Self::Context) {
+        self.inboxes.insert(lane);
     }
 }
 

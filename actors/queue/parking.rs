@@ -16,19 +16,17 @@ use crate::{
 /// A turn sets its task aside until something outside has happened. No attempt is counted.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Park {
+pub(crate) struct Park {
     /// The task, as the turn left it.
-    pub task: Task,
-    /// What it waits for.
-    pub wait: Wait,
+    pub(crate) task: Task,
+    pub(crate) wait: Wait,
 }
 
 /// What a parked task waited for has happened.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Unpark {
-    /// The task.
-    pub task: TaskId,
+pub(crate) struct Unpark {
+    pub(crate) task: TaskId,
 }
 
 /// What tasks wait for may be there now: they try again, in the order in which they came.
@@ -44,25 +42,22 @@ pub struct UnparkAll {
 /// Fact: a team cannot work, and why. The operator hears of it once.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Hindered {
-    /// The team.
-    pub team: TeamName,
+pub(crate) struct Hindered {
+    pub(crate) team: TeamName,
     /// What its work waits for, if it can.
-    pub reason: WaitReason,
+    pub(crate) reason: WaitReason,
     /// Why, in words for a person.
-    pub note: String,
+    pub(crate) note: String,
 }
 
 /// Whether a team works, and takes work.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct SetState {
-    /// The team.
-    pub team: TeamName,
-    /// It starts no turn.
-    pub paused: bool,
+pub(crate) struct SetState {
+    pub(crate) team: TeamName,
+    pub(crate) paused: bool,
     /// It takes no new work from other teams.
-    pub draining: bool,
+    pub(crate) draining: bool,
 }
 
 /// When something was last cured. Whoever was leased before may not have seen it.
@@ -192,10 +187,7 @@ impl Handler<Park> for Queue {
     type Result = ();
 
     fn handle(&mut self, Park { task, wait }: Park, ctx: &mut Self::Context) {
-        if !task.lease.as_ref().is_some_and(|lease| self.holds(&task.id, lease)) {
-            return;
-        }
-        let Some(entry) = self.tasks.get(&task.id) else {
+        let Some(entry) = self.tasks.get(&task.id).filter(|_| self.is_held(&task)) else {
             return;
         };
         let mut task =
@@ -214,7 +206,7 @@ impl Handler<Park> for Queue {
             self.hold_for(&task);
         }
         // Its turn may not have come to show what was in the inbox.
-        self.note_inbox(Some((task.lane.clone(), task.generation)));
+        self.inboxes.insert(task.lane_key());
         self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         self.expect(&task);
         let notice = self.hindrance(&task.lane.team, wait.reason, &wait.note);

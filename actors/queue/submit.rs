@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A running task without a sign of life for this long is called stale.
-const STALE: std::time::Duration = std::time::Duration::from_secs(600);
+const STALE_AFTER: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Stores a task that a turn makes, unless something speaks against it. Answered when it is durable.
 #[derive(Debug, Message)]
@@ -112,7 +112,7 @@ impl OpenTask {
             kind: work.kind,
             state,
             age_ms: millis(age),
-            stale: state == OpenState::Running && age > STALE,
+            stale: state == OpenState::Running && age > STALE_AFTER,
         }
     }
 }
@@ -141,9 +141,8 @@ impl OpenState {
 /// The open tasks of a team, or of all, oldest first.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<OpenTask>")]
-pub struct OpenTasks {
-    /// The team.
-    pub team: Option<TeamName>,
+pub(crate) struct OpenTasks {
+    pub(crate) team: Option<TeamName>,
 }
 
 impl Queue {
@@ -170,7 +169,7 @@ impl Queue {
         mut open: Vec<OpenTask>,
     ) -> impl Future<Output = Vec<OpenTask>> + 'static {
         let now = self.clock.now();
-        let long_ago = move |at: Timestamp| now.since(at) > STALE;
+        let long_ago = move |at: Timestamp| now.since(at) > STALE_AFTER;
         // What was leased lately has not had the time to become stale.
         let suspects: Vec<(usize, LaneKey)> = open
             .iter()
@@ -318,11 +317,9 @@ impl Queue {
 /// way already.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct HandIn {
-    /// What is submitted.
-    pub submit: Submit,
-    /// Where the answer goes.
-    pub answer: oneshot::Sender<Result<Submission, Refusal>>,
+pub(crate) struct HandIn {
+    pub(crate) submit: Submit,
+    pub(crate) answer: oneshot::Sender<Result<Submission, Refusal>>,
 }
 
 impl Handler<HandIn> for Queue {

@@ -102,7 +102,7 @@ impl Queue {
             writes = writes.put(&ending::results::undeliverable(&task, &self.ids, at));
         }
         let committed = self.store.commit(writes);
-        self.note_inbox(closed.told);
+        self.inboxes.extend(closed.told);
         let follow_up = closed.follow_up;
         task.parked = was_parked;
         // Whoever waits for the end reads it from the store.

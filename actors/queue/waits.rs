@@ -26,11 +26,10 @@ pub struct Wait {
 /// Ends all work of a team. Answers how many tasks that were, once the last has its end.
 #[derive(Debug, Message)]
 #[rtype(result = "usize")]
-pub struct CancelTeam {
-    /// The team.
-    pub team: TeamName,
+pub(crate) struct CancelTeam {
+    pub(crate) team: TeamName,
     /// Why, for whoever asked for the work.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// Those who wait.

@@ -6,7 +6,6 @@ use std::{
 };
 
 use super::{
-    TOPIC_STORED,
     gate::Sender,
     topics::{Topic, Topics},
 };
@@ -19,6 +18,9 @@ use crate::{
     ids::{MessageId, TopicId},
     router::records::{ChannelHistory, MessageRow, Undecided},
 };
+
+/// The last activity of a topic is stored at least this exactly.
+const TOPIC_STORE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// A channel that is connected or has open work.
 pub(super) struct Conversation {
@@ -125,7 +127,7 @@ impl Conversation {
     /// last is in the interaction log.
     pub(super) fn is_topic_due(&mut self, topic: &Topic) -> bool {
         let stored = self.stored_topics.get(&topic.id);
-        let due = stored.is_none_or(|stored| *stored + TOPIC_STORED < topic.last_activity);
+        let due = stored.is_none_or(|stored| *stored + TOPIC_STORE_INTERVAL < topic.last_activity);
         if due {
             self.stored_topics.insert(topic.id.clone(), topic.last_activity);
         }

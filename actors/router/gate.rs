@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// When a sender may try again whose grants could not be read.
-const STORE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+const GRANTS_RETRY: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Who writes on a channel, as its adapter knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -226,7 +226,7 @@ impl Router {
             });
         }
         let unreadable = decision.reason == Reason::TrustStoreError;
-        let retry_after_ms = unreadable.then(|| millis(STORE_PAUSE));
+        let retry_after_ms = unreadable.then(|| millis(GRANTS_RETRY));
         let refusal = ErrorBody { retry_after_ms, ..refusal.about(message.cloned()) };
         self.refuse(channel, refusal);
         if unreadable && self.grants.is_unreadable() {

@@ -68,9 +68,6 @@ use intake::Incoming;
 use rate::{Bucket, Rate};
 use trust::Policy;
 
-/// The last activity of a topic is stored at least this exactly.
-const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
-
 /// A connection has been made; it speaks for a new channel.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
@@ -196,25 +193,17 @@ pub struct Recovered {
 }
 
 /// Everything that the router talks to.
-pub struct Neighbours {
-    /// The journal.
-    pub store: StoreHandle,
-    /// Where work goes.
-    pub queue: Addr<Queue>,
+pub(crate) struct Neighbours {
+    pub(crate) store: StoreHandle,
+    pub(crate) queue: Addr<Queue>,
     /// What waits for a person.
-    pub approvals: Addr<Approvals>,
-    /// The way out.
-    pub channel: Addr<Channel>,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-    /// Names topics and tasks.
-    pub ids: Ids,
-    /// A model's opinion.
-    pub classifier: Arc<dyn Classifier>,
-    /// Which messages concern triggers.
-    pub ears: Ears,
-    /// Where such messages go.
-    pub triggers: Recipient<Heard>,
+    pub(crate) approvals: Addr<Approvals>,
+    pub(crate) channel: Addr<Channel>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Ids,
+    pub(crate) classifier: Arc<dyn Classifier>,
+    pub(crate) ears: Ears,
+    pub(crate) triggers: Recipient<Heard>,
 }
 
 /// The way in: check → trust → accept → commands → topic → task, in order within a channel.
@@ -235,7 +224,7 @@ pub struct Router {
 
 impl Router {
     /// A router that goes on where the last process stopped.
-    pub fn new(to: Neighbours, settings: Settings, recovered: Recovered) -> Self {
+    pub(crate) fn new(to: Neighbours, settings: Settings, recovered: Recovered) -> Self {
         let mut conversations: HashMap<_, _> = recovered
             .channels
             .into_iter()
@@ -369,7 +358,7 @@ impl Actor for Router {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.sweep(ctx);
-        ctx.run_interval(sweep::EVERY, Self::sweep);
+        ctx.run_interval(sweep::SWEEP_INTERVAL, Self::sweep);
         let waiting: Vec<ChannelId> = self.conversations.keys().cloned().collect();
         for channel in waiting {
             self.decide(&channel, ctx);

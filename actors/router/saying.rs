@@ -61,7 +61,7 @@ pub struct Accepted {
 }
 
 /// When a channel without connections was last used is stored at least this exactly.
-const SEEN_STORED: Duration = Duration::from_secs(60 * 60);
+const SEEN_STORE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Who waits for the fate of a message.
 pub(super) type Waiter = oneshot::Sender<Result<Accepted, ErrorBody>>;
@@ -105,7 +105,7 @@ impl Router {
         conversation.sender = sender;
         conversation.speaking = None;
         // Nobody is connected, and yet the channel is in use.
-        let was_long_ago = now.since(conversation.row.last_seen) >= SEEN_STORED;
+        let was_long_ago = now.since(conversation.row.last_seen) >= SEEN_STORE_INTERVAL;
         if was_long_ago {
             conversation.row.last_seen = now;
         }

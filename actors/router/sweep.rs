@@ -26,13 +26,13 @@ use crate::{
 };
 
 /// How often it is done.
-pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
+pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// Interactions are kept this long.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+const INTERACTIONS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// At least so many of a channel's newest message ids stay known.
-const KNOWN: usize = 10_000;
+const MOST_KNOWN_IDS: usize = 10_000;
 /// Records that are removed in one commit.
-const SLICE: usize = 500;
+const COMMIT_SIZE: usize = 500;
 
 /// What is beyond the bounds of the outbox of a channel that nobody uses.
 struct Excess {
@@ -76,7 +76,7 @@ impl Router {
         let ids = self.to.ids.clone();
         let forgotten = now - self.settings.channels_kept;
         let read = self.to.store.read(move |storage| {
-            let rows = interactions::before(storage, now - KEPT)?;
+            let rows = interactions::before(storage, now - INTERACTIONS_KEPT)?;
             let channels = scan_keyed::<ChannelRow>(storage, Range::all())?.into_iter();
             let idle = channels.filter(|(_, row)| row.last_seen + outbox::MOST_AGE < now);
             let (unused, kept): (Vec<_>, Vec<_>) =
@@ -113,7 +113,7 @@ impl Router {
     fn forget_messages(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let mut writes = Writes::new();
         for (channel, conversation) in &mut self.conversations {
-            let surplus = conversation.known.len().saturating_sub(KNOWN);
+            let surplus = conversation.known.len().saturating_sub(MOST_KNOWN_IDS);
             if surplus == 0 {
                 continue;
             }
@@ -173,7 +173,7 @@ impl Router {
     fn forget_keys(&self, keys: Vec<Vec<u8>>, ctx: &mut Context<Self>) {
         let store = self.to.store.clone();
         let work = async move {
-            for slice in keys.chunks(SLICE) {
+            for slice in keys.chunks(COMMIT_SIZE) {
                 let commit = store.commit(Writes::new().drop_keys(slice.to_vec()));
                 if commit.await.is_err() {
                     return;

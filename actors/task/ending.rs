@@ -37,7 +37,7 @@ pub(crate) struct Closed {
     /// Work for the lane that asked. It is among the writes.
     pub(crate) follow_up: Option<Task>,
     /// The lane that finds something in its inbox.
-    pub(crate) told: Option<(Lane, u32)>,
+    pub(crate) told: Option<LaneKey>,
 }
 
 /// Ends a task that no turn ends.
@@ -101,9 +101,9 @@ pub(crate) fn close_turn(
             }
             OnResult::Notify | OnResult::Silent => {
                 let event = results::event(task, &outcome);
-                let key = (LaneKey::new(&lane, task.asker), ids.arrival());
-                writes = writes.put_at(&key, &event);
-                told = Some((lane, task.asker));
+                let asker = LaneKey { lane, generation: task.asker };
+                writes = writes.put_at(&(asker.clone(), ids.arrival()), &event);
+                told = Some(asker);
             }
         }
     }

@@ -257,7 +257,7 @@ impl Session {
         let mut closing = closed.writes;
         let mut told: Vec<_> = closed.told.into_iter().collect();
         if self.inbox.leaves_some {
-            told.push((leader.lane.clone(), leader.generation));
+            told.push(leader.lane_key());
         }
         let mut tasks = vec![(leader.clone(), closed.follow_up.map(Box::new))];
         // Without an answer, those that joined wait for turns of their own.

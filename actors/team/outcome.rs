@@ -13,7 +13,7 @@ use crate::{
     history::Fact,
     interactions::Said,
     queue::Finished,
-    task::{Code, Ending, Lane, Outcome, Task, Wait, ending},
+    task::{Code, Ending, Outcome, Task, Wait, ending, records::LaneKey},
     usage::Usage,
 };
 
@@ -44,7 +44,7 @@ pub(super) struct Ended {
     /// What was said in the turn, for the next one.
     pub(super) lines: Vec<Line>,
     /// Lanes that find something in their inbox.
-    pub(super) told: Vec<(Lane, u32)>,
+    pub(super) told: Vec<LaneKey>,
 }
 
 impl Ended {
@@ -72,13 +72,12 @@ pub(super) fn end_unprepared(
     let outcome = outcome(&end, Usage::default(), cx.now());
     let (ids, view) = (&cx.recipe.ids, &cx.recipe.view);
     let closed = ending::close(task, outcome, ids, view);
-    let told = closed.told.into_iter();
     let ended = Ended {
         ending: end.ending,
         tasks: vec![(task.clone(), closed.follow_up.map(Box::new))],
         lines: Vec::new(),
         // What was in its own inbox was not shown.
-        told: told.chain([(task.lane.clone(), task.generation)]).collect(),
+        told: closed.told.into_iter().chain([task.lane_key()]).collect(),
     };
     let committed = cx.recipe.store.commit(leased.guard().and(closed.writes));
     ctx.spawn(wrap_future::<_, Team>(committed).map(move |result, team, _| {
