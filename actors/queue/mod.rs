@@ -22,7 +22,7 @@ use crate::{
     org::view::OrgView,
     store::{StoreHandle, records::Writes},
     task::{
-        Code, Ending, Kind, Lane, Task, WaitReason, ending,
+        Code, Ending, Kind, Task, WaitReason, ending,
         records::{self as tasks, LaneKey},
     },
 };

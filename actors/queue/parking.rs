@@ -22,13 +22,6 @@ pub(crate) struct Park {
     pub(crate) wait: Wait,
 }
 
-/// What a parked task waited for has happened.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub(crate) struct Unpark {
-    pub(crate) task: TaskId,
-}
-
 /// What tasks wait for may be there now: they try again, in the order in which they came.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
@@ -224,15 +217,6 @@ impl Handler<Hindered> for Queue {
         if let Some(notice) = self.hindrance(&team, reason, &note) {
             self.commit(Writes::new().put(&notice), ctx);
         }
-    }
-}
-
-impl Handler<Unpark> for Queue {
-    type Result = ();
-
-    fn handle(&mut self, Unpark { task }: Unpark, ctx: &mut Self::Context) {
-        self.unpark(&task, ctx);
-        self.dispatch(ctx);
     }
 }
 

@@ -553,11 +553,6 @@ impl Schedule {
         lane.into_iter().chain(team).min()
     }
 
-    /// Turns that run now.
-    pub fn running(&self) -> usize {
-        self.running
-    }
-
     /// Waiting tasks and running turns of each team that has had any.
     pub fn teams(&self) -> impl Iterator<Item = (&TeamName, usize, usize)> {
         self.teams.iter().map(|(name, team)| (name, team.waiting, team.running))

@@ -20,7 +20,7 @@ use crate::{
         Store,
         reads::{Range, scan},
     },
-    task::{Outcome, Task, records as tasks},
+    task::{Lane, Outcome, Task, records as tasks},
     usage::Usage,
 };
 

@@ -57,13 +57,8 @@ impl Queue {
         if self.waits.for_team.iter().any(|(of, ..)| of == team)
             && !self.tasks.values().any(|entry| entry.task.lane.team == *team)
         {
-            let waits = std::mem::take(&mut self.waits.for_team);
-            for (of, count, tell) in waits {
-                if of == *team {
-                    let _ = tell.send(count);
-                } else {
-                    self.waits.for_team.push((of, count, tell));
-                }
+            for (_, count, tell) in self.waits.for_team.extract_if(.., |(of, ..)| of == team) {
+                let _ = tell.send(count);
             }
         }
     }

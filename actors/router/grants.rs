@@ -31,11 +31,7 @@ words! {
 }
 
 impl Level {
-    /// The level of a name.
-    ///
-    /// # Errors
-    ///
-    /// There is none of this name; the text lists those there are.
+    /// The level of a name; if there is none, a text that lists those there are.
     pub fn named(name: &str) -> Result<Self, String> {
         let unknown =
             |_| format!("unknown trust level `{name:.64}`; there are `trusted` and `denied`");
@@ -56,11 +52,7 @@ pub struct Grantee {
 }
 
 impl Grantee {
-    /// Reads whom a person or a model means.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be meant: the name of the argument and the reason.
+    /// Reads whom a person or a model means; if they cannot be meant, which argument is wrong and why.
     pub fn read(
         channel_type: &str,
         sender: &str,
@@ -140,11 +132,7 @@ impl Grants {
         self.unreadable
     }
 
-    /// What they say of a sender: for this channel, else for all of the type.
-    ///
-    /// # Errors
-    ///
-    /// What they say cannot be read.
+    /// What they say of a sender, if that can be read: for this channel, else for all of the type.
     pub fn level(&self, origin: Origin<'_>) -> Result<Option<Level>, Unreadable> {
         if self.unreadable {
             return Err(Unreadable);

@@ -40,13 +40,7 @@ fn tidy(name: &str) -> Option<String> {
     let visible = |c: &char| !(c.is_control() || is_unseen(*c)) || c.is_whitespace();
     // What is cut off below needs no tidying.
     let text: String = name.chars().take(1_000).filter(visible).collect();
-    let mut tidied = String::new();
-    for word in text.split_whitespace() {
-        if !tidied.is_empty() {
-            tidied.push(' ');
-        }
-        tidied.push_str(word);
-    }
+    let tidied = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let tidied = cut(&tidied, MAX_CHARS);
     (!tidied.is_empty()).then(|| tidied.to_owned())
 }

@@ -39,11 +39,7 @@ impl Bucket {
         Self { rate, level: rate.capacity(), at: now }
     }
 
-    /// Takes one message out, or says after which time there will be one.
-    ///
-    /// # Errors
-    ///
-    /// The bucket is empty; it stays as it is.
+    /// Takes one message out, or says after which time there will be one. An empty bucket stays as it is.
     pub fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
         if self.rate.per_minute == 0 {
             return Ok(());

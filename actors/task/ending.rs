@@ -15,7 +15,7 @@ use crate::{
     org::view::OrgView,
     store::records::Writes,
     task::{
-        Ending, Kind, Label, Lane, OnResult, Outcome, Source, Task,
+        Ending, Kind, Label, OnResult, Outcome, Source, Task,
         records::{FinishedTask, LaneKey},
     },
 };

@@ -35,7 +35,7 @@ impl Session {
     pub(super) fn acknowledge(&mut self, words: Words, ctx: &mut Context<Team>) {
         // A turn that has decided its end sends its ack with it.
         if !self.gate.is_waiting()
-            || self.turn.has_ended()
+            || self.turn.ended
             || (words != Words::OrNone && self.gate.words(words).is_empty())
         {
             return;
@@ -64,7 +64,7 @@ impl Session {
     pub(super) fn acknowledge_joined(&mut self, id: &TaskId, ctx: &mut Context<Team>) {
         let now = self.cx.now();
         let joined = self.joined.iter_mut().find(|(task, _)| task.id == *id);
-        let (Some((task, lease)), false) = (joined, self.turn.has_ended()) else {
+        let (Some((task, lease)), false) = (joined, self.turn.ended) else {
             return;
         };
         let Some((channel, frame)) = ack(task, "", now) else {

@@ -236,14 +236,14 @@ impl Session {
     /// conversation, in one commit.
     pub(super) fn end(&mut self, mut facts: Vec<Fact>, end: End, ctx: &mut Context<Team>) {
         let now = self.cx.now();
-        let (usage, steps) = (self.turn.usage(), self.turn.step());
+        let (usage, steps) = (self.turn.usage, self.turn.step);
         facts.push(turn_end(&end, steps, usage, self.leased.began.elapsed()));
         let mut outcome = outcome(&end, usage, now);
-        outcome.report = self.turn.report().cloned();
+        outcome.report = self.turn.report.clone();
         if end.ending == Ending::Cancelled {
             outcome.message = self.stop_reason.clone().or(outcome.message);
         }
-        let label = self.turn.label();
+        let label = self.turn.label;
         let words = match self.turn.first_words() {
             "" => end.text.as_str(),
             words => words,

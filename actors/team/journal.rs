@@ -16,7 +16,6 @@ use crate::{
     inbox::{InboxEvent, PartlyShown, ShownKey},
     journal::records::{JournalWrites, Summarised},
     store::records::Writes,
-    task::records::LaneKey,
     tool::ToolFault,
     usage::Usage,
 };
@@ -51,7 +50,7 @@ impl Session {
                 writes = writes.and(spending::calls(today, &caller, &tally, &own));
                 // At its end the task says so itself.
                 if !ends {
-                    let of_turn = Tally::of(&self.turn.usage(), self.turn.requests());
+                    let of_turn = Tally::of(&self.turn.usage, self.turn.requests());
                     let key = (DayKey(today.number), task.id.clone());
                     writes = writes.put_at(&key, &TaskCalls(of_turn));
                 }

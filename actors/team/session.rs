@@ -225,7 +225,7 @@ impl Session {
     /// Tells the turn something and does what it then wants.
     pub(super) fn hear(&mut self, input: Input, ctx: &mut Context<Team>) {
         self.watchdog.sign();
-        if matches!(input, Input::Stop(..)) && !self.turn.has_ended() {
+        if matches!(input, Input::Stop(..)) && !self.turn.ended {
             // What was wanted but not begun is not wanted any more; what happened is still kept.
             self.wants.retain(|want| !want.begins());
         }
@@ -332,7 +332,7 @@ impl Session {
 
     /// When its message must be acknowledged. A turn that has decided its end sends its ack with it.
     fn ack_due(&self) -> Option<Instant> {
-        (self.gate.is_waiting() && !self.turn.has_ended()).then_some(self.ack_due)
+        (self.gate.is_waiting() && !self.turn.ended).then_some(self.ack_due)
     }
 
     fn tell_of_stall(&self, silent: u64, done: &str) {

@@ -149,7 +149,8 @@ pub(super) struct Turn {
     id: TurnId,
     task: Task,
     max_steps: u32,
-    step: u32,
+    /// The present step, from 1.
+    pub(super) step: u32,
     conversation: Conversation,
     /// The conversation is being made smaller.
     compacting: Option<Pending>,
@@ -166,12 +167,16 @@ pub(super) struct Turn {
     /// The store has refused a step of it.
     refused: bool,
     tools_used: Vec<String>,
-    usage: Usage,
-    label: Label,
-    report: Option<Value>,
+    /// What the model calls cost so far, those that gave no answer included.
+    pub(super) usage: Usage,
+    /// How far what it has read may be believed. It only falls.
+    pub(super) label: Label,
+    /// What it reported about its run.
+    pub(super) report: Option<Value>,
     /// What it waited for since the model last answered, and how often.
     waited: Option<(WaitReason, u32)>,
-    ended: bool,
+    /// It has decided how it ends.
+    pub(super) ended: bool,
 }
 
 /// A call of the present step.
@@ -283,36 +288,6 @@ impl Turn {
     /// How many model calls were made.
     pub(super) fn requests(&self) -> u64 {
         u64::from(self.step) + u64::from(self.summaries)
-    }
-
-    /// It has decided how it ends.
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    /// What it reported about its run.
-    pub(super) fn report(&self) -> Option<&Value> {
-        self.report.as_ref()
-    }
-
-    /// How far what it has read may be believed. It only falls.
-    pub(super) fn label(&self) -> Label {
-        self.label
-    }
-
-    /// The present step, from 1.
-    pub(super) fn step(&self) -> u32 {
-        self.step
-    }
-
-    /// What the model calls cost so far.
-    pub(super) fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    /// A call that gave no answer has cost something.
-    pub(super) fn spend(&mut self, usage: Usage) {
-        self.usage += usage;
     }
 
     /// The longest that a running call of this step may take.

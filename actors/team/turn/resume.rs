@@ -125,8 +125,8 @@ impl Replay<'_> {
                 self.blocks.push(Block::Thinking { text: text.clone(), block: block.clone() });
             }
             Fact::ToolCall { id, name, args, .. } => {
-                let args = serde_json::from_value(args.clone());
-                let args = args.unwrap_or_else(|_| Args::Json(args.clone()));
+                let read = serde_json::from_value(args.clone());
+                let args = read.unwrap_or_else(|_| Args::Json(args.clone()));
                 self.called(ToolCall { id: id.clone(), name: name.clone(), args });
             }
             Fact::ToolResult { id, content, fault, taints, .. } => {

@@ -75,8 +75,7 @@ fn the_one_who_asked_learns_what_it_took() {
          (attempts: 2, duration_ms: 5000, usage: 120 tokens, 0.5000 USD, finished_at: 1970-01-01T00:00:06.000Z)"
     );
     let (closed, _) = end(&there, OnResult::Silent, Ending::Cancelled);
-    let lane = closed.told.unwrap().0;
-    assert_eq!(lane.team.as_str(), "child");
+    assert_eq!(closed.told.unwrap().lane.team.as_str(), "child");
 }
 
 /// OR-84, OR-30: a team of the same name that came later did not ask.
