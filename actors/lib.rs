@@ -46,8 +46,8 @@ pub mod consistency;
 #[cfg(any(test, feature = "doubles"))]
 pub mod doubles;
 pub mod engine;
-pub mod event;
 pub mod excerpt;
+pub mod frame;
 pub mod history;
 pub mod identities;
 pub mod ids;

@@ -17,7 +17,7 @@ use crate::{
     budget::records::forget_costs,
     channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
-    event::{Body, ErrorBody, Frame},
+    frame::{Body, ErrorBody, Frame},
     ids::{Ids, TaskId, TeamName},
     org::view::OrgView,
     store::{StoreHandle, records::Writes},

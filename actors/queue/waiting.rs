@@ -8,7 +8,7 @@ use super::{ACK_AFTER, Entry, Queue, parking, placing::Placement, tell_stored};
 use crate::{
     channel::{Deliver, records::OutboxWrites},
     clock::Timestamp,
-    event::{Body, Frame},
+    frame::{Body, Frame},
     ids::TaskId,
     task::{Code, Ending, Outcome, Task, ending},
     usage::Usage,

@@ -8,7 +8,7 @@ use crate::{
         outbox,
         records::{self as outboxes, OutboxWrites},
     },
-    event::{Ack, Body, ErrorBody, Frame, Progress, ProgressKind, Response},
+    frame::{Ack, Body, ErrorBody, Frame, Progress, ProgressKind, Response},
     ids::{ChannelId, MessageId, TaskId},
     queue::{ACK_AFTER, schedule::Full},
     router::records::{MessageRow, Undecided},

@@ -10,7 +10,7 @@ use super::{
     verdicts::{self, Verdict},
 };
 use crate::{
-    event::TopicState,
+    frame::TopicState,
     ids::{ChannelId, TopicId},
     queue::Cancel,
     router::records::Undecided,

@@ -13,7 +13,7 @@ use crate::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Timestamp,
-    event::TopicRow,
+    frame::TopicRow,
     identities::Owner,
     ids::{MessageId, TopicId},
     router::records::{ChannelHistory, MessageRow, Undecided},

@@ -17,7 +17,7 @@ use crate::{
     channel::{HangUp, socket::Closing},
     channel_type::ChannelType,
     clock::millis,
-    event::ErrorBody,
+    frame::ErrorBody,
     identities::{Identities, Linked},
     ids::{ChannelId, MessageId, PrincipalId},
     interactions::{Interaction, Said},

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     channel::{Deliver, Said},
-    event::ErrorBody,
+    frame::ErrorBody,
     ids::{ChannelId, MessageId, TeamKey, TopicId},
     queue::Enqueue,
     room::DISK_FULL,

@@ -4,7 +4,7 @@ use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 
 use super::{Router, main_lane, names, topics::Topic};
 use crate::{
-    event::TopicState,
+    frame::TopicState,
     ids::{ChannelId, TopicId},
     queue::Cancel,
     store::records::Writes,

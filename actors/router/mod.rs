@@ -20,7 +20,7 @@ use crate::{
     channel_type::ChannelType,
     classifier::Classifier,
     clock::{Clock, Timestamp},
-    event::{Body, ErrorBody, Frame},
+    frame::{Body, ErrorBody, Frame},
     identities::{Identities, Owner},
     ids::{ChannelId, Ids, MAIN, MessageId, TaskId, TopicId},
     org::record::TeamRecord,

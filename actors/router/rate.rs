@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     clock::{Timestamp, millis},
-    event::ErrorBody,
+    frame::ErrorBody,
 };
 
 /// What one message takes. A millisecond gives back `per_minute` of these, so all sums are whole.

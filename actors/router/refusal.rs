@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{
     clock::Timestamp,
-    event::{ErrorBody, TopicState},
+    frame::{ErrorBody, TopicState},
     ids::TopicId,
 };
 

@@ -10,7 +10,7 @@ use super::{
     topics::{Entry, Topic, Topics, is_topic_id},
     words::Words,
 };
-use crate::{clock::Timestamp, event::TopicState, ids::TopicId};
+use crate::{clock::Timestamp, frame::TopicState, ids::TopicId};
 
 #[cfg(test)]
 mod tests;

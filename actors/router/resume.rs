@@ -8,7 +8,7 @@ use crate::{
         Adopt, MOST_CONNECTIONS, outbox, records as outboxes,
         socket::{Closing, Item},
     },
-    event::ErrorBody,
+    frame::ErrorBody,
     router::records::{self as conversations, ChannelHistory},
     store::records::Writes,
 };

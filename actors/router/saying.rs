@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::{Conversation, Router, gate::Sender, intake::Incoming};
 use crate::{
     channel::records::ChannelRow,
-    event::{ErrorBody, TopicState},
+    frame::{ErrorBody, TopicState},
     identities::Owner,
     ids::{ChannelId, MessageId, TaskId, TeamKey, TopicId},
     store::records::Writes,

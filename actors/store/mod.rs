@@ -13,7 +13,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use tokio::sync::oneshot;
 
 use crate::{
-    event::Frame,
+    frame::Frame,
     ids::{ChannelId, LeaseId, MAIN, TaskId},
     live::{Publisher, event::Event},
     room::Room,

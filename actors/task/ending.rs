@@ -4,11 +4,11 @@ use crate::{
     briefing::Speaker,
     channel::records::OutboxWrites,
     clock::millis,
-    event::{
+    excerpt,
+    frame::{
         Ack, Body, ErrorBody, FRAME_TEXT, Frame, FrameUsage, Notification, NotificationKind,
         Response,
     },
-    excerpt,
     ids::{Ids, MessageId, TaskId},
     interactions::{Interaction, Said},
     notice::{Notice, NoticeKind},

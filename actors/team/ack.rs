@@ -8,7 +8,7 @@ use super::{Team, gate::Words, session::Session};
 use crate::{
     channel::records::OutboxWrites,
     clock::Timestamp,
-    event::{Body, Frame},
+    frame::{Body, Frame},
     ids::{ChannelId, MessageId, TaskId},
     store::records::Writes,
     task::{Source, Task, ending},

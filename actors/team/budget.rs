@@ -17,7 +17,7 @@ use crate::{
     budget::{Overdrawn, Request, Spent, SpentRow},
     channel::records::OutboxWrites,
     engine::Paid,
-    event::{Notification, NotificationKind},
+    frame::{Notification, NotificationKind},
     history::{Fact, Meta},
     ids::CallId,
     notice::NoticeKind,

@@ -18,7 +18,7 @@ use crate::{
     briefing::Hindrance,
     budget::{Tally, records as spending},
     channel::records::OutboxWrites,
-    event::{Body, Frame, Progress},
+    frame::{Body, Frame, Progress},
     history::Fact,
     ids::ApprovalId,
     notice::NoticeKind,

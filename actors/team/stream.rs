@@ -16,7 +16,7 @@ use super::{
 use crate::{
     channel::Tell,
     engine::EngineEvent,
-    event::{Body, Frame, Progress, ProgressKind},
+    frame::{Body, Frame, Progress, ProgressKind},
     history::{Fact, Meta},
     live::event::{Event, Moment, Stream},
 };

@@ -9,7 +9,7 @@ use crate::{
     approvals::record::Execution,
     clock::Timestamp,
     engine::{Block, EngineFailure, Message, Paid, StepReply, ToolOutput},
-    event::Progress,
+    frame::Progress,
     history::{Fact, Origin, Trigger},
     ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,

@@ -23,7 +23,7 @@ use actix_web_actors::ws::{
 use futures_util::stream;
 use hivewright_actors::{
     channel::socket::{Closing, Item, Socket},
-    event::ErrorBody,
+    frame::ErrorBody,
     identities::Owner,
     ids::{ChannelId, Ids},
     router::{Close, Inbound, Open, Receive, Resume, Router, gate::Sender},

@@ -6,7 +6,7 @@ use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
-    event::ErrorBody,
+    frame::ErrorBody,
     ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey},
     live::{
         event::{Data as Details, Kind as Told},

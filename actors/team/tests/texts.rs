@@ -14,7 +14,7 @@ use crate::{
         world::World,
     },
     engine::Message,
-    event::FRAME_TEXT,
+    frame::FRAME_TEXT,
     inbox::{self, InboxEvent},
     interactions::Interaction,
     queue::{Enqueue, Told},

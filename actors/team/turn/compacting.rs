@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     engine::{EngineFailure, Message, Paid},
-    event::{Progress, ProgressKind},
+    frame::{Progress, ProgressKind},
     history::{Compaction, Fact, Meta, Trigger},
     task::Code,
     team::history::Past,

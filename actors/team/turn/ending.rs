@@ -6,8 +6,8 @@ use super::{End, Stop, Turn, Want, backoff};
 use crate::{
     clock::Timestamp,
     engine::EngineFailure,
-    event::{FRAME_TEXT, Progress, ProgressKind},
     excerpt,
+    frame::{FRAME_TEXT, Progress, ProgressKind},
     history::Fact,
     store::StoreError,
     task::{Code, Ending, MAX_ATTEMPTS},

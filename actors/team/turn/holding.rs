@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{CallState, Slot, Turn, Want, stepping::Opening};
 use crate::{
     approvals::record::Execution,
-    event::{Progress, ProgressKind},
+    frame::{Progress, ProgressKind},
     history::{Fact, Meta},
     task::{Wait, WaitReason},
     tool::{Checked, Effect, ToolFault, ToolReply},

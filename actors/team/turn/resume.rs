@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     engine::{Block, Message, is_output_limit},
-    event::{Progress, ProgressKind},
+    frame::{Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::{ApprovalId, CallId},
     task::Label,

@@ -9,8 +9,8 @@ use super::{
 use crate::{
     approvals::record::Execution,
     engine::{Block, Message, StepReply},
-    event::Progress,
     excerpt,
+    frame::Progress,
     history::{Fact, Meta},
     ids::CallId,
     task::Label,

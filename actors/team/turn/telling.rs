@@ -8,8 +8,8 @@ use super::{CallState, Slot};
 use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
-    event::{Progress, ProgressKind},
     excerpt,
+    frame::{Progress, ProgressKind},
     history::{Fact, Origin},
     ids::CallId,
     task::Task,
