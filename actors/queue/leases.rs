@@ -109,7 +109,8 @@ impl Queue {
             let attempts = task.attempts.saturating_sub(1);
             return self.take_back(Task { attempts, ..task }, None, ctx);
         }
-        let inbox = !joins && self.take_inbox(&task);
+        // Its turn shows what is in there.
+        let inbox = !joins && self.inboxes.remove(&task.lane_key());
         self.expect_taken(&task);
         self.listeners.leased.do_send(Leased { task, lease, joins, inbox });
         self.arm(ctx);
@@ -142,11 +143,6 @@ impl Queue {
         self.commit(Writes::new().put(&notice), ctx);
         self.expect_taken(&task);
         self.listeners.leased.do_send(Leased { task, lease, joins, inbox: true });
-    }
-
-    /// Whether something waits in the inbox of a task's lane. Its turn shows it.
-    fn take_inbox(&mut self, task: &Task) -> bool {
-        !self.inboxes.is_empty() && self.inboxes.remove(&task.lane_key())
     }
 
     /// A task is under the lease that it was given out with.

@@ -337,8 +337,8 @@ impl Handler<Finished> for Queue {
         if ending == Ending::Done
             && let Some(entry) = self.tasks.get(&task)
         {
-            let team = entry.task.lane.team.clone();
-            self.works(&team);
+            // Whatever hindered its team is over.
+            self.told.retain(|(team, _)| *team != entry.task.lane.team);
         }
         // Before the end is noted: a cause lives as long as it has an open task.
         if let Some(follow_up) = follow_up {
@@ -416,7 +416,8 @@ impl Handler<Cancel> for Queue {
             (false, false) => 0,
         };
         // What was set aside is not in the way of others, but it is what the person sees at work.
-        let parked = if running && !queued { Vec::new() } else { self.parked_in(&lane) };
+        let parked =
+            if running && !queued { Vec::new() } else { self.parked(|task, _| task.lane == lane) };
         for id in waiting.iter().take(ends).chain(&parked) {
             self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);

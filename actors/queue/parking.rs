@@ -2,15 +2,14 @@
 
 use actix::{Context, Handler, Message};
 
-use super::{Due, Entry, Progressed, Queue, schedule::Ticket};
+use super::{Entry, Progressed, Queue, schedule::Ticket};
 use crate::{
     approvals::record::{Resolved, Status},
-    clock::Timestamp,
     ids::{TaskId, TeamName},
     notice::{Notice, NoticeKind},
     policy::caution::Kind,
     store::records::Writes,
-    task::{Lane, Parked, Task, Wait, WaitReason},
+    task::{Parked, Task, Wait, WaitReason},
 };
 
 /// A turn sets its task aside until something outside has happened. No attempt is counted.
@@ -92,12 +91,8 @@ impl Queue {
         }
     }
 
-    /// The tasks of a lane whose turns were set aside, first come first.
-    pub(super) fn parked_in(&self, lane: &Lane) -> Vec<TaskId> {
-        self.parked(|task, _| task.lane == *lane)
-    }
-
-    fn parked(&self, meant: impl Fn(&Task, &Parked) -> bool) -> Vec<TaskId> {
+    /// Tasks whose turns were set aside, first come first.
+    pub(super) fn parked(&self, meant: impl Fn(&Task, &Parked) -> bool) -> Vec<TaskId> {
         let is_meant = |task: &&Task| task.parked.as_ref().is_some_and(|of| meant(task, of));
         let tasks = self.tasks.values().map(|entry| &entry.task);
         let mut parked: Vec<&Task> = tasks.filter(is_meant).collect();
@@ -105,7 +100,7 @@ impl Queue {
         parked.into_iter().map(|task| task.id.clone()).collect()
     }
 
-    fn unpark(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
+    pub(super) fn unpark(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
         let Some(entry) = self.tasks.get_mut(id) else {
             return;
         };
@@ -159,20 +154,6 @@ impl Queue {
         };
         let text = format!("Team {team} cannot work: {note}. What can wait, waits; it {way_on}.");
         Some(Notice::new(&self.ids, kind, team, text, Vec::new(), self.clock.now()))
-    }
-
-    /// A turn ended well: whatever hindered its team is over.
-    pub(super) fn works(&mut self, team: &TeamName) {
-        if !self.told.is_empty() {
-            self.told.retain(|(told, _)| told != team);
-        }
-    }
-
-    /// A parked task has waited for as long as it may.
-    pub(super) fn waited_enough(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
-        if self.tasks.get(id).is_some_and(|entry| entry.task.parked.is_some()) {
-            self.unpark(id, ctx);
-        }
     }
 }
 
@@ -274,10 +255,4 @@ impl Handler<SetState> for Queue {
 /// A file, a name or a key is wrong: whoever waits for it tries again when settings change.
 fn is_cured_by_settings(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::Config | WaitReason::Login)
-}
-
-/// When a parked task goes on by itself.
-pub(super) fn due_of(task: &Task) -> Option<(Timestamp, Due, u64, TaskId)> {
-    let until = task.parked.as_ref()?.until?;
-    Some((until, Due::Unpark, task.arrival, task.id.clone()))
 }

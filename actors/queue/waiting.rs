@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{ACK_AFTER, Entry, Queue, parking, placing::Placement, tell_stored};
+use super::{ACK_AFTER, Entry, Queue, placing::Placement, tell_stored};
 use crate::{
     channel::{Deliver, records::OutboxWrites},
     clock::Timestamp,
@@ -26,16 +26,12 @@ pub(super) enum Due {
 impl Queue {
     /// Notes what will be due if the task goes on waiting.
     pub(super) fn expect(&mut self, task: &Task) {
-        let [deadline, ack] = due_of(task);
-        self.due.insert(deadline);
-        if !task.acked {
-            self.due.insert(ack);
-        }
-        self.due.extend(parking::due_of(task));
+        let is_expected = |due: &(_, Due, _, _)| due.1 != Due::Ack || !task.acked;
+        self.due.extend(due_of(task).filter(is_expected));
     }
 
     pub(super) fn expect_no_more(&mut self, task: &Task) {
-        for due in due_of(task).into_iter().chain(parking::due_of(task)) {
+        for due in due_of(task) {
             self.due.remove(&due);
         }
     }
@@ -48,7 +44,7 @@ impl Queue {
     /// Ends a task whose record is damaged: whoever asked for it is told that it is lost.
     pub(super) fn end_lost(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
         if let Some(entry) = self.tasks.get(id) {
-            self.schedule.remove(&entry.task.lane.clone(), id);
+            self.schedule.remove(&entry.task.lane, id);
         }
         let reason = "its record was damaged in the store and it is lost; please ask for it again";
         self.end_for(id, Ending::Dead, Code::Internal, Some(reason), ctx);
@@ -199,13 +195,16 @@ impl Queue {
             match due {
                 Due::Ack => self.acknowledge(&id, ctx),
                 Due::Signal => self.signal_again(&id, at, ctx),
-                Due::Unpark => self.waited_enough(&id, ctx),
+                Due::Unpark => {
+                    if self.tasks.get(&id).is_some_and(|entry| entry.task.parked.is_some()) {
+                        self.unpark(&id, ctx);
+                    }
+                }
                 Due::Deadline => {
-                    let Some(entry) = self.tasks.get(&id) else {
+                    let Some(Entry { task, .. }) = self.tasks.get(&id) else {
                         continue;
                     };
-                    let parked = entry.task.parked.is_some();
-                    if self.schedule.remove(&entry.task.lane.clone(), &id) || parked {
+                    if self.schedule.remove(&task.lane, &id) || task.parked.is_some() {
                         self.end(&id, Ending::Expired, Code::Deadline, ctx);
                     }
                 }
@@ -216,7 +215,10 @@ impl Queue {
 }
 
 /// What may become due for a task, and when; of one moment, first come first.
-fn due_of(task: &Task) -> [(Timestamp, Due, u64, TaskId); 2] {
-    let entry = |at, due| (at, due, task.arrival, task.id.clone());
-    [entry(task.deadline_at, Due::Deadline), entry(task.created_at + ACK_AFTER, Due::Ack)]
+fn due_of(task: &Task) -> impl Iterator<Item = (Timestamp, Due, u64, TaskId)> {
+    let until = task.parked.as_ref().and_then(|parked| parked.until);
+    let moments =
+        [(task.deadline_at, Due::Deadline), (task.created_at + ACK_AFTER, Due::Ack)].into_iter();
+    let moments = moments.chain(until.map(|until| (until, Due::Unpark)));
+    moments.map(|(at, due)| (at, due, task.arrival, task.id.clone()))
 }

@@ -160,7 +160,9 @@ impl Session {
             Err(error) => {
                 let turn = &self.leased.turn;
                 tracing::warn!(team = %self.cx.name, %turn, %error, "turn abandoned");
-                return self.abandon();
+                // The task is someone else's, or the process is ending.
+                self.over = true;
+                return;
             }
         };
         self.committing = false;

@@ -182,7 +182,7 @@ impl Team {
             return;
         };
         act(session, ctx);
-        if session.is_over() {
+        if session.over {
             session.timers.cancel(ctx);
             self.rest(topic);
         }
