@@ -21,7 +21,7 @@ use crate::{
     queue::{Dismiss, Leased, Orphaned, Queue, Return, Stop, Waiting},
     sliding_window::SlidingWindow,
     store::records::Writes,
-    team::{Ping, PutAway, Recipe, Report, Reported, Retire, Team},
+    team::{Recipe, Report, Reported, Signal, Team},
 };
 
 /// A team that died is started again after the first pause, then the next.
@@ -188,7 +188,7 @@ impl Supervisor {
             }
             alive.asked = true;
             alive.due = now + self.recipe.answers_within;
-            alive.address.do_send(Ping { place: alive.place });
+            alive.address.do_send(Signal::Ping { place: alive.place });
         }
         for team in silent {
             self.replace(team);
@@ -216,7 +216,7 @@ impl Supervisor {
     fn put_away(&mut self, team: &TeamName) -> Option<usize> {
         let alive = self.alive.remove(team)?;
         self.directory.remove(team);
-        alive.address.do_send(PutAway);
+        alive.address.do_send(Signal::PutAway);
         Some(alive.place)
     }
 
@@ -331,7 +331,7 @@ impl Handler<Drain> for Supervisor {
     fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
         self.draining = true;
         for team in self.directory.iter() {
-            team.do_send(Retire);
+            team.do_send(Signal::Retire);
         }
     }
 }

@@ -264,6 +264,11 @@ impl LaneWork {
         self.waiting.front()
     }
 
+    fn insert(&mut self, waiting: Waiting) {
+        let behind = self.waiting.partition_point(|other| other.place < waiting.place);
+        self.waiting.insert(behind, waiting);
+    }
+
     fn rounds(&mut self, priority: Priority) -> &mut Rounds {
         self.rounds.entry(priority).or_default()
     }
@@ -322,18 +327,10 @@ impl Schedule {
         let since = self.waits_since(&lane.team);
         let has_rounds = lane.topic.is_none();
         self.change(lane, |work| {
-            let place = Place {
-                priority: ticket.priority,
-                round: if has_rounds {
-                    work.rounds(ticket.priority).next_of(&ticket.person)
-                } else {
-                    0
-                },
-                arrival,
-            };
-            let behind = work.waiting.partition_point(|other| other.place < place);
-            let waiting = Waiting { place, ticket, since };
-            work.waiting.insert(behind, waiting);
+            let priority = ticket.priority;
+            let round = if has_rounds { work.rounds(priority).next_of(&ticket.person) } else { 0 };
+            let place = Place { priority, round, arrival };
+            work.insert(Waiting { place, ticket, since });
         });
         self.count_waiting(&lane.team, 1);
     }
@@ -438,15 +435,10 @@ impl Schedule {
     pub fn put_back(&mut self, lane: &Lane, ticket: Ticket, not_before: Option<Timestamp>) {
         let since = self.waits_since(&lane.team);
         self.change(lane, |work| {
-            let place = Place {
-                priority: ticket.priority,
-                round: work.rounds(ticket.priority).present,
-                // Before all that ever arrived.
-                arrival: 0,
-            };
-            let behind = work.waiting.partition_point(|other| other.place < place);
-            let waiting = Waiting { place, ticket, since };
-            work.waiting.insert(behind, waiting);
+            let (priority, round) = (ticket.priority, work.rounds(ticket.priority).present);
+            // Before all that ever arrived.
+            let place = Place { priority, round, arrival: 0 };
+            work.insert(Waiting { place, ticket, since });
         });
         self.count_waiting(&lane.team, 1);
         if let Some(until) = not_before {

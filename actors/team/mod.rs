@@ -50,22 +50,16 @@ use lease::{Cancellation, LeasedTask, SessionKey};
 use preparation::{Prepared, PromptSize, Unprepared};
 use session::Session;
 
-/// The process is stopping: each turn goes on to its next commit point and gives its task back.
+/// Order of the supervisor to a team.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub(crate) struct Retire;
-
-/// Nobody sends this team anything any more: it is to go.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub(crate) struct PutAway;
-
-/// Asks a team whether it still hears.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub(crate) struct Ping {
-    /// Where it runs, as whoever asks counts that.
-    pub(crate) place: usize,
+pub(crate) enum Signal {
+    /// The process is stopping: each turn goes on to its next commit point and gives its task back.
+    Retire,
+    /// Nobody sends this team anything any more: it is to go.
+    PutAway,
+    /// Whoever asks wants to know whether it still hears where it runs.
+    Ping { place: usize },
 }
 
 /// Fact: how it stands with a team.
@@ -371,30 +365,22 @@ impl Handler<Spoke> for Team {
     }
 }
 
-impl Handler<Retire> for Team {
+impl Handler<Signal> for Team {
     type Result = ();
 
-    fn handle(&mut self, Retire: Retire, ctx: &mut Self::Context) {
-        self.retiring = true;
-        for topic in self.lanes.topics() {
-            self.with_session(&topic, ctx, Session::retire);
+    fn handle(&mut self, signal: Signal, ctx: &mut Self::Context) {
+        match signal {
+            Signal::Retire => {
+                self.retiring = true;
+                for topic in self.lanes.topics() {
+                    self.with_session(&topic, ctx, Session::retire);
+                }
+            }
+            Signal::PutAway => {
+                self.leaving = true;
+                ctx.stop();
+            }
+            Signal::Ping { place } => self.report(Report::Answered { place }),
         }
-    }
-}
-
-impl Handler<Ping> for Team {
-    type Result = ();
-
-    fn handle(&mut self, Ping { place }: Ping, _: &mut Self::Context) {
-        self.report(Report::Answered { place });
-    }
-}
-
-impl Handler<PutAway> for Team {
-    type Result = ();
-
-    fn handle(&mut self, PutAway: PutAway, ctx: &mut Self::Context) {
-        self.leaving = true;
-        ctx.stop();
     }
 }
