@@ -137,7 +137,6 @@ pub const WAITED: [Duration; 7] = [
 ];
 
 impl Waited {
-    /// One more did.
     pub(super) fn add(&mut self, waited: Duration) {
         self.count += 1;
         self.sum += waited;

@@ -40,7 +40,6 @@ pub enum Placement {
 }
 
 impl Queue {
-    /// Tells whoever asked.
     pub(super) fn placed(&mut self, id: &TaskId, placement: Placement) {
         let Some(entry) = self.tasks.get_mut(id) else {
             return;

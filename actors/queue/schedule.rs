@@ -105,7 +105,6 @@ struct TeamWork {
     people: HashMap<Arc<str>, Person>,
     /// People with a lane that could start a turn now.
     ready: BTreeSet<(Rank, Arc<str>)>,
-    /// Counts turns that were started.
     starts: u64,
     /// The last of them in each lane.
     lane_starts: HashMap<Option<TopicId>, u64>,

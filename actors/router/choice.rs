@@ -18,7 +18,6 @@ const NEW: &str = "new";
 pub(super) struct Candidate {
     pub(super) id: TopicId,
     pub(super) name: String,
-    /// When it was last used.
     pub(super) last_activity: Timestamp,
     /// How well the message fits, 0 to 1.
     pub(super) score: f64,
@@ -27,10 +26,11 @@ pub(super) struct Candidate {
 /// What a model chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// One of the candidates.
     Existing(TopicId),
     /// A topic of its own.
-    New { name: Option<String> },
+    New {
+        name: Option<String>,
+    },
 }
 
 /// The question for the model. Names and message are quoted: they are data.

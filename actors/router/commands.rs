@@ -27,7 +27,6 @@ pub(super) enum Command {
     Close(Option<String>),
     Stop(Option<String>),
     Compact(Option<String>),
-    /// Gives the topic another name.
     Rename(String),
     /// The next message opens a topic.
     New,

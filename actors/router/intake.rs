@@ -46,7 +46,6 @@ pub(super) enum Destination {
 }
 
 impl Router {
-    /// A message comes in.
     pub(super) fn receive(
         &mut self,
         channel: &ChannelId,

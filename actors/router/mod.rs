@@ -196,7 +196,6 @@ pub struct Recovered {
 pub(crate) struct Neighbours {
     pub(crate) store: StoreHandle,
     pub(crate) queue: Addr<Queue>,
-    /// What waits for a person.
     pub(crate) approvals: Addr<Approvals>,
     pub(crate) channel: Addr<Channel>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -348,7 +347,6 @@ impl Router {
     }
 }
 
-/// The lane of a topic.
 fn main_lane(topic: TopicId) -> Lane {
     Lane { team: MAIN.into(), topic: Some(topic) }
 }

@@ -15,7 +15,6 @@ pub(super) struct OpenTopic {
     pub(super) id: TopicId,
     pub(super) name: String,
     pub(super) state: TopicState,
-    /// When it was last used.
     pub(super) last_activity: Timestamp,
 }
 

@@ -59,7 +59,6 @@ pub(super) enum Resolution {
         /// What holds if no model helps. Never ambiguous, never a refusal.
         fallback: Box<Resolution>,
     },
-    /// Nowhere.
     Refused(Refusal),
 }
 

@@ -17,7 +17,6 @@ const BY_AGE: [f64; REMEMBERED] =
 /// What a topic is known by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Profile<'a> {
-    /// The words of its name.
     pub(super) name: &'a Words,
     /// The words of its last messages, newest first.
     pub(super) recent: &'a VecDeque<Words>,

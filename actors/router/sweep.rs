@@ -25,9 +25,7 @@ use crate::{
     },
 };
 
-/// How often it is done.
 pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
-/// Interactions are kept this long.
 const INTERACTIONS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// At least so many of a channel's newest message ids stay known.
 const MOST_KNOWN_IDS: usize = 10_000;

@@ -67,7 +67,6 @@ pub(crate) enum Signal {
 #[rtype(result = "()")]
 pub(crate) struct Reported {
     pub(crate) team: TeamName,
-    /// Which of its lives.
     pub(crate) incarnation: u64,
     pub(crate) report: Report,
 }
@@ -196,7 +195,6 @@ impl Team {
         });
     }
 
-    /// A lane is free again.
     fn rest(&mut self, topic: &Option<TopicId>) {
         self.lanes.rest(topic);
         self.idle_since = Instant::now();

@@ -20,7 +20,6 @@ use crate::{
 /// What drives the turns of all teams.
 pub(super) const SDK: &str = "native";
 
-/// What follows a commit.
 pub(super) enum After {
     /// The next want. Requests for approval that were stored may be decided on.
     GoOn(Vec<Approval>),

@@ -111,7 +111,6 @@ impl Session {
         self.flush();
     }
 
-    /// Sends the pieces so far.
     pub(super) fn flush(&mut self) {
         let task = &self.leased.task;
         let Some((source, message)) = awaited(task) else {

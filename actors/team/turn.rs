@@ -54,10 +54,8 @@ pub(super) enum Input {
     Called {
         id: CallId,
         reply: ToolReply,
-        /// How long it took.
         took: Duration,
     },
-    /// A message joins the turn.
     Steered(Box<Task>),
     /// It cannot go on before something outside has happened.
     Wait(Wait),
@@ -72,9 +70,7 @@ pub(super) enum Stop {
     Cancelled,
     /// A newer message takes its place.
     Interrupted,
-    /// Its time is up.
     Deadline,
-    /// Nothing moved for too long.
     Stalled,
 }
 
@@ -91,7 +87,6 @@ pub(super) enum Want {
     Mark(ApprovalId, Execution),
     /// Call the model with the conversation.
     CallModel,
-    /// Have the model summarise this.
     Summarise(String),
     CallTool {
         call: ToolCall,
@@ -255,7 +250,6 @@ impl Turn {
         wants
     }
 
-    /// Hears something.
     pub(super) fn on(&mut self, input: Input) -> Vec<Want> {
         if self.ended {
             return Vec::new();
@@ -275,7 +269,6 @@ impl Turn {
         }
     }
 
-    /// The conversation so far.
     pub(super) fn messages(&self) -> Arc<Vec<Message>> {
         self.conversation.messages()
     }

@@ -25,7 +25,6 @@ pub(super) struct Pending {
     /// The first step that is kept.
     cut: Option<u32>,
     shortened_over: Option<usize>,
-    /// What the provider said.
     cause: Option<String>,
 }
 

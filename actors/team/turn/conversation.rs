@@ -23,7 +23,6 @@ pub(super) const LONG_AT_LAST: usize = 500;
 #[derive(Debug)]
 pub(super) struct Conversation {
     messages: Arc<Vec<Message>>,
-    /// One for each message.
     marks: Vec<Mark>,
     /// Of all messages, with system prompt and tools.
     characters: usize,

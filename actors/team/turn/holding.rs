@@ -14,7 +14,6 @@ use crate::{
 /// What became of a held call, as far as that is known when its turn goes on.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::team) enum Decision {
-    /// Nobody has decided.
     Wait,
     /// It may run, once.
     Run,

@@ -80,7 +80,6 @@ impl Slot {
         (fact, frame)
     }
 
-    /// The call has its result.
     pub(super) fn finish(&mut self, reply: &ToolReply, took: Duration) -> (Fact, Progress) {
         let told = self.result(reply, took);
         self.put_result(reply.content.clone(), reply.fault);
