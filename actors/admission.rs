@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{channel_type::ChannelType, ids::PrincipalId};
+use crate::{channel_type::ChannelType, ids::PrincipalId, words};
 
 /// What was decided on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,62 +13,39 @@ pub struct Decision {
     pub reason: Reason,
 }
 
-/// The rule that decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// The operator's command line.
-    CliBypass,
-    /// The policy cannot be used.
-    TrustConfigInvalid,
-    /// The sender is on the list of those never let in.
-    SenderDenylist,
-    /// A grant lets the sender in.
-    GrantTrusted,
-    /// A grant keeps the sender out.
-    GrantDenied,
-    /// The grants cannot be read.
-    TrustStoreError,
-    /// The sender is on the list of those let in.
-    SenderAllowlist,
-    /// The policy would have to know the sender.
-    SenderMissing,
-    /// The channel's own policy.
-    ChannelOverrideAllow,
-    /// The channel's own policy.
-    ChannelOverrideDeny,
-    /// The policy of the channel type.
-    ChannelPolicyAllow,
-    /// The policy of the channel type.
-    ChannelPolicyDeny,
-    /// The policy for all types.
-    DefaultPolicyAllow,
-    /// The policy for all types.
-    DefaultPolicyDeny,
-    /// There is no policy: the channel's own authentication decides.
-    NoTrustConfig,
-}
-
-impl Reason {
-    /// As rows and answers name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CliBypass => "cli_bypass",
-            Self::TrustConfigInvalid => "trust_config_invalid",
-            Self::SenderDenylist => "sender_denylist",
-            Self::GrantTrusted => "grant_trusted",
-            Self::GrantDenied => "grant_denied",
-            Self::TrustStoreError => "trust_store_error",
-            Self::SenderAllowlist => "sender_allowlist",
-            Self::SenderMissing => "sender_missing",
-            Self::ChannelOverrideAllow => "channel_override_allow",
-            Self::ChannelOverrideDeny => "channel_override_deny",
-            Self::ChannelPolicyAllow => "channel_policy_allow",
-            Self::ChannelPolicyDeny => "channel_policy_deny",
-            Self::DefaultPolicyAllow => "default_policy_allow",
-            Self::DefaultPolicyDeny => "default_policy_deny",
-            Self::NoTrustConfig => "no_trust_config",
-        }
+words! {
+    /// The rule that decided.
+    pub enum Reason {
+        /// The operator's command line.
+        CliBypass = "cli_bypass",
+        /// The policy cannot be used.
+        TrustConfigInvalid = "trust_config_invalid",
+        /// The sender is on the list of those never let in.
+        SenderDenylist = "sender_denylist",
+        /// A grant lets the sender in.
+        GrantTrusted = "grant_trusted",
+        /// A grant keeps the sender out.
+        GrantDenied = "grant_denied",
+        /// The grants cannot be read.
+        TrustStoreError = "trust_store_error",
+        /// The sender is on the list of those let in.
+        SenderAllowlist = "sender_allowlist",
+        /// The policy would have to know the sender.
+        SenderMissing = "sender_missing",
+        /// The channel's own policy.
+        ChannelOverrideAllow = "channel_override_allow",
+        /// The channel's own policy.
+        ChannelOverrideDeny = "channel_override_deny",
+        /// The policy of the channel type.
+        ChannelPolicyAllow = "channel_policy_allow",
+        /// The policy of the channel type.
+        ChannelPolicyDeny = "channel_policy_deny",
+        /// The policy for all types.
+        DefaultPolicyAllow = "default_policy_allow",
+        /// The policy for all types.
+        DefaultPolicyDeny = "default_policy_deny",
+        /// There is no policy: the channel's own authentication decides.
+        NoTrustConfig = "no_trust_config",
     }
 }
 

@@ -290,3 +290,6 @@ pub enum Trigger {
 
 /// How a summary begins wherever it is shown.
 pub const SUMMARY: &str = "[COMPACTED CONTEXT SUMMARY]";
+
+/// How a request for a summary begins.
+pub const SUMMARY_REQUEST: &str = "Summarise this conversation.";

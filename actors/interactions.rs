@@ -9,8 +9,8 @@ use crate::{
     briefing::{Line, Speaker},
     channel_type::ChannelType,
     clock::Timestamp,
-    event::Notification,
     excerpt::{self, Part, Unit},
+    frame::Notification,
     ids::{ChannelId, TaskId, TopicId},
     storage::{Order, Storage, StorageError},
     store::{

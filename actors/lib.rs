@@ -43,13 +43,12 @@ pub mod channel;
 pub mod channel_type;
 pub mod classifier;
 pub mod clock;
-mod closing;
 pub mod consistency;
 #[cfg(any(test, feature = "doubles"))]
 pub mod doubles;
 pub mod engine;
-pub mod event;
 pub mod excerpt;
+pub mod frame;
 pub mod history;
 pub mod identities;
 pub mod ids;

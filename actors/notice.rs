@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{
     clock::Timestamp,
     excerpt,
-    ids::{NoticeId, TaskId, TeamName},
+    ids::{Ids, NoticeId, TaskId, TeamName},
     live::event::{Event, Kind, SAID},
     storage::{Storage, StorageError},
     store::{
@@ -143,9 +143,22 @@ impl Notice {
         says.finish()
     }
 
+    /// A new one about a team, with the ids of what else it is about.
+    pub fn new(
+        ids: &Ids,
+        kind: NoticeKind,
+        team: &TeamName,
+        text: String,
+        refs: Vec<String>,
+        at: Timestamp,
+    ) -> Self {
+        let (id, team) = (ids.notice(), Some(team.clone()));
+        Self { id, kind, team, text, refs, at, read: false }
+    }
+
     /// Work stood still: what was done about it.
     pub fn stall(
-        id: NoticeId,
+        ids: &Ids,
         team: &TeamName,
         task: Option<&TaskId>,
         done: String,
@@ -153,15 +166,7 @@ impl Notice {
     ) -> Self {
         let refs: Vec<String> = task.into_iter().map(ToString::to_string).collect();
         tracing::warn!(%team, task = refs.first(), done, "task.stalled");
-        Self {
-            id,
-            kind: NoticeKind::Stall,
-            team: Some(team.clone()),
-            text: done,
-            refs,
-            at,
-            read: false,
-        }
+        Self::new(ids, NoticeKind::Stall, team, done, refs, at)
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::{
     channel::{Channel, Deliver, records::OutboxWrites},
     clock::{Clock, Timestamp},
-    event::{Body, ErrorBody, Frame},
+    frame::{Body, ErrorBody, Frame},
     ids::{Ids, MAIN, TaskId},
     inbox::{InboxEvent, PartlyShown},
     notice::{Notice, NoticeKind},

@@ -18,14 +18,14 @@ use crate::{
     ids::TeamName,
     notice::Notice,
     org::Degrade,
-    queue::{Dismiss, Leased, Orphaned, Queue, Stop, Waiting},
+    queue::{Dismiss, Leased, Orphaned, Queue, Return, Stop, Waiting},
     sliding_window::SlidingWindow,
     store::records::Writes,
-    team::{Answered, Exited, Idle, Ping, PutAway, Recipe, Retire, Team},
+    team::{Recipe, Report, Reported, Signal, Team},
 };
 
 /// A team that died is started again after the first pause, then the next.
-const PAUSES: [Duration; 5] = [
+const RESTART_PAUSES: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
@@ -33,9 +33,9 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(30),
 ];
 /// A team that dies this often …
-const DEATHS: usize = 5;
+const MOST_DEATHS: usize = 5;
 /// … within this time rests for as long.
-const PERIOD: Duration = Duration::from_secs(600);
+const DEATH_WINDOW: Duration = Duration::from_secs(600);
 
 /// The teams that live now. Look one up each time: a kept address may be of a dead one.
 pub type Directory = Arc<DashMap<TeamName, Addr<Team>>>;
@@ -87,7 +87,7 @@ struct Deaths {
 
 impl Supervisor {
     /// A supervisor that spreads teams over these arbiters; on none it uses its own.
-    pub fn new(
+    pub(crate) fn new(
         queue: Addr<Queue>,
         recipe: Recipe,
         directory: Directory,
@@ -137,13 +137,9 @@ impl Supervisor {
             self.recipe.clone(),
             self.queue.clone(),
             ctx.address().recipient(),
-            ctx.address().recipient(),
         );
         let place = self.choose_place();
-        let arbiter = match self.arbiters.get(place) {
-            Some(arbiter) => arbiter.clone(),
-            None => Arbiter::current(),
-        };
+        let arbiter = self.arbiters.get(place).cloned().unwrap_or_else(Arbiter::current);
         tracing::debug!(team = %name, incarnation, "team started");
         Alive {
             incarnation,
@@ -172,14 +168,14 @@ impl Supervisor {
             let pause = next.saturating_duration_since(Instant::now());
             self.watch = Some(ctx.run_later(pause, |supervisor, ctx| {
                 supervisor.watch = None;
-                supervisor.look(ctx);
+                supervisor.look();
                 supervisor.arm(ctx);
             }));
         }
     }
 
     /// Asks teams whether they still hear, and replaces those that have not answered.
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn look(&mut self) {
         let now = Instant::now();
         let mut silent = Vec::new();
         for (team, alive) in &mut self.alive {
@@ -192,7 +188,7 @@ impl Supervisor {
             }
             alive.asked = true;
             alive.due = now + self.recipe.answers_within;
-            alive.address.do_send(Ping { place: alive.place, answer: ctx.address().recipient() });
+            alive.address.do_send(Signal::Ping { place: alive.place });
         }
         for team in silent {
             self.replace(team);
@@ -201,22 +197,27 @@ impl Supervisor {
 
     /// A team that does not answer is given up: its tasks go to another life of it.
     fn replace(&mut self, team: TeamName) {
-        let Some(alive) = self.alive.remove(&team) else {
+        // It goes when it wakes up; what it does until then is void, since its leases are gone.
+        let Some(place) = self.put_away(&team) else {
             return;
         };
-        self.directory.remove(&team);
-        // It goes when it wakes up; what it does until then is void, since its leases are gone.
-        alive.address.do_send(PutAway);
-        self.suspects.insert(alive.place);
+        self.suspects.insert(place);
         let seconds = self.recipe.answers_within.as_secs();
         let done = format!(
             "Team {team} did not answer for {seconds} s: it was replaced, and its tasks wait again."
         );
-        let (id, now) = (self.recipe.ids.notice(), self.recipe.clock.now());
-        let notice = Notice::stall(id, &team, None, done, now);
+        let notice = Notice::stall(&self.recipe.ids, &team, None, done, self.recipe.clock.now());
         drop(self.recipe.store.commit(Writes::new().put(&notice)));
         let pause = self.pause(&team);
         self.queue.do_send(Orphaned { team, pause, uncounted: false });
+    }
+
+    /// Tells a team to go. Returns where it runs, if it lives.
+    fn put_away(&mut self, team: &TeamName) -> Option<usize> {
+        let alive = self.alive.remove(team)?;
+        self.directory.remove(team);
+        alive.address.do_send(Signal::PutAway);
+        Some(alive.place)
     }
 
     /// How long a team that has just died rests.
@@ -224,16 +225,20 @@ impl Supervisor {
         let now = Instant::now();
         let deaths = self.deaths.entry(name.clone());
         let deaths =
-            deaths.or_insert_with(|| Deaths { recent: SlidingWindow::new(PERIOD), total: 0 });
+            deaths.or_insert_with(|| Deaths { recent: SlidingWindow::new(DEATH_WINDOW), total: 0 });
         deaths.total += 1;
         deaths.recent.push(now);
         let count = deaths.recent.count(now);
-        if count >= DEATHS {
+        if count >= MOST_DEATHS {
             tracing::error!(team = %name, deaths = count, "team degraded: it keeps dying, so it rests");
-            self.degraded.do_send(Degrade { team: name.clone(), deaths: count, within: PERIOD });
-            return PERIOD;
+            self.degraded.do_send(Degrade {
+                team: name.clone(),
+                deaths: count,
+                within: DEATH_WINDOW,
+            });
+            return DEATH_WINDOW;
         }
-        PAUSES[count.clamp(1, PAUSES.len()) - 1]
+        RESTART_PAUSES[count.clamp(1, RESTART_PAUSES.len()) - 1]
     }
 }
 
@@ -246,44 +251,45 @@ impl Handler<Leased> for Supervisor {
 
     fn handle(&mut self, leased: Leased, ctx: &mut Self::Context) {
         if self.draining {
-            self.queue.do_send(crate::queue::Return {
-                task: leased.task,
-                after: None,
-                uncounted: true,
-            });
-            return;
+            let task = leased.task;
+            return self.queue.do_send(Return { task, after: None, uncounted: true });
         }
         self.pass_on(leased, ctx);
     }
 }
 
-impl Handler<Answered> for Supervisor {
+impl Handler<Reported> for Supervisor {
     type Result = ();
 
-    fn handle(&mut self, answered: Answered, _: &mut Self::Context) {
-        self.suspects.remove(&answered.place);
-        if let Some(alive) = self.alive.get_mut(&answered.team)
-            && alive.incarnation == answered.incarnation
-        {
-            alive.asked = false;
-            alive.due = Instant::now() + self.recipe.answers_within;
+    fn handle(&mut self, reported: Reported, _: &mut Self::Context) {
+        let Reported { team, incarnation, report } = reported;
+        if let Report::Answered { place } = report {
+            self.suspects.remove(&place);
         }
-    }
-}
-
-impl Handler<Idle> for Supervisor {
-    type Result = ();
-
-    fn handle(&mut self, idle: Idle, _: &mut Self::Context) {
-        // A lease may be on its way to it: then it is not idle after all.
-        if let Some(alive) = self.alive.get(&idle.team)
-            && alive.incarnation == idle.incarnation
-            && alive.leases == idle.leases
-        {
-            alive.address.do_send(PutAway);
-            self.alive.remove(&idle.team);
-            self.directory.remove(&idle.team);
-            tracing::debug!(team = %idle.team, "team put away");
+        let alive = self.alive.get_mut(&team);
+        let Some(alive) = alive.filter(|alive| alive.incarnation == incarnation) else {
+            return;
+        };
+        match report {
+            Report::Answered { .. } => {
+                alive.asked = false;
+                alive.due = Instant::now() + self.recipe.answers_within;
+            }
+            // A lease may be on its way to it: then it is not idle after all.
+            Report::Idle { leases } if alive.leases != leases => {}
+            Report::Idle { .. } => {
+                self.put_away(&team);
+                tracing::debug!(%team, "team put away");
+            }
+            Report::Exited(tasks) => {
+                self.alive.remove(&team);
+                self.directory.remove(&team);
+                let pause = self.pause(&team);
+                let tasks: Vec<_> = tasks.iter().map(ToString::to_string).collect();
+                let tasks = tasks.join(", ");
+                tracing::error!(%team, tasks, pause_ms = millis(pause), "team died; its tasks go back to the queue");
+                self.queue.do_send(Orphaned { team, pause, uncounted: false });
+            }
         }
     }
 }
@@ -308,31 +314,11 @@ impl Handler<Stop> for Supervisor {
     }
 }
 
-impl Handler<Exited> for Supervisor {
-    type Result = ();
-
-    fn handle(&mut self, exited: Exited, _: &mut Self::Context) {
-        let Exited { team, incarnation, tasks } = exited;
-        if self.alive.get(&team).is_none_or(|alive| alive.incarnation != incarnation) {
-            return;
-        }
-        self.alive.remove(&team);
-        self.directory.remove(&team);
-        let pause = self.pause(&team);
-        let tasks: Vec<_> = tasks.iter().map(ToString::to_string).collect();
-        let tasks = tasks.join(", ");
-        tracing::error!(%team, tasks, pause_ms = millis(pause), "team died; its tasks go back to the queue");
-        self.queue.do_send(Orphaned { team, pause, uncounted: false });
-    }
-}
-
 impl Handler<Dismiss> for Supervisor {
     type Result = ();
 
     fn handle(&mut self, Dismiss { team }: Dismiss, _: &mut Self::Context) {
-        if let Some(alive) = self.alive.remove(&team) {
-            alive.address.do_send(PutAway);
-            self.directory.remove(&team);
+        if self.put_away(&team).is_some() {
             tracing::debug!(%team, "team dismissed");
             self.queue.do_send(Orphaned { team, pause: Duration::ZERO, uncounted: true });
         }
@@ -345,7 +331,7 @@ impl Handler<Drain> for Supervisor {
     fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
         self.draining = true;
         for team in self.directory.iter() {
-            team.do_send(Retire);
+            team.do_send(Signal::Retire);
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     words,
 };
 
+pub(crate) mod ending;
 pub mod records;
 
 /// A task is tried this often before it is given up as [`Ending::Dead`].

@@ -16,6 +16,9 @@ use crate::{
 
 pub mod records;
 
+/// The tool by which the turn of a trigger says how its run went. Its last call counts.
+pub const REPORT_RUN: &str = "report_run";
+
 /// A tool as the model is told of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolSpec {
@@ -51,6 +54,15 @@ pub enum Args {
     },
     /// JSON, not yet checked against the tool's schema.
     Json(Value),
+}
+
+impl fmt::Display for Args {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Json(args) => args.fmt(f),
+            Self::Unreadable { unreadable, .. } => f.write_str(unreadable),
+        }
+    }
 }
 
 /// What running a tool again would do.

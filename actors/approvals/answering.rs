@@ -15,7 +15,7 @@ use super::{
 use crate::{
     channel::{Deliver, records::OutboxWrites},
     ids::QuestionId,
-    queue::submit::{Refusal, Submit},
+    queue::{refusal::Refusal, submit::Submit},
     store::{StoreError, reads::get, records::Writes},
 };
 

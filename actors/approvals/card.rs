@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    event::{Body, Frame, Notification, NotificationKind},
     excerpt,
+    frame::{Body, Frame, Notification, NotificationKind},
     policy::caution::Risk,
     task::{Label, Source},
 };

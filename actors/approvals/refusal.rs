@@ -5,7 +5,7 @@ use super::{
     question::{Question, Unfit},
     record::Approval,
 };
-use crate::{queue::submit::Refusal, store::StoreError};
+use crate::{queue::refusal::Refusal, store::StoreError};
 
 /// Why a decision does not count.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::{
     channel::records::{self as outboxes, ChannelRow, OutboxWrites},
     clock::{Clock, Timestamp},
-    event::{Body, Frame, Progress, ProgressKind},
+    frame::{Body, Frame, Progress, ProgressKind},
     ids::{ChannelId, Ids, MessageId},
     live::{
         Publisher,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    event::{Frame, WireFrame},
+    frame::{Frame, WireFrame},
     ids::ChannelId,
 };
 

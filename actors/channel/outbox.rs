@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     clock::Timestamp,
-    event::{Body, Frame, Gap},
+    frame::{Body, Frame, Gap},
 };
 
 /// So many frames are kept …

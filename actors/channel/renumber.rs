@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Timestamp,
-    event::{Body, Frame, Gap, Progress, ProgressKind},
+    frame::{Body, Frame, Gap, Progress, ProgressKind},
     ids::ChannelId,
     store::{keys::key_of, reads::parse, records::Record},
 };

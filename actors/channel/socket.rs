@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::{
         clock::Timestamp,
-        event::{Body, Frame, Progress, ProgressKind},
+        frame::{Body, Frame, Progress, ProgressKind},
     };
 
     fn frame(content: &str) -> Arc<Outbound> {

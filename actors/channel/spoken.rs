@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
     clock::Timestamp,
-    event::{Body, Frame, Progress, ProgressKind},
+    frame::{Body, Frame, Progress, ProgressKind},
     ids::{MessageId, TaskId},
     task::TopicRef,
 };
@@ -189,7 +189,7 @@ impl Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ErrorBody;
+    use crate::frame::ErrorBody;
 
     fn frame(kind: ProgressKind, content: &str, reset: bool) -> Frame {
         Frame {

@@ -4,7 +4,7 @@ use crate::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Timestamp,
-    event::{Body, Frame},
+    frame::{Body, Frame},
     ids::{ChannelId, NoticeId, TaskId},
     notice::{Notice, NoticeKind},
 };

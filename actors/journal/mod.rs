@@ -11,7 +11,7 @@ use crate::{
     storage::{Order, Storage, StorageError},
     store::reads::{Range, get},
     task::{
-        Kind, Lane, Source, Task,
+        Kind, Source, Task,
         records::{self as tasks, LaneKey},
     },
 };
@@ -43,31 +43,24 @@ pub fn lane(
     not_before: Timestamp,
     most: usize,
 ) -> Result<LaneHistory, StorageError> {
-    let (lane, generation) = (&task.lane, task.generation);
-    let newest = newest(storage, lane, generation)?;
-    let last = newest.as_ref().and_then(|events| events.last());
-    let next_seq = last.map_or(1, |event| event.seq + 1);
-    let began = began(storage, lane, generation)?;
+    let lane = task.lane_key();
+    let next_seq = newest(storage, &lane)?.last().map_or(1, |event| event.seq + 1);
+    let began = began(storage, &lane)?;
     let not_before = began.map_or(not_before, |began| began.max(not_before));
-    let Some(topic) = &lane.topic else {
+    let Some(topic) = &task.lane.topic else {
         return Ok(LaneHistory {
             next_seq,
             recent: of_root(storage, task, not_before, most)?,
             summary: None,
         });
     };
-    let summary = summary(storage, lane, generation)?;
-    let summary = summary.and_then(|(at, compaction)| {
-        Some(Line {
-            at,
-            speaker: Speaker::Summary,
-            text: compaction.summary?,
-            label: compaction.label,
-        })
+    let summary = summary(storage, &lane)?.and_then(|(at, compaction)| {
+        let (text, label) = (compaction.summary?, compaction.label);
+        Some(Line { at, speaker: Speaker::Summary, text, label })
     });
     let recent = match &task.source {
         Some(Source { channel, .. }) => {
-            recent(storage, channel, &lane.team, topic, not_before, most)?
+            recent(storage, channel, &task.lane.team, topic, not_before, most)?
         }
         None => Vec::new(),
     };
@@ -99,52 +92,38 @@ fn of_root(
                 && other.kind != Kind::Compact
         },
     )?;
-    let said = ended.iter().rev().flat_map(|ended| {
-        let outcome = ended.outcome.as_ref();
-        let answer = outcome.filter(|outcome| !outcome.text.is_empty());
-        [
-            Some(Said::new(
-                ended.created_at,
-                Speaker::Person(ended.from.clone()),
-                &ended.body,
-                ended.label,
-            )),
-            answer.map(|outcome| {
-                let team = ended.lane.team.as_str().to_owned();
-                let speaker = Speaker::Team(team);
-                Said::new(outcome.finished_at, speaker, &outcome.text, ended.label)
-            }),
-        ]
-        .map(|said| said.map(|said| said.into_line(Some(&ended.id))))
-    });
-    let mut lines: Vec<Line> = said.flatten().collect();
+    let mut lines = Vec::new();
+    for ended in ended.iter().rev() {
+        let (person, label) = (Speaker::Person(ended.from.clone()), ended.label);
+        let asked = Said::new(ended.created_at, person, &ended.body, label);
+        lines.push(asked.into_line(Some(&ended.id)));
+        if let Some(outcome) = ended.outcome.as_ref().filter(|outcome| !outcome.text.is_empty()) {
+            let team = Speaker::Team(ended.lane.team.as_str().to_owned());
+            let answer = Said::new(outcome.finished_at, team, &outcome.text, label);
+            lines.push(answer.into_line(Some(&ended.id)));
+        }
+    }
     Ok(lines.split_off(lines.len().saturating_sub(most)))
 }
 
 /// When the conversation of a lane was last begun anew.
-pub fn began(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-) -> Result<Option<Timestamp>, StorageError> {
-    Ok(get::<Began>(storage, &lane.session_id(generation))?.map(|Began(at)| at))
+pub fn began(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Timestamp>, StorageError> {
+    Ok(get::<Began>(storage, &lane.session_id())?.map(|Began(at)| at))
 }
 
 /// The last summary of a lane's conversation that a person wanted, and when; none from before it began
 /// anew.
 pub fn summary(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
 ) -> Result<Option<(Timestamp, Compaction)>, StorageError> {
-    let summarised = get::<Summarised>(storage, &lane.session_id(generation))?;
-    let Some(Summarised(seq)) = summarised else {
+    let Some(Summarised(seq)) = get(storage, &lane.session_id())? else {
         return Ok(None);
     };
-    let began = began(storage, lane, generation)?;
+    let began = began(storage, lane)?;
     let mut found = None;
     let only = (seq.saturating_sub(1), seq.saturating_add(1));
-    sessions::journal(storage, lane, generation, only, Order::Rising, &mut |piece| {
+    sessions::journal(storage, lane, only, Order::Rising, &mut |piece| {
         for event in piece {
             if let Fact::Meta(Meta::Compaction(compaction)) = event.fact
                 && began.is_none_or(|began| event.timestamp >= began)
@@ -198,16 +177,15 @@ pub fn unfinished_turn(
 ) -> Result<Vec<HistoryEvent>, StorageError> {
     let mut found: Vec<Vec<HistoryEvent>> = Vec::new();
     let mut turn = None;
-    walk(storage, &task.lane, task.generation, &mut |events| {
-        let too_old =
-            events.last().is_some_and(|last| last.timestamp + CLOCK_SLACK < task.created_at);
-        if too_old {
+    walk(storage, &task.lane_key(), &mut |events| {
+        let is_old = |last: &HistoryEvent| last.timestamp + CLOCK_SLACK < task.created_at;
+        if events.last().is_some_and(is_old) {
             return ControlFlow::Break(());
         }
         // A turn that goes on keeps its name, so the newest start names it.
         if turn.is_none() {
-            turn =
-                events.iter().find(|event| starts(event, &task.id)).map(|event| event.turn.clone());
+            let start = events.iter().find(|event| starts(event, &task.id));
+            turn = start.map(|event| event.turn.clone());
         }
         let first = events.iter().any(|event| begins(event, &task.id));
         found.push(events);
@@ -219,37 +197,24 @@ pub fn unfinished_turn(
 }
 
 /// How many model calls the last turn of a lane took, if it has ended.
-pub fn last_steps(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-) -> Result<Option<u32>, StorageError> {
-    let newest = newest(storage, lane, generation)?.unwrap_or_default();
-    Ok(newest.iter().rev().find_map(|event| match event.fact {
+pub fn last_steps(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<u32>, StorageError> {
+    Ok(newest(storage, lane)?.iter().rev().find_map(|event| match event.fact {
         Fact::TurnEnd { steps, .. } => Some(steps),
         _ => None,
     }))
 }
 
 /// When something was last written to a lane's journal.
-pub fn last_sign(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-) -> Result<Option<Timestamp>, StorageError> {
-    let newest = newest(storage, lane, generation)?.unwrap_or_default();
-    Ok(newest.last().map(|event| event.timestamp))
+pub fn last_sign(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Timestamp>, StorageError> {
+    Ok(newest(storage, lane)?.last().map(|event| event.timestamp))
 }
 
 /// In which model call the unfinished turn of a task is, from 1; 0 before the first has ended.
 pub fn present_step(storage: &dyn Storage, task: &Task) -> Result<u32, StorageError> {
     let events = unfinished_turn(storage, task)?;
     let steps = events.iter().filter_map(|event| match &event.fact {
-        Fact::AssistantText { step, .. }
-        | Fact::AssistantThinking { step, .. }
-        | Fact::ToolCall { step, .. }
-        | Fact::Meta(Meta::Usage { step, .. }) => Some(*step),
-        _ => None,
+        Fact::Meta(Meta::Usage { step, .. }) => Some(*step),
+        fact => fact.step(),
     });
     Ok(steps.max().unwrap_or_default())
 }
@@ -271,13 +236,12 @@ pub struct Trail {
 /// The trail of a call by its idempotency key; none if the journal does not hold it.
 pub fn trail(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
     call: &str,
 ) -> Result<Option<Trail>, StorageError> {
     let mut rows: Vec<Vec<HistoryEvent>> = Vec::new();
     let mut turn = None;
-    walk(storage, lane, generation, &mut |events| {
+    walk(storage, lane, &mut |events| {
         if turn.is_none() {
             let of_call = events.iter().find(|event| holds(event, call));
             turn = of_call.map(|event| event.turn.clone());
@@ -299,12 +263,11 @@ pub fn trail(
 /// Shows the rows of a lane's journal, the newest first. One that is damaged ends it.
 fn walk(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
     visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
     let mut damaged = None;
-    let range = Range::<Piece<'_>>::under(&(&LaneKey::new(lane, generation),));
+    let range = Range::<Piece<'_>>::under(&(lane,));
     range.walk(storage, Order::Falling, &mut |_, piece| match piece {
         Ok(Piece(events)) => visit(events.into_owned()),
         Err(error) => {
@@ -316,14 +279,10 @@ fn walk(
 }
 
 /// The last row of a lane's journal.
-fn newest(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-) -> Result<Option<Vec<HistoryEvent>>, StorageError> {
-    let mut newest = None;
-    walk(storage, lane, generation, &mut |events| {
-        newest = Some(events);
+fn newest(storage: &dyn Storage, lane: &LaneKey) -> Result<Vec<HistoryEvent>, StorageError> {
+    let mut newest = Vec::new();
+    walk(storage, lane, &mut |events| {
+        newest = events;
         ControlFlow::Break(())
     })?;
     Ok(newest)

@@ -60,11 +60,10 @@ pub fn sessions(
     // Journals are jumped over: only their first and last records are read.
     while let Some(key) = first_lane(storage, &range)? {
         range = range.behind_all(&(&key,));
-        let LaneKey { lane, generation } = key;
-        if team.is_some_and(|team| lane.team.as_str() != team) {
+        if team.is_some_and(|team| key.lane.team.as_str() != team) {
             continue;
         }
-        if let Some(session) = session(storage, &lane, generation)?
+        if let Some(session) = session(storage, &key)?
             && visit(session).is_break()
         {
             break;
@@ -86,19 +85,14 @@ fn first_lane(
 }
 
 /// One session, if it has a journal.
-pub fn session(
-    storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
-) -> Result<Option<Session>, StorageError> {
-    let key = LaneKey::new(lane, generation);
-    let end = |order| first::<Places>(storage, Range::under(&(&key,)), order);
+pub fn session(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Session>, StorageError> {
+    let end = |order| first::<Places>(storage, Range::under(&(lane,)), order);
     let (first, last) = (end(Order::Rising)?, end(Order::Falling)?);
     let first = first.as_ref().and_then(|Places(places)| places.first());
     let last = last.as_ref().and_then(|Places(places)| places.last());
     Ok(first.zip(last).map(|(first, last)| Session {
-        lane: lane.clone(),
-        generation,
+        lane: lane.lane.clone(),
+        generation: lane.generation,
         created_at: first.timestamp,
         updated_at: last.timestamp,
         events: last.seq,
@@ -109,18 +103,16 @@ pub fn session(
 /// the visitor has enough. A piece that cannot be read is left out.
 pub fn journal(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
     (after, before): (u64, u64),
     order: Order,
     visit: &mut dyn FnMut(Vec<HistoryEvent>) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let key = LaneKey::new(lane, generation);
-    let first = first_piece(storage, &key, after)?;
-    let range = Range::<Piece<'_>>::under(&(&key,)).since(&(&key, first));
+    let first = first_piece(storage, lane, after)?;
+    let range = Range::<Piece<'_>>::under(&(lane,)).since(&(lane, first));
     let range = match before {
         u64::MAX => range,
-        before => range.until(&(&key, before)),
+        before => range.until(&(lane, before)),
     };
     range.each(storage, order, &mut |Piece(events)| {
         let mut events = events.into_owned();

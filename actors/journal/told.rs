@@ -27,7 +27,19 @@ pub(super) fn told(
             told.push(Event::turn(&lane.team, topic, task, &event.turn, moment));
         };
         match &event.fact {
-            Fact::TurnStart { .. } => tell(start(lane, generation, &event.fact, events)),
+            Fact::TurnStart { sdk, provider, model, attempt, redelivered, .. } => {
+                let (from, body) = first_words(events);
+                tell(Moment::TurnStart {
+                    session_id: lane.session_id(generation),
+                    from,
+                    body,
+                    sdk: sdk.clone(),
+                    provider: provider.clone(),
+                    model: model.clone(),
+                    attempt: *attempt,
+                    redelivered: *redelivered,
+                });
+            }
             Fact::ToolCall { id, name, args, .. } => tell(stream(Stream::ToolCall {
                 id: id.clone(),
                 name: name.clone(),
@@ -63,12 +75,7 @@ pub(super) fn told(
             }
             Fact::TurnSuspended { code, message } => {
                 tell(Moment::Note { text: message.clone(), level: "warn" });
-                tell(Moment::State {
-                    state: "stopped",
-                    reason: Some(code.as_str()),
-                    step: None,
-                    usage: None,
-                });
+                tell(state("stopped", code.as_str()));
                 if *code == Code::Stalled {
                     let data = json!({ "id": task, "text": message });
                     let stalled = Event::new(Kind::TaskStalled, data)
@@ -88,29 +95,19 @@ fn stream(value: Stream) -> Moment {
     Moment::Stream { value }
 }
 
-/// The words that a turn begins with stand behind its start.
-fn start(lane: &Lane, generation: u32, start: &Fact, events: &[HistoryEvent]) -> Moment {
+fn state(state: &'static str, reason: &'static str) -> Moment {
+    Moment::State { state, reason: Some(reason), step: None, usage: None }
+}
+
+/// Whose words a turn begins with, and what they are. They stand behind its start.
+fn first_words(events: &[HistoryEvent]) -> (String, String) {
     let words = events.iter().find_map(|event| match &event.fact {
         Fact::User { text, from, origin, .. } if *origin != Origin::System => {
             Some((from.clone(), excerpt::line(text, SAID)))
         }
         _ => None,
     });
-    let (from, body) = words.unwrap_or_default();
-    let session_id = lane.session_id(generation);
-    match start {
-        Fact::TurnStart { sdk, provider, model, attempt, redelivered, .. } => Moment::TurnStart {
-            session_id,
-            from,
-            body,
-            sdk: sdk.clone(),
-            provider: provider.clone(),
-            model: model.clone(),
-            attempt: *attempt,
-            redelivered: *redelivered,
-        },
-        _ => Moment::State { state: "running", reason: None, step: None, usage: None },
-    }
+    words.unwrap_or_default()
 }
 
 fn remark(meta: &Meta) -> Option<Moment> {
@@ -122,12 +119,7 @@ fn remark(meta: &Meta) -> Option<Moment> {
         Meta::Retry(text) | Meta::Fallback(text) => note(text, "warn"),
         Meta::Cancel(text) => note(text, "info"),
         Meta::Compaction(compaction) => note(&compaction.words(), "info"),
-        Meta::Parked(reason) => Moment::State {
-            state: "waiting",
-            reason: Some(reason.as_str()),
-            step: None,
-            usage: None,
-        },
+        Meta::Parked(reason) => state("waiting", reason.as_str()),
         // Told when it happened; told by the approval itself; told with the next call.
         Meta::Reset | Meta::Approval { .. } | Meta::Spent { .. } | Meta::NotBegun(_) => {
             return None;

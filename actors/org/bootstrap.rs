@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     channel::records::OutboxWrites,
-    event::{Notification, NotificationKind},
     excerpt,
+    frame::{Notification, NotificationKind},
     ids::{TaskId, TeamKey},
     notice::{Notice, NoticeKind},
     queue::{Ended, submit::Submit},

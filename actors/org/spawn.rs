@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     ids::TeamKey,
-    queue::submit::{Refusal, Submission, Submit},
+    queue::{
+        refusal::Refusal,
+        submit::{Submission, Submit},
+    },
     task::Task,
 };
 

@@ -18,7 +18,10 @@ use crate::{
         entropy::Sequence,
     },
     org::record::TeamRecord,
-    queue::submit::{OpenTask, Refusal, Submission, Submit},
+    queue::{
+        refusal::Refusal,
+        submit::{OpenTask, Submission, Submit},
+    },
     store::{
         Store,
         reads::{Range, scan},

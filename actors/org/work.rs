@@ -9,10 +9,11 @@ use crate::{
     queue::{
         Dismiss, Queue, Told,
         parking::{SetState, UnparkAll},
-        submit::{CancelTask, OpenTask, OpenTasks, Refusal, Submission, Submit},
+        refusal::Refusal,
+        submit::{CancelTask, OpenTask, OpenTasks, Submission, Submit},
         waits::{CancelTeam, Wait},
     },
-    task::{Lane, Outcome, WaitReason},
+    task::{Lane, Outcome, WaitReason, records::LaneKey},
 };
 
 /// The queue, as the organisation sees it.
@@ -99,6 +100,6 @@ impl Work for Addr<Queue> {
     }
 
     fn told(&self, lane: Lane, generation: u32) {
-        self.do_send(Told { lane, generation });
+        self.do_send(Told(LaneKey { lane, generation }));
     }
 }

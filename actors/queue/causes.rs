@@ -153,7 +153,6 @@ impl Causes {
         self.opened(task);
     }
 
-    /// A task is open.
     pub(super) fn opened(&mut self, task: &Task) {
         // Most messages lead to nothing: a cause begins with the first task it led to.
         let Some(cause) = self.causes.get_mut(task.root()) else {

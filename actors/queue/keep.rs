@@ -16,11 +16,10 @@ use crate::{
 /// the store itself would be faster than the queue, and the older row would win.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Keep {
-    /// The rows.
-    pub writes: Writes,
+pub(crate) struct Keep {
+    pub(crate) writes: Writes,
     /// Told when they are durable.
-    pub stored: Option<oneshot::Sender<Result<(), StoreError>>>,
+    pub(crate) stored: Option<oneshot::Sender<Result<(), StoreError>>>,
 }
 
 impl Handler<Keep> for Queue {

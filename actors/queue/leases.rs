@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
+use actix::{Context, Handler};
 
 use super::{
     Due, Entry, Leased, Progressed, Queue, Taken, placing::Placement, schedule::Ticket, tell_stored,
 };
 use crate::{
-    channel::{Deliver, Recheck},
+    channel::Recheck,
     clock::Timestamp,
     ids::{LeaseId, TaskId},
     notice::Notice,
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A lease that its team has not taken for this long is told again.
-const SIGNAL_AGAIN: Duration = Duration::from_secs(60);
+const LEASE_SIGNAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Handler<Taken> for Queue {
     type Result = ();
@@ -47,23 +47,26 @@ impl Queue {
                 self.schedule.finished(&lane, Duration::ZERO);
                 continue;
             };
-            if entry.task.deadline_at <= now {
-                self.schedule.finished(&lane, Duration::ZERO);
-                self.end(&id, Ending::Expired, Code::Deadline, ctx);
-            } else if entry.task.kind == Kind::Result
-                && self.teams.standing(&entry.task.team()) == Standing::Gone
-            {
-                self.schedule.finished(&lane, Duration::ZERO);
-                let reason = Some("the team that asked for it is gone");
-                self.end_for(&id, Ending::Cancelled, Code::Cancelled, reason, ctx);
+            let (ending, code, reason) = if entry.task.deadline_at <= now {
+                (Ending::Expired, Code::Deadline, None)
+            } else if self.has_no_asker(&entry.task) {
+                let reason = "the team that asked for it is gone";
+                (Ending::Cancelled, Code::Cancelled, Some(reason))
             } else if entry.task.attempts >= MAX_ATTEMPTS {
-                self.schedule.finished(&lane, Duration::ZERO);
-                self.end(&id, Ending::Dead, Code::Crash, ctx);
+                (Ending::Dead, Code::Crash, None)
             } else {
                 self.lease(&id, false, ctx);
-            }
+                continue;
+            };
+            self.schedule.finished(&lane, Duration::ZERO);
+            self.end_for(&id, ending, code, reason, ctx);
         }
         self.arm(ctx);
+    }
+
+    /// It is the result of work whose asker is gone.
+    pub(super) fn has_no_asker(&self, task: &Task) -> bool {
+        task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone
     }
 
     pub(super) fn lease(&mut self, id: &TaskId, joins: bool, ctx: &mut Context<Self>) {
@@ -87,36 +90,27 @@ impl Queue {
         self.expect_no_more(&task);
         let placement = if joins { Placement::CurrentTurn } else { Placement::Started };
         self.placed(id, placement);
-        let committed = self.store.commit(writes);
-        ctx.spawn(committed.into_actor(self).map(move |result, queue, ctx| {
-            if let Ok(frames) = result {
-                tell_stored(stored);
-                queue.channel.do_send(Deliver { frames });
-                queue.leased(task, lease, joins, ctx);
-            }
-        }));
+        self.commit_then(writes, ctx, move |queue, ctx| {
+            tell_stored(stored);
+            queue.leased(task, lease, joins, ctx);
+        });
     }
 
     /// A lease is stored: the team gets it, unless something came between.
-    pub(super) fn leased(
-        &mut self,
-        task: Task,
-        lease: LeaseId,
-        joins: bool,
-        ctx: &mut Context<Self>,
-    ) {
-        if !self.holds(&task.id, &lease) {
+    fn leased(&mut self, task: Task, lease: LeaseId, joins: bool, ctx: &mut Context<Self>) {
+        if !self.is_held(&task) {
             return;
         }
         self.listeners.progressed.do_send(Progressed::Started(task.clone()));
-        if self.is_cancelled(&task.id) {
+        if self.tasks.get(&task.id).is_some_and(|entry| entry.cancelled) {
             return self.take_back(task, None, ctx);
         }
         if self.schedule.is_paused(&task.lane.team) {
             let attempts = task.attempts.saturating_sub(1);
             return self.take_back(Task { attempts, ..task }, None, ctx);
         }
-        let inbox = !joins && self.take_inbox(&task);
+        // Its turn shows what is in there.
+        let inbox = !joins && self.inboxes.remove(&task.lane_key());
         self.expect_taken(&task);
         self.listeners.leased.do_send(Leased { task, lease, joins, inbox });
         self.arm(ctx);
@@ -124,7 +118,7 @@ impl Queue {
 
     /// The team of a lease is signalled again if it does not take it.
     fn expect_taken(&mut self, task: &Task) {
-        let at = self.clock.now() + SIGNAL_AGAIN;
+        let at = self.clock.now() + LEASE_SIGNAL_TIMEOUT;
         if let Some(entry) = self.tasks.get_mut(&task.id) {
             entry.signal = Some(at);
             self.due.insert((at, Due::Signal, task.arrival, task.id.clone()));
@@ -142,28 +136,19 @@ impl Queue {
         let (task, joins) = (entry.task.clone(), entry.joined);
         let done = format!(
             "A task was not taken up for {} s: its team was signalled again.",
-            SIGNAL_AGAIN.as_secs()
+            LEASE_SIGNAL_TIMEOUT.as_secs()
         );
-        let (name, now) = (self.ids.notice(), self.clock.now());
-        let notice = Notice::stall(name, &task.lane.team, Some(id), done, now);
-        let committed = self.store.commit(Writes::new().put(&notice));
-        self.deliver(committed, ctx);
+        let (team, now) = (&task.lane.team, self.clock.now());
+        let notice = Notice::stall(&self.ids, team, Some(id), done, now);
+        self.commit(Writes::new().put(&notice), ctx);
         self.expect_taken(&task);
         self.listeners.leased.do_send(Leased { task, lease, joins, inbox: true });
     }
 
-    /// Whether something waits in the inbox of a task's lane. Its turn shows it.
-    fn take_inbox(&mut self, task: &Task) -> bool {
-        !self.inboxes.is_empty() && self.inboxes.remove(&LaneKey::new(&task.lane, task.generation))
-    }
-
-    /// A task is under this lease.
-    pub(super) fn holds(&self, id: &TaskId, lease: &LeaseId) -> bool {
-        self.tasks.get(id).is_some_and(|entry| entry.task.lease.as_ref() == Some(lease))
-    }
-
-    pub(super) fn is_cancelled(&self, id: &TaskId) -> bool {
-        self.tasks.get(id).is_some_and(|entry| entry.cancelled)
+    /// A task is under the lease that it was given out with.
+    pub(super) fn is_held(&self, task: &Task) -> bool {
+        let known = self.tasks.get(&task.id);
+        task.lease.is_some() && known.is_some_and(|entry| entry.task.lease == task.lease)
     }
 
     /// Sees to a task whose team died: it has its outcome already, or it waits again.
@@ -174,7 +159,7 @@ impl Queue {
         pause: Duration,
         ctx: &mut Context<Self>,
     ) {
-        if !orphan.lease.as_ref().is_some_and(|lease| self.holds(&orphan.id, lease)) {
+        if !self.is_held(&orphan) {
             return;
         }
         // Frames that were stored but not sent.
@@ -185,7 +170,8 @@ impl Queue {
         match &task.outcome {
             Some(outcome) => {
                 let ending = outcome.ending;
-                self.note_inbox(task.reply_to.clone().map(|lane| (lane, task.asker)));
+                let asker = task.reply_to.as_ref();
+                self.inboxes.extend(asker.map(|lane| LaneKey::new(lane, task.asker)));
                 if self.tasks.remove(&task.id).is_some_and(|entry| !entry.joined) {
                     self.schedule.finished(&task.lane, Duration::ZERO);
                 }
@@ -198,6 +184,7 @@ impl Queue {
         }
     }
 
+    /// A task waits again, in front of its lane.
     pub(super) fn take_back(
         &mut self,
         task: Task,
@@ -210,7 +197,7 @@ impl Queue {
             self.schedule.finished(&task.lane, Duration::ZERO);
         }
         // Its turn may not have come to show what was in the inbox.
-        self.note_inbox(Some((task.lane.clone(), task.generation)));
+        self.inboxes.insert(task.lane_key());
         self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         if let Some(entry) = self.tasks.get_mut(&task.id)
             && entry.cancelled
@@ -223,9 +210,8 @@ impl Queue {
         }
         self.schedule.put_back(&task.lane, Ticket::from(&task), until);
         self.expect(&task);
-        let committed = self.store.commit(Writes::new().put(&task));
+        self.commit(Writes::new().put(&task), ctx);
         self.tasks.insert(task.id.clone(), Entry::new(task));
-        self.deliver(committed, ctx);
         self.dispatch(ctx);
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     budget::Ledger,
     ids::{ChannelId, LeaseId, TaskId, TeamName},
     store::records::Writes,
-    task::{Audience, Ending, Kind, Lane, Task},
+    task::{Audience, Ending, Kind, Lane, Task, records::LaneKey},
 };
 
 /// Stores a task, with what must become durable beside it, and sees to it that it is done.
@@ -35,29 +35,28 @@ pub struct Finished {
     /// Work that was stored with its end.
     pub follow_up: Option<Box<Task>>,
     /// Lanes that find something in their inbox.
-    pub told: Vec<(Lane, u32)>,
+    pub told: Vec<LaneKey>,
 }
 
 /// A turn gives its task back without an outcome.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Return {
+pub(crate) struct Return {
     /// The task, as the turn left it.
-    pub task: Task,
+    pub(crate) task: Task,
     /// When it may be tried again; at once if the process is stopping.
-    pub after: Option<Duration>,
+    pub(crate) after: Option<Duration>,
     /// The attempt does not count.
-    pub uncounted: bool,
+    pub(crate) uncounted: bool,
 }
 
 /// A running turn asks for the next waiting task of its lane that may join it.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Join {
-    /// The lane.
-    pub lane: Lane,
+pub(crate) struct Join {
+    pub(crate) lane: Lane,
     /// Who is behind the turn, and where.
-    pub behind: Audience,
+    pub(crate) behind: Audience,
 }
 
 /// Stops the running turn of a lane, and on request ends what waits behind it.
@@ -75,13 +74,12 @@ pub struct Cancel {
 /// The actor of a team is gone with all it held.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Orphaned {
-    /// The team.
-    pub team: TeamName,
+pub(crate) struct Orphaned {
+    pub(crate) team: TeamName,
     /// None of its tasks is leased before this has passed.
-    pub pause: Duration,
+    pub(crate) pause: Duration,
     /// It was told to go: the attempt does not count.
-    pub uncounted: bool,
+    pub(crate) uncounted: bool,
 }
 
 /// Order: stop a team with all that runs for it, at once. Tasks that it had wait again, and the
@@ -139,7 +137,6 @@ pub const WAITED: [Duration; 7] = [
 ];
 
 impl Waited {
-    /// One more did.
     pub(super) fn add(&mut self, waited: Duration) {
         self.count += 1;
         self.sum += waited;
@@ -209,12 +206,7 @@ pub struct Ended {
 /// Something was put into a lane's inbox. It is stored.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Told {
-    /// The lane.
-    pub lane: Lane,
-    /// Which life of its team.
-    pub generation: u32,
-}
+pub(crate) struct Told(pub(crate) LaneKey);
 
 /// The limit of turns at a time has changed.
 #[derive(Clone, Debug, Message)]

@@ -17,13 +17,12 @@ use crate::{
     budget::records::forget_costs,
     channel::{Channel, Deliver, Tell},
     clock::{Clock, Timestamp},
-    closing,
-    event::{Body, ErrorBody, Frame},
+    frame::{Body, ErrorBody, Frame},
     ids::{Ids, TaskId, TeamName},
     org::view::OrgView,
-    store::{Numbered, StoreError, StoreHandle, records::Writes},
+    store::{StoreHandle, records::Writes},
     task::{
-        Code, Ending, Kind, Lane, Task, WaitReason,
+        Code, Ending, Kind, Task, WaitReason, ending,
         records::{self as tasks, LaneKey},
     },
 };
@@ -204,7 +203,7 @@ impl Queue {
             task.redelivered |= task.lease.take().is_some();
             match task.parked {
                 Some(_) => queue.keep_parked(task),
-                None => queue.wait(task, None, None),
+                None => queue.wait(Entry::new(task)),
             }
         }
         let mut forgotten =
@@ -219,15 +218,14 @@ impl Queue {
         queue
     }
 
-    fn wait(&mut self, task: Task, unwritten: Option<Writes>, stored: Option<oneshot::Sender<()>>) {
-        self.schedule.push(&task.lane, Ticket::from(&task));
+    fn wait(&mut self, entry: Entry) {
+        let task = &entry.task;
+        self.schedule.push(&task.lane, Ticket::from(task));
         if let Some(until) = task.not_before {
             self.schedule.hold(&task.lane, until);
         }
-        self.expect(&task);
-        let id = task.id.clone();
-        let entry = Entry { unwritten, stored, ..Entry::new(task) };
-        self.tasks.insert(id, entry);
+        self.expect(task);
+        self.tasks.insert(task.id.clone(), entry);
     }
 
     /// Takes a task in. What could start at once is stored with its lease; the rest as waiting.
@@ -240,35 +238,25 @@ impl Queue {
         task.arrival = self.ids.arrival();
         let id = task.id.clone();
         self.causes.opened(&task);
-        self.wait(task, Some(writes), stored);
+        self.wait(Entry { unwritten: Some(writes), stored, ..Entry::new(task) });
         self.dispatch(ctx);
         if let Some(entry) = self.tasks.get_mut(&id)
             && let Some(writes) = entry.unwritten.take()
         {
-            let committed = self.store.commit(writes.put(&entry.task));
+            let writes = writes.put(&entry.task);
             let stored = entry.stored.take();
             let waiting = Waiting { task: entry.task.clone() };
-            ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
-                if let Ok(frames) = result {
-                    tell_stored(stored);
-                    queue.channel.do_send(Deliver { frames });
-                    queue.listeners.waiting.do_send(waiting);
-                }
-            }));
+            self.commit_then(writes, ctx, |queue, _| {
+                tell_stored(stored);
+                queue.listeners.waiting.do_send(waiting);
+            });
         }
     }
 
     /// Takes in a task that is stored already.
     fn take_in(&mut self, task: Task) {
         self.causes.opened(&task);
-        self.wait(task, None, None);
-    }
-
-    /// A lane finds something in its inbox.
-    fn note_inbox(&mut self, told: impl IntoIterator<Item = (Lane, u32)>) {
-        for (lane, generation) in told {
-            self.inboxes.insert(LaneKey { lane, generation });
-        }
+        self.wait(Entry::new(task));
     }
 
     fn note_end(&mut self, task: Task, ending: Ending, was_running: bool) {
@@ -294,14 +282,23 @@ impl Queue {
         self.listeners.progressed.do_send(Progressed::Ended { task, ending, was_running });
     }
 
-    fn deliver(
+    /// Makes something durable and sends the frames in it.
+    fn commit(&self, writes: Writes, ctx: &mut Context<Self>) {
+        self.commit_then(writes, ctx, |_, _| {});
+    }
+
+    /// The same, and something that is done once it is durable.
+    fn commit_then(
         &self,
-        committed: impl Future<Output = Result<Vec<Numbered>, StoreError>> + 'static,
+        writes: Writes,
         ctx: &mut Context<Self>,
+        then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
     ) {
-        ctx.spawn(committed.into_actor(self).map(|result, queue, _| {
+        let committed = self.store.commit(writes);
+        ctx.spawn(committed.into_actor(self).map(|result, queue, ctx| {
             if let Ok(frames) = result {
                 queue.channel.do_send(Deliver { frames });
+                then(queue, ctx);
             }
         }));
     }
@@ -336,12 +333,12 @@ impl Handler<Finished> for Queue {
 
     fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
         let Finished { task, ending, ran, follow_up, told } = finished;
-        self.note_inbox(told);
+        self.inboxes.extend(told);
         if ending == Ending::Done
             && let Some(entry) = self.tasks.get(&task)
         {
-            let team = entry.task.lane.team.clone();
-            self.works(&team);
+            // Whatever hindered its team is over.
+            self.told.retain(|(team, _)| *team != entry.task.lane.team);
         }
         // Before the end is noted: a cause lives as long as it has an open task.
         if let Some(follow_up) = follow_up {
@@ -363,7 +360,7 @@ impl Handler<Return> for Queue {
     fn handle(&mut self, message: Return, ctx: &mut Self::Context) {
         let Return { mut task, after, uncounted } = message;
         // Only the present holder gives a task back.
-        if !task.lease.as_ref().is_some_and(|lease| self.holds(&task.id, lease)) {
+        if !self.is_held(&task) {
             return;
         }
         if uncounted {
@@ -378,14 +375,14 @@ impl Handler<Join> for Queue {
     type Result = ();
 
     fn handle(&mut self, Join { lane, behind }: Join, ctx: &mut Self::Context) {
-        let next = self.schedule.waiting_in(&lane).into_iter().find(|id| {
-            let task = self.tasks.get(id).map(|entry| &entry.task);
-            task.is_some_and(|task| task.may_steer(&behind))
+        let mut waiting = self.schedule.waiting_in(&lane).into_iter();
+        let next = waiting.find_map(|id| {
+            let entry = self.tasks.get(&id).filter(|entry| entry.task.may_steer(&behind))?;
+            Some((id, entry.task.redelivered))
         });
         // One that has begun has a journal of its own to go on from.
-        let begun = |id: &TaskId| self.tasks[id].task.redelivered;
         if !self.draining
-            && let Some(id) = next.filter(|id| !begun(id))
+            && let Some((id, false)) = next
             && self.schedule.take(&lane, &id)
         {
             self.lease(&id, true, ctx);
@@ -418,30 +415,18 @@ impl Handler<Cancel> for Queue {
             (false, true) => 1,
             (false, false) => 0,
         };
-        for id in waiting.iter().take(ends) {
-            self.schedule.remove(&lane, id);
-            self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
-        }
         // What was set aside is not in the way of others, but it is what the person sees at work.
-        let parked: Vec<TaskId> =
-            if running && !queued { Vec::new() } else { self.parked_in(&lane) };
-        for id in &parked {
+        let parked =
+            if running && !queued { Vec::new() } else { self.parked(|task, _| task.lane == lane) };
+        for id in waiting.iter().take(ends).chain(&parked) {
             self.schedule.remove(&lane, id);
             self.end(id, Ending::Cancelled, Code::Cancelled, ctx);
         }
-        if !running
-            && ends == 0
-            && parked.is_empty()
-            && let Some(channel) = channel
-        {
-            let error = ErrorBody::refusal(
-                "nothing_to_cancel",
-                "nothing is running or queued in this topic",
-            );
-            self.channel.do_send(Tell {
-                channel,
-                frame: Frame { topic: None, ts: self.clock.now(), body: Body::Error(error) },
-            });
+        if let (Some(channel), false) = (channel, running || ends > 0 || !parked.is_empty()) {
+            let error = "nothing is running or queued in this topic";
+            let body = Body::Error(ErrorBody::refusal("nothing_to_cancel", error));
+            let frame = Frame { topic: None, ts: self.clock.now(), body };
+            self.channel.do_send(Tell { channel, frame });
         }
         self.dispatch(ctx);
     }
@@ -462,20 +447,18 @@ impl Handler<Orphaned> for Queue {
         // Each goes to the front of its lane: the first of them last.
         orphans.sort_by_key(|task| Reverse(task.arrival));
         let ids: Vec<TaskId> = orphans.iter().map(|task| task.id.clone()).collect();
-        let store = self.store.clone();
         // The team may have stored something and died before it could say so. What it handed in
         // before it died is written once this is.
-        let barrier = store.commit(Writes::new());
+        let barrier = self.store.commit(Writes::new());
+        let rows = self.store.read(move |storage| {
+            let find = |id: &TaskId| {
+                let result = tasks::find(storage, &ending::results::result_of(id))?;
+                Ok((tasks::find(storage, id)?, result))
+            };
+            ids.iter().map(find).collect::<Result<Vec<_>, _>>()
+        });
         let read = async move {
             barrier.await.ok()?;
-            let rows = store.read(move |storage| {
-                ids.iter()
-                    .map(|id| {
-                        let result = tasks::find(storage, &closing::results::result_of(id))?;
-                        Ok((tasks::find(storage, id)?, result))
-                    })
-                    .collect::<Result<Vec<_>, _>>()
-            });
             rows.await.ok()
         };
         ctx.spawn(read.into_actor(self).map(move |rows, queue, ctx| {
@@ -486,8 +469,7 @@ impl Handler<Orphaned> for Queue {
                     tasks.for_each(|task| task.attempts = task.attempts.saturating_sub(1));
                 }
                 // Whoever said that it is finished has said what follows.
-                let held = orphan.lease.as_ref();
-                if held.is_some_and(|lease| queue.holds(&orphan.id, lease))
+                if queue.is_held(&orphan)
                     && let Some(result) = result
                     && result.outcome.is_none()
                     && !queue.tasks.contains_key(&result.id)
@@ -512,8 +494,8 @@ impl Handler<Dismiss> for Queue {
 impl Handler<Told> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Told { lane, generation }: Told, _: &mut Self::Context) {
-        self.note_inbox([(lane, generation)]);
+    fn handle(&mut self, Told(lane): Told, _: &mut Self::Context) {
+        self.inboxes.insert(lane);
     }
 }
 

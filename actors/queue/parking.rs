@@ -2,33 +2,23 @@
 
 use actix::{Context, Handler, Message};
 
-use super::{Due, Entry, Progressed, Queue, schedule::Ticket};
+use super::{Entry, Progressed, Queue, schedule::Ticket};
 use crate::{
     approvals::record::{Resolved, Status},
-    clock::Timestamp,
     ids::{TaskId, TeamName},
     notice::{Notice, NoticeKind},
     policy::caution::Kind,
     store::records::Writes,
-    task::{Lane, Parked, Task, Wait, WaitReason},
+    task::{Parked, Task, Wait, WaitReason},
 };
 
 /// A turn sets its task aside until something outside has happened. No attempt is counted.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Park {
+pub(crate) struct Park {
     /// The task, as the turn left it.
-    pub task: Task,
-    /// What it waits for.
-    pub wait: Wait,
-}
-
-/// What a parked task waited for has happened.
-#[derive(Clone, Debug, Message)]
-#[rtype(result = "()")]
-pub struct Unpark {
-    /// The task.
-    pub task: TaskId,
+    pub(crate) task: Task,
+    pub(crate) wait: Wait,
 }
 
 /// What tasks wait for may be there now: they try again, in the order in which they came.
@@ -44,25 +34,22 @@ pub struct UnparkAll {
 /// Fact: a team cannot work, and why. The operator hears of it once.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Hindered {
-    /// The team.
-    pub team: TeamName,
+pub(crate) struct Hindered {
+    pub(crate) team: TeamName,
     /// What its work waits for, if it can.
-    pub reason: WaitReason,
+    pub(crate) reason: WaitReason,
     /// Why, in words for a person.
-    pub note: String,
+    pub(crate) note: String,
 }
 
 /// Whether a team works, and takes work.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct SetState {
-    /// The team.
-    pub team: TeamName,
-    /// It starts no turn.
-    pub paused: bool,
+pub(crate) struct SetState {
+    pub(crate) team: TeamName,
+    pub(crate) paused: bool,
     /// It takes no new work from other teams.
-    pub draining: bool,
+    pub(crate) draining: bool,
 }
 
 /// When something was last cured. Whoever was leased before may not have seen it.
@@ -84,7 +71,7 @@ impl Queue {
         if is_cured_by_settings(parked.reason) {
             self.told.insert((task.lane.team.clone(), parked.reason));
             task.parked = None;
-            return self.wait(task, None, None);
+            return self.wait(Entry::new(task));
         }
         if parked.reason.holds_lane() {
             self.schedule.push(&task.lane, Ticket::from(&task));
@@ -104,26 +91,16 @@ impl Queue {
         }
     }
 
-    /// The tasks of a lane whose turns were set aside, first come first.
-    pub(super) fn parked_in(&self, lane: &Lane) -> Vec<TaskId> {
-        self.parked(|task, _| task.lane == *lane)
-    }
-
-    fn parked(&self, meant: impl Fn(&Task, &Parked) -> bool) -> Vec<TaskId> {
-        let mut parked: Vec<&Task> = self
-            .tasks
-            .values()
-            .map(|entry| &entry.task)
-            .filter(|task| {
-                let parked = task.parked.as_ref();
-                parked.is_some_and(|parked| meant(task, parked))
-            })
-            .collect();
+    /// Tasks whose turns were set aside, first come first.
+    pub(super) fn parked(&self, meant: impl Fn(&Task, &Parked) -> bool) -> Vec<TaskId> {
+        let is_meant = |task: &&Task| task.parked.as_ref().is_some_and(|of| meant(task, of));
+        let tasks = self.tasks.values().map(|entry| &entry.task);
+        let mut parked: Vec<&Task> = tasks.filter(is_meant).collect();
         parked.sort_by_key(|task| task.arrival);
         parked.into_iter().map(|task| task.id.clone()).collect()
     }
 
-    fn unpark(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
+    pub(super) fn unpark(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
         let Some(entry) = self.tasks.get_mut(id) else {
             return;
         };
@@ -139,8 +116,7 @@ impl Queue {
             self.schedule.push(&task.lane, Ticket::from(&task));
         }
         self.expect(&task);
-        let committed = self.store.commit(Writes::new().put(&task));
-        self.deliver(committed, ctx);
+        self.commit(Writes::new().put(&task), ctx);
     }
 
     /// A team that rests, or whose tasks do, after it died starts turns again.
@@ -176,29 +152,8 @@ impl Queue {
             }
             _ => (NoticeKind::ConfigInvalid, "goes on by itself when that is cured"),
         };
-        Some(Notice {
-            id: self.ids.notice(),
-            kind,
-            team: Some(team.clone()),
-            text: format!("Team {team} cannot work: {note}. What can wait, waits; it {way_on}."),
-            refs: Vec::new(),
-            at: self.clock.now(),
-            read: false,
-        })
-    }
-
-    /// A turn ended well: whatever hindered its team is over.
-    pub(super) fn works(&mut self, team: &TeamName) {
-        if !self.told.is_empty() {
-            self.told.retain(|(told, _)| told != team);
-        }
-    }
-
-    /// A parked task has waited for as long as it may.
-    pub(super) fn waited_enough(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
-        if self.tasks.get(id).is_some_and(|entry| entry.task.parked.is_some()) {
-            self.unpark(id, ctx);
-        }
+        let text = format!("Team {team} cannot work: {note}. What can wait, waits; it {way_on}.");
+        Some(Notice::new(&self.ids, kind, team, text, Vec::new(), self.clock.now()))
     }
 }
 
@@ -206,10 +161,7 @@ impl Handler<Park> for Queue {
     type Result = ();
 
     fn handle(&mut self, Park { task, wait }: Park, ctx: &mut Self::Context) {
-        if !task.lease.as_ref().is_some_and(|lease| self.holds(&task.id, lease)) {
-            return;
-        }
-        let Some(entry) = self.tasks.get(&task.id) else {
+        let Some(entry) = self.tasks.get(&task.id).filter(|_| self.is_held(&task)) else {
             return;
         };
         let mut task =
@@ -228,17 +180,12 @@ impl Handler<Park> for Queue {
             self.hold_for(&task);
         }
         // Its turn may not have come to show what was in the inbox.
-        self.note_inbox(Some((task.lane.clone(), task.generation)));
+        self.inboxes.insert(task.lane_key());
         self.listeners.progressed.do_send(Progressed::Returned(task.clone()));
         self.expect(&task);
-        let mut writes = Writes::new().put(&task);
-        let team = task.lane.team.clone();
-        if let Some(notice) = self.hindrance(&team, wait.reason, &wait.note) {
-            writes = writes.put(&notice);
-        }
-        let committed = self.store.commit(writes);
+        let notice = self.hindrance(&task.lane.team, wait.reason, &wait.note);
+        self.commit(Writes::new().put(&task).put_all(&notice), ctx);
         self.tasks.insert(task.id.clone(), Entry::new(task));
-        self.deliver(committed, ctx);
         self.dispatch(ctx);
     }
 }
@@ -249,18 +196,8 @@ impl Handler<Hindered> for Queue {
     fn handle(&mut self, message: Hindered, ctx: &mut Self::Context) {
         let Hindered { team, reason, note } = message;
         if let Some(notice) = self.hindrance(&team, reason, &note) {
-            let committed = self.store.commit(Writes::new().put(&notice));
-            self.deliver(committed, ctx);
+            self.commit(Writes::new().put(&notice), ctx);
         }
-    }
-}
-
-impl Handler<Unpark> for Queue {
-    type Result = ();
-
-    fn handle(&mut self, Unpark { task }: Unpark, ctx: &mut Self::Context) {
-        self.unpark(&task, ctx);
-        self.dispatch(ctx);
     }
 }
 
@@ -318,10 +255,4 @@ impl Handler<SetState> for Queue {
 /// A file, a name or a key is wrong: whoever waits for it tries again when settings change.
 fn is_cured_by_settings(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::Config | WaitReason::Login)
-}
-
-/// When a parked task goes on by itself.
-pub(super) fn due_of(task: &Task) -> Option<(Timestamp, Due, u64, TaskId)> {
-    let until = task.parked.as_ref()?.until?;
-    Some((until, Due::Unpark, task.arrival, task.id.clone()))
 }

@@ -21,11 +21,9 @@ pub struct Place {
 /// Fact: a team at work knows what it does with a task that waits behind its turn.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
-pub struct Placed {
-    /// The task.
-    pub task: TaskId,
-    /// What.
-    pub placement: Placement,
+pub(crate) struct Placed {
+    pub(crate) task: TaskId,
+    pub(crate) placement: Placement,
 }
 
 /// Where a task stands.
@@ -42,7 +40,6 @@ pub enum Placement {
 }
 
 impl Queue {
-    /// Tells whoever asked.
     pub(super) fn placed(&mut self, id: &TaskId, placement: Placement) {
         let Some(entry) = self.tasks.get_mut(id) else {
             return;

@@ -105,7 +105,6 @@ struct TeamWork {
     people: HashMap<Arc<str>, Person>,
     /// People with a lane that could start a turn now.
     ready: BTreeSet<(Rank, Arc<str>)>,
-    /// Counts turns that were started.
     starts: u64,
     /// The last of them in each lane.
     lane_starts: HashMap<Option<TopicId>, u64>,
@@ -264,6 +263,11 @@ impl LaneWork {
         self.waiting.front()
     }
 
+    fn insert(&mut self, waiting: Waiting) {
+        let behind = self.waiting.partition_point(|other| other.place < waiting.place);
+        self.waiting.insert(behind, waiting);
+    }
+
     fn rounds(&mut self, priority: Priority) -> &mut Rounds {
         self.rounds.entry(priority).or_default()
     }
@@ -322,18 +326,10 @@ impl Schedule {
         let since = self.waits_since(&lane.team);
         let has_rounds = lane.topic.is_none();
         self.change(lane, |work| {
-            let place = Place {
-                priority: ticket.priority,
-                round: if has_rounds {
-                    work.rounds(ticket.priority).next_of(&ticket.person)
-                } else {
-                    0
-                },
-                arrival,
-            };
-            let behind = work.waiting.partition_point(|other| other.place < place);
-            let waiting = Waiting { place, ticket, since };
-            work.waiting.insert(behind, waiting);
+            let priority = ticket.priority;
+            let round = if has_rounds { work.rounds(priority).next_of(&ticket.person) } else { 0 };
+            let place = Place { priority, round, arrival };
+            work.insert(Waiting { place, ticket, since });
         });
         self.count_waiting(&lane.team, 1);
     }
@@ -438,15 +434,10 @@ impl Schedule {
     pub fn put_back(&mut self, lane: &Lane, ticket: Ticket, not_before: Option<Timestamp>) {
         let since = self.waits_since(&lane.team);
         self.change(lane, |work| {
-            let place = Place {
-                priority: ticket.priority,
-                round: work.rounds(ticket.priority).present,
-                // Before all that ever arrived.
-                arrival: 0,
-            };
-            let behind = work.waiting.partition_point(|other| other.place < place);
-            let waiting = Waiting { place, ticket, since };
-            work.waiting.insert(behind, waiting);
+            let (priority, round) = (ticket.priority, work.rounds(ticket.priority).present);
+            // Before all that ever arrived.
+            let place = Place { priority, round, arrival: 0 };
+            work.insert(Waiting { place, ticket, since });
         });
         self.count_waiting(&lane.team, 1);
         if let Some(until) = not_before {
@@ -551,11 +542,6 @@ impl Schedule {
         let lane = self.held.first().map(|(until, _)| *until);
         let team = self.resting.first().map(|(until, _)| *until);
         lane.into_iter().chain(team).min()
-    }
-
-    /// Turns that run now.
-    pub fn running(&self) -> usize {
-        self.running
     }
 
     /// Waiting tasks and running turns of each team that has had any.

@@ -6,22 +6,25 @@ use actix::{
 };
 use tokio::sync::oneshot;
 
-pub use super::refusal::Refusal;
 use super::{
-    Enqueue, Entry, Queue,
+    Enqueue, Queue,
     causes::{Giver, Runaway},
+    refusal::Refusal,
 };
 use crate::{
     clock::{Timestamp, millis},
-    ids::{TaskId, TeamName},
+    ids::{LeaseId, TaskId, TeamName},
     journal,
     notice::{Notice, NoticeKind},
     store::records::Writes,
-    task::{Code, Ending, Kind, Lane, Task, WaitReason, records::OpenWork},
+    task::{
+        Code, Ending, Kind, Parked, Task, WaitReason,
+        records::{LaneKey, OpenWork},
+    },
 };
 
 /// A running task without a sign of life for this long is called stale.
-const STALE: std::time::Duration = std::time::Duration::from_secs(600);
+const STALE_AFTER: std::time::Duration = std::time::Duration::from_secs(600);
 
 /// Stores a task that a turn makes, unless something speaks against it. Answered when it is durable.
 #[derive(Debug, Message)]
@@ -72,6 +75,15 @@ pub enum Submission {
     },
 }
 
+impl Submission {
+    fn in_flight(&mut self) -> &mut Vec<OpenTask> {
+        let (Self::Enqueued { in_flight }
+        | Self::Skipped { in_flight }
+        | Self::NeedsConfirmation { in_flight, .. }) = self;
+        in_flight
+    }
+}
+
 /// A task without an end, for whoever looks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenTask {
@@ -93,18 +105,14 @@ impl OpenTask {
     /// The same, of a row.
     pub fn of(work: &OpenWork, now: Timestamp) -> Self {
         let age = now.since(work.created_at);
-        let state = match (&work.parked, &work.lease) {
-            (Some(parked), _) => OpenState::Parked(parked.reason),
-            (None, Some(_)) => OpenState::Running,
-            (None, None) => OpenState::Accepted,
-        };
+        let state = OpenState::of(work.parked.as_ref(), work.lease.as_ref());
         Self {
             task_id: work.id.clone(),
             team: work.lane.team.clone(),
             kind: work.kind,
             state,
             age_ms: millis(age),
-            stale: state == OpenState::Running && age > STALE,
+            stale: state == OpenState::Running && age > STALE_AFTER,
         }
     }
 }
@@ -120,38 +128,37 @@ pub enum OpenState {
     Parked(WaitReason),
 }
 
+impl OpenState {
+    fn of(parked: Option<&Parked>, lease: Option<&LeaseId>) -> Self {
+        match (parked, lease) {
+            (Some(parked), _) => Self::Parked(parked.reason),
+            (None, Some(_)) => Self::Running,
+            (None, None) => Self::Accepted,
+        }
+    }
+}
+
 /// The open tasks of a team, or of all, oldest first.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<OpenTask>")]
-pub struct OpenTasks {
-    /// The team.
-    pub team: Option<TeamName>,
+pub(crate) struct OpenTasks {
+    pub(crate) team: Option<TeamName>,
 }
 
 impl Queue {
     pub(super) fn open_tasks(&self, team: Option<&TeamName>) -> Vec<OpenTask> {
         let now = self.clock.now();
-        let mut tasks: Vec<&Entry> = self
-            .tasks
-            .values()
-            .filter(|entry| team.is_none_or(|team| entry.task.lane.team == *team))
-            .collect();
-        tasks.sort_by_key(|entry| entry.task.arrival);
-        let open = tasks.into_iter().map(|entry| {
-            let age = now.since(entry.task.created_at);
-            let state = match (&entry.task.parked, &entry.task.lease) {
-                (Some(parked), _) => OpenState::Parked(parked.reason),
-                (None, Some(_)) => OpenState::Running,
-                (None, None) => OpenState::Accepted,
-            };
-            OpenTask {
-                task_id: entry.task.id.clone(),
-                team: entry.task.lane.team.clone(),
-                kind: entry.task.kind,
-                state,
-                age_ms: millis(age),
-                stale: false,
-            }
+        let tasks = self.tasks.values().map(|entry| &entry.task);
+        let mut tasks: Vec<&Task> =
+            tasks.filter(|task| team.is_none_or(|team| task.lane.team == *team)).collect();
+        tasks.sort_by_key(|task| task.arrival);
+        let open = tasks.into_iter().map(|task| OpenTask {
+            task_id: task.id.clone(),
+            team: task.lane.team.clone(),
+            kind: task.kind,
+            state: OpenState::of(task.parked.as_ref(), task.lease.as_ref()),
+            age_ms: millis(now.since(task.created_at)),
+            stale: false,
         });
         open.collect()
     }
@@ -162,31 +169,29 @@ impl Queue {
         mut open: Vec<OpenTask>,
     ) -> impl Future<Output = Vec<OpenTask>> + 'static {
         let now = self.clock.now();
-        let long_ago = move |at: Timestamp| now.since(at) > STALE;
+        let long_ago = move |at: Timestamp| now.since(at) > STALE_AFTER;
         // What was leased lately has not had the time to become stale.
-        let suspects: Vec<(usize, Lane, u32)> = open
+        let suspects: Vec<(usize, LaneKey)> = open
             .iter()
             .enumerate()
             .filter_map(|(place, open)| {
                 let entry = self.tasks.get(&open.task_id)?;
                 let since = entry.leased_at.filter(|_| open.state == OpenState::Running)?;
                 let task = &entry.task;
-                long_ago(since).then(|| (place, task.lane.clone(), task.generation))
+                long_ago(since).then(|| (place, task.lane_key()))
             })
             .collect();
-        let store = self.store.clone();
+        let are_well = suspects.is_empty();
+        let read = self.store.read(move |storage| {
+            let signs = suspects
+                .into_iter()
+                .map(|(place, lane)| Ok((place, journal::last_sign(storage, &lane)?)));
+            signs.collect::<Result<Vec<_>, _>>()
+        });
         async move {
-            if suspects.is_empty() {
+            if are_well {
                 return open;
             }
-            let read = store.read(move |storage| {
-                suspects
-                    .into_iter()
-                    .map(|(place, lane, generation)| {
-                        Ok((place, journal::last_sign(storage, &lane, generation)?))
-                    })
-                    .collect::<Result<Vec<_>, _>>()
-            });
             for (place, sign) in read.await.unwrap_or_default() {
                 open[place].stale = sign.is_none_or(long_ago);
             }
@@ -227,15 +232,10 @@ impl Queue {
 
     /// Work that went round in circles is told to the operator once.
     fn tell_of_loop(&self, task: &Task, why: &Runaway) -> Writes {
-        Writes::new().put(&Notice {
-            id: self.ids.notice(),
-            kind: NoticeKind::LoopStopped,
-            team: Some(task.lane.team.clone()),
-            text: format!("Stopped work that goes round in circles: {why}"),
-            refs: vec![task.root().to_string()],
-            at: self.clock.now(),
-            read: false,
-        })
+        let text = format!("Stopped work that goes round in circles: {why}");
+        let (team, refs) = (&task.lane.team, vec![task.root().to_string()]);
+        let kind = NoticeKind::LoopStopped;
+        Writes::new().put(&Notice::new(&self.ids, kind, team, text, refs, self.clock.now()))
     }
 }
 
@@ -273,8 +273,7 @@ impl Handler<Submit> for Queue {
                 Ok(counts) => writes = writes.put_at(task.root(), &counts),
                 Err(why) => {
                     if matches!(why, Runaway::Loop(_)) {
-                        let told = self.store.commit(self.tell_of_loop(&task, &why));
-                        self.deliver(told, ctx);
+                        self.commit(self.tell_of_loop(&task, &why), ctx);
                     }
                     return answer(self, Err(why.into()));
                 }
@@ -303,15 +302,9 @@ impl Queue {
         &self,
         mut submission: Submission,
     ) -> ResponseActFuture<Self, Result<Submission, Refusal>> {
-        let (Submission::Enqueued { in_flight }
-        | Submission::Skipped { in_flight }
-        | Submission::NeedsConfirmation { in_flight, .. }) = &mut submission;
-        let looked = self.look_for_stale(std::mem::take(in_flight));
+        let looked = self.look_for_stale(std::mem::take(submission.in_flight()));
         let answered = async move {
-            let (Submission::Enqueued { in_flight }
-            | Submission::Skipped { in_flight }
-            | Submission::NeedsConfirmation { in_flight, .. }) = &mut submission;
-            *in_flight = looked.await;
+            *submission.in_flight() = looked.await;
             Ok(submission)
         };
         Box::pin(answered.into_actor(self))
@@ -324,11 +317,9 @@ impl Queue {
 /// way already.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct HandIn {
-    /// What is submitted.
-    pub submit: Submit,
-    /// Where the answer goes.
-    pub answer: oneshot::Sender<Result<Submission, Refusal>>,
+pub(crate) struct HandIn {
+    pub(crate) submit: Submit,
+    pub(crate) answer: oneshot::Sender<Result<Submission, Refusal>>,
 }
 
 impl Handler<HandIn> for Queue {

@@ -8,7 +8,6 @@ use super::*;
 use crate::{
     budget::Ledger,
     channel::Channel,
-    closing,
     doubles::{
         clock::ManualClock,
         disk::{Disk, MemoryStorage},
@@ -21,7 +20,7 @@ use crate::{
         Store,
         reads::{Range, scan},
     },
-    task::{Outcome, Task, records as tasks},
+    task::{Lane, Outcome, Task, records as tasks},
     usage::Usage,
 };
 
@@ -241,7 +240,7 @@ async fn an_outcome_is_found_though_its_team_died() {
     let ids = Ids::new(Arc::new(Sequence::from(0)));
     let writes = Writes::new()
         .under_lease(&done.id.clone(), &lease)
-        .and(closing::close(&mut done, outcome, "", None, &ids, &OrgView::default()).writes);
+        .and(ending::close(&mut done, outcome, &ids, &OrgView::default()).writes);
 
     // Handed in, not yet written, when the news of the death arrives.
     let stored = setting.store.commit(writes);

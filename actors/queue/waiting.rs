@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{ACK_AFTER, Entry, Queue, parking, placing::Placement, tell_stored};
+use super::{ACK_AFTER, Entry, Queue, placing::Placement, tell_stored};
 use crate::{
     channel::{Deliver, records::OutboxWrites},
     clock::Timestamp,
-    closing,
-    event::{Body, Frame},
+    frame::{Body, Frame},
     ids::TaskId,
-    scheduler::firing::{Roster, Standing},
-    task::{Code, Ending, Kind, Outcome, Task},
+    task::{Code, Ending, Outcome, Task, ending},
     usage::Usage,
 };
 
@@ -28,16 +26,12 @@ pub(super) enum Due {
 impl Queue {
     /// Notes what will be due if the task goes on waiting.
     pub(super) fn expect(&mut self, task: &Task) {
-        let [deadline, ack] = due_of(task);
-        self.due.insert(deadline);
-        if !task.acked {
-            self.due.insert(ack);
-        }
-        self.due.extend(parking::due_of(task));
+        let is_expected = |due: &(_, Due, _, _)| due.1 != Due::Ack || !task.acked;
+        self.due.extend(due_of(task).filter(is_expected));
     }
 
     pub(super) fn expect_no_more(&mut self, task: &Task) {
-        for due in due_of(task).into_iter().chain(parking::due_of(task)) {
+        for due in due_of(task) {
             self.due.remove(&due);
         }
     }
@@ -50,7 +44,7 @@ impl Queue {
     /// Ends a task whose record is damaged: whoever asked for it is told that it is lost.
     pub(super) fn end_lost(&mut self, id: &TaskId, ctx: &mut Context<Self>) {
         if let Some(entry) = self.tasks.get(id) {
-            self.schedule.remove(&entry.task.lane.clone(), id);
+            self.schedule.remove(&entry.task.lane, id);
         }
         let reason = "its record was damaged in the store and it is lost; please ask for it again";
         self.end_for(id, Ending::Dead, Code::Internal, Some(reason), ctx);
@@ -97,14 +91,14 @@ impl Queue {
             tracing::error!(task = %task.id, team = %task.lane.team, code = code.as_str(), "task given up");
         }
         let was_parked = task.parked.clone();
-        let closed = closing::close(&mut task, outcome, "", None, &self.ids, &self.teams);
+        let closed = ending::close(&mut task, outcome, &self.ids, &self.teams);
         let mut writes = unwritten.unwrap_or_default().and(closed.writes);
-        if task.kind == Kind::Result && self.teams.standing(&task.team()) == Standing::Gone {
+        if self.has_no_asker(&task) {
             let at = self.clock.now();
-            writes = writes.put(&closing::results::undeliverable(&task, &self.ids, at));
+            writes = writes.put(&ending::results::undeliverable(&task, &self.ids, at));
         }
         let committed = self.store.commit(writes);
-        self.note_inbox(closed.told);
+        self.inboxes.extend(closed.told);
         let follow_up = closed.follow_up;
         task.parked = was_parked;
         // Whoever waits for the end reads it from the store.
@@ -155,7 +149,7 @@ impl Queue {
         };
         let ahead = self.schedule.ahead_of(&task.lane, id) as u64;
         // 0 is a message whose turn runs.
-        let mut ack = closing::ack(task, message, "", ahead.max(1));
+        let mut ack = ending::ack(task, message, "", ahead.max(1));
         let team = task.lane.team.as_str();
         let topic = source.topic.as_ref().map_or(team, |topic| &topic.name);
         ack.content = match waits_for {
@@ -164,23 +158,16 @@ impl Queue {
         };
         task.acked = true;
         let frame = Frame { topic: source.topic.clone(), ts: now, body: Body::Ack(ack) };
-        let writes = entry
-            .unwritten
-            .take()
-            .unwrap_or_default()
-            .put(&entry.task)
-            .frame(&source.channel, frame);
-        let committed = self.store.commit(writes);
-        self.deliver(committed, ctx);
+        let writes = entry.unwritten.take().unwrap_or_default().put(&entry.task);
+        self.commit(writes.frame(&source.channel, frame), ctx);
     }
 
     /// Sets the alarm for what is due next.
     pub(super) fn arm(&mut self, ctx: &mut Context<Self>) {
-        let next = [self.due.first().map(|(at, ..)| *at), self.schedule.wakes_at()]
-            .into_iter()
-            .flatten()
-            .min();
-        let Some(next) = next else { return };
+        let due = self.due.first().map(|(at, ..)| *at);
+        let Some(next) = due.into_iter().chain(self.schedule.wakes_at()).min() else {
+            return;
+        };
         if let Some((at, _)) = self.alarm
             && at <= next
         {
@@ -208,13 +195,16 @@ impl Queue {
             match due {
                 Due::Ack => self.acknowledge(&id, ctx),
                 Due::Signal => self.signal_again(&id, at, ctx),
-                Due::Unpark => self.waited_enough(&id, ctx),
+                Due::Unpark => {
+                    if self.tasks.get(&id).is_some_and(|entry| entry.task.parked.is_some()) {
+                        self.unpark(&id, ctx);
+                    }
+                }
                 Due::Deadline => {
-                    let Some(entry) = self.tasks.get(&id) else {
+                    let Some(Entry { task, .. }) = self.tasks.get(&id) else {
                         continue;
                     };
-                    let parked = entry.task.parked.is_some();
-                    if self.schedule.remove(&entry.task.lane.clone(), &id) || parked {
+                    if self.schedule.remove(&task.lane, &id) || task.parked.is_some() {
                         self.end(&id, Ending::Expired, Code::Deadline, ctx);
                     }
                 }
@@ -225,7 +215,10 @@ impl Queue {
 }
 
 /// What may become due for a task, and when; of one moment, first come first.
-fn due_of(task: &Task) -> [(Timestamp, Due, u64, TaskId); 2] {
-    let entry = |at, due| (at, due, task.arrival, task.id.clone());
-    [entry(task.deadline_at, Due::Deadline), entry(task.created_at + ACK_AFTER, Due::Ack)]
+fn due_of(task: &Task) -> impl Iterator<Item = (Timestamp, Due, u64, TaskId)> {
+    let until = task.parked.as_ref().and_then(|parked| parked.until);
+    let moments =
+        [(task.deadline_at, Due::Deadline), (task.created_at + ACK_AFTER, Due::Ack)].into_iter();
+    let moments = moments.chain(until.map(|until| (until, Due::Unpark)));
+    moments.map(|(at, due)| (at, due, task.arrival, task.id.clone()))
 }

@@ -26,11 +26,10 @@ pub struct Wait {
 /// Ends all work of a team. Answers how many tasks that were, once the last has its end.
 #[derive(Debug, Message)]
 #[rtype(result = "usize")]
-pub struct CancelTeam {
-    /// The team.
-    pub team: TeamName,
+pub(crate) struct CancelTeam {
+    pub(crate) team: TeamName,
     /// Why, for whoever asked for the work.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 /// Those who wait.
@@ -58,13 +57,8 @@ impl Queue {
         if self.waits.for_team.iter().any(|(of, ..)| of == team)
             && !self.tasks.values().any(|entry| entry.task.lane.team == *team)
         {
-            let waits = std::mem::take(&mut self.waits.for_team);
-            for (of, count, tell) in waits {
-                if of == *team {
-                    let _ = tell.send(count);
-                } else {
-                    self.waits.for_team.push((of, count, tell));
-                }
+            for (_, count, tell) in self.waits.for_team.extract_if(.., |(of, ..)| of == team) {
+                let _ = tell.send(count);
             }
         }
     }

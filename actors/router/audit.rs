@@ -35,6 +35,19 @@ pub struct AuditRow {
 }
 
 impl AuditRow {
+    /// The row of something that was let in.
+    pub(super) fn admitted(
+        id: String,
+        at: Timestamp,
+        channel: ChannelId,
+        sender: String,
+        admission: Admission,
+    ) -> Self {
+        let Admission { channel_type, reason, asserted_by, listener } = admission;
+        let decision = Decision { allowed: true, reason };
+        Self { id, at, channel_type, channel, sender, asserted_by, listener, decision }
+    }
+
     /// The row that a task stands for.
     pub fn of_task(task: &Task) -> Option<Self> {
         Trace {
@@ -62,16 +75,8 @@ pub(crate) struct Trace {
 impl Trace {
     /// The row, if the task came past the gate.
     pub(crate) fn into_row(self) -> Option<AuditRow> {
-        let admission = self.admission?;
-        Some(AuditRow {
-            id: self.id.to_string(),
-            at: self.created_at,
-            channel_type: admission.channel_type,
-            channel: self.source?.channel,
-            sender: self.from,
-            asserted_by: admission.asserted_by,
-            listener: admission.listener,
-            decision: Decision { allowed: true, reason: admission.reason },
-        })
+        let (admission, channel) = (self.admission?, self.source?.channel);
+        let id = self.id.to_string();
+        Some(AuditRow::admitted(id, self.created_at, channel, self.from, admission))
     }
 }

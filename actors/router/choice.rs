@@ -15,31 +15,26 @@ const NEW: &str = "new";
 
 /// A topic that a message may belong to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
-    /// Its id.
-    pub id: TopicId,
-    /// Its name.
-    pub name: String,
-    /// When it was last used.
-    pub last_activity: Timestamp,
+pub(super) struct Candidate {
+    pub(super) id: TopicId,
+    pub(super) name: String,
+    pub(super) last_activity: Timestamp,
     /// How well the message fits, 0 to 1.
-    pub score: f64,
+    pub(super) score: f64,
 }
 
 /// What a model chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// One of the candidates.
+pub(super) enum Choice {
     Existing(TopicId),
     /// A topic of its own.
     New {
-        /// What to call it.
         name: Option<String>,
     },
 }
 
 /// The question for the model. Names and message are quoted: they are data.
-pub fn question(candidates: &[Candidate], content: &str, now: Timestamp) -> String {
+pub(super) fn question(candidates: &[Candidate], content: &str, now: Timestamp) -> String {
     let mut question = String::from(
         "To which topic does the message belong? Answer with JSON only: {\"topic_ids\":[\"<id>\"]}, \
          or {\"topic_ids\":[\"new\"],\"topic_name\":\"<a few words>\"} if it begins another topic.\n\
@@ -58,7 +53,7 @@ pub fn question(candidates: &[Candidate], content: &str, now: Timestamp) -> Stri
 
 /// What the model chose: the first of its ids that is a candidate or `new`; nothing if it cannot
 /// be read or names no such id.
-pub fn parse_choice(answer: &str, candidates: &[Candidate]) -> Option<Choice> {
+pub(super) fn parse_choice(answer: &str, candidates: &[Candidate]) -> Option<Choice> {
     // Whatever stands around the object, fences most of all, is not part of it.
     let object = answer.get(answer.find('{')?..=answer.rfind('}')?)?;
     let answer: Value = serde_json::from_str(object).ok()?;

@@ -4,13 +4,13 @@ use actix::Context;
 
 use super::{
     Router,
-    envelope::Destination,
+    intake::Destination,
     main_lane,
     managing::ChangeTopic,
     verdicts::{self, Verdict},
 };
 use crate::{
-    event::TopicState,
+    frame::TopicState,
     ids::{ChannelId, TopicId},
     queue::Cancel,
     router::records::Undecided,
@@ -27,7 +27,6 @@ pub(super) enum Command {
     Close(Option<String>),
     Stop(Option<String>),
     Compact(Option<String>),
-    /// Gives the topic another name.
     Rename(String),
     /// The next message opens a topic.
     New,
@@ -76,6 +75,7 @@ pub(super) fn begins_anew(content: &str) -> Option<&str> {
     (is_new && !words.is_empty()).then_some(words)
 }
 
+const NO_TOPICS: &str = "There are no open topics.";
 const HELP: &str = "Commands:\n\
     /new [message] begins a new topic with a message; without one, with the next.\n\
     /topics lists the topics of this channel.\n\
@@ -151,11 +151,7 @@ impl Router {
         let Some(conversation) = self.conversations.get(channel) else {
             return String::new();
         };
-        let now = self.to.clock.now();
-        let rows = conversation.topics.rows(now, self.settings.topics.idle_after, |topic| {
-            let work = conversation.work.get(topic).copied().unwrap_or_default();
-            (work.queued, work.running > 0)
-        });
+        let rows = conversation.topic_rows(self.to.clock.now(), self.settings.topics.idle_after);
         let lines: Vec<String> = rows
             .iter()
             .filter(|row| row.state != TopicState::Done)
@@ -168,21 +164,15 @@ impl Router {
                 format!("{} ({}): {state}, {} waiting", row.name, row.id, row.queued)
             })
             .collect();
-        if lines.is_empty() {
-            return "There are no open topics.".to_owned();
-        }
-        lines.join("\n")
+        if lines.is_empty() { NO_TOPICS.to_owned() } else { lines.join("\n") }
     }
 
     /// A topic by id or name, or the one used last.
     fn find_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> Result<TopicId, String> {
+        let (now, idle_after) = (self.to.clock.now(), self.settings.topics.idle_after);
         let conversation = self.conversations.get(channel);
-        let rows = conversation
-            .map(|conversation| {
-                let idle_after = self.settings.topics.idle_after;
-                conversation.topics.rows(self.to.clock.now(), idle_after, |_| (0, false))
-            })
-            .unwrap_or_default();
+        let rows = conversation.map(|found| found.topics.rows(now, idle_after, |_| (0, false)));
+        let rows = rows.unwrap_or_default();
         let found = match wanted {
             Some(wanted) => rows
                 .iter()
@@ -194,7 +184,7 @@ impl Router {
             (None, Some(wanted)) => {
                 Err(format!("There is no topic \"{wanted}\".\n{}", self.describe_topics(channel)))
             }
-            (None, None) => Err("There are no open topics.".to_owned()),
+            (None, None) => Err(NO_TOPICS.to_owned()),
         }
     }
 
@@ -204,16 +194,13 @@ impl Router {
             Err(answer) => return (answer, Writes::new()),
         };
         self.to.queue.do_send(Cancel { lane: main_lane(id.clone()), queued: true, channel: None });
-        let closed = self
-            .conversations
-            .get_mut(channel)
-            .and_then(|conversation| conversation.topics.close(&id));
-        match closed {
+        let conversation = self.conversations.get_mut(channel);
+        match conversation.and_then(|conversation| conversation.topics.close(&id)) {
             Some(topic) => (
                 format!("Closed \"{}\".", topic.name),
                 Writes::new().put_at(&topic.key(channel), topic),
             ),
-            None => ("There are no open topics.".to_owned(), Writes::new()),
+            None => (NO_TOPICS.to_owned(), Writes::new()),
         }
     }
 
@@ -224,20 +211,17 @@ impl Router {
         message: Undecided,
         ctx: &mut Context<Self>,
     ) {
-        let channel = message.channel.clone();
         let wanted = wanted.or_else(|| message.topic.clone());
-        let topic = self.find_topic(&channel, wanted.as_deref());
-        let conversation = self.conversations.get(&channel);
-        let known = topic.and_then(|id| {
+        let conversation = self.conversations.get(&message.channel);
+        let known = self.find_topic(&message.channel, wanted.as_deref()).and_then(|id| {
             let topic = conversation.and_then(|found| found.topics.get(id.as_str()));
-            topic
-                .map(|topic| TopicRef { id, name: topic.name.clone() })
-                .ok_or_else(|| "There are no open topics.".to_owned())
+            let named = topic.map(|topic| TopicRef { id, name: topic.name.clone() });
+            named.ok_or_else(|| NO_TOPICS.to_owned())
         });
         match known {
             Ok(topic) => {
                 let to = Destination::Topic(topic);
-                self.enqueue(&channel, message, to, Kind::Compact, Writes::new());
+                self.enqueue(message, to, Kind::Compact, Writes::new());
             }
             Err(answer) => self.respond(&message, answer, Writes::new(), ctx),
         }
@@ -248,11 +232,8 @@ impl Router {
             Ok(id) => id,
             Err(answer) => return answer,
         };
-        let running = self
-            .conversations
-            .get(channel)
-            .is_some_and(|conversation| conversation.has_open_work(&id));
-        if !running {
+        let conversation = self.conversations.get(channel);
+        if !conversation.is_some_and(|conversation| conversation.has_open_work(&id)) {
             return "Nothing is running.".to_owned();
         }
         self.to.queue.do_send(Cancel { lane: main_lane(id), queued: false, channel: None });

@@ -1,9 +1,11 @@
 //! A channel that is connected or has open work, as the router keeps it.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use super::{
-    TOPIC_STORED,
     gate::Sender,
     topics::{Topic, Topics},
 };
@@ -11,10 +13,14 @@ use crate::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Timestamp,
+    frame::TopicRow,
     identities::Owner,
-    ids::{MessageId, TaskId, TopicId},
-    router::records::{ChannelHistory, Undecided},
+    ids::{MessageId, TopicId},
+    router::records::{ChannelHistory, MessageRow, Undecided},
 };
+
+/// The last activity of a topic is stored at least this exactly.
+const TOPIC_STORE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// A channel that is connected or has open work.
 pub(super) struct Conversation {
@@ -32,17 +38,12 @@ pub(super) struct Conversation {
     pub(super) topics: Topics,
     /// The last activity of each topic as it is stored.
     pub(super) stored_topics: HashMap<TopicId, Timestamp>,
-    pub(super) known: HashMap<MessageId, Known>,
+    pub(super) known: HashMap<MessageId, MessageRow>,
     pub(super) work: HashMap<TopicId, OpenWork>,
     /// Messages whose topic is being found out, in order of arrival.
-    pub(super) deciding: VecDeque<Arrival>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) digest: u64,
-    pub(super) at: Timestamp,
-    pub(super) task: Option<TaskId>,
+    pub(super) deciding: VecDeque<Undecided>,
+    /// A model has been asked about the first of them.
+    pub(super) asking: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,57 +52,56 @@ pub(super) struct OpenWork {
     pub(super) running: u64,
 }
 
-/// A message on its way in.
-#[derive(Clone, Debug)]
-pub(super) struct Arrival {
-    pub(super) message: Undecided,
-    /// A model has been asked about it.
-    pub(super) asked: bool,
-}
-
 impl Conversation {
-    pub(super) fn new(row: ChannelRow, sender: Sender, connection: Option<u64>) -> Self {
+    /// A new channel that nobody is connected to.
+    pub(super) fn new(row: ChannelRow, sender: Sender) -> Self {
         Self {
             row,
             stored: false,
-            speaking: connection,
-            connections: connection
-                .map(|connection| (connection, sender.clone()))
-                .into_iter()
-                .collect(),
             sender,
+            speaking: None,
+            connections: HashMap::new(),
             owner: None,
             topics: Topics::default(),
             stored_topics: HashMap::new(),
             known: HashMap::new(),
             work: HashMap::new(),
             deciding: VecDeque::new(),
+            asking: false,
         }
     }
 
-    pub(super) fn from_history(
-        history: ChannelHistory,
-        sender: Sender,
-        connection: Option<u64>,
-    ) -> Self {
-        let known = history.messages.into_iter().map(|(id, row)| {
-            let known = Known { digest: row.digest, at: row.at, task: row.task };
-            (id, known)
-        });
-        let stored_topics = history.topics.iter();
-        let stored_topics =
-            stored_topics.map(|topic| (topic.id.clone(), topic.last_activity)).collect();
+    /// A channel as the store knows it.
+    pub(super) fn from_history(history: ChannelHistory) -> Self {
+        let sender = Sender::of(&history.row.principal, history.row.channel_type.clone());
+        let stored = history.topics.iter().map(|topic| (topic.id.clone(), topic.last_activity));
+        let stored_topics = stored.collect();
         let mut topics: Topics = history.topics.into_iter().collect();
         for (topic, line) in history.said {
             topics.record(&topic, &line.text, line.at);
         }
         Self {
-            known: known.collect(),
+            known: history.messages.into_iter().collect(),
             topics,
             stored_topics,
             stored: true,
-            ..Self::new(history.row, sender, connection)
+            ..Self::new(history.row, sender)
         }
+    }
+
+    /// The same with the sender's connection.
+    pub(super) fn connected(mut self, connection: u64) -> Self {
+        self.speaking = Some(connection);
+        self.connections.insert(connection, self.sender.clone());
+        self
+    }
+
+    /// Its topics as lists show them.
+    pub(super) fn topic_rows(&self, now: Timestamp, idle_after: Duration) -> Vec<TopicRow> {
+        self.topics.rows(now, idle_after, |topic| {
+            let work = self.work.get(topic).copied().unwrap_or_default();
+            (work.queued, work.running > 0)
+        })
     }
 
     /// Someone speaks over one of the connections.
@@ -127,7 +127,7 @@ impl Conversation {
     /// last is in the interaction log.
     pub(super) fn is_topic_due(&mut self, topic: &Topic) -> bool {
         let stored = self.stored_topics.get(&topic.id);
-        let due = stored.is_none_or(|stored| *stored + TOPIC_STORED < topic.last_activity);
+        let due = stored.is_none_or(|stored| *stored + TOPIC_STORE_INTERVAL < topic.last_activity);
         if due {
             self.stored_topics.insert(topic.id.clone(), topic.last_activity);
         }

@@ -4,14 +4,20 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, WrapFuture};
 
-use super::{Router, audit::AuditRow, grants::Origin, rate::Bucket, trust};
+use super::{
+    Router,
+    audit::AuditRow,
+    grants::Origin,
+    rate::{Bucket, too_fast},
+    trust,
+};
 use crate::{
     admission::{Admission, Decision, Reason},
     briefing::Speaker,
     channel::{HangUp, socket::Closing},
     channel_type::ChannelType,
     clock::millis,
-    event::ErrorBody,
+    frame::ErrorBody,
     identities::{Identities, Linked},
     ids::{ChannelId, MessageId, PrincipalId},
     interactions::{Interaction, Said},
@@ -21,7 +27,7 @@ use crate::{
 };
 
 /// When a sender may try again whose grants could not be read.
-const STORE_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+const GRANTS_RETRY: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Who writes on a channel, as its adapter knows them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,11 +167,7 @@ impl Router {
         let bucket =
             self.control_buckets.entry(sender.key()).or_insert_with(|| Bucket::new(rate, now));
         if let Err(pause) = bucket.take(now) {
-            let refusal = ErrorBody {
-                retry_after_ms: Some(millis(pause)),
-                ..ErrorBody::refusal("rate_limited", "too many requests; slow down")
-            };
-            self.refuse(from, refusal);
+            self.refuse(from, too_fast("requests", pause));
             return false;
         }
         let decision = self.judge(channel, &sender);
@@ -179,19 +181,11 @@ impl Router {
 
     /// The audit row of a message that was let in and became no task.
     pub(super) fn audited(&self, message: &Undecided) -> Writes {
-        match &message.admission {
-            Some(admission) => Writes::new().put(&AuditRow {
-                id: self.audit_id(),
-                at: message.at,
-                channel_type: admission.channel_type.clone(),
-                channel: message.channel.clone(),
-                sender: message.sender.clone(),
-                asserted_by: admission.asserted_by.clone(),
-                listener: admission.listener.clone(),
-                decision: Decision { allowed: true, reason: admission.reason },
-            }),
-            None => Writes::new(),
-        }
+        let (channel, sender) = (message.channel.clone(), message.sender.clone());
+        let row = message.admission.clone().map(|admission| {
+            AuditRow::admitted(self.audit_id(), message.at, channel, sender, admission)
+        });
+        Writes::new().put_all(&row)
     }
 
     fn row(&self, channel: &ChannelId, sender: &Sender, decision: Decision) -> AuditRow {
@@ -223,9 +217,9 @@ impl Router {
         decision: Decision,
         ctx: &mut Context<Self>,
     ) {
+        let refusal = ErrorBody::refusal("not_authorized", "Not authorized.");
         if decision.is_silent() {
             if let Some(id) = message {
-                let refusal = ErrorBody::refusal("not_authorized", "Not authorized.");
                 self.settle(channel, id, Err(refusal));
             }
             let conversation = self.conversations.get(channel);
@@ -236,11 +230,8 @@ impl Router {
             });
         }
         let unreadable = decision.reason == Reason::TrustStoreError;
-        let refusal = ErrorBody {
-            message_id: message.cloned(),
-            retry_after_ms: unreadable.then(|| millis(STORE_PAUSE)),
-            ..ErrorBody::refusal("not_authorized", "Not authorized.")
-        };
+        let retry_after_ms = unreadable.then(|| millis(GRANTS_RETRY));
+        let refusal = ErrorBody { retry_after_ms, ..refusal.about(message.cloned()) };
         self.refuse(channel, refusal);
         if unreadable && self.grants.is_unreadable() {
             self.read_grants(ctx);
@@ -249,8 +240,7 @@ impl Router {
 
     /// Grants that could not be read are tried again for the next message.
     fn read_grants(&mut self, ctx: &mut Context<Self>) {
-        let store = self.to.store.clone();
-        let read = async move { store.read(grants).await };
+        let read = self.to.store.read(grants);
         ctx.spawn(read.into_actor(self).map(|found, router, _| match found {
             // Grants that were given meanwhile are among them: they are stored before this is read.
             Ok(grants) => router.grants = grants,

@@ -1,6 +1,6 @@
 //! Granting: who is trusted or kept out by name, changed while the service runs.
 
-use actix::{ActorFutureExt, Handler, Message, MessageResult, ResponseActFuture, WrapFuture};
+use actix::{Handler, Message, MessageResult, ResponseActFuture, WrapFuture};
 
 use super::{
     Router,
@@ -94,9 +94,8 @@ impl Router {
         let grantee = match which {
             Which::Of(grantee) => Some(grantee),
             Which::Id(id) => {
-                let grants = self.grants.list().into_iter();
-                let mut named = grants.filter(|grant| grant.id == id);
-                named.next().map(|grant| grant.grantee)
+                let mut grants = self.grants.list().into_iter();
+                grants.find(|grant| grant.id == id).map(|grant| grant.grantee)
             }
         };
         match grantee {
@@ -123,7 +122,7 @@ impl Router {
             }
             Ok(answer)
         };
-        Box::pin(answer.into_actor(self).map(|answer, _, _| answer))
+        Box::pin(answer.into_actor(self))
     }
 }
 

@@ -31,11 +31,7 @@ words! {
 }
 
 impl Level {
-    /// The level of a name.
-    ///
-    /// # Errors
-    ///
-    /// There is none of this name; the text lists those there are.
+    /// The level of a name; if there is none, a text that lists those there are.
     pub fn named(name: &str) -> Result<Self, String> {
         let unknown =
             |_| format!("unknown trust level `{name:.64}`; there are `trusted` and `denied`");
@@ -56,11 +52,7 @@ pub struct Grantee {
 }
 
 impl Grantee {
-    /// Reads whom a person or a model means.
-    ///
-    /// # Errors
-    ///
-    /// What cannot be meant: the name of the argument and the reason.
+    /// Reads whom a person or a model means; if they cannot be meant, which argument is wrong and why.
     pub fn read(
         channel_type: &str,
         sender: &str,
@@ -120,13 +112,11 @@ pub struct SenderGrant {
 #[error("a grant cannot be read")]
 pub struct Unreadable;
 
-/// One grantee's grant; none is there but cannot be read.
-type Held = (Option<ChannelId>, Option<SenderGrant>);
-
 /// All grants, as the router keeps them.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
-    by_sender: HashMap<ChannelType, HashMap<String, Vec<Held>>>,
+    /// None is a grant that is there and cannot be read.
+    by_grantee: HashMap<Grantee, Option<SenderGrant>>,
     /// The rows could not be looked through: nobody knows what they say.
     unreadable: bool,
 }
@@ -142,87 +132,48 @@ impl Grants {
         self.unreadable
     }
 
-    /// What they say of a sender: for this channel, else for all of the type.
-    ///
-    /// # Errors
-    ///
-    /// What they say cannot be read.
+    /// What they say of a sender, if that can be read: for this channel, else for all of the type.
     pub fn level(&self, origin: Origin<'_>) -> Result<Option<Level>, Unreadable> {
         if self.unreadable {
             return Err(Unreadable);
         }
-        let Some(held) =
-            self.by_sender.get(origin.channel_type).and_then(|senders| senders.get(origin.sender))
-        else {
-            return Ok(None);
+        let Origin { channel_type, channel, sender } = origin;
+        let anywhere = Grantee {
+            channel_type: channel_type.clone(),
+            sender: sender.to_owned(),
+            channel: None,
         };
-        let of_channel = held.iter().find(|(channel, _)| channel.as_ref() == Some(origin.channel));
-        let found = of_channel.or_else(|| held.iter().find(|(channel, _)| channel.is_none()));
-        match found {
+        let here = Grantee { channel: Some(channel.clone()), ..anywhere.clone() };
+        match self.by_grantee.get(&here).or_else(|| self.by_grantee.get(&anywhere)) {
             None => Ok(None),
-            Some((_, Some(grant))) => Ok(Some(grant.level)),
-            Some((_, None)) => Err(Unreadable),
+            Some(Some(grant)) => Ok(Some(grant.level)),
+            Some(None) => Err(Unreadable),
         }
     }
 
     /// The grant of a grantee.
     pub fn get(&self, grantee: &Grantee) -> Option<&SenderGrant> {
-        self.by_sender
-            .get(&grantee.channel_type)?
-            .get(&grantee.sender)?
-            .iter()
-            .find(|(channel, _)| *channel == grantee.channel)?
-            .1
-            .as_ref()
+        self.by_grantee.get(grantee)?.as_ref()
     }
 
     /// Adds a grant, in place of the one that its grantee had.
     pub fn put(&mut self, grant: SenderGrant) {
-        self.hold(grant.grantee.clone(), Some(grant));
+        self.by_grantee.insert(grant.grantee.clone(), Some(grant));
     }
 
     /// Notes a grant that is there and cannot be read.
     pub fn put_damaged(&mut self, grantee: Grantee) {
-        self.hold(grantee, None);
-    }
-
-    fn hold(&mut self, grantee: Grantee, grant: Option<SenderGrant>) {
-        let held = self
-            .by_sender
-            .entry(grantee.channel_type)
-            .or_default()
-            .entry(grantee.sender)
-            .or_default();
-        held.retain(|(channel, _)| *channel != grantee.channel);
-        held.push((grantee.channel, grant));
+        self.by_grantee.insert(grantee, None);
     }
 
     /// Removes the grant of a grantee, also one that cannot be read; whether there was one.
     pub fn remove(&mut self, grantee: &Grantee) -> bool {
-        let Some(senders) = self.by_sender.get_mut(&grantee.channel_type) else {
-            return false;
-        };
-        let Some(held) = senders.get_mut(&grantee.sender) else {
-            return false;
-        };
-        let before = held.len();
-        held.retain(|(channel, _)| *channel != grantee.channel);
-        let removed = held.len() < before;
-        if held.is_empty() {
-            senders.remove(&grantee.sender);
-        }
-        removed
+        self.by_grantee.remove(grantee).is_some()
     }
 
     /// All that can be read, oldest first.
     pub fn list(&self) -> Vec<SenderGrant> {
-        let mut grants: Vec<SenderGrant> = self
-            .by_sender
-            .values()
-            .flat_map(HashMap::values)
-            .flatten()
-            .filter_map(|(_, grant)| grant.clone())
-            .collect();
+        let mut grants: Vec<SenderGrant> = self.by_grantee.values().flatten().cloned().collect();
         grants.sort_by(|a, b| (a.at, &a.id).cmp(&(b.at, &b.id)));
         grants
     }

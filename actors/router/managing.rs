@@ -2,12 +2,11 @@
 
 use actix::{ActorFutureExt, Handler, Message, ResponseActFuture, WrapFuture};
 
-use super::{Conversation, Router, gate::Sender, main_lane, names, topics::Topic};
+use super::{Router, main_lane, names, topics::Topic};
 use crate::{
-    event::TopicState,
+    frame::TopicState,
     ids::{ChannelId, TopicId},
     queue::Cancel,
-    router::records as conversations,
     store::records::Writes,
 };
 
@@ -55,44 +54,35 @@ impl Router {
         let Some(conversation) = self.conversations.get_mut(&change.channel) else {
             return Err(NotChanged::Unknown);
         };
-        let (topics, work) = (&mut conversation.topics, &conversation.work);
         let id = &change.topic;
-        let present = topics.get(id.as_str()).ok_or(NotChanged::Unknown)?;
+        let present = conversation.topics.get(id.as_str()).ok_or(NotChanged::Unknown)?;
         let reopens = change.closed == Some(false) && present.closed;
         if let Some(name) = &change.name {
             if !names::is_good(name) {
                 return Err(NotChanged::BadName);
             }
-            if topics.has_name(name, id) {
+            if conversation.topics.has_name(name, id) {
                 return Err(NotChanged::NameTaken);
             }
         }
         if reopens {
-            let rows = topics.rows(now, rules.idle_after, |topic| {
-                let work = work.get(topic).copied().unwrap_or_default();
-                (work.queued, work.running > 0)
-            });
+            let rows = conversation.topic_rows(now, rules.idle_after);
             let active = rows.iter().filter(|row| row.state == TopicState::Active);
             let most = rules.max_active.get();
             if active.count() >= most {
                 return Err(NotChanged::TooMany(most));
             }
-            topics.reopen(id, now);
+            conversation.topics.reopen(id, now);
         }
         if let Some(name) = &change.name {
-            topics.rename(id, name.trim());
+            conversation.topics.rename(id, name.trim());
         }
         if change.closed == Some(true) {
-            topics.close(id);
-            self.to.queue.do_send(Cancel {
-                lane: main_lane(id.clone()),
-                queued: true,
-                channel: None,
-            });
+            conversation.topics.close(id);
+            let lane = main_lane(id.clone());
+            self.to.queue.do_send(Cancel { lane, queued: true, channel: None });
         }
-        let conversation = self.conversations.get(&change.channel);
-        let topic = conversation.and_then(|conversation| conversation.topics.get(id.as_str()));
-        let topic = topic.ok_or(NotChanged::Unknown)?.clone();
+        let topic = conversation.topics.get(id.as_str()).ok_or(NotChanged::Unknown)?.clone();
         let writes = Writes::new().put_at(&topic.key(&change.channel), &topic);
         Ok((topic, writes))
     }
@@ -102,28 +92,11 @@ impl Handler<ChangeTopic> for Router {
     type Result = ResponseActFuture<Self, Result<Topic, NotChanged>>;
 
     fn handle(&mut self, change: ChangeTopic, _: &mut Self::Context) -> Self::Result {
-        let known = self.conversations.contains_key(&change.channel);
-        let store = self.to.store.clone();
-        let channel = change.channel.clone();
-        let read = async move {
-            if known {
-                return None;
-            }
-            let read = store.read(move |storage| conversations::channel(storage, &channel));
-            read.await.ok().flatten()
-        };
-        let changed = read
+        let changed = self
+            .read_channel(&change.channel)
             .into_actor(self)
             .map(move |history, router: &mut Self, _| {
-                if let Some(history) = history
-                    && !router.conversations.contains_key(&change.channel)
-                {
-                    let row = &history.row;
-                    let sender = Sender::of(&row.principal, row.channel_type.clone());
-                    let conversation = Conversation::from_history(history, sender, None);
-                    let channel = change.channel.clone();
-                    router.conversations.insert(channel, conversation);
-                }
+                router.know(&change.channel, history.ok().flatten());
                 let changed = router.change_topic(&change);
                 router.put_away_if_idle(&change.channel);
                 changed.map(|(topic, writes)| (topic, router.to.store.commit(writes)))

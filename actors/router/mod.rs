@@ -21,56 +21,53 @@ use crate::{
     channel_type::ChannelType,
     classifier::Classifier,
     clock::{Clock, Timestamp},
-    event::{Body, ErrorBody, Frame},
+    frame::{Body, ErrorBody, Frame},
     identities::{Identities, Owner},
     ids::{ChannelId, Ids, MAIN, MessageId, TaskId, TopicId},
     org::record::TeamRecord,
-    queue::{Cancel, Progressed, Queue, causes::Counts, schedule::Full},
+    queue::{Cancel, Progressed, Queue, causes::Counts},
     router::records::{ChannelHistory, Undecided},
     scheduler::{
         self,
         views::{Ears, Heard},
     },
+    storage::StorageError,
     store::{StoreHandle, records::Writes},
     task::{Lane, Task, TopicRef, records::LaneKey},
 };
 
+mod answers;
 pub mod audit;
-pub mod choice;
+mod choice;
 mod commands;
 mod conversation;
-mod envelope;
 pub mod gate;
 pub mod granting;
 pub mod grants;
 mod intake;
 pub mod managing;
-pub mod names;
+mod names;
 pub mod rate;
 pub mod records;
-pub mod refusal;
+mod refusal;
 pub mod resolve;
 mod resume;
 pub mod saying;
-pub mod score;
+mod score;
 mod sweep;
 #[cfg(test)]
 mod tests;
 pub mod topics;
 pub mod trust;
 mod verdicts;
-pub mod words;
+mod words;
 
-use conversation::{Arrival, Conversation, Known};
-use envelope::Envelope;
+use conversation::Conversation;
 use gate::Sender;
 use grants::Grants;
+use intake::Incoming;
 use rate::{Bucket, Rate};
-use topics::Topics;
 use trust::Policy;
-
-/// The last activity of a topic is stored at least this exactly.
-const TOPIC_STORED: Duration = Duration::from_secs(60 * 60);
 
 /// A connection has been made; it speaks for a new channel.
 #[derive(Debug, Message)]
@@ -197,25 +194,16 @@ pub struct Recovered {
 }
 
 /// Everything that the router talks to.
-pub struct Neighbours {
-    /// The journal.
-    pub store: StoreHandle,
-    /// Where work goes.
-    pub queue: Addr<Queue>,
-    /// What waits for a person.
-    pub approvals: Addr<Approvals>,
-    /// The way out.
-    pub channel: Addr<Channel>,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-    /// Names topics and tasks.
-    pub ids: Ids,
-    /// A model's opinion.
-    pub classifier: Arc<dyn Classifier>,
-    /// Which messages concern triggers.
-    pub ears: Ears,
-    /// Where such messages go.
-    pub triggers: Recipient<Heard>,
+pub(crate) struct Neighbours {
+    pub(crate) store: StoreHandle,
+    pub(crate) queue: Addr<Queue>,
+    pub(crate) approvals: Addr<Approvals>,
+    pub(crate) channel: Addr<Channel>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Ids,
+    pub(crate) classifier: Arc<dyn Classifier>,
+    pub(crate) ears: Ears,
+    pub(crate) triggers: Recipient<Heard>,
 }
 
 /// The way in: check → trust → accept → commands → topic → task, in order within a channel.
@@ -238,14 +226,11 @@ pub struct Router {
 
 impl Router {
     /// A router that goes on where the last process stopped.
-    pub fn new(to: Neighbours, settings: Settings, recovered: Recovered) -> Self {
+    pub(crate) fn new(to: Neighbours, settings: Settings, recovered: Recovered) -> Self {
         let mut conversations: HashMap<_, _> = recovered
             .channels
             .into_iter()
-            .map(|(id, history)| {
-                let sender = Sender::of(&history.row.principal, history.row.channel_type.clone());
-                (id, Conversation::from_history(history, sender, None))
-            })
+            .map(|(id, history)| (id, Conversation::from_history(history)))
             .collect();
         for task in &recovered.tasks {
             if let (Some(source), Some(topic)) = (&task.source, &task.lane.topic)
@@ -257,11 +242,11 @@ impl Router {
         }
         for message in recovered.undecided {
             if let Some(conversation) = conversations.get_mut(&message.channel) {
-                conversation.deciding.push_back(Arrival { message, asked: false });
+                conversation.deciding.push_back(message);
             }
         }
         for conversation in conversations.values_mut() {
-            conversation.deciding.make_contiguous().sort_by_key(|arrival| arrival.message.at);
+            conversation.deciding.make_contiguous().sort_by_key(|message| message.at);
         }
         Self {
             to,
@@ -284,15 +269,11 @@ impl Router {
         });
     }
 
-    fn refuse(&mut self, channel: &ChannelId, error: ErrorBody) {
-        if let Some(id) = &error.message_id {
-            self.settle(channel, id, Err(error.clone()));
-        }
-        self.tell(channel, None, Body::Error(error));
-    }
-
-    /// Makes something durable and sends the frames in it.
+    /// Makes something durable, if there is any, and sends the frames in it.
     fn commit(&self, writes: Writes, ctx: &mut Context<Self>) {
+        if writes.is_empty() {
+            return;
+        }
         let committed = self.to.store.commit(writes);
         ctx.spawn(committed.into_actor(self).map(|result, router, _| {
             if let Ok(frames) = result
@@ -311,6 +292,26 @@ impl Router {
         found.map(|(channel, _)| channel.clone())
     }
 
+    /// Reads a channel that is not known here.
+    fn read_channel(
+        &self,
+        channel: &ChannelId,
+    ) -> impl Future<Output = Result<Option<ChannelHistory>, StorageError>> + use<> {
+        let is_known = self.conversations.contains_key(channel);
+        let channel = channel.clone();
+        let read = self.to.store.read(move |storage| records::channel(storage, &channel));
+        async move { if is_known { Ok(None) } else { read.await } }
+    }
+
+    /// What was read of a channel is known from now on, unless the channel is used meanwhile.
+    fn know(&mut self, channel: &ChannelId, history: Option<ChannelHistory>) {
+        if let Some(history) = history
+            && !self.conversations.contains_key(channel)
+        {
+            self.conversations.insert(channel.clone(), Conversation::from_history(history));
+        }
+    }
+
     fn put_away_if_idle(&mut self, channel: &ChannelId) {
         if self.conversations.get(channel).is_some_and(Conversation::can_be_put_away) {
             self.conversations.remove(channel);
@@ -321,14 +322,7 @@ impl Router {
         let Some(conversation) = self.conversations.get(channel) else {
             return;
         };
-        let topics = conversation.topics.rows(
-            self.to.clock.now(),
-            self.settings.topics.idle_after,
-            |topic| {
-                let work = conversation.work.get(topic).copied().unwrap_or_default();
-                (work.queued, work.running > 0)
-            },
-        );
+        let topics = conversation.topic_rows(self.to.clock.now(), self.settings.topics.idle_after);
         self.tell(channel, None, Body::TopicList { topics });
     }
 
@@ -357,7 +351,6 @@ impl Router {
     }
 }
 
-/// The lane of a topic.
 fn main_lane(topic: TopicId) -> Lane {
     Lane { team: MAIN.into(), topic: Some(topic) }
 }
@@ -367,7 +360,7 @@ impl Actor for Router {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.sweep(ctx);
-        ctx.run_interval(sweep::EVERY, Self::sweep);
+        ctx.run_interval(sweep::SWEEP_INTERVAL, Self::sweep);
         let waiting: Vec<ChannelId> = self.conversations.keys().cloned().collect();
         for channel in waiting {
             self.decide(&channel, ctx);
@@ -380,15 +373,13 @@ impl Handler<Open> for Router {
     type Result = ();
 
     fn handle(&mut self, open: Open, _: &mut Self::Context) {
-        let (now, channel_type) = (self.to.clock.now(), open.sender.channel_type.clone());
-        let row = ChannelRow::new(open.owner.clone(), now, channel_type);
-        let connection = Some(open.socket.connection());
-        let conversation = Conversation {
-            owner: Some(open.owner),
-            ..Conversation::new(row, open.sender, connection)
-        };
-        self.conversations.insert(open.channel.clone(), conversation);
-        self.to.channel.do_send(Attach { channel: open.channel, socket: open.socket });
+        let Open { channel, owner, sender, socket } = open;
+        let (now, channel_type) = (self.to.clock.now(), sender.channel_type.clone());
+        let row = ChannelRow::new(owner.clone(), now, channel_type);
+        let conversation = Conversation::new(row, sender).connected(socket.connection());
+        let conversation = Conversation { owner: Some(owner), ..conversation };
+        self.conversations.insert(channel.clone(), conversation);
+        self.to.channel.do_send(Attach { channel, socket });
     }
 }
 
@@ -429,8 +420,8 @@ impl Handler<Receive> for Router {
         }
         match inbound {
             Inbound::Message { content, topic, id, notify } => {
-                let envelope = Envelope { id, notify, team: None };
-                self.receive(&channel, content, topic, envelope, ctx);
+                let incoming = Incoming { content, topic, id, notify, team: None };
+                self.receive(&channel, incoming, ctx);
             }
             Inbound::TopicList => self.list_topics(&channel),
             Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued, ctx),
@@ -491,17 +482,4 @@ impl Handler<Progressed> for Router {
         }
         self.put_away_if_idle(&channel);
     }
-}
-
-/// The words of a refusal by the queue.
-fn full_error(full: Full, message: Option<MessageId>) -> ErrorBody {
-    let (code, error) = match full {
-        Full::Topic(waiting) => {
-            ("topic_queue_full", format!("{waiting} messages wait in this topic already"))
-        }
-        Full::Queue(waiting) => {
-            ("queue_full", format!("{waiting} tasks wait already; try again later"))
-        }
-    };
-    ErrorBody { message_id: message, ..ErrorBody::refusal(code, error) }
 }

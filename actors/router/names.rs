@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::words::{pieces, readable};
 
 /// The longest name, in characters.
-pub const MAX_CHARS: usize = 40;
+pub(super) const MAX_CHARS: usize = 40;
 /// The longest name that a person gives, in characters.
 const LONGEST: usize = 60;
 /// Most words of a message that make a name.
@@ -16,7 +16,7 @@ const NAMELESS: &str = "New topic";
 /// A name for a topic: the suggested one, else the first content words of its first message.
 ///
 /// Differs, whatever the case, from all that are taken.
-pub fn name<'a>(
+pub(super) fn name<'a>(
     suggested: Option<&str>,
     content: &str,
     taken: impl Iterator<Item = &'a str>,
@@ -29,7 +29,7 @@ pub fn name<'a>(
 }
 
 /// Whether a person may name a topic so.
-pub fn is_good(name: &str) -> bool {
+pub(super) fn is_good(name: &str) -> bool {
     let name = name.trim();
     (1..=LONGEST).contains(&name.chars().count())
         && !name.chars().any(|c| c.is_control() || is_unseen(c) || c == ':' || c == '@')
@@ -40,13 +40,7 @@ fn tidy(name: &str) -> Option<String> {
     let visible = |c: &char| !(c.is_control() || is_unseen(*c)) || c.is_whitespace();
     // What is cut off below needs no tidying.
     let text: String = name.chars().take(1_000).filter(visible).collect();
-    let mut tidied = String::new();
-    for word in text.split_whitespace() {
-        if !tidied.is_empty() {
-            tidied.push(' ');
-        }
-        tidied.push_str(word);
-    }
+    let tidied = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let tidied = cut(&tidied, MAX_CHARS);
     (!tidied.is_empty()).then(|| tidied.to_owned())
 }

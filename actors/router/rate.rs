@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::clock::Timestamp;
+use crate::{
+    clock::{Timestamp, millis},
+    frame::ErrorBody,
+};
 
 /// What one message takes. A millisecond gives back `per_minute` of these, so all sums are whole.
 const MESSAGE: u64 = 60_000;
@@ -36,11 +39,7 @@ impl Bucket {
         Self { rate, level: rate.capacity(), at: now }
     }
 
-    /// Takes one message out, or says after which time there will be one.
-    ///
-    /// # Errors
-    ///
-    /// The bucket is empty; it stays as it is.
+    /// Takes one message out, or says after which time there will be one. An empty bucket stays as it is.
     pub fn take(&mut self, now: Timestamp) -> Result<(), Duration> {
         if self.rate.per_minute == 0 {
             return Ok(());
@@ -71,6 +70,14 @@ impl Bucket {
         self.level
             .saturating_add(elapsed.saturating_mul(u64::from(self.rate.per_minute)))
             .min(self.rate.capacity())
+    }
+}
+
+/// The refusal of something that comes too fast.
+pub(super) fn too_fast(what: &str, pause: Duration) -> ErrorBody {
+    ErrorBody {
+        retry_after_ms: Some(millis(pause)),
+        ..ErrorBody::refusal("rate_limited", format!("too many {what}; slow down"))
     }
 }
 

@@ -263,11 +263,3 @@ pub fn each_decision(
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 struct FinishedTrace(Trace);
-
-/// All of them, newest first.
-pub fn audit(storage: &dyn Storage, filter: &AuditFilter) -> Result<Vec<AuditRow>, StorageError> {
-    let mut rows = Vec::new();
-    each_decision(storage, filter, &mut |row| rows.push(row))?;
-    rows.sort_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
-    Ok(rows)
-}

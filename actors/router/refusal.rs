@@ -5,60 +5,42 @@ use serde_json::json;
 
 use crate::{
     clock::Timestamp,
-    event::{ErrorBody, TopicState},
+    frame::{ErrorBody, TopicState},
     ids::TopicId,
 };
 
 /// A topic that a refusal shows, so that the sender can choose it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OpenTopic {
-    /// Its id.
-    pub id: TopicId,
-    /// Its name.
-    pub name: String,
-    /// Active or idle.
-    pub state: TopicState,
-    /// When it was last used.
-    pub last_activity: Timestamp,
+pub(super) struct OpenTopic {
+    pub(super) id: TopicId,
+    pub(super) name: String,
+    pub(super) state: TopicState,
+    pub(super) last_activity: Timestamp,
 }
 
 /// Why a message finds no topic. The texts are for the sender.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub(super) enum Refusal {
     /// The given id does not look like one.
     #[error("`topic_id` must be the id of a topic: `t-` and 16 hex digits")]
-    BadTopicId {
-        /// The topics there are.
-        open: Vec<OpenTopic>,
-    },
+    BadTopicId { open: Vec<OpenTopic> },
     /// The given id is of no topic of this channel.
     #[error("this channel has no topic with that `topic_id`")]
-    UnknownTopic {
-        /// The topics there are.
-        open: Vec<OpenTopic>,
-    },
+    UnknownTopic { open: Vec<OpenTopic> },
     /// The given topic is over.
     #[error("that topic is done; leave `topic_id` out to begin a new one")]
-    TopicDone {
-        /// The topics there are.
-        open: Vec<OpenTopic>,
-    },
+    TopicDone { open: Vec<OpenTopic> },
     /// One more topic would be active than may be.
     #[error(
         "At most {max_active} active topics. Active: {}. Close one with `/close <topic id>`.",
         Named(active)
     )]
-    TooManyTopics {
-        /// How many may be.
-        max_active: usize,
-        /// Those that are.
-        active: Vec<OpenTopic>,
-    },
+    TooManyTopics { max_active: usize, active: Vec<OpenTopic> },
 }
 
 impl Refusal {
     /// The code of the error frame.
-    pub fn code(&self) -> &'static str {
+    pub(super) fn code(&self) -> &'static str {
         match self {
             Self::BadTopicId { .. } => "bad_topic_id",
             Self::UnknownTopic { .. } => "unknown_topic",
@@ -68,7 +50,7 @@ impl Refusal {
     }
 
     /// The topics to choose from instead.
-    pub fn topics(&self) -> &[OpenTopic] {
+    pub(super) fn topics(&self) -> &[OpenTopic] {
         match self {
             Self::BadTopicId { open } | Self::UnknownTopic { open } | Self::TopicDone { open } => {
                 open

@@ -10,7 +10,7 @@ use super::{
     topics::{Entry, Topic, Topics, is_topic_id},
     words::Words,
 };
-use crate::{clock::Timestamp, event::TopicState, ids::TopicId};
+use crate::{clock::Timestamp, frame::TopicState, ids::TopicId};
 
 #[cfg(test)]
 mod tests;
@@ -33,22 +33,19 @@ pub struct Settings {
 
 /// A message that needs a topic.
 #[derive(Clone, Copy)]
-pub struct Resolve<'a> {
-    /// Its text.
-    pub content: &'a str,
+pub(super) struct Resolve<'a> {
+    pub(super) content: &'a str,
     /// The topic id that its sender gave.
-    pub explicit: Option<&'a str>,
-    /// The present moment.
-    pub now: Timestamp,
-    /// The rules.
-    pub settings: Settings,
+    pub(super) explicit: Option<&'a str>,
+    pub(super) now: Timestamp,
+    pub(super) settings: Settings,
     /// A topic has queued or running work.
-    pub open_work: &'a dyn Fn(&TopicId) -> bool,
+    pub(super) open_work: &'a dyn Fn(&TopicId) -> bool,
 }
 
 /// Where a message belongs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Resolution {
+pub(super) enum Resolution {
     /// To a topic that there is: [`Topics::record`].
     Existing(TopicId),
     /// To one that begins with it: [`Topics::open`].
@@ -58,12 +55,10 @@ pub enum Resolution {
     },
     /// Code can't tell. A model may be asked, see [`Topics::choose`].
     Ambiguous {
-        /// Best score first.
         candidates: Vec<Candidate>,
         /// What holds if no model helps. Never ambiguous, never a refusal.
         fallback: Box<Resolution>,
     },
-    /// Nowhere.
     Refused(Refusal),
 }
 
@@ -76,7 +71,7 @@ struct Open<'a> {
 
 impl Topics {
     /// Which topic a message belongs to. Changes nothing.
-    pub fn resolve(&self, request: &Resolve<'_>) -> Resolution {
+    pub(super) fn resolve(&self, request: &Resolve<'_>) -> Resolution {
         let mut open = self.open_topics(request);
         if let Some(id) = request.explicit {
             return self.explicit(id, &open, request);
@@ -100,7 +95,7 @@ impl Topics {
 
     /// Where a message belongs after a model was asked. The topics may have changed meanwhile: a
     /// choice that is over counts as none.
-    pub fn choose(&self, choice: Option<Choice>, request: &Resolve<'_>) -> Resolution {
+    pub(super) fn choose(&self, choice: Option<Choice>, request: &Resolve<'_>) -> Resolution {
         let mut open = self.open_topics(request);
         match choice {
             Some(Choice::New { name }) => return self.begin(name.as_deref(), &open, request),

@@ -8,7 +8,7 @@ use crate::{
         Adopt, MOST_CONNECTIONS, outbox, records as outboxes,
         socket::{Closing, Item},
     },
-    event::ErrorBody,
+    frame::ErrorBody,
     router::records::{self as conversations, ChannelHistory},
     store::records::Writes,
 };
@@ -29,21 +29,19 @@ impl Router {
         let Some(mine) = self.conversations.get(&fresh) else {
             return;
         };
-        let row = match (self.conversations.get(&channel), &history) {
-            (Some(conversation), _) => Some(&conversation.row),
-            (None, Some(history)) => Some(&history.row),
-            (None, None) => None,
-        };
+        let known = self.conversations.get(&channel).map(|conversation| &conversation.row);
+        let row = known.or(history.as_ref().map(|history| &history.row));
         let is_own = row.zip(mine.owner.as_ref()).is_some_and(|(row, owner)| row.belongs_to(owner));
-        if !is_own || fresh == channel {
+        let refusal = if !is_own || fresh == channel {
+            Some(("cannot_resume", "that channel cannot be resumed here"))
+        } else if outbox::ordinal(last_seq) > newest {
+            Some(("bad_resume", "`last_seq` is above the newest frame of that channel"))
+        } else {
+            None
+        };
+        if let Some((code, error)) = refusal {
             socket.tell(Item::NotAdopted);
-            let error = "that channel cannot be resumed here";
-            return self.refuse(&fresh, ErrorBody::refusal("cannot_resume", error));
-        }
-        if outbox::ordinal(last_seq) > newest {
-            socket.tell(Item::NotAdopted);
-            let error = "`last_seq` is above the newest frame of that channel";
-            return self.refuse(&fresh, ErrorBody::refusal("bad_resume", error));
+            return self.refuse(&fresh, ErrorBody::refusal(code, error));
         }
         let shared = self.conversations.get(&channel);
         if shared.is_some_and(|shared| shared.connections.len() >= MOST_CONNECTIONS) {
@@ -58,7 +56,8 @@ impl Router {
                 conversation.connections.insert(connection, mine.sender);
             }
             (None, Some(history)) => {
-                let resumed = Conversation::from_history(history, mine.sender, Some(connection));
+                let stored = Conversation::from_history(history);
+                let resumed = Conversation { sender: mine.sender, ..stored }.connected(connection);
                 self.conversations.insert(channel.clone(), resumed);
             }
             (None, None) => {}
@@ -78,16 +77,11 @@ impl Handler<Resume> for Router {
     type Result = ();
 
     fn handle(&mut self, resume: Resume, ctx: &mut Self::Context) {
-        let store = self.to.store.clone();
         let channel = resume.channel.clone();
-        let read = async move {
-            store
-                .read(move |storage| {
-                    let newest = outboxes::newest_ordinal(storage, &channel)?;
-                    Ok((conversations::channel(storage, &channel)?, newest))
-                })
-                .await
-        };
+        let read = self.to.store.read(move |storage| {
+            let newest = outboxes::newest_ordinal(storage, &channel)?;
+            Ok((conversations::channel(storage, &channel)?, newest))
+        });
         ctx.spawn(read.into_actor(self).map(move |found, router, ctx| match found {
             Ok((history, newest)) => router.resume(resume, history, newest, ctx),
             Err(error) => {

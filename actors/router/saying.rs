@@ -5,13 +5,12 @@ use std::time::Duration;
 use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use tokio::sync::oneshot;
 
-use super::{Conversation, Router, envelope::Envelope, gate::Sender, topics::Topic};
+use super::{Conversation, Router, gate::Sender, intake::Incoming};
 use crate::{
     channel::records::ChannelRow,
-    event::{ErrorBody, TopicState},
+    frame::{ErrorBody, TopicState},
     identities::Owner,
     ids::{ChannelId, MessageId, TaskId, TeamKey, TopicId},
-    router::records as conversations,
     store::records::Writes,
 };
 
@@ -62,7 +61,7 @@ pub struct Accepted {
 }
 
 /// When a channel without connections was last used is stored at least this exactly.
-const SEEN_STORED: Duration = Duration::from_secs(60 * 60);
+const SEEN_STORE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Who waits for the fate of a message.
 pub(super) type Waiter = oneshot::Sender<Result<Accepted, ErrorBody>>;
@@ -94,7 +93,7 @@ impl Router {
         let now = self.to.clock.now();
         if may_open && !self.conversations.contains_key(&channel) {
             let row = ChannelRow::new(owner.clone(), now, sender.channel_type.clone());
-            let conversation = Conversation::new(row, sender.clone(), None);
+            let conversation = Conversation::new(row, sender.clone());
             self.conversations.insert(channel.clone(), conversation);
         }
         let known = self.conversations.get_mut(&channel);
@@ -106,7 +105,7 @@ impl Router {
         conversation.sender = sender;
         conversation.speaking = None;
         // Nobody is connected, and yet the channel is in use.
-        let was_long_ago = now.since(conversation.row.last_seen) >= SEEN_STORED;
+        let was_long_ago = now.since(conversation.row.last_seen) >= SEEN_STORE_INTERVAL;
         if was_long_ago {
             conversation.row.last_seen = now;
         }
@@ -120,8 +119,8 @@ impl Router {
             Some(Wanted::Name(name)) => Some(self.topic_named(&channel, &name)?.to_string()),
         };
         self.waiters.insert((channel.clone(), id.clone()), waiter);
-        let envelope = Envelope { id: Some(id), notify, team };
-        self.receive(&channel, content, topic, envelope, ctx);
+        let incoming = Incoming { content, topic, id: Some(id), notify, team };
+        self.receive(&channel, incoming, ctx);
         Ok(())
     }
 
@@ -132,11 +131,7 @@ impl Router {
         let Some(conversation) = self.conversations.get_mut(channel) else {
             return Ok(fresh);
         };
-        let work = &conversation.work;
-        let rows = conversation.topics.rows(now, rules.idle_after, |topic| {
-            let work = work.get(topic).copied().unwrap_or_default();
-            (work.queued, work.running > 0)
-        });
+        let rows = conversation.topic_rows(now, rules.idle_after);
         let wanted = name.trim().to_lowercase();
         let open = rows.iter().filter(|row| row.state != TopicState::Done);
         if let Some(row) = open.clone().find(|row| row.name.to_lowercase() == wanted) {
@@ -151,8 +146,7 @@ impl Router {
             let error = format!("at most {active} topics may be active; close one first");
             return Err(ErrorBody::refusal("too_many_topics", error).into());
         }
-        let topic: &Topic = conversation.topics.open(fresh, name.trim().to_owned(), "", now);
-        Ok(topic.id.clone())
+        Ok(conversation.topics.open(fresh, name.trim().to_owned(), "", now).id.clone())
     }
 }
 
@@ -160,26 +154,10 @@ impl Handler<Say> for Router {
     type Result = ResponseActFuture<Self, Result<Accepted, ErrorBody>>;
 
     fn handle(&mut self, say: Say, _: &mut Self::Context) -> Self::Result {
-        let known = self.conversations.contains_key(&say.channel);
-        let store = self.to.store.clone();
-        let channel = say.channel.clone();
-        let read = async move {
-            if known {
-                Ok(None)
-            } else {
-                let read = store.read(move |storage| conversations::channel(storage, &channel));
-                read.await
-            }
-        };
+        let read = self.read_channel(&say.channel);
         let said = read.into_actor(self).map(move |history, router: &mut Self, ctx| {
             let gone = |_| Box::new(ErrorBody::refusal("internal", "the channel cannot be read"));
-            if let Some(history) = history.map_err(gone)?
-                && !router.conversations.contains_key(&say.channel)
-            {
-                let conversation = Conversation::from_history(history, say.sender.clone(), None);
-                let channel = say.channel.clone();
-                router.conversations.insert(channel, conversation);
-            }
+            router.know(&say.channel, history.map_err(gone)?);
             let (waiter, fate) = oneshot::channel();
             let channel = say.channel.clone();
             let said = router.say(say, waiter, ctx);

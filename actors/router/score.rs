@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::words::Words;
 
 /// How many messages of a topic are remembered.
-pub const REMEMBERED: usize = 10;
+pub(super) const REMEMBERED: usize = 10;
 
 /// What a word is worth that stands in the name of the topic.
 const IN_NAME: f64 = 3.0;
@@ -16,17 +16,16 @@ const BY_AGE: [f64; REMEMBERED] =
 
 /// What a topic is known by.
 #[derive(Clone, Copy, Debug)]
-pub struct Profile<'a> {
-    /// The words of its name.
-    pub name: &'a Words,
+pub(super) struct Profile<'a> {
+    pub(super) name: &'a Words,
     /// The words of its last messages, newest first.
-    pub recent: &'a VecDeque<Words>,
+    pub(super) recent: &'a VecDeque<Words>,
 }
 
 /// For each topic the share of the message's words that it knows, 0 to 1; rare words count more.
 ///
 /// Reads each word of each topic once.
-pub fn scores(message: &Words, topics: &[Profile<'_>]) -> Vec<f64> {
+pub(super) fn scores(message: &Words, topics: &[Profile<'_>]) -> Vec<f64> {
     let words = message.iter().count();
     if words == 0 {
         return vec![0.0; topics.len()];

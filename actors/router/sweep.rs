@@ -20,20 +20,17 @@ use crate::{
     router::records::{self as conversations, MessageRow},
     storage::{Storage, StorageError},
     store::{
-        StoreHandle,
         reads::{Range, get, scan_keyed},
         records::Writes,
     },
 };
 
-/// How often it is done.
-pub(super) const EVERY: Duration = Duration::from_secs(60 * 60);
-/// Interactions are kept this long.
-const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const SWEEP_INTERVAL: Duration = Duration::from_secs(60 * 60);
+const INTERACTIONS_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// At least so many of a channel's newest message ids stay known.
-const KNOWN: usize = 10_000;
+const MOST_KNOWN_IDS: usize = 10_000;
 /// Records that are removed in one commit.
-const SLICE: usize = 500;
+const COMMIT_SIZE: usize = 500;
 
 /// What is beyond the bounds of the outbox of a channel that nobody uses.
 struct Excess {
@@ -74,27 +71,20 @@ impl Router {
         self.control_buckets.retain(|_, bucket| !bucket.is_full(now));
         self.forget_messages(now, ctx);
         self.note_presence(now, ctx);
-        let store = self.to.store.clone();
         let ids = self.to.ids.clone();
         let forgotten = now - self.settings.channels_kept;
-        let read = async move {
-            store
-                .read(move |storage| {
-                    let rows = interactions::before(storage, now - KEPT)?;
-                    let channels = scan_keyed::<ChannelRow>(storage, Range::all())?;
-                    let idle = channels
-                        .into_iter()
-                        .filter(|(_, row)| row.last_seen + outbox::MOST_AGE < now);
-                    let (unused, kept): (Vec<_>, Vec<_>) =
-                        idle.partition(|(_, row)| row.last_seen < forgotten);
-                    let mut excess = Vec::new();
-                    for (channel, row) in kept {
-                        excess.extend(Excess::of(storage, channel, &row, &ids, now)?);
-                    }
-                    Ok((rows, unused, excess))
-                })
-                .await
-        };
+        let read = self.to.store.read(move |storage| {
+            let rows = interactions::before(storage, now - INTERACTIONS_KEPT)?;
+            let channels = scan_keyed::<ChannelRow>(storage, Range::all())?.into_iter();
+            let idle = channels.filter(|(_, row)| row.last_seen + outbox::MOST_AGE < now);
+            let (unused, kept): (Vec<_>, Vec<_>) =
+                idle.partition(|(_, row)| row.last_seen < forgotten);
+            let mut excess = Vec::new();
+            for (channel, row) in kept {
+                excess.extend(Excess::of(storage, channel, &row, &ids, now)?);
+            }
+            Ok((rows, unused, excess))
+        });
         ctx.spawn(read.into_actor(self).map(move |found, router, ctx| match found {
             Ok((rows, unused, excess)) => {
                 router.forget_keys(rows, ctx);
@@ -113,21 +103,15 @@ impl Router {
     fn drop_excess(&self, excess: Excess, ctx: &mut Context<Self>) {
         let Excess { channel, ordinals, told } = excess;
         // Whoever uses it meanwhile looks after its outbox.
-        if self.conversations.contains_key(&channel) {
-            return;
+        if !self.conversations.contains_key(&channel) {
+            self.commit(Writes::new().drop_frames(&channel, ordinals).put_all(&told), ctx);
         }
-        let writes = Writes::new().drop_frames(&channel, ordinals);
-        let writes = match &told {
-            Some(notice) => writes.put(notice),
-            None => writes,
-        };
-        self.commit(writes, ctx);
     }
 
     fn forget_messages(&mut self, now: Timestamp, ctx: &mut Context<Self>) {
         let mut writes = Writes::new();
         for (channel, conversation) in &mut self.conversations {
-            let surplus = conversation.known.len().saturating_sub(KNOWN);
+            let surplus = conversation.known.len().saturating_sub(MOST_KNOWN_IDS);
             if surplus == 0 {
                 continue;
             }
@@ -143,9 +127,7 @@ impl Router {
                 writes = writes.delete::<MessageRow>(&(channel, &id));
             }
         }
-        if !writes.is_empty() {
-            self.commit(writes, ctx);
-        }
+        self.commit(writes, ctx);
     }
 
     /// A channel that is in use is known to be, also if the process ends without a word.
@@ -157,9 +139,7 @@ impl Router {
                 writes = writes.put_at(channel, &conversation.row);
             }
         }
-        if !writes.is_empty() {
-            self.commit(writes, ctx);
-        }
+        self.commit(writes, ctx);
     }
 
     /// A channel without connection and open work.
@@ -167,40 +147,31 @@ impl Router {
         if self.conversations.contains_key(&channel) {
             return;
         }
-        let store = self.to.store.clone();
         let id = channel.clone();
         let (notice, now) = (self.to.ids.notice(), self.to.clock.now());
-        let read = async move {
-            store
-                .read(move |storage| {
-                    let row = get::<ChannelRow>(storage, &id)?;
-                    let frames = outboxes::outbox(storage, &id)?;
-                    let frames = frames.iter().map(|stored| &stored.frame);
-                    let told = undelivered::notice(&id, row.as_ref(), frames, notice, now);
-                    Ok((conversations::channel_keys(storage, &id)?, told))
-                })
-                .await
-        };
-        ctx.spawn(read.into_actor(self).map(move |found: Result<_, StorageError>, router, ctx| {
+        let read = self.to.store.read(move |storage| {
+            let row = get::<ChannelRow>(storage, &id)?;
+            let frames = outboxes::outbox(storage, &id)?;
+            let frames = frames.iter().map(|stored| &stored.frame);
+            let told = undelivered::notice(&id, row.as_ref(), frames, notice, now);
+            Ok((conversations::channel_keys(storage, &id)?, told))
+        });
+        ctx.spawn(read.into_actor(self).map(move |found, router, ctx| {
             // It may have been resumed meanwhile.
             if let Ok((keys, told)) = found
                 && !router.conversations.contains_key(&channel)
             {
                 router.to.channel.do_send(Forget { channel: channel.clone() });
                 let writes = Writes::new().drop_keys(keys).forget_channel(&channel);
-                let writes = match &told {
-                    Some(notice) => writes.put(notice),
-                    None => writes,
-                };
-                router.commit(writes, ctx);
+                router.commit(writes.put_all(&told), ctx);
             }
         }));
     }
 
     fn forget_keys(&self, keys: Vec<Vec<u8>>, ctx: &mut Context<Self>) {
-        let store: StoreHandle = self.to.store.clone();
+        let store = self.to.store.clone();
         let work = async move {
-            for slice in keys.chunks(SLICE) {
+            for slice in keys.chunks(COMMIT_SIZE) {
                 let commit = store.commit(Writes::new().drop_keys(slice.to_vec()));
                 if commit.await.is_err() {
                     return;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{score::REMEMBERED, words::Words};
 use crate::{
     clock::Timestamp,
-    event::{TopicRow, TopicState},
+    frame::{TopicRow, TopicState},
     ids::TopicId,
 };
 

@@ -97,19 +97,16 @@ impl Router {
             }
             Verdict::List => self.list_waiting(message, ctx),
             Verdict::Approve(which, resolution) => {
-                let choice = (Choice::Approve, resolution);
-                self.decide_on(which, choice, None, None, by, message, ctx);
+                let word = word(which, Choice::Approve, by);
+                self.decide_on(Word { resolution, confirm: None, ..word }, message, ctx);
             }
             Verdict::ApproveAlone(which) => {
-                let choice = (Choice::Approve, Resolution::Once);
-                let typed = Some(which.clone());
-                self.decide_on(which, choice, None, typed, by, message, ctx);
+                self.decide_on(word(which, Choice::Approve, by), message, ctx);
             }
             Verdict::Deny(which, note) => {
-                let choice = (Choice::Deny, Resolution::Once);
                 // Nothing runs by it: the id in the command is enough.
-                let typed = Some(which.clone());
-                self.decide_on(which, choice, Some(note), typed, by, message, ctx);
+                let word = Word { note: Some(note), ..word(which, Choice::Deny, by) };
+                self.decide_on(word, message, ctx);
             }
             Verdict::Answer(question, text) => {
                 let answer = self.to.approvals.send(Reply {
@@ -126,22 +123,9 @@ impl Router {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "they are the parts of one word")]
-    fn decide_on(
-        &mut self,
-        which: String,
-        (choice, resolution): (Choice, Resolution),
-        note: Option<String>,
-        confirm: Option<String>,
-        by: Decider,
-        message: Undecided,
-        ctx: &mut Context<Self>,
-    ) {
-        let via = by.sender.as_ref().map_or("chat", |(kind, _)| kind).to_owned();
-        let decided = self.to.approvals.send(Decide {
-            word: Word { which, choice, resolution, digest: None, note, confirm, by, via },
-            channel: Some(message.channel.clone()),
-        });
+    fn decide_on(&mut self, word: Word, message: Undecided, ctx: &mut Context<Self>) {
+        let channel = Some(message.channel.clone());
+        let decided = self.to.approvals.send(Decide { word, channel });
         ctx.spawn(decided.into_actor(self).map(move |decided, router, ctx| {
             let text = decided.map_or_else(|_| GONE.to_owned(), told_of_decision);
             router.respond(&message, text, Writes::new(), ctx);
@@ -172,15 +156,22 @@ impl Router {
         let outcome = "refused: scope `approve` is missing";
         let (now, from) = (self.to.clock.now(), message.channel.as_str());
         tracing::warn!(actor = %by.principal, action, channel = from, "not authorized");
-        Writes::new().put(&Audit::new(
-            &self.to.ids,
-            now,
-            &by.principal,
-            action,
-            target,
-            from,
-            outcome,
-        ))
+        let ids = &self.to.ids;
+        Writes::new().put(&Audit::new(ids, now, &by.principal, action, target, from, outcome))
+    }
+}
+
+/// A word on one call, by someone who typed its id.
+fn word(which: String, choice: Choice, by: Decider) -> Word {
+    Word {
+        confirm: Some(which.clone()),
+        which,
+        choice,
+        resolution: Resolution::Once,
+        digest: None,
+        note: None,
+        via: by.sender.as_ref().map_or("chat", |(kind, _)| kind).to_owned(),
+        by,
     }
 }
 

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     ids::TriggerId,
-    queue::submit::{self, CancelTask, HandIn, Submission, Submit},
+    queue::{
+        refusal,
+        submit::{CancelTask, HandIn, Submission, Submit},
+    },
 };
 
 /// Whoever waits for a firing.
@@ -134,14 +137,14 @@ impl Scheduler {
     fn submitted(
         &mut self,
         mut run: Run,
-        answer: Result<Result<Submission, submit::Refusal>, RecvError>,
+        answer: Result<Result<Submission, refusal::Refusal>, RecvError>,
     ) -> Result<Answer, Refusal> {
         let refusal = match answer {
             Ok(Ok(_)) => {
                 self.cancel_replaced(&run);
                 return Ok(Answer { run, first: None });
             }
-            Ok(Err(submit::Refusal::Stopping)) | Err(_) => return Err(Refusal::Stopping),
+            Ok(Err(refusal::Refusal::Stopping)) | Err(_) => return Err(Refusal::Stopping),
             Ok(Err(refusal)) => refusal,
         };
         // Nothing of it was stored: what was noted of the task is taken back.
@@ -151,9 +154,9 @@ impl Scheduler {
             self.runs.remove(task);
         }
         run.decision = match refusal {
-            submit::Refusal::TeamDraining => Decision::NotActive,
-            submit::Refusal::Runaway(_) => Decision::RateLimited,
-            submit::Refusal::DiskFull => Decision::DiskFull,
+            refusal::Refusal::TeamDraining => Decision::NotActive,
+            refusal::Refusal::Runaway(_) => Decision::RateLimited,
+            refusal::Refusal::DiskFull => Decision::DiskFull,
             _ => Decision::QueueFull,
         };
         run.reason = Some(refusal.to_string());
@@ -167,8 +170,8 @@ impl Scheduler {
         self.keep_quietly(self.row_of(&run.trigger).put(&run));
         self.last.insert(run.trigger.clone(), run);
         Err(match refusal {
-            submit::Refusal::Runaway(why) => Refusal::Runaway(why),
-            submit::Refusal::DiskFull => Refusal::DiskFull,
+            refusal::Refusal::Runaway(why) => Refusal::Runaway(why),
+            refusal::Refusal::DiskFull => Refusal::DiskFull,
             refusal => Refusal::QueueFull(refusal.to_string()),
         })
     }

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     channel::records::OutboxWrites,
     clock::Timestamp,
-    event::{Notification, NotificationKind},
     excerpt,
+    frame::{Notification, NotificationKind},
     ids::{Ids, TaskId},
     notice::NoticeKind,
     store::records::Writes,

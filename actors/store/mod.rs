@@ -13,7 +13,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use tokio::sync::oneshot;
 
 use crate::{
-    event::Frame,
+    frame::Frame,
     ids::{ChannelId, LeaseId, MAIN, TaskId},
     live::{Publisher, event::Event},
     room::Room,
@@ -150,14 +150,18 @@ impl StoreHandle {
     }
 
     /// Runs a read on the blocking pool.
-    pub async fn read<T: Send + 'static>(
+    pub fn read<T: Send + 'static, R>(
         &self,
-        read: impl FnOnce(&dyn Storage) -> Result<T, StorageError> + Send + 'static,
-    ) -> Result<T, StorageError> {
+        read: R,
+    ) -> impl Future<Output = Result<T, StorageError>> + Send + use<T, R>
+    where
+        R: FnOnce(&dyn Storage) -> Result<T, StorageError> + Send + 'static,
+    {
         let storage = self.storage.clone();
-        tokio::task::spawn_blocking(move || read(&*storage))
-            .await
-            .unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
+        async move {
+            let read = tokio::task::spawn_blocking(move || read(&*storage)).await;
+            read.unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
+        }
     }
 
     /// From now on, what is written to these records and those of the edges holds no secrets.

@@ -6,7 +6,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::keys::{Key, KeyOf, key_of, printable};
 use crate::{
-    event::Frame,
+    frame::Frame,
     ids::{ChannelId, LeaseId, TaskId},
     live::event::Event,
     storage::{Batch, StorageError},

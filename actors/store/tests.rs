@@ -13,7 +13,7 @@ use crate::{
     channel::records::{self as outboxes, OutboxRow, OutboxWrites},
     clock::Timestamp,
     doubles::disk::{Crash, Disk, MemoryStorage},
-    event::{Body, Frame, Progress, ProgressKind},
+    frame::{Body, Frame, Progress, ProgressKind},
     ids::{ChannelId, MessageId},
     store::{
         keys::{key_of, prefix_of},
@@ -183,7 +183,7 @@ async fn ordinals_go_on_without_gaps() {
 }
 
 fn ack(text: &str) -> Frame {
-    let ack = crate::event::Ack {
+    let ack = crate::frame::Ack {
         content: text.to_owned(),
         message_id: "m1".into(),
         task_id: None,

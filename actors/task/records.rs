@@ -74,9 +74,21 @@ impl LaneKey {
         TeamKey { name: self.lane.team.clone(), generation: self.generation }
     }
 
+    /// The name of its session.
+    pub fn session_id(&self) -> String {
+        self.lane.session_id(self.generation)
+    }
+
     /// Its topic's name in keys.
     pub fn topic(&self) -> &str {
         self.lane.topic.as_ref().map_or(NO_TOPIC, TopicId::as_str)
+    }
+}
+
+impl Task {
+    /// Its lane, as keys name it.
+    pub fn lane_key(&self) -> LaneKey {
+        LaneKey::new(&self.lane, self.generation)
     }
 }
 

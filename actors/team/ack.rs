@@ -8,11 +8,10 @@ use super::{Team, gate::Words, session::Session};
 use crate::{
     channel::records::OutboxWrites,
     clock::Timestamp,
-    closing,
-    event::{Body, Frame},
+    frame::{Body, Frame},
     ids::{ChannelId, MessageId, TaskId},
     store::records::Writes,
-    task::{Source, Task},
+    task::{Source, Task, ending},
 };
 
 /// An ack is made of what has arrived this long after the text began.
@@ -36,7 +35,7 @@ impl Session {
     pub(super) fn acknowledge(&mut self, words: Words, ctx: &mut Context<Team>) {
         // A turn that has decided its end sends its ack with it.
         if !self.gate.is_waiting()
-            || self.turn.has_ended()
+            || self.turn.ended
             || (words != Words::OrNone && self.gate.words(words).is_empty())
         {
             return;
@@ -65,7 +64,7 @@ impl Session {
     pub(super) fn acknowledge_joined(&mut self, id: &TaskId, ctx: &mut Context<Team>) {
         let now = self.cx.now();
         let joined = self.joined.iter_mut().find(|(task, _)| task.id == *id);
-        let (Some((task, lease)), false) = (joined, self.turn.has_ended()) else {
+        let (Some((task, lease)), false) = (joined, self.turn.ended) else {
             return;
         };
         let Some((channel, frame)) = ack(task, "", now) else {
@@ -90,7 +89,7 @@ impl Session {
 /// The ack of a task's message, unless it has one. The task has it then.
 fn ack(task: &mut Task, words: &str, now: Timestamp) -> Option<(ChannelId, Frame)> {
     let (source, message) = awaited(task).filter(|_| !task.acked)?;
-    let body = Body::Ack(closing::ack(task, message, words, 0));
+    let body = Body::Ack(ending::ack(task, message, words, 0));
     let frame = Frame { topic: source.topic.clone(), ts: now, body };
     let channel = source.channel.clone();
     task.acked = true;

@@ -17,7 +17,7 @@ use crate::{
     budget::{Overdrawn, Request, Spent, SpentRow},
     channel::records::OutboxWrites,
     engine::Paid,
-    event::{Notification, NotificationKind},
+    frame::{Notification, NotificationKind},
     history::{Fact, Meta},
     ids::CallId,
     notice::NoticeKind,
@@ -60,7 +60,7 @@ impl Session {
         let Paid { profile, model, usage } = lost;
         self.cx.recipe.meter.model_called(&self.cx.name, &profile, &usage);
         self.spending.tries += usage;
-        self.turn.spend(usage);
+        self.turn.usage += usage;
         let fact = Fact::Meta(Meta::Spent { profile, model, usage });
         self.wants.push_front(Want::Record(vec![fact], Vec::new()));
     }
@@ -157,7 +157,7 @@ impl Session {
         let wish = Wish {
             caller: &self.caller,
             turn: &self.leased.turn,
-            label: self.turn.label(),
+            label: self.turn.label,
             call: BUDGET,
             tool: BUDGET,
             arguments: &arguments,

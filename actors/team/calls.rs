@@ -75,7 +75,7 @@ impl Session {
         StepRequest {
             team: self.cx.name.clone(),
             turn: self.leased.turn.clone(),
-            step: self.turn.step(),
+            step: self.turn.step,
             system,
             tools,
             messages,
@@ -134,7 +134,7 @@ impl Session {
         let said = !std::mem::take(&mut self.text.said).is_empty();
         let input = match replied {
             Ok(mut reply) => {
-                let (tools, label) = (&self.brief.tools, self.turn.label());
+                let (tools, label) = (&self.brief.tools, self.turn.label);
                 let checks = reply.blocks.iter().filter_map(|block| match block {
                     Block::Call(call) => Some(tools.check(call, &self.caller, label)),
                     _ => None,
@@ -177,7 +177,7 @@ impl Session {
         if let Some(approval) = approval {
             // It may have waited for others of its step since the turn was taken up.
             let desk = &self.cx.recipe.desk;
-            let now = self.brief.tools.recheck(&call, &self.caller, self.turn.label());
+            let now = self.brief.tools.recheck(&call, &self.caller, self.turn.label);
             if let Some(reply) = held_calls::mismatch(desk, approval, &call, &self.caller, now) {
                 return self.tool_replied(call.id, reply, began, ctx);
             }
@@ -186,9 +186,9 @@ impl Session {
             approved: approval.map(|approval| approval.secrets.clone()),
             approved_by: approval.and_then(|approval| approval.resolved_by.clone()),
             caller: self.caller.clone(),
-            label: self.turn.label(),
+            label: self.turn.label,
             turn: self.leased.turn.clone(),
-            step: self.turn.step(),
+            step: self.turn.step,
             key: self.turn.idempotency_key(&call.id),
             rerun,
             cancel: self.cancel_token.child_token(),
@@ -260,7 +260,7 @@ impl Session {
             let wish = Wish {
                 caller: &self.caller,
                 turn: &self.leased.turn,
-                label: self.turn.label(),
+                label: self.turn.label,
                 call: &held.key,
                 tool: &held.call.name,
                 arguments,

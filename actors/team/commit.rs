@@ -18,14 +18,13 @@ use crate::{
     briefing::Hindrance,
     budget::{Tally, records as spending},
     channel::records::OutboxWrites,
-    closing,
-    event::{Body, Frame, Progress},
+    frame::{Body, Frame, Progress},
     history::Fact,
     ids::ApprovalId,
     notice::NoticeKind,
     queue::{Return, parking::Park},
     store::{Numbered, StoreError, records::Writes},
-    task::{Ending, Wait, WaitReason},
+    task::{Ending, Wait, WaitReason, ending},
     tool::Stow,
 };
 
@@ -161,7 +160,9 @@ impl Session {
             Err(error) => {
                 let turn = &self.leased.turn;
                 tracing::warn!(team = %self.cx.name, %turn, %error, "turn abandoned");
-                return self.abandon();
+                // The task is someone else's, or the process is ending.
+                self.over = true;
+                return;
             }
         };
         self.committing = false;
@@ -237,14 +238,14 @@ impl Session {
     /// conversation, in one commit.
     pub(super) fn end(&mut self, mut facts: Vec<Fact>, end: End, ctx: &mut Context<Team>) {
         let now = self.cx.now();
-        let (usage, steps) = (self.turn.usage(), self.turn.step());
+        let (usage, steps) = (self.turn.usage, self.turn.step);
         facts.push(turn_end(&end, steps, usage, self.leased.began.elapsed()));
         let mut outcome = outcome(&end, usage, now);
-        outcome.report = self.turn.report().cloned();
+        outcome.report = self.turn.report.clone();
         if end.ending == Ending::Cancelled {
             outcome.message = self.stop_reason.clone().or(outcome.message);
         }
-        let label = self.turn.label();
+        let label = self.turn.label;
         let words = match self.turn.first_words() {
             "" => end.text.as_str(),
             words => words,
@@ -254,11 +255,11 @@ impl Session {
         let mut lines = vec![question_line(&leader)];
         let (ids, view) = (&self.cx.recipe.ids, &self.cx.recipe.view);
         let closed =
-            closing::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
+            ending::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
         let mut closing = closed.writes;
         let mut told: Vec<_> = closed.told.into_iter().collect();
         if self.inbox.leaves_some {
-            told.push((leader.lane.clone(), leader.generation));
+            told.push(leader.lane_key());
         }
         let mut tasks = vec![(leader.clone(), closed.follow_up.map(Box::new))];
         // Without an answer, those that joined wait for turns of their own.
@@ -266,7 +267,7 @@ impl Session {
         for mut task in answered.map(|(task, _)| task.clone()) {
             lines.push(question_line(&task));
             let (outcome, leader) = (outcome.clone(), Some(&leader.id));
-            let same = closing::close_turn(&mut task, label, outcome, words, leader, ids, view);
+            let same = ending::close_turn(&mut task, label, outcome, words, leader, ids, view);
             closing = closing.and(same.writes);
             told.extend(same.told);
             tasks.push((task, same.follow_up.map(Box::new)));

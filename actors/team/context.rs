@@ -58,21 +58,14 @@ impl TeamContext {
         text: String,
         about: &impl ToString,
     ) -> Notice {
-        Notice {
-            id: self.recipe.ids.notice(),
-            kind,
-            team: Some(team.clone()),
-            text,
-            refs: vec![about.to_string()],
-            at: self.now(),
-            read: false,
-        }
+        let refs = vec![about.to_string()];
+        Notice::new(&self.recipe.ids, kind, team, text, refs, self.now())
     }
 
     /// Tells the operator what was done about work that stood still.
     pub(super) fn tell_of_stall(&self, task: &TaskId, done: String) {
-        let (id, now) = (self.recipe.ids.notice(), self.now());
-        let notice = Notice::stall(id, &self.name, Some(task), done, now);
+        let ids = &self.recipe.ids;
+        let notice = Notice::stall(ids, &self.name, Some(task), done, self.now());
         // The store takes it in now; nobody waits until it is safe.
         drop(self.recipe.store.commit(Writes::new().put(&notice)));
     }

@@ -13,7 +13,7 @@ use crate::{
     history::{Compaction, Fact, HistoryEvent, SUMMARY},
     journal::{self, LaneHistory, sessions},
     storage::{Order, Storage, StorageError},
-    task::{Label, Lane},
+    task::{Label, records::LaneKey},
     tool::{Args, ToolCall},
 };
 
@@ -82,35 +82,34 @@ impl StepIndex {
 
 /// A part of a session that is to be summarised.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Past {
+pub(super) struct Past {
     /// What the model is asked.
-    pub request: String,
+    pub(super) request: String,
     /// The first event that stays as it is.
-    pub keep_from_seq: u64,
+    pub(super) keep_from_seq: u64,
     /// How many tokens all of it has.
-    pub tokens: u64,
+    pub(super) tokens: u64,
     /// How many of them stay.
-    pub kept: u64,
+    pub(super) kept: u64,
     /// The worst of what is summarised.
-    pub label: Label,
+    pub(super) label: Label,
 }
 
 /// What there is to summarise in a session; else why not, for a person. Blocks.
 pub(super) fn past(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
     now: Timestamp,
     most: usize,
 ) -> Result<Result<Past, String>, StorageError> {
-    if lane.topic.is_none() {
+    if lane.lane.topic.is_none() {
         return Ok(Err(
             "There is nothing to compact: this team does not work in topics, so that each of its turns is \
              shown only what its own message led to."
                 .to_owned(),
         ));
     }
-    let earlier = journal::summary(storage, lane, generation)?;
+    let earlier = journal::summary(storage, lane)?;
     if let Some((at, _)) = &earlier
         && now.since(*at) < SUMMARY_INTERVAL
     {
@@ -120,7 +119,7 @@ pub(super) fn past(
         )));
     }
     let earlier = earlier.map(|(_, compaction)| compaction);
-    let began = journal::began(storage, lane, generation)?;
+    let began = journal::began(storage, lane)?;
     let first = earlier.as_ref().and_then(|earlier| earlier.keep_from_seq);
     let range = (first.map_or(0, |first| first.saturating_sub(1)), u64::MAX);
     let mut events: Vec<HistoryEvent> = Vec::new();
@@ -136,7 +135,7 @@ pub(super) fn past(
             ControlFlow::Break(())
         }
     };
-    sessions::journal(storage, lane, generation, range, Order::Falling, &mut add)?;
+    sessions::journal(storage, lane, range, Order::Falling, &mut add)?;
     events.reverse();
     let past = of(events, earlier.as_ref(), most);
     Ok(past.ok_or_else(|| {

@@ -16,7 +16,6 @@ use crate::{
     inbox::{InboxEvent, PartlyShown, ShownKey},
     journal::records::{JournalWrites, Summarised},
     store::records::Writes,
-    task::records::LaneKey,
     tool::ToolFault,
     usage::Usage,
 };
@@ -33,15 +32,14 @@ impl Session {
         let task = &self.leased.task;
         let mut writes = self.leased.guard();
         if let Some(event) = &self.inbox.kept.take() {
-            let key = ShownKey(LaneKey::new(&task.lane, task.generation), event.id.clone());
+            let key = ShownKey(task.lane_key(), event.id.clone());
             writes = writes.put_at(&key, &PartlyShown(Cow::Borrowed(event)));
         }
         for event in &events {
             if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
                 && compaction.trigger == Trigger::Command
             {
-                let session = task.lane.session_id(task.generation);
-                writes = writes.put_at(&session, &Summarised(event.seq));
+                writes = writes.put_at(&task.lane_key().session_id(), &Summarised(event.seq));
             }
         }
         for audit in events.iter().filter_map(|event| self.audit(event)) {
@@ -52,14 +50,14 @@ impl Session {
                 writes = writes.and(spending::calls(today, &caller, &tally, &own));
                 // At its end the task says so itself.
                 if !ends {
-                    let of_turn = Tally::of(&self.turn.usage(), self.turn.requests());
+                    let of_turn = Tally::of(&self.turn.usage, self.turn.requests());
                     let key = (DayKey(today.number), task.id.clone());
                     writes = writes.put_at(&key, &TaskCalls(of_turn));
                 }
             }
         }
         let seen = std::mem::take(&mut self.inbox.seen);
-        let lane = LaneKey::new(&task.lane, task.generation);
+        let lane = task.lane_key();
         let seen = seen.into_iter().map(|number| (lane.clone(), number));
         seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events(
             &task.lane,

@@ -86,7 +86,6 @@ impl Lanes {
         }
     }
 
-    /// What is being worked on.
     pub(super) fn tasks(&self) -> Vec<TaskId> {
         let tasks = self.lanes.values().filter_map(|lane| match &lane.work {
             Work::Preparing(preparing) => Some(preparing.leased.task.id.clone()),

@@ -41,7 +41,7 @@ mod steering;
 mod stream;
 #[cfg(test)]
 mod tests;
-pub mod turn;
+mod turn;
 mod watchdog;
 
 use context::TeamContext;
@@ -50,60 +50,36 @@ use lease::{Cancellation, LeasedTask, SessionKey};
 use preparation::{Prepared, PromptSize, Unprepared};
 use session::Session;
 
-/// The process is stopping: each turn goes on to its next commit point and gives its task back.
+/// Order of the supervisor to a team.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Retire;
-
-/// Nobody sends this team anything any more: it is to go.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct PutAway;
-
-/// Asks a team whether it still hears.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct Ping {
-    /// Where it runs, as whoever asks counts that.
-    pub place: usize,
-    /// Who is told.
-    pub answer: Recipient<Answered>,
+pub(crate) enum Signal {
+    /// The process is stopping: each turn goes on to its next commit point and gives its task back.
+    Retire,
+    /// Nobody sends this team anything any more: it is to go.
+    PutAway,
+    /// Whoever asks wants to know whether it still hears where it runs.
+    Ping { place: usize },
 }
 
-/// Fact: a team hears.
+/// Fact: how it stands with a team.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Answered {
-    /// The team.
-    pub team: TeamName,
-    /// Which of its lives.
-    pub incarnation: u64,
-    /// Where it runs.
-    pub place: usize,
+pub(crate) struct Reported {
+    pub(crate) team: TeamName,
+    pub(crate) incarnation: u64,
+    pub(crate) report: Report,
 }
 
-/// Fact: a team has had nothing to do for a while.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct Idle {
-    /// The team.
-    pub team: TeamName,
-    /// Which of its lives.
-    pub incarnation: u64,
-    /// How many leases it has received in it.
-    pub leases: u64,
-}
-
-/// Fact: a team has died.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct Exited {
-    /// The team.
-    pub team: TeamName,
-    /// Which of its lives.
-    pub incarnation: u64,
-    /// What it was working on.
-    pub tasks: Vec<TaskId>,
+/// What a team reports to its supervisor.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// It hears where it runs, also if it was replaced meanwhile.
+    Answered { place: usize },
+    /// It has had nothing to do for a while, after so many leases.
+    Idle { leases: u64 },
+    /// It has died at work on these.
+    Exited(Vec<TaskId>),
 }
 
 /// The conversation of a lane began anew. It is stored.
@@ -126,49 +102,38 @@ struct Spoke {
 
 /// All that a team is made of.
 #[derive(Clone)]
-pub struct Recipe {
-    /// Where the journal is.
-    pub store: StoreHandle,
-    /// The way out.
-    pub channel: Addr<Channel>,
-    /// Wall time.
-    pub clock: Arc<dyn Clock>,
-    /// Names turns.
-    pub ids: Ids,
-    /// Prepares turns.
-    pub briefing: Arc<dyn Briefing>,
+pub(crate) struct Recipe {
+    pub(crate) store: StoreHandle,
+    pub(crate) channel: Addr<Channel>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Ids,
+    pub(crate) briefing: Arc<dyn Briefing>,
     /// Told of turns that wait for settings to be put right.
-    pub on_hindrance: OnHindrance,
+    pub(crate) on_hindrance: OnHindrance,
     /// Where requests for approval are written.
-    pub desk: Desk,
-    /// Who hears of them.
-    pub approvals: Recipient<Opened>,
-    /// The tree of teams.
-    pub view: OrgView,
-    /// What teams have spent.
-    pub ledger: Ledger,
-    /// Which day it is.
-    pub days: Arc<dyn Days>,
-    /// Counts.
-    pub meter: Arc<dyn Meter>,
+    pub(crate) desk: Desk,
+    pub(crate) approvals: Recipient<Opened>,
+    pub(crate) view: OrgView,
+    pub(crate) ledger: Ledger,
+    pub(crate) days: Arc<dyn Days>,
+    pub(crate) meter: Arc<dyn Meter>,
     /// Tells what happens to whoever watches.
-    pub live: Publisher,
+    pub(crate) live: Publisher,
     /// A team with nothing to do for this long is put away.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     /// Calls that do not stop when told are aborted after this.
-    pub grace: Duration,
+    pub(crate) grace: Duration,
     /// A turn that cannot be prepared within this is tried again.
-    pub preparation: Duration,
+    pub(crate) preparation: Duration,
     /// A team that does not answer within this is replaced.
-    pub answers_within: Duration,
+    pub(crate) answers_within: Duration,
 }
 
 /// One team: its lanes, and a session in each that has work.
 pub struct Team {
     cx: Arc<TeamContext>,
     incarnation: u64,
-    supervisor: Recipient<Exited>,
-    idler: Recipient<Idle>,
+    supervisor: Recipient<Reported>,
     lanes: Lanes,
     prompt_size: PromptSize,
     leases: u64,
@@ -179,19 +144,17 @@ pub struct Team {
 
 impl Team {
     /// A team that has nothing to do yet.
-    pub fn new(
+    pub(crate) fn new(
         name: TeamName,
         incarnation: u64,
         recipe: Recipe,
         queue: Addr<Queue>,
-        supervisor: Recipient<Exited>,
-        idler: Recipient<Idle>,
+        supervisor: Recipient<Reported>,
     ) -> Self {
         Self {
             cx: Arc::new(TeamContext { name, recipe, queue }),
             incarnation,
             supervisor,
-            idler,
             lanes: Lanes::default(),
             prompt_size: PromptSize::default(),
             leases: 0,
@@ -212,7 +175,7 @@ impl Team {
             return;
         };
         act(session, ctx);
-        if session.is_over() {
+        if session.over {
             session.timers.cancel(ctx);
             self.rest(topic);
         }
@@ -232,7 +195,6 @@ impl Team {
         });
     }
 
-    /// A lane is free again.
     fn rest(&mut self, topic: &Option<TopicId>) {
         self.lanes.rest(topic);
         self.idle_since = Instant::now();
@@ -291,17 +253,18 @@ impl Team {
         }
     }
 
+    fn report(&self, report: Report) {
+        let (team, incarnation) = (self.cx.name.clone(), self.incarnation);
+        self.supervisor.do_send(Reported { team, incarnation, report });
+    }
+
     /// Offers to be put away once there has been nothing to do for long enough.
     fn consider_leaving(&mut self, ctx: &mut Context<Self>) {
         let idle = self.idle_since.elapsed();
         let mut pause = self.cx.recipe.idle;
         if self.lanes.are_idle() {
             if idle >= pause {
-                self.idler.do_send(Idle {
-                    team: self.cx.name.clone(),
-                    incarnation: self.incarnation,
-                    leases: self.leases,
-                });
+                self.report(Report::Idle { leases: self.leases });
             } else {
                 pause -= idle;
             }
@@ -320,11 +283,7 @@ impl Actor for Team {
     fn stopped(&mut self, _: &mut Self::Context) {
         // Also runs while a panic unwinds, so it does nothing that could panic again.
         if !self.leaving {
-            self.supervisor.do_send(Exited {
-                team: self.cx.name.clone(),
-                incarnation: self.incarnation,
-                tasks: self.lanes.tasks(),
-            });
+            self.report(Report::Exited(self.lanes.tasks()));
         }
     }
 }
@@ -404,31 +363,22 @@ impl Handler<Spoke> for Team {
     }
 }
 
-impl Handler<Retire> for Team {
+impl Handler<Signal> for Team {
     type Result = ();
 
-    fn handle(&mut self, Retire: Retire, ctx: &mut Self::Context) {
-        self.retiring = true;
-        for topic in self.lanes.topics() {
-            self.with_session(&topic, ctx, Session::retire);
+    fn handle(&mut self, signal: Signal, ctx: &mut Self::Context) {
+        match signal {
+            Signal::Retire => {
+                self.retiring = true;
+                for topic in self.lanes.topics() {
+                    self.with_session(&topic, ctx, Session::retire);
+                }
+            }
+            Signal::PutAway => {
+                self.leaving = true;
+                ctx.stop();
+            }
+            Signal::Ping { place } => self.report(Report::Answered { place }),
         }
-    }
-}
-
-impl Handler<Ping> for Team {
-    type Result = ();
-
-    fn handle(&mut self, Ping { place, answer }: Ping, _: &mut Self::Context) {
-        let (team, incarnation) = (self.cx.name.clone(), self.incarnation);
-        answer.do_send(Answered { team, incarnation, place });
-    }
-}
-
-impl Handler<PutAway> for Team {
-    type Result = ();
-
-    fn handle(&mut self, PutAway: PutAway, ctx: &mut Self::Context) {
-        self.leaving = true;
-        ctx.stop();
     }
 }

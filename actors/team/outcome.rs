@@ -10,18 +10,16 @@ use crate::{
     approvals::record::Approval,
     briefing::{Line, Speaker},
     clock::{Timestamp, millis},
-    closing,
     history::Fact,
     interactions::Said,
     queue::Finished,
-    task::{Code, Ending, Lane, Outcome, Task, Wait},
+    task::{Code, Ending, Outcome, Task, Wait, ending, records::LaneKey},
     usage::Usage,
 };
 
 /// What drives the turns of all teams.
 pub(super) const SDK: &str = "native";
 
-/// What follows a commit.
 pub(super) enum After {
     /// The next want. Requests for approval that were stored may be decided on.
     GoOn(Vec<Approval>),
@@ -45,7 +43,7 @@ pub(super) struct Ended {
     /// What was said in the turn, for the next one.
     pub(super) lines: Vec<Line>,
     /// Lanes that find something in their inbox.
-    pub(super) told: Vec<(Lane, u32)>,
+    pub(super) told: Vec<LaneKey>,
 }
 
 impl Ended {
@@ -72,14 +70,13 @@ pub(super) fn end_unprepared(
     tracing::warn!(team = %cx.name, task = %task.id, code = end.code.map(Code::as_str), message = end.message, "turn could not begin");
     let outcome = outcome(&end, Usage::default(), cx.now());
     let (ids, view) = (&cx.recipe.ids, &cx.recipe.view);
-    let closed = closing::close(task, outcome, "", None, ids, view);
-    let told = closed.told.into_iter();
+    let closed = ending::close(task, outcome, ids, view);
     let ended = Ended {
         ending: end.ending,
         tasks: vec![(task.clone(), closed.follow_up.map(Box::new))],
         lines: Vec::new(),
         // What was in its own inbox was not shown.
-        told: told.chain([(task.lane.clone(), task.generation)]).collect(),
+        told: closed.told.into_iter().chain([task.lane_key()]).collect(),
     };
     let committed = cx.recipe.store.commit(leased.guard().and(closed.writes));
     ctx.spawn(wrap_future::<_, Team>(committed).map(move |result, team, _| {

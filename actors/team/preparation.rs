@@ -160,10 +160,10 @@ impl PromptSize {
             Some((hash, characters)) if *hash == brief.toolset_hash => *characters,
             _ => {
                 let specs = brief.tools.specs();
-                let specs = specs.iter().map(|spec| {
+                let sizes = specs.iter().map(|spec| {
                     count(&spec.name) + count(&spec.description) + count(&spec.schema.to_string())
                 });
-                let characters = specs.sum();
+                let characters = sizes.sum();
                 self.tools = Some((brief.toolset_hash.clone(), characters));
                 characters
             }
@@ -238,7 +238,12 @@ async fn load(
     let compacts = task.kind == Kind::Compact;
     // A turn that goes on has been shown what there was.
     let reads_inbox = journal.is_empty() && !compacts;
-    let events = if inbox && reads_inbox { read_inbox(&task, store).await? } else { Vec::new() };
+    let events = if inbox && reads_inbox {
+        let (lane, generation) = (task.lane.clone(), task.generation);
+        store.read(move |storage| inbox::waiting(storage, &lane, generation)).await?
+    } else {
+        Vec::new()
+    };
     let conversation = history.conversation(now, task.label);
     let brief = brief(cx, &task, conversation).await?;
     let (inbox, shown) = if reads_inbox {
@@ -250,9 +255,8 @@ async fn load(
         (InboxShare::none(), Shown::default())
     };
     let past = if compacts {
-        let (lane, generation) = (task.lane, task.generation);
-        let most = most_of_summary(brief.room);
-        let past = store.read(move |storage| history::past(storage, &lane, generation, now, most));
+        let (lane, most) = (task.lane_key(), most_of_summary(brief.room));
+        let past = store.read(move |storage| history::past(storage, &lane, now, most));
         Some(past.await?)
     } else {
         None
@@ -283,14 +287,6 @@ async fn approvals_of(
         Ok(approvals)
     });
     read.await
-}
-
-async fn read_inbox(
-    task: &Task,
-    store: &StoreHandle,
-) -> Result<Vec<(u64, InboxEvent)>, StorageError> {
-    let (lane, generation) = (task.lane.clone(), task.generation);
-    store.read(move |storage| inbox::waiting(storage, &lane, generation)).await
 }
 
 /// The brief of a turn that is shown these lines, so many others withheld.

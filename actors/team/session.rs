@@ -82,7 +82,8 @@ pub(super) struct Session {
     pub(super) stopping: bool,
     /// The process is stopping: nothing begins any more.
     retiring: bool,
-    over: bool,
+    /// Nothing of it is left to do, or counts any more: its lane is free.
+    pub(super) over: bool,
 }
 
 /// What a session has set aside, and what it has spent until that is stored.
@@ -207,11 +208,6 @@ impl Session {
         }
     }
 
-    /// Nothing of it is left to do: its lane is free.
-    pub(super) fn is_over(&self) -> bool {
-        self.over
-    }
-
     /// What its lane remembers after it. A compaction is read again with what stands for it now.
     pub(super) fn into_history(self) -> Option<LaneHistory> {
         (self.leased.task.kind != Kind::Compact).then_some(self.history)
@@ -225,7 +221,7 @@ impl Session {
     /// Tells the turn something and does what it then wants.
     pub(super) fn hear(&mut self, input: Input, ctx: &mut Context<Team>) {
         self.watchdog.sign();
-        if matches!(input, Input::Stop(..)) && !self.turn.has_ended() {
+        if matches!(input, Input::Stop(..)) && !self.turn.ended {
             // What was wanted but not begun is not wanted any more; what happened is still kept.
             self.wants.retain(|want| !want.begins());
         }
@@ -239,7 +235,7 @@ impl Session {
             if self.retiring {
                 // Nothing begins any more; what runs is waited for and recorded.
                 while self.wants.pop_front_if(|want| want.begins()).is_some() {}
-                if self.wants.is_empty() && self.is_quiet() {
+                if self.wants.is_empty() && self.model.is_none() && self.tools.is_empty() {
                     let task = self.leave();
                     return self.cx.give_back(task);
                 }
@@ -273,11 +269,6 @@ impl Session {
         self.stopping && !self.tools.is_empty() && self.wants.front().is_some_and(ends)
     }
 
-    /// Nothing runs that could bring it on.
-    fn is_quiet(&self) -> bool {
-        self.model.is_none() && self.tools.is_empty()
-    }
-
     /// Leaves the lane. Messages that joined wait for turns of their own: each goes to the front of the
     /// lane, so the first goes last. Returns the task that it was on.
     pub(super) fn leave(&mut self) -> Task {
@@ -286,11 +277,6 @@ impl Session {
             self.cx.give_back(task);
         }
         self.leased.task.clone()
-    }
-
-    /// Nothing that it does counts any more: the task is someone else's, or the process is ending.
-    pub(super) fn abandon(&mut self) {
-        self.over = true;
     }
 
     /// The process is stopping: the turn goes on to its next commit point and gives its task back.
@@ -332,7 +318,7 @@ impl Session {
 
     /// When its message must be acknowledged. A turn that has decided its end sends its ack with it.
     fn ack_due(&self) -> Option<Instant> {
-        (self.gate.is_waiting() && !self.turn.has_ended()).then_some(self.ack_due)
+        (self.gate.is_waiting() && !self.turn.ended).then_some(self.ack_due)
     }
 
     fn tell_of_stall(&self, silent: u64, done: &str) {

@@ -25,7 +25,7 @@ impl Session {
 
     /// A message may still join it.
     pub(super) fn is_joinable(&self) -> bool {
-        !self.turn.has_ended() && self.reads_messages()
+        !self.turn.ended && self.reads_messages()
     }
 
     /// A message enters the turn. It is acknowledged as soon as any other would be.
@@ -71,7 +71,7 @@ impl Session {
         if is_meant(&self.leased.task) {
             self.stop_reason = reason;
             self.stop(Stop::Cancelled, ctx);
-        } else if !self.turn.has_ended()
+        } else if !self.turn.ended
             && let Some(at) = self.joined.iter().position(|(of, _)| is_meant(of))
         {
             // The turn goes on without it; the queue knows that it is to end.

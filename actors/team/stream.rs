@@ -16,7 +16,7 @@ use super::{
 use crate::{
     channel::Tell,
     engine::EngineEvent,
-    event::{Body, Frame, Progress, ProgressKind},
+    frame::{Body, Frame, Progress, ProgressKind},
     history::{Fact, Meta},
     live::event::{Event, Moment, Stream},
 };
@@ -111,7 +111,6 @@ impl Session {
         self.flush();
     }
 
-    /// Sends the pieces so far.
     pub(super) fn flush(&mut self) {
         let task = &self.leased.task;
         let Some((source, message)) = awaited(task) else {

@@ -9,19 +9,19 @@ use crate::{
     approvals::record::Execution,
     clock::Timestamp,
     engine::{Block, EngineFailure, Message, Paid, StepReply, ToolOutput},
-    event::Progress,
+    frame::Progress,
     history::{Fact, Origin, Trigger},
     ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,
     task::{Code, Ending, Label, Task, Wait, WaitReason},
-    tool::{Args, Asking, Checked, Stow, ToolCall, ToolReply},
+    tool::{Asking, Checked, Stow, ToolCall, ToolReply},
     usage::Usage,
 };
 
 mod backoff;
 mod compacting;
 pub(super) mod conversation;
-pub mod digest;
+pub(super) mod digest;
 mod ending;
 mod holding;
 mod resume;
@@ -30,41 +30,32 @@ pub(super) mod telling;
 
 use compacting::Pending;
 use conversation::Conversation;
-pub use ending::pause_after;
-pub use holding::Decision;
+pub(super) use ending::pause_after;
+pub(super) use holding::Decision;
 use telling::user;
 
-/// The tool by which the turn of a trigger says how its run went. Its last call counts.
-pub const REPORT_RUN: &str = "report_run";
 /// Calls of one step that run at a time.
 const PARALLEL_CALLS: usize = 8;
 
 /// Something a turn hears.
 #[derive(Clone, Debug)]
-pub enum Input {
+pub(super) enum Input {
     /// The model answered; each call it asks for has been looked at.
     Replied(StepReply, Vec<Result<Checked, ToolReply>>),
     /// The model could not be had.
     Failed {
-        /// Why.
         failure: EngineFailure,
         /// The step had begun to say something, which is void.
         said: bool,
-        /// The present moment.
         now: Timestamp,
     },
     /// A summary was asked for: it, if it could be had, and what it cost.
     Summarised(Option<String>, Option<Paid>),
-    /// A call ended.
     Called {
-        /// Which.
         id: CallId,
-        /// How.
         reply: ToolReply,
-        /// How long it took.
         took: Duration,
     },
-    /// A message joins the turn.
     Steered(Box<Task>),
     /// It cannot go on before something outside has happened.
     Wait(Wait),
@@ -74,20 +65,18 @@ pub enum Input {
 
 /// Why a turn is stopped from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
+pub(super) enum Stop {
     /// A person said so.
     Cancelled,
     /// A newer message takes its place.
     Interrupted,
-    /// Its time is up.
     Deadline,
-    /// Nothing moved for too long.
     Stalled,
 }
 
 /// Something a turn wants done. An effect waits for those before it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Want {
+pub(super) enum Want {
     /// Make this durable, and tell it, before all that follows.
     Record(Vec<Fact>, Vec<Progress>),
     /// Keep secrets that were taken out of calls, before all that follows.
@@ -98,16 +87,12 @@ pub enum Want {
     Mark(ApprovalId, Execution),
     /// Call the model with the conversation.
     CallModel,
-    /// Have the model summarise this.
     Summarise(String),
-    /// Run a tool.
     CallTool {
-        /// The call.
         call: ToolCall,
         /// An earlier try may have taken effect.
         rerun: bool,
     },
-    /// Stop what runs.
     StopCalls,
     /// The end, durable with its last facts.
     End(Vec<Fact>, End),
@@ -119,12 +104,12 @@ pub enum Want {
 
 impl Want {
     /// It begins something that runs.
-    pub fn begins(&self) -> bool {
+    pub(super) fn begins(&self) -> bool {
         matches!(self, Self::CallModel | Self::Summarise(_) | Self::CallTool { .. })
     }
 
     /// An end that waits for its tools takes in what one of them said when it was stopped.
-    pub fn hear_late(&mut self, call: &CallId, reply: &ToolReply, took: Duration) {
+    pub(super) fn hear_late(&mut self, call: &CallId, reply: &ToolReply, took: Duration) {
         if let Self::End(facts, _) = self {
             telling::hear_late(facts, call, reply, took);
         }
@@ -133,37 +118,34 @@ impl Want {
 
 /// A call that waits for a person.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
-    /// The call.
-    pub call: ToolCall,
+pub(super) struct Held {
+    pub(super) call: ToolCall,
     /// The same for every try of it.
-    pub key: String,
-    /// Why.
-    pub asking: Asking,
+    pub(super) key: String,
+    pub(super) asking: Asking,
 }
 
 /// How a turn ends.
 #[derive(Clone, Debug, PartialEq)]
-pub struct End {
-    /// How.
-    pub ending: Ending,
+pub(super) struct End {
+    pub(super) ending: Ending,
     /// Why, if not well.
-    pub code: Option<Code>,
-    /// Why, in words.
-    pub message: Option<String>,
+    pub(super) code: Option<Code>,
+    pub(super) message: Option<String>,
     /// The answer, or what there was of it.
-    pub text: String,
+    pub(super) text: String,
     /// The model's output limit cut the answer.
-    pub truncated: bool,
+    pub(super) truncated: bool,
 }
 
 /// One turn: a pure state machine. The same inputs give the same effects.
 #[derive(Debug)]
-pub struct Turn {
+pub(super) struct Turn {
     id: TurnId,
     task: Task,
     max_steps: u32,
-    step: u32,
+    /// The present step, from 1.
+    pub(super) step: u32,
     conversation: Conversation,
     /// The conversation is being made smaller.
     compacting: Option<Pending>,
@@ -180,12 +162,16 @@ pub struct Turn {
     /// The store has refused a step of it.
     refused: bool,
     tools_used: Vec<String>,
-    usage: Usage,
-    label: Label,
-    report: Option<Value>,
+    /// What the model calls cost so far, those that gave no answer included.
+    pub(super) usage: Usage,
+    /// How far what it has read may be believed. It only falls.
+    pub(super) label: Label,
+    /// What it reported about its run.
+    pub(super) report: Option<Value>,
     /// What it waited for since the model last answered, and how often.
     waited: Option<(WaitReason, u32)>,
-    ended: bool,
+    /// It has decided how it ends.
+    pub(super) ended: bool,
 }
 
 /// A call of the present step.
@@ -200,10 +186,7 @@ struct Slot {
 
 #[derive(Debug, PartialEq)]
 enum CallState {
-    Waiting {
-        rerun: bool,
-    },
-    /// For a person.
+    Waiting { rerun: bool },
     Held,
     Running,
     Done(ToolOutput),
@@ -211,7 +194,7 @@ enum CallState {
 
 impl Turn {
     /// A turn that has not begun.
-    pub fn new(id: TurnId, task: Task, max_steps: u32) -> Self {
+    pub(super) fn new(id: TurnId, task: Task, max_steps: u32) -> Self {
         let conversation = Conversation::new(task.body.clone(), u64::MAX, 0);
         let label = task.label;
         Self {
@@ -239,12 +222,12 @@ impl Turn {
 
     /// The same for a model that reads so many tokens at once. What it reads besides the conversation has
     /// so many characters.
-    pub fn within(self, room: u64, overhead: usize) -> Self {
+    pub(super) fn within(self, room: u64, overhead: usize) -> Self {
         Self { conversation: Conversation::new(self.task.body.clone(), room, overhead), ..self }
     }
 
     /// Begins: `start` is the fact that opens the turn.
-    pub fn begin(&mut self, start: Fact, inbox: &Shown) -> Vec<Want> {
+    pub(super) fn begin(&mut self, start: Fact, inbox: &Shown) -> Vec<Want> {
         let origin = match self.task.source.as_ref().and_then(|source| source.message.as_ref()) {
             Some(_) => Origin::Person,
             None => Origin::Task,
@@ -267,8 +250,7 @@ impl Turn {
         wants
     }
 
-    /// Hears something.
-    pub fn on(&mut self, input: Input) -> Vec<Want> {
+    pub(super) fn on(&mut self, input: Input) -> Vec<Want> {
         if self.ended {
             return Vec::new();
         }
@@ -287,53 +269,22 @@ impl Turn {
         }
     }
 
-    /// The conversation so far.
-    pub fn messages(&self) -> Arc<Vec<Message>> {
+    pub(super) fn messages(&self) -> Arc<Vec<Message>> {
         self.conversation.messages()
     }
 
     /// About how many tokens the next call reads.
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         self.conversation.size()
     }
 
     /// How many model calls were made.
-    pub fn requests(&self) -> u64 {
+    pub(super) fn requests(&self) -> u64 {
         u64::from(self.step) + u64::from(self.summaries)
     }
 
-    /// It has decided how it ends.
-    pub fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    /// What it reported about its run.
-    pub fn report(&self) -> Option<&Value> {
-        self.report.as_ref()
-    }
-
-    /// How far what it has read may be believed. It only falls.
-    pub fn label(&self) -> Label {
-        self.label
-    }
-
-    /// The present step, from 1.
-    pub fn step(&self) -> u32 {
-        self.step
-    }
-
-    /// What the model calls cost so far.
-    pub fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    /// A call that gave no answer has cost something.
-    pub fn spend(&mut self, usage: Usage) {
-        self.usage += usage;
-    }
-
     /// The longest that a running call of this step may take.
-    pub fn longest_call(&self) -> Option<Duration> {
+    pub(super) fn longest_call(&self) -> Option<Duration> {
         self.calls
             .iter()
             .filter(|slot| slot.state == CallState::Running)
@@ -342,29 +293,26 @@ impl Turn {
     }
 
     /// The key that is the same for every try of a call of the present step.
-    pub fn idempotency_key(&self, call: &CallId) -> String {
+    pub(super) fn idempotency_key(&self, call: &CallId) -> String {
         let place = self.calls.iter().position(|slot| slot.call.id == *call);
         self.key_at(place.unwrap_or(self.calls.len()))
     }
 
     /// The decision that lets a call of the present step run.
-    pub fn approval_of(&self, call: &CallId) -> Option<&ApprovalId> {
+    pub(super) fn approval_of(&self, call: &CallId) -> Option<&ApprovalId> {
         let slot = self.calls.iter().find(|slot| slot.call.id == *call)?;
         slot.approval.as_ref()
     }
 
     /// The arguments of a call of a late step, as text.
-    pub fn arguments_of(&self, call: &CallId) -> Option<String> {
+    pub(super) fn arguments_of(&self, call: &CallId) -> Option<String> {
         let messages = self.conversation.messages();
         let mut blocks = messages.iter().rev().flat_map(|message| match message {
             Message::Assistant(blocks) => blocks.as_slice(),
             _ => &[],
         });
         blocks.find_map(|block| match block {
-            Block::Call(found) if found.id == *call => Some(match &found.args {
-                Args::Json(args) => args.to_string(),
-                Args::Unreadable { unreadable, .. } => unreadable.clone(),
-            }),
+            Block::Call(found) if found.id == *call => Some(found.args.to_string()),
             _ => None,
         })
     }
@@ -374,12 +322,12 @@ impl Turn {
     }
 
     /// A message that joined is taken back. If the model was shown it already, that stays as it is.
-    pub fn withdraw(&mut self, task: &TaskId) {
+    pub(super) fn withdraw(&mut self, task: &TaskId) {
         self.steered.retain(|joined| joined.id != *task);
     }
 
     /// The first words that the model said in this turn.
-    pub fn first_words(&self) -> &str {
+    pub(super) fn first_words(&self) -> &str {
         self.said.first().map_or("", String::as_str)
     }
 
@@ -397,12 +345,7 @@ impl Turn {
         }
         if self.step >= self.max_steps {
             let notice = format!("Stopped after {} steps without a final answer.", self.step);
-            wants.push(self.end(
-                Ending::Failed,
-                Some(Code::StepLimit),
-                Some(notice),
-                String::new(),
-            ));
+            wants.push(Want::End(Vec::new(), self.fail(Code::StepLimit, notice)));
             return wants;
         }
         self.step += 1;

@@ -1,7 +1,7 @@
 //! Topics: conversations of all channels.
 
 use hivewright_actors::{
-    event::TopicState,
+    frame::TopicState,
     ids::{ChannelId, TopicId},
     live::turns::ActiveTurn,
     words,

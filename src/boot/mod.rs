@@ -34,7 +34,7 @@ use hivewright_actors::{
     storage::StorageError,
     store::{Store, StoreHandle, records::Writes},
     supervisor,
-    team::turn::REPORT_RUN,
+    tool::REPORT_RUN,
 };
 use tokio::signal::unix::{SignalKind, signal};
 

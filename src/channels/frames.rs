@@ -1,7 +1,7 @@
 //! What a client may send: text frames, each one JSON object.
 
 use hivewright_actors::{
-    event::ErrorBody,
+    frame::ErrorBody,
     ids::{ChannelId, MessageId, TopicId},
     router::topics::is_topic_id,
 };

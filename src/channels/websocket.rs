@@ -29,7 +29,7 @@ use hivewright_actors::{
         outbound::Outbound,
         socket::{Closing, Item, Socket},
     },
-    event::ErrorBody,
+    frame::ErrorBody,
     identities::Owner,
     ids::{ChannelId, Ids},
     router::{Close, Inbound, Open, Receive, Resume, Router, gate::Sender},

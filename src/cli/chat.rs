@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use hivewright_actors::event::Body;
+use hivewright_actors::frame::Body;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, future::pending, time::Duration};
 
 use hivewright_actors::{
-    event::{Body, Notification, NotificationKind},
+    frame::{Body, Notification, NotificationKind},
     live::event::Kind as EventKind,
     task::Kind,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hivewright_actors::{
-    event::{Body, ErrorBody, Progress, ProgressKind, Response},
+    frame::{Body, ErrorBody, Progress, ProgressKind, Response},
     ids::{MessageId, TaskId, TopicId},
 };
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hivewright_actors::{
-    event::{Body, ProgressKind},
+    frame::{Body, ProgressKind},
     ids::{ChannelId, MessageId, TopicId},
 };
 use serde::Deserialize;

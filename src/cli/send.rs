@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use hivewright_actors::{event::ProgressKind, ids::MAIN};
+use hivewright_actors::{frame::ProgressKind, ids::MAIN};
 use tokio::time::timeout;
 
 use super::{

@@ -1,8 +1,8 @@
 //! How the answer to one message looks on a terminal, piece by piece.
 
 use hivewright_actors::{
-    event::{ErrorBody, Progress, ProgressKind, Response},
     excerpt,
+    frame::{ErrorBody, Progress, ProgressKind, Response},
 };
 
 use super::exchange::Heard;
@@ -160,7 +160,7 @@ fn first_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hivewright_actors::event::FrameUsage;
+    use hivewright_actors::frame::FrameUsage;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
-    event::ErrorBody,
+    frame::ErrorBody,
     ids::{ChannelId, MAIN, MessageId, TaskId, TeamKey},
     live::{
         event::{Data as Details, Kind as Told},
@@ -15,7 +15,7 @@ use hivewright_actors::{
     org::record::TeamState,
     queue::{
         placing::{Place, Placement},
-        submit::Refusal,
+        refusal::Refusal,
     },
     router::{
         records::MessageRow as StoredMessage,

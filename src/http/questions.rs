@@ -10,7 +10,7 @@ use hivewright_actors::{
         refusal::NotAnswered,
     },
     ids::QuestionId,
-    queue::submit::Refusal,
+    queue::refusal::Refusal,
     store::reads::get,
 };
 

@@ -13,7 +13,7 @@ use hivewright_actors::{
     queue::submit::Submit,
     storage::{Order, StorageError},
     store::{StoreHandle, records::Writes},
-    task::{Cause, Kind, Lane, Task},
+    task::{Cause, Kind, Lane, Task, records::LaneKey},
     team::BeganAnew,
 };
 
@@ -92,7 +92,7 @@ async fn list(
             let Some((lane, generation)) = Lane::of_session(id) else {
                 return Ok(None);
             };
-            let session = sessions::session(storage, &lane, generation)?;
+            let session = sessions::session(storage, &LaneKey::new(&lane, generation))?;
             Ok(session.map(SessionRow::from))
         })
     });
@@ -114,8 +114,8 @@ fn reached(caller: &Caller, id: &str) -> Result<(Lane, u32), ApiError> {
 }
 
 async fn stored(state: &State, lane: &Lane, generation: u32) -> Result<Session, ApiError> {
-    let of = lane.clone();
-    let found = state.spine.store.read(move |storage| sessions::session(storage, &of, generation));
+    let of = LaneKey::new(lane, generation);
+    let found = state.spine.store.read(move |storage| sessions::session(storage, &of));
     let found = found.await.map_err(ApiError::internal)?;
     found.ok_or_else(|| missing(&lane.session_id(generation)))
 }
@@ -187,8 +187,8 @@ async fn part(
 ) -> Result<Clean<Bare<Transcript>>, ApiError> {
     let id = lane.session_id(generation);
     let read = state.spine.store.read(move |storage| {
-        let session = sessions::session(storage, &lane, generation)?;
-        Ok((session, page::read(storage, &lane, generation, &wanted)?))
+        let lane = LaneKey::new(&lane, generation);
+        Ok((sessions::session(storage, &lane)?, page::read(storage, &lane, &wanted)?))
     });
     let (session, page) = read.await.map_err(ApiError::internal)?;
     let transcript = Transcript {
@@ -300,8 +300,7 @@ impl Export {
                 let range = (seen, u64::MAX);
                 sessions::journal(
                     storage,
-                    &lane,
-                    generation,
+                    &LaneKey::new(&lane, generation),
                     range,
                     Order::Rising,
                     &mut |piece| {

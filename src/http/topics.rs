@@ -7,7 +7,7 @@ use hivewright_actors::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
     clock::Timestamp,
-    event::TopicState,
+    frame::TopicState,
     ids::{ChannelId, MAIN, TopicId},
     router::{
         managing::{ChangeTopic, NotChanged},

@@ -6,7 +6,7 @@ use hivewright_actors::{
     clock::Timestamp,
     ids::{MemoryId, TaskId, TeamKey},
     journal,
-    task::Label,
+    task::{Label, records::LaneKey},
     tool::Caller,
 };
 
@@ -41,10 +41,9 @@ impl Memory {
         call: &str,
         label: Label,
     ) -> Result<Provenance, MemoryError> {
-        let (lane, generation) = (caller.lane.clone(), caller.team.generation);
+        let lane = LaneKey::new(&caller.lane, caller.team.generation);
         let key = call.to_owned();
-        let read =
-            self.store().read(move |storage| journal::trail(storage, &lane, generation, &key));
+        let read = self.store().read(move |storage| journal::trail(storage, &lane, &key));
         let provenance = Provenance::in_turn(caller, call, label);
         Ok(match read.await? {
             Some(trail) => provenance.after(trail),

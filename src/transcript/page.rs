@@ -6,7 +6,7 @@ use hivewright_actors::{
     history::{Fact, HistoryEvent, Origin},
     journal::sessions,
     storage::{Order, Storage, StorageError},
-    task::Lane,
+    task::records::LaneKey,
 };
 
 use super::merge::{self, Merge};
@@ -32,20 +32,18 @@ pub struct Page {
 /// Reads a page. Blocks.
 pub fn read(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
     wanted: &HistoryFilter,
 ) -> Result<Page, StorageError> {
     match wanted.after {
-        Some(after) => forward(storage, lane, generation, after, wanted),
-        None => backward(storage, lane, generation, wanted),
+        Some(after) => forward(storage, lane, after, wanted),
+        None => backward(storage, lane, wanted),
     }
 }
 
 fn forward(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
     after: u64,
     wanted: &HistoryFilter,
 ) -> Result<Page, StorageError> {
@@ -54,7 +52,7 @@ fn forward(
     let mut messages: Vec<Message> = Vec::new();
     let (mut seen, mut count, mut is_full) = (after, 0, false);
     let range = (after, before);
-    sessions::journal(storage, lane, generation, range, Order::Rising, &mut |events| {
+    sessions::journal(storage, lane, range, Order::Rising, &mut |events| {
         count += events.len();
         for event in events {
             seen = event.seq;
@@ -82,15 +80,14 @@ fn forward(
 
 fn backward(
     storage: &dyn Storage,
-    lane: &Lane,
-    generation: u32,
+    lane: &LaneKey,
     wanted: &HistoryFilter,
 ) -> Result<Page, StorageError> {
     let before = wanted.before.unwrap_or(u64::MAX);
     let mut pieces: Vec<Vec<HistoryEvent>> = Vec::new();
     let (mut count, mut said, mut broke_off) = (0, 0, false);
     let range = (0, before);
-    sessions::journal(storage, lane, generation, range, Order::Falling, &mut |events| {
+    sessions::journal(storage, lane, range, Order::Falling, &mut |events| {
         count += events.len();
         said += events.iter().filter(|event| counts(event, wanted.view)).count();
         let begins = events.iter().any(|event| matches!(event.fact, Fact::TurnStart { .. }));

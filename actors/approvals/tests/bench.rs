@@ -33,7 +33,10 @@ use crate::{
         world::World,
     },
     ids::{Ids, PrincipalId, TaskId, TeamKey},
-    queue::submit::{Refusal, Submission, Submit},
+    queue::{
+        refusal::Refusal,
+        submit::{Submission, Submit},
+    },
     store::{
         Store, StoreHandle,
         reads::{Range, get, scan},

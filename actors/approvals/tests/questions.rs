@@ -14,7 +14,7 @@ use crate::{
         refusal::NotAnswered,
     },
     channel::records as outboxes,
-    queue::submit::Refusal,
+    queue::refusal::Refusal,
     store::reads::get,
     task::{Kind, Label},
 };

@@ -7,7 +7,7 @@ use crate::{
         adapter::{Answer, Network},
         world::World,
     },
-    event::{Body, ErrorBody, Frame, Notification, NotificationKind},
+    frame::{Body, ErrorBody, Frame, Notification, NotificationKind},
     notice::{Notice, NoticeKind},
     spine::Spine,
     store::{

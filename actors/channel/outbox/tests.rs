@@ -5,18 +5,18 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{Progress, ProgressKind};
+use crate::frame::{Progress, ProgressKind};
 
 fn frame(ordinal: u64, progress: bool, at: Timestamp) -> Arc<Frame> {
     let body = if progress {
         Body::Progress(Progress::new(ProgressKind::Note, ordinal.to_string()))
     } else {
-        Body::Notification(crate::event::Notification {
+        Body::Notification(crate::frame::Notification {
             content: ordinal.to_string(),
             team: "main".into(),
             task_id: None,
             status: "done".to_owned(),
-            kind: crate::event::NotificationKind::Task,
+            kind: crate::frame::NotificationKind::Task,
             ref_id: None,
             truncated: false,
         })

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    event::{ErrorBody, NotificationKind, Response},
+    frame::{ErrorBody, NotificationKind, Response},
     live::watch::Filter,
 };
 

@@ -158,7 +158,7 @@ proptest! {
                 }
                 Step::Pass(time) => model.now += time,
             }
-            prop_assert_eq!(schedule.running(), model.running.len());
+            prop_assert_eq!(schedule.running, model.running.len());
             for (lane, waiting) in &model.waiting {
                 prop_assert_eq!(&schedule.waiting_in(lane), waiting);
                 prop_assert_eq!(schedule.is_running(lane), model.running.contains_key(lane));
@@ -497,26 +497,26 @@ fn a_turn_that_waits_for_other_work_lends_its_slot() {
     schedule.push(&lane(1, 0), ticket(task(1), Priority::Normal));
     schedule.push(&lane(2, 0), ticket(task(2), Priority::Normal));
     schedule.lend(&lane(2, 0));
-    assert_eq!(schedule.running(), 0, "what does not run lends nothing");
+    assert_eq!(schedule.running, 0, "what does not run lends nothing");
     schedule.next(Timestamp(0)).unwrap();
     assert_eq!(schedule.next(Timestamp(0)), None);
 
     // Two of its calls wait: the slot is lent once.
     schedule.lend(&lane(1, 0));
     schedule.lend(&lane(1, 0));
-    assert_eq!(schedule.running(), 0);
+    assert_eq!(schedule.running, 0);
     assert_eq!(schedule.next(Timestamp(0)).unwrap().0, lane(2, 0));
 
     assert!(schedule.reclaim(&lane(1, 0)), "the other call still waits");
-    assert_eq!(schedule.running(), 1);
+    assert_eq!(schedule.running, 1);
     assert!(!schedule.reclaim(&lane(1, 0)), "the slot is taken");
     schedule.finished(&lane(2, 0), Duration::ZERO);
     assert!(schedule.reclaim(&lane(1, 0)));
-    assert_eq!(schedule.running(), 1);
+    assert_eq!(schedule.running, 1);
     assert!(schedule.reclaim(&lane(1, 0)), "nothing is lent any more");
-    assert_eq!(schedule.running(), 1);
+    assert_eq!(schedule.running, 1);
     schedule.finished(&lane(1, 0), Duration::ZERO);
-    assert_eq!(schedule.running(), 0);
+    assert_eq!(schedule.running, 0);
 }
 
 /// OR-79: a turn that ends while its slot is lent gives back no second one.
@@ -531,7 +531,7 @@ fn a_turn_that_ends_while_it_lends_frees_nothing_twice() {
     schedule.lend(&lane(1, 0));
     schedule.finished(&lane(1, 0), Duration::ZERO);
 
-    assert_eq!(schedule.running(), 1);
+    assert_eq!(schedule.running, 1);
 }
 
 /// OR-79: the limit of turns at a time can be changed.

@@ -6,7 +6,8 @@ use crate::{
     notice,
     queue::{
         causes::{Giver, Runaway},
-        submit::{Overlap, Refusal, Submission, Submit},
+        refusal::Refusal,
+        submit::{Overlap, Submission, Submit},
     },
     room::Space,
     store::reads::{Range, scan, scan_keyed},

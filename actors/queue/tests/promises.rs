@@ -60,7 +60,7 @@ async fn the_result_of_a_delegation_is_taken_in_once_when_its_team_dies() {
         finished_at: Timestamp(1_000),
     };
     let ids = Ids::new(Arc::new(Sequence::from(0)));
-    let closed = closing::close(&mut done, outcome, "", None, &ids, &view());
+    let closed = ending::close(&mut done, outcome, &ids, &view());
     let result = closed.follow_up.clone().unwrap();
     let writes = Writes::new().under_lease(&done.id, &lease);
     setting.store.commit(writes.and(closed.writes)).await.unwrap();
@@ -138,7 +138,7 @@ async fn a_result_that_has_ended_is_not_taken_in_again_when_its_team_dies() {
         finished_at: Timestamp(1_000),
     };
     let ids = Ids::new(Arc::new(Sequence::from(0)));
-    let closed = closing::close(&mut done, outcome, "", None, &ids, &view());
+    let closed = ending::close(&mut done, outcome, &ids, &view());
     let result = closed.follow_up.clone().unwrap();
     let writes = Writes::new().under_lease(&done.id, &lease);
     let writes = writes.and(closed.writes);

@@ -24,10 +24,11 @@ use crate::{
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
         grants::{Grantee, Level, SenderGrant},
         rate::Rate,
-        records::{AuditFilter, audit},
+        records::{AuditFilter, each_decision},
         trust::{Policy, Stance, Trust, TypeTrust},
     },
     spine::Spine,
+    storage::{Storage, StorageError},
     task::{Cause, Label, Task, records as tasks},
 };
 
@@ -63,6 +64,14 @@ fn grantee(sender: &str) -> Grantee {
 async fn grant(spine: &Spine, sender: &str, level: Level) -> SenderGrant {
     let grant = Grant { grantee: grantee(sender), level, by: "operator".to_owned() };
     spine.router.send(grant).await.unwrap().unwrap()
+}
+
+/// Decisions of the trust gate, newest first.
+fn audit(storage: &dyn Storage, filter: &AuditFilter) -> Result<Vec<AuditRow>, StorageError> {
+    let mut rows = Vec::new();
+    each_decision(storage, filter, &mut |row| rows.push(row))?;
+    rows.sort_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
+    Ok(rows)
 }
 
 async fn decisions(spine: &Spine, filter: AuditFilter) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::{
     channel::records::OutboxWrites,
     clock::Timestamp,
     doubles::disk::{Disk, MemoryStorage},
-    event::{Body, Frame, Progress, ProgressKind},
+    frame::{Body, Frame, Progress, ProgressKind},
     history::{Fact, HistoryEvent, Meta, Origin},
     ids::ChannelId,
     inbox::InboxEvent,

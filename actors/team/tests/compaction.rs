@@ -13,13 +13,12 @@ use crate::{
         world::World,
     },
     engine::{Message, StepRequest},
-    history::{Compaction, Fact, HistoryEvent, Meta, SUMMARY, Trigger},
+    history::{Compaction, Fact, HistoryEvent, Meta, SUMMARY, SUMMARY_REQUEST, Trigger},
     ids::TopicId,
     journal::{self, sessions},
     spine::Spine,
     storage::Order,
-    task::{Code, Label, Lane},
-    team::turn::digest::REQUEST,
+    task::{Code, Label, Lane, records::LaneKey},
 };
 
 /// The calls of nine steps: the seventh message before the last is a call of the second.
@@ -30,7 +29,7 @@ const WORDS: &str = "I look at one thing after another, and say a great deal abo
     was for, who wants it now and why, what it would cost to have it moved, and who is to be asked.";
 
 fn is_summary(request: &StepRequest) -> bool {
-    last_words(request).starts_with(REQUEST)
+    last_words(request).starts_with(SUMMARY_REQUEST)
 }
 
 fn has_summary(messages: &[Message]) -> bool {
@@ -74,7 +73,7 @@ pub(super) async fn journal(spine: &Spine, topic: &str) -> Vec<HistoryEvent> {
     let read = spine.store.read(move |storage| {
         let mut events = Vec::new();
         let all = (0, u64::MAX);
-        sessions::journal(storage, &lane, 1, all, Order::Rising, &mut |piece| {
+        sessions::journal(storage, &LaneKey::new(&lane, 1), all, Order::Rising, &mut |piece| {
             events.extend(piece);
             ControlFlow::Continue(())
         })?;
@@ -414,7 +413,8 @@ async fn a_summary_that_fails_changes_nothing_and_waits_its_turn() {
     assert_eq!(frames.last().unwrap(), "error m10: provider_error");
     assert!(compactions(&journal(&spine, &topic).await).is_empty());
     let lane = lane(&topic);
-    let stored = spine.store.read(move |storage| journal::summary(storage, &lane, 1));
+    let stored =
+        spine.store.read(move |storage| journal::summary(storage, &LaneKey::new(&lane, 1)));
     assert_eq!(stored.await.unwrap(), None);
 }
 

@@ -14,7 +14,7 @@ use crate::{
         world::World,
     },
     engine::Message,
-    event::FRAME_TEXT,
+    frame::FRAME_TEXT,
     inbox::{self, InboxEvent},
     interactions::Interaction,
     queue::{Enqueue, Told},
@@ -59,7 +59,7 @@ async fn a_long_message_for_a_team_is_shown_cut_and_kept_whole() {
     };
     let writes = Writes::new().put_at(&(LaneKey::new(&lane(&topic), 1), 1), &event);
     spine.store.commit(writes).await.unwrap();
-    spine.queue.do_send(Told { lane: lane(&topic), generation: 1 });
+    spine.queue.do_send(Told(LaneKey::new(&lane(&topic), 1)));
 
     client.say_in(&topic, "m2", "go on");
     client.hear_end_of("m2").await;

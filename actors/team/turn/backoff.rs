@@ -9,11 +9,12 @@ use crate::{
 };
 
 /// The first and the longest pause for a provider that wants fewer requests and does not say when.
-const FEWER: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(3_600));
+const RATE_LIMIT_PAUSES: (Duration, Duration) =
+    (Duration::from_secs(300), Duration::from_secs(3_600));
 /// The same for one that says when, and then does not keep to it.
-const TOLD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3_600));
+const NAMED_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3_600));
 /// The same for one that does not answer.
-const DOWN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
+const OUTAGE_PAUSES: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
 
 /// What a turn waits for after a failure; none if it ends or is tried again as it is.
 pub(super) fn reason(failure: &EngineFailure) -> Option<WaitReason> {
@@ -37,10 +38,10 @@ pub(super) fn wait(
 ) -> Wait {
     let pause = match reason {
         WaitReason::RateLimit => Some(match failure.retry_after {
-            Some(told) => told.max(growing(TOLD, times)),
-            None => growing(FEWER, times),
+            Some(told) => told.max(growing(NAMED_PAUSES, times)),
+            None => growing(RATE_LIMIT_PAUSES, times),
         }),
-        WaitReason::ProviderDown => Some(growing(DOWN, times)),
+        WaitReason::ProviderDown => Some(growing(OUTAGE_PAUSES, times)),
         _ => None,
     };
     let message = &failure.message;

@@ -1,15 +1,15 @@
 //! Compacting: a turn whose conversation does not fit leaves older parts of it out, and goes on.
 
 use super::{
-    End, Turn, Want,
+    Turn, Want,
     conversation::{LONG, LONG_AT_LAST, tokens},
     digest,
 };
 use crate::{
     engine::{EngineFailure, Message, Paid},
-    event::{Progress, ProgressKind},
+    frame::{Progress, ProgressKind},
     history::{Compaction, Fact, Meta, Trigger},
-    task::{Code, Ending},
+    task::Code,
     team::history::Past,
 };
 
@@ -25,7 +25,6 @@ pub(super) struct Pending {
     /// The first step that is kept.
     cut: Option<u32>,
     shortened_over: Option<usize>,
-    /// What the provider said.
     cause: Option<String>,
 }
 
@@ -67,45 +66,29 @@ impl Turn {
     }
 
     /// Summarises the past of a session: all that this turn does. Without one it says why.
-    pub fn compact(&mut self, start: Fact, past: Result<Past, String>) -> Vec<Want> {
+    pub(in crate::team) fn compact(
+        &mut self,
+        start: Fact,
+        past: Result<Past, String>,
+    ) -> Vec<Want> {
         match past {
             Ok(mut past) => {
                 let request = std::mem::take(&mut past.request);
                 self.past = Some(past);
                 vec![Want::Record(vec![start], Vec::new()), Want::Summarise(request)]
             }
-            Err(why) => vec![self.done(vec![start], why)],
+            Err(why) => vec![Want::End(vec![start], self.done(why, false))],
         }
     }
 
-    fn done(&mut self, facts: Vec<Fact>, text: String) -> Want {
-        self.ended = true;
-        let end = End { ending: Ending::Done, code: None, message: None, text, truncated: false };
-        Want::End(facts, end)
-    }
-
     /// The summary of a session is there, or could not be had.
-    fn past_summarised(
-        &mut self,
-        past: Past,
-        text: Option<String>,
-        paid: Option<Paid>,
-    ) -> Vec<Want> {
+    fn past_summarised(&mut self, past: Past, text: Option<String>, paid: Option<Paid>) -> Want {
         let size = |text: &str| tokens(text.chars().count());
         let gone = past.tokens - past.kept;
         let Some(summary) = text.filter(|text| size(text) < gone) else {
             let facts = paid.into_iter().map(spent).collect();
             let message = "the model gave no summary that is shorter; nothing was changed";
-            let code = Some(Code::ProviderError);
-            return vec![match self.end(
-                Ending::Failed,
-                code,
-                Some(message.to_owned()),
-                String::new(),
-            ) {
-                Want::End(_, end) => Want::End(facts, end),
-                other => other,
-            }];
+            return Want::End(facts, self.fail(Code::ProviderError, message.to_owned()));
         };
         let compaction = Compaction {
             tokens_before: past.tokens,
@@ -121,7 +104,7 @@ impl Turn {
         };
         let text = compaction.words();
         let facts = vec![Fact::Meta(Meta::Compaction(Box::new(compaction)))];
-        vec![self.done(facts, text)]
+        Want::End(facts, self.done(text, false))
     }
 
     /// The summary is there, or could not be had.
@@ -133,7 +116,7 @@ impl Turn {
             self.summaries += 1;
         }
         if let Some(past) = self.past.take() {
-            return self.past_summarised(past, text, paid);
+            return vec![self.past_summarised(past, text, paid)];
         }
         let Some(pending) = self.compacting.take() else {
             return Vec::new();
@@ -167,7 +150,7 @@ impl Turn {
         if self.conversation.fits() {
             return self.compacted(pending, summary, paid);
         }
-        let mut facts: Vec<Fact> = paid.into_iter().map(spent).collect();
+        let facts = paid.into_iter().map(spent).collect();
         let cause = pending.cause.unwrap_or_else(|| {
             format!(
                 "the conversation is too long for the model: about {} tokens, also after older parts \
@@ -175,15 +158,7 @@ impl Turn {
                 self.conversation.size()
             )
         });
-        let message = format!("{cause}; {WAY_OUT}");
-        let code = Some(Code::ContextOverflow);
-        match self.end(Ending::Failed, code, Some(message), String::new()) {
-            Want::End(mut last, end) => {
-                facts.append(&mut last);
-                vec![Want::End(facts, end)]
-            }
-            other => vec![other],
-        }
+        vec![Want::End(facts, self.fail(Code::ContextOverflow, format!("{cause}; {WAY_OUT}")))]
     }
 
     /// The conversation is as small as it gets: that is recorded, and the model is called.
@@ -230,9 +205,8 @@ impl Turn {
     pub(super) fn overflowed(&mut self, failure: EngineFailure, said: bool) -> Vec<Want> {
         let EngineFailure { message, .. } = failure;
         if self.overflowed == Some(self.step) {
-            let message = format!("{message}; {WAY_OUT}");
-            let code = Some(Code::ContextOverflow);
-            return vec![self.end(Ending::Failed, code, Some(message), String::new())];
+            let end = self.fail(Code::ContextOverflow, format!("{message}; {WAY_OUT}"));
+            return vec![Want::End(Vec::new(), end)];
         }
         self.overflowed = Some(self.step);
         self.conversation.overflowed();

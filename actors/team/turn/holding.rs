@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{CallState, Slot, Turn, Want, telling::output};
+use super::{CallState, Slot, Turn, Want, stepping::Opening};
 use crate::{
     approvals::record::Execution,
-    event::{Progress, ProgressKind},
+    frame::{Progress, ProgressKind},
     history::{Fact, Meta},
     task::{Wait, WaitReason},
     tool::{Checked, Effect, ToolFault, ToolReply},
@@ -13,8 +13,7 @@ use crate::{
 
 /// What became of a held call, as far as that is known when its turn goes on.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// Nobody has decided.
+pub(in crate::team) enum Decision {
     Wait,
     /// It may run, once.
     Run,
@@ -55,7 +54,7 @@ impl Turn {
     }
 
     /// It has waited, and the model has not answered since.
-    pub fn has_waited(&self) -> bool {
+    pub(in crate::team) fn has_waited(&self) -> bool {
         self.waited.is_some()
     }
 
@@ -103,15 +102,14 @@ impl Turn {
         effect: Effect,
         decision: Decision,
         verdict: Result<Checked, ToolReply>,
-        facts: &mut Vec<Fact>,
-        frames: &mut Vec<Progress>,
-    ) -> Option<Want> {
+        opening: &mut Opening,
+    ) {
         let slot = &mut self.calls[place];
         let was_cut_off = slot.state == CallState::Waiting { rerun: true };
         let (refusal, mark) = match (decision, verdict) {
             (Decision::Wait, _) => {
                 slot.state = CallState::Held;
-                return None;
+                return;
             }
             (Decision::Refuse(reply), _) => (reply, None),
             (Decision::Begun, _) if effect == Effect::Irreversible => {
@@ -123,14 +121,12 @@ impl Turn {
                 slot.checked = Some(checked);
                 slot.state =
                     CallState::Waiting { rerun: was_cut_off || decision == Decision::Begun };
-                return None;
+                return;
             }
         };
-        let (fact, frame) = slot.result(&refusal, Duration::ZERO);
-        slot.state = CallState::Done(output(&slot.call, &refusal));
-        facts.push(fact);
-        frames.push(frame);
-        Some(Want::Mark(slot.approval.clone()?, mark?))
+        opening.tell(slot.finish(&refusal, Duration::ZERO));
+        let mark = slot.approval.clone().zip(mark);
+        opening.marks.extend(mark.map(|(approval, execution)| Want::Mark(approval, execution)));
     }
 }
 

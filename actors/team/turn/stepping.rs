@@ -3,111 +3,44 @@
 use std::time::Duration;
 
 use super::{
-    CallState, Held, PARALLEL_CALLS, REPORT_RUN, Slot, Turn, Want,
-    telling::{call_frame, output, result, text_of},
+    CallState, Held, PARALLEL_CALLS, Slot, Turn, Want,
+    telling::{call_frame, text_of},
 };
 use crate::{
     approvals::record::Execution,
     engine::{Block, Message, StepReply},
     excerpt,
+    frame::Progress,
     history::{Fact, Meta},
     ids::CallId,
     task::Label,
-    tool::{Args, Checked, Effect, Stow, ToolCall, ToolReply, Verdict},
+    tool::{Checked, Effect, Stow, ToolCall, ToolReply, Verdict},
 };
 
 /// A text block holds at most this many bytes.
 const LONGEST_BLOCK: usize = 1 << 20;
 
-/// The reply, with its texts no longer than they may be.
-fn bounded(mut reply: StepReply) -> StepReply {
-    for block in &mut reply.blocks {
-        if let Block::Text { text } = block
-            && text.len() > LONGEST_BLOCK
-        {
-            *text = excerpt::framed(text, LONGEST_BLOCK, "a text holds no more").0;
-            reply.truncated = true;
-        }
-    }
-    reply
+/// What becomes durable before the calls of a step run.
+#[derive(Default)]
+pub(super) struct Opening {
+    pub(super) facts: Vec<Fact>,
+    pub(super) frames: Vec<Progress>,
+    /// What became of approved calls.
+    pub(super) marks: Vec<Want>,
+    pub(super) stows: Vec<Stow>,
+    pub(super) held: Vec<Held>,
 }
 
-impl Turn {
-    pub(super) fn replied(
-        &mut self,
-        reply: StepReply,
-        mut checks: Vec<Result<Checked, ToolReply>>,
-    ) -> Vec<Want> {
-        let reply = bounded(reply);
-        self.usage += reply.usage;
-        self.waited = None;
-        let checked = checks.iter_mut().filter_map(|check| check.as_mut().ok());
-        let stows: Vec<Stow> = checked.filter_map(|checked| checked.stow.take()).collect();
-        let mut facts = self.block_facts(&reply.blocks);
-        facts.push(Fact::Meta(Meta::Usage {
-            step: self.step,
-            profile: reply.profile,
-            model: reply.model,
-            usage: reply.usage,
-            stop_reason: reply.stop_reason,
-        }));
-        let text = text_of(&reply.blocks);
-        if !text.is_empty() {
-            self.said.push(text.clone());
-        }
-        let calls: Vec<ToolCall> = reply
-            .blocks
-            .iter()
-            .filter_map(|block| match block {
-                Block::Call(call) => Some(call.clone()),
-                _ => None,
-            })
-            .collect();
-        if calls.is_empty() && self.steered.is_empty() {
-            return match self.answer(text, reply.truncated) {
-                Want::End(mut last, end) => {
-                    facts.append(&mut last);
-                    vec![Want::End(facts, end)]
-                }
-                other => vec![other],
-            };
-        }
-        if !reply.blocks.is_empty() {
-            let said = Message::Assistant(reply.blocks);
-            self.conversation.push(said, self.step);
-        }
-        self.conversation.count(&reply.usage);
-        let mut frames = Vec::new();
-        let mut refusals = Vec::new();
-        let mut held = Vec::new();
-        for (call, verdict) in calls.into_iter().zip(checks) {
-            let checked = verdict.as_ref().ok();
-            facts.push(self.call_fact(&call, checked));
-            frames.push(call_frame(&call));
-            self.tools_used.push(call.name.clone());
-            let state = match &verdict {
-                Ok(Checked { verdict: Verdict::Ask(asking), .. }) => {
-                    held.push(Held {
-                        call: call.clone(),
-                        key: self.key_at(self.calls.len()),
-                        asking: asking.clone(),
-                    });
-                    CallState::Held
-                }
-                Ok(_) => CallState::Waiting { rerun: false },
-                Err(refusal) => {
-                    let (fact, frame) = result(&call, refusal, Duration::ZERO);
-                    refusals.push((fact, frame));
-                    CallState::Done(output(&call, refusal))
-                }
-            };
-            self.calls.push(Slot { call, checked: verdict.ok(), approval: None, state });
-        }
-        for (fact, frame) in refusals {
-            facts.push(fact);
-            frames.push(frame);
-        }
-        let mut wants = Vec::new();
+impl Opening {
+    pub(super) fn tell(&mut self, (fact, frame): (Fact, Progress)) {
+        self.facts.push(fact);
+        self.frames.push(frame);
+    }
+
+    fn into_wants(self) -> Vec<Want> {
+        let Self { facts, frames, marks, stows, held } = self;
+        // Marks come before results: a call whose result is in the journal is not looked at again.
+        let mut wants = marks;
         if !stows.is_empty() {
             wants.push(Want::Stash(stows));
         }
@@ -116,25 +49,78 @@ impl Turn {
         } else {
             Want::Hold(facts, frames, held)
         });
-        wants.extend(self.proceed());
         wants
+    }
+}
+
+impl Turn {
+    pub(super) fn replied(
+        &mut self,
+        reply: StepReply,
+        mut checks: Vec<Result<Checked, ToolReply>>,
+    ) -> Vec<Want> {
+        let StepReply { blocks, usage, stop_reason, truncated, profile, model } = bounded(reply);
+        self.usage += usage;
+        self.waited = None;
+        let checked = checks.iter_mut().filter_map(|check| check.as_mut().ok());
+        let stows = checked.filter_map(|checked| checked.stow.take()).collect();
+        let mut facts = self.block_facts(&blocks);
+        let step = self.step;
+        facts.push(Fact::Meta(Meta::Usage { step, profile, model, usage, stop_reason }));
+        let text = text_of(&blocks);
+        if !text.is_empty() {
+            self.said.push(text.clone());
+        }
+        let calls = blocks.iter().filter_map(|block| match block {
+            Block::Call(call) => Some(call.clone()),
+            _ => None,
+        });
+        let calls: Vec<ToolCall> = calls.collect();
+        if calls.is_empty() && self.steered.is_empty() {
+            return vec![Want::End(facts, self.answer(text, truncated))];
+        }
+        if !blocks.is_empty() {
+            self.conversation.push(Message::Assistant(blocks), step);
+        }
+        self.conversation.count(&usage);
+        let mut opening = Opening { facts, stows, ..Opening::default() };
+        self.open_calls(calls, checks, &mut opening);
+        self.proceed_with(opening)
+    }
+
+    /// Takes up the calls of a step. All of them are told before the results of those that were refused.
+    fn open_calls(
+        &mut self,
+        calls: Vec<ToolCall>,
+        checks: Vec<Result<Checked, ToolReply>>,
+        opening: &mut Opening,
+    ) {
+        let mut refused = Vec::new();
+        for (call, verdict) in calls.into_iter().zip(checks) {
+            opening.tell((self.call_fact(&call, verdict.as_ref().ok()), call_frame(&call)));
+            self.tools_used.push(call.name.clone());
+            let state = CallState::Waiting { rerun: false };
+            let mut slot = Slot { call, checked: None, approval: None, state };
+            match verdict {
+                Ok(checked) => {
+                    let key = self.key_at(self.calls.len());
+                    opening.held.extend(slot.admit(checked, key, false));
+                }
+                Err(refusal) => refused.push(slot.finish(&refusal, Duration::ZERO)),
+            }
+            self.calls.push(slot);
+        }
+        refused.into_iter().for_each(|result| opening.tell(result));
     }
 
     fn block_facts(&self, blocks: &[Block]) -> Vec<Fact> {
-        blocks
-            .iter()
-            .filter_map(|block| match block {
-                Block::Text { text } => {
-                    Some(Fact::AssistantText { text: text.clone(), step: self.step })
-                }
-                Block::Thinking { text, block } => Some(Fact::AssistantThinking {
-                    text: text.clone(),
-                    step: self.step,
-                    block: block.clone(),
-                }),
-                Block::Call(_) => None,
-            })
-            .collect()
+        let step = self.step;
+        let facts = blocks.iter().filter_map(|block| match block.clone() {
+            Block::Text { text } => Some(Fact::AssistantText { text, step }),
+            Block::Thinking { text, block } => Some(Fact::AssistantThinking { text, step, block }),
+            Block::Call(_) => None,
+        });
+        facts.collect()
     }
 
     fn call_fact(&self, call: &ToolCall, checked: Option<&Checked>) -> Fact {
@@ -148,8 +134,14 @@ impl Turn {
         }
     }
 
+    pub(super) fn proceed_with(&mut self, opening: Opening) -> Vec<Want> {
+        let mut wants = opening.into_wants();
+        wants.extend(self.proceed());
+        wants
+    }
+
     /// Starts the calls that may run now; when all have ended, the next step.
-    pub(super) fn proceed(&mut self) -> Vec<Want> {
+    fn proceed(&mut self) -> Vec<Want> {
         let mut wants = Vec::new();
         let mut running = self.calls.iter().filter(|slot| slot.state == CallState::Running).count();
         for slot in &mut self.calls {
@@ -175,66 +167,80 @@ impl Turn {
                 }
             }
         }
-        let all_done = self.calls.iter().all(|slot| matches!(slot.state, CallState::Done(_)));
-        if wants.is_empty() && all_done {
+        if !wants.is_empty() {
+            return wants;
+        }
+        if self.calls.iter().all(Slot::is_done) {
             self.fold_results();
             return self.next_step();
         }
-        if wants.is_empty() && self.waits_for_a_person() {
+        if self.waits_for_a_person() {
             return self.wait_for_a_person();
         }
-        if wants.is_empty() && running == 0 {
-            return self.wait_for_what_lacks();
-        }
-        wants
+        if running == 0 { self.wait_for_what_lacks() } else { wants }
     }
 
     /// The results of the step become part of the conversation, in call order.
     pub(super) fn fold_results(&mut self) {
-        let results: Vec<_> = self
-            .calls
-            .drain(..)
-            .filter_map(|slot| match slot.state {
-                CallState::Done(output) => Some(output),
-                _ => None,
-            })
-            .collect();
+        let results = self.calls.drain(..).filter_map(|slot| match slot.state {
+            CallState::Done(output) => Some(output),
+            _ => None,
+        });
+        let results: Vec<_> = results.collect();
         if !results.is_empty() {
-            let results = Message::ToolResults(results);
-            self.conversation.push(results, self.step);
+            self.conversation.push(Message::ToolResults(results), self.step);
         }
     }
 
     pub(super) fn called(&mut self, id: &CallId, reply: ToolReply, took: Duration) -> Vec<Want> {
-        let Some(slot) = self
-            .calls
-            .iter_mut()
-            .find(|slot| slot.call.id == *id && slot.state == CallState::Running)
-        else {
+        let runs = |slot: &&mut Slot| slot.call.id == *id && slot.state == CallState::Running;
+        let Some(slot) = self.calls.iter_mut().find(runs) else {
             return Vec::new();
         };
         if reply.taints {
             self.label = Label::Untrusted;
         }
-        if slot.call.name == REPORT_RUN
-            && reply.fault.is_none()
-            && let Args::Json(args) = &slot.call.args
-        {
-            self.report = Some(args.clone());
-        }
-        let (fact, frame) = slot.result(&reply, took);
-        slot.state = CallState::Done(output(&slot.call, &reply));
-        let mut wants = Vec::new();
-        // Before the result: a call whose result is in the journal is not looked at again.
+        self.report = slot.report(reply.fault).or(self.report.take());
+        let mut opening = Opening::default();
+        opening.tell(slot.finish(&reply, took));
         if let Some(approval) = &slot.approval {
             let execution = match reply.fault {
                 None => Execution::Done,
                 Some(_) => Execution::Failed,
             };
-            wants.push(Want::Mark(approval.clone(), execution));
+            opening.marks.push(Want::Mark(approval.clone(), execution));
         }
-        wants.push(Want::Record(vec![fact], vec![frame]));
-        wants.extend(self.proceed());
-        wants
+        self.proceed_with(opening)
     }
+}
+
+impl Slot {
+    /// A call that the rules let run waits for its turn, or for a person if they say so.
+    pub(super) fn admit(&mut self, checked: Checked, key: String, rerun: bool) -> Option<Held> {
+        let held = match &checked.verdict {
+            Verdict::Ask(asking) => {
+                Some(Held { call: self.call.clone(), key, asking: asking.clone() })
+            }
+            Verdict::Allow => None,
+        };
+        self.state = match held {
+            Some(_) => CallState::Held,
+            None => CallState::Waiting { rerun },
+        };
+        self.checked = Some(checked);
+        held
+    }
+}
+
+/// The reply, with its texts no longer than they may be.
+fn bounded(mut reply: StepReply) -> StepReply {
+    for block in &mut reply.blocks {
+        if let Block::Text { text } = block
+            && text.len() > LONGEST_BLOCK
+        {
+            *text = excerpt::framed(text, LONGEST_BLOCK, "a text holds no more").0;
+            reply.truncated = true;
+        }
+    }
+    reply
 }

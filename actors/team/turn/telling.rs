@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use super::Slot;
+use serde_json::Value;
+
+use super::{CallState, Slot};
 use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
-    event::{Progress, ProgressKind},
     excerpt,
+    frame::{Progress, ProgressKind},
     history::{Fact, Origin},
     ids::CallId,
     task::Task,
-    tool::{Args, ToolCall, ToolReply},
+    tool::{Args, REPORT_RUN, ToolCall, ToolFault, ToolReply},
 };
 
 /// Progress frames show this many characters of arguments and results.
@@ -38,61 +40,65 @@ pub(in crate::team) fn text_of(blocks: &[Block]) -> String {
     texts.join("\n")
 }
 
-pub(super) fn output(call: &ToolCall, reply: &ToolReply) -> ToolOutput {
-    ToolOutput {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        content: reply.content.clone(),
-        fault: reply.fault,
-    }
-}
-
 pub(super) fn call_frame(call: &ToolCall) -> Progress {
-    let args = match &call.args {
-        Args::Json(args) => args.to_string(),
-        Args::Unreadable { unreadable, .. } => unreadable.clone(),
-    };
     Progress {
         tool: Some(call.name.clone()),
         call_id: Some(call.id.clone()),
-        preview: Some(preview(&args)),
+        preview: Some(excerpt::line(&call.args.to_string(), PREVIEW)),
         ..Progress::new(ProgressKind::ToolCall, format!("Using {}", call.name))
     }
 }
 
-pub(super) fn result(call: &ToolCall, reply: &ToolReply, took: Duration) -> (Fact, Progress) {
-    let fact = Fact::ToolResult {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        content: reply.content.clone(),
-        fault: reply.fault,
-        duration_ms: millis(took),
-        truncated: reply.truncated,
-        taints: reply.taints,
-        rule: reply.rule.clone(),
-        approved: false,
-    };
-    let frame = Progress {
-        tool: Some(call.name.clone()),
-        call_id: Some(call.id.clone()),
-        ok: Some(reply.fault.is_none()),
-        duration_ms: Some(millis(took)),
-        preview: Some(preview(&reply.content)),
-        ..Progress::new(ProgressKind::ToolResult, format!("Used {}", call.name))
-    };
-    (fact, frame)
-}
-
 impl Slot {
-    /// The same of a call that was looked at: with what decided on it.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.state, CallState::Done(_))
+    }
+
+    /// The result of the call, with what decided on it.
     pub(super) fn result(&self, reply: &ToolReply, took: Duration) -> (Fact, Progress) {
-        let (mut fact, frame) = result(&self.call, reply, took);
-        if let Fact::ToolResult { rule, approved, .. } = &mut fact {
-            let checked = self.checked.as_ref();
-            *rule = rule.take().or_else(|| checked?.rule.clone());
-            *approved = self.approval.is_some();
-        }
+        let (id, name) = (self.call.id.clone(), self.call.name.clone());
+        let frame = Progress {
+            tool: Some(name.clone()),
+            call_id: Some(id.clone()),
+            ok: Some(reply.fault.is_none()),
+            duration_ms: Some(millis(took)),
+            preview: Some(excerpt::line(&reply.content, PREVIEW)),
+            ..Progress::new(ProgressKind::ToolResult, format!("Used {name}"))
+        };
+        let checked = self.checked.as_ref();
+        let fact = Fact::ToolResult {
+            id,
+            name,
+            content: reply.content.clone(),
+            fault: reply.fault,
+            duration_ms: millis(took),
+            truncated: reply.truncated,
+            taints: reply.taints,
+            rule: reply.rule.clone().or_else(|| checked?.rule.clone()),
+            approved: self.approval.is_some(),
+        };
         (fact, frame)
+    }
+
+    pub(super) fn finish(&mut self, reply: &ToolReply, took: Duration) -> (Fact, Progress) {
+        let told = self.result(reply, took);
+        self.put_result(reply.content.clone(), reply.fault);
+        told
+    }
+
+    pub(super) fn put_result(&mut self, content: String, fault: Option<ToolFault>) {
+        let (id, name) = (self.call.id.clone(), self.call.name.clone());
+        self.state = CallState::Done(ToolOutput { id, name, content, fault });
+    }
+
+    /// What the call reports about the run of a trigger, once it has succeeded.
+    pub(super) fn report(&self, fault: Option<ToolFault>) -> Option<Value> {
+        match &self.call.args {
+            Args::Json(args) if self.call.name == REPORT_RUN && fault.is_none() => {
+                Some(args.clone())
+            }
+            _ => None,
+        }
     }
 }
 
@@ -108,8 +114,4 @@ pub(super) fn hear_late(facts: &mut [Fact], call: &CallId, reply: &ToolReply, to
             (*truncated, *taints) = (reply.truncated, reply.taints);
         }
     }
-}
-
-fn preview(text: &str) -> String {
-    excerpt::line(text, PREVIEW)
 }

@@ -10,7 +10,7 @@ use crate::{
     engine::Block,
     history::{Compaction, HistoryEvent, Meta, Trigger},
     task::Lane,
-    tool::{Effect, ToolFault},
+    tool::{Args, Effect, ToolFault},
 };
 
 const MAX_STEPS: u32 = 6;
@@ -144,7 +144,7 @@ impl Shell {
                 self.asks = true;
                 let shown = self.turn.messages().to_vec();
                 // SE-31: a step that is asked again is asked the same.
-                let before = self.shown.insert(self.turn.step(), shown.clone());
+                let before = self.shown.insert(self.turn.step, shown.clone());
                 assert!(before.is_none_or(|before| before == shown));
             }
             Want::Summarise(request) => {
@@ -190,7 +190,7 @@ impl Shell {
     }
 
     fn hear(&mut self, input: Input) {
-        if matches!(input, Input::Stop(..)) && !self.turn.has_ended() {
+        if matches!(input, Input::Stop(..)) && !self.turn.ended {
             self.wants.retain(|want| matches!(want, Want::Record(..) | Want::End(..)));
         }
         self.wants.extend(self.turn.on(input));
@@ -200,7 +200,7 @@ impl Shell {
         if !std::mem::take(&mut self.asks) {
             return;
         }
-        let step = self.turn.step();
+        let step = self.turn.step;
         let (text, tools) = self.script[step as usize % self.script.len()].clone();
         let text = if text { format!("said {step}") } else { String::new() };
         let ids: Vec<String> =
@@ -333,7 +333,7 @@ proptest! {
 
         prop_assert_eq!(shell.ends.len(), 1);
         prop_assert!(shell.wants.is_empty());
-        prop_assert!(shell.turn.step() <= MAX_STEPS);
+        prop_assert!(shell.turn.step <= MAX_STEPS);
     }
 
     /// SE-31, SE-144: with nothing irreversible in flight, a crash changes neither what the model is
@@ -354,7 +354,7 @@ proptest! {
 
         prop_assert_eq!(&rough.shown, &smooth.shown);
         prop_assert_eq!(ending(&rough), ending(&smooth));
-        prop_assert_eq!(rough.turn.usage(), smooth.turn.usage());
+        prop_assert_eq!(rough.turn.usage, smooth.turn.usage);
     }
 
     /// SE-31, SE-92 to SE-94: the same for a conversation that does not fit: what was left out stays left
@@ -376,7 +376,7 @@ proptest! {
 
         prop_assert_eq!(&rough.shown, &smooth.shown);
         prop_assert_eq!(ending(&rough), ending(&smooth));
-        prop_assert_eq!(rough.turn.usage(), smooth.turn.usage());
+        prop_assert_eq!(rough.turn.usage, smooth.turn.usage);
         for messages in rough.shown.values() {
             prop_assert_eq!(&messages[0], &Message::User("words 0".to_owned()));
             let mut called: Vec<&CallId> = Vec::new();
@@ -433,7 +433,7 @@ proptest! {
     ) {
         let mut shell = Shell::new(script);
         drive(&mut shell, steps);
-        let ended = shell.turn.has_ended();
+        let ended = shell.turn.ended;
         shell.hear(Input::Stop(stop, "half a".to_owned()));
         shell.run_to_the_end();
 
@@ -598,16 +598,16 @@ fn words_that_join_make_the_turn_as_untrusted_as_they_are() {
     while shell.perform() {}
     let stranger = Task { label: Label::Untrusted, ..task(1, 1) };
     shell.hear(Input::Steered(Box::new(stranger)));
-    let before = shell.turn.label();
+    let before = shell.turn.label;
     shell.answer();
     while shell.perform() {}
     shell.finish_call(0);
     while shell.perform() {}
-    let joined = shell.turn.label();
+    let joined = shell.turn.label;
     shell.crash();
 
     assert_eq!(
-        [before, joined, shell.turn.label()],
+        [before, joined, shell.turn.label],
         [Label::Trusted, Label::Untrusted, Label::Untrusted]
     );
 }
@@ -688,12 +688,12 @@ fn a_turn_tells_what_it_has_done_and_what_it_waits_for() {
     assert_eq!(shell.turn.first_words(), "said 1");
     assert_eq!(shell.turn.arguments_of(&"1-1-pay".into()).as_deref(), Some("{}"));
     assert_eq!(shell.turn.arguments_of(&"2-0-pay".into()), None);
-    assert_eq!(shell.turn.report(), None);
+    assert_eq!(shell.turn.report, None);
     shell.finish_call(0);
     while shell.perform() {}
-    assert_eq!(shell.turn.report(), Some(&serde_json::json!({})));
+    assert_eq!(shell.turn.report, Some(serde_json::json!({})));
     shell.crash();
-    assert_eq!(shell.turn.report(), Some(&serde_json::json!({})), "read from the journal");
+    assert_eq!(shell.turn.report, Some(serde_json::json!({})), "read from the journal");
     shell.run_to_the_end();
 
     assert!(shell.turn.size() > before + 1, "{} after {before}", shell.turn.size());
@@ -739,7 +739,7 @@ fn a_summary_is_asked_for_with_the_task_and_counted() {
             }
         }
     };
-    let asked = u64::from(shell.turn.step());
+    let asked = u64::from(shell.turn.step);
     assert_eq!(shell.turn.requests(), asked);
 
     shell.summarise();
@@ -836,7 +836,7 @@ fn a_step_that_overflows_is_tried_again_if_the_conversation_can_become_smaller()
     let ended = short.turn.on(too_long());
 
     assert!(is_retry(&tried[0]), "{tried:?}");
-    assert!(!long.turn.has_ended());
+    assert!(!long.turn.ended);
     let [Want::End(facts, end)] = &ended[..] else { panic!("{ended:?}") };
     assert!(facts.is_empty(), "{facts:?}");
     assert_eq!(end.code, Some(Code::ContextOverflow));
@@ -855,7 +855,7 @@ fn a_step_that_overflowed_before_a_crash_is_not_made_smaller_again() {
             tokens_before: 10,
             tokens_after: 5,
             trigger,
-            step: shell.turn.step(),
+            step: shell.turn.step,
             label: Label::Trusted,
             paid: None,
         };
@@ -863,7 +863,7 @@ fn a_step_that_overflowed_before_a_crash_is_not_made_smaller_again() {
         shell.crash();
         while shell.perform() {}
         shell.turn.on(too_long());
-        shell.turn.has_ended()
+        shell.turn.ended
     };
 
     assert!(ends(Trigger::Overflow));

@@ -12,7 +12,7 @@ use hivewright_actors::{
         shutdown::Removed,
         tree::By,
     },
-    queue::submit::Refusal,
+    queue::refusal::Refusal,
 };
 
 use super::parts;

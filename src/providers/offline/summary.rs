@@ -1,6 +1,6 @@
 //! Summarising without a model: the first sentence of each part.
 
-use hivewright_actors::{excerpt, team::turn::digest::REQUEST};
+use hivewright_actors::{excerpt, history::SUMMARY_REQUEST as REQUEST};
 
 /// A summary has at most this many characters.
 const LONGEST: usize = 500;

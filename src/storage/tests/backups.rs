@@ -13,7 +13,7 @@ use std::{
 use hivewright_actors::{
     channel::{outbox, records as outboxes},
     clock::Clock,
-    event::{Body, Gap},
+    frame::{Body, Gap},
 };
 
 use super::*;

@@ -13,7 +13,8 @@ use hivewright_actors::{
     journal,
     queue::{
         Queue,
-        submit::{CancelTask, Refusal, Submit},
+        refusal::Refusal,
+        submit::{CancelTask, Submit},
         waits::Wait,
     },
     store::{StoreHandle, records::Writes},
@@ -140,7 +141,7 @@ impl Spine {
             let Some(task) = tasks::find(storage, &id)? else {
                 return Ok((Label::Untrusted, None));
             };
-            let steps = journal::last_steps(storage, &task.lane, task.generation)?;
+            let steps = journal::last_steps(storage, &task.lane_key())?;
             Ok((task.label, steps))
         });
         // What cannot be looked up is not believed.

@@ -6,7 +6,8 @@ use hivewright_actors::{
     org::record::TeamRecord,
     queue::{
         causes::Giver,
-        submit::{OpenState, OpenTask, Overlap, Refusal, Submission, Submit},
+        refusal::Refusal,
+        submit::{OpenState, OpenTask, Overlap, Submission, Submit},
     },
     store::records::Writes,
     task::{Kind, Lane, OnResult, Priority, Source, Task},

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hivewright_actors::{
     channel::records::OutboxWrites,
-    event::{Body, Frame, Notification, NotificationKind},
     excerpt,
+    frame::{Body, Frame, Notification, NotificationKind},
     ids::{TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
     queue::submit::Submission,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use hivewright_actors::{
     channel::{Recheck, records::OutboxWrites},
     clock::{Timestamp, millis},
-    event::{Body, Frame, Notification, NotificationKind},
     excerpt,
+    frame::{Body, Frame, Notification, NotificationKind},
     ids::{TaskId, TeamKey},
     queue::submit::Submission,
     sliding_window::SlidingWindow,

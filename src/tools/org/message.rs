@@ -6,7 +6,7 @@ use hivewright_actors::{
     ids::{MessageId, TaskId, TeamName},
     inbox::InboxEvent,
     org::record::TeamState,
-    queue::submit::{Refusal, Submission},
+    queue::{refusal::Refusal, submit::Submission},
     store::records::Writes,
     task::{Kind, OnResult, records::LaneKey},
     tool::{Effect, records::Answer},

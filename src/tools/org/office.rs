@@ -16,7 +16,7 @@ use hivewright_actors::{
         view::OrgView,
         work::Work,
     },
-    queue::submit::Refusal,
+    queue::refusal::Refusal,
     store::{StoreError, StoreHandle, reads::get, records::Writes},
     text::Span,
     tool::records::Answer,

@@ -15,7 +15,10 @@ use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::{Ids, TaskId, TeamKey, TeamName},
     org::{self, Org, Settle, record::TeamState, view::OrgView, work::Work},
-    queue::submit::{OpenState, OpenTask, Refusal, Submission, Submit},
+    queue::{
+        refusal::Refusal,
+        submit::{OpenState, OpenTask, Submission, Submit},
+    },
     store::{Store, StoreHandle, alongside::Alongside, keys::key_of, records::Writes},
     task::{
         Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef, records::FinishedTask,

@@ -9,8 +9,7 @@ use hivewright_actors::{
         tree::Tree,
     },
     task::{Ending, Source, TopicRef},
-    team::turn::REPORT_RUN,
-    tool::{Asking, Verdict},
+    tool::{Asking, REPORT_RUN, Verdict},
 };
 
 use super::*;

@@ -11,10 +11,9 @@ use hivewright_actors::{
     ids::CallId,
     scheduler::{run::Report, trigger::validation::check_cursors},
     task::Label,
-    team::turn::REPORT_RUN,
     tool::{
-        Args, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
-        Toolset,
+        Args, CallContext, Caller, Checked, Effect, REPORT_RUN, ToolCall, ToolFault, ToolReply,
+        ToolSpec, Toolset,
     },
 };
 use serde_json::Value;

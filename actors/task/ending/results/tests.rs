@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    closing::{Closed, close},
     doubles::{disk::Disk, entropy::Sequence},
-    ids::TeamName,
     notice,
     org::{
         record::{TeamRecord, TeamState},
         tree::Tree,
     },
     storage::Storage,
-    task::Code,
+    task::{
+        Code,
+        ending::{Closed, close},
+    },
     usage::Usage,
 };
 
@@ -48,7 +49,7 @@ fn end(view: &OrgView, on_result: OnResult, ending: Ending) -> (Closed, Vec<Noti
         finished_at: Timestamp(6_000),
     };
     let ids = Ids::new(Arc::new(Sequence::constant(0)));
-    let closed = close(&mut task, outcome, "", None, &ids, view);
+    let closed = close(&mut task, outcome, &ids, view);
     let storage = Disk::default().mount(None);
     storage.commit(&closed.writes.clone().batch().unwrap()).unwrap();
     let notices = notice::notices(&*storage).unwrap();
@@ -74,8 +75,7 @@ fn the_one_who_asked_learns_what_it_took() {
          (attempts: 2, duration_ms: 5000, usage: 120 tokens, 0.5000 USD, finished_at: 1970-01-01T00:00:06.000Z)"
     );
     let (closed, _) = end(&there, OnResult::Silent, Ending::Cancelled);
-    let lane = closed.told.unwrap().0;
-    assert_eq!(lane.team.as_str(), "child");
+    assert_eq!(closed.told.unwrap().lane.team.as_str(), "child");
 }
 
 /// OR-84, OR-30: a team of the same name that came later did not ask.
@@ -136,7 +136,7 @@ fn a_long_result_is_cut_with_the_way_to_its_rest() {
     let there = view([team("child", 1, TeamState::Active)]);
 
     let ids = Ids::new(Arc::new(Sequence::constant(0)));
-    let closed = close(&mut task, outcome, "", None, &ids, &there);
+    let closed = close(&mut task, outcome, &ids, &there);
 
     let body = closed.follow_up.unwrap().body;
     let mark = r#"x … [3 more characters: list_completed_tasks {"id":"task-1","offset":10000}]"#;

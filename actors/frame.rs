@@ -83,8 +83,24 @@ pub struct Ack {
     pub response_seq: Option<u64>,
 }
 
+impl Ack {
+    /// The ack of a message, with nothing but words.
+    pub fn new(content: impl Into<String>, message_id: MessageId) -> Self {
+        Self {
+            content: content.into(),
+            message_id,
+            task_id: None,
+            generated: false,
+            position: 0,
+            duplicate: None,
+            status: None,
+            response_seq: None,
+        }
+    }
+}
+
 /// What kind of progress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProgressKind {
     /// The next piece of the answer.
@@ -94,13 +110,14 @@ pub enum ProgressKind {
     /// A tool has answered.
     ToolResult,
     /// A retry, a fallback, a gap.
+    #[default]
     Note,
     /// A message that came from another connection of the channel.
     UserMessage,
 }
 
 /// See [`Body::Progress`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// Words for the person.
     pub content: String,
@@ -141,20 +158,7 @@ pub struct Progress {
 impl Progress {
     /// Progress of a kind, with nothing but words.
     pub fn new(kind: ProgressKind, content: impl Into<String>) -> Self {
-        Self {
-            content: content.into(),
-            kind,
-            message_id: None,
-            task_id: None,
-            tool: None,
-            call_id: None,
-            ok: None,
-            duration_ms: None,
-            preview: None,
-            snapshot: false,
-            reset: false,
-            gap: None,
-        }
+        Self { content: content.into(), kind, ..Self::default() }
     }
 }
 
@@ -263,7 +267,7 @@ impl Notification {
 }
 
 /// See [`Body::Error`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorBody {
     /// What is wrong, in words.
     pub error: String,
@@ -292,16 +296,12 @@ pub struct ErrorBody {
 impl ErrorBody {
     /// A refusal: nothing was accepted.
     pub fn refusal(code: &str, error: impl Into<String>) -> Self {
-        Self {
-            error: error.into(),
-            code: code.to_owned(),
-            content: None,
-            truncated: false,
-            message_id: None,
-            task_id: None,
-            retry_after_ms: None,
-            details: None,
-        }
+        Self { error: error.into(), code: code.to_owned(), ..Self::default() }
+    }
+
+    /// The same about a message, if it has a name.
+    pub fn about(self, message: impl Into<Option<MessageId>>) -> Self {
+        Self { message_id: message.into(), ..self }
     }
 }
 

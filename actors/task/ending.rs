@@ -1,21 +1,21 @@
-//! Closing: what is written when a task ends, whoever ends it. One commit, one terminal frame.
+//! Ends of tasks: what is written then, whoever ends it. One commit, one terminal frame.
 
 use crate::{
     briefing::Speaker,
     channel::records::OutboxWrites,
     clock::millis,
-    event::{
+    excerpt,
+    frame::{
         Ack, Body, ErrorBody, FRAME_TEXT, Frame, FrameUsage, Notification, NotificationKind,
         Response,
     },
-    excerpt,
     ids::{Ids, MessageId, TaskId},
     interactions::{Interaction, Said},
     notice::{Notice, NoticeKind},
     org::view::OrgView,
     store::records::Writes,
     task::{
-        Ending, Kind, Label, Lane, OnResult, Outcome, Source, Task,
+        Ending, Kind, Label, OnResult, Outcome, Source, Task,
         records::{FinishedTask, LaneKey},
     },
 };
@@ -37,25 +37,19 @@ pub(crate) struct Closed {
     /// Work for the lane that asked. It is among the writes.
     pub(crate) follow_up: Option<Task>,
     /// The lane that finds something in its inbox.
-    pub(crate) told: Option<(Lane, u32)>,
+    pub(crate) told: Option<LaneKey>,
 }
 
-/// Ends a task: its row, the frames that tell of it, its row in the interaction log, and the one
-/// event for the lane that asked, or for the operator if that is gone.
+/// Ends a task that no turn ends.
+pub(crate) fn close(task: &mut Task, outcome: Outcome, ids: &Ids, view: &OrgView) -> Closed {
+    close_turn(task, Label::Trusted, outcome, "", None, ids, view)
+}
+
+/// Ends a task with its turn: its row, the frames that tell of it, its row in the interaction log, and the
+/// one event for the lane that asked, or for the operator if that is gone.
 ///
-/// `first_words` is what the model said first, for an ack that has not been sent yet.
-pub(crate) fn close(
-    task: &mut Task,
-    outcome: Outcome,
-    first_words: &str,
-    joined: Option<&TaskId>,
-    ids: &Ids,
-    view: &OrgView,
-) -> Closed {
-    close_turn(task, Label::Trusted, outcome, first_words, joined, ids, view)
-}
-
-/// The same at the end of a turn, whose words are believed as far as all that it had read.
+/// The turn's words are believed as far as all that it had read. `first_words` is what the model said first,
+/// for an ack that has not been sent yet.
 pub(crate) fn close_turn(
     task: &mut Task,
     read: Label,
@@ -88,16 +82,17 @@ pub(crate) fn close_turn(
         }
     }
     if outcome.ending == Ending::Dead {
-        writes = writes.put(&dead(task, &outcome, ids));
+        let team = &task.lane.team;
+        let text = format!("A task of team {team} was given up: {}", explanation(&outcome));
+        let (kind, refs) = (NoticeKind::DeadTask, vec![task.id.to_string()]);
+        writes = writes.put(&Notice::new(ids, kind, team, text, refs, outcome.finished_at));
     }
     let mut follow_up = None;
     let mut told = None;
     if let Some(lane) = task.reply_to.clone() {
         match task.on_result {
             _ if results::asker_is_gone(task, view) => {
-                if let Some(notice) = results::for_operator(task, &outcome, view, ids) {
-                    writes = writes.put(&notice);
-                }
+                writes = writes.put_all(&results::for_operator(task, &outcome, view, ids));
             }
             OnResult::Wake => {
                 let result = results::follow_up(task, &outcome, lane, ids);
@@ -106,9 +101,9 @@ pub(crate) fn close_turn(
             }
             OnResult::Notify | OnResult::Silent => {
                 let event = results::event(task, &outcome);
-                let key = (LaneKey::new(&lane, task.asker), ids.arrival());
-                writes = writes.put_at(&key, &event);
-                told = Some((lane, task.asker));
+                let asker = LaneKey { lane, generation: task.asker };
+                writes = writes.put_at(&(asker.clone(), ids.arrival()), &event);
+                told = Some(asker);
             }
         }
     }
@@ -124,34 +119,19 @@ fn is_heard(task: &Task, outcome: &Outcome) -> bool {
     task.kind == Kind::Chat || task.is_notified(outcome)
 }
 
-fn dead(task: &Task, outcome: &Outcome, ids: &Ids) -> Notice {
-    Notice {
-        id: ids.notice(),
-        kind: NoticeKind::DeadTask,
-        team: Some(task.lane.team.clone()),
-        text: format!("A task of team {} was given up: {}", task.lane.team, explanation(outcome)),
-        refs: vec![task.id.to_string()],
-        at: outcome.finished_at,
-        read: false,
-    }
-}
-
 /// The ack of a message: the model's first words, or a fixed sentence.
 pub(crate) fn ack(task: &Task, message: &MessageId, first_words: &str, position: u64) -> Ack {
     let generated = !first_words.trim().is_empty();
+    let content = if generated {
+        excerpt::excerpt(first_words, ACK_LENGTH, "they follow")
+    } else {
+        WORKING.to_owned()
+    };
     Ack {
-        content: if generated {
-            excerpt::excerpt(first_words, ACK_LENGTH, "they follow")
-        } else {
-            WORKING.to_owned()
-        },
-        message_id: message.clone(),
         task_id: Some(task.id.clone()),
         generated,
         position,
-        duplicate: None,
-        status: None,
-        response_seq: None,
+        ..Ack::new(content, message.clone())
     }
 }
 
@@ -172,19 +152,17 @@ fn terminal(task: &Task, message: &MessageId, outcome: &Outcome, joined: Option<
                 cost_usd: outcome.usage.cost_usd,
             }),
         }),
-        Ending::Failed | Ending::Expired | Ending::Dead => Body::Error(ErrorBody {
-            error: excerpt::excerpt(&explanation(outcome), LONGEST_ERROR, &rest),
-            code: outcome
-                .code
-                .map_or_else(|| outcome.ending.as_str(), |code| code.as_str())
-                .to_owned(),
-            content: (!content.is_empty()).then_some(content),
-            truncated: cut,
-            message_id: Some(message.clone()),
-            task_id: Some(task.id.clone()),
-            retry_after_ms: None,
-            details: None,
-        }),
+        Ending::Failed | Ending::Expired | Ending::Dead => {
+            let code = outcome.code.map_or(outcome.ending.as_str(), |code| code.as_str());
+            let error = excerpt::excerpt(&explanation(outcome), LONGEST_ERROR, &rest);
+            Body::Error(ErrorBody {
+                content: (!content.is_empty()).then_some(content),
+                truncated: cut,
+                message_id: Some(message.clone()),
+                task_id: Some(task.id.clone()),
+                ..ErrorBody::refusal(code, error)
+            })
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::explanation;
 use crate::{
     clock::{Timestamp, millis},
     excerpt::{self, Part},
-    ids::{Ids, TaskId, TeamKey},
+    ids::{Ids, TaskId, TeamKey, TeamName},
     inbox::InboxEvent,
     notice::{Notice, NoticeKind},
     org::view::OrgView,
@@ -46,31 +46,19 @@ pub(super) fn for_operator(
     ids: &Ids,
 ) -> Option<Notice> {
     let both = outcome.ending == Ending::Cancelled && view.standing(&task.team()) == Standing::Gone;
-    (!both).then(|| Notice {
-        id: ids.notice(),
-        kind: NoticeKind::Orphan,
-        team: Some(task.lane.team.clone()),
-        text: format!("The team that asked for this is gone. {}", describe(task, outcome, SUMMARY)),
-        refs: vec![task.id.to_string()],
-        at: outcome.finished_at,
-        read: false,
-    })
+    let text = || describe(task, outcome, SUMMARY);
+    (!both).then(|| orphan(ids, &task.lane.team, text(), &task.id, outcome.finished_at))
 }
 
 /// A result that waits for a team that went away meanwhile, for the operator.
 pub(crate) fn undeliverable(result: &Task, ids: &Ids, at: Timestamp) -> Notice {
-    Notice {
-        id: ids.notice(),
-        kind: NoticeKind::Orphan,
-        team: Some(result.from.as_str().into()),
-        text: format!(
-            "The team that asked for this is gone. {}",
-            excerpt::excerpt(&result.body, SUMMARY, &excerpt::of_task(&result.id))
-        ),
-        refs: vec![result.id.to_string()],
-        at,
-        read: false,
-    }
+    let told = excerpt::excerpt(&result.body, SUMMARY, &excerpt::of_task(&result.id));
+    orphan(ids, &result.from.as_str().into(), told, &result.id, at)
+}
+
+fn orphan(ids: &Ids, team: &TeamName, told: String, task: &TaskId, at: Timestamp) -> Notice {
+    let text = format!("The team that asked for this is gone. {told}");
+    Notice::new(ids, NoticeKind::Orphan, team, text, vec![task.to_string()], at)
 }
 
 /// The task that wakes the lane that asked.

@@ -1,0 +1,252 @@
+//! Answers of the router about messages: acks, refusals, responses to commands, what became of a repeat.
+
+use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+
+use super::{Router, audit::AuditRow, saying::Accepted};
+use crate::{
+    channel::{
+        outbox,
+        records::{self as outboxes, OutboxWrites},
+    },
+    frame::{Ack, Body, ErrorBody, Frame, Progress, ProgressKind, Response},
+    ids::{ChannelId, MessageId, TaskId},
+    queue::{ACK_AFTER, schedule::Full},
+    router::records::{MessageRow, Undecided},
+    storage::{Storage, StorageError},
+    store::records::{Writes, digest},
+    task::{Task, ending, records as tasks},
+};
+
+impl Router {
+    /// Tells whoever sent something that nothing was accepted.
+    pub(super) fn refuse(&mut self, channel: &ChannelId, error: ErrorBody) {
+        if let Some(id) = &error.message_id {
+            self.settle(channel, id, Err(error.clone()));
+        }
+        self.tell(channel, None, Body::Error(error));
+    }
+
+    /// What makes a message known, and its channel if this is its first.
+    pub(super) fn accept(&mut self, message: &Undecided, task: Option<TaskId>) -> Writes {
+        let mut writes = Writes::new();
+        let channel = &message.channel;
+        let Some(conversation) = self.conversations.get_mut(channel) else {
+            return writes;
+        };
+        if !conversation.stored {
+            conversation.stored = true;
+            writes = writes.put_at(channel, &conversation.row);
+        }
+        if conversation.is_shared() && !message.told {
+            writes = writes.frame(channel, user_message(message));
+        }
+        // Nobody can send a message again whose name we made.
+        if !message.named {
+            return writes;
+        }
+        let row = MessageRow { digest: digest(&message.content), at: message.at, task };
+        conversation.known.insert(message.id.clone(), row.clone());
+        writes.put_at(&(channel.clone(), message.id.clone()), &row)
+    }
+
+    /// Messages of a former process that still have no topic are told that they are not forgotten.
+    pub(super) fn expect_acks(&self, channel: &ChannelId, ctx: &mut Context<Self>) {
+        let conversation = self.conversations.get(channel);
+        let waiting = conversation.into_iter().flat_map(|found| &found.deciding);
+        for message in waiting.filter(|message| !message.acked) {
+            self.expect_ack(message, ctx);
+        }
+    }
+
+    /// A message is acknowledged with a null topic if that takes long to be found out.
+    pub(super) fn expect_ack(&self, message: &Undecided, ctx: &mut Context<Self>) {
+        let pause = (message.at + ACK_AFTER).since(self.to.clock.now());
+        let (channel, id) = (message.channel.clone(), message.id.clone());
+        ctx.run_later(pause, move |router, ctx| router.acknowledge(&channel, &id, ctx));
+    }
+
+    fn acknowledge(&mut self, channel: &ChannelId, id: &MessageId, ctx: &mut Context<Self>) {
+        let now = self.to.clock.now();
+        let conversation = self.conversations.get_mut(channel);
+        let mut waiting = conversation.into_iter().flat_map(|found| &mut found.deciding);
+        let Some(message) = waiting.find(|message| message.id == *id) else {
+            return;
+        };
+        message.acked = true;
+        let body = Body::Ack(Ack::new(ending::WORKING, id.clone()));
+        let writes =
+            Writes::new().put(message).frame(channel, Frame { topic: None, ts: now, body });
+        self.commit(writes, ctx);
+    }
+
+    /// The queue has no room for a message: that is its end, and it may be sent again.
+    pub(super) fn queue_refused(&mut self, task: &Task, full: Full, ctx: &mut Context<Self>) {
+        let Some(source) = &task.source else {
+            return;
+        };
+        if let Some(id) = &source.message {
+            // What was to be stored with the task is not: the channel may have been part of it.
+            let mut writes = Writes::new()
+                .delete::<Undecided>(&(&source.channel, id))
+                .put_all(&AuditRow::of_task(task));
+            if let Some(conversation) = self.conversations.get(&source.channel) {
+                writes = writes.put_at(&source.channel, &conversation.row);
+            }
+            self.end_unheard(&source.channel, id, full_error(full).about(id.clone()), writes, ctx);
+        }
+    }
+
+    /// A message ends without having been work. It may be sent again.
+    pub(super) fn end_unheard(
+        &mut self,
+        channel: &ChannelId,
+        id: &MessageId,
+        error: ErrorBody,
+        writes: Writes,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(conversation) = self.conversations.get_mut(channel) {
+            conversation.known.remove(id);
+        }
+        self.settle(channel, id, Err(error.clone()));
+        let frame = Frame { topic: None, ts: self.to.clock.now(), body: Body::Error(error) };
+        let writes = writes.delete::<MessageRow>(&(channel, id)).frame(channel, frame);
+        self.commit(writes, ctx);
+    }
+
+    /// A message that is known is not run again: its sender hears what became of it.
+    pub(super) fn repeated(
+        &mut self,
+        message: &Undecided,
+        known: MessageRow,
+        ctx: &mut Context<Self>,
+    ) {
+        let (channel, id) = (message.channel.clone(), message.id.clone());
+        self.commit(self.audited(message), ctx);
+        if known.digest != digest(&message.content) {
+            let error = "another message was sent under this `message_id`";
+            let error = ErrorBody::refusal("message_id_conflict", error).about(id);
+            return self.refuse(&channel, error);
+        }
+        let conversation = self.conversations.get(&channel);
+        let undecided =
+            conversation.is_some_and(|found| found.deciding.iter().any(|waiting| waiting.id == id));
+        let (of, named) = (channel.clone(), id.clone());
+        let read = self.to.store.read(move |storage| fate(storage, &of, &named, &known, undecided));
+        ctx.spawn(read.into_actor(self).map(move |found, router, _| match found {
+            Ok(fate) => router.tell_repeated(&channel, id, fate),
+            Err(error) => tracing::error!(%channel, %error, "message cannot be looked up"),
+        }));
+    }
+
+    fn tell_repeated(&mut self, channel: &ChannelId, id: MessageId, fate: Fate) {
+        let Fate { status, response_seq, task } = fate;
+        let task_id = task.as_ref().map(|task| task.id.clone());
+        let accepted = Accepted {
+            message: id.clone(),
+            task: task_id.clone(),
+            topic: task.as_ref().and_then(|task| task.lane.topic.clone()),
+            reply: None,
+        };
+        self.settle(channel, &id, Ok(accepted));
+        let ack = Ack {
+            task_id,
+            duplicate: Some(true),
+            status: Some(status.to_owned()),
+            response_seq,
+            ..Ack::new("This message is known already.", id)
+        };
+        let topic = task.and_then(|task| task.source).and_then(|source| source.topic);
+        self.tell(channel, topic, Body::Ack(ack));
+    }
+
+    /// A command has been carried out: one response, no ack.
+    pub(super) fn respond(
+        &mut self,
+        message: &Undecided,
+        content: String,
+        writes: Writes,
+        ctx: &mut Context<Self>,
+    ) {
+        let channel = &message.channel;
+        let reply = Some(content.clone());
+        let accepted = Accepted { message: message.id.clone(), task: None, topic: None, reply };
+        self.settle(channel, &message.id, Ok(accepted));
+        let body = Body::Response(Response {
+            content,
+            message_id: message.id.clone(),
+            task_id: None,
+            status: "done".to_owned(),
+            joined_task_id: None,
+            truncated: false,
+            usage: None,
+        });
+        let frame = Frame { topic: None, ts: self.to.clock.now(), body };
+        let accepted = self.accept(message, None).and(self.audited(message));
+        self.commit(accepted.and(writes).frame(channel, frame), ctx);
+    }
+}
+
+/// A message, for the other connections of its channel.
+fn user_message(message: &Undecided) -> Frame {
+    let progress = Progress {
+        message_id: Some(message.id.clone()),
+        ..Progress::new(ProgressKind::UserMessage, message.content.clone())
+    };
+    Frame { topic: None, ts: message.at, body: Body::Progress(progress) }
+}
+
+/// The words of a refusal by the queue.
+fn full_error(full: Full) -> ErrorBody {
+    match full {
+        Full::Topic(waiting) => ErrorBody::refusal(
+            "topic_queue_full",
+            format!("{waiting} messages wait in this topic already"),
+        ),
+        Full::Queue(waiting) => {
+            let error = format!("{waiting} tasks wait already; try again later");
+            ErrorBody::refusal("queue_full", error)
+        }
+    }
+}
+
+/// What became of a message.
+struct Fate {
+    status: &'static str,
+    /// The number of the frame that ended it.
+    response_seq: Option<u64>,
+    task: Option<Task>,
+}
+
+fn fate(
+    storage: &dyn Storage,
+    channel: &ChannelId,
+    message: &MessageId,
+    known: &MessageRow,
+    undecided: bool,
+) -> Result<Fate, StorageError> {
+    let task = match &known.task {
+        Some(id) => tasks::find(storage, id)?,
+        None => None,
+    };
+    let status = match &task {
+        Some(task) => match (&task.outcome, &task.lease) {
+            (Some(outcome), _) => outcome.ending.as_str(),
+            (None, Some(_)) => "running",
+            (None, None) => "queued",
+        },
+        // Its commit is under way.
+        None if undecided || known.task.is_some() => "queued",
+        None => "done",
+    };
+    if matches!(status, "queued" | "running") {
+        return Ok(Fate { status, response_seq: None, task });
+    }
+    let frames = outboxes::outbox(storage, channel)?;
+    let last = frames.iter().rev().find(|row| match &row.frame.body {
+        Body::Response(response) => response.message_id == *message,
+        Body::Error(error) => error.message_id.as_ref() == Some(message),
+        _ => false,
+    });
+    Ok(Fate { status, response_seq: last.map(|row| outbox::seq(row.ordinal)), task })
+}
