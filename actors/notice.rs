@@ -132,6 +132,11 @@ words! {
 }
 
 impl Notice {
+    /// A notice that concerns no team in particular.
+    pub fn new(id: NoticeId, kind: NoticeKind, text: String, at: Timestamp) -> Self {
+        Self { id, kind, team: None, text, refs: Vec::new(), at, read: false }
+    }
+
     /// It differs from another in nothing but when it was said, and of what.
     pub fn says_the_same(&self, other: &Self) -> bool {
         (self.kind, &self.team, &self.text) == (other.kind, &other.team, &other.text)

@@ -1,18 +1,17 @@
 //! Policy: whether a call may run, must not, or asks a person. Pure: no clock, no store.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     clock::Timestamp,
     task::{Cause, Label},
-    tool,
+    tool, words,
 };
 
 pub mod caution;
 pub mod class;
 pub mod command;
-pub mod draft;
 pub mod resource;
 pub mod rule;
 #[cfg(test)]
@@ -22,32 +21,17 @@ use caution::{Caution, Kind, Risk};
 use resource::Touch;
 use rule::{Effect, Rule};
 
-/// What somebody is to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Runs this installation.
-    Operator,
-    /// Is known.
-    User,
-    /// Was let in by a policy and is not known.
-    Guest,
-    /// Nobody: a trigger or Hivewright itself.
-    System,
-}
-
-impl Role {
-    /// All roles by name.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("operator", Self::Operator),
-        ("user", Self::User),
-        ("guest", Self::Guest),
-        ("system", Self::System),
-    ];
-
-    /// As rules name it.
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(_, role)| *role == self).map_or("system", |(name, _)| name)
+words! {
+    /// What somebody is to us.
+    pub enum Role {
+        /// Runs this installation.
+        Operator = "operator",
+        /// Is known.
+        User = "user",
+        /// Was let in by a policy and is not known.
+        Guest = "guest",
+        /// Nobody: a trigger or Hivewright itself.
+        System = "system",
     }
 }
 

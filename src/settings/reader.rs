@@ -193,6 +193,19 @@ impl<'a> Section<'a> {
         self.maybe(key, read).unwrap_or(default)
     }
 
+    /// The field's value. It is reported if there is none.
+    pub(crate) fn required<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(Field<'a>) -> Option<T>,
+    ) -> Option<T> {
+        let field = self.field(key);
+        if field.is_none() {
+            self.reject(format!("needs `{key}`"));
+        }
+        field.and_then(read)
+    }
+
     /// The value of a declared setting, or its default.
     pub(crate) fn setting<T: Setting, U: Into<T>>(
         &mut self,

@@ -229,12 +229,9 @@ impl Setting for AllowedDir {
     fn read(field: &Field<'_>, (): &()) -> Option<Self> {
         let home = field.home();
         field.section(|section| {
-            let path =
-                section.maybe("path", |field| field.parse(|text| check_dir(Path::new(text), home)));
+            let check = |text: &str| check_dir(Path::new(text), home);
+            let path = section.required("path", |field| field.parse(check));
             let access = section.get("mode", Access::ReadOnly, |field| field.choice());
-            if section.field("path").is_none() {
-                section.reject("needs a `path`");
-            }
             path.map(|path| Self { path, access })
         })
     }
