@@ -68,7 +68,7 @@ async fn keep(
     let mut not_before = Instant::now() + FIRST_AFTER;
     loop {
         let now = settings.borrow_and_update().clone();
-        let layout = layout(&home, &now);
+        let layout = backup_home(&home, &now);
         let due = async {
             let Some(every) = now.every.0 else {
                 return std::future::pending().await;
@@ -102,7 +102,7 @@ async fn keep(
 }
 
 /// The folders of the store and its backups.
-pub(super) fn layout(home: &Home, settings: &config::Backup) -> storage::Home {
+pub(crate) fn backup_home(home: &Home, settings: &config::Backup) -> storage::Home {
     let mut layout = storage::Home::new(home.data(), home.run());
     if let Some(folder) = &settings.dir {
         layout.backups.clone_from(folder);
@@ -156,7 +156,7 @@ mod tests {
         let flags = Flags { home: Some(place.path().to_owned()), ..Flags::default() };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
-        let layout = layout(&home, &config::Backup::default());
+        let layout = backup_home(&home, &config::Backup::default());
         let storage = storage::open::open(&layout, Durability::Process, &|_| {}).unwrap();
         let (one, two) = (place.path().join("one"), place.path().join("two"));
         let failures = Rc::new(Cell::new(0));

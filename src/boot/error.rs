@@ -8,35 +8,17 @@ use crate::{settings::error::StartError, storage::open::OpenError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// The settings or the folders are not as they must be.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; choose another with `--port` or `server.port`")]
-    Listen {
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// The certificate or its key cannot be used.
+    Listen { address: SocketAddr, source: io::Error },
     #[error("`{path}` cannot be used for TLS: {reason}; see `server.tls`", path = path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Certificate { path: PathBuf, reason: String },
     /// Something else that the machine refused.
     #[error("{what}: {reason}")]
-    Machine {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        reason: String,
-    },
+    Machine { what: &'static str, reason: String },
 }
 
 impl ServiceError {

@@ -16,7 +16,7 @@ use hivewright_actors::{
     org::view::OrgView,
 };
 
-use super::{backups::layout, reload::Channels};
+use super::{backups::backup_home, reload::SharedStanding};
 use crate::{
     api::jobs::JobProgress,
     http::{
@@ -40,7 +40,7 @@ pub(super) fn store_bytes(home: &Home) -> u64 {
 pub(super) struct Facts {
     pub(super) demo: Arc<AtomicBool>,
     pub(super) draining: Arc<AtomicBool>,
-    pub(super) channels: Arc<Channels>,
+    pub(super) standing: SharedStanding,
     pub(super) live: Live,
     pub(super) home: Home,
     pub(super) organisation: OrgView,
@@ -56,15 +56,15 @@ impl http::Service for Facts {
     }
 
     fn websocket(&self) -> WebSocket {
-        self.channels.websocket()
+        self.standing.now().websocket
     }
 
     fn channels_fault(&self) -> Option<String> {
-        self.channels.fault()
+        self.standing.now().channels_fault
     }
 
     fn settings_fault(&self) -> Option<String> {
-        self.channels.settings_fault()
+        self.standing.now().fault
     }
 
     fn providers_fault(&self) -> Option<String> {
@@ -73,7 +73,7 @@ impl http::Service for Facts {
     }
 
     fn topics_idle_after(&self) -> Duration {
-        self.channels.idle_after()
+        self.standing.now().idle_after
     }
 
     fn store_bytes(&self) -> u64 {
@@ -104,7 +104,7 @@ pub(super) struct Archive {
 impl Archive {
     fn layout(&self) -> storage::Home {
         let config = self.live.config_held().unwrap_or_default();
-        layout(&self.home, &config.backup)
+        backup_home(&self.home, &config.backup)
     }
 }
 

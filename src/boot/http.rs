@@ -78,7 +78,7 @@ impl Served {
             service: Arc::new(Facts {
                 demo: opened.demo.clone(),
                 draining: draining.clone(),
-                channels: reload.channels(),
+                standing: reload.standing.clone(),
                 live: opened.live.clone(),
                 home: opened.home.clone(),
                 organisation: spine.view.clone(),

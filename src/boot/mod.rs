@@ -4,7 +4,6 @@
 //! is served: each is made from what stands before it, and nothing is filled in later.
 
 use std::{
-    io,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::{
@@ -15,7 +14,7 @@ use std::{
 };
 
 use actix::{Arbiter, ArbiterHandle};
-use actix_web::web;
+use actix_web::dev::ServerHandle;
 use hivewright_actors::{
     approvals::deciders::Deciders,
     channel::{CountConnections, Shutdown},
@@ -47,7 +46,6 @@ use crate::{
         channels::{Channels, TopicModel},
         config,
         home::{Home, Lock},
-        load,
         references::Environment,
         socket_path::SocketPath,
     },
@@ -57,7 +55,7 @@ use crate::{
     triggers::upkeep::Upkeep,
 };
 
-mod backups;
+pub(crate) mod backups;
 mod certificate;
 mod disk;
 pub mod error;
@@ -73,14 +71,15 @@ mod turns;
 mod unparking;
 mod vault;
 
-use backups::RegularBackups;
+use backups::{RegularBackups, backup_home};
+use certificate::Certificate;
 use disk::DiskWatch;
 use error::{ServiceError, machine};
 use http::Served;
-use listener::{Listener, listen_locally};
-use parts::{Part, Parts};
-use reload::{Dials, Reload, Running, notify};
-use starting::AddressFile;
+use listener::listen_locally;
+use parts::Part;
+use reload::{Reload, notify};
+use starting::{AddressFile, Starting};
 use storage::Opened;
 use turns::Services;
 use unparking::Unparking;
@@ -94,9 +93,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What is decided outside the settings files.
 pub struct Options {
-    /// Where everything is.
     pub home: Home,
-    /// Variables of the process.
     pub environment: Environment,
     /// Listen here instead.
     pub bind: Option<IpAddr>,
@@ -104,7 +101,6 @@ pub struct Options {
     pub port: Option<u16>,
     /// The program that confines commands: this one.
     pub launcher: PathBuf,
-    /// The tools that exist.
     pub toolbox: Toolbox,
     /// How often and how fast a failed model call is made again.
     pub retry: RetryPolicy,
@@ -112,21 +108,17 @@ pub struct Options {
 
 /// The service, serving.
 pub struct Service {
-    /// The spine, for those in the same process.
     pub spine: Spine,
-    /// The storage, for backups.
     pub storage: Arc<SledStorage>,
-    /// Where it listens.
     pub url: String,
     login_code: String,
     /// Only the offline demo answers.
     pub demo: bool,
-    /// How each part stands.
     pub parts: Vec<Part>,
     /// What the operator should know beyond that.
     pub notices: Vec<String>,
     draining: Arc<AtomicBool>,
-    server: actix_web::dev::ServerHandle,
+    server: ServerHandle,
     _address_file: AddressFile,
     socket: SocketPath,
     _reload: Reload,
@@ -178,72 +170,29 @@ impl Service {
             services.outlook.clone(),
             services.last_caps.clone(),
         );
-        let parts = Parts {
-            store_bytes: health::store_bytes(&opened.home),
-            durability: config.store.durability,
-            vault: &opened.vault,
-            channels: &opened.channels,
-            channels_fault: opened.fault.as_ref(),
-            providers: opened.live.providers_held(),
-            sandbox: &opened.sandbox,
-            spine: &spine,
-            teams: load::team_names(&opened.home).len(),
-            open_tasks,
-        };
-        let parts = parts.look().await;
+        let parts = parts::look(&opened, &spine, open_tasks).await;
         let gate = Gate::new(&config.server);
-        let certificate = opened.certificate.clone();
         let disk = watch_disk(&opened, &services, &spine)?;
-        let dials = Dials {
-            disk,
-            log: opened.log.clone(),
-            gate: gate.clone(),
-            sandbox: opened.sandbox.clone(),
-            backups: regular_backups(&opened, &services, &spine),
-            certificate: certificate.clone(),
-        };
-        let reload = Reload::start(
-            Running {
-                live: opened.live.clone(),
-                vault: &opened.vault,
-                dials,
-                home: opened.home.clone(),
-                environment: opened.environment.clone(),
-                spine: &spine,
-                ids: services.ids.clone(),
-                config: opened.in_file.clone(),
-                channels: &opened.channels,
-                local: opened.local.clone(),
-                address: opened.starting.address,
-            },
-            opened.fault.clone(),
-        );
+        let backups = regular_backups(&opened, &services, &spine);
+        let reload = Reload::start(&opened, &spine, &services.ids, &gate, disk, backups);
         let served =
             Served::open(&opened, services, &spine, auth, &reload, gate, &draining).await?;
-        let state = web::Data::new(served.state);
+        let login_code = served.login_code.clone();
+        let url = public_url(&config.server, opened.starting.address);
         let socket = SocketPath::of(&opened.home)
             .map_err(|error| machine("the run dir cannot be opened", error))?;
-        // Without it commands go by the address, which suffices where nothing stands before it.
-        let local = listen_locally(socket.path()).inspect_err(|error| {
-            tracing::warn!(%error, "commands cannot use a Unix socket");
-        });
-        let address = opened.starting.address;
-        let tcp = opened.starting.listener()?;
-        // In between, whoever connects waits: the socket goes on listening.
-        opened.starting.end().await;
-        let listener = Listener::open(tcp, state, served.door, certificate, local.ok())?;
-        let url = public_url(&config.server, address);
-        forget_replaced(backup_home(&opened.home, config));
+        let server = listen(opened.starting, served, opened.certificate, &socket).await?;
+        forget_replaced(backup_home(&opened.home, &config.backup));
         Ok(Self {
             spine,
             storage: opened.storage,
             url,
-            login_code: served.login_code,
+            login_code,
             demo: opened.demo.load(Ordering::Relaxed),
             parts,
             notices: opened.notices,
             draining,
-            server: listener.server,
+            server,
             _address_file: opened.address_file,
             socket,
             _reload: reload,
@@ -324,6 +273,23 @@ impl Service {
     }
 }
 
+/// Serves in place of what answered during the start.
+async fn listen(
+    starting: Starting,
+    served: Served,
+    certificate: Option<Arc<Certificate>>,
+    socket: &SocketPath,
+) -> Result<ServerHandle, ServiceError> {
+    // Without it commands go by the address, which suffices where nothing stands before it.
+    let local = listen_locally(socket.path()).inspect_err(|error| {
+        tracing::warn!(%error, "commands cannot use a Unix socket");
+    });
+    let tcp = starting.listener()?;
+    // In between, whoever connects waits: the socket goes on listening.
+    starting.end().await;
+    listener::serve(tcp, served, certificate, local.ok())
+}
+
 /// Under which people and commands reach the service.
 fn public_url(server: &config::Server, address: SocketAddr) -> String {
     if let Some(origin) = &server.public_url {
@@ -331,11 +297,6 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
     }
     let scheme = if server.tls.is_some() { "https" } else { "http" };
     format!("{scheme}://{address}")
-}
-
-/// The folders of the store and its backups.
-pub(crate) fn backup_home(home: &Home, config: &config::Config) -> StorageHome {
-    backups::layout(home, &config.backup)
 }
 
 /// After a good start, what an upgrade or a restore replaced is kept for one more day.
@@ -439,19 +400,6 @@ fn router_settings(channels: &Channels, kept: Terms) -> router::Settings {
         trust: channels.trust.clone(),
         channels_kept: kept.tasks,
     }
-}
-
-/// Where commands of this machine look up how to reach the service.
-fn address_file(home: &Home) -> PathBuf {
-    home.run().join("service.json")
-}
-
-fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let text = serde_json::json!({ "pid": std::process::id(), "url": url }).to_string();
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    io::Write::write_all(&mut options.open(file)?, text.as_bytes())
 }
 
 #[cfg(test)]

@@ -4,16 +4,13 @@
 use std::{
     net::SocketAddr,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use hivewright_actors::{
     approvals::SetTtl,
-    clock::{Clock, millis},
+    clock::Clock,
     ids::Ids,
     live::event::{Event, Kind},
     notice::{Notice, NoticeKind},
@@ -33,32 +30,32 @@ use tokio::{
 };
 
 use super::{
-    address_file,
     backups::RegularBackups,
     certificate::{Certificate, Unfit},
     disk::DiskWatch,
-    public_url, router_settings, write_address,
+    public_url, router_settings,
+    starting::write_address,
+    storage::Opened,
 };
 use crate::{
     http::{self, origin::Gate},
     logging::Level,
     sandbox::process::Sandbox,
     settings::{
-        channels::{self, WebSocket},
+        channels::{Channels, WebSocket},
         config::{self, Config, Tls},
         file_cache::Stamp,
         home::Home,
         live::Live,
         load,
         network::Origin,
-        problem::Problems,
+        problem::{Problem, Problems},
         references::Environment,
         watch::FolderWatch,
         zone::Zone,
     },
     system::WallClock,
     timezone::LocalTime,
-    vault::Vault,
 };
 
 /// What is one set: all of it counts, or nothing.
@@ -69,51 +66,40 @@ const SETTLES_AFTER: Duration = Duration::from_millis(500);
 /// looked at this often.
 const LOOKS_ANYWAY: Duration = Duration::from_secs(10);
 
-/// How the channels stand, for those who ask.
-#[derive(Debug, Default)]
-pub(super) struct Channels {
-    websocket: Mutex<WebSocket>,
-    /// A topic without work for this long is idle, in milliseconds.
-    idle_after: AtomicU64,
-    fault: Mutex<Option<String>>,
-    settings_fault: Mutex<Option<String>>,
+/// How the settings stand, for those who ask.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    pub(super) websocket: WebSocket,
+    /// A topic without work for this long is idle.
+    pub(super) idle_after: Duration,
+    /// What is wrong with `channels.yaml`, until it is cured.
+    pub(super) channels_fault: Option<String>,
+    /// What is wrong with any of the files, until it is cured.
+    pub(super) fault: Option<String>,
 }
 
-impl Channels {
-    /// What is wrong with their file, until it is cured.
-    pub(super) fn fault(&self) -> Option<String> {
-        let fault = self.fault.lock();
-        fault.unwrap_or_else(PoisonError::into_inner).clone()
+impl Standing {
+    fn of(channels: &Channels) -> Self {
+        Self {
+            websocket: channels.ws,
+            idle_after: channels.topics.idle_after,
+            channels_fault: None,
+            fault: channels.topics.disabled.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// The standing that everybody sees. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct SharedStanding(Arc<Mutex<Standing>>);
+
+impl SharedStanding {
+    pub(super) fn now(&self) -> Standing {
+        self.lock().clone()
     }
 
-    /// Who may open a WebSocket.
-    pub(super) fn websocket(&self) -> WebSocket {
-        let websocket = self.websocket.lock();
-        *websocket.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is wrong with any of the files, until it is cured.
-    pub(super) fn settings_fault(&self) -> Option<String> {
-        let fault = self.settings_fault.lock();
-        fault.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// A topic without work for this long is idle.
-    pub(super) fn idle_after(&self) -> Duration {
-        Duration::from_millis(self.idle_after.load(Ordering::Relaxed))
-    }
-
-    /// What is wrong with their file, and with any of the files.
-    fn set_faults(&self, own: Option<String>, any: Option<String>) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = own;
-        let mut settings = self.settings_fault.lock().unwrap_or_else(PoisonError::into_inner);
-        *settings = any;
-    }
-
-    fn set(&self, settings: &channels::Channels) {
-        *self.websocket.lock().unwrap_or_else(PoisonError::into_inner) = settings.ws;
-        let idle_after = millis(settings.topics.idle_after);
-        self.idle_after.store(idle_after, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, Standing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,7 +108,7 @@ type Order = oneshot::Sender<Result<(), Problems>>;
 
 /// Looks after the settings files; ends when it is dropped.
 pub(super) struct Reload {
-    channels: Arc<Channels>,
+    pub(super) standing: SharedStanding,
     orders: mpsc::UnboundedSender<Order>,
     task: JoinHandle<()>,
 }
@@ -133,84 +119,50 @@ impl Drop for Reload {
     }
 }
 
-/// What a service runs with, and who is told when that changes.
-pub(super) struct Running<'a> {
-    /// The files.
-    pub(super) live: Live,
-    /// Where they are.
-    pub(super) home: Home,
-    /// What they may refer to.
-    pub(super) environment: Environment,
-    /// Who is told.
-    pub(super) spine: &'a Spine,
-    /// Names notices.
-    pub(super) ids: Ids,
-    /// How it was told to run.
-    pub(super) config: Arc<Config>,
-    /// How people reach it.
-    pub(super) channels: &'a channels::Channels,
-    /// The operator's time zone.
-    pub(super) local: LocalTime,
-    /// Tells when a secret changes that the files may name.
-    pub(super) vault: &'a Vault,
-    /// Where the service listens: commands are told when it gets another name.
-    pub(super) address: SocketAddr,
-    /// What is set anew in place.
-    pub(super) dials: Dials,
-}
-
-/// What takes a new setting while it runs.
-pub(super) struct Dials {
-    /// How much is logged.
-    pub(super) log: Level,
-    /// Under which names the service is reached.
-    pub(super) gate: Gate,
-    /// Where commands run.
-    pub(super) sandbox: Arc<Sandbox>,
-    /// Watches free space.
-    pub(super) disk: DiskWatch,
-    /// Makes backups.
-    pub(super) backups: RegularBackups,
-    /// What connections are encrypted with.
-    pub(super) certificate: Option<Arc<Certificate>>,
-}
-
 impl Reload {
     /// Looks after the files of a service, which may have been wrong from the start.
-    pub(super) fn start(running: Running<'_>, fault: Option<Problems>) -> Self {
-        let channels = Arc::new(Channels::default());
-        channels.set(running.channels);
-        let disabled = running.channels.topics.disabled.as_ref();
-        channels.set_faults(None, disabled.map(ToString::to_string));
+    pub(super) fn start(
+        opened: &Opened,
+        spine: &Spine,
+        ids: &Ids,
+        gate: &Gate,
+        disk: DiskWatch,
+        backups: RegularBackups,
+    ) -> Self {
+        let standing = SharedStanding(Arc::new(Mutex::new(Standing::of(&opened.channels))));
         let secrets = Arc::new(Notify::new());
         let changed = secrets.clone();
-        running.vault.on_change(move |_| changed.notify_one());
-        let tls = running.config.server.tls.as_ref();
+        opened.vault.on_change(move |_| changed.notify_one());
+        let server = &opened.in_file.server;
+        let files = files(&opened.home, server.tls.as_ref());
         let mut watch = Watch {
-            folder_watch: FolderWatch::at(
-                files(&running.home, tls).iter().filter_map(|file| file.parent()),
-            ),
+            folder_watch: FolderWatch::at(files.iter().filter_map(|file| file.parent())),
             secrets,
-            dials: running.dials,
-            address: running.address,
-            public_url: running.config.server.public_url.clone(),
-            applied: stamps(&running.home, tls),
-            vault: running.environment.vault_version(),
-            live: running.live,
-            home: running.home,
-            environment: running.environment,
-            spine: running.spine.clone(),
-            ids: running.ids,
-            channels: channels.clone(),
-            started: running.config,
-            local: running.local,
+            log: opened.log.clone(),
+            gate: gate.clone(),
+            sandbox: opened.sandbox.clone(),
+            disk,
+            backups,
+            certificate: opened.certificate.clone(),
+            address: opened.starting.address,
+            public_url: server.public_url.clone(),
+            applied: stamps(&opened.home, server.tls.as_ref()),
+            vault: opened.environment.vault_version(),
+            live: opened.live.clone(),
+            home: opened.home.clone(),
+            environment: opened.environment.clone(),
+            spine: spine.clone(),
+            ids: ids.clone(),
+            standing: standing.clone(),
+            started: opened.in_file.clone(),
+            local: opened.local.clone(),
             pending: Vec::new(),
         };
-        if let Some(fault) = fault {
-            watch.complain(&fault);
+        if let Some(fault) = &opened.fault {
+            watch.complain(fault);
         }
         let (orders, mut ordered) = mpsc::unbounded_channel();
-        Self { channels, orders, task: actix::spawn(async move { watch.run(&mut ordered).await }) }
+        Self { standing, orders, task: actix::spawn(async move { watch.run(&mut ordered).await }) }
     }
 
     /// Has the files read now.
@@ -222,11 +174,6 @@ impl Reload {
             // Whoever looks after them is gone only when the service stops.
             Box::pin(async move { outcome.await.unwrap_or(Ok(())) })
         })
-    }
-
-    /// How the channels stand.
-    pub(super) fn channels(&self) -> Arc<Channels> {
-        self.channels.clone()
     }
 }
 
@@ -251,7 +198,12 @@ struct Watch {
     folder_watch: FolderWatch,
     /// Is told when a secret changes.
     secrets: Arc<Notify>,
-    dials: Dials,
+    log: Level,
+    gate: Gate,
+    sandbox: Arc<Sandbox>,
+    disk: DiskWatch,
+    backups: RegularBackups,
+    certificate: Option<Arc<Certificate>>,
     address: SocketAddr,
     public_url: Option<Origin>,
     live: Live,
@@ -259,7 +211,7 @@ struct Watch {
     environment: Environment,
     spine: Spine,
     ids: Ids,
-    channels: Arc<Channels>,
+    standing: SharedStanding,
     /// The state of the files that counts, or that was refused.
     applied: Stamps,
     /// The version of the vault that they were read with.
@@ -334,12 +286,12 @@ impl Watch {
     }
 
     async fn renew_certificate(&self) -> Result<(), Problems> {
-        let Some(certificate) = self.dials.certificate.clone() else {
+        let Some(certificate) = self.certificate.clone() else {
             return Ok(());
         };
         let renewed = tokio::task::spawn_blocking(move || certificate.read_again());
         match renewed.await {
-            Ok(Err(Unfit { path, reason })) => Err(Problems(vec![load::whole(&path, &reason)])),
+            Ok(Err(Unfit { path, reason })) => Err(Problem::of_file(&path, reason).into()),
             Ok(Ok(())) | Err(_) => Ok(()),
         }
     }
@@ -350,13 +302,11 @@ impl Watch {
             Ok(Ok(set)) => {
                 let settings = router_settings(&set.channels, set.config.retention);
                 self.spine.router.do_send(Reconfigure(settings));
-                self.channels.set(&set.channels);
-                let disabled = set.channels.topics.disabled.as_ref();
-                let disabled = disabled.map(ToString::to_string);
-                if let Some(fault) = &disabled {
+                let standing = Standing::of(&set.channels);
+                if let Some(fault) = &standing.fault {
                     tracing::warn!(fault, "no model is asked about topics");
                 }
-                self.channels.set_faults(None, disabled);
+                *self.standing.lock() = standing;
                 self.apply(&set.config);
                 let told = json!({ "file": FILES.join(", ") });
                 self.spine.live.publish(Event::new(Kind::ConfigReloaded, told));
@@ -370,8 +320,7 @@ impl Watch {
             }
             Err(error) => {
                 tracing::error!(%error, "the settings could not be read");
-                let path = self.home.config_file();
-                Err(Problems(vec![load::whole(&path, "could not be read")]))
+                Err(Problem::of_file(&self.home.config_file(), "could not be read").into())
             }
         }
     }
@@ -388,12 +337,12 @@ impl Watch {
         }
         self.spine.approvals.do_send(SetTtl(config.approvals.ttl));
         self.spine.queue.do_send(Allow { running: config.runtime.max_running_turns });
-        self.dials.log.set(config.log.level.as_str());
-        self.dials.gate.rename(&config.server);
-        self.dials.sandbox.set_memory(config.sandbox.memory.0);
-        self.dials.sandbox.quota().set(&config.limits);
-        self.dials.disk.set_floor(config.limits.free_space.0);
-        self.dials.backups.set(&config.backup);
+        self.log.set(config.log.level.as_str());
+        self.gate.rename(&config.server);
+        self.sandbox.set_memory(config.sandbox.memory.0);
+        self.sandbox.quota().set(&config.limits);
+        self.disk.set_floor(config.limits.free_space.0);
+        self.backups.set(&config.backup);
         self.tell_name(config);
         let pending = self.started.needs_restart(config);
         if pending != self.pending && !pending.is_empty() {
@@ -415,9 +364,9 @@ impl Watch {
         self.public_url.clone_from(&config.server.public_url);
         let server =
             config::Server { public_url: self.public_url.clone(), ..self.started.server.clone() };
-        let (file, url) = (address_file(&self.home), public_url(&server, self.address));
+        let (home, url) = (self.home.clone(), public_url(&server, self.address));
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = write_address(&file, &url) {
+            if let Err(error) = write_address(&home, &url) {
                 tracing::error!(%error, "the address file cannot be written");
             }
         });
@@ -427,8 +376,10 @@ impl Watch {
     fn complain(&mut self, problems: &Problems) {
         let file = self.home.channels_file().display().to_string();
         let of_channels = problems.0.iter().any(|problem| problem.file == file);
-        let fault = of_channels.then(|| problems.to_string());
-        self.channels.set_faults(fault, Some(problems.to_string()));
+        let mut standing = self.standing.lock();
+        standing.channels_fault = of_channels.then(|| problems.to_string());
+        standing.fault = Some(problems.to_string());
+        drop(standing);
         let mut files: Vec<&str> = problems.0.iter().map(|problem| &*problem.file).collect();
         files.dedup();
         let told = json!({ "file": files.join(", "), "problems": problems.to_string() });
@@ -450,15 +401,7 @@ pub(super) fn notify(
     text: String,
     writes: Writes,
 ) {
-    let notice = Notice {
-        id: ids.notice(),
-        kind,
-        team: None,
-        text,
-        refs: Vec::new(),
-        at: WallClock.now(),
-        read: false,
-    };
+    let notice = Notice::new(ids.notice(), kind, text, WallClock.now());
     // The store takes it in now; nobody waits until it is safe.
     drop(store.commit(writes.put(&notice)));
 }

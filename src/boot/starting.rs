@@ -4,7 +4,10 @@
 //! meanwhile, and whoever wants something of it is told to come back.
 
 use std::{
+    fs::OpenOptions,
+    io::{self, Write},
     net::{SocketAddr, TcpListener},
+    os::unix::fs::OpenOptionsExt,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -20,11 +23,10 @@ use serde_json::json;
 use super::{
     certificate::Certificate,
     error::{ServiceError, machine},
-    write_address,
 };
 use crate::{
     http,
-    settings::config::Server,
+    settings::{config::Server, home::Home},
     storage::{Progress, Unit},
 };
 
@@ -129,10 +131,10 @@ async fn answer(request: HttpRequest, phase: web::Data<Phase>) -> HttpResponse {
 pub(super) struct AddressFile(PathBuf);
 
 impl AddressFile {
-    pub(super) fn write(path: PathBuf, url: &str) -> Result<Self, ServiceError> {
-        write_address(&path, url)
+    pub(super) fn write(home: &Home, url: &str) -> Result<Self, ServiceError> {
+        write_address(home, url)
             .map_err(|error| machine("the address file cannot be written", error))?;
-        Ok(Self(path))
+        Ok(Self(home.address_file()))
     }
 }
 
@@ -141,4 +143,13 @@ impl Drop for AddressFile {
         // Whoever finds it next sees from the lock that nobody is there.
         let _gone = std::fs::remove_file(&self.0);
     }
+}
+
+/// Tells commands of this machine how to reach the service. Blocks.
+pub(super) fn write_address(home: &Home, url: &str) -> io::Result<()> {
+    let text = json!({ "pid": std::process::id(), "url": url }).to_string();
+    let mut options = OpenOptions::new();
+    let mut file =
+        options.write(true).create(true).truncate(true).mode(0o600).open(home.address_file())?;
+    file.write_all(text.as_bytes())
 }

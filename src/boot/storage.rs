@@ -10,7 +10,8 @@ use std::{
 use hivewright_actors::{live::boot, router, spine};
 
 use super::{
-    Options, address_file, backup_home,
+    Options,
+    backups::backup_home,
     certificate::Certificate,
     error::{ServiceError, machine},
     public_url,
@@ -28,7 +29,7 @@ use crate::{
         config::{self, Config},
         home::{Home, Lock},
         live::Live,
-        load::{self, ChannelsState},
+        load,
         problem::Problems,
         references::Environment,
         scaffold,
@@ -95,7 +96,7 @@ impl Opened {
         let (tap, log) = logging::start(config.log.level.as_str(), secrets.clone());
         let starting = Starting::open(&config.server, certificate.as_ref())?;
         let url = public_url(&config.server, starting.address);
-        let address_file = AddressFile::write(address_file(&home), &url)?;
+        let address_file = AddressFile::write(&home, &url)?;
         let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
 
         let sandbox = Sandbox::new(SandboxSettings {
@@ -115,19 +116,7 @@ impl Opened {
         let vault = vault::open(keys, storage.clone(), open, &secrets).await?;
         starting.phase.set("starting the teams");
         let environment = options.environment.clone().with_vault(vault.clone());
-        let (channels, distrust, warnings) = load::load_channels(&home, &environment);
-        notices.extend(warnings.iter().map(ToString::to_string));
-        let (channels, fault) = match channels {
-            ChannelsState::Open(channels) if distrust.0.is_empty() => {
-                notices.extend(channels.topics.disabled.as_ref().map(ToString::to_string));
-                (channels, None)
-            }
-            ChannelsState::Open(channels) => (channels, Some(distrust)),
-            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
-        };
-        if let Some(fault) = &fault {
-            tracing::error!(%fault, "only the operator's command line is let in");
-        }
+        let (channels, fault) = open_channels(&home, &environment, &mut notices);
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), channels.topics.profile.clone());
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
@@ -176,7 +165,7 @@ async fn open_store(
     config: &Config,
     phase: &Phase,
 ) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
-    let layout = backup_home(home, config);
+    let layout = backup_home(home, &config.backup);
     let durability = match config.store.durability {
         config::Durability::Power => Durability::Power,
         config::Durability::Process => Durability::Process,
@@ -193,6 +182,29 @@ async fn open_store(
         Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
     });
     opened.await.map_err(|error| machine("the store cannot be opened", error))?
+}
+
+/// How people reach the teams, and why only the operator's command line is let in.
+fn open_channels(
+    home: &Home,
+    environment: &Environment,
+    notices: &mut Vec<String>,
+) -> (Channels, Option<Problems>) {
+    let (channels, fault) = match load::read_channels(home, environment) {
+        Ok(read) => {
+            notices.extend(read.warnings.iter().map(ToString::to_string));
+            let fault = Some(read.distrust).filter(|distrust| !distrust.0.is_empty());
+            if fault.is_none() {
+                notices.extend(read.channels.topics.disabled.as_ref().map(ToString::to_string));
+            }
+            (read.channels, fault)
+        }
+        Err(problems) => (Channels::closed(), Some(problems)),
+    };
+    if let Some(fault) = &fault {
+        tracing::error!(%fault, "only the operator's command line is let in");
+    }
+    (channels, fault)
 }
 
 /// Keeps keys out of the log, and tells whether only the demo answers.

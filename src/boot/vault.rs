@@ -3,13 +3,15 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use hivewright_actors::{
-    clock::Clock,
     ids::{Ids, TaskId, TeamKey},
-    notice::{Notice, NoticeKind},
+    notice::NoticeKind,
     store::{StoreHandle, records::Writes},
 };
 
-use super::error::{ServiceError, machine};
+use super::{
+    error::{ServiceError, machine},
+    reload::notify,
+};
 use crate::{
     logging::Secrets,
     memory::SecretGuard,
@@ -92,17 +94,7 @@ pub(super) fn attach(vault: &Vault, store: &StoreHandle, ids: &Ids) {
     let Some(locked) = vault.locked() else { return };
     let text = format!("the vault is locked: {locked}");
     tracing::error!("{text}");
-    let notice = Notice {
-        id: ids.notice(),
-        kind: NoticeKind::VaultLocked,
-        team: None,
-        text,
-        refs: Vec::new(),
-        at: WallClock.now(),
-        read: false,
-    };
-    // The store takes it in now; nobody waits until it is safe.
-    drop(store.commit(Writes::new().put(&notice)));
+    notify(store, ids, NoticeKind::VaultLocked, text, Writes::new());
 }
 
 /// Their tasks end before they are so old: this is for what a failure left.

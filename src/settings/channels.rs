@@ -150,7 +150,7 @@ impl Topics {
 }
 
 /// The file, as far as it can be used.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Read {
     pub(crate) channels: Channels,
     /// What is wrong with who is let in, so that nobody is.
@@ -160,10 +160,15 @@ pub(crate) struct Read {
 }
 
 impl Read {
+    /// The same, if nothing at all is wrong with who is let in.
+    pub(crate) fn whole(self) -> Result<Self, Problems> {
+        if self.distrust.0.is_empty() { Ok(self) } else { Err(self.distrust) }
+    }
+
     /// What works and should not stay, unless something is disabled.
     pub(crate) fn in_use(self) -> Result<Vec<Problem>, Problems> {
         match self.channels.topics.disabled {
-            Some(problem) => Err(Problems(vec![problem])),
+            Some(problem) => Err(problem.into()),
             None => Ok(self.warnings),
         }
     }

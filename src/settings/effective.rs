@@ -1,6 +1,6 @@
 //! The settings that count, field by field, and where each comes from.
 
-use std::{borrow::Cow, collections::BTreeMap, path::Path};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use hivewright_actors::words;
 use schemars::JsonSchema;
@@ -50,12 +50,9 @@ pub struct Setting {
 /// All fields of all files, as they are in force where a file says nothing. What is wrong in a file is left
 /// out. Blocks.
 pub fn fields(home: &Home, environment: &Environment) -> Vec<Setting> {
-    let text = |path: &Path| {
-        let read = yaml::read_file(path, &path.display().to_string());
-        read.ok().flatten()
-    };
     let [config, providers, channels] =
-        [text(&home.config_file()), text(&home.providers_file()), text(&home.channels_file())];
+        [home.config_file(), home.providers_file(), home.channels_file()]
+            .map(|path| yaml::read_file(&path).ok().flatten());
     let mut of_config = defaults::<Config>(config.as_deref(), home);
     of_config.insert("timezone".to_owned(), json!(Zone::of_machine(environment).0.name()));
     let mut of_channels = defaults::<Channels>(channels.as_deref(), home);

@@ -126,6 +126,11 @@ impl Home {
         self.run.join("trash")
     }
 
+    /// Where commands of this machine look up how to reach the service.
+    pub fn address_file(&self) -> PathBuf {
+        self.run.join("service.json")
+    }
+
     /// Makes what is missing, for the owner alone, and checks what is there.
     pub fn prepare(&self) -> Result<(), StartError> {
         for folder in [

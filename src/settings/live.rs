@@ -9,12 +9,12 @@ use hivewright_actors::ids::TeamName;
 use tokio::task::spawn_blocking;
 
 use super::{
-    channels::Channels,
+    channels::{self, Channels},
     config::Config,
     file_cache::FileCache,
     home::Home,
-    load::{read_config, read_providers, read_team, read_team_with, reread_channels, whole},
-    problem::Problems,
+    load::{read_channels, read_config, read_providers, read_team, read_team_with},
+    problem::{Problem, Problems},
     providers::Providers,
     references::Environment,
     team::Team,
@@ -179,8 +179,9 @@ impl Live {
         let inner = &self.0;
         let (path, version) = (inner.home.channels_file(), inner.environment.vault_version());
         inner.channels.get_with(&path, version, || {
-            let found = reread_channels(&inner.home, &inner.environment);
-            (found.map(Arc::new).map_err(Arc::new), Vec::new())
+            let found = read_channels(&inner.home, &inner.environment);
+            let found = found.and_then(channels::Read::whole);
+            (found.map(|read| Arc::new(read.channels)).map_err(Arc::new), Vec::new())
         })
     }
 
@@ -239,6 +240,6 @@ async fn off_thread<T: Send + Sync + 'static>(
     path: &Path,
     read: impl FnOnce() -> Read<T> + Send + 'static,
 ) -> Read<T> {
-    let stopped = || Arc::new(Problems(vec![whole(path, "reading it was cut off")]));
+    let stopped = || Arc::new(Problem::of_file(path, "reading it was cut off").into());
     spawn_blocking(read).await.unwrap_or_else(|_| Err(stopped()))
 }

@@ -3,7 +3,12 @@
 //! Deserializing straight into structs would stop at the first fault. The tree keeps what could
 //! be read, so that one pass over it reports every fault of the file.
 
-use std::{collections::HashMap, fs, io::Read, path::Path};
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, Read},
+    path::Path,
+};
 
 use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
 
@@ -54,13 +59,13 @@ impl Node {
 }
 
 /// Reads a file whole. `None` if there is none.
-pub(crate) fn read_file(path: &Path, name: &str) -> Result<Option<String>, Problem> {
-    let whole = |reason: String| Position::START.problem(name, "", reason);
-    let unreadable = |error: std::io::Error| whole(format!("cannot be read: {error}"));
+pub(crate) fn read_file(path: &Path) -> Result<Option<String>, Problem> {
+    let whole = |reason: &str| Problem::of_file(path, reason);
+    let unreadable = |error: io::Error| whole(&format!("cannot be read: {error}"));
     match fs::metadata(path) {
         Ok(found) if found.is_file() => {}
-        Ok(_) => return Err(whole("is not a regular file".into())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Ok(_) => return Err(whole("is not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
     }
     let mut bytes = Vec::new();
@@ -68,14 +73,14 @@ pub(crate) fn read_file(path: &Path, name: &str) -> Result<Option<String>, Probl
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(whole("is larger than 1 MiB".into()));
+        return Err(whole("is larger than 1 MiB"));
     }
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let good = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
         let last = good.rsplit('\n').next().unwrap_or_default();
         let at =
             Position { line: good.matches('\n').count() + 1, column: last.chars().count() + 1 };
-        at.problem(name, "", "is not UTF-8")
+        at.problem(&path.display().to_string(), "", "is not UTF-8")
     })
 }
 
