@@ -68,8 +68,7 @@ impl http::Service for Facts {
     }
 
     fn providers_fault(&self) -> Option<String> {
-        let providers = self.live.providers_held()?;
-        Some(providers.err()?.to_string())
+        Some(self.live.held()?.providers.err()?.to_string())
     }
 
     fn topics_idle_after(&self) -> Duration {
@@ -103,8 +102,8 @@ pub(super) struct Archive {
 
 impl Archive {
     fn layout(&self) -> storage::Home {
-        let config = self.live.config_held().unwrap_or_default();
-        backup_home(&self.home, &config.backup)
+        let backup = self.live.held().map(|held| held.config.backup.clone());
+        backup_home(&self.home, &backup.unwrap_or_default())
     }
 }
 

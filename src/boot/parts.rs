@@ -52,7 +52,7 @@ pub(super) async fn look(opened: &Opened, spine: &Spine, open_tasks: usize) -> V
         Part::new("sandbox", sandbox(&opened.sandbox)),
         Part::new("vault", vault(&opened.vault)),
         Part::new("channels", channels(&opened.channels, opened.fault.as_ref())),
-        Part::new("providers", providers(opened.live.providers_held())),
+        Part::new("providers", providers(opened.live.held().map(|held| held.providers))),
         Part::new("scheduler", counts.map(scheduler)),
         Part::new("teams", Ok(teams(load::team_names(&opened.home).len(), open_tasks))),
     ]

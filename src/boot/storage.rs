@@ -118,7 +118,7 @@ impl Opened {
         let environment = options.environment.clone().with_vault(vault.clone());
         let (channels, fault) = open_channels(&home, &environment, &mut notices);
         let live = Live::new(home.clone(), environment.clone());
-        live.hold(in_file.clone(), channels.topics.profile.clone());
+        live.hold(in_file.clone(), Arc::new(channels.clone()));
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
         let (machine_zone, zone_fault) = Zone::of_machine(&options.environment);
         if config.timezone.is_none() {

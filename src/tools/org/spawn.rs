@@ -237,7 +237,8 @@ impl Tool for SpawnTeam {
     fn caution(&self, args: &Args, caller: &Caller) -> Option<Caution> {
         let ask = |why: String| Some(Caution::new(CautionKind::Spawn, Risk::Normal, why));
         let parts = self.0.parts();
-        let Some(config) = parts.live.config_held().or_else(|| parts.live.config_now().ok()) else {
+        let held = parts.live.held().map(|held| held.config);
+        let Some(config) = held.or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
         let (name, usual) = (TeamName::from(args.name.as_str()), &config.defaults.allowed_tools);
