@@ -1,8 +1,11 @@
 //! Why the service does not start.
 
-use std::{io, net::SocketAddr, path::PathBuf};
+use std::{io, net::SocketAddr};
 
-use crate::{settings::error::StartError, storage::open::OpenError};
+use crate::{
+    settings::{error::StartError, problem::Problem},
+    storage::open::OpenError,
+};
 
 /// Why the service did not start, or did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -14,8 +17,8 @@ pub enum ServiceError {
     Store(#[from] OpenError),
     #[error("cannot listen on {address}: {source}; choose another with `--port` or `server.port`")]
     Listen { address: SocketAddr, source: io::Error },
-    #[error("`{path}` cannot be used for TLS: {reason}; see `server.tls`", path = path.display())]
-    Certificate { path: PathBuf, reason: String },
+    #[error("`{}` cannot be used for TLS: {}; see `server.tls`", .0.file, .0.reason)]
+    Certificate(Problem),
     /// Something else that the machine refused.
     #[error("{what}: {reason}")]
     Machine { what: &'static str, reason: String },
@@ -27,7 +30,7 @@ impl ServiceError {
         match self {
             Self::Start(error) => error.exit_code(),
             Self::Store(error) => error.exit_code(),
-            Self::Certificate { .. } => 3,
+            Self::Certificate(_) => 3,
             Self::Listen { .. } | Self::Machine { .. } => 1,
         }
     }

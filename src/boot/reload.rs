@@ -30,12 +30,8 @@ use tokio::{
 };
 
 use super::{
-    backups::RegularBackups,
-    certificate::{Certificate, Unfit},
-    disk::DiskWatch,
-    public_url, router_settings,
-    starting::write_address,
-    storage::Opened,
+    backups::RegularBackups, certificate::Certificate, disk::DiskWatch, public_url,
+    router_settings, starting::write_address, storage::Opened,
 };
 use crate::{
     http::{self, origin::Gate},
@@ -291,8 +287,8 @@ impl Watch {
         };
         let renewed = tokio::task::spawn_blocking(move || certificate.read_again());
         match renewed.await {
-            Ok(Err(Unfit { path, reason })) => Err(Problem::of_file(&path, reason).into()),
-            Ok(Ok(())) | Err(_) => Ok(()),
+            Ok(renewed) => renewed.map_err(Problems::from),
+            Err(_) => Ok(()),
         }
     }
 

@@ -30,6 +30,42 @@ pub struct Home {
     run: PathBuf,
 }
 
+/// Declares where a file or folder lies.
+macro_rules! places {
+    ($($(#[$doc:meta])* $name:ident: $dir:ident / $path:literal,)+) => {
+        impl Home {$(
+            $(#[$doc])*
+            pub fn $name(&self) -> PathBuf {
+                self.$dir.join($path)
+            }
+        )+}
+    };
+}
+
+places! {
+    /// How the service runs.
+    config_file: data / "config/config.yaml",
+    /// Which models there are.
+    providers_file: data / "config/providers.yaml",
+    /// How people reach the teams.
+    channels_file: data / "config/channels.yaml",
+    /// Rules of the operator for all teams.
+    rules: data / "rules",
+    /// Skills of the operator for all teams.
+    skills: data / "skills",
+    /// Keys and tokens.
+    secrets: data / "secrets",
+    /// The database.
+    store: run / "store",
+    /// Backups, where the settings name no other place.
+    backups: run / "backups",
+    teams: run / "teams",
+    /// What teams left that are gone.
+    trash: run / "trash",
+    /// Where commands of this machine look up how to reach the service.
+    address_file: run / "service.json",
+}
+
 impl Home {
     /// Finds the directories: flags first, then the environment, then `~/.hivewright`.
     pub fn new(flags: &Flags, environment: &Environment) -> Result<Self, StartError> {
@@ -67,50 +103,6 @@ impl Home {
         &self.run
     }
 
-    /// How the service runs.
-    pub fn config_file(&self) -> PathBuf {
-        self.data.join("config/config.yaml")
-    }
-
-    /// Which models there are.
-    pub fn providers_file(&self) -> PathBuf {
-        self.data.join("config/providers.yaml")
-    }
-
-    /// How people reach the teams.
-    pub fn channels_file(&self) -> PathBuf {
-        self.data.join("config/channels.yaml")
-    }
-
-    /// Rules of the operator for all teams.
-    pub fn rules(&self) -> PathBuf {
-        self.data.join("rules")
-    }
-
-    /// Skills of the operator for all teams.
-    pub fn skills(&self) -> PathBuf {
-        self.data.join("skills")
-    }
-
-    /// Keys and tokens.
-    pub fn secrets(&self) -> PathBuf {
-        self.data.join("secrets")
-    }
-
-    /// The database.
-    pub fn store(&self) -> PathBuf {
-        self.run.join("store")
-    }
-
-    /// Backups, where the settings name no other place.
-    pub fn backups(&self) -> PathBuf {
-        self.run.join("backups")
-    }
-
-    pub fn teams(&self) -> PathBuf {
-        self.run.join("teams")
-    }
-
     /// The workspace of a team.
     pub fn team(&self, name: &str) -> PathBuf {
         self.teams().join(name)
@@ -119,16 +111,6 @@ impl Home {
     /// The settings of a team.
     pub fn team_file(&self, name: &str) -> PathBuf {
         self.team(name).join(TEAM_FILE)
-    }
-
-    /// What teams left that are gone.
-    pub fn trash(&self) -> PathBuf {
-        self.run.join("trash")
-    }
-
-    /// Where commands of this machine look up how to reach the service.
-    pub fn address_file(&self) -> PathBuf {
-        self.run.join("service.json")
     }
 
     /// Makes what is missing, for the owner alone, and checks what is there.

@@ -95,16 +95,20 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
 
 /// A team would be given folders of the machine that it does not have, or more rights in them. May block.
 pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool {
-    let folders = |text: &str| {
-        let read = team::read(text, Document::plain("config.yaml"), name, home, None);
-        read.map(|(team, _)| team.allowed_dirs).unwrap_or_default()
-    };
+    let folders =
+        |text: &str| team_of(home, name, text).map(|team| team.allowed_dirs).unwrap_or_default();
     let before = folders(before);
     let has = |dir: &AllowedDir| {
         let mut known = before.iter();
         known.any(|known| known.path == dir.path && known.access >= dir.access)
     };
     !folders(after).iter().all(has)
+}
+
+/// The team that a text describes, by itself: the profiles it names are not looked for. May block.
+pub(crate) fn team_of(home: &Home, name: &str, text: &str) -> Result<Team, Problems> {
+    let read = team::read(text, Document::plain("config.yaml"), name, home, None);
+    read.map(|(team, _)| team)
 }
 
 /// The folders that are teams, by name.

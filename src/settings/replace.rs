@@ -27,8 +27,9 @@ pub fn text(path: &Path) -> io::Result<String> {
 /// Puts another text in a file's place and makes that durable. Until it is whole it is in `beside`,
 /// on the same file system, where nobody else can write. Blocks.
 pub fn replace(path: &Path, beside: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = beside.join(format!(".{name}.new"));
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let new = beside.join(format!(".{}-{}.new", name(folder), name(path)));
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -39,7 +40,6 @@ pub fn replace(path: &Path, beside: &Path, text: impl AsRef<[u8]>) -> io::Result
         let _ = fs::remove_file(&new);
     }
     written?;
-    let folder = path.parent().unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }
 
