@@ -29,7 +29,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{settings::live::Live, system::WallClock};
 
-/// The most rules that are stored.
 const MOST: usize = 1_000;
 /// The note of a rule that takes the place of one that cannot be read.
 const UNREADABLE: &str = "this rule cannot be read: until it is removed, everything is denied";
@@ -48,25 +47,18 @@ words! {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// It makes no sense.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// There is one of that name.
     #[error("there is a rule `{0}` already")]
     Taken(String),
-    /// There are too many.
     #[error("there are {MOST} stored rules already; remove some first")]
     TooMany,
-    /// There is none of that name.
     #[error("there is no rule `{0}`")]
     Unknown(String),
-    /// It stands in the settings.
     #[error("rule `{0}` stands in `config/config.yaml`; change it there")]
     FromSettings(String),
-    /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no store to keep rules in.
     #[error("these rules are fixed")]
     Fixed,
 }
@@ -78,7 +70,6 @@ pub struct Policies(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     live: Option<Live>,
-    /// What was decided on in advance.
     grants: Grants,
     /// Held by whoever changes the rules.
     rules: Mutex<Rules>,
@@ -127,7 +118,6 @@ impl Policies {
         book
     }
 
-    /// The same from now on.
     pub fn fix(&self, stored: Vec<Rule>) {
         let mut rules = self.rules();
         rules.stored = stored;
@@ -155,7 +145,6 @@ impl Policies {
         policy.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was decided on in advance.
     pub fn grants(&self) -> Grants {
         self.0.grants.clone()
     }

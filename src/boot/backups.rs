@@ -49,7 +49,6 @@ impl RegularBackups {
         Self(Arc::new(Inner { settings, task }))
     }
 
-    /// Goes by other settings from now on.
     pub(super) fn set(&self, settings: &config::Backup) {
         self.0.settings.send_if_modified(|present| {
             let differs = present != settings;

@@ -30,7 +30,6 @@ impl fmt::Debug for Certificate {
 }
 
 impl Certificate {
-    /// Reads the files. Blocks.
     pub(super) fn open(files: &Tls) -> Result<Arc<Self>, ServiceError> {
         let provider = Arc::new(ring::default_provider());
         let now = read(files, &provider).map_err(ServiceError::Certificate)?;
@@ -45,7 +44,6 @@ impl Certificate {
         Ok(())
     }
 
-    /// What the listener encrypts with.
     pub(super) fn settings(self: Arc<Self>) -> Result<ServerConfig, ServiceError> {
         Ok(ServerConfig::builder_with_provider(self.provider.clone())
             .with_safe_default_protocol_versions()

@@ -25,7 +25,6 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
-    /// What the process ends with.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Start(error) => error.exit_code(),

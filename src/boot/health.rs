@@ -96,7 +96,6 @@ impl http::Service for Facts {
 pub(super) struct Archive {
     pub(super) storage: Arc<SledStorage>,
     pub(super) home: Home,
-    /// Says where they go.
     pub(super) live: Live,
 }
 

@@ -135,7 +135,6 @@ async fn connect(
     websocket::upgrade(&request, payload, &door, guest)
 }
 
-/// The socket below a connection.
 fn tcp_stream(connection: &dyn Any) -> Option<&TcpStream> {
     use actix_web::rt::net::TcpStream as Plain;
     type Encrypted = actix_tls::accept::rustls_0_23::TlsStream<TcpStream>;

@@ -106,13 +106,11 @@ pub struct Options {
     pub retry: RetryPolicy,
 }
 
-/// The service, serving.
 pub struct Service {
     pub spine: Spine,
     pub storage: Arc<SledStorage>,
     pub url: String,
     login_code: String,
-    /// Only the offline demo answers.
     pub demo: bool,
     pub parts: Vec<Part>,
     /// What the operator should know beyond that.
@@ -332,7 +330,6 @@ fn watch_disk(
         .map_err(|error| machine("the disk cannot be watched", error))
 }
 
-/// The store, on a thread of its own.
 fn start_store(opened: &Opened, metrics: Arc<Metrics>) -> StoreHandle {
     let on_failure = |error: &StorageError| {
         // What was not answered may or may not be on the disk: only a new start can tell.
@@ -358,7 +355,6 @@ fn deciders(auth: Authenticator) -> Deciders {
     Deciders::new(move |who, team| auth.others_may(Scope::Approve, who, team.as_str()))
 }
 
-/// One thread per core for teams.
 fn threads() -> Threads {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Threads {

@@ -22,13 +22,11 @@ use crate::{
     vault::Vault,
 };
 
-/// A part of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub name: &'static str,
     /// It cannot do what it is for.
     pub is_faulty: bool,
-    /// How it stands, in one line.
     pub standing: String,
 }
 

@@ -161,7 +161,6 @@ impl Reload {
         Self { standing, orders, task: actix::spawn(async move { watch.run(&mut ordered).await }) }
     }
 
-    /// Has the files read now.
     pub(super) fn order(&self) -> Arc<http::config::Reload> {
         let orders = self.orders.clone();
         Arc::new(move || {
@@ -190,9 +189,7 @@ fn stamps(home: &Home, tls: Option<&Tls>) -> Stamps {
 }
 
 struct Watch {
-    /// Hears of changes in the folder of the files.
     folder_watch: FolderWatch,
-    /// Is told when a secret changes.
     secrets: Arc<Notify>,
     log: Level,
     gate: Gate,
@@ -212,7 +209,6 @@ struct Watch {
     applied: Stamps,
     /// The version of the vault that they were read with.
     vault: u64,
-    /// What the process was started with.
     started: Arc<Config>,
     local: LocalTime,
     /// What the operator was told to restart for.
@@ -389,7 +385,6 @@ impl Watch {
     }
 }
 
-/// Puts something into the operator's inbox.
 pub(super) fn notify(
     store: &StoreHandle,
     ids: &Ids,

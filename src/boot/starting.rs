@@ -32,7 +32,6 @@ use crate::{
 
 /// How long somebody who was told to come back should wait.
 const RETRY_AFTER_S: &str = "1";
-/// How long requests under way have to end.
 const LAST_REQUESTS_S: u64 = 1;
 
 /// What a service that is starting does at the moment.
@@ -69,7 +68,6 @@ pub(super) struct Starting {
 }
 
 impl Starting {
-    /// Listens and answers from now on.
     pub(super) fn open(
         server: &Server,
         certificate: Option<&Arc<Certificate>>,
@@ -100,7 +98,6 @@ impl Starting {
         Ok(Self { address, phase, listener, server: handle })
     }
 
-    /// The socket, for the service.
     pub(super) fn listener(&self) -> Result<TcpListener, ServiceError> {
         let cloned = self.listener.try_clone();
         cloned.map_err(|error| machine("the listener cannot be handed over", error))

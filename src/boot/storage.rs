@@ -48,7 +48,6 @@ pub(super) struct Opened {
     pub(super) home: Home,
     pub(super) lock: Lock,
     pub(super) certificate: Option<Arc<Certificate>>,
-    /// What answers until the service does.
     pub(super) starting: Starting,
     pub(super) address_file: AddressFile,
     /// Variables of the process, and the secrets that settings name.
@@ -70,7 +69,6 @@ pub(super) struct Opened {
     /// Which start of this store it is.
     pub(super) boot: u64,
     pub(super) vault: Vault,
-    /// Only the offline demo answers.
     pub(super) demo: Arc<AtomicBool>,
     /// What the operator should know.
     pub(super) notices: Vec<String>,

@@ -141,7 +141,6 @@ impl Services {
         })
     }
 
-    /// What the spine needs of the edges.
     pub(super) fn ports(
         &self,
         opened: &Opened,

@@ -53,7 +53,6 @@ impl SecretGuard for Guard {
     }
 }
 
-/// Reads the master keys that there are.
 pub(super) async fn keys(
     home: &Home,
     environment: &Environment,

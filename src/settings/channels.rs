@@ -115,7 +115,6 @@ pub enum WebSocket {
 }
 
 impl WebSocket {
-    /// Whether a client at this address may open one.
     pub fn admits(self, client: Option<IpAddr>) -> bool {
         match self {
             Self::Off => false,
@@ -155,7 +154,6 @@ pub(crate) struct Read {
     pub(crate) channels: Channels,
     /// What is wrong with who is let in, so that nobody is.
     pub(crate) distrust: Problems,
-    /// What works and should not stay.
     pub(crate) warnings: Vec<Problem>,
 }
 

@@ -20,7 +20,6 @@ use super::{
 
 /// What ends the path of a field that holds a secret, unless it is a reference.
 const SECRETS: [&str; 5] = ["api_key", "token", "secret", "password", "key"];
-/// Stands for a secret that is written out.
 const HIDDEN: &str = "(hidden)";
 
 words! {
@@ -74,7 +73,6 @@ fn defaults<T: Group>(text: Option<&str>, home: &Home) -> BTreeMap<String, Json>
     defaults.filter(|(_, default)| !default.is_null()).collect()
 }
 
-/// The fields of a file over the defaults.
 fn overlaid(
     file: &'static str,
     defaults: BTreeMap<String, Json>,

@@ -20,12 +20,10 @@ pub(crate) struct Stamp {
     modified: (i64, i64),
     size: u64,
     inode: u64,
-    /// Its names.
     links: u64,
 }
 
 impl Stamp {
-    /// Of what is known of a file.
     pub(crate) fn of(found: &Metadata) -> Self {
         Self::new((found.mtime(), found.mtime_nsec()), found.size(), found.ino(), found.nlink())
     }

@@ -103,12 +103,10 @@ impl Home {
         &self.run
     }
 
-    /// The workspace of a team.
     pub fn team(&self, name: &str) -> PathBuf {
         self.teams().join(name)
     }
 
-    /// The settings of a team.
     pub fn team_file(&self, name: &str) -> PathBuf {
         self.team(name).join(TEAM_FILE)
     }
@@ -203,7 +201,6 @@ pub struct Lock {
 /// How long what is left of a dead process may hold its lock.
 const LEFTOVER: Duration = Duration::from_secs(5);
 
-/// There is a process of this number.
 fn is_alive(pid: u32) -> bool {
     i32::try_from(pid)
         .ok()
@@ -211,7 +208,6 @@ fn is_alive(pid: u32) -> bool {
         .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Makes a folder with its parents, for the owner alone.
 pub(crate) fn create_private(path: &Path) -> Result<(), StartError> {
     DirBuilder::new()
         .recursive(true)

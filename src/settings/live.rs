@@ -52,7 +52,6 @@ pub struct Set {
 }
 
 impl Live {
-    /// The settings of this home.
     pub fn new(home: Home, environment: Environment) -> Self {
         Self(Arc::new(Inner {
             home,

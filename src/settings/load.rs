@@ -37,7 +37,6 @@ pub struct Report {
     pub warnings: Vec<Problem>,
 }
 
-/// Looks at all settings files. May block.
 pub fn check(home: &Home, environment: &Environment) -> Report {
     let mut report = Report::default();
     let mut take = |outcome: Result<Vec<Problem>, Problems>| match outcome {
@@ -64,7 +63,6 @@ pub enum File {
     Config,
     Providers,
     Channels,
-    /// The file of a team.
     Team(String),
 }
 
@@ -111,7 +109,6 @@ pub(crate) fn team_of(home: &Home, name: &str, text: &str) -> Result<Team, Probl
     read.map(|(team, _)| team)
 }
 
-/// The folders that are teams, by name.
 pub(crate) fn team_names(home: &Home) -> Vec<String> {
     let Ok(folders) = fs::read_dir(home.teams()) else {
         return Vec::new();

@@ -61,7 +61,6 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The beginning of a file.
     pub(crate) const START: Self = Self { line: 1, column: 1 };
 
     pub(super) fn problem(self, file: &str, path: &str, reason: impl Into<String>) -> Problem {

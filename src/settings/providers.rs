@@ -104,7 +104,6 @@ settings! {
 }
 
 impl Profile {
-    /// A profile with nothing but defaults.
     pub fn new(name: &str, provider: Provider) -> Self {
         Self {
             name: name.to_owned(),
@@ -118,13 +117,9 @@ impl Profile {
 /// US dollars for a million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pricing {
-    /// Read by the model.
     pub input: f64,
-    /// Written by the model.
     pub output: f64,
-    /// Read from the provider's prompt cache.
     pub cache_read: f64,
-    /// Written to the provider's prompt cache.
     pub cache_write: f64,
 }
 
@@ -134,7 +129,6 @@ pub struct Providers {
     pub profiles: BTreeMap<String, Profile>,
     /// Profiles with a reference that leads nowhere, and where it stands.
     pub disabled: BTreeMap<String, Problem>,
-    /// What works and should not stay.
     pub warnings: Vec<Problem>,
     /// Nothing was configured, so the offline demo answers.
     pub demo: bool,
@@ -143,7 +137,6 @@ pub struct Providers {
 /// Why there is no such model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// Nobody configured a profile of this name.
     #[error("unknown profile `{name}`; there are: {known}")]
     Unknown { name: String, known: String },
     /// A reference in the profile leads nowhere.

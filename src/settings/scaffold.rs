@@ -61,7 +61,6 @@ pub(crate) fn is_shipped(name: &str, text: &str) -> bool {
 /// The folders in the folder of every team.
 const FOLDERS: [&str; 5] = ["org-rules", "team-rules", "skills", "subagents", "plugins"];
 
-/// Makes the folders of a team in its folder.
 pub(crate) fn furnish(team: &Path) -> Result<(), StartError> {
     for folder in FOLDERS {
         create_private(&team.join(folder))?;

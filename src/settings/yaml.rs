@@ -14,7 +14,6 @@ use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, S
 
 use super::problem::{Position, Problem};
 
-/// The largest file that is read.
 pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The most nodes of a file, aliases counted as often as they are used.
@@ -29,7 +28,6 @@ pub(crate) struct Node {
     size: usize,
 }
 
-/// What a node holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// Nothing: stands for the default.
@@ -43,7 +41,6 @@ pub(crate) enum Value {
     Map(Vec<Entry>),
 }
 
-/// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
@@ -52,7 +49,6 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// An empty document.
     pub(crate) fn null() -> Self {
         Self { at: Position::START, value: Value::Null, size: 1 }
     }
@@ -104,7 +100,6 @@ pub(crate) fn parse(text: &str, name: &str, problems: &mut Vec<Problem>) -> Node
     }
 }
 
-/// Why a file cannot be read on.
 enum Stop {
     Syntax(ScanError),
     Other(Position, &'static str),

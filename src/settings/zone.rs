@@ -4,7 +4,6 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::references::Environment;
 
-/// A known time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
@@ -31,7 +30,6 @@ impl Zone {
         }
     }
 
-    /// For computing with it.
     pub fn time_zone(&self) -> &TimeZone {
         &self.0
     }

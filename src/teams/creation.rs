@@ -18,23 +18,15 @@ use crate::{
 
 /// What a new team is asked to do first.
 pub const BOOTSTRAP: &str = include_str!("../../config/prompt/bootstrap.md");
-/// The longest context, in characters.
 const LONGEST_CONTEXT: usize = 20_000;
 
 /// Why a team cannot be made as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WishError {
-    /// A field cannot be meant.
     #[error("{reason}")]
-    Field {
-        field: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The settings that say how cannot be read.
+    Field { field: &'static str, reason: String },
     #[error("{0}")]
     Settings(String),
-    /// The organisation says no.
     #[error(transparent)]
     Refused(#[from] OrgError),
 }

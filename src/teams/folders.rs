@@ -42,7 +42,6 @@ pub struct TeamFolders {
 }
 
 impl TeamFolders {
-    /// The folders of this home.
     pub fn new(home: Home) -> Self {
         Self { home }
     }

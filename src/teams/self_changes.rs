@@ -32,14 +32,11 @@ const LARGEST: u64 = 100 * 1024;
 pub struct Change {
     /// Its name: the same for every try of the call that made it.
     pub id: String,
-    /// Whose file.
     pub team: TeamKey,
     /// The file, from the team's folder.
     pub file: String,
     pub reason: String,
-    /// The whole text before.
     pub before: String,
-    /// The whole text after.
     pub after: String,
     /// The work that proposed it.
     pub task: TaskId,
@@ -107,7 +104,6 @@ hivewright_actors::records! {
 }
 
 impl Changes {
-    /// The changes of the teams in a home.
     pub fn new(home: Home, clock: Arc<dyn Clock>, ids: Ids, store: StoreHandle) -> Self {
         Self(Arc::new(Inner { home, clock, ids, store }))
     }
@@ -167,7 +163,6 @@ impl Changes {
         }
     }
 
-    /// All changes, newest first.
     pub async fn list(&self) -> Result<Vec<Change>, ChangeError> {
         let read = self.0.store.read(|storage| scan::<Change>(storage, Range::all()));
         let mut rows = read.await?;
