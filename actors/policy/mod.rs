@@ -195,14 +195,24 @@ impl Policy {
 
     /// The rule that forbids a tool of this class to a team, whatever it is called with.
     pub fn forbidding(&self, team: &str, tool: &str, class: &str, now: Timestamp) -> Option<&str> {
-        let forbids = |rule: &&Rule| {
-            rule.effect == Effect::Deny
+        self.always(Effect::Deny, team, tool, class, now).map(|rule| rule.id.as_str())
+    }
+
+    /// The first rule of this effect that holds for a tool of this class, whatever it is called with.
+    fn always(
+        &self,
+        effect: Effect,
+        team: &str,
+        tool: &str,
+        class: &str,
+        now: Timestamp,
+    ) -> Option<&Rule> {
+        self.rules.iter().find(|rule| {
+            rule.effect == effect
                 && rule.is_unconditional()
                 && rule.concerns(team, now)
                 && rule.resource.names_tool(tool, &[class])
-        };
-        let rule = self.rules.iter().find(forbids)?;
-        Some(rule.id.as_str())
+        })
     }
 
     /// What there is to say of a tool whatever it is called with. `classes` are all that it can have.
@@ -215,19 +225,9 @@ impl Policy {
         now: Timestamp,
     ) -> Standing {
         let always = |wanted: Effect| {
-            classes.iter().all(|class| {
-                self.rules.iter().any(|rule| {
-                    rule.effect == wanted
-                        && rule.is_unconditional()
-                        && rule.concerns(team, now)
-                        && rule.resource.names_tool(tool, &[class])
-                })
-            })
+            classes.iter().all(|class| self.always(wanted, team, tool, class, now).is_some())
         };
-        let cautious = || {
-            let mut classes = classes.iter();
-            classes.all(|class| caution::standing(class, effect).is_some())
-        };
+        let cautious = || classes.iter().all(|class| caution::standing(class, effect).is_some());
         if always(Effect::Deny) {
             Standing::Hidden
         } else if always(Effect::RequireApproval) || (cautious() && !always(Effect::Allow)) {

@@ -11,6 +11,7 @@ use super::{
     channels::Channels,
     config::Config,
     declare::Group,
+    field,
     home::Home,
     reader::{Document, is_within, join},
     references::Environment,
@@ -129,15 +130,12 @@ fn shown(path: &str, node: &Node) -> Json {
             });
             Json::Object(entries.collect())
         }
-        Value::Scalar { text, quoted } => {
+        Value::Scalar { text, .. } => {
             let last = path.rsplit('.').next().unwrap_or_default();
             if SECRETS.contains(&last) && !text.contains("${") {
                 return json!(HIDDEN);
             }
-            let plain = serde_json::from_str(text)
-                .ok()
-                .filter(|value: &Json| !quoted && (value.is_number() || value.is_boolean()));
-            plain.unwrap_or_else(|| json!(text))
+            field::json(node).unwrap_or_else(|| json!(text))
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::{fmt::Display, ops::RangeInclusive};
 
 use hivewright_actors::text::{Text, Words};
+use serde_json::Value as Json;
 
 use super::{
     home::Home,
@@ -121,7 +122,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    pub(crate) fn json(&self) -> Option<serde_json::Value> {
+    pub(crate) fn json(&self) -> Option<Json> {
         json(self.node).or_else(|| self.expected("a value"))
     }
 
@@ -229,8 +230,8 @@ fn refers(node: &Node) -> bool {
     }
 }
 
-fn json(node: &Node) -> Option<serde_json::Value> {
-    use serde_json::Value as Json;
+/// As JSON; none for a number that is none.
+pub(super) fn json(node: &Node) -> Option<Json> {
     Some(match &node.value {
         Value::Null => Json::Null,
         Value::Scalar { text, quoted: true } => Json::from(&**text),
