@@ -5,11 +5,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::{
-    sync::watch,
-    task::{JoinHandle, spawn_blocking},
-    time::Instant,
-};
+use tokio::{sync::watch, task::spawn_blocking, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     settings::{config, home::Home},
@@ -21,19 +18,10 @@ const FIRST_AFTER: Duration = Duration::from_secs(5 * 60);
 /// One that failed is tried again after this.
 const AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// Where backups go, and how often they are made. Ends when the last clone is dropped.
-#[derive(Clone)]
-pub(super) struct RegularBackups(Arc<Inner>);
-
-struct Inner {
+/// Where backups go, and how often they are made. Ends when it is dropped.
+pub(super) struct RegularBackups {
     settings: watch::Sender<config::Backup>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _task: AbortOnDropHandle<()>,
 }
 
 impl RegularBackups {
@@ -46,11 +34,11 @@ impl RegularBackups {
     ) -> Self {
         let (settings, heard) = watch::channel(settings);
         let task = actix::spawn(keep(storage, home, heard, on_failure));
-        Self(Arc::new(Inner { settings, task }))
+        Self { settings, _task: AbortOnDropHandle::new(task) }
     }
 
     pub(super) fn set(&self, settings: &config::Backup) {
-        self.0.settings.send_if_modified(|present| {
+        self.settings.send_if_modified(|present| {
             let differs = present != settings;
             present.clone_from(settings);
             differs

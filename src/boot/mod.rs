@@ -36,6 +36,7 @@ use hivewright_actors::{
     team::turn::REPORT_RUN,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     api::scope::Scope,
@@ -82,7 +83,6 @@ use reload::{Reload, notify};
 use starting::{AddressFile, Starting};
 use storage::Opened;
 use turns::Services;
-use unparking::Unparking;
 
 /// How long running turns have to reach their next commit point.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -120,7 +120,7 @@ pub struct Service {
     _address_file: AddressFile,
     socket: SocketPath,
     _reload: Reload,
-    _unparking: Unparking,
+    _unparking: AbortOnDropHandle<()>,
     _upkeep: Upkeep,
     _lock: Lock,
 }
@@ -153,7 +153,7 @@ impl Service {
         spine.org.do_send(org::Settle { belongings: services.belongings(&opened, &spine) });
         let lines = opened.tap.open(spine.live.clone());
         actix::spawn(keeper::keep(lines, spine.store.clone()));
-        let unparking = Unparking::start(
+        let unparking = unparking::start(
             hindrances,
             Arc::new(services.turns.clone()),
             opened.live.clone(),

@@ -25,9 +25,9 @@ use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, mpsc, oneshot},
-    task::JoinHandle,
     time::Instant,
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     backups::RegularBackups, certificate::Certificate, disk::DiskWatch, public_url,
@@ -106,13 +106,7 @@ type Order = oneshot::Sender<Result<(), Problems>>;
 pub(super) struct Reload {
     pub(super) standing: SharedStanding,
     orders: mpsc::UnboundedSender<Order>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Reload {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Reload {
@@ -157,8 +151,9 @@ impl Reload {
         if let Some(fault) = &opened.fault {
             watch.complain(fault);
         }
-        let (orders, mut ordered) = mpsc::unbounded_channel();
-        Self { standing, orders, task: actix::spawn(async move { watch.run(&mut ordered).await }) }
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let task = actix::spawn(watch.run(ordered));
+        Self { standing, orders, _task: AbortOnDropHandle::new(task) }
     }
 
     pub(super) fn order(&self) -> Arc<http::config::Reload> {
@@ -216,7 +211,7 @@ struct Watch {
 }
 
 impl Watch {
-    async fn run(&mut self, ordered: &mut mpsc::UnboundedReceiver<Order>) {
+    async fn run(mut self, mut ordered: mpsc::UnboundedReceiver<Order>) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut seen = self.applied.clone();
         let mut due = Instant::now() + LOOKS_ANYWAY;
