@@ -83,7 +83,7 @@ impl Served {
                 home: opened.home.clone(),
                 organisation: spine.view.clone(),
             }),
-            metrics: services.metrics,
+            metrics: opened.metrics.clone(),
             jobs: Jobs::new(clock, spine.live.clone()),
             secrets: opened.secrets.clone(),
             files: http::config::Files {
@@ -101,7 +101,7 @@ impl Served {
         };
         let door = Door {
             router: spine.router.clone(),
-            ids: services.ids,
+            ids: opened.ids.clone(),
             connections: AtomicU64::new(0),
             secrets: Arc::new(Scrubbers::new(opened.vault.clone(), [])),
         };

@@ -1,6 +1,6 @@
 //! The service: its parts started in order, and stopped without losing anything.
 //!
-//! Storage, then the store and the addresses of all actors, then what turns are made with, then the actors, then what
+//! Storage, store and vault, then the addresses of all actors, then what turns are made with, then the actors, then what
 //! is served: each is made from what stands before it, and nothing is filled in later.
 
 use std::{
@@ -18,7 +18,6 @@ use actix_web::dev::ServerHandle;
 use hivewright_actors::{
     approvals::deciders::Deciders,
     channel::{CountConnections, Shutdown},
-    ids::Ids,
     live::{
         Publisher,
         event::{Event, Kind},
@@ -30,10 +29,8 @@ use hivewright_actors::{
     router::{self, rate::Rate, resolve},
     scheduler,
     spine::{self, Spine, Threads},
-    storage::StorageError,
-    store::{Store, StoreHandle, records::Writes},
+    store::records::Writes,
     supervisor,
-    team::turn::REPORT_RUN,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
@@ -41,7 +38,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     api::scope::Scope,
     engines::native::retry::RetryPolicy,
-    http::{auth::authenticator::Authenticator, metrics::Metrics, origin::Gate},
+    http::{auth::authenticator::Authenticator, origin::Gate},
     logging::keeper,
     settings::{
         channels::{Channels, TopicModel},
@@ -51,8 +48,8 @@ use crate::{
         socket_path::SocketPath,
     },
     storage::{Home as StorageHome, migrate, sled::SledStorage},
-    system::{Randomness, WallClock},
-    tools::{host::Toolbox, registry},
+    system::WallClock,
+    tools::host::Toolbox,
     triggers::upkeep::Upkeep,
 };
 
@@ -131,18 +128,10 @@ impl Service {
     pub async fn start(options: Options) -> Result<Self, ServiceError> {
         let (opened, recovered) = Opened::open(&options).await?;
         let config = &opened.config;
-        let ids = Ids::new(Arc::new(Randomness));
-        let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
-        let metrics = Arc::new(Metrics::new(tools, opened.tap.errors.clone()));
-        let store = start_store(&opened, metrics.clone());
-        vault::attach(&opened.vault, &store, &ids);
-        // What a crash cut off.
-        opened.vault.redact().await;
         let publisher = Publisher::new(opened.boot, Arc::new(WallClock));
-        let (spine, contexts) = Spine::new(store, OrgView::default(), publisher);
+        let (spine, contexts) = Spine::new(opened.store.clone(), OrgView::default(), publisher);
         let draining = Arc::new(AtomicBool::new(false));
-        let services =
-            Services::open(&opened, &spine, options, ids, metrics, &draining, &recovered)?;
+        let services = Services::open(&opened, &spine, options, &draining, &recovered)?;
         let auth = authenticator(&opened, &spine).await?;
         let (on_hindrance, hindrances) = unparking::hear();
         let ports = services.ports(&opened, &spine, on_hindrance, deciders(auth.clone()));
@@ -170,9 +159,9 @@ impl Service {
         );
         let parts = parts::look(&opened, &spine, open_tasks).await;
         let gate = Gate::new(&config.server);
-        let disk = watch_disk(&opened, &services, &spine)?;
-        let backups = regular_backups(&opened, &services, &spine);
-        let reload = Reload::start(&opened, &spine, &services.ids, &gate, disk, backups);
+        let disk = watch_disk(&opened)?;
+        let backups = regular_backups(&opened);
+        let reload = Reload::start(&opened, &spine, &gate, disk, backups);
         let served =
             Served::open(&opened, services, &spine, auth, &reload, gate, &draining).await?;
         let login_code = served.login_code.clone();
@@ -307,8 +296,8 @@ fn forget_replaced(layout: StorageHome) {
 }
 
 /// Backups in time, and word of those that fail.
-fn regular_backups(opened: &Opened, services: &Services, spine: &Spine) -> RegularBackups {
-    let (told, names) = (spine.store.clone(), services.ids.clone());
+fn regular_backups(opened: &Opened) -> RegularBackups {
+    let (told, names) = (opened.store.clone(), opened.ids.clone());
     let settings = opened.config.backup.clone();
     RegularBackups::start(opened.storage.clone(), opened.home.clone(), settings, move |why| {
         let text = format!("The regular backup failed and is tried again: {why}");
@@ -317,31 +306,13 @@ fn regular_backups(opened: &Opened, services: &Services, spine: &Spine) -> Regul
 }
 
 /// Closes the door to new work before the disk is full, and tells the operator.
-fn watch_disk(
-    opened: &Opened,
-    services: &Services,
-    spine: &Spine,
-) -> Result<DiskWatch, ServiceError> {
-    let (store, ids) = (spine.store.clone(), services.ids.clone());
+fn watch_disk(opened: &Opened) -> Result<DiskWatch, ServiceError> {
+    let (store, ids) = (opened.store.clone(), opened.ids.clone());
     let places = vec![opened.home.run().to_owned(), opened.home.data().to_owned()];
-    let (floor, room) = (opened.config.limits.free_space.0, spine.store.room().clone());
+    let (floor, room) = (opened.config.limits.free_space.0, opened.store.room().clone());
     let tell = move |text| notify(&store, &ids, NoticeKind::DiskSpace, text, Writes::new());
     DiskWatch::start(places, floor, room, tell)
         .map_err(|error| machine("the disk cannot be watched", error))
-}
-
-fn start_store(opened: &Opened, metrics: Arc<Metrics>) -> StoreHandle {
-    let on_failure = |error: &StorageError| {
-        // What was not answered may or may not be on the disk: only a new start can tell.
-        tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");
-        std::process::exit(1);
-    };
-    Store::start(
-        &Arbiter::new().handle(),
-        opened.storage.clone(),
-        Box::new(on_failure),
-        Box::new(move |_, took| metrics.committed(took)),
-    )
 }
 
 async fn authenticator(opened: &Opened, spine: &Spine) -> Result<Authenticator, ServiceError> {

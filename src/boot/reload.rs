@@ -114,7 +114,6 @@ impl Reload {
     pub(super) fn start(
         opened: &Opened,
         spine: &Spine,
-        ids: &Ids,
         gate: &Gate,
         disk: DiskWatch,
         backups: RegularBackups,
@@ -142,7 +141,7 @@ impl Reload {
             home: opened.home.clone(),
             environment: opened.environment.clone(),
             spine: spine.clone(),
-            ids: ids.clone(),
+            ids: opened.ids.clone(),
             standing: standing.clone(),
             started: opened.in_file.clone(),
             local: opened.local.clone(),

@@ -1,5 +1,5 @@
 //! First phase of the start: folders and their lock, settings, log, the listener for health, master key, sandbox,
-//! storage and vault, opened in this order.
+//! storage, store and vault, opened in this order.
 
 use std::{
     io,
@@ -7,7 +7,15 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
-use hivewright_actors::{live::boot, router, spine};
+use actix::Arbiter;
+use hivewright_actors::{
+    ids::Ids,
+    live::boot,
+    router, spine,
+    storage::StorageError,
+    store::{Store, StoreHandle},
+    team::turn::REPORT_RUN,
+};
 
 use super::{
     Options,
@@ -19,6 +27,7 @@ use super::{
     vault,
 };
 use crate::{
+    http::metrics::Metrics,
     logging::{self, Level, Secrets, tap::Tap},
     sandbox::{
         process::{Sandbox, SandboxSettings},
@@ -39,7 +48,9 @@ use crate::{
         self,
         sled::{Durability, SledStorage},
     },
+    system::Randomness,
     timezone::LocalTime,
+    tools::registry,
     vault::Vault,
 };
 
@@ -66,6 +77,9 @@ pub(super) struct Opened {
     pub(super) secrets: Secrets,
     pub(super) sandbox: Arc<Sandbox>,
     pub(super) storage: Arc<SledStorage>,
+    pub(super) store: StoreHandle,
+    pub(super) ids: Ids,
+    pub(super) metrics: Arc<Metrics>,
     /// Which start of this store it is.
     pub(super) boot: u64,
     pub(super) vault: Vault,
@@ -109,20 +123,20 @@ impl Opened {
         let (opened, sandbox) = tokio::join!(open_store(&home, &config, &starting.phase), sandbox);
         sandbox.quota().set(&config.limits);
         let (storage, recovered, boot) = opened?;
+        let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
+        let metrics = Arc::new(Metrics::new(tools, tap.errors.clone()));
+        let store = start_store(storage.clone(), metrics.clone());
+        let ids = Ids::new(Arc::new(Randomness));
         starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
-        let vault = vault::open(keys, storage.clone(), open, &secrets).await?;
+        let vault = vault::open(keys, storage.clone(), &store, &ids, open, &secrets).await?;
         starting.phase.set("starting the teams");
         let environment = options.environment.clone().with_vault(vault.clone());
         let (channels, fault) = open_channels(&home, &environment, &mut notices);
         let live = Live::new(home.clone(), environment.clone());
         live.hold(in_file.clone(), Arc::new(channels.clone()));
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
-        let (machine_zone, zone_fault) = Zone::of_machine(&options.environment);
-        if config.timezone.is_none() {
-            notices.extend(zone_fault);
-        }
-        let zone = config.timezone.clone().unwrap_or(machine_zone);
+        let local = local_time(&config, &options.environment, &mut notices);
         let opened = Self {
             home,
             lock,
@@ -135,12 +149,15 @@ impl Opened {
             channels,
             fault,
             live,
-            local: LocalTime::new(zone),
+            local,
             tap,
             log,
             secrets,
             sandbox: Arc::new(sandbox),
             storage,
+            store,
+            ids,
+            metrics,
             boot,
             vault,
             demo: Arc::new(AtomicBool::new(demo)),
@@ -180,6 +197,29 @@ async fn open_store(
         Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
     });
     opened.await.map_err(|error| machine("the store cannot be opened", error))?
+}
+
+/// The store, on a thread of its own.
+fn start_store(storage: Arc<SledStorage>, metrics: Arc<Metrics>) -> StoreHandle {
+    let on_failure = |error: &StorageError| {
+        // What was not answered may or may not be on the disk: only a new start can tell.
+        tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");
+        std::process::exit(1);
+    };
+    Store::start(
+        &Arbiter::new().handle(),
+        storage,
+        Box::new(on_failure),
+        Box::new(move |_, took| metrics.committed(took)),
+    )
+}
+
+fn local_time(config: &Config, environment: &Environment, notices: &mut Vec<String>) -> LocalTime {
+    let (of_machine, fault) = Zone::of_machine(environment);
+    if config.timezone.is_none() {
+        notices.extend(fault);
+    }
+    LocalTime::new(config.timezone.clone().unwrap_or(of_machine))
 }
 
 /// How people reach the teams, and why only the operator's command line is let in.

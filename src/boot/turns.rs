@@ -8,7 +8,6 @@ use hivewright_actors::{
     briefing::OnHindrance,
     budget::{Days, Ledger},
     clock::Clock,
-    ids::Ids,
     org::{belongings::Belongings, inboxes::Inboxes, tree::Tree, waiting::Waiting, work::Actors},
     router::Recovered,
     scheduler::{self, views::Board},
@@ -24,7 +23,6 @@ use super::{
 use crate::{
     briefing::{Sources, Turns, till::Till},
     engines::Engines,
-    http::metrics::Metrics,
     memory::Memory,
     policy::Policies,
     prompt::compose::Prompts,
@@ -53,7 +51,6 @@ use crate::{
 
 /// What turns are made with.
 pub(super) struct Services {
-    pub(super) ids: Ids,
     pub(super) memory: Memory,
     pub(super) changes: Changes,
     pub(super) taint: Taint,
@@ -61,7 +58,6 @@ pub(super) struct Services {
     pub(super) office: Office,
     pub(super) desk: Desk,
     pub(super) outlook: Outlook,
-    pub(super) metrics: Arc<Metrics>,
     pub(super) turns: Turns,
     pub(super) last_caps: LastCaps,
     ledger: Ledger,
@@ -73,13 +69,11 @@ impl Services {
         opened: &Opened,
         spine: &Spine,
         options: Options,
-        ids: Ids,
-        metrics: Arc<Metrics>,
         draining: &Arc<AtomicBool>,
         recovered: &Recovered,
     ) -> Result<Self, ServiceError> {
         let unreadable = |error| machine("the store cannot be read", error);
-        let (home, live, store) = (&opened.home, &opened.live, &spine.store);
+        let Opened { home, live, store, ids, .. } = opened;
         let (storage, clock) = (&*opened.storage, Arc::new(WallClock));
         let ledger = Ledger::default();
         let tree = Tree::new(recovered.teams.clone());
@@ -96,7 +90,7 @@ impl Services {
         let prompts = Prompts::with_taint(home.clone(), taint.clone());
         let board = Board::default();
         let desk = Desk::new(desk_parts(opened, spine, &prompts, &board));
-        let office = Office::new(office_parts(opened, spine, &prompts, &ids, &ledger));
+        let office = Office::new(office_parts(opened, spine, &prompts, &ledger));
         let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
@@ -119,13 +113,12 @@ impl Services {
             till: Till {
                 ledger: ledger.clone(),
                 days: Arc::new(opened.local.clone()),
-                meter: metrics.clone(),
+                meter: opened.metrics.clone(),
             },
             last_caps: last_caps.clone(),
         });
         let outlook = Outlook::new(home.clone(), prompts, spine.view.clone(), store.clone());
         Ok(Self {
-            ids,
             memory,
             changes,
             taint,
@@ -133,7 +126,6 @@ impl Services {
             office,
             desk,
             outlook,
-            metrics,
             turns,
             last_caps,
             ledger,
@@ -152,7 +144,7 @@ impl Services {
             briefing: Arc::new(self.turns.clone()),
             classifier: Arc::new(self.turns.clone()),
             clock: Arc::new(WallClock),
-            ids: self.ids.clone(),
+            ids: opened.ids.clone(),
             on_hindrance,
             ledger: self.ledger.clone(),
             grants: self.rules.grants(),
@@ -161,7 +153,7 @@ impl Services {
             secrets: Arc::new(opened.vault.clone()),
             digester: sha256,
             approvals_last: opened.config.approvals.ttl,
-            meter: self.metrics.clone(),
+            meter: opened.metrics.clone(),
             folders: Arc::new(TeamFolders::new(opened.home.clone())),
             triggers: scheduler::Ports {
                 board: self.board.clone(),
@@ -229,7 +221,6 @@ fn office_parts(
     opened: &Opened,
     spine: &Spine,
     prompts: &Prompts,
-    ids: &Ids,
     ledger: &Ledger,
 ) -> office::Parts {
     let (ledger, today) = (ledger.clone(), opened.local.clone());
@@ -240,7 +231,7 @@ fn office_parts(
         store: spine.store.clone(),
         channel: spine.channel.clone(),
         clock: Arc::new(WallClock),
-        ids: ids.clone(),
+        ids: opened.ids.clone(),
         live: opened.live.clone(),
         credentials: Arc::new(opened.vault.clone()),
         roster: subagents(prompts),
