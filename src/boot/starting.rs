@@ -4,10 +4,8 @@
 //! meanwhile, and whoever wants something of it is told to come back.
 
 use std::{
-    fs::OpenOptions,
-    io::{self, Write},
+    io,
     net::{SocketAddr, TcpListener},
-    os::unix::fs::OpenOptionsExt,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -26,7 +24,7 @@ use super::{
 };
 use crate::{
     http,
-    settings::{config::Server, home::Home},
+    settings::{config::Server, home::Home, replace::replace},
     storage::{Progress, Unit},
 };
 
@@ -145,8 +143,5 @@ impl Drop for AddressFile {
 /// Tells commands of this machine how to reach the service. Blocks.
 pub(super) fn write_address(home: &Home, url: &str) -> io::Result<()> {
     let text = json!({ "pid": std::process::id(), "url": url }).to_string();
-    let mut options = OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(true).mode(0o600).open(home.address_file())?;
-    file.write_all(text.as_bytes())
+    replace(&home.address_file(), home.run(), text)
 }

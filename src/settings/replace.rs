@@ -34,7 +34,7 @@ pub fn replace(path: &Path, beside: &Path, text: impl AsRef<[u8]>) -> io::Result
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let written = write(&new, text.as_ref()).and_then(|()| fs::rename(&new, path));
+    let written = create(&new, text.as_ref()).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
         // Whatever is left of it is nobody's file.
         let _ = fs::remove_file(&new);
@@ -43,7 +43,8 @@ pub fn replace(path: &Path, beside: &Path, text: impl AsRef<[u8]>) -> io::Result
     File::open(folder)?.sync_all()
 }
 
-fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+/// Makes a file for the owner alone, durable but for its name; one that is there stays. Blocks.
+pub(crate) fn create(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text)?;

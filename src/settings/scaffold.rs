@@ -1,9 +1,7 @@
 //! Writes the first files of a new home.
 
 use std::{
-    fs::OpenOptions,
-    io::{ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +11,7 @@ use super::{
     error::StartError,
     home::{Home, create_private},
     providers::{DEFAULT_PROFILE, Provider},
+    replace::create,
 };
 
 const CONFIG: &str = include_str!("../../config/config.yaml");
@@ -75,14 +74,8 @@ fn active_profile(provider: Provider) -> String {
 }
 
 /// Whether the file was written; not if it was there.
-pub(crate) fn write_new(path: &Path, text: &str) -> Result<bool, StartError> {
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
-    match written {
+fn write_new(path: &Path, text: &str) -> Result<bool, StartError> {
+    match create(path, text.as_bytes()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(source) => Err(StartError::Unusable { path: path.to_owned(), source }),

@@ -19,8 +19,8 @@ use crate::{
     settings::{
         home::{Home, create_private},
         load::{read_team, team_of},
-        replace::replace,
-        scaffold::{furnish, write_new},
+        replace::{create, replace},
+        scaffold::furnish,
         team::{Team, is_team_name},
     },
     time,
@@ -187,9 +187,7 @@ fn fill(new: &Path, plan: &FolderPlan) -> Result<(), FolderError> {
         files.push((new.join(CONTEXT), context));
     }
     for (path, text) in files {
-        write_new(&path, text).map_err(refused)?;
-        let synced = File::open(&path).and_then(|file| file.sync_all());
-        synced.map_err(|error| disk("write", &path, &error))?;
+        create(&path, text.as_bytes()).map_err(|error| disk("write", &path, &error))?;
     }
     sync(&new.join("team-rules"))?;
     sync(new)
