@@ -165,16 +165,14 @@ impl Providers {
     }
 
     pub fn profile(&self, name: &str) -> Result<&Profile, ModelError> {
-        let name_owned = || name.to_owned();
-        if let Some(profile) = self.profiles.get(name) {
-            return Ok(profile);
-        }
-        Err(match self.disabled.get(name) {
-            Some(problem) => ModelError::Disabled { name: name_owned(), problem: problem.clone() },
-            None => ModelError::Unknown {
-                name: name_owned(),
-                known: self.names().collect::<Vec<_>>().join(", "),
-            },
+        self.profiles.get(name).ok_or_else(|| {
+            let name = name.to_owned();
+            match self.disabled.get(&name) {
+                Some(problem) => ModelError::Disabled { name, problem: problem.clone() },
+                None => {
+                    ModelError::Unknown { name, known: self.names().collect::<Vec<_>>().join(", ") }
+                }
+            }
         })
     }
 

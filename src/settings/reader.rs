@@ -196,7 +196,8 @@ impl<'a> Section<'a> {
     ) -> Option<T> {
         let field = self.field(key);
         if field.is_none() {
-            self.reject(format!("needs `{key}`"));
+            let article = if key.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            self.reject(format!("needs {article} `{key}`"));
         }
         field.and_then(read)
     }
