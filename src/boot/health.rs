@@ -16,7 +16,7 @@ use hivewright_actors::{
     org::view::OrgView,
 };
 
-use super::{backups::backup_home, reload::SharedStanding};
+use super::{backups::backup_home, reload::SharedStanding, storage::Context};
 use crate::{
     api::jobs::JobProgress,
     http::{
@@ -25,8 +25,8 @@ use crate::{
         jobs,
     },
     sandbox::quota,
-    settings::{channels::WebSocket, home::Home, live::Live, load},
-    storage::{self, backup::BackupName, sled::SledStorage},
+    settings::{channels::WebSocket, home::Home, load},
+    storage::{self, backup::BackupName},
 };
 
 /// How large the store is on the disk.
@@ -38,17 +38,15 @@ pub(super) fn store_bytes(home: &Home) -> u64 {
 
 /// What the HTTP side asks about the service.
 pub(super) struct Facts {
-    pub(super) demo: Arc<AtomicBool>,
+    pub(super) context: Arc<Context>,
     pub(super) draining: Arc<AtomicBool>,
     pub(super) standing: SharedStanding,
-    pub(super) live: Live,
-    pub(super) home: Home,
     pub(super) organisation: OrgView,
 }
 
 impl http::Service for Facts {
     fn is_demo(&self) -> bool {
-        self.demo.load(Ordering::Relaxed)
+        self.context.demo.load(Ordering::Relaxed)
     }
 
     fn is_draining(&self) -> bool {
@@ -68,7 +66,7 @@ impl http::Service for Facts {
     }
 
     fn providers_fault(&self) -> Option<String> {
-        Some(self.live.held()?.providers.err()?.to_string())
+        Some(self.context.live.held()?.providers.err()?.to_string())
     }
 
     fn topics_idle_after(&self) -> Duration {
@@ -76,15 +74,15 @@ impl http::Service for Facts {
     }
 
     fn store_bytes(&self) -> u64 {
-        store_bytes(&self.home)
+        store_bytes(&self.context.home)
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        quota::free(self.home.run()).ok()
+        quota::free(self.context.home.run()).ok()
     }
 
     fn teams(&self) -> usize {
-        load::team_names(&self.home).len()
+        load::team_names(&self.context.home).len()
     }
 
     fn team(&self, name: &str) -> Option<TeamKey> {
@@ -93,16 +91,12 @@ impl http::Service for Facts {
 }
 
 /// Makes and lists backups, for the HTTP side.
-pub(super) struct Archive {
-    pub(super) storage: Arc<SledStorage>,
-    pub(super) home: Home,
-    pub(super) live: Live,
-}
+pub(super) struct Archive(pub(super) Arc<Context>);
 
 impl Archive {
     fn layout(&self) -> storage::Home {
-        let backup = self.live.held().map(|held| held.config.backup.clone());
-        backup_home(&self.home, &backup.unwrap_or_default())
+        let backup = self.0.live.held().map(|held| held.config.backup.clone());
+        backup_home(&self.0.home, &backup.unwrap_or_default())
     }
 }
 
@@ -119,7 +113,7 @@ impl Backups for Archive {
         };
         let is_stopped = || work.is_cancelled();
         storage::backup::create_unless(
-            &self.storage,
+            &self.0.storage,
             &layout,
             file.as_deref(),
             &report,

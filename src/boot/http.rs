@@ -14,7 +14,7 @@ use super::{
     error::{ServiceError, machine},
     health::{Archive, Facts},
     reload::Reload,
-    storage::Opened,
+    storage::Context,
     turns::Services,
 };
 use crate::{
@@ -40,7 +40,7 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) async fn open(
-        opened: &Opened,
+        context: &Arc<Context>,
         services: Services,
         spine: &Spine,
         auth: Authenticator,
@@ -72,38 +72,32 @@ impl Served {
                 explained.explain(team, tool, args, subject)
             }),
             equipment: Arc::new(move |team, ancestors| equipped.equipment(team, ancestors)),
-            vault: opened.vault.clone(),
+            vault: context.vault.clone(),
             desk: services.desk,
             callers: Callers::default(),
             service: Arc::new(Facts {
-                demo: opened.demo.clone(),
+                context: context.clone(),
                 draining: draining.clone(),
                 standing: reload.standing.clone(),
-                live: opened.live.clone(),
-                home: opened.home.clone(),
                 organisation: spine.view.clone(),
             }),
-            metrics: opened.metrics.clone(),
+            metrics: context.metrics.clone(),
             jobs: Jobs::new(clock, spine.live.clone()),
-            secrets: opened.secrets.clone(),
+            secrets: context.secrets.clone(),
             files: http::config::Files {
-                home: opened.home.clone(),
-                environment: opened.environment.clone(),
+                home: context.home.clone(),
+                environment: context.environment.clone(),
                 reload: reload.order(),
             },
-            days: Arc::new(opened.local.clone()),
-            backups: Arc::new(Archive {
-                storage: opened.storage.clone(),
-                home: opened.home.clone(),
-                live: opened.live.clone(),
-            }),
+            days: Arc::new(context.local.clone()),
+            backups: Arc::new(Archive(context.clone())),
             started: Instant::now(),
         };
         let door = Door {
             router: spine.router.clone(),
-            ids: opened.ids.clone(),
+            ids: context.ids.clone(),
             connections: AtomicU64::new(0),
-            secrets: Arc::new(Scrubbers::new(opened.vault.clone(), [])),
+            secrets: Arc::new(Scrubbers::new(context.vault.clone(), [])),
         };
         Ok(Self { state, door, login_code: login_code.expose().to_owned() })
     }

@@ -78,7 +78,7 @@ use listener::listen_locally;
 use parts::Part;
 use reload::{Reload, notify};
 use starting::{AddressFile, Starting};
-use storage::Opened;
+use storage::{Context, Opened};
 use turns::Services;
 
 /// How long running turns have to reach their next commit point.
@@ -126,56 +126,57 @@ impl Service {
     /// Starts everything, in order: folders and lock, settings, the listener for health alone, master key, store,
     /// recovery, then all that is served.
     pub async fn start(options: Options) -> Result<Self, ServiceError> {
-        let (opened, recovered) = Opened::open(&options).await?;
-        let config = &opened.config;
-        let publisher = Publisher::new(opened.boot, Arc::new(WallClock));
-        let (spine, contexts) = Spine::new(opened.store.clone(), OrgView::default(), publisher);
+        let opened = Opened::open(&options).await?;
+        let (context, recovered) = (opened.context, opened.recovered);
+        let config = &context.config;
+        let publisher = Publisher::new(context.boot, Arc::new(WallClock));
+        let (spine, contexts) = Spine::new(context.store.clone(), OrgView::default(), publisher);
         let draining = Arc::new(AtomicBool::new(false));
-        let services = Services::open(&opened, &spine, options, &draining, &recovered)?;
-        let auth = authenticator(&opened, &spine).await?;
+        let services = Services::open(&context, &spine, options, &draining, &recovered)?;
+        let auth = authenticator(&context, &spine).await?;
         let (on_hindrance, hindrances) = unparking::hear();
-        let ports = services.ports(&opened, &spine, on_hindrance, deciders(auth.clone()));
+        let ports = services.ports(&context, &spine, on_hindrance, deciders(auth.clone()));
         let limits = Limits { running: config.runtime.max_running_turns, ..Limits::default() };
-        let settings = router_settings(&opened.channels, config.retention);
+        let settings = router_settings(&context.channels, config.retention);
         let open_tasks = recovered.tasks.len();
         contexts.start(&spine, ports, threads(), limits, settings, recovered);
-        spine.org.do_send(org::Settle { belongings: services.belongings(&opened, &spine) });
+        spine.org.do_send(org::Settle { belongings: services.belongings(&context, &spine) });
         let lines = opened.tap.open(spine.live.clone());
         actix::spawn(keeper::keep(lines, spine.store.clone()));
         let unparking = unparking::start(
             hindrances,
             Arc::new(services.turns.clone()),
-            opened.live.clone(),
+            context.live.clone(),
             spine.queue.clone(),
         );
         let upkeep = Upkeep::start(
             spine.scheduler.clone(),
             spine.queue.clone(),
             spine.view.clone(),
-            opened.live.clone(),
-            opened.home.clone(),
+            context.live.clone(),
+            context.home.clone(),
             services.outlook.clone(),
             services.last_caps.clone(),
         );
-        let parts = parts::look(&opened, &spine, open_tasks).await;
+        let parts = parts::look(&context, &spine, open_tasks).await;
         let gate = Gate::new(&config.server);
-        let disk = watch_disk(&opened)?;
-        let backups = regular_backups(&opened);
-        let reload = Reload::start(&opened, &spine, &gate, disk, backups);
+        let disk = watch_disk(&context)?;
+        let backups = regular_backups(&context);
+        let reload = Reload::start(&context, &spine, &gate, disk, backups);
         let served =
-            Served::open(&opened, services, &spine, auth, &reload, gate, &draining).await?;
+            Served::open(&context, services, &spine, auth, &reload, gate, &draining).await?;
         let login_code = served.login_code.clone();
-        let url = public_url(&config.server, opened.starting.address);
-        let socket = SocketPath::of(&opened.home)
+        let url = public_url(&config.server, context.address);
+        let socket = SocketPath::of(&context.home)
             .map_err(|error| machine("the run dir cannot be opened", error))?;
-        let server = listen(opened.starting, served, opened.certificate, &socket).await?;
-        forget_replaced(backup_home(&opened.home, &config.backup));
+        let server = listen(opened.starting, served, context.certificate.clone(), &socket).await?;
+        forget_replaced(backup_home(&context.home, &config.backup));
         Ok(Self {
             spine,
-            storage: opened.storage,
+            storage: context.storage.clone(),
             url,
             login_code,
-            demo: opened.demo.load(Ordering::Relaxed),
+            demo: context.demo.load(Ordering::Relaxed),
             parts,
             notices: opened.notices,
             draining,
@@ -296,28 +297,28 @@ fn forget_replaced(layout: StorageHome) {
 }
 
 /// Backups in time, and word of those that fail.
-fn regular_backups(opened: &Opened) -> RegularBackups {
-    let (told, names) = (opened.store.clone(), opened.ids.clone());
-    let settings = opened.config.backup.clone();
-    RegularBackups::start(opened.storage.clone(), opened.home.clone(), settings, move |why| {
+fn regular_backups(context: &Context) -> RegularBackups {
+    let (told, names) = (context.store.clone(), context.ids.clone());
+    let settings = context.config.backup.clone();
+    RegularBackups::start(context.storage.clone(), context.home.clone(), settings, move |why| {
         let text = format!("The regular backup failed and is tried again: {why}");
         notify(&told, &names, NoticeKind::Report, text, Writes::new());
     })
 }
 
 /// Closes the door to new work before the disk is full, and tells the operator.
-fn watch_disk(opened: &Opened) -> Result<DiskWatch, ServiceError> {
-    let (store, ids) = (opened.store.clone(), opened.ids.clone());
-    let places = vec![opened.home.run().to_owned(), opened.home.data().to_owned()];
-    let (floor, room) = (opened.config.limits.free_space.0, opened.store.room().clone());
+fn watch_disk(context: &Context) -> Result<DiskWatch, ServiceError> {
+    let (store, ids) = (context.store.clone(), context.ids.clone());
+    let places = vec![context.home.run().to_owned(), context.home.data().to_owned()];
+    let (floor, room) = (context.config.limits.free_space.0, context.store.room().clone());
     let tell = move |text| notify(&store, &ids, NoticeKind::DiskSpace, text, Writes::new());
     DiskWatch::start(places, floor, room, tell)
         .map_err(|error| machine("the disk cannot be watched", error))
 }
 
-async fn authenticator(opened: &Opened, spine: &Spine) -> Result<Authenticator, ServiceError> {
+async fn authenticator(context: &Context, spine: &Spine) -> Result<Authenticator, ServiceError> {
     let (store, clock) = (spine.store.clone(), Arc::new(WallClock));
-    Authenticator::open(store, clock, &opened.home.secrets())
+    Authenticator::open(store, clock, &context.home.secrets())
         .await
         .map_err(|error| machine("credentials cannot be opened", error))
 }

@@ -7,7 +7,7 @@ use hivewright_actors::{
     spine::Spine,
 };
 
-use super::{health::store_bytes, storage::Opened};
+use super::{health::store_bytes, storage::Context};
 use crate::{
     sandbox::process::Sandbox,
     settings::{
@@ -43,16 +43,16 @@ impl Part {
 }
 
 /// Each part, in the order in which they were started.
-pub(super) async fn look(opened: &Opened, spine: &Spine, open_tasks: usize) -> Vec<Part> {
+pub(super) async fn look(context: &Context, spine: &Spine, open_tasks: usize) -> Vec<Part> {
     let counts = spine.scheduler.send(Count).await.map_err(|error| error.to_string());
     vec![
-        Part::new("store", Ok(store(&opened.home, opened.config.store.durability))),
-        Part::new("sandbox", sandbox(&opened.sandbox)),
-        Part::new("vault", vault(&opened.vault)),
-        Part::new("channels", channels(&opened.channels, opened.fault.as_ref())),
-        Part::new("providers", providers(opened.live.held().map(|held| held.providers))),
+        Part::new("store", Ok(store(&context.home, context.config.store.durability))),
+        Part::new("sandbox", sandbox(&context.sandbox)),
+        Part::new("vault", vault(&context.vault)),
+        Part::new("channels", channels(&context.channels, context.fault.as_ref())),
+        Part::new("providers", providers(context.live.held().map(|held| held.providers))),
         Part::new("scheduler", counts.map(scheduler)),
-        Part::new("teams", Ok(teams(load::team_names(&opened.home).len(), open_tasks))),
+        Part::new("teams", Ok(teams(load::team_names(&context.home).len(), open_tasks))),
     ]
 }
 

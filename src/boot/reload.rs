@@ -2,7 +2,6 @@
 //! count at once if nothing is wrong with any of them. The files of `server.tls` are read again with them.
 
 use std::{
-    net::SocketAddr,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -30,28 +29,23 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    backups::RegularBackups, certificate::Certificate, disk::DiskWatch, public_url,
-    router_settings, starting::write_address, storage::Opened,
+    backups::RegularBackups, disk::DiskWatch, public_url, router_settings, starting::write_address,
+    storage::Context,
 };
 use crate::{
     http::{self, origin::Gate},
-    logging::Level,
-    sandbox::process::Sandbox,
     settings::{
         channels::{Channels, WebSocket},
         config::{self, Config, Tls},
         file_cache::Stamp,
         home::Home,
-        live::Live,
         load,
         network::Origin,
         problem::{Problem, Problems},
-        references::Environment,
         watch::FolderWatch,
         zone::Zone,
     },
     system::WallClock,
-    timezone::LocalTime,
 };
 
 /// What is one set: all of it counts, or nothing.
@@ -112,42 +106,33 @@ pub(super) struct Reload {
 impl Reload {
     /// Looks after the files of a service, which may have been wrong from the start.
     pub(super) fn start(
-        opened: &Opened,
+        context: &Arc<Context>,
         spine: &Spine,
         gate: &Gate,
         disk: DiskWatch,
         backups: RegularBackups,
     ) -> Self {
-        let standing = SharedStanding(Arc::new(Mutex::new(Standing::of(&opened.channels))));
+        let standing = SharedStanding(Arc::new(Mutex::new(Standing::of(&context.channels))));
         let secrets = Arc::new(Notify::new());
         let changed = secrets.clone();
-        opened.vault.on_change(move |_| changed.notify_one());
-        let server = &opened.in_file.server;
-        let files = files(&opened.home, server.tls.as_ref());
+        context.vault.on_change(move |_| changed.notify_one());
+        let server = &context.in_file.server;
+        let files = files(&context.home, server.tls.as_ref());
         let mut watch = Watch {
             folder_watch: FolderWatch::at(files.iter().filter_map(|file| file.parent())),
             secrets,
-            log: opened.log.clone(),
+            context: context.clone(),
+            spine: spine.clone(),
             gate: gate.clone(),
-            sandbox: opened.sandbox.clone(),
             disk,
             backups,
-            certificate: opened.certificate.clone(),
-            address: opened.starting.address,
             public_url: server.public_url.clone(),
-            applied: stamps(&opened.home, server.tls.as_ref()),
-            vault: opened.environment.vault_version(),
-            live: opened.live.clone(),
-            home: opened.home.clone(),
-            environment: opened.environment.clone(),
-            spine: spine.clone(),
-            ids: opened.ids.clone(),
+            applied: stamps(&context.home, server.tls.as_ref()),
+            vault: context.environment.vault_version(),
             standing: standing.clone(),
-            started: opened.in_file.clone(),
-            local: opened.local.clone(),
             pending: Vec::new(),
         };
-        if let Some(fault) = &opened.fault {
+        if let Some(fault) = &context.fault {
             watch.complain(fault);
         }
         let (orders, ordered) = mpsc::unbounded_channel();
@@ -184,27 +169,19 @@ fn stamps(home: &Home, tls: Option<&Tls>) -> Stamps {
 
 struct Watch {
     folder_watch: FolderWatch,
+    /// Is told when a secret changes.
     secrets: Arc<Notify>,
-    log: Level,
+    context: Arc<Context>,
+    spine: Spine,
     gate: Gate,
-    sandbox: Arc<Sandbox>,
     disk: DiskWatch,
     backups: RegularBackups,
-    certificate: Option<Arc<Certificate>>,
-    address: SocketAddr,
     public_url: Option<Origin>,
-    live: Live,
-    home: Home,
-    environment: Environment,
-    spine: Spine,
-    ids: Ids,
     standing: SharedStanding,
     /// The state of the files that counts, or that was refused.
     applied: Stamps,
     /// The version of the vault that they were read with.
     vault: u64,
-    started: Arc<Config>,
-    local: LocalTime,
     /// What the operator was told to restart for.
     pending: Vec<String>,
 }
@@ -232,7 +209,7 @@ impl Watch {
                 }
             }
             let is_quiet = was_heard && Instant::now() >= due;
-            let vault = self.environment.vault_version();
+            let vault = self.context.environment.vault_version();
             let (now, uses_vault) = self.look(vault != self.vault).await;
             self.vault = vault;
             let has_settled = is_quiet || now == seen;
@@ -253,7 +230,7 @@ impl Watch {
 
     /// The state of the files, and whether one names a secret that may have changed.
     async fn look(&self, has_other_secrets: bool) -> (Stamps, bool) {
-        let (home, tls) = (self.home.clone(), self.started.server.tls.clone());
+        let (home, tls) = (self.context.home.clone(), self.context.in_file.server.tls.clone());
         let look = tokio::task::spawn_blocking(move || {
             let uses = has_other_secrets && load::channels_use_vault(&home);
             (stamps(&home, tls.as_ref()), uses)
@@ -272,7 +249,7 @@ impl Watch {
     }
 
     async fn renew_certificate(&self) -> Result<(), Problems> {
-        let Some(certificate) = self.certificate.clone() else {
+        let Some(certificate) = self.context.certificate.clone() else {
             return Ok(());
         };
         let renewed = tokio::task::spawn_blocking(move || certificate.read_again());
@@ -283,7 +260,7 @@ impl Watch {
     }
 
     async fn reread_settings(&mut self) -> Result<(), Problems> {
-        let live = self.live.clone();
+        let live = self.context.live.clone();
         match tokio::task::spawn_blocking(move || live.set_now()).await {
             Ok(Ok(set)) => {
                 let settings = router_settings(&set.channels, set.config.retention);
@@ -306,7 +283,7 @@ impl Watch {
             }
             Err(error) => {
                 tracing::error!(%error, "the settings could not be read");
-                Err(Problem::of_file(&self.home.config_file(), "could not be read").into())
+                Err(Problem::of_file(&self.context.home.config_file(), "could not be read").into())
             }
         }
     }
@@ -314,23 +291,23 @@ impl Watch {
     /// Tells all who do not look for themselves. What only a restart changes is told to the operator.
     fn apply(&mut self, config: &Config) {
         let zone = config.timezone.clone();
-        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.environment).0);
-        if zone != self.local.zone() {
+        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.context.environment).0);
+        if zone != self.context.local.zone() {
             let timezone = zone.name().to_owned();
-            self.local.set(zone);
+            self.context.local.set(zone);
             self.spine.retention.do_send(retention::SetZone { timezone: timezone.clone() });
             self.spine.scheduler.do_send(SetZone { timezone });
         }
         self.spine.approvals.do_send(SetTtl(config.approvals.ttl));
         self.spine.queue.do_send(Allow { running: config.runtime.max_running_turns });
-        self.log.set(config.log.level.as_str());
+        self.context.log.set(config.log.level.as_str());
         self.gate.rename(&config.server);
-        self.sandbox.set_memory(config.sandbox.memory.0);
-        self.sandbox.quota().set(&config.limits);
+        self.context.sandbox.set_memory(config.sandbox.memory.0);
+        self.context.sandbox.quota().set(&config.limits);
         self.disk.set_floor(config.limits.free_space.0);
         self.backups.set(&config.backup);
         self.tell_name(config);
-        let pending = self.started.needs_restart(config);
+        let pending = self.context.in_file.needs_restart(config);
         if pending != self.pending && !pending.is_empty() {
             let text = format!(
                 "`config.yaml`: {} changed and counts only after a restart.",
@@ -348,9 +325,11 @@ impl Watch {
             return;
         }
         self.public_url.clone_from(&config.server.public_url);
-        let server =
-            config::Server { public_url: self.public_url.clone(), ..self.started.server.clone() };
-        let (home, url) = (self.home.clone(), public_url(&server, self.address));
+        let server = config::Server {
+            public_url: self.public_url.clone(),
+            ..self.context.in_file.server.clone()
+        };
+        let (home, url) = (self.context.home.clone(), public_url(&server, self.context.address));
         tokio::task::spawn_blocking(move || {
             if let Err(error) = write_address(&home, &url) {
                 tracing::error!(%error, "the address file cannot be written");
@@ -360,7 +339,7 @@ impl Watch {
 
     /// Tells whoever looks, and puts it into the operator's inbox.
     fn complain(&mut self, problems: &Problems) {
-        let file = self.home.channels_file().display().to_string();
+        let file = self.context.home.channels_file().display().to_string();
         let of_channels = problems.0.iter().any(|problem| problem.file == file);
         let mut standing = self.standing.lock();
         standing.channels_fault = of_channels.then(|| problems.to_string());
@@ -375,7 +354,7 @@ impl Watch {
     }
 
     fn notify(&self, kind: NoticeKind, text: String, writes: Writes) {
-        notify(&self.spine.store, &self.ids, kind, text, writes);
+        notify(&self.spine.store, &self.context.ids, kind, text, writes);
     }
 }
 

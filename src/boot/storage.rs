@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     path::Path,
     sync::{Arc, atomic::AtomicBool},
 };
@@ -54,13 +55,12 @@ use crate::{
     vault::Vault,
 };
 
-/// What is open before anything runs.
-pub(super) struct Opened {
+/// What everything that runs is made from.
+pub(super) struct Context {
     pub(super) home: Home,
-    pub(super) lock: Lock,
     pub(super) certificate: Option<Arc<Certificate>>,
-    pub(super) starting: Starting,
-    pub(super) address_file: AddressFile,
+    /// Where the service listens.
+    pub(super) address: SocketAddr,
     /// Variables of the process, and the secrets that settings name.
     pub(super) environment: Environment,
     /// The settings with what the command line says instead.
@@ -72,7 +72,6 @@ pub(super) struct Opened {
     pub(super) fault: Option<Problems>,
     pub(super) live: Live,
     pub(super) local: LocalTime,
-    pub(super) tap: Tap,
     pub(super) log: Level,
     pub(super) secrets: Secrets,
     pub(super) sandbox: Arc<Sandbox>,
@@ -84,13 +83,24 @@ pub(super) struct Opened {
     pub(super) boot: u64,
     pub(super) vault: Vault,
     pub(super) demo: Arc<AtomicBool>,
+}
+
+/// What is open before anything runs.
+pub(super) struct Opened {
+    pub(super) context: Arc<Context>,
+    /// What a former process left.
+    pub(super) recovered: router::Recovered,
+    pub(super) lock: Lock,
+    /// What answers until the service does.
+    pub(super) starting: Starting,
+    pub(super) address_file: AddressFile,
+    pub(super) tap: Tap,
     /// What the operator should know.
     pub(super) notices: Vec<String>,
 }
 
 impl Opened {
-    /// Opens everything, and reads what a former process left.
-    pub(super) async fn open(options: &Options) -> Result<(Self, router::Recovered), ServiceError> {
+    pub(super) async fn open(options: &Options) -> Result<Self, ServiceError> {
         let home = options.home.clone();
         storage::open::check_disk(&home.store())?;
         home.prepare()?;
@@ -137,12 +147,10 @@ impl Opened {
         live.hold(in_file.clone(), Arc::new(channels.clone()));
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
         let local = local_time(&config, &options.environment, &mut notices);
-        let opened = Self {
+        let context = Context {
             home,
-            lock,
             certificate,
-            starting,
-            address_file,
+            address: starting.address,
             environment,
             config,
             in_file,
@@ -150,7 +158,6 @@ impl Opened {
             fault,
             live,
             local,
-            tap,
             log,
             secrets,
             sandbox: Arc::new(sandbox),
@@ -161,9 +168,9 @@ impl Opened {
             boot,
             vault,
             demo: Arc::new(AtomicBool::new(demo)),
-            notices,
         };
-        Ok((opened, recovered))
+        let context = Arc::new(context);
+        Ok(Self { context, recovered, lock, starting, address_file, tap, notices })
     }
 }
 

@@ -17,7 +17,7 @@ use hivewright_actors::{
 use super::{
     Options,
     error::{ServiceError, machine},
-    storage::Opened,
+    storage::Context,
     vault,
 };
 use crate::{
@@ -66,20 +66,20 @@ pub(super) struct Services {
 
 impl Services {
     pub(super) fn open(
-        opened: &Opened,
+        context: &Context,
         spine: &Spine,
         options: Options,
         draining: &Arc<AtomicBool>,
         recovered: &Recovered,
     ) -> Result<Self, ServiceError> {
         let unreadable = |error| machine("the store cannot be read", error);
-        let Opened { home, live, store, ids, .. } = opened;
-        let (storage, clock) = (&*opened.storage, Arc::new(WallClock));
+        let Context { home, live, store, ids, .. } = context;
+        let (storage, clock) = (&*context.storage, Arc::new(WallClock));
         let ledger = Ledger::default();
         let tree = Tree::new(recovered.teams.clone());
-        let today = opened.local.day_of(WallClock.now());
+        let today = context.local.day_of(WallClock.now());
         spine::recover_spending(storage, &ledger, today, &tree).map_err(unreadable)?;
-        let guard = Arc::new(vault::Guard::new(&opened.vault));
+        let guard = Arc::new(vault::Guard::new(&context.vault));
         let memory = Memory::new(store.clone(), clock.clone(), ids.clone(), guard);
         let changes = Changes::new(home.clone(), clock.clone(), ids.clone(), store.clone());
         let rules = Policies::open(Some(live.clone()), storage, store.clone(), ids.clone())
@@ -89,8 +89,8 @@ impl Services {
         let taint = Taint::open(storage, &home.teams(), Some(kept)).map_err(unreadable)?;
         let prompts = Prompts::with_taint(home.clone(), taint.clone());
         let board = Board::default();
-        let desk = Desk::new(desk_parts(opened, spine, &prompts, &board));
-        let office = Office::new(office_parts(opened, spine, &prompts, &ledger));
+        let desk = Desk::new(desk_parts(context, spine, &prompts, &board));
+        let office = Office::new(office_parts(context, spine, &prompts, &ledger));
         let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
@@ -101,19 +101,19 @@ impl Services {
             home: home.clone(),
             live: live.clone(),
             prompts: prompts.clone(),
-            engines: Engines::new(http, options.retry).with_vault(opened.vault.clone()),
+            engines: Engines::new(http, options.retry).with_vault(context.vault.clone()),
             toolbox,
             memory: memory.clone(),
             changes: changes.clone(),
-            sandbox: opened.sandbox.clone(),
+            sandbox: context.sandbox.clone(),
             agents: Some(Arc::new(agents)),
-            demo: opened.demo.clone(),
-            secrets: opened.secrets.clone(),
-            vault: opened.vault.clone(),
+            demo: context.demo.clone(),
+            secrets: context.secrets.clone(),
+            vault: context.vault.clone(),
             till: Till {
                 ledger: ledger.clone(),
-                days: Arc::new(opened.local.clone()),
-                meter: opened.metrics.clone(),
+                days: Arc::new(context.local.clone()),
+                meter: context.metrics.clone(),
             },
             last_caps: last_caps.clone(),
         });
@@ -135,7 +135,7 @@ impl Services {
 
     pub(super) fn ports(
         &self,
-        opened: &Opened,
+        context: &Context,
         spine: &Spine,
         on_hindrance: OnHindrance,
         deciders: Deciders,
@@ -144,34 +144,34 @@ impl Services {
             briefing: Arc::new(self.turns.clone()),
             classifier: Arc::new(self.turns.clone()),
             clock: Arc::new(WallClock),
-            ids: opened.ids.clone(),
+            ids: context.ids.clone(),
             on_hindrance,
             ledger: self.ledger.clone(),
             grants: self.rules.grants(),
             deciders,
-            days: Arc::new(opened.local.clone()),
-            secrets: Arc::new(opened.vault.clone()),
+            days: Arc::new(context.local.clone()),
+            secrets: Arc::new(context.vault.clone()),
             digester: sha256,
-            approvals_last: opened.config.approvals.ttl,
-            meter: opened.metrics.clone(),
-            folders: Arc::new(TeamFolders::new(opened.home.clone())),
+            approvals_last: context.config.approvals.ttl,
+            meter: context.metrics.clone(),
+            folders: Arc::new(TeamFolders::new(context.home.clone())),
             triggers: scheduler::Ports {
                 board: self.board.clone(),
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(spine.view.clone()),
                 premises: Arc::new(self.outlook.clone()),
-                timezone: opened.local.name(),
+                timezone: context.local.name(),
             },
-            retention: Arc::new(Keeper::new(opened.live.clone(), opened.home.clone())),
+            retention: Arc::new(Keeper::new(context.live.clone(), context.home.clone())),
         }
     }
 
     /// What goes with a team when it is shut down.
-    pub(super) fn belongings(&self, opened: &Opened, spine: &Spine) -> Vec<Arc<dyn Belongings>> {
+    pub(super) fn belongings(&self, context: &Context, spine: &Spine) -> Vec<Arc<dyn Belongings>> {
         vec![
             Arc::new(self.memory.clone()),
-            Arc::new(opened.vault.clone()),
+            Arc::new(context.vault.clone()),
             Arc::new(self.taint.clone()),
             Arc::new(Inboxes(spine.store.clone())),
             Arc::new(Remembered(spine.store.clone())),
@@ -202,7 +202,7 @@ fn subagents(prompts: &Prompts) -> office::Roster {
     Arc::new(move |team| prompts.subagents(team))
 }
 
-fn desk_parts(opened: &Opened, spine: &Spine, prompts: &Prompts, board: &Board) -> desk::Parts {
+fn desk_parts(context: &Context, spine: &Spine, prompts: &Prompts, board: &Board) -> desk::Parts {
     desk::Parts {
         scheduler: spine.scheduler.clone(),
         store: spine.store.clone(),
@@ -210,20 +210,20 @@ fn desk_parts(opened: &Opened, spine: &Spine, prompts: &Prompts, board: &Board) 
         clock: Arc::new(WallClock),
         calendar: Arc::new(Zones),
         expressions: Arc::new(LinearExpressions),
-        zone: opened.local.clone(),
+        zone: context.local.clone(),
         board: board.clone(),
         subagents: subagents(prompts),
-        secrets: Arc::new(opened.vault.clone()),
+        secrets: Arc::new(context.vault.clone()),
     }
 }
 
 fn office_parts(
-    opened: &Opened,
+    context: &Context,
     spine: &Spine,
     prompts: &Prompts,
     ledger: &Ledger,
 ) -> office::Parts {
-    let (ledger, today) = (ledger.clone(), opened.local.clone());
+    let (ledger, today) = (ledger.clone(), context.local.clone());
     office::Parts {
         org: spine.org.clone(),
         view: spine.view.clone(),
@@ -231,9 +231,9 @@ fn office_parts(
         store: spine.store.clone(),
         channel: spine.channel.clone(),
         clock: Arc::new(WallClock),
-        ids: opened.ids.clone(),
-        live: opened.live.clone(),
-        credentials: Arc::new(opened.vault.clone()),
+        ids: context.ids.clone(),
+        live: context.live.clone(),
+        credentials: Arc::new(context.vault.clone()),
         roster: subagents(prompts),
         spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
     }
