@@ -57,7 +57,6 @@ pub(crate) mod backups;
 mod certificate;
 mod disk;
 pub mod error;
-mod health;
 mod http;
 mod listener;
 pub mod parts;

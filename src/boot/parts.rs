@@ -7,7 +7,7 @@ use hivewright_actors::{
     spine::Spine,
 };
 
-use super::{health::store_bytes, storage::Context};
+use super::{http::store_bytes, storage::Context};
 use crate::{
     sandbox::process::Sandbox,
     settings::{
