@@ -16,10 +16,16 @@ use super::{error::StartError, references::Environment};
 pub const TEAM_FILE: &str = "config.yaml";
 
 /// What the command line says about directories.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Flags {
+    /// Where everything is [default: ~/.hivewright, or HIVEWRIGHT_HOME]
+    #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
+    /// Settings, rules and keys [default: data in the home, or HIVEWRIGHT_DATA_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Store, teams and backups [default: run in the home, or HIVEWRIGHT_RUN_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
 }
 
