@@ -47,8 +47,8 @@ fn within(field: &'static str, text: &str, most: usize) -> Result<(), WishError>
 }
 
 impl NewTeam {
-    /// Looks at what needs no organisation to be judged. Returns the settings that hold for it.
-    pub async fn check(&self, live: &Live) -> Result<Arc<Config>, WishError> {
+    /// Looks at each field in itself.
+    pub fn check_fields(&self) -> Result<(), WishError> {
         within("description", &self.description, LONGEST_DESCRIPTION)?;
         let context = self.init_context.as_deref().unwrap_or_default();
         within("init_context", context, LONGEST_CONTEXT)?;
@@ -60,6 +60,12 @@ impl NewTeam {
         if !money(usd_per_day) || !money(usd_per_task) || tokens_per_day == Some(0) {
             return Err(wrong("budgets", "a cap is a number above 0"));
         }
+        Ok(())
+    }
+
+    /// Looks at what needs no organisation to be judged. Returns the settings that hold for it.
+    pub async fn check(&self, live: &Live) -> Result<Arc<Config>, WishError> {
+        self.check_fields()?;
         let unread = |found: Arc<Problems>| WishError::Settings(found.to_string());
         if let Some(profile) = &self.provider_profile {
             let providers = live.providers().await.map_err(unread)?;

@@ -227,10 +227,10 @@ impl Tool for SpawnTeam {
         if args.credentials.len() > MOST {
             return Err(format!("`credentials`: at most {MOST} are allowed"));
         }
-        match args.wish().fault() {
-            Some((field, reason)) => Err(format!("`{field}`: {reason}")),
-            None => Ok(()),
-        }
+        args.wish().check_fields().map_err(|error| match error {
+            WishError::Field { field, reason } => format!("`{field}`: {reason}"),
+            other => other.to_string(),
+        })
     }
 
     /// The main team gives what may be given; all else is for a person to decide, who sees the file.
