@@ -132,6 +132,11 @@ words! {
 }
 
 impl Notice {
+    /// A notice that concerns no team in particular.
+    pub fn new(id: NoticeId, kind: NoticeKind, text: String, at: Timestamp) -> Self {
+        Self { id, kind, team: None, text, refs: Vec::new(), at, read: false }
+    }
+
     /// It differs from another in nothing but when it was said, and of what.
     pub fn says_the_same(&self, other: &Self) -> bool {
         (self.kind, &self.team, &self.text) == (other.kind, &other.team, &other.text)
@@ -143,8 +148,8 @@ impl Notice {
         says.finish()
     }
 
-    /// A new one about a team, with the ids of what else it is about.
-    pub fn new(
+    /// A notice about a team, with the ids of what else it is about.
+    pub fn of_team(
         ids: &Ids,
         kind: NoticeKind,
         team: &TeamName,
@@ -166,7 +171,7 @@ impl Notice {
     ) -> Self {
         let refs: Vec<String> = task.into_iter().map(ToString::to_string).collect();
         tracing::warn!(%team, task = refs.first(), done, "task.stalled");
-        Self::new(ids, NoticeKind::Stall, team, done, refs, at)
+        Self::of_team(ids, NoticeKind::Stall, team, done, refs, at)
     }
 }
 

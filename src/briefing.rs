@@ -240,10 +240,7 @@ impl Inner {
         let role = &part.cast.role;
         let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
         let team_steps = if inner { INNER_STEPS } else { kit.team.max_steps };
-        let tasks = match self.live.config_held() {
-            Some(config) => config.tasks.clone(),
-            None => Tasks::default(),
-        };
+        let tasks = self.live.held().map_or_else(Tasks::default, |held| held.config.tasks.clone());
         let asked_timeout = options.turn_timeout_ms.map(Duration::from_millis);
         let turn_timeout = asked_timeout.or(kit.team.turn_timeout);
         let tools = self.tools(&part, earlier);
@@ -416,7 +413,8 @@ impl Inner {
     async fn ask(&self, question: &str) -> Option<String> {
         let providers = self.live.providers().await.ok()?;
         let team = self.live.team(&MAIN.into()).await.ok()?;
-        let chosen = match self.live.topic_profile() {
+        let topic_profile = self.live.held().and_then(|held| held.channels.topics.profile.clone());
+        let chosen = match topic_profile {
             Some(profile) => providers.choose(&profile, None),
             None => providers.choose(&team.provider_profile, team.model.as_deref()),
         };

@@ -37,37 +37,30 @@ use boot::{Options, Service, error::ServiceError};
 use engines::native::retry::RetryPolicy;
 use settings::{home::Home, references::Environment};
 
-/// How the service is to run.
-#[derive(Clone, Debug)]
-pub struct ServeOptions {
-    /// Where everything is.
-    pub home: Home,
-    /// The address to listen on, instead of that of the settings.
-    pub bind: Option<IpAddr>,
-    /// The port to listen on, instead of that of the settings.
-    pub port: Option<u16>,
-    /// Called once it serves.
-    pub announce: fn(&Service),
-}
-
-/// Runs the service until it is told to stop: the one place where everything is put together.
-pub fn run(serve: ServeOptions) -> Result<(), ServiceError> {
+/// Runs the service until it is told to stop, listening on this address and port instead of those of the
+/// settings: the one place where everything is put together. `announce` is called once it serves.
+pub fn run(
+    home: Home,
+    bind: Option<IpAddr>,
+    port: Option<u16>,
+    announce: fn(&Service),
+) -> Result<(), ServiceError> {
     let launcher = std::env::current_exe().map_err(|error| ServiceError::Machine {
         what: "this program cannot be found",
         reason: error.to_string(),
     })?;
     actix::System::new().block_on(async move {
         let service = Service::start(Options {
-            home: serve.home,
+            home,
             environment: Environment::system(),
-            bind: serve.bind,
-            port: serve.port,
+            bind,
+            port,
             launcher,
             toolbox: tools::all(),
             retry: RetryPolicy::default(),
         })
         .await?;
-        (serve.announce)(&service);
+        announce(&service);
         boot::systemd::ready();
         service.until_told_to_stop().await;
         Ok(())

@@ -14,10 +14,8 @@ use hivewright_actors::{
     notice::{Notice, NoticeKind},
     policy::{
         Policy,
-        caution::Risk,
-        draft::{Draft, Invalid},
-        resource::{Mode, Resource},
-        rule::{Effect, Rule, Who},
+        resource::Resource,
+        rule::{Effect, Invalid, Rule},
     },
     storage::{Order, Storage, StorageError},
     store::{
@@ -25,48 +23,42 @@ use hivewright_actors::{
         reads::{Range, parse},
         records::{Writes, decode},
     },
+    words,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{settings::live::Live, system::WallClock};
 
-/// The most rules that are stored.
 const MOST: usize = 1_000;
 /// The note of a rule that takes the place of one that cannot be read.
 const UNREADABLE: &str = "this rule cannot be read: until it is removed, everything is denied";
 
-/// Where a rule comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The settings: it is changed there.
-    Settings,
-    /// REST or the command line.
-    Stored,
+words! {
+    /// Where a rule comes from.
+    pub enum RuleSource {
+        /// The settings: it is changed there.
+        Settings = "settings",
+        /// REST or the command line.
+        Stored = "stored",
+    }
 }
 
 /// Why a rule was not stored or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// It makes no sense.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// There is one of that name.
     #[error("there is a rule `{0}` already")]
     Taken(String),
-    /// There are too many.
     #[error("there are {MOST} stored rules already; remove some first")]
     TooMany,
-    /// There is none of that name.
     #[error("there is no rule `{0}`")]
     Unknown(String),
-    /// It stands in the settings.
     #[error("rule `{0}` stands in `config/config.yaml`; change it there")]
     FromSettings(String),
-    /// The store refused.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no store to keep rules in.
     #[error("these rules are fixed")]
     Fixed,
 }
@@ -78,7 +70,6 @@ pub struct Policies(Arc<Inner>);
 #[derive(Default)]
 struct Inner {
     live: Option<Live>,
-    /// What was decided on in advance.
     grants: Grants,
     /// Held by whoever changes the rules.
     rules: Mutex<Rules>,
@@ -127,7 +118,6 @@ impl Policies {
         book
     }
 
-    /// The same from now on.
     pub fn fix(&self, stored: Vec<Rule>) {
         let mut rules = self.rules();
         rules.stored = stored;
@@ -139,18 +129,12 @@ impl Policies {
         let Ok((store, ids)) = self.store() else { return };
         let rules = self.rules();
         for rule in rules.stored.iter().filter(|rule| is_unreadable(rule)) {
-            let notice = Notice {
-                id: ids.notice(),
-                kind: NoticeKind::ConfigInvalid,
-                team: None,
-                text: format!(
-                    "The stored rule `{0}` cannot be read, so that no team may use any tool. Remove it with `hivewright policy remove {0}`, and add it again if it is needed.",
-                    rule.id
-                ),
-                refs: vec![rule.id.clone()],
-                at: self.time(),
-                read: false,
-            };
+            let text = format!(
+                "The stored rule `{0}` cannot be read, so that no team may use any tool. Remove it with `hivewright policy remove {0}`, and add it again if it is needed.",
+                rule.id
+            );
+            let notice = Notice::new(ids.notice(), NoticeKind::ConfigInvalid, text, self.time());
+            let notice = Notice { refs: vec![rule.id.clone()], ..notice };
             drop(store.commit(Writes::new().put(&notice)));
         }
     }
@@ -161,7 +145,6 @@ impl Policies {
         policy.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was decided on in advance.
     pub fn grants(&self) -> Grants {
         self.0.grants.clone()
     }
@@ -183,21 +166,20 @@ impl Policies {
     }
 
     /// All rules, those of the settings first.
-    pub fn list(&self) -> Vec<(Rule, Source)> {
+    pub fn list(&self) -> Vec<(Rule, RuleSource)> {
         let rules = self.rules();
-        let settings = rules.settings.iter().map(|rule| (rule, Source::Settings));
-        let stored = rules.stored.iter().map(|rule| (rule, Source::Stored));
-        let all = settings.chain(stored);
-        all.map(|(rule, source)| (rule.clone(), source)).collect()
+        let settings = rules.settings.iter().map(|rule| (rule.clone(), RuleSource::Settings));
+        let stored = rules.stored.iter().map(|rule| (rule.clone(), RuleSource::Stored));
+        settings.chain(stored).collect()
     }
 
     /// Stores a rule. It counts from the next call of any tool.
-    pub async fn add(&self, mut draft: Draft, by: &PrincipalId) -> Result<Rule, RuleError> {
+    pub async fn add(&self, mut rule: Rule, by: &PrincipalId) -> Result<Rule, RuleError> {
         let (store, ids) = self.store()?;
-        if draft.id.is_empty() {
-            draft.id = format!("rule-{:08x}", ids.bits() >> 32);
+        if rule.id.is_empty() {
+            rule.id = format!("rule-{:08x}", ids.bits() >> 32);
         }
-        let rule = draft.check()?;
+        let rule = rule.check()?;
         let _turn = self.0.turn.lock().await;
         {
             let rules = self.rules();
@@ -279,8 +261,16 @@ impl fmt::Debug for Policies {
 
 /// A rule as it is stored, by its id.
 #[derive(Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Rule")]
 struct StoredRule(Rule);
+
+impl TryFrom<Rule> for StoredRule {
+    type Error = Invalid;
+
+    fn try_from(rule: Rule) -> Result<Self, Invalid> {
+        rule.check().map(Self)
+    }
+}
 
 hivewright_actors::records! {
     StoredRule: "edge\0policy", String, |row| row.0.id.clone();
@@ -289,14 +279,11 @@ hivewright_actors::records! {
 fn read(storage: &dyn Storage) -> Result<Vec<Rule>, StorageError> {
     let mut rules = Vec::new();
     Range::<StoredRule>::all().walk(storage, Order::Rising, &mut |key, rule| {
-        rules.push(match rule {
-            Ok(StoredRule(rule)) => rule,
-            Err(error) => {
-                let name = parse::<StoredRule>(key).unwrap_or_default();
-                tracing::error!(%error, rule = %name, "a stored rule cannot be read, or is not valid");
-                closed(storage, key).unwrap_or_else(|| unreadable(&name))
-            }
-        });
+        rules.push(rule.map(|StoredRule(rule)| rule).unwrap_or_else(|error| {
+            let name = parse::<StoredRule>(key).unwrap_or_default();
+            tracing::error!(%error, rule = %name, "a stored rule cannot be read, or is not valid");
+            closed(storage, key).unwrap_or_else(|| unreadable(&name))
+        }));
         ControlFlow::Continue(())
     })?;
     Ok(rules)
@@ -310,18 +297,8 @@ pub fn unreadable_in(storage: &dyn Storage) -> Result<Vec<String>, StorageError>
 
 /// Nobody knows what it forbade, so that it forbids everything until somebody removes it.
 fn unreadable(name: &str) -> Rule {
-    Rule {
-        id: name.to_owned(),
-        note: UNREADABLE.to_owned(),
-        expires_at: None,
-        team: "*".to_owned(),
-        resource: Resource::Tool("*".to_owned()),
-        mode: Mode::Both,
-        principal: Who::Any,
-        when: Vec::new(),
-        effect: Effect::Deny,
-        risk: Risk::Normal,
-    }
+    let everything = Resource::Tool("*".to_owned());
+    Rule { note: UNREADABLE.to_owned(), ..Rule::new(name, everything, Effect::Deny) }
 }
 
 fn is_unreadable(rule: &Rule) -> bool {
@@ -330,17 +307,15 @@ fn is_unreadable(rule: &Rule) -> bool {
 
 /// A rule that makes no sense any more denies what it was about.
 fn closed(storage: &dyn Storage, key: &[u8]) -> Option<Rule> {
-    let draft: Draft = decode(key, &storage.get(key).ok()??).ok()?;
-    let plain = Draft {
-        id: draft.id,
-        resource: draft.resource,
-        effect: "deny".to_owned(),
-        note: "this rule is not valid any more".to_owned(),
-        ..Draft::default()
-    };
-    let rule = plain.check().ok()?;
-    debug_assert!(rule.effect == Effect::Deny && rule.principal == Who::Any);
-    Some(rule)
+    #[derive(Deserialize)]
+    struct About {
+        id: String,
+        resource: Resource,
+    }
+    let about: About = decode(key, &storage.get(key).ok()??).ok()?;
+    let note = "this rule is not valid any more".to_owned();
+    let rule = Rule { note, ..Rule::new(&about.id, about.resource, Effect::Deny) };
+    rule.check().ok()
 }
 
 #[cfg(test)]

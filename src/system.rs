@@ -11,7 +11,6 @@ use hivewright_actors::{
 };
 use sha2::{Digest, Sha256};
 
-/// The wall clock of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock;
 
@@ -28,7 +27,6 @@ pub fn sha256(bytes: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The machine's own source of randomness.
 #[derive(Clone, Copy, Debug)]
 pub struct Randomness;
 

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{clock::Timestamp, text::Expected};
 use jiff::{civil::DateTime, tz::TimeZone};
 
 /// To the second and without `-`, so that it can be told from the name before it.
@@ -48,6 +48,11 @@ pub(crate) fn compact_now() -> String {
 /// Reads RFC 3339 with any offset, such as `2026-01-31T13:00:00+01:00`.
 pub fn parse(text: &str) -> Option<Timestamp> {
     timestamp(text.parse().ok()?)
+}
+
+/// The same for what somebody wrote.
+pub(crate) fn read(text: &str) -> Result<Timestamp, Expected> {
+    parse(text).ok_or(Expected("a date such as 2026-01-31T12:00:00Z"))
 }
 
 /// Reads what [`compact`] writes.

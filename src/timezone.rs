@@ -19,17 +19,14 @@ pub struct ZoneDays(pub TimeZone);
 pub struct LocalTime(Arc<RwLock<Zone>>);
 
 impl LocalTime {
-    /// Begins in this zone.
     pub fn new(zone: Zone) -> Self {
         Self(Arc::new(RwLock::new(zone)))
     }
 
-    /// The zone from now on.
     pub fn set(&self, zone: Zone) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = zone;
     }
 
-    /// The zone now.
     pub fn zone(&self) -> Zone {
         let zone = self.0.read().unwrap_or_else(PoisonError::into_inner);
         zone.clone()

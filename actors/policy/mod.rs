@@ -1,18 +1,17 @@
 //! Policy: whether a call may run, must not, or asks a person. Pure: no clock, no store.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
     clock::Timestamp,
     task::{Cause, Label},
-    tool,
+    tool, words,
 };
 
 pub mod caution;
 pub mod class;
 pub mod command;
-pub mod draft;
 pub mod resource;
 pub mod rule;
 #[cfg(test)]
@@ -22,32 +21,17 @@ use caution::{Caution, Kind, Risk};
 use resource::Touch;
 use rule::{Effect, Rule};
 
-/// What somebody is to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Runs this installation.
-    Operator,
-    /// Is known.
-    User,
-    /// Was let in by a policy and is not known.
-    Guest,
-    /// Nobody: a trigger or Hivewright itself.
-    System,
-}
-
-impl Role {
-    /// All roles by name.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("operator", Self::Operator),
-        ("user", Self::User),
-        ("guest", Self::Guest),
-        ("system", Self::System),
-    ];
-
-    /// As rules name it.
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(_, role)| *role == self).map_or("system", |(name, _)| name)
+words! {
+    /// What somebody is to us.
+    pub enum Role {
+        /// Runs this installation.
+        Operator = "operator",
+        /// Is known.
+        User = "user",
+        /// Was let in by a policy and is not known.
+        Guest = "guest",
+        /// Nobody: a trigger or Hivewright itself.
+        System = "system",
     }
 }
 
@@ -211,14 +195,24 @@ impl Policy {
 
     /// The rule that forbids a tool of this class to a team, whatever it is called with.
     pub fn forbidding(&self, team: &str, tool: &str, class: &str, now: Timestamp) -> Option<&str> {
-        let forbids = |rule: &&Rule| {
-            rule.effect == Effect::Deny
+        self.always(Effect::Deny, team, tool, class, now).map(|rule| rule.id.as_str())
+    }
+
+    /// The first rule of this effect that holds for a tool of this class, whatever it is called with.
+    fn always(
+        &self,
+        effect: Effect,
+        team: &str,
+        tool: &str,
+        class: &str,
+        now: Timestamp,
+    ) -> Option<&Rule> {
+        self.rules.iter().find(|rule| {
+            rule.effect == effect
                 && rule.is_unconditional()
                 && rule.concerns(team, now)
                 && rule.resource.names_tool(tool, &[class])
-        };
-        let rule = self.rules.iter().find(forbids)?;
-        Some(rule.id.as_str())
+        })
     }
 
     /// What there is to say of a tool whatever it is called with. `classes` are all that it can have.
@@ -231,19 +225,9 @@ impl Policy {
         now: Timestamp,
     ) -> Standing {
         let always = |wanted: Effect| {
-            classes.iter().all(|class| {
-                self.rules.iter().any(|rule| {
-                    rule.effect == wanted
-                        && rule.is_unconditional()
-                        && rule.concerns(team, now)
-                        && rule.resource.names_tool(tool, &[class])
-                })
-            })
+            classes.iter().all(|class| self.always(wanted, team, tool, class, now).is_some())
         };
-        let cautious = || {
-            let mut classes = classes.iter();
-            classes.all(|class| caution::standing(class, effect).is_some())
-        };
+        let cautious = || classes.iter().all(|class| caution::standing(class, effect).is_some());
         if always(Effect::Deny) {
             Standing::Hidden
         } else if always(Effect::RequireApproval) || (cautious() && !always(Effect::Allow)) {

@@ -1,11 +1,9 @@
 //! What a rule is about: a tool, a class, files, commands, hosts or an MCP server.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
 
 use super::{class, command};
-use crate::wildcard::fits;
+use crate::{text::Text, wildcard::fits, words};
 
 /// What a rule is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,19 +22,18 @@ pub enum Resource {
     Mcp(String),
 }
 
-/// What is done with a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// Looked at.
-    #[serde(rename = "r")]
-    Read,
-    /// Changed.
-    #[serde(rename = "w")]
-    Write,
-    /// Either.
-    #[default]
-    #[serde(rename = "rw")]
-    Both,
+words! {
+    /// What is done with a file.
+    #[derive(Default)]
+    pub enum Mode {
+        /// Looked at.
+        Read = "r",
+        /// Changed.
+        Write = "w",
+        /// Either.
+        #[default]
+        Both = "rw",
+    }
 }
 
 impl Mode {
@@ -65,9 +62,18 @@ pub enum Touch {
     Host(String),
 }
 
-impl Resource {
-    /// Reads `tool:…`, `class:…`, `file:…`, `exec:…`, `host:…` or `mcp:…`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+crate::text!(Resource);
+
+impl Text for Resource {
+    const FORMAT: &'static str = "resource";
+    const PATTERN: &'static str = "^(tool|class|file|exec|host|mcp):";
+    const EXAMPLES: &'static [&'static str] = &["tool:bash", "exec:git push", "file:docs"];
+}
+
+impl FromStr for Resource {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         let (kind, name) = text.split_once(':').ok_or_else(|| {
             "expected `tool:`, `class:`, `file:`, `exec:`, `host:` or `mcp:` and a name".to_owned()
         })?;
@@ -87,7 +93,9 @@ impl Resource {
             )),
         }
     }
+}
 
+impl Resource {
     /// The rule concerns a tool with these classes, whatever it is called with.
     pub fn names_tool(&self, tool: &str, classes: &[&str]) -> bool {
         match self {
@@ -250,7 +258,7 @@ mod tests {
         ];
 
         let taken: Vec<_> =
-            wrong.into_iter().filter(|text| Resource::parse(text).is_ok()).collect();
+            wrong.into_iter().filter(|text| text.parse::<Resource>().is_ok()).collect();
 
         assert_eq!(taken, Vec::<&str>::new());
     }
@@ -266,14 +274,14 @@ mod tests {
             "host:*.example.com",
             "mcp:git",
         ] {
-            assert_eq!(Resource::parse(text).unwrap().to_string(), text);
+            assert_eq!(text.parse::<Resource>().unwrap().to_string(), text);
         }
     }
 
     #[test]
     fn a_folder_holds_what_is_below_it_and_nothing_beside_it() {
         let fits = |rule: &str, touch: &Touch| {
-            Resource::parse(rule).unwrap().fits(touch, Mode::Both, true)
+            rule.parse::<Resource>().unwrap().fits(touch, Mode::Both, true)
         };
         let inside = file("/w/docs/a", Some("docs/a"));
 
@@ -294,7 +302,7 @@ mod tests {
             mode: Mode::Read,
             deep: true,
         };
-        let rule = Resource::parse("file:private").unwrap();
+        let rule = "file:private".parse::<Resource>().unwrap();
 
         assert!(rule.fits(&through, Mode::Both, false));
         assert!(!rule.fits(&through, Mode::Both, true));
@@ -303,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_suffix_is_a_whole_domain() {
-        let rule = Resource::parse("host:*.Example.com").unwrap();
+        let rule = "host:*.Example.com".parse::<Resource>().unwrap();
         let fits = |host: &str| rule.fits(&Touch::Host(host.to_owned()), Mode::Both, false);
 
         assert!(fits("a.example.com") && fits("a.b.example.com"));
@@ -313,8 +321,8 @@ mod tests {
     /// PL-73: who permits must see all of it; who forbids fears what it does not see.
     #[test]
     fn a_hidden_command_is_never_permitted_and_always_forbidden() {
-        let rule = Resource::parse("exec:git push").unwrap();
-        let open = Resource::parse("exec:git push *").unwrap();
+        let rule = "exec:git push".parse::<Resource>().unwrap();
+        let open = "exec:git push *".parse::<Resource>().unwrap();
         let fits = |rule: &Resource, text: &str, permits| {
             rule.fits(&Touch::Command(text.to_owned()), Mode::Both, permits)
         };

@@ -1,6 +1,6 @@
 //! Rules of the operator: which teams may use what, on whose behalf, under which conditions.
 
-use std::fmt;
+use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,24 +10,30 @@ use super::{
     caution::Risk,
     resource::{Mode, Resource},
 };
-use crate::{clock::Timestamp, wildcard::fits};
+use crate::{
+    clock::Timestamp,
+    text::{Expected, Text},
+    wildcard::fits,
+    words,
+};
 
-/// What a rule says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// Go ahead.
-    Allow,
-    /// Never.
-    Deny,
-    /// Not without a person.
-    RequireApproval,
-}
+/// A rule may have this many conditions.
+const MOST_CONDITIONS: usize = 20;
+/// A note has at most this many characters.
+const LONGEST_NOTE: usize = 2_000;
+/// An id has at most this many characters.
+const LONGEST_ID: usize = 64;
 
-impl Effect {
-    /// All effects by name.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("allow", Self::Allow), ("deny", Self::Deny), ("require_approval", Self::RequireApproval)];
+words! {
+    /// What a rule says.
+    pub enum Effect {
+        /// Go ahead.
+        Allow = "allow",
+        /// Never.
+        Deny = "deny",
+        /// Not without a person.
+        RequireApproval = "require_approval",
+    }
 }
 
 /// On whose behalf a call is made, as rules tell them apart.
@@ -44,69 +50,123 @@ pub enum Who {
     Untrusted,
 }
 
-/// Something that must be true of the arguments.
-#[derive(Clone, Debug, PartialEq)]
+/// Something that must be true of the arguments: `equals` or `glob`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Condition {
     /// Where, as a JSON pointer.
     pub pointer: String,
-    /// What stands there.
-    pub test: Test,
+    /// Exactly this stands there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub equals: Option<Value>,
+    /// A text, number or truth value stands there that fits a pattern.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub glob: Option<String>,
 }
 
-/// What must stand at a place of the arguments.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Test {
-    /// Exactly this.
-    Equals(Value),
-    /// A text, number or truth value that fits a pattern.
-    Glob(String),
-}
-
-/// A rule that has been checked.
-#[derive(Clone, Debug, PartialEq)]
+/// A rule, in the form that is stored. [`Rule::check`] says whether it makes sense.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Its name.
+    #[serde(default)]
     pub id: String,
     /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// From when on it is as if it were not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// The teams it concerns: a name with wildcards.
+    #[serde(default = "every_team")]
     pub team: String,
     /// What it is about.
     pub resource: Resource,
-    /// What is done with files, where it is about files.
-    pub mode: Mode,
+    /// What is done with files. Rules about anything else have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     /// On whose behalf.
+    #[serde(default)]
     pub principal: Who,
     /// All of these must be true.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<Condition>,
     /// What it says.
     pub effect: Effect,
+    /// How many people must agree. Only one so far, and not stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quorum: Option<u64>,
     /// How much harm a mistake does.
+    #[serde(default, skip_serializing_if = "is_normal")]
     pub risk: Risk,
 }
 
-impl Who {
-    /// Reads `any`, `role:…`, `user:<channel type>:<id>` or `label:untrusted`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let expected = "expected `any`, `role:operator`, `role:user`, `role:guest`, `role:system`, \
-            `user:<channel type>:<id>` or `label:untrusted`";
-        let wrong = || expected.to_owned();
-        match text.split_once(':') {
-            None if text == "any" => Ok(Self::Any),
-            Some(("role", role)) => one_of(role, &Role::ALL).map(Self::Role).map_err(|_| wrong()),
-            Some(("label", "untrusted")) => Ok(Self::Untrusted),
-            Some(("user", user)) => match user.split_once(':') {
-                Some((channel, id)) if !channel.is_empty() && !id.is_empty() => {
-                    Ok(Self::User(user.to_owned()))
-                }
-                _ => Err(wrong()),
-            },
-            _ => Err(wrong()),
+fn every_team() -> String {
+    "*".to_owned()
+}
+
+fn is_normal(risk: &Risk) -> bool {
+    *risk == Risk::Normal
+}
+
+/// What is wrong with a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}`: {reason}")]
+pub struct Invalid {
+    /// Where.
+    pub field: String,
+    /// What, and what would be right.
+    pub reason: String,
+}
+
+impl Invalid {
+    /// A field that is wrong, and why.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { field: field.into(), reason: reason.into() }
+    }
+}
+
+crate::text!(Who);
+
+impl Text for Who {
+    const FORMAT: &'static str = "principal";
+    const PATTERN: &'static str = "^(any|role:.+|user:.+:.+|label:untrusted)$";
+    const EXAMPLES: &'static [&'static str] = &["any", "role:user", "user:ws:ann"];
+}
+
+impl FromStr for Who {
+    type Err = Expected;
+
+    fn from_str(text: &str) -> Result<Self, Expected> {
+        let found = match text.split_once(':') {
+            None if text == "any" => Some(Self::Any),
+            Some(("role", role)) => role.parse().ok().map(Self::Role),
+            Some(("label", "untrusted")) => Some(Self::Untrusted),
+            Some(("user", user)) => user
+                .split_once(':')
+                .filter(|(channel, id)| !channel.is_empty() && !id.is_empty())
+                .map(|_| Self::User(user.to_owned())),
+            _ => None,
+        };
+        found.ok_or(Expected(
+            "`any`, `role:operator`, `role:user`, `role:guest`, `role:system`, \
+             `user:<channel type>:<id>` or `label:untrusted`",
+        ))
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::Role(role) => write!(f, "role:{role}"),
+            Self::User(user) => write!(f, "user:{user}"),
+            Self::Untrusted => f.write_str("label:untrusted"),
         }
     }
+}
 
+impl Who {
     fn is(&self, subject: &Subject) -> bool {
         match self {
             Self::Any => true,
@@ -117,18 +177,59 @@ impl Who {
     }
 }
 
-impl fmt::Display for Who {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Any => f.write_str("any"),
-            Self::Role(role) => write!(f, "role:{}", role.as_str()),
-            Self::User(user) => write!(f, "user:{user}"),
-            Self::Untrusted => f.write_str("label:untrusted"),
+impl Rule {
+    /// A rule for every team and everybody.
+    pub fn new(id: &str, resource: Resource, effect: Effect) -> Self {
+        Self {
+            id: id.to_owned(),
+            note: String::new(),
+            expires_at: None,
+            team: every_team(),
+            resource,
+            mode: None,
+            principal: Who::Any,
+            when: Vec::new(),
+            effect,
+            quorum: None,
+            risk: Risk::Normal,
         }
     }
-}
 
-impl Rule {
+    /// The rule in the form that is stored, if it makes sense.
+    pub fn check(mut self) -> Result<Self, Invalid> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_.-:".contains(c);
+        let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-*?".contains(c);
+        if self.id.is_empty() || self.id.len() > LONGEST_ID || !self.id.chars().all(plain) {
+            return Err(Invalid::new("id", "expected 1 to 64 letters, digits or one of `_.-:`"));
+        }
+        if self.note.chars().count() > LONGEST_NOTE {
+            return Err(Invalid::new("note", "a note has at most 2000 characters"));
+        }
+        if self.team.is_empty() || !self.team.chars().all(named) {
+            let reason = "expected the name of a team; `*` and `?` are the wildcards";
+            return Err(Invalid::new("team", reason));
+        }
+        let is_file = matches!(self.resource, Resource::File(_));
+        if self.mode.is_some() && !is_file {
+            return Err(Invalid::new("mode", "belongs to a `file:` resource only"));
+        }
+        if self.when.len() > MOST_CONDITIONS {
+            return Err(Invalid::new("when", "a rule has at most 20 conditions"));
+        }
+        for (place, condition) in self.when.iter().enumerate() {
+            condition.check(place)?;
+        }
+        if self.quorum.take().is_some_and(|people| people != 1) {
+            return Err(Invalid::new("quorum", "one person decides; more than 1 is not supported"));
+        }
+        self.mode = is_file.then(|| self.file_mode());
+        Ok(self)
+    }
+
+    fn file_mode(&self) -> Mode {
+        self.mode.unwrap_or_default()
+    }
+
     /// It is in force, for this team.
     pub(super) fn concerns(&self, team: &str, now: Timestamp) -> bool {
         self.expires_at.is_none_or(|end| now < end) && fits(&self.team, team)
@@ -156,8 +257,8 @@ impl Rule {
         let mut touched = request
             .touches
             .iter()
-            .filter(|touch| self.resource.is_about(touch, self.mode))
-            .map(|touch| self.resource.fits(touch, self.mode, permits))
+            .filter(|touch| self.resource.is_about(touch, self.file_mode()))
+            .map(|touch| self.resource.fits(touch, self.file_mode(), permits))
             .peekable();
         if permits {
             touched.peek().is_some() && touched.all(|fits| fits)
@@ -171,23 +272,36 @@ impl Rule {
         self.effect == Effect::Allow
             && self.concerns(request.team, request.now)
             && (self.resource.names_tool(request.tool, &request.classes())
-                || request.touches.iter().any(|touch| self.resource.is_about(touch, self.mode)))
+                || request
+                    .touches
+                    .iter()
+                    .any(|touch| self.resource.is_about(touch, self.file_mode())))
     }
 }
 
 impl Condition {
+    fn check(&self, place: usize) -> Result<(), Invalid> {
+        if !is_pointer(&self.pointer) {
+            let reason = "expected a JSON pointer such as `/command`";
+            return Err(Invalid::new(format!("when[{place}].pointer"), reason));
+        }
+        if self.equals.is_some() == self.glob.is_some() {
+            return Err(Invalid::new(format!("when[{place}]"), "give either `equals` or `glob`"));
+        }
+        Ok(())
+    }
+
     fn is_true(&self, args: &Value) -> bool {
         let Some(found) = args.pointer(&self.pointer) else {
             return false;
         };
-        match &self.test {
-            Test::Equals(value) => same(value, found),
-            Test::Glob(pattern) => match found {
-                Value::String(text) => fits(pattern, text),
-                Value::Number(_) | Value::Bool(_) => fits(pattern, &found.to_string()),
-                _ => false,
-            },
-        }
+        let equals = self.equals.as_ref().is_none_or(|value| same(value, found));
+        let fits_glob = |pattern: &String| match found {
+            Value::String(text) => fits(pattern, text),
+            Value::Number(_) | Value::Bool(_) => fits(pattern, &found.to_string()),
+            _ => false,
+        };
+        equals && self.glob.as_ref().is_none_or(fits_glob)
     }
 }
 
@@ -210,10 +324,8 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-pub(super) fn one_of<T: Copy>(word: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    let found = choices.iter().find(|(name, _)| *name == word);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-        format!("expected one of {}", names.join(", "))
-    })
+/// RFC 6901: empty, or parts behind slashes in which `~` stands only before 0 and 1.
+fn is_pointer(text: &str) -> bool {
+    (text.is_empty() || text.starts_with('/'))
+        && text.split('~').skip(1).all(|part| part.starts_with(['0', '1']))
 }

@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 use super::{
     By, Decision, Policy, Request, Role, Standing, Subject,
     caution::{Caution, Kind, Risk},
-    draft::{Draft, DraftCondition, Invalid},
-    resource::{Mode, Touch},
-    rule::{Effect, Rule},
+    resource::{Mode, Resource, Touch},
+    rule::{Condition, Effect, Invalid, Rule, Who},
 };
 use crate::{clock::Timestamp, tool, wildcard::fits};
 
@@ -17,17 +16,16 @@ mod writing;
 
 const NOW: Timestamp = Timestamp(1_000);
 
-fn draft(id: &str, resource: &str, effect: &str) -> Draft {
-    Draft {
-        id: id.to_owned(),
-        resource: resource.to_owned(),
-        effect: effect.to_owned(),
-        ..Draft::default()
-    }
+fn rule(id: &str, resource: &str, effect: &str) -> Rule {
+    Rule::new(id, resource.parse().unwrap(), effect.parse().unwrap()).check().unwrap()
 }
 
-fn rule(id: &str, resource: &str, effect: &str) -> Rule {
-    draft(id, resource, effect).check().unwrap()
+fn glob(pointer: &str, glob: &str) -> Condition {
+    Condition { pointer: pointer.to_owned(), equals: None, glob: Some(glob.to_owned()) }
+}
+
+fn equals(pointer: &str, equals: Value) -> Condition {
+    Condition { pointer: pointer.to_owned(), equals: Some(equals), glob: None }
 }
 
 fn person() -> Subject {
@@ -79,15 +77,8 @@ fn deny_wins_over_approval_and_approval_over_allow() {
 #[test]
 fn what_is_not_on_a_list_of_the_allowed_is_denied() {
     let who = person();
-    let only_status = Draft {
-        when: vec![DraftCondition {
-            pointer: "/command".to_owned(),
-            glob: Some("git status*".to_owned()),
-            ..DraftCondition::default()
-        }],
-        ..draft("a", "tool:bash", "allow")
-    };
-    let rules = vec![only_status.check().unwrap()];
+    let when = vec![glob("/command", "git status*")];
+    let rules = vec![Rule { when, ..rule("a", "tool:bash", "allow") }];
     let (good, bad) = (json!({"command": "git status -s"}), json!({"command": "rm x"}));
 
     let on_it = decide(rules.clone(), &request("bash", "exec", &good, &who));
@@ -122,8 +113,7 @@ fn a_list_of_hosts_is_a_list_for_every_tool_that_reaches_one() {
 #[test]
 fn a_folder_can_be_closed_for_writing_alone() {
     let (args, who) = (json!({}), person());
-    let closed = Draft { mode: Some("w".to_owned()), ..draft("a", "file:docs", "deny") };
-    let rules = vec![closed.check().unwrap()];
+    let rules = vec![Rule { mode: Some(Mode::Write), ..rule("a", "file:docs", "deny") }];
     let touch = |mode| {
         let touches = [Touch::File {
             path: "/w/docs/x".to_owned(),
@@ -144,10 +134,10 @@ fn a_folder_can_be_closed_for_writing_alone() {
 fn a_rule_can_be_for_some_people_only() {
     let args = json!({});
     let for_whom = |principal: &str, who: &Subject| {
-        let rule =
-            Draft { principal: Some(principal.to_owned()), ..draft("a", "tool:bash", "deny") };
+        let principal = principal.parse().unwrap();
+        let rule = Rule { principal, ..rule("a", "tool:bash", "deny") };
         let call = request("bash", "exec", &args, who);
-        decide(vec![rule.check().unwrap()], &call) == Decision::Deny(by("a"))
+        decide(vec![rule], &call) == Decision::Deny(by("a"))
     };
     let ann = person();
     let misled = Subject { untrusted: true, ..person() };
@@ -165,8 +155,8 @@ fn a_rule_that_ran_out_is_not_there() {
     let (args, who) = (json!({}), person());
     let call = request("bash", "exec", &args, &who);
     let until = |end| {
-        let rule = Draft { expires_at: Some(end), ..draft("a", "tool:bash", "deny") };
-        decide(vec![rule.check().unwrap()], &call)
+        let rule = Rule { expires_at: Some(end), ..rule("a", "tool:bash", "deny") };
+        decide(vec![rule], &call)
     };
 
     assert_eq!(until(Timestamp(1_001)), Decision::Deny(by("a")));
@@ -280,13 +270,12 @@ fn a_tool_that_no_call_could_use_is_hidden() {
     let standing = |rules: Vec<Rule>| {
         Policy::new(rules).standing("main", "bash", &["exec"], tool::Effect::Irreversible, NOW)
     };
-    let only_some =
-        Draft { principal: Some("role:guest".to_owned()), ..draft("a", "tool:bash", "deny") };
+    let only_some = Rule { principal: Who::Role(Role::Guest), ..rule("a", "tool:bash", "deny") };
 
     assert_eq!(standing(vec![rule("a", "tool:ba*", "deny")]), Standing::Hidden);
     assert_eq!(standing(vec![rule("a", "class:exec", "deny")]), Standing::Hidden);
     assert_eq!(standing(vec![rule("a", "class:exec", "require_approval")]), Standing::Asks);
-    assert_eq!(standing(vec![only_some.check().unwrap()]), Standing::Open);
+    assert_eq!(standing(vec![only_some]), Standing::Open);
     assert_eq!(standing(Vec::new()), Standing::Open);
 }
 
@@ -319,98 +308,110 @@ fn a_tool_that_asks_by_default_says_so_until_a_rule_allows_it() {
 /// PL-66: nonsense is refused when it is written, with its place.
 #[test]
 fn a_rule_that_makes_no_sense_is_refused_by_field() {
-    let condition = |pointer: &str, glob: Option<&str>| Draft {
-        when: vec![DraftCondition {
-            pointer: pointer.to_owned(),
-            glob: glob.map(str::to_owned),
-            ..DraftCondition::default()
-        }],
-        ..draft("a", "tool:bash", "allow")
+    let with = |change: &dyn Fn(&mut Rule)| {
+        let mut rule = rule("a", "tool:bash", "allow");
+        change(&mut rule);
+        rule
     };
-    let with = |change: &dyn Fn(&mut Draft)| {
-        let mut draft = draft("a", "tool:bash", "allow");
-        change(&mut draft);
-        draft
-    };
+    let neither = Condition { pointer: "/a".to_owned(), ..Condition::default() };
+    let both = Condition { equals: Some(json!(1)), ..glob("/a", "*") };
     let table = [
-        (draft("", "tool:bash", "allow"), "id"),
-        (draft("a", "bash", "allow"), "resource"),
-        (draft("a", "class:wrong", "allow"), "resource"),
-        (draft("a", "tool:bash", "perhaps"), "effect"),
-        (with(&|draft| draft.team = Some("No Team".to_owned())), "team"),
-        (with(&|draft| draft.mode = Some("r".to_owned())), "mode"),
-        (with(&|draft| draft.principal = Some("role:king".to_owned())), "principal"),
-        (with(&|draft| draft.principal = Some("user:ann".to_owned())), "principal"),
-        (with(&|draft| draft.quorum = Some(2)), "quorum"),
-        (with(&|draft| draft.risk = Some("low".to_owned())), "risk"),
-        (condition("command", Some("*")), "when[0].pointer"),
-        (condition("/a~2", Some("*")), "when[0].pointer"),
-        (condition("/a", None), "when[0]"),
+        (with(&|rule| rule.id.clear()), "id"),
+        (with(&|rule| rule.team = "No Team".to_owned()), "team"),
+        (with(&|rule| rule.mode = Some(Mode::Read)), "mode"),
+        (with(&|rule| rule.quorum = Some(2)), "quorum"),
+        (with(&|rule| rule.when = vec![glob("command", "*")]), "when[0].pointer"),
+        (with(&|rule| rule.when = vec![glob("/a~2", "*")]), "when[0].pointer"),
+        (with(&|rule| rule.when = vec![neither.clone()]), "when[0]"),
+        (with(&|rule| rule.when = vec![both.clone()]), "when[0]"),
     ];
 
-    for (draft, field) in table {
-        let found = draft.check().map_err(|Invalid { field, .. }| field);
+    for (rule, field) in table {
+        let found = rule.check().map_err(|Invalid { field, .. }| field);
         assert_eq!(found.map(|rule| rule.id), Err(field.to_owned()));
     }
+    for resource in ["bash", "class:wrong"] {
+        assert!(resource.parse::<Resource>().is_err(), "{resource}");
+    }
+    for principal in ["role:king", "user:ann"] {
+        assert!(principal.parse::<Who>().is_err(), "{principal}");
+    }
+    assert!("perhaps".parse::<Effect>().is_err());
+    assert!("low".parse::<Risk>().is_err());
 }
 
 #[test]
 fn a_rule_survives_being_stored() {
-    let rule = Draft {
+    let rule = Rule {
         note: "why".to_owned(),
         expires_at: Some(NOW),
-        team: Some("web-*".to_owned()),
-        mode: Some("r".to_owned()),
-        principal: Some("user:ws:ann".to_owned()),
-        when: vec![DraftCondition {
-            pointer: "/n".to_owned(),
-            equals: Some(json!({"a": [1]})),
-            glob: None,
-        }],
-        risk: Some("high".to_owned()),
-        ..draft("a", "file:docs", "require_approval")
-    }
-    .check()
-    .unwrap();
+        team: "web-*".to_owned(),
+        mode: Some(Mode::Read),
+        principal: Who::User("ws:ann".to_owned()),
+        when: vec![equals("/n", json!({"a": [1]}))],
+        risk: Risk::High,
+        ..rule("a", "file:docs", "require_approval")
+    };
 
     let stored = serde_json::to_value(&rule).unwrap();
 
+    let expected = json!({
+        "id": "a", "note": "why", "expires_at": 1_000, "team": "web-*", "resource": "file:docs",
+        "mode": "r", "principal": "user:ws:ann", "when": [{"pointer": "/n", "equals": {"a": [1]}}],
+        "effect": "require_approval", "risk": "high",
+    });
+    assert_eq!(stored, expected);
     assert_eq!(serde_json::from_value::<Rule>(stored).unwrap(), rule);
+}
+
+/// What is usual is not stored, but for the team, the person and the mode.
+#[test]
+fn a_plain_rule_is_stored_as_it_always_was() {
+    let plain = rule("a", "file:docs", "deny");
+
+    let stored = json!({
+        "id": "a", "team": "*", "resource": "file:docs", "mode": "rw", "principal": "any",
+        "effect": "deny",
+    });
+    assert_eq!(serde_json::to_value(&plain).unwrap(), stored);
+    assert_eq!(serde_json::from_value::<Rule>(stored).unwrap(), plain);
 }
 
 /// The rules once more, as the specification tells them, without a thought for speed.
 fn reference(
-    rules: &[Draft],
+    rules: &[Rule],
     team: &str,
     tool: &str,
     class: &str,
     n: i64,
     who: &Subject,
 ) -> &'static str {
-    let about = |draft: &Draft| match draft.resource.split_once(':').unwrap() {
+    let about = |rule: &Rule| match rule.resource.to_string().split_once(':').unwrap() {
         ("tool", pattern) => fits(pattern, tool),
         (_, wanted) => wanted == class,
     };
-    let concerns = |draft: &&Draft| {
-        let alive = draft.expires_at.is_none_or(|end| end > NOW);
-        alive && fits(draft.team.as_deref().unwrap_or("*"), team) && about(draft)
+    let concerns = |rule: &&Rule| {
+        let alive = rule.expires_at.is_none_or(|end| end > NOW);
+        alive && fits(&rule.team, team) && about(rule)
     };
-    let meets = |draft: &&Draft| {
-        let principal = match draft.principal.as_deref() {
-            None | Some("any") => true,
-            Some("label:untrusted") => who.untrusted,
-            Some(role) => role.strip_prefix("role:").unwrap() == who.role.as_str(),
+    let meets = |rule: &&Rule| {
+        let principal = match rule.principal.to_string().as_str() {
+            "any" => true,
+            "label:untrusted" => who.untrusted,
+            role => role.strip_prefix("role:").unwrap() == who.role.as_str(),
         };
-        let true_of = |condition: &DraftCondition| condition.equals == Some(json!(n));
-        principal && draft.when.iter().all(true_of)
+        let true_of = |condition: &Condition| condition.equals == Some(json!(n));
+        principal && rule.when.iter().all(true_of)
     };
     let matching: Vec<_> = rules.iter().filter(concerns).filter(meets).collect();
-    for (effect, answer) in [("deny", "deny"), ("require_approval", "ask"), ("allow", "allow")] {
-        if matching.iter().any(|draft| draft.effect == effect) {
+    for (effect, answer) in
+        [(Effect::Deny, "deny"), (Effect::RequireApproval, "ask"), (Effect::Allow, "allow")]
+    {
+        if matching.iter().any(|rule| rule.effect == effect) {
             return answer;
         }
     }
-    if rules.iter().filter(concerns).any(|draft| draft.effect == "allow") {
+    if rules.iter().filter(concerns).any(|rule| rule.effect == Effect::Allow) {
         return "deny";
     }
     match (class, who.untrusted) {
@@ -419,33 +420,23 @@ fn reference(
     }
 }
 
-fn any_draft() -> impl Strategy<Value = Draft> {
+fn any_rule() -> impl Strategy<Value = Rule> {
     let resources = ["tool:bash", "tool:web_*", "tool:*", "class:exec", "class:net.write"];
-    let condition = (0..3i64).prop_map(|n| DraftCondition {
-        pointer: "/n".to_owned(),
-        equals: Some(json!(n)),
-        glob: None,
-    });
+    let condition = (0..3i64).prop_map(|n| equals("/n", json!(n)));
     (
         select(resources.to_vec()),
         select(vec!["allow", "deny", "require_approval"]),
-        select(vec![None, Some("main"), Some("web-*"), Some("*")]),
-        select(vec![
-            None,
-            Some("any"),
-            Some("role:user"),
-            Some("role:system"),
-            Some("label:untrusted"),
-        ]),
+        select(vec!["main", "web-*", "*"]),
+        select(vec!["any", "role:user", "role:system", "label:untrusted"]),
         select(vec![None, Some(Timestamp(500)), Some(Timestamp(5_000))]),
         proptest::collection::vec(condition, 0..2),
     )
-        .prop_map(|(resource, effect, team, principal, expires_at, when)| Draft {
-            team: team.map(str::to_owned),
-            principal: principal.map(str::to_owned),
+        .prop_map(|(resource, effect, team, principal, expires_at, when)| Rule {
+            team: team.to_owned(),
+            principal: principal.parse().unwrap(),
             expires_at,
             when,
-            ..draft("r", resource, effect)
+            ..rule("r", resource, effect)
         })
 }
 
@@ -453,18 +444,17 @@ proptest! {
     /// PL-67
     #[test]
     fn any_rules_decide_as_the_reference_says(
-        drafts in proptest::collection::vec(any_draft(), 0..6),
+        rules in proptest::collection::vec(any_rule(), 0..6),
         team in select(vec!["main", "web-shop", "other"]),
         (tool, class) in select(vec![("bash", "exec"), ("web_fetch", "net.write"), ("read", "file.read")]),
         n in 0..3i64,
         role in select(vec![Role::User, Role::System]),
         untrusted in any::<bool>(),
     ) {
-        let rules: Vec<Rule> = drafts.iter().cloned().map(|draft| draft.check().unwrap()).collect();
         let who = Subject { role, user: None, untrusted };
         let args = json!({"n": n});
         let call = Request { team, ..request(tool, class, &args, &who) };
-        let expected = reference(&drafts, team, tool, class, n, &who);
+        let expected = reference(&rules, team, tool, class, n, &who);
 
         let policy = Policy::new(rules);
         let found = match policy.decide(&call) {
@@ -483,13 +473,16 @@ proptest! {
     /// PL-66: a rule is either refused or means the same after it was stored.
     #[test]
     fn no_text_breaks_a_rule(resource in ".{0,40}", effect in ".{0,12}", pointer in ".{0,12}") {
-        let draft = Draft {
-            when: vec![DraftCondition { pointer, equals: Some(json!(1)), glob: None }],
-            ..draft("a", &resource, &effect)
-        };
-        if let Ok(rule) = draft.check() {
-            let stored = Draft::from(rule.clone());
-            prop_assert_eq!(stored.check(), Ok(rule));
+        let written = json!({
+            "id": "a", "resource": resource, "effect": effect,
+            "when": [{"pointer": pointer, "equals": 1}],
+        });
+        if let Ok(rule) = serde_json::from_value::<Rule>(written)
+            && let Ok(rule) = rule.check()
+        {
+            let stored = serde_json::to_value(&rule).unwrap();
+            let read: Rule = serde_json::from_value(stored).unwrap();
+            prop_assert_eq!(read.check(), Ok(rule));
         }
     }
 
@@ -504,10 +497,7 @@ proptest! {
 
 #[test]
 fn effects_have_the_names_that_rules_are_written_with() {
-    let names: Vec<_> = Effect::ALL
-        .iter()
-        .map(|(name, effect)| serde_json::to_value(effect).unwrap() == json!(name))
-        .collect();
+    let names: Vec<_> = Effect::ALL.iter().map(|effect| json!(effect)).collect();
 
-    assert_eq!(names, [true; 3]);
+    assert_eq!(names, ["allow", "deny", "require_approval"]);
 }

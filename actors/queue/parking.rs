@@ -153,7 +153,7 @@ impl Queue {
             _ => (NoticeKind::ConfigInvalid, "goes on by itself when that is cured"),
         };
         let text = format!("Team {team} cannot work: {note}. What can wait, waits; it {way_on}.");
-        Some(Notice::new(&self.ids, kind, team, text, Vec::new(), self.clock.now()))
+        Some(Notice::of_team(&self.ids, kind, team, text, Vec::new(), self.clock.now()))
     }
 }
 

@@ -235,7 +235,7 @@ impl Queue {
         let text = format!("Stopped work that goes round in circles: {why}");
         let (team, refs) = (&task.lane.team, vec![task.root().to_string()]);
         let kind = NoticeKind::LoopStopped;
-        Writes::new().put(&Notice::new(&self.ids, kind, team, text, refs, self.clock.now()))
+        Writes::new().put(&Notice::of_team(&self.ids, kind, team, text, refs, self.clock.now()))
     }
 }
 

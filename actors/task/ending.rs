@@ -85,7 +85,7 @@ pub(crate) fn close_turn(
         let team = &task.lane.team;
         let text = format!("A task of team {team} was given up: {}", explanation(&outcome));
         let (kind, refs) = (NoticeKind::DeadTask, vec![task.id.to_string()]);
-        writes = writes.put(&Notice::new(ids, kind, team, text, refs, outcome.finished_at));
+        writes = writes.put(&Notice::of_team(ids, kind, team, text, refs, outcome.finished_at));
     }
     let mut follow_up = None;
     let mut told = None;

@@ -59,7 +59,7 @@ impl TeamContext {
         about: &impl ToString,
     ) -> Notice {
         let refs = vec![about.to_string()];
-        Notice::new(&self.recipe.ids, kind, team, text, refs, self.now())
+        Notice::of_team(&self.recipe.ids, kind, team, text, refs, self.now())
     }
 
     /// Tells the operator what was done about work that stood still.

@@ -1,12 +1,11 @@
 //! Policies: the operator's rules, and what they say to a call.
 
+use std::{fmt::Display, str::FromStr};
+
 use clap::Args;
-use hivewright_actors::{
-    policy::{
-        caution::{Kind, Risk},
-        draft::DraftCondition,
-    },
-    words,
+use hivewright_actors::policy::{
+    caution::{Kind, Risk},
+    rule::{Condition, Invalid, Rule},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,7 @@ use super::{
     reply::{Created, Data, Done, Rows},
     scope::Scope::*,
 };
+use crate::{policy::RuleSource, time};
 
 pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
     Endpoint::new(Get, "/api/v1/policies", Admin, "Lists the rules over what teams may do.")
@@ -41,14 +41,6 @@ pub const REMOVE_RULE: Endpoint<Done, ById> =
         .refuses(&[409])
         .recorded();
 
-words! {
-    /// Where a rule stands.
-    pub enum RuleSource {
-        Settings = "settings",
-        Stored = "stored",
-    }
-}
-
 /// A rule as answers show it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Rule")]
@@ -61,10 +53,28 @@ pub struct RuleRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     pub principal: String,
-    pub when: Vec<DraftCondition>,
+    pub when: Vec<Condition>,
     pub effect: String,
     pub risk: Risk,
     pub expires_at: Option<String>,
+}
+
+impl RuleRow {
+    pub fn new(rule: Rule, source: RuleSource) -> Self {
+        Self {
+            id: rule.id,
+            source,
+            note: rule.note,
+            team: rule.team,
+            resource: rule.resource.to_string(),
+            mode: rule.mode.map(|mode| mode.to_string()),
+            principal: rule.principal.to_string(),
+            when: rule.when,
+            effect: rule.effect.to_string(),
+            risk: rule.risk,
+            expires_at: rule.expires_at.and_then(time::date),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
@@ -86,7 +96,7 @@ pub struct NewRule {
     #[arg(long, value_name = "POINTER=PATTERN", value_parser = condition)]
     #[schemars(description = "All of them have to hold.")]
     #[serde(default)]
-    pub when: Vec<DraftCondition>,
+    pub when: Vec<Condition>,
     /// `normal`, or `high`: whoever caused the task does not decide.
     #[arg(long)]
     pub risk: Option<String>,
@@ -105,10 +115,35 @@ pub struct NewRule {
     pub quorum: Option<u64>,
 }
 
+impl NewRule {
+    /// The rule that is meant, if its texts have the right form.
+    pub fn rule(self) -> Result<Rule, Invalid> {
+        let expires_at = self.expires_at.as_deref().map(time::read).transpose();
+        let plain =
+            Rule::new(&self.id, read("resource", &self.resource)?, read("effect", &self.effect)?);
+        Ok(Rule {
+            note: self.note,
+            expires_at: expires_at
+                .map_err(|error| Invalid::new("expires_at", error.to_string()))?,
+            team: self.team.unwrap_or(plain.team),
+            mode: self.mode.map(|mode| read("mode", &mode)).transpose()?,
+            principal: read("principal", self.principal.as_deref().unwrap_or("any"))?,
+            when: self.when,
+            quorum: self.quorum,
+            risk: self.risk.map_or(Ok(Risk::Normal), |risk| read("risk", &risk))?,
+            ..plain
+        })
+    }
+}
+
+fn read<T: FromStr<Err: Display>>(field: &str, text: &str) -> Result<T, Invalid> {
+    text.parse().map_err(|error: T::Err| Invalid::new(field, error.to_string()))
+}
+
 /// Reads `<pointer>=<pattern>`.
-fn condition(text: &str) -> Result<DraftCondition, String> {
+fn condition(text: &str) -> Result<Condition, String> {
     match text.split_once('=') {
-        Some((pointer, pattern)) if pointer.starts_with('/') => Ok(DraftCondition {
+        Some((pointer, pattern)) if pointer.starts_with('/') => Ok(Condition {
             pointer: pointer.to_owned(),
             equals: None,
             glob: Some(pattern.to_owned()),

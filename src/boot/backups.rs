@@ -5,11 +5,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::{
-    sync::watch,
-    task::{JoinHandle, spawn_blocking},
-    time::Instant,
-};
+use tokio::{sync::watch, task::spawn_blocking, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     settings::{config, home::Home},
@@ -21,19 +18,10 @@ const FIRST_AFTER: Duration = Duration::from_secs(5 * 60);
 /// One that failed is tried again after this.
 const AGAIN_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// Where backups go, and how often they are made. Ends when the last clone is dropped.
-#[derive(Clone)]
-pub(super) struct RegularBackups(Arc<Inner>);
-
-struct Inner {
+/// Where backups go, and how often they are made. Ends when it is dropped.
+pub(super) struct RegularBackups {
     settings: watch::Sender<config::Backup>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    _task: AbortOnDropHandle<()>,
 }
 
 impl RegularBackups {
@@ -46,12 +34,11 @@ impl RegularBackups {
     ) -> Self {
         let (settings, heard) = watch::channel(settings);
         let task = actix::spawn(keep(storage, home, heard, on_failure));
-        Self(Arc::new(Inner { settings, task }))
+        Self { settings, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Goes by other settings from now on.
     pub(super) fn set(&self, settings: &config::Backup) {
-        self.0.settings.send_if_modified(|present| {
+        self.settings.send_if_modified(|present| {
             let differs = present != settings;
             present.clone_from(settings);
             differs
@@ -68,7 +55,7 @@ async fn keep(
     let mut not_before = Instant::now() + FIRST_AFTER;
     loop {
         let now = settings.borrow_and_update().clone();
-        let layout = layout(&home, &now);
+        let layout = backup_home(&home, &now);
         let due = async {
             let Some(every) = now.every.0 else {
                 return std::future::pending().await;
@@ -102,7 +89,7 @@ async fn keep(
 }
 
 /// The folders of the store and its backups.
-pub(super) fn layout(home: &Home, settings: &config::Backup) -> storage::Home {
+pub(crate) fn backup_home(home: &Home, settings: &config::Backup) -> storage::Home {
     let mut layout = storage::Home::new(home.data(), home.run());
     if let Some(folder) = &settings.dir {
         layout.backups.clone_from(folder);
@@ -156,7 +143,7 @@ mod tests {
         let flags = Flags { home: Some(place.path().to_owned()), ..Flags::default() };
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
-        let layout = layout(&home, &config::Backup::default());
+        let layout = backup_home(&home, &config::Backup::default());
         let storage = storage::open::open(&layout, Durability::Process, &|_| {}).unwrap();
         let (one, two) = (place.path().join("one"), place.path().join("two"));
         let failures = Rc::new(Cell::new(0));

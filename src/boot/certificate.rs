@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -15,7 +14,7 @@ use rustls::{
 };
 
 use super::error::{ServiceError, machine};
-use crate::settings::config::Tls;
+use crate::settings::{config::Tls, problem::Problem};
 
 /// The certificate and key that count now.
 pub(super) struct Certificate {
@@ -30,33 +29,21 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// Why files cannot be used for TLS.
-#[derive(Debug)]
-pub(super) struct Unfit {
-    /// The file.
-    pub(super) path: PathBuf,
-    /// What is wrong with it.
-    pub(super) reason: String,
-}
-
 impl Certificate {
-    /// Reads the files. Blocks.
     pub(super) fn open(files: &Tls) -> Result<Arc<Self>, ServiceError> {
         let provider = Arc::new(ring::default_provider());
-        let now = read(files, &provider)
-            .map_err(|Unfit { path, reason }| ServiceError::Certificate { path, reason })?;
+        let now = read(files, &provider).map_err(ServiceError::Certificate)?;
         Ok(Arc::new(Self { files: files.clone(), provider, now: RwLock::new(Arc::new(now)) }))
     }
 
     /// Reads the files again: connections from now on get what they say. If that cannot be used, those
     /// get what counted before. Blocks.
-    pub(super) fn read_again(&self) -> Result<(), Unfit> {
+    pub(super) fn read_again(&self) -> Result<(), Problem> {
         let fresh = Arc::new(read(&self.files, &self.provider)?);
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
 
-    /// What the listener encrypts with.
     pub(super) fn settings(self: Arc<Self>) -> Result<ServerConfig, ServiceError> {
         Ok(ServerConfig::builder_with_provider(self.provider.clone())
             .with_safe_default_protocol_versions()
@@ -73,16 +60,15 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
-fn read(files: &Tls, provider: &CryptoProvider) -> Result<CertifiedKey, Unfit> {
-    let unfit = |path: &Path, reason: String| Unfit { path: path.to_owned(), reason };
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert)
+fn read(Tls { cert, key }: &Tls, provider: &CryptoProvider) -> Result<CertifiedKey, Problem> {
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(cert)
         .and_then(Iterator::collect)
-        .map_err(|error| unfit(&files.cert, error.to_string()))?;
+        .map_err(|error| Problem::of_file(cert, error.to_string()))?;
     if chain.is_empty() {
-        return Err(unfit(&files.cert, "holds no certificate".to_owned()));
+        return Err(Problem::of_file(cert, "holds no certificate"));
     }
-    let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| unfit(&files.key, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| Problem::of_file(key, error.to_string()))?;
     CertifiedKey::from_der(chain, key, provider)
-        .map_err(|error| unfit(&files.cert, error.to_string()))
+        .map_err(|error| Problem::of_file(cert, error.to_string()))
 }

@@ -14,7 +14,6 @@ use hivewright_actors::room::{Room, Space};
 
 use crate::{sandbox::quota, text::rough_size};
 
-/// How often free space is measured.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Measures free space on a thread of its own, which ends when the last clone is dropped.
@@ -61,7 +60,6 @@ impl DiskWatch {
         Ok(Self { floor, _ends: ends })
     }
 
-    /// Goes by another floor from now on.
     pub(super) fn set_floor(&self, floor: u64) {
         self.floor.store(floor, Ordering::Relaxed);
     }

@@ -1,51 +1,35 @@
 //! Why the service does not start.
 
-use std::{io, net::SocketAddr, path::PathBuf};
+use std::{io, net::SocketAddr};
 
-use crate::{settings::error::StartError, storage::open::OpenError};
+use crate::{
+    settings::{error::StartError, problem::Problem},
+    storage::open::OpenError,
+};
 
 /// Why the service did not start, or did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
-    /// The settings or the folders are not as they must be.
     #[error(transparent)]
     Start(#[from] StartError),
-    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The address cannot be listened on.
     #[error("cannot listen on {address}: {source}; choose another with `--port` or `server.port`")]
-    Listen {
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// The certificate or its key cannot be used.
-    #[error("`{path}` cannot be used for TLS: {reason}; see `server.tls`", path = path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("`{}` cannot be used for TLS: {}; see `server.tls`", .0.file, .0.reason)]
+    Certificate(Problem),
     /// Something else that the machine refused.
     #[error("{what}: {reason}")]
-    Machine {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        reason: String,
-    },
+    Machine { what: &'static str, reason: String },
 }
 
 impl ServiceError {
-    /// What the process ends with.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Start(error) => error.exit_code(),
             Self::Store(error) => error.exit_code(),
-            Self::Certificate { .. } => 3,
+            Self::Certificate(_) => 3,
             Self::Listen { .. } | Self::Machine { .. } => 1,
         }
     }

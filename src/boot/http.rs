@@ -1,32 +1,45 @@
-//! Last phase of the start: what HTTP and WebSockets are served from.
+//! Last phase of the start: what HTTP and WebSockets are served from, and what HTTP asks of the service.
 
 use std::{
+    io,
+    path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use hivewright_actors::{router::gate::Identify, spine::Spine};
+use hivewright_actors::{
+    clock::{Timestamp, millis},
+    ids::TeamKey,
+    org::view::OrgView,
+    router::gate::Identify,
+    spine::Spine,
+};
 
 use super::{
+    backups::backup_home,
     error::{ServiceError, machine},
-    health::{Archive, Facts},
-    reload::Reload,
-    storage::Opened,
+    reload::{Reload, SharedStanding},
+    storage::Context,
     turns::Services,
 };
 use crate::{
+    api::jobs::JobProgress,
     channels::websocket::Door,
     http::{
         self,
         access::Access,
         auth::{authenticator::Authenticator, identities::Identities},
-        jobs::Jobs,
+        backups::{Backup, Backups},
+        jobs::{self, Jobs},
         origin::Gate,
         webhooks::Callers,
     },
+    sandbox::quota,
+    settings::{channels::WebSocket, home::Home, load},
+    storage::{self, backup::BackupName},
     system::WallClock,
     vault::scrubbers::Scrubbers,
 };
@@ -40,7 +53,7 @@ pub(super) struct Served {
 
 impl Served {
     pub(super) async fn open(
-        opened: &Opened,
+        context: &Arc<Context>,
         services: Services,
         spine: &Spine,
         auth: Authenticator,
@@ -72,40 +85,137 @@ impl Served {
                 explained.explain(team, tool, args, subject)
             }),
             equipment: Arc::new(move |team, ancestors| equipped.equipment(team, ancestors)),
-            vault: opened.vault.clone(),
+            vault: context.vault.clone(),
             desk: services.desk,
             callers: Callers::default(),
             service: Arc::new(Facts {
-                demo: opened.demo.clone(),
+                context: context.clone(),
                 draining: draining.clone(),
-                channels: reload.channels(),
-                live: opened.live.clone(),
-                home: opened.home.clone(),
+                standing: reload.standing.clone(),
                 organisation: spine.view.clone(),
             }),
-            metrics: services.metrics,
+            metrics: context.metrics.clone(),
             jobs: Jobs::new(clock, spine.live.clone()),
-            secrets: opened.secrets.clone(),
+            secrets: context.secrets.clone(),
             files: http::config::Files {
-                home: opened.home.clone(),
-                environment: opened.environment.clone(),
+                home: context.home.clone(),
+                environment: context.environment.clone(),
                 reload: reload.order(),
             },
-            days: Arc::new(opened.local.clone()),
-            backups: Arc::new(Archive {
-                storage: opened.storage.clone(),
-                home: opened.home.clone(),
-                live: opened.live.clone(),
-            }),
+            days: Arc::new(context.local.clone()),
+            backups: Arc::new(Archive(context.clone())),
             started: Instant::now(),
         };
         let door = Door {
             router: spine.router.clone(),
             undelivered: spine.channel.clone().recipient(),
-            ids: services.ids,
+            ids: context.ids.clone(),
             connections: AtomicU64::new(0),
-            secrets: Arc::new(Scrubbers::new(opened.vault.clone(), [])),
+            secrets: Arc::new(Scrubbers::new(context.vault.clone(), [])),
         };
         Ok(Self { state, door, login_code: login_code.expose().to_owned() })
+    }
+}
+
+/// How large the store is on the disk.
+pub(super) fn store_bytes(home: &Home) -> u64 {
+    let files = std::fs::read_dir(home.store()).into_iter().flatten();
+    let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
+    sizes.sum()
+}
+
+/// What the HTTP side asks about the service.
+pub(super) struct Facts {
+    pub(super) context: Arc<Context>,
+    pub(super) draining: Arc<AtomicBool>,
+    pub(super) standing: SharedStanding,
+    pub(super) organisation: OrgView,
+}
+
+impl http::Service for Facts {
+    fn is_demo(&self) -> bool {
+        self.context.demo.load(Ordering::Relaxed)
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    fn websocket(&self) -> WebSocket {
+        self.standing.now().websocket
+    }
+
+    fn channels_fault(&self) -> Option<String> {
+        self.standing.now().channels_fault
+    }
+
+    fn settings_fault(&self) -> Option<String> {
+        self.standing.now().fault
+    }
+
+    fn providers_fault(&self) -> Option<String> {
+        Some(self.context.live.held()?.providers.err()?.to_string())
+    }
+
+    fn topics_idle_after(&self) -> Duration {
+        self.standing.now().idle_after
+    }
+
+    fn store_bytes(&self) -> u64 {
+        store_bytes(&self.context.home)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        quota::free(self.context.home.run()).ok()
+    }
+
+    fn teams(&self) -> usize {
+        load::team_names(&self.context.home).len()
+    }
+
+    fn team(&self, name: &str) -> Option<TeamKey> {
+        self.organisation.now().key(name)
+    }
+}
+
+/// Makes and lists backups, for the HTTP side.
+pub(super) struct Archive(pub(super) Arc<Context>);
+
+impl Archive {
+    fn layout(&self) -> storage::Home {
+        let backup = self.0.live.held().map(|held| held.config.backup.clone());
+        backup_home(&self.0.home, &backup.unwrap_or_default())
+    }
+}
+
+impl Backups for Archive {
+    fn make(&self, name: Option<BackupName>, work: &jobs::Work) -> Result<PathBuf, String> {
+        let layout = self.layout();
+        let file = name.map(|name| name.file(&layout.backups));
+        let report = |step: storage::Progress| {
+            work.report(JobProgress {
+                done: step.done,
+                total: step.total,
+                unit: step.unit.as_str().to_owned(),
+            });
+        };
+        let is_stopped = || work.is_cancelled();
+        storage::backup::create_unless(
+            &self.0.storage,
+            &layout,
+            file.as_deref(),
+            &report,
+            &is_stopped,
+        )
+        .map_err(|error| error.to_string())
+    }
+
+    fn list(&self) -> io::Result<Vec<Backup>> {
+        let files = storage::backup::list_all(&self.layout().backups)?;
+        let known = files.into_iter().filter_map(|(file, bytes, made)| {
+            let made = Timestamp(millis(made.duration_since(UNIX_EPOCH).ok()?));
+            Some(Backup { file, bytes, made })
+        });
+        Ok(known.collect())
     }
 }

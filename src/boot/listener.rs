@@ -21,6 +21,7 @@ use hivewright_actors::channel_type::ChannelType;
 use super::{
     certificate::Certificate,
     error::{ServiceError, machine},
+    http::Served,
 };
 use crate::{
     channels::websocket::{self, Door, Guest},
@@ -38,52 +39,44 @@ const DEAF: Duration = Duration::from_secs(30);
 /// How long requests under way have to end when the service stops.
 const LAST_REQUESTS_S: u64 = 2;
 
-/// What answers.
-pub(super) struct Listener {
-    pub(super) server: ServerHandle,
-}
-
-impl Listener {
-    /// Serves from now on, on a socket that listens.
-    pub(super) fn open(
-        listener: TcpListener,
-        state: web::Data<http::State>,
-        door: Door,
-        certificate: Option<Arc<Certificate>>,
-        socket: Option<UnixListener>,
-    ) -> Result<Self, ServiceError> {
-        let refused = |error| machine("the listener cannot be taken over", error);
-        let door = web::Data::new(door);
-        let routes = http::configure(state, move |app| {
-            app.app_data(door.clone()).route("/ws", web::get().to(connect));
+/// Serves from now on, on a socket that listens.
+pub(super) fn serve(
+    listener: TcpListener,
+    served: Served,
+    certificate: Option<Arc<Certificate>>,
+    socket: Option<UnixListener>,
+) -> Result<ServerHandle, ServiceError> {
+    let refused = |error| machine("the listener cannot be taken over", error);
+    let door = web::Data::new(served.door);
+    let routes = http::configure(web::Data::new(served.state), move |app| {
+        app.app_data(door.clone()).route("/ws", web::get().to(connect));
+    });
+    let connections = Connections::default();
+    let http = HttpServer::new(move || App::new().configure(routes.clone()))
+        .workers(workers())
+        .keep_alive(http::KEEP_ALIVE)
+        .client_request_timeout(http::SLOWEST_HEADER)
+        .shutdown_timeout(LAST_REQUESTS_S)
+        .disable_signals()
+        .on_connect(move |connection, data| {
+            if let Some(stream) = tcp_stream(connection) {
+                prepare(stream, DEAF, &connections, data);
+            } else if let Some(stream) = connection.downcast_ref::<UnixStream>() {
+                connections.check_user(stream, data);
+            }
         });
-        let connections = Connections::default();
-        let http = HttpServer::new(move || App::new().configure(routes.clone()))
-            .workers(workers())
-            .keep_alive(http::KEEP_ALIVE)
-            .client_request_timeout(http::SLOWEST_HEADER)
-            .shutdown_timeout(LAST_REQUESTS_S)
-            .disable_signals()
-            .on_connect(move |connection, data| {
-                if let Some(stream) = tcp_stream(connection) {
-                    prepare(stream, DEAF, &connections, data);
-                } else if let Some(stream) = connection.downcast_ref::<UnixStream>() {
-                    connections.check_user(stream, data);
-                }
-            });
-        let http = match socket {
-            Some(socket) => http.listen_uds(socket).map_err(refused)?,
-            None => http,
-        };
-        let http = match certificate {
-            Some(certificate) => http.listen_rustls_0_23(listener, certificate.settings()?),
-            None => http.listen(listener),
-        };
-        let server = http.map_err(refused)?.run();
-        let handle = server.handle();
-        actix::spawn(server);
-        Ok(Self { server: handle })
-    }
+    let http = match socket {
+        Some(socket) => http.listen_uds(socket).map_err(refused)?,
+        None => http,
+    };
+    let http = match certificate {
+        Some(certificate) => http.listen_rustls_0_23(listener, certificate.settings()?),
+        None => http.listen(listener),
+    };
+    let server = http.map_err(refused)?.run();
+    let handle = server.handle();
+    actix::spawn(server);
+    Ok(handle)
 }
 
 /// Listens on a Unix socket of the run dir, for commands of the same user. One that a killed process
@@ -142,7 +135,6 @@ async fn connect(
     websocket::upgrade(&request, payload, &door, guest)
 }
 
-/// The socket below a connection.
 fn tcp_stream(connection: &dyn Any) -> Option<&TcpStream> {
     use actix_web::rt::net::TcpStream as Plain;
     type Encrypted = actix_tls::accept::rustls_0_23::TlsStream<TcpStream>;

@@ -1,10 +1,9 @@
 //! The service: its parts started in order, and stopped without losing anything.
 //!
-//! Storage, then the store and the addresses of all actors, then what turns are made with, then the actors, then what
+//! Storage, store and vault, then the addresses of all actors, then what turns are made with, then the actors, then what
 //! is served: each is made from what stands before it, and nothing is filled in later.
 
 use std::{
-    io,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::{
@@ -15,11 +14,10 @@ use std::{
 };
 
 use actix::{Arbiter, ArbiterHandle};
-use actix_web::web;
+use actix_web::dev::ServerHandle;
 use hivewright_actors::{
     approvals::ports::Deciders,
     channel::{CountConnections, Shutdown},
-    ids::Ids,
     live::{
         Publisher,
         event::{Event, Kind},
@@ -31,37 +29,34 @@ use hivewright_actors::{
     router::{self, rate::Rate, resolve},
     scheduler,
     spine::{self, Spine, Threads},
-    storage::StorageError,
-    store::{Store, StoreHandle, records::Writes},
+    store::records::Writes,
     supervisor,
-    tool::REPORT_RUN,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     api::scope::Scope,
     engines::native::retry::RetryPolicy,
-    http::{auth::authenticator::Authenticator, metrics::Metrics, origin::Gate},
+    http::{auth::authenticator::Authenticator, origin::Gate},
     logging::keeper,
     settings::{
         channels::{Channels, TopicModel},
         config,
         home::{Home, Lock},
-        load,
         references::Environment,
         socket_path::SocketPath,
     },
     storage::{Home as StorageHome, migrate, sled::SledStorage},
-    system::{Randomness, WallClock},
-    tools::{host::Toolbox, registry},
+    system::WallClock,
+    tools::host::Toolbox,
     triggers::upkeep::{self, Upkeep},
 };
 
-mod backups;
+pub(crate) mod backups;
 mod certificate;
 mod disk;
 pub mod error;
-mod health;
 mod http;
 mod listener;
 pub mod parts;
@@ -73,17 +68,17 @@ mod turns;
 mod unparking;
 mod vault;
 
-use backups::RegularBackups;
+use backups::{RegularBackups, backup_home};
+use certificate::Certificate;
 use disk::DiskWatch;
 use error::{ServiceError, machine};
 use http::Served;
-use listener::{Listener, listen_locally};
-use parts::{Part, Parts};
-use reload::{Dials, Reload, Running, notify};
-use starting::AddressFile;
-use storage::Opened;
+use listener::listen_locally;
+use parts::Part;
+use reload::{Reload, notify};
+use starting::{AddressFile, Starting};
+use storage::{Context, Opened};
 use turns::Services;
-use unparking::Unparking;
 
 /// How long running turns have to reach their next commit point.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,9 +89,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What is decided outside the settings files.
 pub struct Options {
-    /// Where everything is.
     pub home: Home,
-    /// Variables of the process.
     pub environment: Environment,
     /// Listen here instead.
     pub bind: Option<IpAddr>,
@@ -104,33 +97,26 @@ pub struct Options {
     pub port: Option<u16>,
     /// The program that confines commands: this one.
     pub launcher: PathBuf,
-    /// The tools that exist.
     pub toolbox: Toolbox,
     /// How often and how fast a failed model call is made again.
     pub retry: RetryPolicy,
 }
 
-/// The service, serving.
 pub struct Service {
-    /// The spine, for those in the same process.
     pub spine: Spine,
-    /// The storage, for backups.
     pub storage: Arc<SledStorage>,
-    /// Where it listens.
     pub url: String,
     login_code: String,
-    /// Only the offline demo answers.
     pub demo: bool,
-    /// How each part stands.
     pub parts: Vec<Part>,
     /// What the operator should know beyond that.
     pub notices: Vec<String>,
     draining: Arc<AtomicBool>,
-    server: actix_web::dev::ServerHandle,
+    server: ServerHandle,
     _address_file: AddressFile,
     socket: SocketPath,
     _reload: Reload,
-    _unparking: Unparking,
+    _unparking: AbortOnDropHandle<()>,
     _upkeep: Upkeep,
     _lock: Lock,
 }
@@ -139,112 +125,62 @@ impl Service {
     /// Starts everything, in order: folders and lock, settings, the listener for health alone, master key, store,
     /// recovery, then all that is served.
     pub async fn start(options: Options) -> Result<Self, ServiceError> {
-        let (opened, recovered) = Opened::open(&options).await?;
-        let config = &opened.config;
-        let ids = Ids::new(Arc::new(Randomness));
-        let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
-        let metrics = Arc::new(Metrics::new(tools, opened.tap.errors.clone()));
-        let store = start_store(&opened, metrics.clone());
-        vault::attach(&opened.vault, &store, &ids);
-        // What a crash cut off.
-        opened.vault.redact().await;
-        let publisher = Publisher::new(opened.boot, Arc::new(WallClock));
-        let (spine, contexts) = Spine::new(store, OrgView::default(), publisher);
+        let opened = Opened::open(&options).await?;
+        let (context, recovered) = (opened.context, opened.recovered);
+        let config = &context.config;
+        let publisher = Publisher::new(context.boot, Arc::new(WallClock));
+        let (spine, contexts) = Spine::new(context.store.clone(), OrgView::default(), publisher);
         let draining = Arc::new(AtomicBool::new(false));
-        let services =
-            Services::open(&opened, &spine, options, ids, metrics, &draining, &recovered)?;
-        let auth = authenticator(&opened, &spine).await?;
+        let services = Services::open(&context, &spine, options, &draining, &recovered)?;
+        let auth = authenticator(&context, &spine).await?;
         let (on_hindrance, hindrances) = unparking::hear();
-        let ports = services.ports(&opened, &spine, on_hindrance, deciders(auth.clone()));
+        let ports = services.ports(&context, &spine, on_hindrance, deciders(auth.clone()));
         let limits = Limits { running: config.runtime.max_running_turns, ..Limits::default() };
-        let settings = router_settings(&opened.channels, config.retention);
+        let settings = router_settings(&context.channels, config.retention);
         let open_tasks = recovered.tasks.len();
         contexts.start(&spine, ports, threads(), limits, settings, recovered);
-        spine.org.do_send(org::Settle { belongings: services.belongings(&opened, &spine) });
+        spine.org.do_send(org::Settle { belongings: services.belongings(&context, &spine) });
         let lines = opened.tap.open(spine.live.clone());
         actix::spawn(keeper::keep(lines, spine.store.clone()));
-        let unparking = Unparking::start(
+        let unparking = unparking::start(
             hindrances,
             Arc::new(services.turns.clone()),
-            opened.live.clone(),
+            context.live.clone(),
             spine.queue.clone(),
         );
         let upkeep = upkeep::Keeper {
             scheduler: spine.scheduler.clone(),
             queue: spine.queue.clone(),
             view: spine.view.clone(),
-            live: opened.live.clone(),
-            home: opened.home.clone(),
+            live: context.live.clone(),
+            home: context.home.clone(),
             prompts: services.outlook.prompts.clone(),
             last_caps: services.last_caps.clone(),
         };
         let upkeep = upkeep.start();
-        let parts = Parts {
-            store_bytes: health::store_bytes(&opened.home),
-            durability: config.store.durability,
-            vault: &opened.vault,
-            channels: &opened.channels,
-            channels_fault: opened.fault.as_ref(),
-            providers: opened.live.providers_held(),
-            sandbox: &opened.sandbox,
-            spine: &spine,
-            teams: load::team_names(&opened.home).len(),
-            open_tasks,
-        };
-        let parts = parts.look().await;
+        let parts = parts::look(&context, &spine, open_tasks).await;
         let gate = Gate::new(&config.server);
-        let certificate = opened.certificate.clone();
-        let disk = watch_disk(&opened, &services, &spine)?;
-        let dials = Dials {
-            disk,
-            log: opened.log.clone(),
-            gate: gate.clone(),
-            sandbox: opened.sandbox.clone(),
-            backups: regular_backups(&opened, &services, &spine),
-            certificate: certificate.clone(),
-        };
-        let reload = Reload::start(
-            Running {
-                live: opened.live.clone(),
-                vault: &opened.vault,
-                dials,
-                home: opened.home.clone(),
-                environment: opened.environment.clone(),
-                spine: &spine,
-                ids: services.ids.clone(),
-                config: opened.in_file.clone(),
-                channels: &opened.channels,
-                local: opened.local.clone(),
-                address: opened.starting.address,
-            },
-            opened.fault.clone(),
-        );
+        let disk = watch_disk(&context)?;
+        let backups = regular_backups(&context);
+        let reload = Reload::start(&context, &spine, &gate, disk, backups);
         let served =
-            Served::open(&opened, services, &spine, auth, &reload, gate, &draining).await?;
-        let state = web::Data::new(served.state);
-        let socket = SocketPath::of(&opened.home)
+            Served::open(&context, services, &spine, auth, &reload, gate, &draining).await?;
+        let login_code = served.login_code.clone();
+        let url = public_url(&config.server, context.address);
+        let socket = SocketPath::of(&context.home)
             .map_err(|error| machine("the run dir cannot be opened", error))?;
-        // Without it commands go by the address, which suffices where nothing stands before it.
-        let local = listen_locally(socket.path()).inspect_err(|error| {
-            tracing::warn!(%error, "commands cannot use a Unix socket");
-        });
-        let address = opened.starting.address;
-        let tcp = opened.starting.listener()?;
-        // In between, whoever connects waits: the socket goes on listening.
-        opened.starting.end().await;
-        let listener = Listener::open(tcp, state, served.door, certificate, local.ok())?;
-        let url = public_url(&config.server, address);
-        forget_replaced(backup_home(&opened.home, config));
+        let server = listen(opened.starting, served, context.certificate.clone(), &socket).await?;
+        forget_replaced(backup_home(&context.home, &config.backup));
         Ok(Self {
             spine,
-            storage: opened.storage,
+            storage: context.storage.clone(),
             url,
-            login_code: served.login_code,
-            demo: opened.demo.load(Ordering::Relaxed),
+            login_code,
+            demo: context.demo.load(Ordering::Relaxed),
             parts,
             notices: opened.notices,
             draining,
-            server: listener.server,
+            server,
             _address_file: opened.address_file,
             socket,
             _reload: reload,
@@ -325,6 +261,23 @@ impl Service {
     }
 }
 
+/// Serves in place of what answered during the start.
+async fn listen(
+    starting: Starting,
+    served: Served,
+    certificate: Option<Arc<Certificate>>,
+    socket: &SocketPath,
+) -> Result<ServerHandle, ServiceError> {
+    // Without it commands go by the address, which suffices where nothing stands before it.
+    let local = listen_locally(socket.path()).inspect_err(|error| {
+        tracing::warn!(%error, "commands cannot use a Unix socket");
+    });
+    let tcp = starting.listener()?;
+    // In between, whoever connects waits: the socket goes on listening.
+    starting.end().await;
+    listener::serve(tcp, served, certificate, local.ok())
+}
+
 /// Under which people and commands reach the service.
 fn public_url(server: &config::Server, address: SocketAddr) -> String {
     if let Some(origin) = &server.public_url {
@@ -332,11 +285,6 @@ fn public_url(server: &config::Server, address: SocketAddr) -> String {
     }
     let scheme = if server.tls.is_some() { "https" } else { "http" };
     format!("{scheme}://{address}")
-}
-
-/// The folders of the store and its backups.
-pub(crate) fn backup_home(home: &Home, config: &config::Config) -> StorageHome {
-    backups::layout(home, &config.backup)
 }
 
 /// After a good start, what an upgrade or a restore replaced is kept for one more day.
@@ -349,47 +297,28 @@ fn forget_replaced(layout: StorageHome) {
 }
 
 /// Backups in time, and word of those that fail.
-fn regular_backups(opened: &Opened, services: &Services, spine: &Spine) -> RegularBackups {
-    let (told, names) = (spine.store.clone(), services.ids.clone());
-    let settings = opened.config.backup.clone();
-    RegularBackups::start(opened.storage.clone(), opened.home.clone(), settings, move |why| {
+fn regular_backups(context: &Context) -> RegularBackups {
+    let (told, names) = (context.store.clone(), context.ids.clone());
+    let settings = context.config.backup.clone();
+    RegularBackups::start(context.storage.clone(), context.home.clone(), settings, move |why| {
         let text = format!("The regular backup failed and is tried again: {why}");
         notify(&told, &names, NoticeKind::Report, text, Writes::new());
     })
 }
 
 /// Closes the door to new work before the disk is full, and tells the operator.
-fn watch_disk(
-    opened: &Opened,
-    services: &Services,
-    spine: &Spine,
-) -> Result<DiskWatch, ServiceError> {
-    let (store, ids) = (spine.store.clone(), services.ids.clone());
-    let places = vec![opened.home.run().to_owned(), opened.home.data().to_owned()];
-    let (floor, room) = (opened.config.limits.free_space.0, spine.store.room().clone());
+fn watch_disk(context: &Context) -> Result<DiskWatch, ServiceError> {
+    let (store, ids) = (context.store.clone(), context.ids.clone());
+    let places = vec![context.home.run().to_owned(), context.home.data().to_owned()];
+    let (floor, room) = (context.config.limits.free_space.0, context.store.room().clone());
     let tell = move |text| notify(&store, &ids, NoticeKind::DiskSpace, text, Writes::new());
     DiskWatch::start(places, floor, room, tell)
         .map_err(|error| machine("the disk cannot be watched", error))
 }
 
-/// The store, on a thread of its own.
-fn start_store(opened: &Opened, metrics: Arc<Metrics>) -> StoreHandle {
-    let on_failure = |error: &StorageError| {
-        // What was not answered may or may not be on the disk: only a new start can tell.
-        tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");
-        std::process::exit(1);
-    };
-    Store::start(
-        &Arbiter::new().handle(),
-        opened.storage.clone(),
-        Box::new(on_failure),
-        Box::new(move |_, took| metrics.committed(took)),
-    )
-}
-
-async fn authenticator(opened: &Opened, spine: &Spine) -> Result<Authenticator, ServiceError> {
+async fn authenticator(context: &Context, spine: &Spine) -> Result<Authenticator, ServiceError> {
     let (store, clock) = (spine.store.clone(), Arc::new(WallClock));
-    Authenticator::open(store, clock, &opened.home.secrets())
+    Authenticator::open(store, clock, &context.home.secrets())
         .await
         .map_err(|error| machine("credentials cannot be opened", error))
 }
@@ -398,7 +327,6 @@ fn deciders(auth: Authenticator) -> Deciders {
     Deciders::new(move |who, team| auth.others_may(Scope::Approve, who, team.as_str()))
 }
 
-/// One thread per core for teams.
 fn threads() -> Threads {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Threads {
@@ -440,19 +368,6 @@ fn router_settings(channels: &Channels, kept: Terms) -> router::Settings {
         trust: channels.trust.clone(),
         channels_kept: kept.tasks,
     }
-}
-
-/// Where commands of this machine look up how to reach the service.
-fn address_file(home: &Home) -> PathBuf {
-    home.run().join("service.json")
-}
-
-fn write_address(file: &std::path::Path, url: &str) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let text = serde_json::json!({ "pid": std::process::id(), "url": url }).to_string();
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    io::Write::write_all(&mut options.open(file)?, text.as_bytes())
 }
 
 #[cfg(test)]

@@ -7,11 +7,14 @@ use hivewright_actors::{
     spine::Spine,
 };
 
+use super::{http::store_bytes, storage::Context};
 use crate::{
     sandbox::process::Sandbox,
     settings::{
         channels::{Channels, WebSocket},
         config::Durability,
+        home::Home,
+        load,
         problem::Problems,
         providers::Providers,
     },
@@ -19,13 +22,11 @@ use crate::{
     vault::Vault,
 };
 
-/// A part of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     pub name: &'static str,
     /// It cannot do what it is for.
     pub is_faulty: bool,
-    /// How it stands, in one line.
     pub standing: String,
 }
 
@@ -41,44 +42,26 @@ impl Part {
     }
 }
 
-/// What is looked at.
-pub(super) struct Parts<'a> {
-    pub(super) store_bytes: u64,
-    pub(super) durability: Durability,
-    pub(super) vault: &'a Vault,
-    pub(super) channels: &'a Channels,
-    pub(super) channels_fault: Option<&'a Problems>,
-    pub(super) providers: Option<Result<Arc<Providers>, Arc<Problems>>>,
-    pub(super) sandbox: &'a Sandbox,
-    pub(super) spine: &'a Spine,
-    pub(super) teams: usize,
-    /// Tasks that a former process left.
-    pub(super) open_tasks: usize,
+/// Each part, in the order in which they were started.
+pub(super) async fn look(context: &Context, spine: &Spine, open_tasks: usize) -> Vec<Part> {
+    let counts = spine.scheduler.send(Count).await.map_err(|error| error.to_string());
+    vec![
+        Part::new("store", Ok(store(&context.home, context.config.store.durability))),
+        Part::new("sandbox", sandbox(&context.sandbox)),
+        Part::new("vault", vault(&context.vault)),
+        Part::new("channels", channels(&context.channels, context.fault.as_ref())),
+        Part::new("providers", providers(context.live.held().map(|held| held.providers))),
+        Part::new("scheduler", counts.map(scheduler)),
+        Part::new("teams", Ok(teams(load::team_names(&context.home).len(), open_tasks))),
+    ]
 }
 
-impl Parts<'_> {
-    /// Each of them, in the order in which they were started.
-    pub(super) async fn look(self) -> Vec<Part> {
-        let counts = self.spine.scheduler.send(Count);
-        let counts = counts.await.map_err(|error| error.to_string());
-        vec![
-            Part::new("store", Ok(store(self.store_bytes, self.durability))),
-            Part::new("sandbox", sandbox(self.sandbox)),
-            Part::new("vault", vault(self.vault)),
-            Part::new("channels", channels(self.channels, self.channels_fault)),
-            Part::new("providers", providers(self.providers)),
-            Part::new("scheduler", counts.map(scheduler)),
-            Part::new("teams", Ok(teams(self.teams, self.open_tasks))),
-        ]
-    }
-}
-
-fn store(bytes: u64, durability: Durability) -> String {
+fn store(home: &Home, durability: Durability) -> String {
     let against = match durability {
         Durability::Power => "a power cut",
         Durability::Process => "a killed process, not a power cut",
     };
-    format!("{}; what is accepted survives {against}", rough_size(bytes))
+    format!("{}; what is accepted survives {against}", rough_size(store_bytes(home)))
 }
 
 fn sandbox(sandbox: &Sandbox) -> Result<String, String> {

@@ -2,18 +2,14 @@
 //! count at once if nothing is wrong with any of them. The files of `server.tls` are read again with them.
 
 use std::{
-    net::SocketAddr,
     path::PathBuf,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use hivewright_actors::{
     approvals::SetTtl,
-    clock::{Clock, millis},
+    clock::Clock,
     ids::Ids,
     live::event::{Event, Kind},
     notice::{Notice, NoticeKind},
@@ -27,37 +23,28 @@ use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{Notify, mpsc, oneshot},
-    task::JoinHandle,
     time::Instant,
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    address_file,
-    backups::RegularBackups,
-    certificate::{Certificate, Unfit},
-    disk::DiskWatch,
-    public_url, router_settings, write_address,
+    backups::RegularBackups, disk::DiskWatch, public_url, router_settings, starting::write_address,
+    storage::Context,
 };
 use crate::{
     http::{self, origin::Gate},
-    logging::Level,
-    sandbox::process::Sandbox,
     settings::{
-        channels::{self, WebSocket},
+        channels::{Channels, WebSocket},
         config::{self, Config, Tls},
         file_cache::Stamp,
         home::Home,
-        live::Live,
         load,
         network::Origin,
-        problem::Problems,
-        references::Environment,
+        problem::{Problem, Problems},
         watch::FolderWatch,
         zone::Zone,
     },
     system::WallClock,
-    timezone::LocalTime,
-    vault::Vault,
 };
 
 /// What is one set: all of it counts, or nothing.
@@ -68,51 +55,40 @@ const SETTLES_AFTER: Duration = Duration::from_millis(500);
 /// looked at this often.
 const LOOKS_ANYWAY: Duration = Duration::from_secs(10);
 
-/// How the channels stand, for those who ask.
-#[derive(Debug, Default)]
-pub(super) struct Channels {
-    websocket: Mutex<WebSocket>,
-    /// A topic without work for this long is idle, in milliseconds.
-    idle_after: AtomicU64,
-    fault: Mutex<Option<String>>,
-    settings_fault: Mutex<Option<String>>,
+/// How the settings stand, for those who ask.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    pub(super) websocket: WebSocket,
+    /// A topic without work for this long is idle.
+    pub(super) idle_after: Duration,
+    /// What is wrong with `channels.yaml`, until it is cured.
+    pub(super) channels_fault: Option<String>,
+    /// What is wrong with any of the files, until it is cured.
+    pub(super) fault: Option<String>,
 }
 
-impl Channels {
-    /// What is wrong with their file, until it is cured.
-    pub(super) fn fault(&self) -> Option<String> {
-        let fault = self.fault.lock();
-        fault.unwrap_or_else(PoisonError::into_inner).clone()
+impl Standing {
+    fn of(channels: &Channels) -> Self {
+        Self {
+            websocket: channels.ws,
+            idle_after: channels.topics.idle_after,
+            channels_fault: None,
+            fault: channels.topics.disabled.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+/// The standing that everybody sees. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct SharedStanding(Arc<Mutex<Standing>>);
+
+impl SharedStanding {
+    pub(super) fn now(&self) -> Standing {
+        self.lock().clone()
     }
 
-    /// Who may open a WebSocket.
-    pub(super) fn websocket(&self) -> WebSocket {
-        let websocket = self.websocket.lock();
-        *websocket.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is wrong with any of the files, until it is cured.
-    pub(super) fn settings_fault(&self) -> Option<String> {
-        let fault = self.settings_fault.lock();
-        fault.unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// A topic without work for this long is idle.
-    pub(super) fn idle_after(&self) -> Duration {
-        Duration::from_millis(self.idle_after.load(Ordering::Relaxed))
-    }
-
-    /// What is wrong with their file, and with any of the files.
-    fn set_faults(&self, own: Option<String>, any: Option<String>) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = own;
-        let mut settings = self.settings_fault.lock().unwrap_or_else(PoisonError::into_inner);
-        *settings = any;
-    }
-
-    fn set(&self, settings: &channels::Channels) {
-        *self.websocket.lock().unwrap_or_else(PoisonError::into_inner) = settings.ws;
-        let idle_after = millis(settings.topics.idle_after);
-        self.idle_after.store(idle_after, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, Standing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,98 +97,48 @@ type Order = oneshot::Sender<Result<(), Problems>>;
 
 /// Looks after the settings files; ends when it is dropped.
 pub(super) struct Reload {
-    channels: Arc<Channels>,
+    pub(super) standing: SharedStanding,
     orders: mpsc::UnboundedSender<Order>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Reload {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-/// What a service runs with, and who is told when that changes.
-pub(super) struct Running<'a> {
-    /// The files.
-    pub(super) live: Live,
-    /// Where they are.
-    pub(super) home: Home,
-    /// What they may refer to.
-    pub(super) environment: Environment,
-    /// Who is told.
-    pub(super) spine: &'a Spine,
-    /// Names notices.
-    pub(super) ids: Ids,
-    /// How it was told to run.
-    pub(super) config: Arc<Config>,
-    /// How people reach it.
-    pub(super) channels: &'a channels::Channels,
-    /// The operator's time zone.
-    pub(super) local: LocalTime,
-    /// Tells when a secret changes that the files may name.
-    pub(super) vault: &'a Vault,
-    /// Where the service listens: commands are told when it gets another name.
-    pub(super) address: SocketAddr,
-    /// What is set anew in place.
-    pub(super) dials: Dials,
-}
-
-/// What takes a new setting while it runs.
-pub(super) struct Dials {
-    /// How much is logged.
-    pub(super) log: Level,
-    /// Under which names the service is reached.
-    pub(super) gate: Gate,
-    /// Where commands run.
-    pub(super) sandbox: Arc<Sandbox>,
-    /// Watches free space.
-    pub(super) disk: DiskWatch,
-    /// Makes backups.
-    pub(super) backups: RegularBackups,
-    /// What connections are encrypted with.
-    pub(super) certificate: Option<Arc<Certificate>>,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl Reload {
     /// Looks after the files of a service, which may have been wrong from the start.
-    pub(super) fn start(running: Running<'_>, fault: Option<Problems>) -> Self {
-        let channels = Arc::new(Channels::default());
-        channels.set(running.channels);
-        let disabled = running.channels.topics.disabled.as_ref();
-        channels.set_faults(None, disabled.map(ToString::to_string));
+    pub(super) fn start(
+        context: &Arc<Context>,
+        spine: &Spine,
+        gate: &Gate,
+        disk: DiskWatch,
+        backups: RegularBackups,
+    ) -> Self {
+        let standing = SharedStanding(Arc::new(Mutex::new(Standing::of(&context.channels))));
         let secrets = Arc::new(Notify::new());
         let changed = secrets.clone();
-        running.vault.on_change(move |_| changed.notify_one());
-        let tls = running.config.server.tls.as_ref();
+        context.vault.on_change(move |_| changed.notify_one());
+        let server = &context.in_file.server;
+        let files = files(&context.home, server.tls.as_ref());
         let mut watch = Watch {
-            folder_watch: FolderWatch::at(
-                files(&running.home, tls).iter().filter_map(|file| file.parent()),
-            ),
+            folder_watch: FolderWatch::at(files.iter().filter_map(|file| file.parent())),
             secrets,
-            dials: running.dials,
-            address: running.address,
-            public_url: running.config.server.public_url.clone(),
-            applied: stamps(&running.home, tls),
-            vault: running.environment.vault_version(),
-            live: running.live,
-            home: running.home,
-            environment: running.environment,
-            spine: running.spine.clone(),
-            ids: running.ids,
-            channels: channels.clone(),
-            started: running.config,
-            local: running.local,
+            context: context.clone(),
+            spine: spine.clone(),
+            gate: gate.clone(),
+            disk,
+            backups,
+            public_url: server.public_url.clone(),
+            applied: stamps(&context.home, server.tls.as_ref()),
+            vault: context.environment.vault_version(),
+            standing: standing.clone(),
             pending: Vec::new(),
         };
-        if let Some(fault) = fault {
-            watch.complain(&fault);
+        if let Some(fault) = &context.fault {
+            watch.complain(fault);
         }
-        let (orders, mut ordered) = mpsc::unbounded_channel();
-        Self { channels, orders, task: actix::spawn(async move { watch.run(&mut ordered).await }) }
+        let (orders, ordered) = mpsc::unbounded_channel();
+        let task = actix::spawn(watch.run(ordered));
+        Self { standing, orders, _task: AbortOnDropHandle::new(task) }
     }
 
-    /// Has the files read now.
     pub(super) fn order(&self) -> Arc<http::config::Reload> {
         let orders = self.orders.clone();
         Arc::new(move || {
@@ -221,11 +147,6 @@ impl Reload {
             // Whoever looks after them is gone only when the service stops.
             Box::pin(async move { outcome.await.unwrap_or(Ok(())) })
         })
-    }
-
-    /// How the channels stand.
-    pub(super) fn channels(&self) -> Arc<Channels> {
-        self.channels.clone()
     }
 }
 
@@ -246,32 +167,26 @@ fn stamps(home: &Home, tls: Option<&Tls>) -> Stamps {
 }
 
 struct Watch {
-    /// Hears of changes in the folder of the files.
     folder_watch: FolderWatch,
     /// Is told when a secret changes.
     secrets: Arc<Notify>,
-    dials: Dials,
-    address: SocketAddr,
-    public_url: Option<Origin>,
-    live: Live,
-    home: Home,
-    environment: Environment,
+    context: Arc<Context>,
     spine: Spine,
-    ids: Ids,
-    channels: Arc<Channels>,
+    gate: Gate,
+    disk: DiskWatch,
+    backups: RegularBackups,
+    public_url: Option<Origin>,
+    standing: SharedStanding,
     /// The state of the files that counts, or that was refused.
     applied: Stamps,
     /// The version of the vault that they were read with.
     vault: u64,
-    /// What the process was started with.
-    started: Arc<Config>,
-    local: LocalTime,
     /// What the operator was told to restart for.
     pending: Vec<String>,
 }
 
 impl Watch {
-    async fn run(&mut self, ordered: &mut mpsc::UnboundedReceiver<Order>) {
+    async fn run(mut self, mut ordered: mpsc::UnboundedReceiver<Order>) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut seen = self.applied.clone();
         let mut due = Instant::now() + LOOKS_ANYWAY;
@@ -293,7 +208,7 @@ impl Watch {
                 }
             }
             let is_quiet = was_heard && Instant::now() >= due;
-            let vault = self.environment.vault_version();
+            let vault = self.context.environment.vault_version();
             let (now, uses_vault) = self.look(vault != self.vault).await;
             self.vault = vault;
             let has_settled = is_quiet || now == seen;
@@ -314,7 +229,7 @@ impl Watch {
 
     /// The state of the files, and whether one names a secret that may have changed.
     async fn look(&self, has_other_secrets: bool) -> (Stamps, bool) {
-        let (home, tls) = (self.home.clone(), self.started.server.tls.clone());
+        let (home, tls) = (self.context.home.clone(), self.context.in_file.server.tls.clone());
         let look = tokio::task::spawn_blocking(move || {
             let uses = has_other_secrets && load::channels_use_vault(&home);
             (stamps(&home, tls.as_ref()), uses)
@@ -333,29 +248,27 @@ impl Watch {
     }
 
     async fn renew_certificate(&self) -> Result<(), Problems> {
-        let Some(certificate) = self.dials.certificate.clone() else {
+        let Some(certificate) = self.context.certificate.clone() else {
             return Ok(());
         };
         let renewed = tokio::task::spawn_blocking(move || certificate.read_again());
         match renewed.await {
-            Ok(Err(Unfit { path, reason })) => Err(Problems(vec![load::whole(&path, &reason)])),
-            Ok(Ok(())) | Err(_) => Ok(()),
+            Ok(renewed) => renewed.map_err(Problems::from),
+            Err(_) => Ok(()),
         }
     }
 
     async fn reread_settings(&mut self) -> Result<(), Problems> {
-        let live = self.live.clone();
+        let live = self.context.live.clone();
         match tokio::task::spawn_blocking(move || live.set_now()).await {
             Ok(Ok(set)) => {
                 let settings = router_settings(&set.channels, set.config.retention);
                 self.spine.router.do_send(Reconfigure(settings));
-                self.channels.set(&set.channels);
-                let disabled = set.channels.topics.disabled.as_ref();
-                let disabled = disabled.map(ToString::to_string);
-                if let Some(fault) = &disabled {
+                let standing = Standing::of(&set.channels);
+                if let Some(fault) = &standing.fault {
                     tracing::warn!(fault, "no model is asked about topics");
                 }
-                self.channels.set_faults(None, disabled);
+                *self.standing.lock() = standing;
                 self.apply(&set.config);
                 let told = json!({ "file": FILES.join(", ") });
                 self.spine.live.publish(Event::new(Kind::ConfigReloaded, told));
@@ -369,8 +282,7 @@ impl Watch {
             }
             Err(error) => {
                 tracing::error!(%error, "the settings could not be read");
-                let path = self.home.config_file();
-                Err(Problems(vec![load::whole(&path, "could not be read")]))
+                Err(Problem::of_file(&self.context.home.config_file(), "could not be read").into())
             }
         }
     }
@@ -378,23 +290,23 @@ impl Watch {
     /// Tells all who do not look for themselves. What only a restart changes is told to the operator.
     fn apply(&mut self, config: &Config) {
         let zone = config.timezone.clone();
-        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.environment).0);
-        if zone != self.local.zone() {
+        let zone = zone.unwrap_or_else(|| Zone::of_machine(&self.context.environment).0);
+        if zone != self.context.local.zone() {
             let timezone = zone.name().to_owned();
-            self.local.set(zone);
+            self.context.local.set(zone);
             self.spine.retention.do_send(SetZone { timezone: timezone.clone() });
             self.spine.scheduler.do_send(SetZone { timezone });
         }
         self.spine.approvals.do_send(SetTtl(config.approvals.ttl));
         self.spine.queue.do_send(Allow { running: config.runtime.max_running_turns });
-        self.dials.log.set(config.log.level.as_str());
-        self.dials.gate.rename(&config.server);
-        self.dials.sandbox.set_memory(config.sandbox.memory.0);
-        self.dials.sandbox.quota().set(&config.limits);
-        self.dials.disk.set_floor(config.limits.free_space.0);
-        self.dials.backups.set(&config.backup);
+        self.context.log.set(config.log.level.as_str());
+        self.gate.rename(&config.server);
+        self.context.sandbox.set_memory(config.sandbox.memory.0);
+        self.context.sandbox.quota().set(&config.limits);
+        self.disk.set_floor(config.limits.free_space.0);
+        self.backups.set(&config.backup);
         self.tell_name(config);
-        let pending = self.started.needs_restart(config);
+        let pending = self.context.in_file.needs_restart(config);
         if pending != self.pending && !pending.is_empty() {
             let text = format!(
                 "`config.yaml`: {} changed and counts only after a restart.",
@@ -412,11 +324,13 @@ impl Watch {
             return;
         }
         self.public_url.clone_from(&config.server.public_url);
-        let server =
-            config::Server { public_url: self.public_url.clone(), ..self.started.server.clone() };
-        let (file, url) = (address_file(&self.home), public_url(&server, self.address));
+        let server = config::Server {
+            public_url: self.public_url.clone(),
+            ..self.context.in_file.server.clone()
+        };
+        let (home, url) = (self.context.home.clone(), public_url(&server, self.context.address));
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = write_address(&file, &url) {
+            if let Err(error) = write_address(&home, &url) {
                 tracing::error!(%error, "the address file cannot be written");
             }
         });
@@ -424,10 +338,12 @@ impl Watch {
 
     /// Tells whoever looks, and puts it into the operator's inbox.
     fn complain(&mut self, problems: &Problems) {
-        let file = self.home.channels_file().display().to_string();
+        let file = self.context.home.channels_file().display().to_string();
         let of_channels = problems.0.iter().any(|problem| problem.file == file);
-        let fault = of_channels.then(|| problems.to_string());
-        self.channels.set_faults(fault, Some(problems.to_string()));
+        let mut standing = self.standing.lock();
+        standing.channels_fault = of_channels.then(|| problems.to_string());
+        standing.fault = Some(problems.to_string());
+        drop(standing);
         let mut files: Vec<&str> = problems.0.iter().map(|problem| &*problem.file).collect();
         files.dedup();
         let told = json!({ "file": files.join(", "), "problems": problems.to_string() });
@@ -437,11 +353,10 @@ impl Watch {
     }
 
     fn notify(&self, kind: NoticeKind, text: String, writes: Writes) {
-        notify(&self.spine.store, &self.ids, kind, text, writes);
+        notify(&self.spine.store, &self.context.ids, kind, text, writes);
     }
 }
 
-/// Puts something into the operator's inbox.
 pub(super) fn notify(
     store: &StoreHandle,
     ids: &Ids,
@@ -449,15 +364,7 @@ pub(super) fn notify(
     text: String,
     writes: Writes,
 ) {
-    let notice = Notice {
-        id: ids.notice(),
-        kind,
-        team: None,
-        text,
-        refs: Vec::new(),
-        at: WallClock.now(),
-        read: false,
-    };
+    let notice = Notice::new(ids.notice(), kind, text, WallClock.now());
     // The store takes it in now; nobody waits until it is safe.
     drop(store.commit(writes.put(&notice)));
 }

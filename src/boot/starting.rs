@@ -4,6 +4,7 @@
 //! meanwhile, and whoever wants something of it is told to come back.
 
 use std::{
+    io,
     net::{SocketAddr, TcpListener},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -20,17 +21,15 @@ use serde_json::json;
 use super::{
     certificate::Certificate,
     error::{ServiceError, machine},
-    write_address,
 };
 use crate::{
     http,
-    settings::config::Server,
+    settings::{config::Server, home::Home, replace::replace},
     storage::{Progress, Unit},
 };
 
 /// How long somebody who was told to come back should wait.
 const RETRY_AFTER_S: &str = "1";
-/// How long requests under way have to end.
 const LAST_REQUESTS_S: u64 = 1;
 
 /// What a service that is starting does at the moment.
@@ -67,7 +66,6 @@ pub(super) struct Starting {
 }
 
 impl Starting {
-    /// Listens and answers from now on.
     pub(super) fn open(
         server: &Server,
         certificate: Option<&Arc<Certificate>>,
@@ -98,7 +96,6 @@ impl Starting {
         Ok(Self { address, phase, listener, server: handle })
     }
 
-    /// The socket, for the service.
     pub(super) fn listener(&self) -> Result<TcpListener, ServiceError> {
         let cloned = self.listener.try_clone();
         cloned.map_err(|error| machine("the listener cannot be handed over", error))
@@ -129,10 +126,10 @@ async fn answer(request: HttpRequest, phase: web::Data<Phase>) -> HttpResponse {
 pub(super) struct AddressFile(PathBuf);
 
 impl AddressFile {
-    pub(super) fn write(path: PathBuf, url: &str) -> Result<Self, ServiceError> {
-        write_address(&path, url)
+    pub(super) fn write(home: &Home, url: &str) -> Result<Self, ServiceError> {
+        write_address(home, url)
             .map_err(|error| machine("the address file cannot be written", error))?;
-        Ok(Self(path))
+        Ok(Self(home.address_file()))
     }
 }
 
@@ -141,4 +138,10 @@ impl Drop for AddressFile {
         // Whoever finds it next sees from the lock that nobody is there.
         let _gone = std::fs::remove_file(&self.0);
     }
+}
+
+/// Tells commands of this machine how to reach the service. Blocks.
+pub(super) fn write_address(home: &Home, url: &str) -> io::Result<()> {
+    let text = json!({ "pid": std::process::id(), "url": url }).to_string();
+    replace(&home.address_file(), home.run(), text)
 }

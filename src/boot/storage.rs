@@ -1,16 +1,26 @@
 //! First phase of the start: folders and their lock, settings, log, the listener for health, master key, sandbox,
-//! storage and vault, opened in this order.
+//! storage, store and vault, opened in this order.
 
 use std::{
     io,
+    net::SocketAddr,
     path::Path,
     sync::{Arc, atomic::AtomicBool},
 };
 
-use hivewright_actors::{live::boot, router, spine};
+use actix::Arbiter;
+use hivewright_actors::{
+    ids::Ids,
+    live::boot,
+    router, spine,
+    storage::StorageError,
+    store::{Store, StoreHandle},
+    tool::REPORT_RUN,
+};
 
 use super::{
-    Options, address_file, backup_home,
+    Options,
+    backups::backup_home,
     certificate::Certificate,
     error::{ServiceError, machine},
     public_url,
@@ -18,6 +28,7 @@ use super::{
     vault,
 };
 use crate::{
+    http::metrics::Metrics,
     logging::{self, Level, Secrets, tap::Tap},
     sandbox::{
         process::{Sandbox, SandboxSettings},
@@ -28,7 +39,7 @@ use crate::{
         config::{self, Config},
         home::{Home, Lock},
         live::Live,
-        load::{self, ChannelsState},
+        load,
         problem::Problems,
         references::Environment,
         scaffold,
@@ -38,18 +49,18 @@ use crate::{
         self,
         sled::{Durability, SledStorage},
     },
+    system::Randomness,
     timezone::LocalTime,
+    tools::registry,
     vault::Vault,
 };
 
-/// What is open before anything runs.
-pub(super) struct Opened {
+/// What everything that runs is made from.
+pub(super) struct Context {
     pub(super) home: Home,
-    pub(super) lock: Lock,
     pub(super) certificate: Option<Arc<Certificate>>,
-    /// What answers until the service does.
-    pub(super) starting: Starting,
-    pub(super) address_file: AddressFile,
+    /// Where the service listens.
+    pub(super) address: SocketAddr,
     /// Variables of the process, and the secrets that settings name.
     pub(super) environment: Environment,
     /// The settings with what the command line says instead.
@@ -61,23 +72,35 @@ pub(super) struct Opened {
     pub(super) fault: Option<Problems>,
     pub(super) live: Live,
     pub(super) local: LocalTime,
-    pub(super) tap: Tap,
     pub(super) log: Level,
     pub(super) secrets: Secrets,
     pub(super) sandbox: Arc<Sandbox>,
     pub(super) storage: Arc<SledStorage>,
+    pub(super) store: StoreHandle,
+    pub(super) ids: Ids,
+    pub(super) metrics: Arc<Metrics>,
     /// Which start of this store it is.
     pub(super) boot: u64,
     pub(super) vault: Vault,
-    /// Only the offline demo answers.
     pub(super) demo: Arc<AtomicBool>,
+}
+
+/// What is open before anything runs.
+pub(super) struct Opened {
+    pub(super) context: Arc<Context>,
+    /// What a former process left.
+    pub(super) recovered: router::Recovered,
+    pub(super) lock: Lock,
+    /// What answers until the service does.
+    pub(super) starting: Starting,
+    pub(super) address_file: AddressFile,
+    pub(super) tap: Tap,
     /// What the operator should know.
     pub(super) notices: Vec<String>,
 }
 
 impl Opened {
-    /// Opens everything, and reads what a former process left.
-    pub(super) async fn open(options: &Options) -> Result<(Self, router::Recovered), ServiceError> {
+    pub(super) async fn open(options: &Options) -> Result<Self, ServiceError> {
         let home = options.home.clone();
         storage::open::check_disk(&home.store())?;
         home.prepare()?;
@@ -95,7 +118,7 @@ impl Opened {
         let (tap, log) = logging::start(config.log.level.as_str(), secrets.clone());
         let starting = Starting::open(&config.server, certificate.as_ref())?;
         let url = public_url(&config.server, starting.address);
-        let address_file = AddressFile::write(address_file(&home), &url)?;
+        let address_file = AddressFile::write(&home, &url)?;
         let mut notices: Vec<String> = warnings.iter().map(ToString::to_string).collect();
 
         let sandbox = Sandbox::new(SandboxSettings {
@@ -110,56 +133,44 @@ impl Opened {
         let (opened, sandbox) = tokio::join!(open_store(&home, &config, &starting.phase), sandbox);
         sandbox.quota().set(&config.limits);
         let (storage, recovered, boot) = opened?;
+        let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
+        let metrics = Arc::new(Metrics::new(tools, tap.errors.clone()));
+        let store = start_store(storage.clone(), metrics.clone());
+        let ids = Ids::new(Arc::new(Randomness));
         starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
-        let vault = vault::open(keys, storage.clone(), open, &secrets).await?;
+        let vault = vault::open(keys, storage.clone(), &store, &ids, open, &secrets).await?;
         starting.phase.set("starting the teams");
         let environment = options.environment.clone().with_vault(vault.clone());
-        let (channels, distrust, warnings) = load::load_channels(&home, &environment);
-        notices.extend(warnings.iter().map(ToString::to_string));
-        let (channels, fault) = match channels {
-            ChannelsState::Open(channels) if distrust.0.is_empty() => {
-                notices.extend(channels.topics.disabled.as_ref().map(ToString::to_string));
-                (channels, None)
-            }
-            ChannelsState::Open(channels) => (channels, Some(distrust)),
-            ChannelsState::Closed(problems) => (Channels::closed(), Some(problems)),
-        };
-        if let Some(fault) = &fault {
-            tracing::error!(%fault, "only the operator's command line is let in");
-        }
+        let (channels, fault) = open_channels(&home, &environment, &mut notices);
         let live = Live::new(home.clone(), environment.clone());
-        live.hold(in_file.clone(), channels.topics.profile.clone());
+        live.hold(in_file.clone(), Arc::new(channels.clone()));
         let demo = learn_secrets(&live, &secrets, &mut notices).await;
-        let (machine_zone, zone_fault) = Zone::of_machine(&options.environment);
-        if config.timezone.is_none() {
-            notices.extend(zone_fault);
-        }
-        let zone = config.timezone.clone().unwrap_or(machine_zone);
-        let opened = Self {
+        let local = local_time(&config, &options.environment, &mut notices);
+        let context = Context {
             home,
-            lock,
             certificate,
-            starting,
-            address_file,
+            address: starting.address,
             environment,
             config,
             in_file,
             channels,
             fault,
             live,
-            local: LocalTime::new(zone),
-            tap,
+            local,
             log,
             secrets,
             sandbox: Arc::new(sandbox),
             storage,
+            store,
+            ids,
+            metrics,
             boot,
             vault,
             demo: Arc::new(AtomicBool::new(demo)),
-            notices,
         };
-        Ok((opened, recovered))
+        let context = Arc::new(context);
+        Ok(Self { context, recovered, lock, starting, address_file, tap, notices })
     }
 }
 
@@ -176,7 +187,7 @@ async fn open_store(
     config: &Config,
     phase: &Phase,
 ) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
-    let layout = backup_home(home, config);
+    let layout = backup_home(home, &config.backup);
     let durability = match config.store.durability {
         config::Durability::Power => Durability::Power,
         config::Durability::Process => Durability::Process,
@@ -193,6 +204,52 @@ async fn open_store(
         Ok::<_, ServiceError>((Arc::new(storage), recovered, boot))
     });
     opened.await.map_err(|error| machine("the store cannot be opened", error))?
+}
+
+/// The store, on a thread of its own.
+fn start_store(storage: Arc<SledStorage>, metrics: Arc<Metrics>) -> StoreHandle {
+    let on_failure = |error: &StorageError| {
+        // What was not answered may or may not be on the disk: only a new start can tell.
+        tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");
+        std::process::exit(1);
+    };
+    Store::start(
+        &Arbiter::new().handle(),
+        storage,
+        Box::new(on_failure),
+        Box::new(move |_, took| metrics.committed(took)),
+    )
+}
+
+fn local_time(config: &Config, environment: &Environment, notices: &mut Vec<String>) -> LocalTime {
+    let (of_machine, fault) = Zone::of_machine(environment);
+    if config.timezone.is_none() {
+        notices.extend(fault);
+    }
+    LocalTime::new(config.timezone.clone().unwrap_or(of_machine))
+}
+
+/// How people reach the teams, and why only the operator's command line is let in.
+fn open_channels(
+    home: &Home,
+    environment: &Environment,
+    notices: &mut Vec<String>,
+) -> (Channels, Option<Problems>) {
+    let (channels, fault) = match load::read_channels(home, environment) {
+        Ok(read) => {
+            notices.extend(read.warnings.iter().map(ToString::to_string));
+            let fault = Some(read.distrust).filter(|distrust| !distrust.0.is_empty());
+            if fault.is_none() {
+                notices.extend(read.channels.topics.disabled.as_ref().map(ToString::to_string));
+            }
+            (read.channels, fault)
+        }
+        Err(problems) => (Channels::closed(), Some(problems)),
+    };
+    if let Some(fault) = &fault {
+        tracing::error!(%fault, "only the operator's command line is let in");
+    }
+    (channels, fault)
 }
 
 /// Keeps keys out of the log, and tells whether only the demo answers.

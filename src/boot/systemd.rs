@@ -12,7 +12,6 @@ use std::{
 /// Where systemd listens, if it started us and wants to know.
 const SOCKET: &str = "NOTIFY_SOCKET";
 
-/// It serves.
 pub(crate) fn ready() {
     tell("READY=1\n");
 }

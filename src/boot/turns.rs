@@ -8,7 +8,6 @@ use hivewright_actors::{
     briefing::OnHindrance,
     budget::{Days, Ledger},
     clock::Clock,
-    ids::Ids,
     org::{
         belongings::{Belongings, Inboxes, Waiting},
         tree::Tree,
@@ -21,13 +20,12 @@ use hivewright_actors::{
 use super::{
     Options,
     error::{ServiceError, machine},
-    storage::Opened,
+    storage::Context,
     vault,
 };
 use crate::{
     briefing::{Sources, Turns, till::Till},
     engines::Engines,
-    http::metrics::Metrics,
     memory::Memory,
     policy::Policies,
     prompt::compose::Prompts,
@@ -56,7 +54,6 @@ use crate::{
 
 /// What turns are made with.
 pub(super) struct Services {
-    pub(super) ids: Ids,
     pub(super) memory: Memory,
     pub(super) changes: Changes,
     pub(super) taint: Taint,
@@ -64,7 +61,6 @@ pub(super) struct Services {
     pub(super) office: Office,
     pub(super) desk: Desk,
     pub(super) outlook: Outlook,
-    pub(super) metrics: Arc<Metrics>,
     pub(super) turns: Turns,
     pub(super) last_caps: LastCaps,
     ledger: Ledger,
@@ -73,22 +69,20 @@ pub(super) struct Services {
 
 impl Services {
     pub(super) fn open(
-        opened: &Opened,
+        context: &Context,
         spine: &Spine,
         options: Options,
-        ids: Ids,
-        metrics: Arc<Metrics>,
         draining: &Arc<AtomicBool>,
         recovered: &Recovered,
     ) -> Result<Self, ServiceError> {
         let unreadable = |error| machine("the store cannot be read", error);
-        let (home, live, store) = (&opened.home, &opened.live, &spine.store);
-        let (storage, clock) = (&*opened.storage, Arc::new(WallClock));
+        let Context { home, live, store, ids, .. } = context;
+        let (storage, clock) = (&*context.storage, Arc::new(WallClock));
         let ledger = Ledger::default();
         let tree = Tree::new(recovered.teams.clone());
-        let today = opened.local.day_of(WallClock.now());
+        let today = context.local.day_of(WallClock.now());
         spine::recover_spending(storage, &ledger, today, &tree).map_err(unreadable)?;
-        let guard = Arc::new(vault::Guard::new(&opened.vault));
+        let guard = Arc::new(vault::Guard::new(&context.vault));
         let memory = Memory::new(store.clone(), clock.clone(), ids.clone(), guard);
         let changes = Changes::new(home.clone(), clock.clone(), ids.clone(), store.clone());
         let rules = Policies::open(Some(live.clone()), storage, store.clone(), ids.clone())
@@ -98,8 +92,8 @@ impl Services {
         let taint = Taint::open(storage, &home.teams(), Some(kept)).map_err(unreadable)?;
         let prompts = Prompts::with_taint(home.clone(), taint.clone());
         let board = Board::default();
-        let desk = Desk::new(desk_parts(opened, spine, &prompts, &board));
-        let office = Office::new(office_parts(opened, spine, &prompts, &ids, &ledger));
+        let desk = Desk::new(desk_parts(context, spine, &prompts, &board));
+        let office = Office::new(office_parts(context, spine, &prompts, &ledger));
         let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
@@ -110,26 +104,25 @@ impl Services {
             home: home.clone(),
             live: live.clone(),
             prompts: prompts.clone(),
-            engines: Engines::new(http, options.retry).with_vault(opened.vault.clone()),
+            engines: Engines::new(http, options.retry).with_vault(context.vault.clone()),
             toolbox,
             memory: memory.clone(),
             changes: changes.clone(),
-            sandbox: opened.sandbox.clone(),
+            sandbox: context.sandbox.clone(),
             agents: Some(Arc::new(agents)),
-            demo: opened.demo.clone(),
-            secrets: opened.secrets.clone(),
-            vault: opened.vault.clone(),
+            demo: context.demo.clone(),
+            secrets: context.secrets.clone(),
+            vault: context.vault.clone(),
             till: Till {
                 ledger: ledger.clone(),
-                days: Arc::new(opened.local.clone()),
-                meter: metrics.clone(),
+                days: Arc::new(context.local.clone()),
+                meter: context.metrics.clone(),
             },
             last_caps: last_caps.clone(),
         });
         let outlook =
             Outlook { home: home.clone(), prompts, view: spine.view.clone(), store: store.clone() };
         Ok(Self {
-            ids,
             memory,
             changes,
             taint,
@@ -137,7 +130,6 @@ impl Services {
             office,
             desk,
             outlook,
-            metrics,
             turns,
             last_caps,
             ledger,
@@ -145,10 +137,9 @@ impl Services {
         })
     }
 
-    /// What the spine needs of the edges.
     pub(super) fn ports(
         &self,
-        opened: &Opened,
+        context: &Context,
         spine: &Spine,
         on_hindrance: OnHindrance,
         deciders: Deciders,
@@ -157,34 +148,34 @@ impl Services {
             briefing: Arc::new(self.turns.clone()),
             classifier: Arc::new(self.turns.clone()),
             clock: Arc::new(WallClock),
-            ids: self.ids.clone(),
+            ids: context.ids.clone(),
             on_hindrance,
             ledger: self.ledger.clone(),
             grants: self.rules.grants(),
             deciders,
-            days: Arc::new(opened.local.clone()),
-            secrets: Arc::new(opened.vault.clone()),
+            days: Arc::new(context.local.clone()),
+            secrets: Arc::new(context.vault.clone()),
             digester: sha256,
-            approvals_last: opened.config.approvals.ttl,
-            meter: self.metrics.clone(),
-            folders: Arc::new(TeamFolders::new(opened.home.clone())),
+            approvals_last: context.config.approvals.ttl,
+            meter: context.metrics.clone(),
+            folders: Arc::new(TeamFolders::new(context.home.clone())),
             triggers: scheduler::Ports {
                 board: self.board.clone(),
                 calendar: Arc::new(Zones),
                 expressions: Arc::new(LinearExpressions),
                 roster: Arc::new(spine.view.clone()),
                 premises: Arc::new(self.outlook.clone()),
-                timezone: opened.local.name(),
+                timezone: context.local.name(),
             },
-            retention: Arc::new(Keeper { live: opened.live.clone(), home: opened.home.clone() }),
+            retention: Arc::new(Keeper { live: context.live.clone(), home: context.home.clone() }),
         }
     }
 
     /// What goes with a team when it is shut down.
-    pub(super) fn belongings(&self, opened: &Opened, spine: &Spine) -> Vec<Arc<dyn Belongings>> {
+    pub(super) fn belongings(&self, context: &Context, spine: &Spine) -> Vec<Arc<dyn Belongings>> {
         vec![
             Arc::new(self.memory.clone()),
-            Arc::new(opened.vault.clone()),
+            Arc::new(context.vault.clone()),
             Arc::new(self.taint.clone()),
             Arc::new(Inboxes(spine.store.clone())),
             Arc::new(Remembered(spine.store.clone())),
@@ -215,7 +206,7 @@ fn subagents(prompts: &Prompts) -> office::Roster {
     Arc::new(move |team| prompts.subagents(team))
 }
 
-fn desk_parts(opened: &Opened, spine: &Spine, prompts: &Prompts, board: &Board) -> desk::Parts {
+fn desk_parts(context: &Context, spine: &Spine, prompts: &Prompts, board: &Board) -> desk::Parts {
     desk::Parts {
         scheduler: spine.scheduler.clone(),
         store: spine.store.clone(),
@@ -223,21 +214,20 @@ fn desk_parts(opened: &Opened, spine: &Spine, prompts: &Prompts, board: &Board) 
         clock: Arc::new(WallClock),
         calendar: Arc::new(Zones),
         expressions: Arc::new(LinearExpressions),
-        zone: opened.local.clone(),
+        zone: context.local.clone(),
         board: board.clone(),
         subagents: subagents(prompts),
-        secrets: Arc::new(opened.vault.clone()),
+        secrets: Arc::new(context.vault.clone()),
     }
 }
 
 fn office_parts(
-    opened: &Opened,
+    context: &Context,
     spine: &Spine,
     prompts: &Prompts,
-    ids: &Ids,
     ledger: &Ledger,
 ) -> office::Parts {
-    let (ledger, today) = (ledger.clone(), opened.local.clone());
+    let (ledger, today) = (ledger.clone(), context.local.clone());
     office::Parts {
         org: spine.org.clone(),
         view: spine.view.clone(),
@@ -245,9 +235,9 @@ fn office_parts(
         store: spine.store.clone(),
         channel: spine.channel.clone(),
         clock: Arc::new(WallClock),
-        ids: ids.clone(),
-        live: opened.live.clone(),
-        credentials: Arc::new(opened.vault.clone()),
+        ids: context.ids.clone(),
+        live: context.live.clone(),
+        credentials: Arc::new(context.vault.clone()),
         roster: subagents(prompts),
         spent: Arc::new(move |team| ledger.drawn(team, today.day_of(WallClock.now()))),
     }

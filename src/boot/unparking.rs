@@ -12,9 +12,9 @@ use hivewright_actors::{
 };
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver},
-    task::JoinHandle,
     time::MissedTickBehavior,
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     settings::{live::Live, providers::Providers},
@@ -37,25 +37,15 @@ pub(super) fn hear() -> (OnHindrance, UnboundedReceiver<Hindrance>) {
 }
 
 /// Lets parked work go on when what hinders it is put right; ends when it is dropped.
-pub(super) struct Unparking(JoinHandle<()>);
-
-impl Drop for Unparking {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Unparking {
-    pub(super) fn start(
-        told: UnboundedReceiver<Hindrance>,
-        briefing: Arc<dyn Briefing>,
-        live: Live,
-        queue: Addr<Queue>,
-    ) -> Self {
-        let watch =
-            Watch { briefing, live, queue, unprepared: Vec::new(), login: false, providers: None };
-        Self(actix::spawn(watch.run(told)))
-    }
+pub(super) fn start(
+    told: UnboundedReceiver<Hindrance>,
+    briefing: Arc<dyn Briefing>,
+    live: Live,
+    queue: Addr<Queue>,
+) -> AbortOnDropHandle<()> {
+    let watch =
+        Watch { briefing, live, queue, unprepared: Vec::new(), login: false, providers: None };
+    AbortOnDropHandle::new(actix::spawn(watch.run(told)))
 }
 
 struct Watch {

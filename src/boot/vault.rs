@@ -3,13 +3,15 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use hivewright_actors::{
-    clock::Clock,
     ids::{Ids, TaskId, TeamKey},
-    notice::{Notice, NoticeKind},
+    notice::NoticeKind,
     store::{StoreHandle, records::Writes},
 };
 
-use super::error::{ServiceError, machine};
+use super::{
+    error::{ServiceError, machine},
+    reload::notify,
+};
 use crate::{
     logging::Secrets,
     memory::SecretGuard,
@@ -51,7 +53,6 @@ impl SecretGuard for Guard {
     }
 }
 
-/// Reads the master keys that there are.
 pub(super) async fn keys(
     home: &Home,
     environment: &Environment,
@@ -63,16 +64,19 @@ pub(super) async fn keys(
         .map_err(|error| machine("the master key cannot be read", error))
 }
 
-/// Opens the vault of a store that is not yet running, and lets go of what was kept for tasks that are
+/// Opens the vault over a store that nobody has used yet, and lets go of what was kept for tasks that are
 /// not open any more. From now on the log shows none of its secrets.
 pub(super) async fn open(
     keys: MasterKeys,
     storage: Arc<SledStorage>,
+    store: &StoreHandle,
+    ids: &Ids,
     open: HashSet<TaskId>,
     secrets: &Secrets,
 ) -> Result<Vault, ServiceError> {
+    let written = Some(store.clone());
     let opened = tokio::task::spawn_blocking(move || {
-        let vault = Vault::open_with(&*storage, keys, Arc::new(WallClock))?;
+        let vault = Vault::open_with(&*storage, keys, Arc::new(WallClock), written)?;
         vault.release_at_rest(&*storage, &open)?;
         Ok::<_, VaultError>(vault)
     });
@@ -82,27 +86,15 @@ pub(super) async fn open(
         .map_err(|error| machine("the vault cannot be opened", error))?;
     let log = secrets.clone();
     vault.on_change(move |vault| log.learn_vault(vault.all_secrets()));
-    Ok(vault)
-}
-
-/// Gives it the running store, and the operator a notice if it cannot be used.
-pub(super) fn attach(vault: &Vault, store: &StoreHandle, ids: &Ids) {
-    vault.attach(store.clone());
     actix::spawn(sweep(vault.clone()));
-    let Some(locked) = vault.locked() else { return };
-    let text = format!("the vault is locked: {locked}");
-    tracing::error!("{text}");
-    let notice = Notice {
-        id: ids.notice(),
-        kind: NoticeKind::VaultLocked,
-        team: None,
-        text,
-        refs: Vec::new(),
-        at: WallClock.now(),
-        read: false,
-    };
-    // The store takes it in now; nobody waits until it is safe.
-    drop(store.commit(Writes::new().put(&notice)));
+    if let Some(locked) = vault.locked() {
+        let text = format!("the vault is locked: {locked}");
+        tracing::error!("{text}");
+        notify(store, ids, NoticeKind::VaultLocked, text, Writes::new());
+    }
+    // What a crash cut off.
+    vault.redact().await;
+    Ok(vault)
 }
 
 /// Their tasks end before they are so old: this is for what a failure left.

@@ -28,11 +28,7 @@ use crate::{
         report::{Item, Kind, Outcome},
         source::{Source, SourceError},
     },
-    settings::{
-        home::resolve,
-        load::{self, ChannelsState},
-        zone::Zone,
-    },
+    settings::{home::resolve, load, zone::Zone},
     system::{Randomness, WallClock},
     vault::{Vault, master::KeyFiles},
 };
@@ -121,19 +117,16 @@ fn import(
                 .map_err(|error| busy(error.into()))?,
         )
     };
-    let settings = load::load(&context.home, &context.environment)?;
-    let channels = match settings.channels {
-        ChannelsState::Open(channels) => channels,
-        ChannelsState::Closed(_) => Default::default(),
-    };
-    let zone = settings.config.timezone.unwrap_or_else(|| Zone::of_machine(&context.environment).0);
+    let config = load::load_config(&context.home, &context.environment)?.0;
+    let channels = load::read_channels(&context.home, &context.environment).unwrap_or_default();
+    let zone = config.timezone.unwrap_or_else(|| Zone::of_machine(&context.environment).0);
     let now = WallClock.now();
     let plan = import
         .plan(&Goal {
             home: &context.home,
             storage: stopped.as_ref().map(|stopped| &stopped.storage as _),
             environment: &context.environment,
-            idle_after: channels.topics.idle_after,
+            idle_after: channels.channels.topics.idle_after,
             zone: zone.name().to_owned(),
             ids: Ids::new(Arc::new(Randomness)),
             now,

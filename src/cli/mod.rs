@@ -83,15 +83,8 @@ struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 struct Everywhere {
-    /// Where everything is [default: ~/.hivewright, or HIVEWRIGHT_HOME]
-    #[arg(long, global = true, value_name = "DIR")]
-    home: Option<PathBuf>,
-    /// Settings, rules and keys [default: data in the home, or HIVEWRIGHT_DATA_DIR]
-    #[arg(long, global = true, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-    /// Store, teams and backups [default: run in the home, or HIVEWRIGHT_RUN_DIR]
-    #[arg(long, global = true, value_name = "DIR")]
-    run_dir: Option<PathBuf>,
+    #[command(flatten)]
+    flags: Flags,
     /// The service to talk to [default: the one that runs in the home]
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
@@ -161,19 +154,14 @@ struct Context {
 impl Context {
     fn new(everywhere: Everywhere, screen: Screen) -> Result<Self, Failure> {
         let environment = Environment::system();
-        let flags = Flags {
-            home: everywhere.home,
-            data_dir: everywhere.data_dir,
-            run_dir: everywhere.run_dir,
-        };
         Ok(Self {
-            home: Home::new(&flags, &environment)?,
+            home: Home::new(&everywhere.flags, &environment)?,
             environment,
             screen,
             url: everywhere.url,
             token_file: everywhere.token_file,
             yes: everywhere.yes,
-            way: way(&flags),
+            way: way(&everywhere.flags),
         })
     }
 

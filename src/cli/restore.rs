@@ -19,7 +19,7 @@ use super::{
     progress::Gauge,
 };
 use crate::{
-    boot::backup_home,
+    boot::backups::backup_home,
     settings::load,
     storage::{
         self, IsStopped,
@@ -145,7 +145,7 @@ fn work(
         failure
     })?;
     let config = load::load_config(&context.home, &context.environment)?.0;
-    let home = backup_home(&context.home, &config);
+    let home = backup_home(&context.home, &config.backup);
     let gauge = Gauge::new(context.screen, "restore");
     let progress = |progress| gauge.storage(progress);
     let restored = match &arguments.file {

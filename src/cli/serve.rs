@@ -9,10 +9,7 @@ use std::{
 use clap::Args;
 
 use super::{Context, failure::Failure};
-use crate::{
-    ServeOptions,
-    boot::{Service, parts::Part},
-};
+use crate::boot::{Service, parts::Part};
 
 /// Run the service in the foreground (the default)
 #[derive(Debug, Default, PartialEq, Args)]
@@ -30,13 +27,8 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments, context: Context) -> Result<(), Failure> {
-    let options = ServeOptions {
-        home: context.home,
-        bind: arguments.bind,
-        port: arguments.port,
-        announce: if arguments.open { open } else { announce },
-    };
-    Ok(crate::run(options)?)
+    let announce: fn(&Service) = if arguments.open { open } else { announce };
+    Ok(crate::run(context.home, arguments.bind, arguments.port, announce)?)
 }
 
 /// Says how each part stands, and how to reach the service. The link logs in once, so it is shown to a

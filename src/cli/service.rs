@@ -44,8 +44,6 @@ pub(super) struct Notice {
 
 /// The service, behind its Unix socket.
 const LOCAL: &str = "http://localhost/";
-/// Where the service leaves its notice.
-const NOTICE: &str = "service.json";
 
 /// The notice of the service that runs in a home.
 ///
@@ -55,7 +53,7 @@ pub(super) fn notice(home: &Home) -> Result<Option<Notice>, Failure> {
     if !is_locked(home)? {
         return Ok(None);
     }
-    match fs::read(home.run().join(NOTICE)) {
+    match fs::read(home.address_file()) {
         Ok(text) => Ok(serde_json::from_slice(&text).ok()),
         Err(error) if is_foreign(&error) => Err(foreign(home)),
         Err(_) => Ok(None),

@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::{
-    boot::{backup_home, error::ServiceError},
+    boot::{backups::backup_home, error::ServiceError},
     settings::{config, home::Lock, load},
     storage::{
         self, OnProgress, open,
@@ -30,7 +30,7 @@ impl Stopped {
             config::Durability::Power => Durability::Power,
             config::Durability::Process => Durability::Process,
         };
-        let home = backup_home(&context.home, &config);
+        let home = backup_home(&context.home, &config.backup);
         let storage = open::open(&home, durability, progress)?;
         Ok(Self { storage, home, _lock: lock })
     }

@@ -34,7 +34,7 @@ fn without_a_command_the_service_is_meant() {
 fn what_every_command_understands_may_stand_on_both_sides_of_it() {
     for line in ["hivewright --home /h --json status", "hivewright status --home /h --json"] {
         let everywhere = parse(line).unwrap().everywhere;
-        assert_eq!(everywhere.home, Some("/h".into()));
+        assert_eq!(everywhere.flags.home, Some("/h".into()));
         assert!(everywhere.json && !everywhere.quiet);
     }
 }

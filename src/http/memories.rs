@@ -322,7 +322,5 @@ fn team(state: &State, name: &str) -> Result<TeamKey, ApiError> {
 }
 
 fn moment(text: &str) -> Result<Timestamp, ApiError> {
-    time::parse(text).ok_or_else(|| {
-        ApiError::invalid_field("expires_at", "expected a date such as 2026-01-31T12:00:00Z")
-    })
+    time::read(text).map_err(|error| ApiError::invalid_field("expires_at", error.to_string()))
 }

@@ -5,18 +5,15 @@ use std::sync::Arc;
 use actix_web::web;
 use hivewright_actors::{
     ids::TeamKey,
-    policy::{
-        By, Decision, Role, Subject,
-        draft::Draft,
-        rule::{Rule, Who},
-    },
+    policy::{By, Decision, Role, Subject, rule::Who},
+    text::Expected,
 };
 use serde_json::Value;
 
 use super::{
     call::Call,
     error::ApiError,
-    json, listing,
+    listing,
     routes::{Resource, on},
 };
 use crate::{
@@ -24,12 +21,11 @@ use crate::{
         endpoint::{ById, Empty},
         policies::{
             ADD_RULE, EXPLAIN_CALL, ExplainCall, Explained, LIST_RULES, NewRule, REMOVE_RULE,
-            RuleRow, RuleSource,
+            RuleRow,
         },
         reply::{Created, Data, Done, Rows},
     },
-    policy::{RuleError, Source},
-    settings::policy::date,
+    policy::{RuleError, RuleSource},
     tools::judge::Judgement,
 };
 
@@ -45,27 +41,6 @@ pub(super) fn resources() -> Vec<Resource> {
     ]
 }
 
-fn row(rule: Rule, source: Source) -> RuleRow {
-    let risk = rule.risk;
-    let draft = Draft::from(rule);
-    RuleRow {
-        id: draft.id,
-        source: match source {
-            Source::Settings => RuleSource::Settings,
-            Source::Stored => RuleSource::Stored,
-        },
-        note: draft.note,
-        team: draft.team.unwrap_or_default(),
-        resource: draft.resource,
-        mode: draft.mode,
-        principal: draft.principal.unwrap_or_default(),
-        when: draft.when,
-        effect: draft.effect,
-        risk,
-        expires_at: draft.expires_at.and_then(json::date),
-    }
-}
-
 async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<RuleRow>, ApiError> {
     caller.all_teams()?;
     let rules = state.rules.clone();
@@ -74,7 +49,7 @@ async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<RuleRow>, A
         rules.list()
     });
     let rules = rules.await.map_err(ApiError::internal)?;
-    let rows = rules.into_iter().map(|(rule, source)| row(rule, source));
+    let rows = rules.into_iter().map(|(rule, source)| RuleRow::new(rule, source));
     listing::page(rows, &page, |row| row.id.clone())
 }
 
@@ -82,28 +57,9 @@ async fn add(
     Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewRule>,
 ) -> Result<Created<RuleRow>, ApiError> {
     caller.all_teams()?;
-    let expires_at = match &wish.expires_at {
-        Some(text) => {
-            let wrong = |reason| ApiError::invalid_field("expires_at", reason);
-            Some(date(text).map_err(wrong)?)
-        }
-        None => None,
-    };
-    let draft = Draft {
-        id: wish.id,
-        note: wish.note,
-        expires_at,
-        team: wish.team,
-        resource: wish.resource,
-        mode: wish.mode,
-        principal: wish.principal,
-        when: wish.when,
-        effect: wish.effect,
-        quorum: wish.quorum,
-        risk: wish.risk,
-    };
-    let rule = state.rules.add(draft, caller.principal.id()).await?;
-    Ok(Created(row(rule, Source::Stored)))
+    let rule = wish.rule().map_err(RuleError::from)?;
+    let rule = state.rules.add(rule, caller.principal.id()).await?;
+    Ok(Created(RuleRow::new(rule, RuleSource::Stored)))
 }
 
 async fn remove(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
@@ -132,8 +88,9 @@ async fn explain(
 
 /// On whose behalf a call would be made.
 fn subject(principal: Option<&str>) -> Result<Subject, ApiError> {
-    let who = Who::parse(principal.unwrap_or("any"))
-        .map_err(|reason| ApiError::invalid_field("principal", reason))?;
+    let who = principal.unwrap_or("any").parse();
+    let who =
+        who.map_err(|error: Expected| ApiError::invalid_field("principal", error.to_string()))?;
     let mut subject = Subject { role: Role::User, user: None, untrusted: false };
     match who {
         Who::Any => {}

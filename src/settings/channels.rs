@@ -115,7 +115,6 @@ pub enum WebSocket {
 }
 
 impl WebSocket {
-    /// Whether a client at this address may open one.
     pub fn admits(self, client: Option<IpAddr>) -> bool {
         match self {
             Self::Off => false,
@@ -150,20 +149,24 @@ impl Topics {
 }
 
 /// The file, as far as it can be used.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Read {
     pub(crate) channels: Channels,
     /// What is wrong with who is let in, so that nobody is.
     pub(crate) distrust: Problems,
-    /// What works and should not stay.
     pub(crate) warnings: Vec<Problem>,
 }
 
 impl Read {
+    /// The same, if nothing at all is wrong with who is let in.
+    pub(crate) fn whole(self) -> Result<Self, Problems> {
+        if self.distrust.0.is_empty() { Ok(self) } else { Err(self.distrust) }
+    }
+
     /// What works and should not stay, unless something is disabled.
     pub(crate) fn in_use(self) -> Result<Vec<Problem>, Problems> {
         match self.channels.topics.disabled {
-            Some(problem) => Err(Problems(vec![problem])),
+            Some(problem) => Err(problem.into()),
             None => Ok(self.warnings),
         }
     }

@@ -25,7 +25,6 @@ use super::{
     zone::Zone,
 };
 
-/// The longest that a turn may be given.
 pub(crate) const LONGEST_TURN: Duration = hours(6);
 
 pub(super) const DAY: Duration = hours(24);
@@ -251,7 +250,6 @@ const POLICY_EXAMPLE: &str = "
    note: pushes are seen by everyone
    expires_at: 2027-01-31T12:00:00Z";
 
-/// A certificate with its key, as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     pub cert: PathBuf,
@@ -299,7 +297,6 @@ impl Store {
 }
 
 impl Limits {
-    /// How many teams there may be.
     pub fn tree(&self) -> tree::Limits {
         tree::Limits { children: self.max_children, teams: self.max_teams }
     }
@@ -314,7 +311,6 @@ impl Config {
     }
 }
 
-/// Reads the file of a home.
 pub(crate) fn read(
     text: &str,
     document: Document,
@@ -325,7 +321,6 @@ pub(crate) fn read(
     document.finish(config)
 }
 
-/// Patterns of tools.
 pub(super) fn read_tools(field: &Field<'_>) -> Option<Vec<String>> {
     field.list(|item| {
         let pattern = item.parse(|text| tool_groups::check(text).map(|()| text.to_owned()))?;

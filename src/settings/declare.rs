@@ -26,7 +26,6 @@ words! {
 )]
 pub(crate) struct Declaration {
     pub(crate) key: &'static str,
-    /// What it is, for people.
     pub(crate) about: &'static str,
     /// What could stand in the file, where the default says too little.
     pub(crate) example: Option<&'static str>,
@@ -51,7 +50,6 @@ pub(crate) struct Description {
 
 /// A struct whose fields are the settings of a section.
 pub(crate) trait Group: Sized {
-    /// What the section is, for people.
     #[cfg(test)]
     const ABOUT: &'static str = "";
 

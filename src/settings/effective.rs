@@ -1,6 +1,6 @@
 //! The settings that count, field by field, and where each comes from.
 
-use std::{borrow::Cow, collections::BTreeMap, path::Path};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use hivewright_actors::words;
 use schemars::JsonSchema;
@@ -11,6 +11,7 @@ use super::{
     channels::Channels,
     config::Config,
     declare::Group,
+    field,
     home::Home,
     reader::{Document, is_within, join},
     references::Environment,
@@ -20,7 +21,6 @@ use super::{
 
 /// What ends the path of a field that holds a secret, unless it is a reference.
 const SECRETS: [&str; 5] = ["api_key", "token", "secret", "password", "key"];
-/// Stands for a secret that is written out.
 const HIDDEN: &str = "(hidden)";
 
 words! {
@@ -50,12 +50,9 @@ pub struct Setting {
 /// All fields of all files, as they are in force where a file says nothing. What is wrong in a file is left
 /// out. Blocks.
 pub fn fields(home: &Home, environment: &Environment) -> Vec<Setting> {
-    let text = |path: &Path| {
-        let read = yaml::read_file(path, &path.display().to_string());
-        read.ok().flatten()
-    };
     let [config, providers, channels] =
-        [text(&home.config_file()), text(&home.providers_file()), text(&home.channels_file())];
+        [home.config_file(), home.providers_file(), home.channels_file()]
+            .map(|path| yaml::read_file(&path).ok().flatten());
     let mut of_config = defaults::<Config>(config.as_deref(), home);
     of_config.insert("timezone".to_owned(), json!(Zone::of_machine(environment).0.name()));
     let mut of_channels = defaults::<Channels>(channels.as_deref(), home);
@@ -77,7 +74,6 @@ fn defaults<T: Group>(text: Option<&str>, home: &Home) -> BTreeMap<String, Json>
     defaults.filter(|(_, default)| !default.is_null()).collect()
 }
 
-/// The fields of a file over the defaults.
 fn overlaid(
     file: &'static str,
     defaults: BTreeMap<String, Json>,
@@ -134,15 +130,12 @@ fn shown(path: &str, node: &Node) -> Json {
             });
             Json::Object(entries.collect())
         }
-        Value::Scalar { text, quoted } => {
+        Value::Scalar { text, .. } => {
             let last = path.rsplit('.').next().unwrap_or_default();
             if SECRETS.contains(&last) && !text.contains("${") {
                 return json!(HIDDEN);
             }
-            let plain = serde_json::from_str(text)
-                .ok()
-                .filter(|value: &Json| !quoted && (value.is_number() || value.is_boolean()));
-            plain.unwrap_or_else(|| json!(text))
+            field::json(node).unwrap_or_else(|| json!(text))
         }
     }
 }

@@ -10,17 +10,14 @@ use super::problem::Problems;
 pub enum StartError {
     #[error("{0}")]
     Invalid(#[from] Problems),
-    /// There is no place for the files.
     #[error("no home folder: set `HOME` or `HIVEWRIGHT_HOME`, or give `--home`")]
     NoHome,
-    /// A directory holds the other.
     #[error(
         "data dir `{data}` and run dir `{run}` lie inside each other; give them separate folders",
         data = data.display(),
         run = run.display()
     )]
     Nested { data: PathBuf, run: PathBuf },
-    /// Others can read a secret.
     #[error(
         "`{path}` is open to other users of this machine; `chmod {wanted} {path}`",
         path = path.display()
@@ -35,7 +32,6 @@ pub enum StartError {
         "listening on {bind} needs encryption: set `server.tls`, or name the proxy that ends TLS in `server.trusted_proxies`"
     )]
     Exposed { bind: IpAddr },
-    /// Another process holds the run dir.
     #[error(
         "already running as process {} in `{run}`",
         pid.map_or("(unknown)".to_owned(), |pid| pid.to_string()),
@@ -46,13 +42,11 @@ pub enum StartError {
         pid: Option<u32>,
         run: PathBuf,
     },
-    /// A file or folder could not be made or read.
     #[error("`{path}` cannot be used", path = path.display())]
     Unusable { path: PathBuf, source: io::Error },
 }
 
 impl StartError {
-    /// What the process ends with.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unusable { .. } => 1,

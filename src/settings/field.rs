@@ -3,6 +3,7 @@
 use std::{fmt::Display, ops::RangeInclusive};
 
 use hivewright_actors::text::{Text, Words};
+use serde_json::Value as Json;
 
 use super::{
     home::Home,
@@ -12,7 +13,6 @@ use super::{
     yaml::{Entry, Node, Value},
 };
 
-/// A value with its place and its way.
 #[derive(Clone)]
 pub(crate) struct Field<'a> {
     document: &'a Document,
@@ -21,12 +21,10 @@ pub(crate) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The value at the end of this way.
     pub(super) fn new(document: &'a Document, path: String, node: &'a Node) -> Self {
         Self { document, path, node }
     }
 
-    /// Where the file belongs to.
     pub(super) fn home(&self) -> Option<&'a Home> {
         self.document.home()
     }
@@ -83,7 +81,6 @@ impl<'a> Field<'a> {
         Some(fields.filter_map(&mut read).collect())
     }
 
-    /// It is a map, for fields that may be one or a word.
     pub(crate) fn is_map(&self) -> bool {
         matches!(self.node.value, Value::Map(_))
     }
@@ -125,12 +122,10 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Whatever it is, as JSON.
-    pub(crate) fn json(&self) -> Option<serde_json::Value> {
+    pub(crate) fn json(&self) -> Option<Json> {
         json(self.node).or_else(|| self.expected("a value"))
     }
 
-    /// One of a few words.
     pub(crate) fn choice<T: Words>(&self) -> Option<T> {
         let found = self.text()?.parse().ok();
         found.or_else(|| self.reject(format!("expected one of {}", T::WORDS.join(", "))))
@@ -156,7 +151,6 @@ impl<'a> Field<'a> {
         followed == Some(false) && refers(self.node)
     }
 
-    /// A whole number in a range.
     pub(crate) fn integer<T: TryFrom<u64>>(&self, range: RangeInclusive<u64>) -> Option<T> {
         let (low, high) = (range.start(), range.end());
         let expected = format!("a whole number from {low} to {high}");
@@ -173,7 +167,6 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A number that is not negative.
     pub(crate) fn amount(&self) -> Option<f64> {
         match &self.node.value {
             Value::Scalar { text, quoted: false } => text.parse().ok(),
@@ -183,7 +176,6 @@ impl<'a> Field<'a> {
         .or_else(|| self.expected("a number of 0 or more"))
     }
 
-    /// `true` or `false`.
     pub(crate) fn boolean(&self) -> Option<bool> {
         match &self.node.value {
             Value::Scalar { text, quoted: false } => match &**text {
@@ -238,8 +230,8 @@ fn refers(node: &Node) -> bool {
     }
 }
 
-fn json(node: &Node) -> Option<serde_json::Value> {
-    use serde_json::Value as Json;
+/// As JSON; none for a number that is none.
+pub(super) fn json(node: &Node) -> Option<Json> {
     Some(match &node.value {
         Value::Null => Json::Null,
         Value::Scalar { text, quoted: true } => Json::from(&**text),

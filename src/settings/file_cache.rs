@@ -20,12 +20,10 @@ pub(crate) struct Stamp {
     modified: (i64, i64),
     size: u64,
     inode: u64,
-    /// Its names.
     links: u64,
 }
 
 impl Stamp {
-    /// Of what is known of a file.
     pub(crate) fn of(found: &Metadata) -> Self {
         Self::new((found.mtime(), found.mtime_nsec()), found.size(), found.ino(), found.nlink())
     }
@@ -73,13 +71,9 @@ impl<T> Default for FileCache<T> {
 }
 
 impl<T: Clone> FileCache<T> {
-    /// What the file holds now. `load` also names further files that the value was made from.
-    pub(crate) fn get(&self, path: &Path, load: impl FnOnce() -> (T, Vec<PathBuf>)) -> T {
-        self.get_with(path, 0, load)
-    }
-
-    /// The same for a value that was also made from something whose version is this.
-    pub(crate) fn get_with(
+    /// What the file holds now. `load` also names further files that the value was made from; `version`
+    /// is that of whatever else it was made from.
+    pub(crate) fn get(
         &self,
         path: &Path,
         version: u64,
@@ -121,7 +115,7 @@ mod tests {
     }
 
     fn read(cache: &FileCache<String>, path: &Path, loads: &mut usize) -> String {
-        cache.get(path, || {
+        cache.get(path, 0, || {
             *loads += 1;
             (fs::read_to_string(path).unwrap_or_default(), Vec::new())
         })
@@ -179,7 +173,7 @@ mod tests {
         let (path, cache) = (folder.path().join("a"), FileCache::default());
         fs::write(&path, "").unwrap();
         age(&path, Duration::from_secs(600));
-        let read = |version| cache.get_with(&path, version, || (version, Vec::new()));
+        let read = |version| cache.get(&path, version, || (version, Vec::new()));
 
         assert_eq!([read(1), read(1), read(2)], [1, 1, 2]);
     }
@@ -191,7 +185,7 @@ mod tests {
         let cache = FileCache::default();
         let read = || {
             let load = || (fs::read_to_string(&other).unwrap(), vec![other.clone()]);
-            cache.get(&path, load)
+            cache.get(&path, 0, load)
         };
         fs::write(&path, "").unwrap();
         fs::write(&other, "one").unwrap();

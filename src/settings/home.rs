@@ -16,10 +16,16 @@ use super::{error::StartError, references::Environment};
 pub const TEAM_FILE: &str = "config.yaml";
 
 /// What the command line says about directories.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Flags {
+    /// Where everything is [default: ~/.hivewright, or HIVEWRIGHT_HOME]
+    #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
+    /// Settings, rules and keys [default: data in the home, or HIVEWRIGHT_DATA_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+    /// Store, teams and backups [default: run in the home, or HIVEWRIGHT_RUN_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
 }
 
@@ -28,6 +34,42 @@ pub struct Flags {
 pub struct Home {
     data: PathBuf,
     run: PathBuf,
+}
+
+/// Declares where a file or folder lies.
+macro_rules! places {
+    ($($(#[$doc:meta])* $name:ident: $dir:ident / $path:literal,)+) => {
+        impl Home {$(
+            $(#[$doc])*
+            pub fn $name(&self) -> PathBuf {
+                self.$dir.join($path)
+            }
+        )+}
+    };
+}
+
+places! {
+    /// How the service runs.
+    config_file: data / "config/config.yaml",
+    /// Which models there are.
+    providers_file: data / "config/providers.yaml",
+    /// How people reach the teams.
+    channels_file: data / "config/channels.yaml",
+    /// Rules of the operator for all teams.
+    rules: data / "rules",
+    /// Skills of the operator for all teams.
+    skills: data / "skills",
+    /// Keys and tokens.
+    secrets: data / "secrets",
+    /// The database.
+    store: run / "store",
+    /// Backups, where the settings name no other place.
+    backups: run / "backups",
+    teams: run / "teams",
+    /// What teams left that are gone.
+    trash: run / "trash",
+    /// Where commands of this machine look up how to reach the service.
+    address_file: run / "service.json",
 }
 
 impl Home {
@@ -67,63 +109,12 @@ impl Home {
         &self.run
     }
 
-    /// How the service runs.
-    pub fn config_file(&self) -> PathBuf {
-        self.data.join("config/config.yaml")
-    }
-
-    /// Which models there are.
-    pub fn providers_file(&self) -> PathBuf {
-        self.data.join("config/providers.yaml")
-    }
-
-    /// How people reach the teams.
-    pub fn channels_file(&self) -> PathBuf {
-        self.data.join("config/channels.yaml")
-    }
-
-    /// Rules of the operator for all teams.
-    pub fn rules(&self) -> PathBuf {
-        self.data.join("rules")
-    }
-
-    /// Skills of the operator for all teams.
-    pub fn skills(&self) -> PathBuf {
-        self.data.join("skills")
-    }
-
-    /// Keys and tokens.
-    pub fn secrets(&self) -> PathBuf {
-        self.data.join("secrets")
-    }
-
-    /// The database.
-    pub fn store(&self) -> PathBuf {
-        self.run.join("store")
-    }
-
-    /// Backups, where the settings name no other place.
-    pub fn backups(&self) -> PathBuf {
-        self.run.join("backups")
-    }
-
-    pub fn teams(&self) -> PathBuf {
-        self.run.join("teams")
-    }
-
-    /// The workspace of a team.
     pub fn team(&self, name: &str) -> PathBuf {
         self.teams().join(name)
     }
 
-    /// The settings of a team.
     pub fn team_file(&self, name: &str) -> PathBuf {
         self.team(name).join(TEAM_FILE)
-    }
-
-    /// What teams left that are gone.
-    pub fn trash(&self) -> PathBuf {
-        self.run.join("trash")
     }
 
     /// Makes what is missing, for the owner alone, and checks what is there.
@@ -216,7 +207,6 @@ pub struct Lock {
 /// How long what is left of a dead process may hold its lock.
 const LEFTOVER: Duration = Duration::from_secs(5);
 
-/// There is a process of this number.
 fn is_alive(pid: u32) -> bool {
     i32::try_from(pid)
         .ok()
@@ -224,7 +214,6 @@ fn is_alive(pid: u32) -> bool {
         .is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Makes a folder with its parents, for the owner alone.
 pub(crate) fn create_private(path: &Path) -> Result<(), StartError> {
     DirBuilder::new()
         .recursive(true)

@@ -1,4 +1,4 @@
-//! Reads the settings at start.
+//! Reads the settings files: at start, when they change, and before a text takes the place of one.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    channels::{self, Channels, Read},
+    channels::{self, Read},
     config::{self, Config},
     error::StartError,
     home::Home,
@@ -19,35 +19,6 @@ use super::{
     yaml,
 };
 
-/// The settings that hold until the process ends.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
-    pub config: Config,
-    pub channels: ChannelsState,
-    /// What is wrong with who is let in: only the operator's command line is.
-    pub distrust: Problems,
-    /// What works and should not stay.
-    pub warnings: Vec<Problem>,
-}
-
-/// Whether people can reach the teams.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ChannelsState {
-    Open(Channels),
-    /// Not at all, since the file is wrong. Operators still can.
-    Closed(Problems),
-}
-
-/// Reads `config.yaml` and `channels.yaml`, where nothing has to be opened between them. May block.
-///
-/// If the former is wrong, the error holds the problems of all files.
-pub fn load(home: &Home, environment: &Environment) -> Result<Settings, StartError> {
-    let (config, mut warnings) = load_config(home, environment)?;
-    let (channels, distrust, more) = load_channels(home, environment);
-    warnings.extend(more);
-    Ok(Settings { config, channels, distrust, warnings })
-}
-
 /// Reads `config.yaml`: how the service runs, and what works and should not stay. May block.
 ///
 /// If it is wrong, the error holds the problems of all files.
@@ -58,18 +29,6 @@ pub fn load_config(
     read_config(home, environment).map_err(|_| check(home, environment).problems.into())
 }
 
-/// Reads `channels.yaml`: how people reach the teams, what is wrong with who is let in, and what works
-/// and should not stay. May block.
-pub fn load_channels(
-    home: &Home,
-    environment: &Environment,
-) -> (ChannelsState, Problems, Vec<Problem>) {
-    match read_channels(home, environment) {
-        Ok(read) => (ChannelsState::Open(read.channels), read.distrust, read.warnings),
-        Err(problems) => (ChannelsState::Closed(problems), Problems::default(), Vec::new()),
-    }
-}
-
 /// What is to be said about all settings files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
@@ -78,7 +37,6 @@ pub struct Report {
     pub warnings: Vec<Problem>,
 }
 
-/// Looks at all settings files. May block.
 pub fn check(home: &Home, environment: &Environment) -> Report {
     let mut report = Report::default();
     let mut take = |outcome: Result<Vec<Problem>, Problems>| match outcome {
@@ -86,7 +44,7 @@ pub fn check(home: &Home, environment: &Environment) -> Report {
         Err(problems) => report.problems.0.extend(problems.0),
     };
     take(read_config(home, environment).map(|(_, warnings)| warnings));
-    take(whole_channels(home, environment).and_then(Read::in_use));
+    take(read_channels(home, environment).and_then(Read::whole).and_then(Read::in_use));
     let providers = read_providers(home, environment).0;
     take(providers.as_ref().map_err(Clone::clone).and_then(|providers| {
         let disabled: Vec<_> = providers.disabled.values().cloned().collect();
@@ -105,7 +63,6 @@ pub enum File {
     Config,
     Providers,
     Channels,
-    /// The file of a team.
     Team(String),
 }
 
@@ -118,11 +75,7 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
             config::read(text, document("config.yaml"), home)?;
         }
         File::Channels => {
-            let read = channels::read(text, document("channels.yaml"))?;
-            if !read.distrust.0.is_empty() {
-                return Err(read.distrust);
-            }
-            read.in_use()?;
+            channels::read(text, document("channels.yaml"))?.whole()?.in_use()?;
         }
         File::Providers => {
             let nothing = Environment::fixed([]);
@@ -140,10 +93,8 @@ pub fn validate(home: &Home, file: &File, text: &str) -> Result<(), Problems> {
 
 /// A team would be given folders of the machine that it does not have, or more rights in them. May block.
 pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool {
-    let folders = |text: &str| {
-        let read = team::read(text, Document::plain("config.yaml"), name, home, None);
-        read.map(|(team, _)| team.allowed_dirs).unwrap_or_default()
-    };
+    let folders =
+        |text: &str| team_of(home, name, text).map(|team| team.allowed_dirs).unwrap_or_default();
     let before = folders(before);
     let has = |dir: &AllowedDir| {
         let mut known = before.iter();
@@ -152,7 +103,12 @@ pub fn gains_folders(home: &Home, name: &str, before: &str, after: &str) -> bool
     !folders(after).iter().all(has)
 }
 
-/// The folders that are teams, by name.
+/// The team that a text describes, by itself: the profiles it names are not looked for. May block.
+pub(crate) fn team_of(home: &Home, name: &str, text: &str) -> Result<Team, Problems> {
+    let read = team::read(text, Document::plain("config.yaml"), name, home, None);
+    read.map(|(team, _)| team)
+}
+
 pub(crate) fn team_names(home: &Home) -> Vec<String> {
     let Ok(folders) = fs::read_dir(home.teams()) else {
         return Vec::new();
@@ -180,27 +136,14 @@ pub(crate) fn read_config(
     }
 }
 
-/// Reads `channels.yaml` anew, for a service that runs. May block.
-pub(crate) fn reread_channels(
-    home: &Home,
-    environment: &Environment,
-) -> Result<Channels, Problems> {
-    whole_channels(home, environment).map(|read| read.channels)
-}
-
 /// `channels.yaml` refers to the vault. May block.
 pub(crate) fn channels_use_vault(home: &Home) -> bool {
     let file = open(&home.channels_file());
     matches!(file, Ok(Some((text, _))) if text.contains("${vault:"))
 }
 
-/// The file, if nothing at all is wrong with it.
-fn whole_channels(home: &Home, environment: &Environment) -> Result<Read, Problems> {
-    let read = read_channels(home, environment)?;
-    if read.distrust.0.is_empty() { Ok(read) } else { Err(read.distrust) }
-}
-
-fn read_channels(home: &Home, environment: &Environment) -> Result<Read, Problems> {
+/// Reads `channels.yaml`, as far as it can be used. May block.
+pub(crate) fn read_channels(home: &Home, environment: &Environment) -> Result<Read, Problems> {
     match open(&home.channels_file())? {
         Some((text, name)) => {
             let references = References::new(environment, home.data());
@@ -238,35 +181,21 @@ pub(crate) fn read_team_with(
     providers: Option<&Providers>,
 ) -> Result<(Team, Vec<Problem>), Problems> {
     let path = home.team_file(name);
-    let missing = |reason: &str| Problems(vec![whole(&path, reason)]);
+    let refused = |reason: &str| Err(Problem::of_file(&path, reason).into());
     if !is_team_name(name) {
-        return Err(missing("not the name of a team"));
+        return refused("not the name of a team");
     }
     // Whoever has the other name can change it, and a command may have it.
     if fs::symlink_metadata(&path).is_ok_and(|found| found.nlink() > 1) {
-        return Err(missing("has more than one hard link; copy it, and put the copy in its place"));
+        return refused("has more than one hard link; copy it, and put the copy in its place");
     }
     match open(&path)? {
         Some((text, file)) => team::read(&text, Document::plain(&file), name, home, providers),
-        None => Err(missing("there is no such file")),
+        None => refused("there is no such file"),
     }
 }
 
+/// The text of a file, and its name for reports. None if there is no such file.
 fn open(path: &Path) -> Result<Option<(String, String)>, Problems> {
-    let name = path.display().to_string();
-    match yaml::read_file(path, &name) {
-        Ok(text) => Ok(text.map(|text| (text, name))),
-        Err(problem) => Err(Problems(vec![problem])),
-    }
-}
-
-/// A problem of a file as a whole.
-pub(crate) fn whole(path: &Path, reason: &str) -> Problem {
-    Problem {
-        file: path.display().to_string(),
-        line: 1,
-        column: 1,
-        path: String::new(),
-        reason: reason.to_owned(),
-    }
+    Ok(yaml::read_file(path)?.map(|text| (text, path.display().to_string())))
 }

@@ -18,7 +18,6 @@ impl Origin {
         self.0.origin().ascii_serialization()
     }
 
-    /// The host alone.
     pub fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default()
     }

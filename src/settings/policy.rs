@@ -2,17 +2,11 @@
 
 use std::sync::Arc;
 
-use hivewright_actors::{
-    clock::Timestamp,
-    policy::{
-        draft::{Draft, DraftCondition},
-        rule::Rule,
-    },
-};
-
+use hivewright_actors::policy::rule::{Condition, Rule};
 use serde_json::{Value as Json, json};
 
 use super::{field::Field, reader::Section, setting::Setting};
+use crate::time;
 
 /// The rules of the file. A wrong one is reported with the field that is wrong.
 impl Setting for Arc<Vec<Rule>> {
@@ -22,11 +16,8 @@ impl Setting for Arc<Vec<Rule>> {
         let mut number = 0;
         let rules = field.list(|item| {
             number += 1;
-            let mut draft = item.section(read_draft);
-            if draft.id.is_empty() {
-                draft.id = format!("config-{number}");
-            }
-            match draft.check() {
+            let rule = item.section(|section| read_rule(section, number))?;
+            match rule.check() {
                 _ if item.is_unknown() => None,
                 Ok(rule) => Some(rule),
                 Err(invalid) => item.reject(invalid.to_string()),
@@ -40,33 +31,38 @@ impl Setting for Arc<Vec<Rule>> {
     }
 }
 
-fn read_draft(rule: &mut Section<'_>) -> Draft {
-    let text = |field: Field<'_>| field.text();
-    Draft {
-        id: rule.get("id", String::new(), text),
-        note: rule.get("note", String::new(), text),
-        expires_at: rule.maybe("expires_at", |field| field.parse(date)),
-        team: rule.maybe("team", text),
-        resource: rule.get("resource", String::new(), text),
-        mode: rule.maybe("mode", text),
-        principal: rule.maybe("principal", text),
-        when: rule
-            .get("when", Vec::new(), |field| field.list(|item| Some(item.section(read_condition)))),
-        effect: rule.get("effect", String::new(), text),
-        quorum: rule.maybe("quorum", |field| field.integer(1..=5)),
-        risk: rule.maybe("risk", text),
-    }
+/// None if the rule does not say what it is about, or what it says of that.
+fn read_rule(rule: &mut Section<'_>, number: usize) -> Option<Rule> {
+    let resource = rule.required("resource", |field| field.parse(str::parse));
+    let effect = rule.required("effect", |field| field.choice());
+    let id = rule.maybe("id", |field| field.text());
+    let note = rule.get("note", String::new(), |field| field.text());
+    let expires_at = rule.maybe("expires_at", |field| field.parse(time::read));
+    let team = rule.maybe("team", |field| field.text());
+    let mode = rule.maybe("mode", |field| field.choice());
+    let principal = rule.maybe("principal", |field| field.parse(str::parse));
+    let when = rule.maybe("when", |field| field.list(|item| Some(item.section(read_condition))));
+    let quorum = rule.maybe("quorum", |field| field.integer(1..=5));
+    let risk = rule.maybe("risk", |field| field.choice());
+    let id = id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("config-{number}"));
+    let plain = Rule::new(&id, resource?, effect?);
+    Some(Rule {
+        note,
+        expires_at,
+        team: team.unwrap_or(plain.team),
+        mode,
+        principal: principal.unwrap_or_default(),
+        when: when.unwrap_or_default(),
+        quorum,
+        risk: risk.unwrap_or_default(),
+        ..plain
+    })
 }
 
-fn read_condition(condition: &mut Section<'_>) -> DraftCondition {
-    DraftCondition {
+fn read_condition(condition: &mut Section<'_>) -> Condition {
+    Condition {
         pointer: condition.get("pointer", String::new(), |field| field.text()),
         equals: condition.maybe("equals", |field| field.json()),
         glob: condition.maybe("glob", |field| field.text()),
     }
-}
-
-/// A date such as `2026-01-31T12:00:00Z`.
-pub fn date(text: &str) -> Result<Timestamp, &'static str> {
-    crate::time::parse(text).ok_or("expected a date such as 2026-01-31T12:00:00Z")
 }

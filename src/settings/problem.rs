@@ -1,6 +1,6 @@
 //! What is wrong in a settings file, and where.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,13 @@ pub struct Problem {
     pub reason: String,
 }
 
+impl Problem {
+    /// A problem of a file as a whole.
+    pub(crate) fn of_file(path: &Path, reason: impl Into<String>) -> Self {
+        Position::START.problem(&path.display().to_string(), "", reason)
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "(file)" } else { &self.path };
@@ -33,15 +40,16 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 pub struct Problems(pub Vec<Problem>);
 
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
+
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            problem.fmt(f)?;
-        }
-        Ok(())
+        let lines: Vec<String> = self.0.iter().map(Problem::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 
@@ -53,7 +61,6 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// The beginning of a file.
     pub(crate) const START: Self = Self { line: 1, column: 1 };
 
     pub(super) fn problem(self, file: &str, path: &str, reason: impl Into<String>) -> Problem {

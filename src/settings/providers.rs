@@ -104,7 +104,6 @@ settings! {
 }
 
 impl Profile {
-    /// A profile with nothing but defaults.
     pub fn new(name: &str, provider: Provider) -> Self {
         Self {
             name: name.to_owned(),
@@ -118,13 +117,9 @@ impl Profile {
 /// US dollars for a million tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pricing {
-    /// Read by the model.
     pub input: f64,
-    /// Written by the model.
     pub output: f64,
-    /// Read from the provider's prompt cache.
     pub cache_read: f64,
-    /// Written to the provider's prompt cache.
     pub cache_write: f64,
 }
 
@@ -134,7 +129,6 @@ pub struct Providers {
     pub profiles: BTreeMap<String, Profile>,
     /// Profiles with a reference that leads nowhere, and where it stands.
     pub disabled: BTreeMap<String, Problem>,
-    /// What works and should not stay.
     pub warnings: Vec<Problem>,
     /// Nothing was configured, so the offline demo answers.
     pub demo: bool,
@@ -143,7 +137,6 @@ pub struct Providers {
 /// Why there is no such model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// Nobody configured a profile of this name.
     #[error("unknown profile `{name}`; there are: {known}")]
     Unknown { name: String, known: String },
     /// A reference in the profile leads nowhere.
@@ -172,16 +165,14 @@ impl Providers {
     }
 
     pub fn profile(&self, name: &str) -> Result<&Profile, ModelError> {
-        let name_owned = || name.to_owned();
-        if let Some(profile) = self.profiles.get(name) {
-            return Ok(profile);
-        }
-        Err(match self.disabled.get(name) {
-            Some(problem) => ModelError::Disabled { name: name_owned(), problem: problem.clone() },
-            None => ModelError::Unknown {
-                name: name_owned(),
-                known: self.names().collect::<Vec<_>>().join(", "),
-            },
+        self.profiles.get(name).ok_or_else(|| {
+            let name = name.to_owned();
+            match self.disabled.get(&name) {
+                Some(problem) => ModelError::Disabled { name, problem: problem.clone() },
+                None => {
+                    ModelError::Unknown { name, known: self.names().collect::<Vec<_>>().join(", ") }
+                }
+            }
         })
     }
 

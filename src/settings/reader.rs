@@ -70,13 +70,11 @@ impl Document {
         Field::new(self, String::new(), &root).section(read)
     }
 
-    /// Adds something that is wrong.
     pub(crate) fn report(&self, at: Position, path: &str, reason: impl Into<String>) {
         let problem = at.problem(&self.name, path, self.hide_values(reason.into()));
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Adds something that works and should not stay.
     pub(crate) fn warn(&self, at: Position, path: &str, reason: impl Into<String>) {
         let warning = at.problem(&self.name, path, self.hide_values(reason.into()));
         self.warnings.borrow_mut().push(warning);
@@ -90,7 +88,6 @@ impl Document {
         }
     }
 
-    /// Adds a reference that leads nowhere.
     pub(super) fn report_unresolved(&self, at: Position, path: &str, reason: String) {
         let problem = at.problem(&self.name, path, reason);
         self.unresolved.borrow_mut().push(problem);
@@ -101,12 +98,10 @@ impl Document {
         self.references.as_ref()
     }
 
-    /// Where the file belongs to.
     pub(super) fn home(&self) -> Option<&Home> {
         self.home.as_ref()
     }
 
-    /// The files that references led to.
     pub(crate) fn referenced(&self) -> Vec<PathBuf> {
         self.references.as_ref().map(References::files).unwrap_or_default()
     }
@@ -193,6 +188,20 @@ impl<'a> Section<'a> {
         self.maybe(key, read).unwrap_or(default)
     }
 
+    /// The field's value. It is reported if there is none.
+    pub(crate) fn required<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(Field<'a>) -> Option<T>,
+    ) -> Option<T> {
+        let field = self.field(key);
+        if field.is_none() {
+            let article = if key.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            self.reject(format!("needs {article} `{key}`"));
+        }
+        field.and_then(read)
+    }
+
     /// The value of a declared setting, or its default.
     pub(crate) fn setting<T: Setting, U: Into<T>>(
         &mut self,
@@ -225,7 +234,6 @@ impl<'a> Section<'a> {
         self.document.unresolved.take().into_iter().next()
     }
 
-    /// A map in the map; absent is empty.
     pub(crate) fn section<T>(
         &mut self,
         key: &'static str,
@@ -284,7 +292,6 @@ pub(crate) fn is_within(path: &str, above: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The way to a key.
 pub(super) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

@@ -32,12 +32,10 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The variables of this process.
     pub fn system() -> Self {
         Self { variables: Arc::new(|name| std::env::var(name).ok()), vault: None }
     }
 
-    /// The same with a vault.
     pub fn with_vault(self, vault: impl SystemVault) -> Self {
         Self { vault: Some(Arc::new(vault)), ..self }
     }
@@ -47,7 +45,6 @@ impl Environment {
         Self { vault: None, ..self.clone() }
     }
 
-    /// These variables and no others.
     pub fn fixed<const N: usize>(variables: [(&str, &str); N]) -> Self {
         let variables: BTreeMap<String, String> =
             variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
@@ -59,7 +56,6 @@ impl Environment {
         (self.variables)(name).filter(|value| !value.is_empty())
     }
 
-    /// Rises when a value of the vault changes.
     pub(crate) fn vault_version(&self) -> u64 {
         self.vault.as_ref().map_or(0, |vault| vault.version())
     }
@@ -75,7 +71,6 @@ impl fmt::Debug for Environment {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Expanded {
     pub(crate) text: String,
-    /// There was no reference in it.
     pub(crate) literal: bool,
     /// What its references stand for was not looked up, so `text` says nothing.
     pub(crate) unknown: bool,
@@ -86,7 +81,6 @@ pub(crate) struct Expanded {
 /// Why a text cannot be expanded. Names the reference, never its value.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReferenceError {
-    /// The text is wrong.
     #[error("{0}")]
     Malformed(String),
     /// The text is right, what it refers to is not there.
@@ -158,7 +152,6 @@ impl References {
         values.iter().fold(text, |text, (value, reference)| text.replace(value.as_str(), reference))
     }
 
-    /// The files read or looked for so far.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.files.borrow().clone()
     }

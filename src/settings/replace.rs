@@ -27,23 +27,24 @@ pub fn text(path: &Path) -> io::Result<String> {
 /// Puts another text in a file's place and makes that durable. Until it is whole it is in `beside`,
 /// on the same file system, where nobody else can write. Blocks.
 pub fn replace(path: &Path, beside: &Path, text: impl AsRef<[u8]>) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let new = beside.join(format!(".{name}.new"));
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let new = beside.join(format!(".{}-{}.new", name(folder), name(path)));
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let written = write(&new, text.as_ref()).and_then(|()| fs::rename(&new, path));
+    let written = create(&new, text.as_ref()).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
         // Whatever is left of it is nobody's file.
         let _ = fs::remove_file(&new);
     }
     written?;
-    let folder = path.parent().unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }
 
-fn write(path: &Path, text: &[u8]) -> io::Result<()> {
+/// Makes a file for the owner alone, durable but for its name; one that is there stays. Blocks.
+pub(crate) fn create(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text)?;

@@ -1,9 +1,7 @@
 //! Writes the first files of a new home.
 
 use std::{
-    fs::OpenOptions,
-    io::{ErrorKind, Write},
-    os::unix::fs::OpenOptionsExt,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -13,6 +11,7 @@ use super::{
     error::StartError,
     home::{Home, create_private},
     providers::{DEFAULT_PROFILE, Provider},
+    replace::create,
 };
 
 const CONFIG: &str = include_str!("../../config/config.yaml");
@@ -61,7 +60,6 @@ pub(crate) fn is_shipped(name: &str, text: &str) -> bool {
 /// The folders in the folder of every team.
 const FOLDERS: [&str; 5] = ["org-rules", "team-rules", "skills", "subagents", "plugins"];
 
-/// Makes the folders of a team in its folder.
 pub(crate) fn furnish(team: &Path) -> Result<(), StartError> {
     for folder in FOLDERS {
         create_private(&team.join(folder))?;
@@ -76,14 +74,8 @@ fn active_profile(provider: Provider) -> String {
 }
 
 /// Whether the file was written; not if it was there.
-pub(crate) fn write_new(path: &Path, text: &str) -> Result<bool, StartError> {
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()));
-    match written {
+fn write_new(path: &Path, text: &str) -> Result<bool, StartError> {
+    match create(path, text.as_bytes()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(source) => Err(StartError::Unusable { path: path.to_owned(), source }),

@@ -215,7 +215,6 @@ macro_rules! choices {
 
 pub(crate) use choices;
 
-/// The words of a choice, for people.
 pub(crate) fn one_of<T: Words>() -> String {
     match T::WORDS {
         [one] => format!("only `{one}`"),

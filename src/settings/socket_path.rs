@@ -11,7 +11,6 @@ use super::home::Home;
 
 /// The kernel takes paths of sockets up to this many bytes.
 const LONGEST: usize = 107;
-/// For commands of the same machine and user.
 const NAME: &str = "control.sock";
 
 /// A path that the kernel takes, as long as this lives.

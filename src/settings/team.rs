@@ -19,7 +19,6 @@ use super::{
     setting::{Interval, SHORTEST, Setting, choices},
 };
 
-/// The longest description, in characters.
 pub(crate) const LONGEST_DESCRIPTION: usize = 500;
 
 settings! {
@@ -82,7 +81,6 @@ settings! {
 /// The tools of the main team, unless its file says otherwise: it passes work on.
 pub(crate) const MAIN_TOOLS: [&str; 5] = ["@org", "@triggers", "@trust", "@memory", "@vault"];
 
-/// Model calls of a turn.
 pub(crate) const STEPS: RangeInclusive<u64> = 1..=500;
 
 /// A folder that a team may use beside its workspace.
@@ -90,7 +88,6 @@ pub(crate) const STEPS: RangeInclusive<u64> = 1..=500;
 pub struct AllowedDir {
     /// The real path, without symbolic links.
     pub path: PathBuf,
-    /// What it may do there.
     pub access: Access,
 }
 
@@ -107,7 +104,6 @@ words! {
 choices!(QueueMode);
 
 impl Team {
-    /// A team with nothing but defaults.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
@@ -229,12 +225,9 @@ impl Setting for AllowedDir {
     fn read(field: &Field<'_>, (): &()) -> Option<Self> {
         let home = field.home();
         field.section(|section| {
-            let path =
-                section.maybe("path", |field| field.parse(|text| check_dir(Path::new(text), home)));
+            let check = |text: &str| check_dir(Path::new(text), home);
+            let path = section.required("path", |field| field.parse(check));
             let access = section.get("mode", Access::ReadOnly, |field| field.choice());
-            if section.field("path").is_none() {
-                section.reject("needs a `path`");
-            }
             path.map(|path| Self { path, access })
         })
     }

@@ -13,7 +13,6 @@ use hivewright_actors::{
 
 use super::{field::Field, reader::Section, setting::Setting};
 
-/// Its name in the file.
 pub(super) const KEY: &str = "trust";
 
 /// What is wrong in the section is reported, and makes the whole policy unusable.

@@ -32,12 +32,10 @@ impl FolderWatch {
         Self { listening: listening.ok(), file: None }
     }
 
-    /// Counts only files of this name.
     pub(crate) fn for_file(self, name: &'static str) -> Self {
         Self { file: Some(name), ..self }
     }
 
-    /// Waits until something changed.
     pub(crate) async fn changed(&self) {
         let Some(listening) = &self.listening else {
             return std::future::pending().await;

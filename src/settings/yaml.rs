@@ -3,13 +3,17 @@
 //! Deserializing straight into structs would stop at the first fault. The tree keeps what could
 //! be read, so that one pass over it reports every fault of the file.
 
-use std::{collections::HashMap, fs, io::Read, path::Path};
+use std::{
+    collections::HashMap,
+    fs,
+    io::{self, Read},
+    path::Path,
+};
 
-use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
+use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
 use super::problem::{Position, Problem};
 
-/// The largest file that is read.
 pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
 
 /// The most nodes of a file, aliases counted as often as they are used.
@@ -24,7 +28,6 @@ pub(crate) struct Node {
     size: usize,
 }
 
-/// What a node holds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// Nothing: stands for the default.
@@ -38,7 +41,6 @@ pub(crate) enum Value {
     Map(Vec<Entry>),
 }
 
-/// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub(crate) key: String,
@@ -47,20 +49,19 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// An empty document.
     pub(crate) fn null() -> Self {
         Self { at: Position::START, value: Value::Null, size: 1 }
     }
 }
 
 /// Reads a file whole. `None` if there is none.
-pub(crate) fn read_file(path: &Path, name: &str) -> Result<Option<String>, Problem> {
-    let whole = |reason: String| Position::START.problem(name, "", reason);
-    let unreadable = |error: std::io::Error| whole(format!("cannot be read: {error}"));
+pub(crate) fn read_file(path: &Path) -> Result<Option<String>, Problem> {
+    let whole = |reason: &str| Problem::of_file(path, reason);
+    let unreadable = |error: io::Error| whole(&format!("cannot be read: {error}"));
     match fs::metadata(path) {
         Ok(found) if found.is_file() => {}
-        Ok(_) => return Err(whole("is not a regular file".into())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Ok(_) => return Err(whole("is not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
     }
     let mut bytes = Vec::new();
@@ -68,14 +69,14 @@ pub(crate) fn read_file(path: &Path, name: &str) -> Result<Option<String>, Probl
         .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
         .map_err(unreadable)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(whole("is larger than 1 MiB".into()));
+        return Err(whole("is larger than 1 MiB"));
     }
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let good = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
         let last = good.rsplit('\n').next().unwrap_or_default();
         let at =
             Position { line: good.matches('\n').count() + 1, column: last.chars().count() + 1 };
-        at.problem(name, "", "is not UTF-8")
+        at.problem(&path.display().to_string(), "", "is not UTF-8")
     })
 }
 
@@ -89,32 +90,10 @@ pub(crate) fn parse(text: &str, name: &str, problems: &mut Vec<Problem>) -> Node
         nodes: 0,
         problems,
     };
-    match builder.document() {
-        Ok(node) => node,
-        Err(stop) => {
-            let path = builder.path.concat();
-            builder.problems.push(stop.problem(name, &path));
-            Node::null()
-        }
-    }
-}
-
-/// Why a file cannot be read on.
-enum Stop {
-    Syntax(ScanError),
-    Other(Position, &'static str),
-}
-
-impl Stop {
-    fn problem(self, name: &str, path: &str) -> Problem {
-        match self {
-            Self::Syntax(error) => {
-                let at = Position { line: error.marker().line(), column: error.marker().col() + 1 };
-                at.problem(name, path, format!("syntax: {}", error.info()))
-            }
-            Self::Other(at, reason) => at.problem(name, path, reason),
-        }
-    }
+    builder.document().unwrap_or_else(|problem| {
+        builder.problems.push(problem);
+        Node::null()
+    })
 }
 
 struct Builder<'text, 'run> {
@@ -128,21 +107,24 @@ struct Builder<'text, 'run> {
 }
 
 impl<'text> Builder<'text, '_> {
-    fn next(&mut self) -> Result<(Event<'text>, Position), Stop> {
+    fn next(&mut self) -> Result<(Event<'text>, Position), Problem> {
         match self.events.next() {
             Some(Ok((event, span))) => Ok((event, start(&span))),
-            Some(Err(error)) => Err(Stop::Syntax(error)),
+            Some(Err(error)) => {
+                let at = Position { line: error.marker().line(), column: error.marker().col() + 1 };
+                Err(self.fault(at, format!("syntax: {}", error.info())))
+            }
             None => Ok((Event::StreamEnd, Position::START)),
         }
     }
 
-    fn document(&mut self) -> Result<Node, Stop> {
+    fn document(&mut self) -> Result<Node, Problem> {
         let mut document = None;
         loop {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(document.unwrap_or_else(Node::null)),
                 (Event::DocumentStart(..), at) if document.is_some() => {
-                    return Err(Stop::Other(at, "only one document is allowed"));
+                    return Err(self.fault(at, "only one document is allowed"));
                 }
                 (Event::DocumentStart(..), _) => {
                     let first = self.next()?;
@@ -153,7 +135,7 @@ impl<'text> Builder<'text, '_> {
         }
     }
 
-    fn node(&mut self, (event, at): (Event<'text>, Position)) -> Result<Node, Stop> {
+    fn node(&mut self, (event, at): (Event<'text>, Position)) -> Result<Node, Problem> {
         let (value, anchor, tagged) = match event {
             Event::Alias(anchor) => return self.alias(anchor, at),
             Event::Scalar(text, style, anchor, tag) => {
@@ -168,7 +150,7 @@ impl<'text> Builder<'text, '_> {
             }
             Event::SequenceStart(_, anchor, tag) => (self.list()?, anchor, tag.is_some()),
             Event::MappingStart(_, anchor, tag) => (self.map()?, anchor, tag.is_some()),
-            _ => return Err(Stop::Other(at, "a value is missing")),
+            _ => return Err(self.fault(at, "a value is missing")),
         };
         if tagged {
             self.report(at, "tags are not supported");
@@ -186,24 +168,24 @@ impl<'text> Builder<'text, '_> {
         Ok(node)
     }
 
-    fn alias(&mut self, anchor: usize, at: Position) -> Result<Node, Stop> {
-        let Some(size) = self.anchors.get(&anchor).map(|node| node.size) else {
-            return Err(Stop::Other(at, "an alias inside of what it stands for"));
+    fn alias(&mut self, anchor: usize, at: Position) -> Result<Node, Problem> {
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            return Err(self.fault(at, "an alias inside of what it stands for"));
         };
-        self.count(size, at)?;
-        self.anchors.get(&anchor).cloned().ok_or(Stop::Other(at, "unknown alias"))
+        self.count(node.size, at)?;
+        Ok(node)
     }
 
     /// A few lines of aliases can stand for billions of nodes: those used count, not those written.
-    fn count(&mut self, more: usize, at: Position) -> Result<(), Stop> {
+    fn count(&mut self, more: usize, at: Position) -> Result<(), Problem> {
         self.nodes += more;
         if self.nodes > MAX_NODES {
-            return Err(Stop::Other(at, "too many values, aliases counted in full"));
+            return Err(self.fault(at, "too many values, aliases counted in full"));
         }
         Ok(())
     }
 
-    fn list(&mut self) -> Result<Value, Stop> {
+    fn list(&mut self) -> Result<Value, Problem> {
         let mut items = Vec::new();
         loop {
             let next = self.next()?;
@@ -216,7 +198,7 @@ impl<'text> Builder<'text, '_> {
         }
     }
 
-    fn map(&mut self) -> Result<Value, Stop> {
+    fn map(&mut self) -> Result<Value, Problem> {
         let mut entries: Vec<Entry> = Vec::new();
         loop {
             let next = self.next()?;
@@ -248,9 +230,14 @@ impl<'text> Builder<'text, '_> {
         }
     }
 
+    fn fault(&self, at: Position, reason: impl Into<String>) -> Problem {
+        at.problem(self.name, &self.path.concat(), reason)
+    }
+
+    /// Goes on after what could not be understood.
     fn report(&mut self, at: Position, reason: &str) {
-        let path = self.path.concat();
-        self.problems.push(at.problem(self.name, &path, reason));
+        let problem = self.fault(at, reason);
+        self.problems.push(problem);
     }
 }
 

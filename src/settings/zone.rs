@@ -1,17 +1,27 @@
 //! A time zone, by its name in the IANA list.
 
-use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::tz::TimeZone;
 
 use super::references::Environment;
 
-/// A known time zone.
+/// Names that differ by more letters are not meant.
+const MOST_SLIPS: usize = 3;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone(TimeZone);
 
 impl Zone {
     /// The zone of a name. An unknown name is answered with the nearest ones.
     pub fn parse(name: &str) -> Result<Self, String> {
-        TimeZone::get(name).map(Self).map_err(|_| format!("unknown time zone{}", nearest(name)))
+        TimeZone::get(name).map(Self).map_err(|_| {
+            let near = nearest(name).into_iter().filter(|(distance, _)| *distance <= MOST_SLIPS);
+            let near: Vec<String> = near.map(|(_, name)| name).collect();
+            if near.is_empty() {
+                "unknown time zone; use a name such as `Europe/Berlin`".to_owned()
+            } else {
+                format!("unknown time zone; did you mean {}?", near.join(" or "))
+            }
+        })
     }
 
     /// The zone that this machine is told to be in, else UTC; and what is wrong with what it is told.
@@ -31,7 +41,6 @@ impl Zone {
         }
     }
 
-    /// For computing with it.
     pub fn time_zone(&self) -> &TimeZone {
         &self.0
     }
@@ -41,24 +50,20 @@ impl Zone {
     }
 }
 
-fn nearest(name: &str) -> String {
+/// The three names that are most like this one, with how far each is. A city alone counts as near.
+pub(crate) fn nearest(name: &str) -> Vec<(usize, String)> {
     let wanted = name.to_lowercase();
-    let database: &TimeZoneDatabase = jiff::tz::db();
-    let mut near: Vec<(usize, String)> = database
-        .available()
-        .map(|known| {
-            let known = known.as_str().to_owned();
-            (strsim::levenshtein(&wanted, &known.to_lowercase()), known)
-        })
-        .filter(|(distance, _)| *distance <= 3)
-        .collect();
+    let distance = |known: &str| {
+        let known = known.to_lowercase();
+        let city = known.rsplit('/').next().unwrap_or(&known);
+        strsim::levenshtein(&wanted, &known).min(strsim::levenshtein(&wanted, city) + 1)
+    };
+    let known =
+        jiff::tz::db().available().map(|known| (distance(known.as_str()), known.to_string()));
+    let mut near: Vec<_> = known.collect();
     near.sort();
-    let names: Vec<String> = near.into_iter().take(3).map(|(_, name)| name).collect();
-    if names.is_empty() {
-        "; use a name such as `Europe/Berlin`".to_owned()
-    } else {
-        format!("; did you mean {}?", names.join(" or "))
-    }
+    near.truncate(3);
+    near
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hivewright_actors::{
     budget::Caps,
     clock::Timestamp,
-    ids::{TaskId, TeamName},
+    ids::{MAIN, TaskId, TeamName},
     org::{self, error::OrgError, folders::FolderPlan, names, tree::By},
     store::records::Writes,
     task::{Cause, Kind, Lane, OnResult, Priority, Task},
@@ -13,79 +13,70 @@ use hivewright_actors::{
 
 use crate::{
     api::teams::NewTeam,
-    settings::{config::Config, live::Live, team::LONGEST_DESCRIPTION, tool_groups},
+    settings::{
+        config::Config, live::Live, problem::Problems, team::LONGEST_DESCRIPTION, tool_groups,
+    },
 };
 
 /// What a new team is asked to do first.
 pub const BOOTSTRAP: &str = include_str!("../../config/prompt/bootstrap.md");
-/// The longest context, in characters.
 const LONGEST_CONTEXT: usize = 20_000;
 
 /// Why a team cannot be made as it is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WishError {
-    /// A field cannot be meant.
     #[error("{reason}")]
-    Field {
-        field: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The settings that say how cannot be read.
+    Field { field: &'static str, reason: String },
     #[error("{0}")]
     Settings(String),
-    /// The organisation says no.
     #[error(transparent)]
     Refused(#[from] OrgError),
 }
 
+fn wrong(field: &'static str, reason: impl Into<String>) -> WishError {
+    WishError::Field { field, reason: reason.into() }
+}
+
+fn within(field: &'static str, text: &str, most: usize) -> Result<(), WishError> {
+    match text.chars().count() {
+        length if length > most => {
+            Err(wrong(field, format!("{length} characters; at most {most} are allowed")))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl NewTeam {
-    /// What is wrong with it in itself, by field.
-    pub fn fault(&self) -> Option<(&'static str, String)> {
-        let too_long = |text: &str, most| match text.chars().count() {
-            length if length > most => {
-                Some(format!("{length} characters; at most {most} are allowed"))
-            }
-            _ => None,
-        };
-        if let Some(reason) = too_long(&self.description, LONGEST_DESCRIPTION) {
-            return Some(("description", reason));
-        }
+    /// Looks at each field in itself.
+    pub fn check_fields(&self) -> Result<(), WishError> {
+        within("description", &self.description, LONGEST_DESCRIPTION)?;
         let context = self.init_context.as_deref().unwrap_or_default();
-        if let Some(reason) = too_long(context, LONGEST_CONTEXT) {
-            return Some(("init_context", reason));
-        }
-        let tools = self.allowed_tools.as_deref().unwrap_or_default();
-        if let Some(reason) = tools.iter().find_map(|tool| tool_groups::check(tool).err()) {
-            return Some(("allowed_tools", reason));
+        within("init_context", context, LONGEST_CONTEXT)?;
+        for tool in self.allowed_tools.iter().flatten() {
+            tool_groups::check(tool).map_err(|reason| wrong("allowed_tools", reason))?;
         }
         let Caps { usd_per_day, tokens_per_day, usd_per_task } = self.budgets.unwrap_or_default();
         let money = |cap: Option<f64>| cap.is_none_or(|cap| cap.is_finite() && cap > 0.0);
         if !money(usd_per_day) || !money(usd_per_task) || tokens_per_day == Some(0) {
-            return Some(("budgets", "a cap is a number above 0".to_owned()));
+            return Err(wrong("budgets", "a cap is a number above 0"));
         }
-        None
+        Ok(())
     }
 
     /// Looks at what needs no organisation to be judged. Returns the settings that hold for it.
     pub async fn check(&self, live: &Live) -> Result<Arc<Config>, WishError> {
-        if let Some((field, reason)) = self.fault() {
-            return Err(WishError::Field { field, reason });
-        }
+        self.check_fields()?;
+        let unread = |found: Arc<Problems>| WishError::Settings(found.to_string());
         if let Some(profile) = &self.provider_profile {
-            let providers = live.providers().await;
-            let providers = providers.map_err(|found| WishError::Settings(found.to_string()))?;
+            let providers = live.providers().await.map_err(unread)?;
             if !providers.profiles.contains_key(profile) {
                 let known: Vec<_> = providers.profiles.keys().map(String::as_str).collect();
                 let known = known.join("`, `");
-                return Err(WishError::Field {
-                    field: "provider_profile",
-                    reason: format!("there is no profile `{profile}`; there are `{known}`"),
-                });
+                let reason = format!("there is no profile `{profile}`; there are `{known}`");
+                return Err(wrong("provider_profile", reason));
             }
         }
-        let config = live.config().await;
-        config.map_err(|found| WishError::Settings(found.to_string()))
+        live.config().await.map_err(unread)
     }
 
     /// The order that makes it, on behalf of an operator.
@@ -100,7 +91,7 @@ impl NewTeam {
         let name = names::check_name(&self.name)?;
         let file = self.file(&name, &config.defaults.allowed_tools);
         Ok(org::Spawn {
-            parent: self.parent.unwrap_or_else(|| hivewright_actors::ids::MAIN.to_owned()).into(),
+            parent: self.parent.unwrap_or_else(|| MAIN.to_owned()).into(),
             by: By::Operator(operator.to_owned()),
             scope: self.scope_accepts,
             limits: config.limits.tree(),

@@ -18,8 +18,9 @@ use super::file::redescribed;
 use crate::{
     settings::{
         home::{Home, create_private},
-        load::read_team,
-        scaffold::{furnish, write_new},
+        load::{read_team, team_of},
+        replace::{create, replace},
+        scaffold::furnish,
         team::{Team, is_team_name},
     },
     time,
@@ -41,7 +42,6 @@ pub struct TeamFolders {
 }
 
 impl TeamFolders {
-    /// The folders of this home.
     pub fn new(home: Home) -> Self {
         Self { home }
     }
@@ -140,22 +140,15 @@ impl TeamFolders {
         let old = fs::read_to_string(&path).map_err(|error| disk("read", &path, &error))?;
         let before = read_team(&self.home, team.as_str())
             .map_err(|found| FolderError::Disk(found.to_string()))?;
-        // Beside the folder, where no tool of the team can put something else in its place.
-        let new = self.home.teams().join(format!("{NEW}{team}.yaml"));
-        remove(&new)?;
         let text = redescribed(&old, description);
-        write_new(&new, &text).map_err(|error| FolderError::Disk(error.to_string()))?;
-        let moved = fs::rename(&new, &path).and_then(|()| File::open(&path)?.sync_all());
-        moved.map_err(|error| disk("write", &path, &error))?;
         let expected = Team { description: description.to_owned(), ..before };
-        if read_team(&self.home, team.as_str()).as_ref() == Ok(&expected) {
-            return Ok(());
+        if team_of(&self.home, team.as_str(), &text).as_ref() != Ok(&expected) {
+            let path = path.display();
+            let reason = format!("`description` cannot be changed in {path}; change it by hand");
+            return Err(FolderError::Disk(reason));
         }
-        fs::write(&path, old).map_err(|error| disk("write", &path, &error))?;
-        Err(FolderError::Disk(format!(
-            "`description` cannot be changed in {}; change it by hand",
-            path.display()
-        )))
+        // Beside the folder, where no tool of the team can put something else in its place.
+        replace(&path, &self.home.teams(), text).map_err(|error| disk("write", &path, &error))
     }
 
     fn has_furniture(&self, team: &TeamName) -> bool {
@@ -194,9 +187,7 @@ fn fill(new: &Path, plan: &FolderPlan) -> Result<(), FolderError> {
         files.push((new.join(CONTEXT), context));
     }
     for (path, text) in files {
-        write_new(&path, text).map_err(refused)?;
-        let synced = File::open(&path).and_then(|file| file.sync_all());
-        synced.map_err(|error| disk("write", &path, &error))?;
+        create(&path, text.as_bytes()).map_err(|error| disk("write", &path, &error))?;
     }
     sync(&new.join("team-rules"))?;
     sync(new)

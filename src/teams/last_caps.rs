@@ -1,10 +1,8 @@
 //! Last good budgets: what the file of a team allowed before it went wrong. Teams below go on under them.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
+use dashmap::DashMap;
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     budget::Caps,
@@ -31,7 +29,7 @@ hivewright_actors::records! {
 
 #[derive(Default)]
 struct Inner {
-    known: Mutex<HashMap<TeamName, Caps>>,
+    known: DashMap<TeamName, Caps>,
     /// Without one, nothing is known.
     store: Option<StoreHandle>,
 }
@@ -46,7 +44,7 @@ impl LastCaps {
         // Without one, nothing is allowed below a file that is wrong.
         let rows = scan::<CapsRow>(storage, Range::all())?;
         let known = rows.into_iter().map(|row| (row.team, row.caps)).collect();
-        Ok(Self(Arc::new(Inner { known: Mutex::new(known), store: Some(store) })))
+        Ok(Self(Arc::new(Inner { known, store: Some(store) })))
     }
 
     /// The file of a team is good, and allows this.
@@ -54,7 +52,7 @@ impl LastCaps {
         let Some(store) = &self.0.store else {
             return;
         };
-        if self.known().insert(team.clone(), caps) != Some(caps) {
+        if self.0.known.insert(team.clone(), caps) != Some(caps) {
             let row = CapsRow { team: team.clone(), caps };
             drop(store.commit(Writes::new().put(&row)));
         }
@@ -62,17 +60,13 @@ impl LastCaps {
 
     /// What the file of a team allowed when it was last good.
     pub fn of(&self, team: &TeamName) -> Option<Caps> {
-        self.known().get(team).copied()
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<TeamName, Caps>> {
-        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.get(team).map(|caps| *caps)
     }
 }
 
 impl Belongings for LastCaps {
     fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
-        let known = self.known().remove(&team.name);
+        let known = self.0.known.remove(&team.name);
         let gone = known.map(|_| Writes::new().delete::<CapsRow>(&team.name));
         Box::pin(std::future::ready(gone.into_iter().collect()))
     }

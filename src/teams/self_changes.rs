@@ -15,11 +15,11 @@ use hivewright_actors::{
     },
 };
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::{
     sandbox::workspace::{Workspace, WorkspaceError},
     settings::home::Home,
+    system::sha256,
 };
 
 /// The tool by which teams propose changes.
@@ -32,19 +32,14 @@ const LARGEST: u64 = 100 * 1024;
 pub struct Change {
     /// Its name: the same for every try of the call that made it.
     pub id: String,
-    /// Whose file.
     pub team: TeamKey,
     /// The file, from the team's folder.
     pub file: String,
-    /// Why.
     pub reason: String,
-    /// The whole text before.
     pub before: String,
-    /// The whole text after.
     pub after: String,
     /// The work that proposed it.
     pub task: TaskId,
-    /// When.
     pub at: Timestamp,
     /// Who took it back, and when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,13 +59,10 @@ pub struct Earlier {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// There is none.
     #[error("there is no change `{0}`")]
     Unknown(String),
-    /// It was taken back before.
     #[error("the change was taken back already")]
     Again,
-    /// Somebody went on from it.
     #[error(
         "`{0}` was changed since; look at it, and put the old text back by hand if it is still wanted"
     )]
@@ -78,10 +70,8 @@ pub enum ChangeError {
     /// No change can be about this file.
     #[error("{0}")]
     Unfit(String),
-    /// The file cannot be read or written.
     #[error(transparent)]
     File(#[from] WorkspaceError),
-    /// The store cannot be read or written.
     #[error("the change cannot be stored: {0}")]
     Store(String),
 }
@@ -114,7 +104,6 @@ hivewright_actors::records! {
 }
 
 impl Changes {
-    /// The changes of the teams in a home.
     pub fn new(home: Home, clock: Arc<dyn Clock>, ids: Ids, store: StoreHandle) -> Self {
         Self(Arc::new(Inner { home, clock, ids, store }))
     }
@@ -167,19 +156,13 @@ impl Changes {
             return Ok(());
         }
         let Change { file, after, .. } = change.clone();
-        off_thread(move || {
-            workspace
-                .write(&file, after.as_bytes(), &|place| as_named(&workspace, &file, place))?;
-            Ok(())
-        })
-        .await?;
+        off_thread(move || write(&workspace, &file, &after)).await?;
         match self.row(&change.id).await? {
             Some(row) if row.rolled_back.is_some() => self.put_back(&row).await,
             _ => Ok(()),
         }
     }
 
-    /// All changes, newest first.
     pub async fn list(&self) -> Result<Vec<Change>, ChangeError> {
         let read = self.0.store.read(|storage| scan::<Change>(storage, Range::all()));
         let mut rows = read.await?;
@@ -216,9 +199,7 @@ impl Changes {
             if now != after {
                 return Err(ChangeError::MovedOn(file));
             }
-            let named = |place: &Path| as_named(&workspace, &file, place);
-            workspace.write(&file, before.as_bytes(), &named)?;
-            Ok(())
+            write(&workspace, &file, &before)
         })
         .await
     }
@@ -235,22 +216,16 @@ impl Changes {
     }
 }
 
-/// A change that a person agreed to.
+/// A change that a person agreed to, as [`Change`] keeps it.
 #[derive(Clone, Debug)]
 pub struct Proposal {
-    /// Whose file.
     pub team: TeamKey,
-    /// The work that proposed it.
     pub task: TaskId,
     /// The same for every try of the call.
     pub call: String,
-    /// The file, from the team's folder.
     pub file: String,
-    /// Why.
     pub reason: String,
-    /// The whole text before.
     pub before: String,
-    /// The whole text after.
     pub after: String,
 }
 
@@ -271,6 +246,11 @@ pub fn text_of(workspace: &Workspace, path: &str) -> Result<String, ChangeError>
     }
 }
 
+fn write(workspace: &Workspace, path: &str, text: &str) -> Result<(), ChangeError> {
+    workspace.write(path, text.as_bytes(), &|place| as_named(workspace, path, place))?;
+    Ok(())
+}
+
 /// A person agreed to a change of the file at this path: no link leads elsewhere.
 fn as_named(workspace: &Workspace, path: &str, place: &Path) -> Result<(), WorkspaceError> {
     if workspace.named_place(path).as_deref() == Some(place) {
@@ -281,9 +261,7 @@ fn as_named(workspace: &Workspace, path: &str, place: &Path) -> Result<(), Works
 }
 
 fn name(team: &TeamKey, call: &str) -> String {
-    let digest = Sha256::digest(format!("{team}\0{call}").as_bytes());
-    let digits = digest[..8].iter().map(|byte| format!("{byte:02x}"));
-    format!("chg-{}", digits.collect::<String>())
+    format!("chg-{:.16}", sha256(format!("{team}\0{call}").as_bytes()))
 }
 
 async fn off_thread<T: Send + 'static>(

@@ -12,7 +12,7 @@ use jiff::{
 };
 
 use super::pattern;
-use crate::time;
+use crate::{settings::zone::nearest, time};
 
 /// A pattern that stays silent for longer than this is a mistake.
 const LONGEST_SILENCE_YEARS: i64 = 5;
@@ -39,17 +39,8 @@ impl Calendar for Zones {
         if find(zone).is_some() {
             return Ok(());
         }
-        let wanted = zone.to_ascii_lowercase();
-        let mut near: Vec<(usize, String)> = jiff::tz::db()
-            .available()
-            .map(|name| {
-                let name = name.to_string();
-                (distance(&wanted, &name.to_ascii_lowercase()), name)
-            })
-            .collect();
-        near.sort();
         let names: Vec<String> =
-            near.into_iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
+            nearest(zone).into_iter().map(|(_, name)| format!("`{name}`")).collect();
         let shown = excerpt::line(zone, 64);
         Err(format!("there is no time zone `{shown}`; the nearest are {}", names.join(", ")))
     }
@@ -151,12 +142,6 @@ fn resolve(civil: DateTime, zone: &TimeZone) -> Option<Timestamp> {
         }
     };
     time::timestamp(zoned.timestamp())
-}
-
-/// How far a name is from another; a part of a name counts as near.
-fn distance(wanted: &str, name: &str) -> usize {
-    let city = name.rsplit('/').next().unwrap_or(name);
-    strsim::levenshtein(wanted, name).min(strsim::levenshtein(wanted, city) + 1)
 }
 
 #[cfg(test)]

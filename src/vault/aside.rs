@@ -271,7 +271,7 @@ impl Vault {
         plan
     }
 
-    /// Lets go of what no open task will come for, before the store is started. Blocks.
+    /// Lets go of what no open task will come for, before the store is used. Blocks.
     pub fn release_at_rest(
         &self,
         storage: &dyn Storage,

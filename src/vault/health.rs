@@ -39,7 +39,7 @@ impl Vault {
     ) -> Result<Self, VaultError> {
         let stored = rows::read(storage)?;
         let (state, _) = State::new(unlock::look(files.clone().read(), &stored), stored);
-        Ok(Self::with(files, clock, state))
+        Ok(Self::with(files, clock, state, None))
     }
 
     /// How it is.

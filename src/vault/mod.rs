@@ -16,7 +16,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -73,7 +73,8 @@ pub struct Vault(Arc<Inner>);
 struct Inner {
     files: KeyFiles,
     clock: Arc<dyn Clock>,
-    store: OnceLock<StoreHandle>,
+    /// None: it can be looked at, and nothing else.
+    store: Option<StoreHandle>,
     state: RwLock<State>,
     /// Whoever changes something holds it, from the decision until the state is up to date.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -90,21 +91,23 @@ type Listener = Arc<dyn Fn(&Vault) + Send + Sync>;
 type Turn = OwnedMutexGuard<()>;
 
 impl Vault {
-    /// Opens the vault of a storage, before its store is started. Makes the master key at the first
-    /// start. Blocks.
+    /// Opens the vault of a storage that no store runs on, to look at it. Makes the master key at the
+    /// first start. Blocks.
     pub fn open(
         storage: &dyn Storage,
         files: KeyFiles,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, VaultError> {
-        Self::open_with(storage, files.read(), clock)
+        Self::open_with(storage, files.read(), clock, None)
     }
 
-    /// The same with keys that were read before the storage was opened. Blocks.
+    /// The same with keys that were read before the storage was opened. With a store, which nobody has used
+    /// yet, it can be changed, and the store writes none of its secrets down. Blocks.
     pub fn open_with(
         storage: &dyn Storage,
         keys: MasterKeys,
         clock: Arc<dyn Clock>,
+        store: Option<StoreHandle>,
     ) -> Result<Self, VaultError> {
         let files = keys.files.clone();
         let stored = rows::read(storage)?;
@@ -130,14 +133,23 @@ impl Vault {
         if !batch.changes.is_empty() {
             storage.commit(&batch)?;
         }
-        Ok(Self::with(files, clock, state))
+        let vault = Self::with(files, clock, state, store);
+        if let Some(store) = &vault.0.store {
+            store.redact_with(Arc::new(Lineages::new(&vault)), spine::TEXTS);
+        }
+        Ok(vault)
     }
 
-    fn with(files: KeyFiles, clock: Arc<dyn Clock>, state: State) -> Self {
+    fn with(
+        files: KeyFiles,
+        clock: Arc<dyn Clock>,
+        state: State,
+        store: Option<StoreHandle>,
+    ) -> Self {
         Self(Arc::new(Inner {
             files,
             clock,
-            store: OnceLock::new(),
+            store,
             state: RwLock::new(state),
             turn: Arc::default(),
             version: AtomicU64::new(1),
@@ -149,15 +161,7 @@ impl Vault {
     /// A vault that holds nothing and takes nothing, where no service runs.
     pub fn absent() -> Self {
         let state = State::locked(Locked::new("there is none here"));
-        Self::with(KeyFiles::none(), Arc::new(WallClock), state)
-    }
-
-    /// Gives it the store, once that is started: from now on it can be changed, and the store writes
-    /// none of its secrets down.
-    pub fn attach(&self, store: StoreHandle) {
-        store.redact_with(Arc::new(Lineages::new(self)), spine::TEXTS);
-        // There is one store; a second one would be the same.
-        let _ = self.0.store.set(store);
+        Self::with(KeyFiles::none(), Arc::new(WallClock), state, None)
     }
 
     /// Why it cannot be used, if it cannot.
@@ -358,7 +362,7 @@ impl Vault {
     }
 
     fn store(&self) -> Result<&StoreHandle, VaultError> {
-        self.0.store.get().ok_or(VaultError::NotReady)
+        self.0.store.as_ref().ok_or(VaultError::NotReady)
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {

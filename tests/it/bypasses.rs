@@ -386,7 +386,7 @@ proptest! {
     fn a_rule_fits_its_words_or_fears_them(text in "\\PC{0,40}", more in prop::collection::vec(piece(), 0..6)) {
         let text = format!("git push {text}{}", more.concat());
         let fits = |rule: &str, permits| {
-            let rule = Resource::parse(rule).unwrap();
+            let rule = rule.parse::<Resource>().unwrap();
             rule.fits(&Touch::Command(text.clone()), Mode::Both, permits)
         };
 

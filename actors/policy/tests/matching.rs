@@ -12,15 +12,10 @@ fn file(inside: &str, mode: Mode) -> Touch {
 fn a_condition_compares_values() {
     let who = person();
     let fits = |wanted: &Value, found: &Value| {
-        let condition = DraftCondition {
-            pointer: "/n".to_owned(),
-            equals: Some(wanted.clone()),
-            ..DraftCondition::default()
-        };
-        let rule = Draft { when: vec![condition], ..draft("a", "tool:bash", "deny") };
+        let when = vec![equals("/n", wanted.clone())];
+        let rule = Rule { when, ..rule("a", "tool:bash", "deny") };
         let args = json!({"n": found});
-        decide(vec![rule.check().unwrap()], &request("bash", "exec", &args, &who))
-            == Decision::Deny(by("a"))
+        decide(vec![rule], &request("bash", "exec", &args, &who)) == Decision::Deny(by("a"))
     };
 
     let same = [
@@ -59,16 +54,10 @@ fn a_condition_compares_values() {
 #[test]
 fn a_wildcard_reads_plain_values() {
     let who = person();
-    let fits = |glob: &str, found: Value| {
-        let condition = DraftCondition {
-            pointer: "/n".to_owned(),
-            glob: Some(glob.to_owned()),
-            ..DraftCondition::default()
-        };
-        let rule = Draft { when: vec![condition], ..draft("a", "tool:bash", "deny") };
+    let fits = |pattern: &str, found: Value| {
+        let rule = Rule { when: vec![glob("/n", pattern)], ..rule("a", "tool:bash", "deny") };
         let args = json!({"n": found});
-        decide(vec![rule.check().unwrap()], &request("bash", "exec", &args, &who))
-            == Decision::Deny(by("a"))
+        decide(vec![rule], &request("bash", "exec", &args, &who)) == Decision::Deny(by("a"))
     };
 
     assert!(fits("4*", json!(42)));
@@ -99,10 +88,11 @@ fn a_rule_about_hosts_fits_by_name_by_domain_or_all() {
 fn a_list_is_about_things_of_its_kind() {
     let (args, who) = (json!({}), person());
     let decided = |mode: &str, touch: Touch| {
-        let list = Draft { mode: Some(mode.to_owned()), ..draft("a", "file:docs", "allow") };
+        let mode = Some(mode.parse().unwrap());
+        let list = Rule { mode, ..rule("a", "file:docs", "allow") };
         let touches = [touch];
         let call = Request { touches: &touches, ..request("some", "file.read", &args, &who) };
-        decide(vec![list.check().unwrap()], &call)
+        decide(vec![list], &call)
     };
 
     let host = Touch::Host("example.com".to_owned());
@@ -117,9 +107,7 @@ fn a_list_is_about_things_of_its_kind() {
 fn the_riskiest_rule_is_the_one_that_asks() {
     let (args, who) = (json!({}), person());
     let call = request("bash", "exec", &args, &who);
-    let high =
-        Draft { risk: Some("high".to_owned()), ..draft("high", "tool:bash", "require_approval") };
-    let high = high.check().unwrap();
+    let high = Rule { risk: Risk::High, ..rule("high", "tool:bash", "require_approval") };
     let normal = |id: &str| rule(id, "tool:bash", "require_approval");
     let asked = |rules: Vec<Rule>| match decide(rules, &call) {
         Decision::Ask(By::Rule(id), caution) => (id, caution.risk),
@@ -135,16 +123,13 @@ fn the_riskiest_rule_is_the_one_that_asks() {
 #[test]
 fn a_decision_can_be_explained() {
     let (args, who) = (json!({}), person());
-    let for_one = Draft {
-        principal: Some("user:ws:ann".to_owned()),
-        ..draft("for-one", "tool:bash", "deny")
-    };
-    let elsewhere =
-        Draft { team: Some("ops".to_owned()), ..draft("elsewhere", "tool:bash", "deny") };
+    let ann = Who::User("ws:ann".to_owned());
+    let for_one = Rule { principal: ann, ..rule("for-one", "tool:bash", "deny") };
+    let elsewhere = Rule { team: "ops".to_owned(), ..rule("elsewhere", "tool:bash", "deny") };
     let policy = Policy::new(vec![
         rule("allows", "tool:bash", "allow"),
-        for_one.check().unwrap(),
-        elsewhere.check().unwrap(),
+        for_one,
+        elsewhere,
         rule("other-tool", "tool:read", "deny"),
         rule("all", "class:exec", "deny"),
     ]);
@@ -163,9 +148,9 @@ fn a_decision_can_be_explained() {
 /// PL-66: who waits for the end of a rule waits for the next one that has not come.
 #[test]
 fn the_next_end_of_a_rule_is_in_the_future() {
-    let until = |id: &str, end: Option<u64>| {
-        let rule = Draft { expires_at: end.map(Timestamp), ..draft(id, "tool:bash", "deny") };
-        rule.check().unwrap()
+    let until = |id: &str, end: Option<u64>| Rule {
+        expires_at: end.map(Timestamp),
+        ..rule(id, "tool:bash", "deny")
     };
     let policy = Policy::new(vec![
         until("a", Some(NOW.0)),

@@ -58,7 +58,7 @@ pub(crate) fn undeliverable(result: &Task, ids: &Ids, at: Timestamp) -> Notice {
 
 fn orphan(ids: &Ids, team: &TeamName, told: String, task: &TaskId, at: Timestamp) -> Notice {
     let text = format!("The team that asked for this is gone. {told}");
-    Notice::new(ids, NoticeKind::Orphan, team, text, vec![task.to_string()], at)
+    Notice::of_team(ids, NoticeKind::Orphan, team, text, vec![task.to_string()], at)
 }
 
 /// The task that wakes the lane that asked.

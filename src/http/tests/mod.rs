@@ -322,7 +322,6 @@ impl Bench {
         scaffold::ensure_main(&home).unwrap();
         let storage = Arc::new(MemoryStorage::default());
         let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
-        let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
         let publisher = Publisher::new(3, clock.clone());
         let board = Board::default();
         let (broken, committed) = (storage.clone(), metrics.clone());
@@ -332,7 +331,8 @@ impl Bench {
             Box::new(move |error| assert!(broken.is_broken(), "{error}")),
             Box::new(move |_, took| committed.committed(took)),
         );
-        vault.attach(store.clone());
+        let vault =
+            Vault::open_with(&*storage, files.read(), clock.clone(), Some(store.clone())).unwrap();
         let random = || Ids::new(Arc::new(Randomness));
         let rules = Policies::open(None, &*storage, store.clone(), random()).unwrap();
         let auth = Authenticator::open(store.clone(), clock.clone(), folder.path()).await.unwrap();

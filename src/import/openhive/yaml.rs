@@ -21,7 +21,7 @@ pub(super) enum Yaml {
 /// Reads a file. `None` if there is none; otherwise why it cannot be read, line by line.
 pub(super) fn read(path: &Path) -> Result<Option<Yaml>, String> {
     let name = path.display().to_string();
-    let text = yaml::read_file(path, &name).map_err(|problem| problem.to_string())?;
+    let text = yaml::read_file(path).map_err(|problem| problem.to_string())?;
     text.map(|text| parse(&text, &name)).transpose()
 }
 

@@ -6,16 +6,16 @@ use hivewright_actors::text::Size;
 
 use super::*;
 use crate::settings::{
-    channels::{Channels, Rate, WebSocket},
+    channels::{Channels, Rate, Read, WebSocket},
     config::{Config, Durability, Level, Tls},
     error::StartError,
-    load::{self, ChannelsState},
+    load,
 };
 
 fn config_problems(text: impl AsRef<[u8]>) -> Vec<String> {
     let place = place();
     place.write(&place.home.config_file(), text);
-    let error = load::load(&place.home, &place.environment).unwrap_err();
+    let error = load::load_config(&place.home, &place.environment).unwrap_err();
     assert_eq!(error.exit_code(), 3);
     lines(error, &place.home)
 }
@@ -23,13 +23,13 @@ fn config_problems(text: impl AsRef<[u8]>) -> Vec<String> {
 fn config(text: &str) -> Config {
     let place = place();
     place.write(&place.home.config_file(), text);
-    load::load(&place.home, &place.environment).unwrap().config
+    load::load_config(&place.home, &place.environment).unwrap().0
 }
 
-fn channels(text: &str) -> ChannelsState {
+fn channels(text: &str) -> Channels {
     let place = place();
     place.write(&place.home.channels_file(), text);
-    load::load(&place.home, &place.environment).unwrap().channels
+    load::read_channels(&place.home, &place.environment).unwrap().channels
 }
 
 /// OR-12
@@ -37,11 +37,11 @@ fn channels(text: &str) -> ChannelsState {
 fn without_files_everything_is_default() {
     let place = place();
 
-    let settings = load::load(&place.home, &place.environment).unwrap();
+    let config = load::load_config(&place.home, &place.environment).unwrap();
+    let read = load::read_channels(&place.home, &place.environment).unwrap();
 
-    assert_eq!(settings.config, Config::default());
-    assert_eq!(settings.channels, ChannelsState::Open(Channels::default()));
-    assert_eq!(settings.warnings, []);
+    assert_eq!(config, (Config::default(), Vec::new()));
+    assert_eq!(read, Read::default());
 }
 
 /// OR-12
@@ -174,7 +174,7 @@ fn the_faults_of_all_files_are_reported_at_once() {
     place.write(&place.home.providers_file(), "profiles: {x: {provider: y}}");
     place.write(&place.home.team_file("main"), "max_steps: many");
 
-    let error = load::load(&place.home, &place.environment).unwrap_err();
+    let error = load::load_config(&place.home, &place.environment).unwrap_err();
 
     assert_eq!(
         lines(error, &place.home),
@@ -241,11 +241,9 @@ fn faults_in_channels_close_them_and_nothing_else() {
     let place = place();
     place.write(&place.home.channels_file(), "ws: {enabled: on}\ntopic: {}\n");
 
-    let settings = load::load(&place.home, &place.environment).unwrap();
+    load::load_config(&place.home, &place.environment).unwrap();
+    let problems = load::read_channels(&place.home, &place.environment).unwrap_err();
 
-    let ChannelsState::Closed(problems) = settings.channels else {
-        panic!("open: {:?}", settings.channels);
-    };
     assert_eq!(
         lines(problems, &place.home),
         [
@@ -258,10 +256,7 @@ fn faults_in_channels_close_them_and_nothing_else() {
 /// CH-30
 #[test]
 fn a_channels_file_opens_only_what_it_names() {
-    let ws = |text| match channels(text) {
-        ChannelsState::Open(channels) => channels.ws,
-        ChannelsState::Closed(problems) => panic!("{problems}"),
-    };
+    let ws = |text| channels(text).ws;
 
     let admitted = |ws: WebSocket| {
         let clients = ["127.0.0.1", "::1", "::ffff:127.0.0.9", "192.0.2.2", "fd00::2"];
@@ -293,7 +288,7 @@ topics: {max_active: 3, idle_after: 1h, model: never, profile: small}
     expected.topics.idle_after = Duration::from_secs(3600);
     expected.topics.model = crate::settings::channels::TopicModel::Never;
     expected.topics.profile = Some("small".into());
-    assert_eq!(found, ChannelsState::Open(expected));
+    assert_eq!(found, expected);
 }
 
 /// OP-17

@@ -7,11 +7,11 @@ use std::{
 
 use super::*;
 use crate::settings::{
-    channels::{Channels, WebSocket},
+    channels::{Channels, Read, WebSocket},
     config::Config,
     effective,
     error::StartError,
-    load::{self, ChannelsState, Report},
+    load::{self, Report},
     providers::{Provider, Providers},
     scaffold,
     team::{MAIN_TOOLS, Team},
@@ -160,12 +160,12 @@ fn the_shipped_files_state_the_defaults() {
 
     scaffold::init(&place.home, None).unwrap();
 
-    let settings = load::load(&place.home, &place.environment).unwrap();
-    assert_eq!(settings.config, Config::default());
+    let config = load::load_config(&place.home, &place.environment).unwrap();
+    assert_eq!(config, (Config::default(), Vec::new()));
     // With a file a WebSocket is open only if named, so the shipped file names it.
     let named = Channels { ws: WebSocket::On, ..Channels::default() };
-    assert_eq!(settings.channels, ChannelsState::Open(named));
-    assert_eq!(settings.warnings, []);
+    let read = load::read_channels(&place.home, &place.environment).unwrap();
+    assert_eq!(read, Read { channels: named, ..Read::default() });
     assert_eq!(
         load::read_providers(&place.home, &place.environment).0,
         Ok(Providers::from_environment(&place.environment))
@@ -208,12 +208,12 @@ fn the_commented_examples_are_valid() {
     place.write(&place.home.providers_file(), uncomment(providers, &["profiles:", "  "]));
     let environment = Environment::fixed([("ANTHROPIC_API_KEY", "k")]);
 
-    let settings = load::load(&place.home, &environment).unwrap();
+    let (config, _) = load::load_config(&place.home, &environment).unwrap();
     let found = load::read_providers(&place.home, &environment).0.unwrap();
 
-    assert!(settings.config.server.tls.is_some());
-    assert!(settings.config.server.public_url.is_some());
-    assert!(settings.config.backup.dir.is_some());
+    assert!(config.server.tls.is_some());
+    assert!(config.server.public_url.is_some());
+    assert!(config.backup.dir.is_some());
     let mut expected = Providers::from_environment(&environment).profiles["default"].clone();
     expected.api_url = found.profiles["default"].api_url.clone();
     expected.fallbacks = vec!["local".into()];

@@ -92,7 +92,7 @@ async fn a_service_goes_on_with_the_last_good_set() {
         |model: &str| format!("profiles: {{default: {{provider: offline, model: {model}}}}}");
     let home = &place.home;
     write_aged(&place, &home.providers_file(), &profile("one"), 90);
-    live.hold(live.config_now().unwrap(), None);
+    live.hold(live.config_now().unwrap(), Arc::default());
     let now = || {
         let providers = live.providers_now().unwrap();
         let config = live.config_now().unwrap();
@@ -115,7 +115,7 @@ async fn a_service_goes_on_with_the_last_good_set() {
     write_aged(&place, &home.channels_file(), "ws: {enabled: true}\n", 70);
 
     assert_eq!(now(), ("two".to_owned(), 7));
-    assert_eq!(live.config_held().unwrap().runtime.max_running_turns, 7);
+    assert_eq!(live.held().unwrap().config.runtime.max_running_turns, 7);
 }
 
 /// OR-15: a profile that a team names and that is taken away is a fault of the team, until it is back.

@@ -7,22 +7,24 @@ use hivewright_actors::{
 
 use super::*;
 use crate::settings::{
-    channels::{Channels, WebSocket},
-    load::{self, ChannelsState, Settings},
+    channels::{Channels, Read, WebSocket},
+    load,
+    problem::Problems,
 };
 
-fn settings(place: &Place, text: &str) -> Settings {
+fn read(place: &Place, text: &str) -> Result<Read, Problems> {
     place.write(&place.home.channels_file(), text);
-    load::load(&place.home, &place.environment).unwrap()
+    load::read_channels(&place.home, &place.environment)
+}
+
+fn settings(place: &Place, text: &str) -> Read {
+    read(place, text).unwrap()
 }
 
 fn channels(text: &str) -> Channels {
     let found = settings(&place(), text);
     assert_eq!(found.distrust.0, []);
-    match found.channels {
-        ChannelsState::Open(channels) => channels,
-        ChannelsState::Closed(problems) => panic!("{problems}"),
-    }
+    found.channels
 }
 
 /// OR-14, CH-115
@@ -115,9 +117,7 @@ trust:
             "config/channels.yaml:11:64: trust.channels.discord.channel_overrides.discord:77: names a channel that was named before",
         ]
     );
-    let ChannelsState::Open(channels) = found.channels else {
-        panic!("closed: {:?}", found.channels);
-    };
+    let channels = found.channels;
     assert_eq!((channels.ws, channels.trust), (WebSocket::On, Policy::Unusable));
 }
 
@@ -127,16 +127,12 @@ fn a_section_that_is_no_map_and_a_file_that_is_no_yaml_let_nobody_in() {
     for text in ["trust: allow", "trust: [ws]", "trust: {channels: [ws]}"] {
         let found = settings(&place(), text);
         assert!(!found.distrust.0.is_empty(), "{text}");
-        let ChannelsState::Open(channels) = found.channels else {
-            panic!("{text}");
-        };
-        assert_eq!(channels.trust, Policy::Unusable, "{text}");
+        assert_eq!(found.channels.trust, Policy::Unusable, "{text}");
     }
     for text in ["trust: {", "trust: {}\ntrust: {default_policy: allow}", "trst: {}"] {
-        let found = settings(&place(), text);
-        let closed = match found.channels {
-            ChannelsState::Closed(_) => true,
-            ChannelsState::Open(channels) => channels.trust == Policy::Unusable,
+        let closed = match read(&place(), text) {
+            Err(_) => true,
+            Ok(found) => found.channels.trust == Policy::Unusable,
         };
         assert!(closed, "{text}");
     }
@@ -150,7 +146,7 @@ fn a_fault_in_the_section_is_reported_with_all_others() {
     settings(&place, "ws: {enabled: true}\ntrust: {polcy: allow}\n");
 
     let report = load::check(&place.home, &place.environment);
-    let reread = load::reread_channels(&place.home, &place.environment);
+    let reread = load::read_channels(&place.home, &place.environment).and_then(Read::whole);
 
     let expected = ["config/channels.yaml:2:9: trust.polcy: unknown key"];
     assert_eq!(lines(report.problems, &place.home), expected);

@@ -227,17 +227,18 @@ impl Tool for SpawnTeam {
         if args.credentials.len() > MOST {
             return Err(format!("`credentials`: at most {MOST} are allowed"));
         }
-        match args.wish().fault() {
-            Some((field, reason)) => Err(format!("`{field}`: {reason}")),
-            None => Ok(()),
-        }
+        args.wish().check_fields().map_err(|error| match error {
+            WishError::Field { field, reason } => format!("`{field}`: {reason}"),
+            other => other.to_string(),
+        })
     }
 
     /// The main team gives what may be given; all else is for a person to decide, who sees the file.
     fn caution(&self, args: &Args, caller: &Caller) -> Option<Caution> {
         let ask = |why: String| Some(Caution::new(CautionKind::Spawn, Risk::Normal, why));
         let parts = self.0.parts();
-        let Some(config) = parts.live.config_held().or_else(|| parts.live.config_now().ok()) else {
+        let held = parts.live.held().map(|held| held.config);
+        let Some(config) = held.or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
         let (name, usual) = (TeamName::from(args.name.as_str()), &config.defaults.allowed_tools);

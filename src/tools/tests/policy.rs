@@ -5,7 +5,10 @@ use hivewright_actors::{
     approvals::grants::{Covers, Grant},
     doubles::disk::MemoryStorage,
     ids::Ids,
-    policy::draft::Draft,
+    policy::{
+        resource::Mode,
+        rule::{Rule, Who},
+    },
     storage::{Storage, StorageError},
     store::{Store, records::Writes},
     task::Cause,
@@ -19,18 +22,13 @@ use crate::{
     system::Randomness,
 };
 
-fn rule(effect: &str, resource: &str) -> Draft {
-    Draft {
-        id: format!("{effect}-{}", resource.replace([':', '*', ' '], "-")),
-        effect: effect.to_owned(),
-        resource: resource.to_owned(),
-        ..Draft::default()
-    }
+fn rule(effect: &str, resource: &str) -> Rule {
+    let id = format!("{effect}-{}", resource.replace([':', '*', ' '], "-"));
+    Rule::new(&id, resource.parse().unwrap(), effect.parse().unwrap()).check().unwrap()
 }
 
-fn bench(rules: &[Draft]) -> Bench {
-    let rules = rules.iter().cloned().map(|draft| draft.check().unwrap());
-    Bench::with_rules(Policies::fixed(rules.collect()))
+fn bench(rules: &[Rule]) -> Bench {
+    Bench::with_rules(Policies::fixed(rules.to_vec()))
 }
 
 fn names(bench: &Bench) -> Vec<String> {
@@ -110,7 +108,7 @@ fn a_rule_about_arguments_asks_for_those_alone() {
 /// PL-67: deny is a refusal, and what is refused does not run.
 #[tokio::test]
 async fn a_denied_call_is_refused_with_the_rule_that_denies_it() {
-    let closed = Draft { mode: Some("w".to_owned()), ..rule("deny", "file:docs") };
+    let closed = Rule { mode: Some(Mode::Write), ..rule("deny", "file:docs") };
     let bench = bench(&[closed]);
     std::fs::create_dir(bench.path("docs")).unwrap();
 
@@ -172,7 +170,7 @@ fn an_untrusted_turn_asks_before_it_changes_what_the_team_is() {
 #[test]
 fn a_rule_for_some_people_looks_at_whoever_caused_the_task() {
     let guests =
-        Draft { principal: Some("user:discord:42".to_owned()), ..rule("deny", "tool:bash") };
+        Rule { principal: Who::User("discord:42".to_owned()), ..rule("deny", "tool:bash") };
     let bench = bench(&[guests]);
     let by = |channel_type: &str, id: &str| {
         let caller = Caller { cause: Cause::sender(channel_type, id), ..caller() };
@@ -190,7 +188,7 @@ async fn a_rule_that_came_meanwhile_stops_a_call_that_was_let_through() {
     let bench = Bench::with_rules(rules.clone());
     let before = bench.look(&write("a")).is_ok();
 
-    rules.fix(vec![rule("deny", "tool:write").check().unwrap()]);
+    rules.fix(vec![rule("deny", "tool:write")]);
     let ran = bench.call("write", json!({"file_path": "a", "content": "x"})).await;
 
     assert!(before);
@@ -250,7 +248,7 @@ async fn a_grant_takes_the_place_of_a_decision() {
         let ids = Ids::new(Arc::new(Randomness));
         let book = Policies::open(Some(live), &*storage, store.clone(), ids).unwrap();
         let rules = [rule("require_approval", "tool:write"), rule(effect, "tool:write")];
-        book.fix(rules.map(|draft| draft.check().unwrap()).into());
+        book.fix(rules.into());
         Bench::with_rules(book)
     };
     let bench = book("require_approval");

@@ -3,7 +3,10 @@
 
 use std::{os::unix::fs::symlink, path::Path};
 
-use hivewright_actors::{policy::draft::Draft, tool::Verdict};
+use hivewright_actors::{
+    policy::rule::{Effect, Rule},
+    tool::Verdict,
+};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::*;
@@ -93,13 +96,8 @@ async fn a_racer_does_not_lead_an_untrusted_write_into_the_rules() {
 /// SC-07, SC-63: the same for every rule about files, and for every tool that reads.
 #[tokio::test]
 async fn a_racer_does_not_lead_a_call_to_what_a_rule_denies() {
-    let deny = Draft {
-        id: "closed".to_owned(),
-        effect: "deny".to_owned(),
-        resource: "file:private".to_owned(),
-        ..Draft::default()
-    };
-    let rules = Policies::fixed(vec![deny.check().unwrap()]);
+    let deny = Rule::new("closed", "file:private".parse().unwrap(), Effect::Deny);
+    let rules = Policies::fixed(vec![deny]);
     let (bench, racer) = flipping(rules, "private");
     let mut seen = Vec::new();
     let mut open = 0;

@@ -68,11 +68,9 @@ fn files(folder: &TempDir) -> KeyFiles {
 }
 
 fn start(disk: &Arc<MemoryStorage>, folder: &TempDir, clock: &Arc<ManualClock>) -> Vault {
-    let vault = Vault::open(&**disk, files(folder), clock.clone()).unwrap();
     let store =
         Store::start(&Arbiter::new().handle(), disk.clone(), Box::new(|_| {}), Box::new(|_, _| {}));
-    vault.attach(store);
-    vault
+    Vault::open_with(&**disk, files(folder).read(), clock.clone(), Some(store)).unwrap()
 }
 
 pub(crate) fn key(name: &str, generation: u32) -> TeamKey {

@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use hivewright_actors::{
     org::{Pause, record::Phase},
-    policy::draft::Draft,
+    policy::rule::{self, Rule},
     task::{OnResult, Priority},
     tool::{Effect, ToolFault},
 };
@@ -160,18 +160,13 @@ async fn a_call_that_cannot_run_is_redacted_as_well() {
 #[actix_web::test]
 async fn a_forbidden_call_keeps_nothing() {
     let bench = Bench::new(false);
-    let deny = Draft {
-        effect: "deny".to_owned(),
-        id: "no-teams".to_owned(),
-        resource: "tool:spawn_team".to_owned(),
-        ..Draft::default()
-    };
+    let deny = Rule::new("no-teams", "tool:spawn_team".parse().unwrap(), rule::Effect::Deny);
     let asked = call(
         "spawn_team",
         json!({"name": "scouts", "scope_accepts": ["x"], "credentials": {"K": "s3cr3t-value"}}),
     );
     let (tools, caller) = (bench.tools("main"), bench.context("main").caller);
-    bench.rules.fix(vec![deny.check().unwrap()]);
+    bench.rules.fix(vec![deny]);
 
     let check = || tools.check(&asked, &caller, Label::Trusted);
     let refused = check().unwrap_err();
