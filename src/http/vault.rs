@@ -120,12 +120,10 @@ async fn list(
         None => None,
     };
     let teams = caller.principal.teams().map(<[String]>::to_vec);
-    let reached = move |scope: &Scope| match (&teams, scope) {
-        (None, _) => true,
-        (Some(_), Scope::System) => false,
-        (Some(teams), Scope::Team(team) | Scope::Aside(team)) => {
-            teams.iter().any(|name| name == team.name.as_str())
-        }
+    let reached = move |scope: &Scope| {
+        teams.as_ref().is_none_or(|teams| {
+            scope.team().is_some_and(|team| teams.iter().any(|name| name == team.name.as_str()))
+        })
     };
     let whose = of.clone();
     let found = state.vault.browse(of.as_ref(), &actor, move |entries| {
@@ -226,7 +224,6 @@ async fn list_audit(
         key: query.key,
         action: query.action,
         since: query.since.map(|since| since.from(state.vault.now())),
-        limit: usize::MAX,
     };
     let teams = caller.principal.teams().map(<[String]>::to_vec);
     let seen = move |row: &AuditRow| {

@@ -1,14 +1,10 @@
 //! The audit: who did what with which entry. Rows are only ever added.
 
-use std::{
-    ops::ControlFlow,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
-    storage::{Order, Storage, StorageError},
     store::reads::Range,
     words,
 };
@@ -160,8 +156,6 @@ pub struct Wanted {
     pub action: Option<Action>,
     /// Not before.
     pub since: Option<Timestamp>,
-    /// The newest of them.
-    pub limit: usize,
 }
 
 impl Wanted {
@@ -189,21 +183,6 @@ pub(super) fn name(at: Timestamp) -> String {
     // Two processes may write in the same millisecond, if the clock is set back between them.
     let chance = getrandom::u32().unwrap_or_default();
     format!("{}{count:08x}{chance:08x}", moment(at))
-}
-
-/// The rows, newest first. Blocks.
-pub(super) fn read(storage: &dyn Storage, wanted: &Wanted) -> Result<Vec<AuditRow>, StorageError> {
-    let mut rows = Vec::new();
-    wanted.range().each(storage, Order::Falling, &mut |row| {
-        if rows.len() >= wanted.limit {
-            return ControlFlow::Break(());
-        }
-        if wanted.takes(&row) {
-            rows.push(row);
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(rows)
 }
 
 /// The rows that are from before a moment.

@@ -110,6 +110,10 @@ pub enum VaultError {
 }
 
 impl VaultError {
+    pub(super) fn corrupt(scope: &Scope, key: &str) -> Self {
+        Self::Corrupt { scope: scope.clone(), key: key.to_owned() }
+    }
+
     /// For code: tools, routes, audit.
     pub fn code(&self) -> &'static str {
         match self {

@@ -8,12 +8,12 @@ use zeroize::Zeroize;
 use super::{
     Vault,
     audit::{Action, Actor},
+    change::Change,
     entry::is_key,
     error::VaultError,
-    plan::{self, Plan},
     scope::Scope,
     seal::Plain,
-    state::{Content, Effect},
+    state::Content,
 };
 
 /// What a reference begins with.
@@ -58,22 +58,20 @@ impl Vault {
         let row = |key: Option<&str>| {
             self.row(of.scope, key, Action::Expand, of.actor).with_tool(of.tool)
         };
-        self.or_record(found, row(None)).await?;
+        self.or_record(found, &row(None)).await?;
         let turn = self.turn().await;
         let mut values = Vec::new();
         for key in &keys {
             let value = self.usable(of, key).await;
-            values.push(self.or_record(value, row(Some(key))).await?);
+            values.push(self.or_record(value, &row(Some(key))).await?);
         }
         let now = self.now();
-        let mut plan = Plan::default();
+        let mut change = Change::default();
         for key in &keys {
-            plan.change.used(of.scope, key, now);
-            let effect = Effect::Used(of.scope.clone(), key.clone(), now);
-            plan.effects.push(effect);
+            change.used(of.scope, key, now);
+            change.audit(&row(Some(key)));
         }
-        let rows: Vec<_> = keys.iter().map(|key| row(Some(key))).collect();
-        self.commit(turn, plan, rows).await?;
+        self.commit(turn, change).await?;
         let value = |key: &str| {
             let at = keys.iter().position(|known| known == key)?;
             values.get(at)?.text()
@@ -110,7 +108,7 @@ impl Vault {
         match value {
             Some(value) if value.text().is_some() => Ok(value),
             Some(_) => Err(VaultError::NotText { key: key.to_owned() }),
-            None => Err(plan::corrupt(of.scope, key)),
+            None => Err(VaultError::corrupt(of.scope, key)),
         }
     }
 }

@@ -20,7 +20,7 @@ use hivewright_actors::{
     },
 };
 
-use super::{Vault, error::VaultError, rows, rows::Change, scope::Scope, scrubbers::Scrubbers};
+use super::{Vault, change::Change, error::VaultError, rows, scope::Scope, scrubbers::Scrubbers};
 use crate::{
     memory,
     scrub::{Mask, Scrubber},
@@ -57,7 +57,7 @@ impl Vault {
         for (scope, key) in &marked {
             done.redacted(scope, key);
         }
-        store.commit(done.writes()).await?;
+        store.commit(done.writes).await?;
         Ok(())
     }
 
@@ -120,8 +120,8 @@ impl Lineages {
         line.extend(tree.ancestors(team.as_str()));
         match team.as_str() {
             // All teams are below it, also one that is just being made.
-            MAIN => line.extend(self.vault.scopes().into_iter().filter_map(|scope| match scope {
-                Scope::Team(team) => Some(team.name),
+            MAIN => line.extend(self.vault.state().scopes().filter_map(|scope| match scope {
+                Scope::Team(team) => Some(team.name.clone()),
                 Scope::System | Scope::Aside(_) => None,
             })),
             name => {
@@ -136,7 +136,7 @@ impl Lineages {
                 masks.extend(self.vault.secrets_of_team(name));
             }
         }
-        masks.extend(self.vault.secrets_of([&Scope::System]));
+        masks.extend(self.vault.secrets_of(|scope| *scope == Scope::System));
         masks
     }
 }

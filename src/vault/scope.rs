@@ -42,11 +42,19 @@ impl Scope {
         })
     }
 
+    /// The team whose it is, or that asked for it.
+    pub fn team(&self) -> Option<&TeamKey> {
+        match self {
+            Self::System => None,
+            Self::Team(team) | Self::Aside(team) => Some(team),
+        }
+    }
+
     /// As a command names it.
     pub(super) fn flag(&self) -> String {
-        match self {
-            Self::System => "--system".to_owned(),
-            Self::Team(team) | Self::Aside(team) => format!("--team {}", team.name),
+        match self.team() {
+            None => "--system".to_owned(),
+            Some(team) => format!("--team {}", team.name),
         }
     }
 }

@@ -105,20 +105,20 @@ impl State {
     pub(super) fn new(
         Unlocked { master, place, others, .. }: Unlocked,
         stored: Stored,
-    ) -> (Self, Vec<Scope>) {
+    ) -> (Self, Vec<(Scope, Key)>) {
         let mut left_behind = Vec::new();
         let mut scopes: BTreeMap<Scope, Held> = BTreeMap::new();
         for (scope, row) in &stored.data_keys {
             let held = scopes.entry(scope.clone()).or_default();
             let binding = Binding::data_key(scope, row.version);
-            let open = |key: &Key| key.open(&binding, &row.wrapped);
-            let mut opened = master.as_ref().ok().and_then(open);
-            if opened.is_none() && master.is_ok() {
-                opened = others.iter().find_map(open);
-                left_behind.extend(opened.as_ref().map(|_| scope.clone()));
+            let open = |key: &Key| Key::of(key.open(&binding, &row.wrapped)?.bytes());
+            let Ok(master) = &master else { continue };
+            held.data_key = open(master);
+            if held.data_key.is_none() {
+                held.data_key = others.iter().find_map(open);
+                left_behind.extend(held.data_key.clone().map(|key| (scope.clone(), key)));
             }
-            held.data_key = opened.and_then(|key| Key::of(key.bytes()));
-            if held.data_key.is_none() && master.is_ok() {
+            if held.data_key.is_none() {
                 tracing::error!(%scope, "a data key of the vault is corrupt; its entries must be set anew");
             }
         }
@@ -139,8 +139,8 @@ impl State {
             }
         }
         for (scope, key) in stored.damaged {
-            let held = scopes.entry(scope).or_default();
-            held.entries.insert(key.clone(), damaged(key));
+            let item = Item { entry: Entry::damaged(&key), content: Content::Corrupt };
+            scopes.entry(scope).or_default().entries.insert(key, item);
         }
         let state = Self { master, place, scopes };
         (state, left_behind)
@@ -151,14 +151,10 @@ impl State {
         Self { master: Err(locked), place: Place::Current, scopes: BTreeMap::new() }
     }
 
-    /// The same vault with nothing but a scope in it.
-    pub(super) fn only(&self, scope: &Scope) -> Self {
-        let held = self.scopes.get(scope).cloned();
-        Self {
-            master: self.master.clone(),
-            place: self.place.clone(),
-            scopes: held.map(|held| (scope.clone(), held)).into_iter().collect(),
-        }
+    /// The same vault with nothing in it.
+    pub(super) fn emptied(&self) -> Self {
+        let (master, place) = (self.master.clone(), self.place.clone());
+        Self { master, place, scopes: BTreeMap::new() }
     }
 
     /// The master key.
@@ -268,11 +264,6 @@ fn item(scope: &Scope, data_key: Option<&Key>, row: Row) -> Item {
         Some(_) => Content::Public,
     };
     Item { entry: row.entry, content }
-}
-
-/// Nothing is known of it but that it was there.
-fn damaged(key: String) -> Item {
-    Item { entry: Entry::damaged(&key), content: Content::Corrupt }
 }
 
 /// The value of a stored entry; none if it was changed or moved.

@@ -3,12 +3,9 @@
 use super::{
     error::VaultError,
     master::{KeyFiles, Locked, MasterKeys, Place},
-    rows::{CheckRow, Stored},
+    rows::Stored,
     seal::{Binding, Key},
 };
-
-/// What the check value is of. It says nothing; opening it does.
-const CHECK: &[u8] = b"hivewright";
 
 /// What came of looking for the key.
 pub(super) struct Unlocked {
@@ -17,8 +14,6 @@ pub(super) struct Unlocked {
     pub(super) place: Place,
     /// Keys that are there and do not fit.
     pub(super) others: Vec<Key>,
-    /// The check value is yet to be stored.
-    pub(super) check: Option<CheckRow>,
 }
 
 /// Finds the key, or makes the first one, and ends a rotation that was cut off. A key is never made
@@ -32,11 +27,8 @@ pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, Vaul
     {
         unlocked.master = Ok(files.create()?);
     }
-    let Ok(key) = &unlocked.master else {
+    if unlocked.master.is_err() {
         return Ok(unlocked);
-    };
-    if stored.check.is_none() {
-        unlocked.check = Some(check_row(key)?);
     }
     match &unlocked.place {
         Place::Credential => {}
@@ -70,23 +62,16 @@ pub(super) fn look(keys: MasterKeys, stored: &Stored) -> Unlocked {
             master: Err(missing(&files, &candidates)),
             place: Place::Current,
             others: Vec::new(),
-            check: None,
         };
     };
     let (place, master) = candidates.swap_remove(fitting);
     let others = candidates.into_iter().filter_map(|(_, key)| key.ok());
-    Unlocked { master, place, others: others.collect(), check: None }
+    Unlocked { master, place, others: others.collect() }
 }
 
 /// Nothing was ever sealed.
 fn is_fresh(stored: &Stored) -> bool {
     stored.check.is_none() && stored.data_keys.is_empty()
-}
-
-/// The check value of a key.
-pub(super) fn check_row(key: &Key) -> Result<CheckRow, VaultError> {
-    let check = key.seal(&Binding::check(), CHECK)?;
-    Ok(CheckRow { check })
 }
 
 /// The key opens what is stored: the check value, or without one a data key.

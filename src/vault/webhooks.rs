@@ -13,7 +13,7 @@ use super::{
 /// Knows the secrets of teams.
 pub trait SecretSource: Send + Sync + 'static {
     /// The value of a secret, which is wiped when it is dropped.
-    fn secret(&self, team: &TeamKey, key: &str) -> Option<zeroize::Zeroizing<Vec<u8>>>;
+    fn secret(&self, team: &TeamKey, key: &str) -> Option<Zeroizing<Vec<u8>>>;
     fn has_secrets(&self, team: &TeamKey) -> bool;
     /// A secret has proved that a call from outside is genuine.
     fn used(&self, team: &TeamKey, key: &str);
@@ -40,7 +40,7 @@ impl SecretSource for Vault {
         let row = self.row(&scope, Some(key), Action::Expand, &Actor::System).with_tool("webhook");
         let vault = self.clone();
         tokio::spawn(async move {
-            if let Err(error) = vault.record([row]).await {
+            if let Err(error) = vault.record(&row).await {
                 tracing::warn!(%error, "the use of a secret by a webhook was not recorded");
             }
         });

@@ -249,7 +249,7 @@ async fn a_reference_is_refused_where_it_may_not_be_expanded() {
     let literal = literal.await;
     assert_eq!(literal.fault, Some(ToolFault::InvalidArguments));
     assert!(literal.content.contains("put `${vault:KEY}` into `env`"), "{}", literal.content);
-    let wanted = Wanted { action: Some(Action::Expand), limit: 10, ..Wanted::default() };
+    let wanted = Wanted { action: Some(Action::Expand), ..Wanted::default() };
     assert_eq!(desk.vault.vault.audit(wanted).await.unwrap().len(), 3);
 }
 

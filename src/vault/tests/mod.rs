@@ -6,7 +6,7 @@ use actix::Arbiter;
 use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::TeamKey,
-    store::Store,
+    store::{Store, reads::scan},
 };
 use tempfile::TempDir;
 
@@ -58,8 +58,21 @@ impl Bench {
 
     /// What comes of a value in a scrubbed text.
     fn scrubbed(&self, scope: &Scope, text: &str) -> String {
-        let masks = self.vault.secrets_of([scope]);
+        let masks = self.vault.secrets_of(|of| of == scope);
         crate::scrub::Scrubber::with(masks).scrub(text).into_owned()
+    }
+}
+
+impl Vault {
+    /// The audit rows of a kind, newest first.
+    pub(crate) async fn audit(&self, wanted: Wanted) -> Result<Vec<AuditRow>, VaultError> {
+        let rows = self.store()?.read(move |storage| {
+            let rows = scan(storage, wanted.range())?.into_iter();
+            Ok(rows.filter(|row| wanted.takes(row)).collect::<Vec<_>>())
+        });
+        let mut rows = rows.await?;
+        rows.reverse();
+        Ok(rows)
     }
 }
 

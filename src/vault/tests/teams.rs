@@ -286,7 +286,7 @@ async fn credentials_that_wait_leave_rows_with_who_gave_them() {
     await_secrets(&bench, 0).await;
     make(&bench, &[("B", "canary-value-2")]).await;
 
-    let wanted = Wanted { limit: 10, ..Wanted::default() };
+    let wanted = Wanted::default();
     let rows = bench.vault.audit(wanted).await.unwrap();
 
     let mut told: Vec<_> =
@@ -311,7 +311,7 @@ async fn a_secret_answer_names_who_gave_it() {
     let kept = SecretSink::keep(&bench.vault, key("ops", 1), "A".to_owned(), secret, &by);
     kept.await.unwrap();
 
-    let wanted = Wanted { limit: 1, ..Wanted::default() };
+    let wanted = Wanted::default();
     let rows = bench.vault.audit(wanted).await.unwrap();
 
     assert_eq!(rows[0].actor, operator());
