@@ -156,10 +156,7 @@ pub(super) fn teams(storage: &dyn Storage) -> Result<BTreeSet<TeamKey>, StorageE
         let name = found.split_once('/').map_or(&*found, |(team, _)| team);
         // On to the first row of another team.
         range = range.behind_all(&Beginning(&format!("{name}/")));
-        let team = name.rsplit_once('~').and_then(|(name, generation)| {
-            Some(TeamKey { name: name.into(), generation: generation.parse().ok()? })
-        });
-        teams.extend(team);
+        teams.extend(TeamKey::parse(name));
     }
 }
 

@@ -5,7 +5,11 @@
 
 use std::{cmp::Ordering, collections::HashMap, ops::Range};
 
-use hivewright_actors::{clock::Timestamp, ids::MemoryId, store::records::digest};
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{MemoryId, TeamKey},
+    store::records::digest,
+};
 
 use super::{
     entry::{Entry, Key},
@@ -27,6 +31,7 @@ const BEFORE: usize = 120;
 /// An entry that has some of the words.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hit {
+    pub(super) team: TeamKey,
     pub(super) id: MemoryId,
     pub(super) key: Key,
     pub(super) version: u32,
@@ -51,10 +56,8 @@ pub(super) struct Index {
 
 #[derive(Debug)]
 struct Indexed {
-    key: Key,
-    version: u32,
-    kind: Kind,
-    updated_at: Timestamp,
+    /// As it is without words.
+    hit: Hit,
     chunks: Vec<Chunk>,
 }
 
@@ -78,7 +81,7 @@ impl Index {
                 *self.spread.entry(*word).or_default() += 1;
             }
         }
-        let indexed = Indexed::new(entry, chunks);
+        let indexed = Indexed { hit: Hit::unweighed(entry), chunks };
         self.entries.insert(entry.id.clone(), indexed);
     }
 
@@ -108,9 +111,9 @@ impl Index {
         let asked = self.asked(&digests(query));
         let mut hits: Vec<Hit> = self
             .entries
-            .iter()
-            .filter(|(_, entry)| kind.is_none_or(|kind| kind == entry.kind))
-            .filter_map(|(id, entry)| self.hit(id, entry, &asked))
+            .values()
+            .filter(|entry| kind.is_none_or(|kind| kind == entry.hit.kind))
+            .filter_map(|entry| self.hit(entry, &asked))
             .collect();
         hits.sort_by(order);
         hits.truncate(most);
@@ -132,7 +135,7 @@ impl Index {
     }
 
     /// An entry is as good as its best chunk.
-    fn hit(&self, id: &MemoryId, entry: &Indexed, asked: &[(u64, f64)]) -> Option<Hit> {
+    fn hit(&self, entry: &Indexed, asked: &[(u64, f64)]) -> Option<Hit> {
         let average = self.length as f64 / self.chunks as f64;
         let mut best: Option<(f64, &Chunk)> = None;
         for chunk in &entry.chunks {
@@ -142,27 +145,7 @@ impl Index {
             }
         }
         let (score, chunk) = best?;
-        Some(Hit {
-            id: id.clone(),
-            key: entry.key.clone(),
-            version: entry.version,
-            kind: entry.kind,
-            updated_at: entry.updated_at,
-            score,
-            chunk: chunk.at.clone(),
-        })
-    }
-}
-
-impl Indexed {
-    fn new(entry: &Entry, chunks: Vec<Chunk>) -> Self {
-        Self {
-            key: entry.key.clone(),
-            version: entry.version,
-            kind: entry.kind,
-            updated_at: entry.updated_at,
-            chunks,
-        }
+        Some(Hit { score, chunk: chunk.at.clone(), ..entry.hit.clone() })
     }
 }
 
@@ -170,6 +153,7 @@ impl Hit {
     /// An entry that was not looked for by words.
     pub(super) fn unweighed(entry: &Entry) -> Self {
         Self {
+            team: entry.team.clone(),
             id: entry.id.clone(),
             key: entry.key.clone(),
             version: entry.version,
@@ -209,8 +193,8 @@ impl Count {
     /// What an entry is worth, once all were added. None if it has none of the words.
     pub(super) fn weigh(&self, entry: &Entry) -> Option<Hit> {
         let asked = self.counted.asked(&self.words);
-        let indexed = Indexed::new(entry, cut(entry));
-        self.counted.hit(&entry.id, &indexed, &asked)
+        let indexed = Indexed { hit: Hit::unweighed(entry), chunks: cut(entry) };
+        self.counted.hit(&indexed, &asked)
     }
 }
 
@@ -239,12 +223,12 @@ impl Chunk {
     }
 }
 
-/// Best first, equals newest first, then by key, then the newest version.
+/// Best first, equals newest first, then by team and key, then the newest version.
 pub(super) fn order(a: &Hit, b: &Hit) -> Ordering {
     b.score
         .total_cmp(&a.score)
         .then_with(|| b.updated_at.cmp(&a.updated_at))
-        .then_with(|| a.key.cmp(&b.key))
+        .then_with(|| (&a.team, &a.key).cmp(&(&b.team, &b.key)))
         .then_with(|| b.version.cmp(&a.version))
 }
 

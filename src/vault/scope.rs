@@ -33,13 +33,10 @@ impl Scope {
         if tag == "system" {
             return Some(Self::System);
         }
-        let aside = tag.strip_prefix(ASIDE);
-        let (name, generation) = aside.unwrap_or(tag).rsplit_once('~')?;
-        let team = TeamKey { name: name.into(), generation: generation.parse().ok()? };
-        Some(match aside {
-            Some(_) => Self::Aside(team),
-            None => Self::Team(team),
-        })
+        match tag.strip_prefix(ASIDE) {
+            Some(team) => TeamKey::parse(team).map(Self::Aside),
+            None => TeamKey::parse(tag).map(Self::Team),
+        }
     }
 
     /// The team whose it is, or that asked for it.
