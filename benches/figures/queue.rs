@@ -188,7 +188,7 @@ impl Storage for Recorded {
 fn open(folder: &std::path::Path) -> SledStorage {
     let home = storage::Home::new(&folder.join("data"), &folder.join("run"));
     std::fs::create_dir_all(folder.join("run")).expect("a folder");
-    storage::open::open(&home, Durability::Power, &|_| {}).expect("a store")
+    storage::open::open(&home, Durability::Power, &storage::unwatched).expect("a store")
 }
 
 async fn through_the_queue() -> (Duration, Vec<Batch>) {

@@ -85,7 +85,9 @@ async fn keep(
             },
         }
         let (archived, layout) = (storage.clone(), layout.clone());
-        let made = spawn_blocking(move || storage::backup::create(&archived, &layout, &|_| {}));
+        let made = spawn_blocking(move || {
+            storage::backup::create(&archived, &layout, None, &storage::unwatched)
+        });
         match made.await {
             Ok(Ok(file)) => tracing::info!(file = %file.display(), "backup made"),
             Ok(Err(error)) => {
@@ -157,7 +159,8 @@ mod tests {
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
         let layout = layout(&home, &config::Backup::default());
-        let storage = storage::open::open(&layout, Durability::Process, &|_| {}).unwrap();
+        let storage =
+            storage::open::open(&layout, Durability::Process, &storage::unwatched).unwrap();
         let (one, two) = (place.path().join("one"), place.path().join("two"));
         let failures = Rc::new(Cell::new(0));
         let count = failures.clone();

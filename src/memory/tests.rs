@@ -18,7 +18,7 @@ use super::{
     acts::Saved,
     chain::{Draft, Edit, Verdict},
     doubles::Bench,
-    entry::Actor,
+    entry::{Actor, Entry, Review},
     provenance::Provenance,
     reading::{Browse, Listing, Query},
     *,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tar::{EntryType, Header};
 
-use super::{IsStopped, OnProgress, Progress, Unit, folder::Found};
+use super::{OnProgress, Unit, folder::Found, report};
 
 /// The member that holds the records of the store.
 pub(super) const RECORDS: &str = "store.records";
@@ -148,12 +148,11 @@ pub(super) enum Member<'a> {
 pub(super) fn read(
     file: &Path,
     progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
     show: &mut dyn FnMut(&Path, Member<'_>) -> io::Result<()>,
 ) -> Result<Manifest, ArchiveError> {
     let file = File::open(file)?;
     let total = file.metadata()?.len();
-    let counted = Counted { inner: file, done: 0, total, progress, is_stopped };
+    let counted = Counted { inner: file, done: 0, total, progress };
     let decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 20, counted))?;
     let mut tar = tar::Archive::new(decoder);
     let mut parts = Vec::new();
@@ -219,16 +218,7 @@ pub(super) fn read(
 
 /// Reads an archive whole and checks it.
 pub fn verify(file: &Path, progress: OnProgress<'_>) -> Result<Manifest, ArchiveError> {
-    verify_unless(file, progress, &|| false)
-}
-
-/// The same, until it is to stop.
-pub(super) fn verify_unless(
-    file: &Path,
-    progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
-) -> Result<Manifest, ArchiveError> {
-    read(file, progress, is_stopped, &mut |_, _| Ok(()))
+    read(file, progress, &mut |_, _| Ok(()))
 }
 
 /// A member lies where its path says only if the path has no way up and leads through no link.
@@ -293,17 +283,13 @@ struct Counted<'a> {
     done: u64,
     total: u64,
     progress: OnProgress<'a>,
-    is_stopped: IsStopped<'a>,
 }
 
 impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if (self.is_stopped)() {
-            return Err(super::stopped());
-        }
         let length = self.inner.read(buffer)?;
         self.done += length as u64;
-        (self.progress)(Progress { done: self.done, total: self.total, unit: Unit::Bytes });
+        report(self.progress, self.done, self.total, Unit::Bytes)?;
         Ok(length)
     }
 }

@@ -17,10 +17,11 @@ use hivewright_actors::{
 };
 
 use super::{
-    Home, OnProgress, Progress, Unit, backup,
+    Home, OnProgress, Unit, backup,
     build::{self, Builder},
     open::OpenError,
     parts::RESERVED,
+    report,
     sled::{Durability, SledStorage},
     swap,
 };
@@ -69,7 +70,7 @@ pub(super) fn migrate(
 ) -> Result<(), OpenError> {
     let disk = |error| OpenError::Disk { path: home.store.clone(), error };
     let old = SledStorage::attach(&home.store, durability).map_err(disk)?;
-    backup::create(&old, home, progress)?;
+    backup::create(&old, home, None, progress)?;
     let built = rebuild(&old, &home.store, schema, progress).map_err(disk)?;
     drop(old);
     let kept = swap::swap(&built, &home.store, "before").map_err(disk)?;
@@ -87,7 +88,7 @@ pub(super) fn rebuild(
     let done_steps = usize::from(old.schema().saturating_sub(1));
     let steps = schema.steps.get(done_steps..).unwrap_or_default();
     let mut builder = Builder::new(swap::beside(store, "building"), schema.version)?;
-    let (total, unit) = (old.records(), Unit::Records);
+    let total = old.records();
     let mut done = 0;
     let mut result = Ok(());
     let mut visit = |key: &[u8], value: Result<&[u8], StorageError>| {
@@ -97,11 +98,10 @@ pub(super) fn rebuild(
             Err(_) => put_as_it_is(&mut builder, old, key),
         };
         done += 1;
-        progress(Progress { done, total, unit });
-        match result {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
+        if result.is_ok() {
+            result = report(progress, done, total, Unit::Records);
         }
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     old.scan(b"", RESERVED, Order::Rising, &mut visit).map_err(io::Error::other)?;
     result?;

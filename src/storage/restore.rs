@@ -12,7 +12,7 @@ use std::{
 use hivewright_actors::{channel::renumber::Renumbering, clock::Clock};
 
 use super::{
-    Home, IsStopped, OnProgress,
+    Home, OnProgress,
     archive::{self, ArchiveError, Manifest, Member, RECORDS},
     backup,
     build::{self, Builder},
@@ -61,50 +61,31 @@ pub struct Restored {
 /// Restores the store and all folders from an archive.
 ///
 /// Every sum is checked before anything is touched; all is built beside what is in use, then put into use
-/// folder by folder, the store last. What was there is kept as `….before-<time>`. An interrupted restore can be repeated.
+/// folder by folder, the store last. What was there is kept as `….before-<time>`. An interrupted restore can be
+/// repeated; one that is stopped has changed nothing.
 pub fn restore(
     file: &Path,
     home: &Home,
     force: bool,
     progress: OnProgress<'_>,
 ) -> Result<Restored, RestoreError> {
-    restore_unless(file, home, force, progress, &|| false)
-}
-
-/// The same, until it is to stop: then nothing was changed. Once the first folder is put into use it is not
-/// asked any more.
-pub fn restore_unless(
-    file: &Path,
-    home: &Home,
-    force: bool,
-    progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
-) -> Result<Restored, RestoreError> {
     let _lock = lock(&home.store)?;
     if !force && home.store.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(RestoreError::NotEmpty);
     }
-    archive::verify_unless(file, progress, is_stopped)?;
-    rebuild(file, home, &home.folders, "before", progress, is_stopped)
+    archive::verify(file, progress)?;
+    rebuild(file, home, &home.folders, "before", progress)
 }
 
-/// Sets a store that cannot be used aside as `store.bad-<time>`, and rebuilds it from the newest good backup.
+/// Sets a store that cannot be used aside as `store.bad-<time>`, and rebuilds it from the newest good backup. If it
+/// is stopped, nothing was changed.
 ///
 /// Folders stay as they are: they are newer than any backup.
 pub fn restore_newest(home: &Home, progress: OnProgress<'_>) -> Result<Restored, RestoreError> {
-    restore_newest_unless(home, progress, &|| false)
-}
-
-/// The same, until it is to stop: then nothing was changed.
-pub fn restore_newest_unless(
-    home: &Home,
-    progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
-) -> Result<Restored, RestoreError> {
     let _lock = lock(&home.store)?;
-    let newest = backup::newest_verified(&home.backups, progress, is_stopped)?;
+    let newest = backup::newest_verified(&home.backups, progress)?;
     let file = newest.ok_or_else(|| RestoreError::NoBackup(home.backups.clone()))?;
-    let mut restored = rebuild(&file, home, &[], "bad", progress, is_stopped)?;
+    let mut restored = rebuild(&file, home, &[], "bad", progress)?;
     if let [aside] = restored.kept.as_slice() {
         restored.lost = Some(lost::between(aside, &home.store)?);
     }
@@ -131,16 +112,10 @@ fn rebuild(
     folders: &[(&'static str, PathBuf)],
     kept_as: &str,
     progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
 ) -> Result<Restored, RestoreError> {
     let mut building = Building::new(home, folders)?;
-    let read =
-        archive::read(file, progress, is_stopped, &mut |path, member| building.add(path, member));
-    let manifest = match read {
-        Ok(_) if is_stopped() => Err(ArchiveError::from(super::stopped())),
-        read => read,
-    };
-    let manifest = manifest.inspect_err(|_| building.abandon())?;
+    let read = archive::read(file, progress, &mut |path, member| building.add(path, member));
+    let manifest = read.inspect_err(|_| building.abandon())?;
     let kept = building.put_into_use(kept_as)?;
     Ok(Restored { from: file.to_path_buf(), manifest, kept, lost: None })
 }

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use super::clean_up;
+
 /// The group of the service where systemd delegates.
 const SERVICE: &str = "service";
 /// How the groups of commands begin; the number of the service's process follows.
@@ -113,7 +115,7 @@ pub(super) struct Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        let remove = move || {
+        clean_up(move || {
             end(&path);
             for _ in 0..TRIES {
                 match fs::remove_dir(&path) {
@@ -124,11 +126,7 @@ impl Drop for Group {
                 }
             }
             tracing::debug!(path = %path.display(), "control group stays until the next start");
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
-            Err(_) => remove(),
-        }
+        });
     }
 }
 
@@ -177,12 +175,12 @@ fn place(own: &str, mounts: &str) -> Result<PathBuf, String> {
 
 /// Hands the controllers down to the groups below. Returns those that are there.
 fn enable(base: &Path) -> Vec<&'static str> {
-    let handed = || fs::read_to_string(base.join("cgroup.subtree_control")).unwrap_or_default();
+    let control = base.join("cgroup.subtree_control");
     for controller in CONTROLLERS {
         // One that is not there is seen below.
-        let _ = fs::write(base.join("cgroup.subtree_control"), format!("+{controller}"));
+        let _ = fs::write(&control, format!("+{controller}"));
     }
-    let handed = handed();
+    let handed = fs::read_to_string(control).unwrap_or_default();
     let is_handed = |name: &&'static str| handed.split_whitespace().any(|handed| handed == *name);
     CONTROLLERS.into_iter().filter(is_handed).collect()
 }

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use self::{
     capture::{Captured, capture},
     cgroup::{Bounds, Group, Groups},
-    layers::{Layer, Layers},
+    layers::{Layer, Layers, Missing},
     plan::{Ended, Folder, Plan, Program, Report, TERMINATE},
 };
 use super::{
@@ -335,8 +335,7 @@ impl Sandbox {
     fn ended(&self, said: &[u8], stopped: bool) -> Result<Option<Ended>, SandboxError> {
         let first = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
         match serde_json::from_slice(first) {
-            Ok(Report::Refused { layer, reason }) => {
-                let layer = Layer::named(&layer);
+            Ok(Report::Refused(Missing { layer, reason })) => {
                 Err(SandboxError::Unavailable { layer, reason })
             }
             Ok(Report::Ended(ended)) if !stopped => Ok(Some(ended)),
@@ -486,15 +485,19 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        let remove = move || {
+        clean_up(move || {
             if let Err(error) = fs::remove_dir_all(&path) {
                 tracing::debug!(path = %path.display(), %error, "scratch folder stays until the next start");
             }
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
-            Err(_) => remove(),
-        }
+        });
+    }
+}
+
+/// Runs file work away from the async threads, if this is one of them.
+fn clean_up(work: impl FnOnce() + Send + 'static) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => work(),
     }
 }
 

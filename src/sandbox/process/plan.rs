@@ -9,6 +9,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+use super::layers::Missing;
+
 /// The largest plan a launcher reads.
 const LARGEST: u32 = 8 << 20;
 
@@ -64,7 +66,7 @@ pub(super) enum Program {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
     /// It could not confine the program, so it did not run it.
-    Refused { layer: String, reason: String },
+    Refused(Missing),
     /// The program ended.
     Ended(Ended),
 }

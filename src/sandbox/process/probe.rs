@@ -56,7 +56,7 @@ impl Sandbox {
         let passed = attempts.into_iter().find(|attempt| attempt.succeeded);
         Ok(passed.map(|attempt| {
             let seen = format!("not refused: {}", attempt.what);
-            (Layer::named(&attempt.layer), seen)
+            (attempt.layer, seen)
         }))
     }
 
@@ -124,15 +124,12 @@ mod tests {
     /// SC-56
     #[test]
     fn one_attempt_that_succeeds_breaks_its_layer() {
-        let attempt = |layer: &str, what: &str, succeeded| Attempt {
-            layer: layer.to_owned(),
-            what: what.to_owned(),
-            succeeded,
-        };
+        let attempt =
+            |layer, what: &str, succeeded| Attempt { layer, what: what.to_owned(), succeeded };
         let attempts = [
-            attempt("seccomp", "ptrace", false),
-            attempt("seccomp", "mount", true),
-            attempt("network", "connect", false),
+            attempt(Layer::Seccomp, "ptrace", false),
+            attempt(Layer::Seccomp, "mount", true),
+            attempt(Layer::Network, "connect", false),
         ];
 
         let judged = [Layer::Seccomp, Layer::Network].map(|layer| judge(layer, &attempts));

@@ -10,7 +10,7 @@ use std::{
 use rustix::{mount::MountFlags, thread::UnshareFlags};
 use serde::{Deserialize, Serialize};
 
-use super::{launch, sys};
+use super::{launch, layers::Layer, sys};
 
 /// What to try it on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub(super) struct Targets {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Attempt {
     /// The layer that had to refuse.
-    pub layer: String,
+    pub layer: Layer,
     /// What was tried.
     pub what: String,
     /// It worked, which is bad.
@@ -37,24 +37,24 @@ pub(super) struct Attempt {
 /// Tries everything and prints what came of it. Leaves a process behind, which must not survive.
 pub(super) fn attempt(targets: &Targets) -> i32 {
     let mut attempts = Vec::new();
-    let mut record = |layer: &str, what: String, result: io::Result<()>| {
-        attempts.push(Attempt { layer: layer.to_owned(), what, succeeded: result.is_ok() });
+    let mut record = |layer, what: String, result: io::Result<()>| {
+        attempts.push(Attempt { layer, what, succeeded: result.is_ok() });
     };
     for path in &targets.forbidden {
         let what = format!("read {}", path.display());
-        record("landlock", what, read(path));
+        record(Layer::Landlock, what, read(path));
     }
     let written = OpenOptions::new().append(true).open(&targets.config);
-    record("landlock", "write config.yaml".to_owned(), written.map(drop));
+    record(Layer::Landlock, "write config.yaml".to_owned(), written.map(drop));
     for address in ["127.0.0.1", "169.254.169.254", "192.0.2.1"] {
         let connected = TcpStream::connect((address, targets.port)).map(drop);
-        record("network", format!("connect to {address}"), connected);
+        record(Layer::Network, format!("connect to {address}"), connected);
     }
-    record("seccomp", "ptrace".to_owned(), sys::trace_me());
+    record(Layer::Seccomp, "ptrace".to_owned(), sys::trace_me());
     let mounted = rustix::mount::mount("none", "/tmp", "tmpfs", MountFlags::empty(), None);
-    record("seccomp", "mount".to_owned(), mounted.map_err(Into::into));
+    record(Layer::Seccomp, "mount".to_owned(), mounted.map_err(Into::into));
     let entered = sys::unshare(UnshareFlags::NEWUSER);
-    record("seccomp", "new namespace".to_owned(), entered);
+    record(Layer::Seccomp, "new namespace".to_owned(), entered);
     let Ok(line) = serde_json::to_string(&attempts) else {
         return 1;
     };
