@@ -49,20 +49,25 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Nothing is known of it but that it was there.
-    pub(super) fn damaged(key: &str) -> Self {
+    /// One that is not set yet: no secret, for all tools and no host.
+    fn new(key: &str, now: Timestamp) -> Self {
         Self {
             key: key.to_owned(),
-            secret: true,
-            tools: Vec::new(),
+            secret: false,
+            tools: vec!["*".to_owned()],
             hosts: Vec::new(),
             note: String::new(),
             version: 0,
             updated_by: String::new(),
-            created_at: Timestamp(0),
-            updated_at: Timestamp(0),
+            created_at: now,
+            updated_at: now,
             last_used_at: None,
         }
+    }
+
+    /// Nothing is known of it but that it was there.
+    pub(super) fn damaged(key: &str) -> Self {
+        Self { secret: true, tools: Vec::new(), ..Self::new(key, Timestamp(0)) }
     }
 }
 
@@ -217,18 +222,7 @@ pub(super) fn merge(
     by: &str,
     now: Timestamp,
 ) -> Result<Entry, Limit> {
-    let mut entry = before.cloned().unwrap_or_else(|| Entry {
-        key: key.to_owned(),
-        secret: false,
-        tools: vec!["*".to_owned()],
-        hosts: Vec::new(),
-        note: String::new(),
-        version: 0,
-        updated_by: String::new(),
-        created_at: now,
-        updated_at: now,
-        last_used_at: None,
-    });
+    let mut entry = before.cloned().unwrap_or_else(|| Entry::new(key, now));
     entry.secret = put.secret.unwrap_or(entry.secret);
     entry.tools = put.tools.clone().unwrap_or(entry.tools);
     entry.hosts = put.hosts.clone().unwrap_or(entry.hosts);

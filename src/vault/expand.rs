@@ -114,46 +114,21 @@ impl Vault {
 }
 
 /// Collects the keys that the arguments refer to.
-fn find(of: &Use<'_>, args: &Value, keys: &mut BTreeSet<String>) -> Result<(), VaultError> {
-    let Value::Object(fields) = args else {
-        return Ok(());
-    };
-    for (name, field) in fields {
-        let name = name.as_str();
-        if of.paths.contains(&name) {
-            leaves(field, &mut |text| {
-                if text.contains(BEGIN) {
-                    Err(VaultError::Misplaced(format!(
-                        "`{name}` is a path; references to the vault are not expanded in paths"
-                    )))
-                } else {
-                    Ok(())
-                }
-            })?;
-        } else if of.places.contains(&name) {
-            leaves(field, &mut |text| {
-                for piece in pieces(text)? {
-                    if let Piece::Reference(key) = piece {
-                        keys.insert(key.to_owned());
-                    }
-                }
-                Ok(())
-            })?;
+fn find(of: &Use<'_>, args: &mut Value, keys: &mut BTreeSet<String>) -> Result<(), VaultError> {
+    each_text(of.paths, args, &mut |name, text| {
+        if text.contains(BEGIN) {
+            return Err(VaultError::Misplaced(format!(
+                "`{name}` is a path; references to the vault are not expanded in paths"
+            )));
         }
-    }
-    Ok(())
-}
-
-fn leaves(
-    value: &Value,
-    visit: &mut dyn FnMut(&str) -> Result<(), VaultError>,
-) -> Result<(), VaultError> {
-    match value {
-        Value::String(text) => visit(text),
-        Value::Array(items) => items.iter().try_for_each(|item| leaves(item, visit)),
-        Value::Object(fields) => fields.values().try_for_each(|field| leaves(field, visit)),
-        _ => Ok(()),
-    }
+        Ok(())
+    })?;
+    each_text(of.places, args, &mut |name, text| {
+        if !of.paths.contains(&name) {
+            keys.extend(references(&pieces(text)?));
+        }
+        Ok(())
+    })
 }
 
 /// One pass: a value that looks like a reference stays as it is.
@@ -162,49 +137,50 @@ fn replace<'v>(
     args: &mut Value,
     value: &dyn Fn(&str) -> Option<&'v str>,
 ) -> Result<(), VaultError> {
+    each_text(places, args, &mut |_, text| {
+        if text.contains("${") {
+            let pieces = pieces(text)?.into_iter().map(|piece| match piece {
+                Piece::Text(text) => text,
+                Piece::Reference(key) => value(key).unwrap_or_default(),
+            });
+            *text = pieces.collect();
+        }
+        Ok(())
+    })
+}
+
+type Visit<'a> = dyn FnMut(&str, &mut String) -> Result<(), VaultError> + 'a;
+
+/// Shows the texts in these arguments, each with the name of its argument.
+fn each_text(names: &[&str], args: &mut Value, visit: &mut Visit<'_>) -> Result<(), VaultError> {
     let Value::Object(fields) = args else {
         return Ok(());
     };
-    for (name, field) in fields {
-        if places.contains(&name.as_str()) {
-            replace_leaves(field, value)?;
-        }
-    }
-    Ok(())
+    let mut named = fields.iter_mut().filter(|(name, _)| names.contains(&name.as_str()));
+    named.try_for_each(|(name, field)| leaves(name, field, visit))
 }
 
-fn replace_leaves<'v>(
-    field: &mut Value,
-    value: &dyn Fn(&str) -> Option<&'v str>,
-) -> Result<(), VaultError> {
-    match field {
-        Value::String(text) if text.contains("${") => {
-            let mut expanded = String::new();
-            for piece in pieces(text)? {
-                expanded.push_str(match piece {
-                    Piece::Text(text) => text,
-                    Piece::Reference(key) => value(key).unwrap_or_default(),
-                });
-            }
-            *text = expanded;
-            Ok(())
-        }
-        Value::Array(items) => items.iter_mut().try_for_each(|item| replace_leaves(item, value)),
+fn leaves(name: &str, value: &mut Value, visit: &mut Visit<'_>) -> Result<(), VaultError> {
+    match value {
+        Value::String(text) => visit(name, text),
+        Value::Array(items) => items.iter_mut().try_for_each(|item| leaves(name, item, visit)),
         Value::Object(fields) => {
-            fields.values_mut().try_for_each(|field| replace_leaves(field, value))
+            fields.values_mut().try_for_each(|field| leaves(name, field, visit))
         }
-        _ => Ok(()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
 }
 
 /// The keys that a text refers to. One that cannot be read refers to nothing.
 pub fn keys_in(text: &str) -> Vec<String> {
-    let pieces = pieces(text).unwrap_or_default();
-    let keys = pieces.into_iter().filter_map(|piece| match piece {
-        Piece::Reference(key) => Some(key.to_owned()),
+    references(&pieces(text).unwrap_or_default()).collect()
+}
+
+fn references<'a>(pieces: &'a [Piece<'_>]) -> impl Iterator<Item = String> + 'a {
+    pieces.iter().filter_map(|piece| match piece {
+        Piece::Reference(key) => Some((*key).to_owned()),
         Piece::Text(_) => None,
-    });
-    keys.collect()
+    })
 }
 
 /// Takes a text apart. `$${` stands for `${`; what begins like a reference must be one.
@@ -239,12 +215,11 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, VaultError> {
 
 /// Wipes arguments that hold values.
 pub fn wipe(args: &mut Value) {
-    match args {
-        Value::String(text) => text.zeroize(),
-        Value::Array(items) => items.iter_mut().for_each(wipe),
-        Value::Object(fields) => fields.values_mut().for_each(wipe),
-        _ => {}
-    }
+    // Wiping does not fail.
+    let _ = leaves("", args, &mut |_, text| {
+        text.zeroize();
+        Ok(())
+    });
 }
 
 #[cfg(test)]

@@ -50,7 +50,6 @@ pub mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unlock;
-pub mod webhooks;
 
 use audit::{Action, Actor, AuditRow};
 use change::Change;
@@ -327,8 +326,7 @@ impl Vault {
     fn apply_to(&self, state: &mut State, effects: Vec<Effect>) -> bool {
         let mut changed = false;
         for effect in effects {
-            changed |= effect.changes_secrets(state);
-            state.apply(effect);
+            changed |= state.apply(effect);
         }
         if changed {
             self.0.version.fetch_add(1, Ordering::AcqRel);

@@ -43,6 +43,12 @@ pub(super) struct Item {
     pub(super) content: Content,
 }
 
+impl Item {
+    fn is_secret(&self) -> bool {
+        matches!(self.content, Content::Secret(_))
+    }
+}
+
 /// Where the value of an entry is.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
@@ -73,28 +79,6 @@ pub(super) enum Effect {
     Master(Key),
     /// The file of the master key has its name.
     MasterInUse,
-}
-
-impl Effect {
-    /// It makes a difference to what must be recognised.
-    pub(super) fn changes_secrets(&self, state: &State) -> bool {
-        let is_secret = |scope: &Scope, key: &str| {
-            let item = state.find(scope, key);
-            item.is_some_and(|item| matches!(item.content, Content::Secret(_)))
-        };
-        match self {
-            Self::Put(scope, item) => {
-                matches!(item.content, Content::Secret(_)) || is_secret(scope, &item.entry.key)
-            }
-            Self::Drop(scope, key) => is_secret(scope, key),
-            Self::Forget(scope) => state.has_secrets(scope),
-            Self::Spent(..)
-            | Self::DataKey(..)
-            | Self::Used(..)
-            | Self::Master(_)
-            | Self::MasterInUse => false,
-        }
-    }
 }
 
 impl State {
@@ -131,11 +115,17 @@ impl State {
                 // A copy of what was deleted is not what was set since.
                 let current = row.entry.version > held.spent;
                 let data_key = held.data_key.as_ref().filter(|_| current);
-                let item = item(&scope, data_key, row);
-                if matches!(item.content, Content::Corrupt) && master.is_ok() {
-                    tracing::error!(%scope, key, "an entry of the vault is corrupt; set it anew");
-                }
-                held.entries.insert(key, item);
+                let content = match open(&scope, data_key, &row) {
+                    Some(value) if row.entry.secret => Content::Secret(value),
+                    Some(_) => Content::Public,
+                    None => {
+                        if master.is_ok() {
+                            tracing::error!(%scope, key, "an entry of the vault is corrupt; set it anew");
+                        }
+                        Content::Corrupt
+                    }
+                };
+                held.entries.insert(key, Item { entry: row.entry, content });
             }
         }
         for (scope, key) in stored.damaged {
@@ -208,39 +198,44 @@ impl State {
 
     /// A scope has values that must be recognised.
     pub(super) fn has_secrets(&self, scope: &Scope) -> bool {
-        self.entries(scope).any(|item| matches!(item.content, Content::Secret(_)))
+        self.entries(scope).any(Item::is_secret)
     }
 
     /// What must be recognised of a scope, and what stands in its place.
     pub(super) fn masks(&self, scope: &Scope) -> impl Iterator<Item = Mask> {
-        let has_no_name = !matches!(scope, Scope::Team(_));
+        let has_name = matches!(scope, Scope::Team(_));
         self.entries(scope).filter_map(move |item| match &item.content {
-            Content::Secret(value) if has_no_name => Some(Mask::hide(value.shared())),
-            Content::Secret(value) => Some(Mask::reference(value.shared(), &item.entry.key)),
-            _ => None,
+            Content::Secret(value) if has_name => {
+                Some(Mask::reference(value.shared(), &item.entry.key))
+            }
+            Content::Secret(value) => Some(Mask::hide(value.shared())),
+            Content::Public | Content::Corrupt => None,
         })
     }
 
-    pub(super) fn apply(&mut self, effect: Effect) {
+    /// Returns whether it makes a difference to what must be recognised.
+    pub(super) fn apply(&mut self, effect: Effect) -> bool {
         match effect {
             Effect::Put(scope, item) => {
+                let is_secret = item.is_secret();
                 let held = self.scopes.entry(scope).or_default();
-                held.entries.insert(item.entry.key.clone(), item);
+                let before = held.entries.insert(item.entry.key.clone(), item);
+                return is_secret || before.is_some_and(|item| item.is_secret());
+            }
+            Effect::Drop(scope, key) => {
+                let held = self.scopes.get_mut(&scope);
+                let dropped = held.and_then(|held| held.entries.remove(&key));
+                return dropped.is_some_and(|item| item.is_secret());
+            }
+            Effect::Forget(scope) => {
+                let forgotten = self.scopes.remove(&scope);
+                return forgotten.is_some_and(|held| held.entries.values().any(Item::is_secret));
             }
             Effect::Spent(scope, version) => {
                 self.scopes.entry(scope).or_default().spent = version;
             }
             Effect::DataKey(scope, key) => {
-                let held = self.scopes.entry(scope).or_default();
-                held.data_key = Some(key);
-            }
-            Effect::Drop(scope, key) => {
-                if let Some(held) = self.scopes.get_mut(&scope) {
-                    held.entries.remove(&key);
-                }
-            }
-            Effect::Forget(scope) => {
-                self.scopes.remove(&scope);
+                self.scopes.entry(scope).or_default().data_key = Some(key);
             }
             Effect::Used(scope, key, at) => {
                 let held = self.scopes.get_mut(&scope);
@@ -254,16 +249,8 @@ impl State {
             }
             Effect::MasterInUse => self.place = Place::Current,
         }
+        false
     }
-}
-
-fn item(scope: &Scope, data_key: Option<&Key>, row: Row) -> Item {
-    let content = match open(scope, data_key, &row) {
-        None => Content::Corrupt,
-        Some(value) if row.entry.secret => Content::Secret(value),
-        Some(_) => Content::Public,
-    };
-    Item { entry: row.entry, content }
 }
 
 /// The value of a stored entry; none if it was changed or moved.
