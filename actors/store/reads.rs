@@ -1,17 +1,17 @@
 //! Typed reads: one row by its key, rows of a range in the order of their keys. All of them block: see `StoreHandle::read`.
 //!
-//! A record that cannot be read is left out of what a range holds, and reported.
+//! A record that cannot be read is left out of what a range holds, and reported. It stays where it is, so that what
+//! fails closed by it goes on to; `quarantine.rs` of the crate takes the reports.
 
 use std::{marker::PhantomData, ops::ControlFlow};
 
 use serde::de::DeserializeOwned;
 
 use super::{
-    damage::{one, readable, report},
     keys::{KeyOf, Parts, PrefixOf, after_prefix, key_of, prefix_of, read_key},
     records::{Record, decode},
 };
-use crate::storage::{Order, Storage, StorageError, Visit};
+use crate::storage::{Damage, Order, Storage, StorageError, Visit};
 
 /// Is shown each row of a range: its stored key, and the row or why it cannot be read.
 pub type RowVisit<'a, R> = dyn FnMut(&[u8], Result<R, StorageError>) -> ControlFlow<()> + 'a;
@@ -166,7 +166,11 @@ pub fn get<R: Record + DeserializeOwned>(
     storage: &dyn Storage,
     key: &(impl KeyOf<R::Key> + ?Sized),
 ) -> Result<Option<R>, StorageError> {
-    one(storage, &key_of(R::KIND, key))
+    let key = key_of(R::KIND, key);
+    let value = storage.get(&key);
+    value
+        .and_then(|value| value.map(|value| decode(&key, &value)).transpose())
+        .inspect_err(|error| report(storage, &key, error))
 }
 
 /// The row under a key, where one that cannot be read counts as none. It is reported all the same.
@@ -174,7 +178,10 @@ pub fn get_readable<R: Record + DeserializeOwned>(
     storage: &dyn Storage,
     key: &(impl KeyOf<R::Key> + ?Sized),
 ) -> Result<Option<R>, StorageError> {
-    readable(storage, &key_of(R::KIND, key))
+    match get(storage, key) {
+        Err(StorageError::Damaged { .. }) => Ok(None),
+        found => found,
+    }
 }
 
 /// Whether there is a record under a key, whatever it holds.
@@ -242,4 +249,20 @@ pub fn newest<R: Record + DeserializeOwned>(
 /// The key of a record of this kind, taken apart.
 pub fn parse<R: Record>(key: &[u8]) -> Option<R::Key> {
     read_key::<R::Key>(R::KIND, key)
+}
+
+/// Reports a record that its reader could not read.
+pub fn report(storage: &dyn Storage, key: &[u8], error: &StorageError) {
+    let StorageError::Damaged { reason, .. } = error else {
+        return;
+    };
+    let damage = || {
+        tracing::error!(%error, "a record is left out; it stays in the store as it is");
+        let held = storage.salvage(key).unwrap_or_default();
+        Damage { key: key.to_vec(), reason: reason.clone(), held }
+    };
+    match storage.damage_reports() {
+        Some(reports) => reports.report(key, damage),
+        None => drop(damage()),
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::keys::{Key, KeyOf, key_of, printable};
@@ -255,6 +256,14 @@ impl Writes {
             })
             .sum()
     }
+}
+
+/// Changes of another part that count with a commit.
+pub struct Alongside {
+    /// What belongs into it.
+    pub writes: Writes,
+    /// To be done once it is durable. Dropped if it never is.
+    pub then: BoxFuture<'static, ()>,
 }
 
 /// Room for a row of usual length.

@@ -137,7 +137,7 @@ impl<S: Subscriber> Layer<S> for Taking {
         event.record(&mut words);
         let line = Line {
             at: WallClock.now(),
-            level: level(event.metadata().level()).to_owned(),
+            level: event.metadata().level().as_str().to_ascii_lowercase(),
             target: event.metadata().target().to_owned(),
             message: words.message,
             fields: words.fields,
@@ -165,16 +165,6 @@ fn told(line: &Line) -> Event {
     };
     let task = line.field("task").or(line.field("task_id"));
     event.of_task(task.map(Into::into).as_ref())
-}
-
-fn level(level: &Level) -> &'static str {
-    match *level {
-        Level::ERROR => "error",
-        Level::WARN => "warn",
-        Level::INFO => "info",
-        Level::DEBUG => "debug",
-        Level::TRACE => "trace",
-    }
 }
 
 struct Words<'a> {

@@ -35,7 +35,6 @@ pub mod provenance;
 pub mod reading;
 pub(crate) mod rows;
 pub mod search;
-mod sift;
 mod words;
 
 #[cfg(test)]

@@ -21,8 +21,7 @@ use super::{
     inject::{Injections, choose, lay_out},
     kind::Kind,
     rows,
-    search::{Hit, Index, SNIPPET, order, snippet},
-    sift::{Best, Sieve, sift},
+    search::{Best, Hit, Index, SNIPPET, Sieve, order, sift, snippet},
 };
 
 /// What is looked for by words.

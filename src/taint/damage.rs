@@ -24,8 +24,9 @@ use hivewright_actors::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    Extent, State, UntrustedFile, WindowRow,
+    Extent, State, UntrustedFile, Worker,
     seen::{self, Met, Seen},
+    window::WindowRow,
 };
 use crate::system::sha256;
 
@@ -134,15 +135,10 @@ impl State {
             (true, false) => Extent::Folder,
             (false, _) => Extent::File,
         };
-        let label = UntrustedFile {
-            team: (&*team).into(),
-            path: path.to_string_lossy().into_owned(),
-            extent,
-            seen: (extent == Extent::File).then(|| Seen::path(path).ok()).flatten(),
-            task: UNKNOWN.into(),
-            tool: UNKNOWN.to_owned(),
-            at: Timestamp::default(),
-        };
+        let worker =
+            Worker { team: (&*team).into(), task: UNKNOWN.into(), tool: UNKNOWN.to_owned() };
+        let seen = (extent == Extent::File).then(|| Seen::path(path).ok()).flatten();
+        let label = worker.label(path, seen, extent, Timestamp::default());
         self.insert(label.clone());
         self.damaged.anew.push(label);
     }

@@ -14,8 +14,9 @@ use std::{
 use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, futimens, open};
 
 use super::{
-    Extent, Taint, TaintError, Window, Worker,
+    Extent, Taint, TaintError, Worker,
     seen::{self, Moment, Seen},
+    window::{Window, WindowRow},
 };
 
 /// What is watched while a command runs.
@@ -67,7 +68,7 @@ impl Watch {
     fn look(&mut self) {
         let labels: Vec<_> = {
             let state = self.taint.state();
-            let is_open = |window: &super::WindowRow| {
+            let is_open = |window: &WindowRow| {
                 let mut roots = self.roots.iter();
                 window.sure && roots.any(|root| meets(&window.roots, root))
             };

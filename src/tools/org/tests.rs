@@ -16,7 +16,11 @@ use hivewright_actors::{
     ids::{Ids, TaskId, TeamKey, TeamName},
     org::{self, Org, Settle, record::TeamState, view::OrgView, work::Work},
     queue::submit::{OpenState, OpenTask, Refusal, Submission, Submit},
-    store::{Store, StoreHandle, alongside::Alongside, keys::key_of, records::Writes},
+    store::{
+        Store, StoreHandle,
+        keys::key_of,
+        records::{Alongside, Writes},
+    },
     task::{
         Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef, records::FinishedTask,
     },
