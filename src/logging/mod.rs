@@ -62,7 +62,6 @@ impl Secrets {
         known.rebuild();
     }
 
-    /// A text without them.
     pub fn scrub(&self, text: &str) -> String {
         if std::thread::panicking() {
             // Whoever panicked may hold the lock.
@@ -97,7 +96,6 @@ impl Known {
 pub struct Level(reload::Handle<EnvFilter, Registry>);
 
 impl Level {
-    /// From now on.
     pub fn set(&self, level: &str) {
         // There is nothing to set if another service of this process was first.
         drop(self.0.reload(filter(level)));

@@ -34,16 +34,12 @@ const WAITING: usize = 1_024;
 /// So much of a text is kept, in characters.
 const LONGEST: usize = 4_000;
 
-/// A line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// When.
     pub at: Timestamp,
     /// `error`, `warn`, `info`, `debug` or `trace`.
     pub level: String,
-    /// The part of the program.
     pub target: String,
-    /// What it says.
     pub message: String,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub fields: Map<String, Value>,

@@ -35,10 +35,8 @@ const MOST: usize = 60;
 /// … within this time.
 const SPAN: Duration = Duration::from_secs(60);
 
-/// A saved entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saved {
-    /// As it is now.
     pub entry: Entry,
     /// It said the same before; there is no new version.
     pub unchanged: bool,
@@ -191,7 +189,6 @@ impl Memory {
         }
     }
 
-    /// Where a version is found.
     pub(super) async fn place(&self, id: &MemoryId) -> Result<rows::Place, MemoryError> {
         let wanted = id.clone();
         let read = self.store().read(move |storage| rows::place(storage, &wanted));
@@ -288,7 +285,6 @@ impl Memory {
         Ok(())
     }
 
-    /// Ends what is over.
     pub(super) async fn expire(
         &self,
         team: &TeamKey,
@@ -390,7 +386,6 @@ impl Rate {
         }
     }
 
-    /// A save was made.
     pub(super) fn count(&mut self, now: Timestamp) {
         self.0.push(now);
     }

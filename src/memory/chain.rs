@@ -21,14 +21,10 @@ use super::{
 /// How much of a content a conflict shows.
 const SHOWN: usize = 200;
 
-/// Something to remember.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// For whom.
     pub team: TeamKey,
-    /// Under which key.
     pub key: Key,
-    /// What.
     pub content: String,
     /// Of which type; that of the version it replaces, or context, if not said.
     pub kind: Option<Kind>,
@@ -36,11 +32,8 @@ pub struct Draft {
     pub reason: Option<String>,
     /// Where the model says it is from.
     pub sources: Vec<String>,
-    /// Where it is from.
     pub provenance: Provenance,
-    /// Who saves it.
     pub by: Actor,
-    /// The call that saves it.
     pub call: Option<String>,
     /// When it ends; as the version it replaces, if not said.
     pub expires_at: Option<Timestamp>,
@@ -64,11 +57,8 @@ impl Draft {
 /// What an operator changes of an active version.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
-    /// Another content.
     pub content: Option<String>,
-    /// Another type.
     pub kind: Option<Kind>,
-    /// Why.
     pub reason: Option<String>,
     /// Another end, or none.
     pub expires_at: Option<Option<Timestamp>>,

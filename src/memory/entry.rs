@@ -45,7 +45,6 @@ impl Key {
         }
     }
 
-    /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -60,15 +59,11 @@ impl fmt::Display for Key {
 /// One version of something that a team remembers, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Of this version.
     pub id: MemoryId,
-    /// Whose it is.
     pub team: TeamKey,
-    /// What it is saved under.
     pub key: Key,
     /// Its place among the versions of its key, from 1.
     pub version: u32,
-    /// What is remembered.
     pub content: String,
     /// What kind of thing it is.
     #[serde(rename = "type")]
@@ -78,7 +73,6 @@ pub struct Entry {
     /// The version it replaced, or would replace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supersedes_id: Option<MemoryId>,
-    /// Why it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supersede_reason: Option<String>,
     /// The version whose content it brought back.
@@ -91,7 +85,6 @@ pub struct Entry {
     pub sources: Vec<String>,
     /// Whether a person has looked at it.
     pub review: Review,
-    /// Who did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed: Option<Remark>,
     /// Goes into prompts before others of its type.
@@ -103,11 +96,8 @@ pub struct Entry {
     /// Why it is no longer active, or will never be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Remark>,
-    /// Who changed it last.
     pub updated_by: Actor,
-    /// When it was saved.
     pub created_at: Timestamp,
-    /// When it was changed last.
     pub updated_at: Timestamp,
     /// The call that saved it: the same call again has the same result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,11 +152,8 @@ impl Review {
 /// Something done to an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
-    /// When.
     pub at: Timestamp,
-    /// By whom.
     pub by: Actor,
-    /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -174,13 +161,10 @@ pub struct Remark {
 /// Who changes entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// The team itself.
     Team(TeamName),
     /// An operator, by the name of the token.
     Operator(String),
-    /// Hivewright.
     System,
-    /// The importer.
     Import,
 }
 

@@ -66,7 +66,6 @@ struct Inner {
     teams: DashMap<TeamKey, Arc<Slot>>,
 }
 
-/// One team.
 #[derive(Default)]
 struct Slot {
     /// Held by whoever reads or changes the team's memory: one at a time.
@@ -75,7 +74,6 @@ struct Slot {
     under_way: Mutex<HashMap<Key, usize>>,
     /// What the next turn is told; none until someone asks.
     told: Mutex<Option<Told>>,
-    /// The team is gone.
     forgotten: AtomicBool,
 }
 

@@ -28,11 +28,8 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct Query {
     pub words: String,
-    /// Only this type.
     pub kind: Option<Kind>,
-    /// Old versions too.
     pub inactive: bool,
-    /// The most results.
     pub most: usize,
 }
 
@@ -49,11 +46,9 @@ pub struct Found {
 /// Which active entries of a team are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// Only this type.
     pub kind: Option<Kind>,
     /// Only this key, or keys that begin so if a `*` stands at the end.
     pub key: Option<String>,
-    /// The most entries.
     pub limit: usize,
     /// How many to leave out before them.
     pub offset: usize,
@@ -62,22 +57,17 @@ pub struct Listing {
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {
-    /// The part.
     pub rows: Vec<T>,
-    /// How long the list is.
     pub total: usize,
 }
 
 /// Which versions of all teams an operator wants to see.
 #[derive(Clone, Debug, Default)]
 pub struct Browse {
-    /// Only of this team.
     pub team: Option<TeamName>,
     /// Only of these teams; none is all.
     pub teams: Option<Vec<String>>,
-    /// Only under this key.
     pub key: Option<Key>,
-    /// Only this type.
     pub kind: Option<Kind>,
     /// Only in this state of review.
     pub review: Option<Review>,
@@ -85,11 +75,9 @@ pub struct Browse {
     pub active: Option<bool>,
     /// Only those with some of these words.
     pub words: Option<String>,
-    /// In which order.
     pub sort: Sort,
     /// Only what comes after a version that was changed then; by age only.
     pub after: Option<(Timestamp, MemoryId)>,
-    /// The most rows.
     pub limit: usize,
     /// How many to leave out before them.
     pub offset: usize,
@@ -273,7 +261,6 @@ impl Memory {
         Ok(Page { rows: read.await?, total })
     }
 
-    /// One version.
     pub async fn get(&self, id: &MemoryId) -> Result<Entry, MemoryError> {
         let mut chain = self.chain(id).await?.into_iter();
         chain.find(|entry| entry.id == *id).ok_or_else(|| MemoryError::Unknown(id.clone()))

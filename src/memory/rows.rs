@@ -29,7 +29,6 @@ pub(crate) const TEXTS: &[Texts] = &[Texts {
     names: &[],
 }];
 
-/// Where a version is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) team: TeamKey,
@@ -98,7 +97,6 @@ fn told(entry: &Entry, action: &str) -> Event {
     Event::new(event::Kind::MemoryChanged, data).of_team(&entry.team.name)
 }
 
-/// A change as one commit.
 pub(super) fn writes(change: &Change) -> Writes {
     change.removed.iter().fold(Writes::new().put_all(&change.put), |writes, entry| {
         let writes = writes.delete::<Entry>(&entry.key()).delete::<Place>(&entry.id);
@@ -106,12 +104,10 @@ pub(super) fn writes(change: &Change) -> Writes {
     })
 }
 
-/// Where a version is found.
 pub(super) fn place(storage: &dyn Storage, id: &MemoryId) -> Result<Option<Place>, StorageError> {
     get(storage, id)
 }
 
-/// One version.
 pub(super) fn entry(
     storage: &dyn Storage,
     team: &TeamKey,
@@ -121,7 +117,6 @@ pub(super) fn entry(
     get(storage, &entry_key(team, key, version))
 }
 
-/// All versions of a key.
 pub(super) fn chain(
     storage: &dyn Storage,
     team: &TeamKey,

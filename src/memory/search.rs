@@ -87,7 +87,6 @@ impl Index {
         self.entries.insert(entry.id.clone(), indexed);
     }
 
-    /// Leaves an entry out.
     pub(super) fn remove(&mut self, id: &MemoryId) {
         let Some(indexed) = self.entries.remove(id) else {
             return;
@@ -312,7 +311,6 @@ impl<T> Best<T> {
         }
     }
 
-    /// The best first.
     pub(super) fn sorted(mut self) -> Vec<T> {
         self.sort();
         self.kept

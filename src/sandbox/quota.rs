@@ -32,13 +32,11 @@ const SHARE: u32 = 10;
 /// Why nothing more may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    /// The workspace holds as much as it may.
     #[error(
         "the workspace may hold {} (`limits.workspace`); remove what is not needed",
         Size(*.0)
     )]
     Quota(u64),
-    /// The disk has too little free space left.
     #[error("the disk is nearly full; remove what is not needed, or tell the operator")]
     Disk,
 }
@@ -64,7 +62,6 @@ struct Measured {
 }
 
 impl Quota {
-    /// No workspace was measured yet.
     pub fn new(allowed: &Limits) -> Self {
         Self {
             workspace: AtomicU64::new(allowed.workspace.0),
@@ -84,7 +81,6 @@ impl Quota {
         self.workspace.load(Ordering::Relaxed)
     }
 
-    /// Bytes that stay free.
     fn free_space(&self) -> u64 {
         self.free_space.load(Ordering::Relaxed)
     }
@@ -119,7 +115,7 @@ impl Quota {
         }
     }
 
-    /// Measures a workspace. Blocks.
+    /// Blocks.
     fn measure(&self, workspace: &Workspace) -> u64 {
         let at = Instant::now();
         let used = workspace.roots().next().map_or(0, |(_, root, _)| used(root));
@@ -138,7 +134,6 @@ impl Quota {
 pub(super) struct Watch {
     quota: Arc<Quota>,
     workspace: Arc<Workspace>,
-    /// What the workspace held before.
     before: u64,
     /// The private files of the call.
     scratch: PathBuf,
@@ -147,7 +142,6 @@ pub(super) struct Watch {
 /// What a look at a workspace led to.
 pub(super) struct Look {
     pub(super) excess: Option<Excess>,
-    /// When to look again.
     pub(super) pause: Duration,
 }
 

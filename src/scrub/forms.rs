@@ -15,7 +15,6 @@ const BLOCK: usize = 48;
 /// One way to write a value down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As it is.
     Raw,
     /// Inside a JSON string.
     Json,
@@ -25,9 +24,14 @@ pub(super) enum Form {
     /// but letters and digits may be written both ways; a space may be a plus.
     Percent,
     /// Two digits for a byte.
-    Hex { upper: bool },
+    Hex {
+        upper: bool,
+    },
     /// In base64, after `shift` bytes of something else.
-    Base64 { url: bool, shift: usize },
+    Base64 {
+        url: bool,
+        shift: usize,
+    },
 }
 
 /// How far a text agrees with a form.
@@ -37,7 +41,6 @@ pub(super) enum Agreement {
     Whole(usize),
     /// It ends before one can tell. So many bytes may be all of it.
     Open(Option<usize>),
-    /// It is something else.
     None,
 }
 

@@ -94,7 +94,6 @@ impl fmt::Debug for Mask {
 #[derive(Clone, Debug)]
 pub struct Scrubber(Arc<Known>);
 
-/// What is searched for.
 #[derive(Debug)]
 struct Known {
     masks: Vec<Mask>,
@@ -102,7 +101,6 @@ struct Known {
     heads: Vec<Head>,
     /// None without known values.
     search: Option<AhoCorasick>,
-    /// The longest form of all.
     longest: usize,
 }
 
@@ -159,7 +157,6 @@ impl Scrubber {
         Self(Arc::new(Known { masks, heads, search, longest }))
     }
 
-    /// The text without secrets.
     pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.scrub_after(None, text)
     }

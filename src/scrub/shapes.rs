@@ -68,11 +68,9 @@ pub(super) fn open(before: Option<char>, text: &str) -> usize {
 }
 
 enum Reading {
-    /// Here is one.
     Secret(Range<usize>),
     /// The text ends before it is clear.
     Unfinished,
-    /// Only looks like one.
     Harmless,
 }
 

@@ -27,7 +27,6 @@ const LARGEST_MANIFEST: u64 = 256 * 1024 * 1024;
 pub struct Manifest {
     /// The version of the archive's form.
     pub format: u32,
-    /// When it was made.
     pub created: String,
     /// How many records of the store it holds, the parts of large values counted singly.
     pub records: u64,
@@ -35,12 +34,9 @@ pub struct Manifest {
     pub parts: Vec<Part>,
 }
 
-/// A member of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Its path within the archive.
     pub path: String,
-    /// The length of its content.
     pub bytes: u64,
     /// The sum of its content. A link's content is where it leads; a folder has none.
     pub sha256: String,
@@ -50,26 +46,16 @@ pub struct Part {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// It cannot be read.
     #[error("the archive cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// It was cut off or changed.
     #[error("the archive is damaged: {0}")]
     Damaged(String),
-    /// It holds something that a backup never holds.
     #[error("the archive holds `{path}`, {reason}")]
-    Refused {
-        /// The member's path.
-        path: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// A newer version of this program made it.
+    Refused { path: String, reason: &'static str },
     #[error("the archive has format {0}, this program knows formats up to {FORMAT}")]
     Newer(u32),
 }
 
-/// Writes an archive.
 pub(super) struct Writer<Out: Write> {
     tar: tar::Builder<zstd::Encoder<'static, Out>>,
     parts: Vec<Part>,
@@ -82,7 +68,6 @@ impl<Out: Write> Writer<Out> {
         Ok(Self { tar: tar::Builder::new(encoder), parts: Vec::new() })
     }
 
-    /// Adds what a walk found.
     pub(super) fn add(&mut self, path: &Path, found: Found) -> io::Result<()> {
         match found {
             Found::Folder => {
@@ -132,11 +117,9 @@ impl<Out: Write> Writer<Out> {
 pub(super) enum Member<'a> {
     Folder,
     File {
-        /// Its permissions.
         mode: u32,
         /// When it was changed, in seconds since 1970.
         changed: u64,
-        /// What it holds.
         content: &'a mut dyn Read,
     },
     /// A link and where it leads.

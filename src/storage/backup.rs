@@ -38,13 +38,10 @@ const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The disk or the store refused.
     #[error("the backup cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// It was written and cannot be read back.
     #[error("the backup was written and is not good: {0}")]
     Verify(#[from] ArchiveError),
-    /// No file is ever replaced.
     #[error("`{}` is there already, and a backup replaces nothing; give another name", .0.display())]
     Exists(PathBuf),
 }

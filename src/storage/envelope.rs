@@ -8,7 +8,6 @@ const HEAD: usize = 7;
 /// What the payload of an envelope is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The value itself.
     Whole = 1,
     /// The count of records that hold the value between them.
     Parts = 2,

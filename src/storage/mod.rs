@@ -41,7 +41,6 @@ use hivewright_actors::words;
 /// Where the things live that a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// The folder of the store.
     pub store: PathBuf,
     /// The folder of regular backups.
     pub backups: PathBuf,
@@ -73,7 +72,6 @@ pub struct Progress {
     pub done: u64,
     /// What there is to do in all.
     pub total: u64,
-    /// What is counted.
     pub unit: Unit,
 }
 

@@ -56,32 +56,13 @@ pub enum OpenError {
         "the store `{}` cannot be used and was left as it is: {reason}; `hivewright restore --newest` \
          sets it aside and rebuilds it from the newest backup", path.display()
     )]
-    Unusable {
-        /// The store's folder.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Others could read secrets and messages.
+    Unusable { path: PathBuf, reason: String },
     #[error("the store `{0}` is open to others; `chmod 700 {0}` closes it", path.display())]
-    Exposed {
-        /// The store's folder.
-        path: PathBuf,
-    },
-    /// Another process works with it.
+    Exposed { path: PathBuf },
     #[error("the store `{}` is in use by another process", path.display())]
-    InUse {
-        /// The store's folder.
-        path: PathBuf,
-    },
-    /// A newer version of this program wrote it.
+    InUse { path: PathBuf },
     #[error("the store has schema version {found}, this program knows versions up to {known}")]
-    Newer {
-        /// The version in the store.
-        found: u16,
-        /// The newest known one.
-        known: u16,
-    },
+    Newer { found: u16, known: u16 },
     /// The backup that goes before an upgrade failed, so nothing was upgraded.
     #[error("the store was not upgraded: {0}")]
     Backup(#[from] BackupError),
@@ -90,27 +71,15 @@ pub enum OpenError {
         "the disk of the store `{}` is full; the store is sound: make room (64 MiB will do) and start again",
         path.display()
     )]
-    Full {
-        /// The store's folder.
-        path: PathBuf,
-    },
+    Full { path: PathBuf },
     /// The disk cannot be written. Nothing is wrong with the store.
     #[error(
         "the disk of the store `{}` is mounted read-only; the store is sound: make the disk writable and start again",
         path.display()
     )]
-    ReadOnly {
-        /// The store's folder.
-        path: PathBuf,
-    },
-    /// The disk refused.
+    ReadOnly { path: PathBuf },
     #[error("the store `{}` cannot be opened: {error}", path.display())]
-    Disk {
-        /// The store's folder.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
+    Disk { path: PathBuf, error: io::Error },
 }
 
 impl OpenError {

@@ -29,28 +29,21 @@ use crate::system::WallClock;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The archive is not good.
     #[error("nothing was changed: {0}")]
     Archive(#[from] ArchiveError),
-    /// The disk refused.
     #[error("the backup cannot be restored: {0}")]
     Write(#[from] io::Error),
-    /// Another process works with the store.
     #[error("the store is in use; stop the service first")]
     InUse,
-    /// There is a store already.
     #[error("there is a store already; `--force` replaces it and keeps it beside the new one")]
     NotEmpty,
-    /// There is no backup to rebuild from.
     #[error("there is no good backup in `{}`, so the store stays as it is", .0.display())]
     NoBackup(PathBuf),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The archive it came from.
     pub from: PathBuf,
-    /// What the archive held.
     pub manifest: Manifest,
     /// Where the replaced store and folders are kept.
     pub kept: Vec<PathBuf>,

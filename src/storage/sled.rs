@@ -32,7 +32,6 @@ pub enum Durability {
     Process,
 }
 
-/// The store in use.
 #[derive(Debug)]
 pub struct SledStorage {
     pub(super) database: Database,

@@ -66,16 +66,13 @@ pub struct UntrustedFile {
     pub team: TeamName,
     /// The real path; letters that are not UTF-8 are replaced.
     pub path: String,
-    /// How far it reaches.
     pub extent: Extent,
     /// The file, as it was labelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
-    /// The work that wrote it.
     pub task: TaskId,
     /// The tool it was written with.
     pub tool: String,
-    /// When it was labelled.
     pub at: Timestamp,
 }
 
@@ -123,7 +120,6 @@ impl Worker {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaintError {
-    /// The store cannot be written.
     #[error("the label of a file cannot be stored: {0}")]
     Store(String),
     /// There is no label of that name, or the file was changed since.
@@ -139,7 +135,6 @@ pub struct Taint(Arc<Inner>);
 struct Inner {
     kept: Option<Kept>,
     state: Mutex<State>,
-    /// Counts the changes of labels.
     version: AtomicU64,
 }
 
@@ -296,7 +291,6 @@ impl Taint {
         store.commit(writes).await.map(drop).map_err(failed)
     }
 
-    /// Grows whenever labels change.
     pub fn version(&self) -> u64 {
         self.0.version.load(Ordering::Relaxed)
     }

@@ -93,7 +93,6 @@ const DEPTH: usize = 128;
 /// Something met on a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// A regular file.
     File(PathBuf, Seen),
     /// A folder that cannot be looked into, or is too deep.
     Closed(PathBuf),

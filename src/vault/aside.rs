@@ -38,7 +38,6 @@ const TOLD_APART: usize = 32;
 /// The call that credentials were taken out of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The team that makes it.
     pub team: TeamKey,
     /// At work on what.
     pub task: TaskId,

@@ -38,7 +38,6 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// As entries name it.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Team { team, .. } => format!("team:{}", team.name),
@@ -78,16 +77,12 @@ words! {
 /// One row. It holds neither a value nor anything made of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// When.
     pub at: Timestamp,
     /// Whose entry: `system`, or a team's name and generation.
     pub scope: String,
-    /// Which, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What.
     pub action: Action,
-    /// Who.
     pub actor: Actor,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
@@ -146,13 +141,11 @@ impl AuditRow {
     }
 }
 
-/// Which rows are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Of this scope: `system`, or `team:<name>` in all its lives.
     pub scope: Option<String>,
     pub key: Option<String>,
-    /// Of this kind.
     pub action: Option<Action>,
     /// Not before.
     pub since: Option<Timestamp>,
@@ -167,7 +160,6 @@ impl Wanted {
         }
     }
 
-    /// The row is wanted.
     pub fn takes(&self, row: &AuditRow) -> bool {
         let scope = self.scope.as_ref().is_none_or(|scope| *scope == row.shown_scope());
         let key = self.key.is_none() || self.key == row.key;

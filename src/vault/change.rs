@@ -124,7 +124,6 @@ impl Change {
         Ok(())
     }
 
-    /// An entry with its value.
     pub(super) fn entry(
         &mut self,
         scope: &Scope,

@@ -23,7 +23,6 @@ const LONGEST_PATTERN: usize = 253;
 /// What is known of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its name in its scope.
     #[serde(skip)]
     pub key: String,
     /// Models see a reference to it, never the value.
@@ -32,16 +31,12 @@ pub struct Entry {
     pub tools: Vec<String>,
     /// Hosts that it may be sent to.
     pub hosts: Vec<String>,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// Rises with each value.
     pub version: u64,
-    /// Who changed it last.
     pub updated_by: String,
-    /// When it was first set.
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
     /// When a reference to it was last expanded.
     #[serde(skip)]
@@ -90,7 +85,6 @@ pub struct Put {
     pub tools: Option<Vec<String>>,
     /// Hosts that it may be sent to.
     pub hosts: Option<Vec<String>>,
-    /// What it is for.
     pub note: Option<String>,
     /// It takes the place of none.
     pub create: bool,
@@ -111,37 +105,26 @@ impl Put {
 /// What is outside its limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Limit {
-    /// The key.
     #[error(
         "a key has 1 to {LONGEST_KEY} of letters, digits, `_`, `.`, `:` and `-`; this one has {0} characters"
     )]
     Key(usize),
-    /// The value.
     #[error(
         "a secret has at least {SHORTEST_SECRET} bytes, or it could not be scrubbed; this one has {0}"
     )]
     TooShort(usize),
-    /// The value.
     #[error("a value has at least one byte")]
     Empty,
-    /// The value.
     #[error("a value has at most {LARGEST_VALUE} bytes; this one has {0}")]
     TooLarge(usize),
     #[error("a note has at most {LONGEST_NOTE} characters; this one has {0}")]
     Note(usize),
-    /// Tools or hosts.
     #[error(
         "{0} is a list of at most {MOST_PATTERNS} patterns of 1 to {LONGEST_PATTERN} characters without space"
     )]
     Patterns(&'static str),
-    /// There is no room for another entry.
     #[error("{scope} has {most} entries, which is the most it can have; delete one first")]
-    Entries {
-        /// Where.
-        scope: Scope,
-        /// So many fit.
-        most: usize,
-    },
+    Entries { scope: Scope, most: usize },
     /// There is no room for other credentials of teams that are not made yet.
     #[error(
         "so many credentials of this team's calls wait for a decision that no others fit, at most {0}; the operator decides on those first"

@@ -16,16 +16,12 @@ use super::{
     state::Content,
 };
 
-/// What a reference begins with.
 pub const BEGIN: &str = "${vault:";
 
 /// A tool call whose references are to be expanded.
 pub struct Use<'a> {
-    /// Whose references.
     pub scope: &'a Scope,
-    /// Who calls.
     pub actor: &'a Actor,
-    /// The tool, by its key.
     pub tool: &'a str,
     /// Arguments in which references are expanded. In all others they are plain text.
     pub places: &'a [&'a str],
@@ -37,11 +33,9 @@ pub struct Use<'a> {
     pub permits: &'a (dyn Fn(&[String]) -> bool + Sync),
 }
 
-/// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'t> {
     Text(&'t str),
-    /// The key of a reference.
     Reference(&'t str),
 }
 

@@ -17,11 +17,9 @@ use super::{
 /// How a vault is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Why it cannot be used.
     pub locked: Option<Locked>,
     /// The name of the key's file, if it is one that a rotation replaced.
     pub replaced_key: Option<String>,
-    /// How many entries it has.
     pub entries: usize,
     /// How many of them are secrets.
     pub secrets: usize,
@@ -42,7 +40,6 @@ impl Vault {
         Ok(Self::with(files, clock, state))
     }
 
-    /// How it is.
     pub fn health(&self) -> Health {
         let state = self.state();
         let mut health = Health {

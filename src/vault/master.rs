@@ -55,7 +55,6 @@ pub(super) enum Place {
 /// Why there is no usable key, and where it was looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locked {
-    /// What is wrong.
     reason: String,
 }
 
@@ -81,7 +80,6 @@ impl KeyFiles {
         }
     }
 
-    /// No place at all.
     pub(super) fn none() -> Self {
         Self { folder: PathBuf::new(), credential: None }
     }
@@ -168,7 +166,7 @@ impl KeyFiles {
         self.put_in_use()
     }
 
-    /// Removes a key. Blocks.
+    /// Returns whether there was one. Blocks.
     pub(super) fn remove(&self, place: &Place) -> Result<bool, VaultError> {
         let Some(path) = self.path(place) else {
             return Ok(false);

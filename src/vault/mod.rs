@@ -347,7 +347,6 @@ impl Vault {
         AuditRow::new(self.now(), scope, key, action, actor)
     }
 
-    /// By its clock.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }

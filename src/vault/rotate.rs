@@ -18,14 +18,12 @@ use super::{
     state::{Effect, State},
 };
 
-/// What a rotation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotated {
     /// So many data keys were wrapped anew.
     pub data_keys: usize,
 }
 
-/// The steps of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The new key is written beside the old one.
@@ -42,7 +40,6 @@ impl Step {
     pub(super) const ALL: [Self; 4] = [Self::Write, Self::Commit, Self::SetAside, Self::PutInUse];
 }
 
-/// A rotation on its way.
 pub(super) struct Rotation {
     files: KeyFiles,
     key: Key,

@@ -28,7 +28,6 @@ impl Scope {
         }
     }
 
-    /// The scope of a tag.
     pub fn of_tag(tag: &str) -> Option<Self> {
         if tag == "system" {
             return Some(Self::System);

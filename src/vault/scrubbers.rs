@@ -39,7 +39,6 @@ impl Scrubbers {
         &self.vault
     }
 
-    /// For what a team does.
     pub fn of(&self, team: &TeamName) -> Scrubber {
         self.kept(Audience::Team(team.clone()), || {
             let is_own = |scope: &Scope| scope.team().is_some_and(|of| of.name == *team);

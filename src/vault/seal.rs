@@ -22,12 +22,10 @@ const NONCE: usize = 24;
 pub struct Plain(Arc<Zeroizing<Vec<u8>>>);
 
 impl Plain {
-    /// Takes a value over.
     pub fn new(value: impl Into<Vec<u8>>) -> Self {
         Self(Arc::new(Zeroizing::new(value.into())))
     }
 
-    /// The value.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -89,7 +87,6 @@ pub(super) struct Sealed(pub(super) String);
 pub(super) struct Key(Arc<Zeroizing<[u8; KEY]>>);
 
 impl Key {
-    /// A fresh one.
     pub(super) fn random() -> Result<Self, VaultError> {
         let mut bytes = Zeroizing::new([0; KEY]);
         getrandom::fill(&mut *bytes).map_err(|_| VaultError::Randomness)?;

@@ -20,7 +20,6 @@ use crate::scrub::Mask;
 pub(super) struct State {
     /// The master key, or why there is none.
     pub(super) master: Result<Key, Locked>,
-    /// Where that key is.
     pub(super) place: Place,
     scopes: BTreeMap<Scope, Held>,
 }
@@ -69,11 +68,8 @@ pub(super) enum Effect {
     Spent(Scope, u64),
     /// A scope has its first data key.
     DataKey(Scope, Key),
-    /// An entry is gone.
     Drop(Scope, String),
-    /// A scope is gone.
     Forget(Scope),
-    /// A reference was expanded.
     Used(Scope, String, Timestamp),
     /// There is another master key, in the file that a rotation wrote.
     Master(Key),
@@ -147,7 +143,6 @@ impl State {
         Self { master, place, scopes: BTreeMap::new() }
     }
 
-    /// The master key.
     pub(super) fn unlocked(&self) -> Result<&Key, VaultError> {
         let locked = |locked: &Locked| VaultError::Locked(locked.clone());
         self.master.as_ref().map_err(locked)

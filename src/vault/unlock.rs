@@ -10,7 +10,6 @@ use super::{
 /// What came of looking for the key.
 pub(super) struct Unlocked {
     pub(super) master: Result<Key, Locked>,
-    /// Where it is.
     pub(super) place: Place,
     /// Keys that are there and do not fit.
     pub(super) others: Vec<Key>,

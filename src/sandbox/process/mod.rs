@@ -81,10 +81,8 @@ pub struct SandboxSettings {
     pub private: Vec<PathBuf>,
 }
 
-/// A command to run.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The folders of its team.
     pub workspace: Arc<Workspace>,
     /// For `/bin/bash -c`.
     pub command: String,
@@ -94,14 +92,11 @@ pub struct Job {
     pub keeps_self: bool,
 }
 
-/// What came of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// How it ended; `None` if it was stopped.
     pub ended: Option<Ended>,
-    /// Its output.
     pub stdout: Captured,
-    /// Its messages.
     pub stderr: Captured,
     /// It was killed with all it started, since it wrote too much.
     pub excess: Option<Excess>,
@@ -111,14 +106,8 @@ pub struct Finished {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The machine cannot confine it.
     #[error("sandbox layer `{layer}` is missing ({reason}); to cure it, {}", layer.cure())]
-    Unavailable {
-        layer: Layer,
-        /// What was seen.
-        reason: String,
-    },
-    /// The launcher or its files cannot be used.
+    Unavailable { layer: Layer, reason: String },
     #[error("sandbox cannot be started")]
     Start(#[source] io::Error),
 }
@@ -188,7 +177,6 @@ impl Sandbox {
         &self.quota
     }
 
-    /// What this machine offers.
     pub fn layers(&self) -> Layers {
         self.layers
     }

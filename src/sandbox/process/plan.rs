@@ -26,7 +26,6 @@ pub(super) struct Plan {
     pub scratch: PathBuf,
     /// The control group it belongs into.
     pub group: Option<PathBuf>,
-    /// Use namespaces.
     pub namespaces: bool,
     /// Keep the top of the workspace as it is: the governed names there cannot be held by mounts.
     pub keep_top: bool,
@@ -40,7 +39,6 @@ pub(super) struct Plan {
     pub file_size: u64,
     /// Variables beside the fixed ones.
     pub env: BTreeMap<String, String>,
-    /// What to run.
     pub program: Program,
 }
 
@@ -53,10 +51,8 @@ pub(super) struct Folder {
     pub writable: bool,
 }
 
-/// What runs inside.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Program {
-    /// A shell command.
     Bash(String),
     /// The attempts of the self-test.
     SelfTest(super::selftest::Targets),
@@ -67,7 +63,6 @@ pub(super) enum Program {
 pub(super) enum Report {
     /// It could not confine the program, so it did not run it.
     Refused(Missing),
-    /// The program ended.
     Ended(Ended),
 }
 

@@ -17,7 +17,6 @@ use super::{launch, layers::Layer, sys};
 pub(super) struct Targets {
     /// Files and folders that must not be readable.
     pub forbidden: Vec<PathBuf>,
-    /// A governed file.
     pub config: PathBuf,
     /// A port on this machine where somebody listens.
     pub port: u16,
@@ -28,9 +27,7 @@ pub(super) struct Targets {
 pub(super) struct Attempt {
     /// The layer that had to refuse.
     pub layer: Layer,
-    /// What was tried.
     pub what: String,
-    /// It worked, which is bad.
     pub succeeded: bool,
 }
 

@@ -31,7 +31,6 @@ pub struct Written {
     pub class: Class,
     /// Its real path.
     pub path: PathBuf,
-    /// The file itself.
     pub file: File,
 }
 
