@@ -210,8 +210,7 @@ impl Writes {
 
     /// Records that may hold what has become a secret since.
     pub(super) fn look_again(mut self, keys: &[Vec<u8>]) -> Self {
-        let again = keys.iter().cloned();
-        self.list.extend(again.map(|key| Write::LookAgain { key }));
+        self.list.extend(keys.iter().cloned().map(|key| Write::LookAgain { key }));
         self
     }
 

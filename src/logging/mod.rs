@@ -71,8 +71,7 @@ impl Secrets {
                 |known| known.scrubber.scrub(text).into_owned(),
             );
         }
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.scrubber.scrub(text).into_owned()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).scrubber.scrub(text).into_owned()
     }
 
     /// A text without their values, which may be in a form for machines: shapes of secrets that

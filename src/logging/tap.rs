@@ -159,8 +159,7 @@ fn told(line: &Line) -> Event {
         Some(team) => event.of_team(&team.into()),
         None => event,
     };
-    let task = line.field("task").or(line.field("task_id"));
-    event.of_task(task.map(Into::into).as_ref())
+    event.of_task(line.field("task").or(line.field("task_id")).map(Into::into).as_ref())
 }
 
 struct Words<'a> {

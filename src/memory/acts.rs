@@ -69,8 +69,7 @@ impl Memory {
         let under_way = UnderWay::new(slot, draft.key.clone());
         let counted = matches!(draft.by, Actor::Team(_));
         let (team, key, by) = (draft.team.clone(), draft.key.clone(), draft.by.clone());
-        let task = draft.provenance.task_id.clone();
-        let lessons_of = task.filter(|_| draft.looks_back);
+        let lessons_of = draft.provenance.task_id.clone().filter(|_| draft.looks_back);
         self.act(team, key, by, lessons_of, move |chain, act, rate| {
             let now = act.now;
             match chain.save(draft, act, under_way.raced)? {
@@ -158,8 +157,7 @@ impl Memory {
     ) -> Result<Entry, MemoryError> {
         check_content(&content)?;
         check_reason("note", note.as_deref())?;
-        let place = self.place(id).await?;
-        self.refuse_secret(&place.team, &content)?;
+        self.refuse_secret(&self.place(id).await?.team, &content)?;
         self.act_on(id, by, move |chain, act, id| chain.correct(id, content, note, act)).await
     }
 
@@ -177,8 +175,7 @@ impl Memory {
         shelf.book = None;
         *slot.told() = None;
         let team = team.clone();
-        let read = self.store().read(move |storage| rows::keys(storage, &team));
-        Ok(read.await?)
+        Ok(self.store().read(move |storage| rows::keys(storage, &team)).await?)
     }
 
     fn refuse_secret(&self, team: &TeamKey, content: &str) -> Result<(), MemoryError> {
@@ -265,8 +262,7 @@ impl Memory {
             return Ok(Chain::default());
         }
         let (team, key) = (team.clone(), key.clone());
-        let read = self.store().read(move |storage| rows::chain(storage, &team, &key));
-        Ok(read.await?)
+        Ok(self.store().read(move |storage| rows::chain(storage, &team, &key)).await?)
     }
 
     async fn commit(

@@ -78,8 +78,7 @@ impl Book {
 
     /// The active entries, by key.
     pub(super) fn active(&self) -> impl Iterator<Item = (&Key, &Card)> {
-        let cards = self.cards.iter();
-        cards.filter_map(|(key, card)| Some((key, card.as_ref()?)))
+        self.cards.iter().filter_map(|(key, card)| Some((key, card.as_ref()?)))
     }
 
     /// What may go into a prompt.

@@ -148,8 +148,7 @@ impl Chain {
     }
 
     pub(super) fn get(&self, id: &MemoryId) -> Result<&Entry, MemoryError> {
-        let found = self.0.iter().find(|entry| entry.id == *id);
-        found.ok_or_else(|| MemoryError::Unknown(id.clone()))
+        self.0.iter().find(|entry| entry.id == *id).ok_or_else(|| MemoryError::Unknown(id.clone()))
     }
 
     /// Saves. `raced`: another save under the key was under way when this one was asked for.

@@ -101,8 +101,7 @@ impl Injections {
     /// Whether this entry is among it.
     pub fn of(&self, entry: &Entry) -> Injection {
         let chosen = || self.0.get(&entry.id).copied();
-        let kept_out = entry.kept_out().or_else(chosen);
-        kept_out.unwrap_or(Injection::NoRoom)
+        entry.kept_out().or_else(chosen).unwrap_or(Injection::NoRoom)
     }
 }
 
@@ -131,10 +130,8 @@ pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
         order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
     });
     let total = candidates.len();
-    let by_type = CHOSEN.map(|kind| {
-        let of_kind = candidates.iter().filter(|one| one.kind == kind);
-        of_kind.cloned().collect::<Vec<_>>()
-    });
+    let by_type = CHOSEN
+        .map(|kind| candidates.iter().filter(|one| one.kind == kind).cloned().collect::<Vec<_>>());
     let mut room = Room::ALL;
     let mut chosen = Vec::new();
     for (place, of_kind) in by_type.iter().enumerate() {

@@ -169,8 +169,7 @@ impl Memory {
 
     /// What the next prompt of a team holds of its entries: the same choice that [`Memory::injected`] lays out.
     pub async fn injections(&self, team: &TeamKey) -> Result<Injections, MemoryError> {
-        let book = self.book(team).await?;
-        Ok(Injections::of_choice(&choose(book.candidates())))
+        Ok(Injections::of_choice(&choose(self.book(team).await?.candidates())))
     }
 
     /// How many active entries a team has.

@@ -99,8 +99,7 @@ fn told(entry: &Entry, action: &str) -> Event {
 
 pub(super) fn writes(change: &Change) -> Writes {
     change.removed.iter().fold(Writes::new().put_all(&change.put), |writes, entry| {
-        let writes = writes.delete::<Entry>(&entry.key()).delete::<Place>(&entry.id);
-        writes.tell(told(entry, "removed"))
+        writes.delete::<Entry>(&entry.key()).delete::<Place>(&entry.id).tell(told(entry, "removed"))
     })
 }
 

@@ -209,8 +209,7 @@ fn digests(query: &str) -> Vec<u64> {
 
 impl Chunk {
     fn has(&self, word: u64) -> bool {
-        let place = self.words.binary_search_by_key(&word, |(word, _)| *word);
-        place.is_ok()
+        self.words.binary_search_by_key(&word, |(word, _)| *word).is_ok()
     }
 
     fn score(&self, asked: &[(u64, f64)], average: f64) -> f64 {
@@ -281,8 +280,7 @@ pub(super) fn snippet(content: &str, chunk: &Range<usize>, query: &str, most: us
     }
     // Counted in characters, so that none is split; two are for the dots at the ends.
     let room = most - 2;
-    let found = content[..first].chars().count();
-    let start = found.saturating_sub(BEFORE).min(length - room);
+    let start = content[..first].chars().count().saturating_sub(BEFORE).min(length - room);
     let shown: String = content.chars().skip(start).take(room).collect();
     let before = if start > 0 { "…" } else { "" };
     let after = if start + room < length { "…" } else { "" };

@@ -160,8 +160,7 @@ impl Watch {
 
     /// The largest file that the command may make.
     pub(super) fn largest_file(&self) -> u64 {
-        let left = self.quota.workspace().saturating_sub(self.before);
-        left.max(SLACK)
+        self.quota.workspace().saturating_sub(self.before).max(SLACK)
     }
 
     /// Measures what the command has written so far. Blocks.

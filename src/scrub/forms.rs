@@ -124,10 +124,11 @@ impl Form {
             Self::Json => Box::new(json(value, false)),
             Self::JsonAscii => Box::new(json(value, true)),
             // The longest way to write it.
-            Self::Percent => Box::new(value.iter().flat_map(|byte| {
-                let ways = percent(*byte);
-                ways.into_iter().next_back().unwrap_or_default()
-            })),
+            Self::Percent => Box::new(
+                value
+                    .iter()
+                    .flat_map(|byte| percent(*byte).into_iter().next_back().unwrap_or_default()),
+            ),
             Self::Hex { upper } => {
                 Box::new(value.iter().flat_map(move |byte| digits(*byte, upper)))
             }
@@ -228,8 +229,7 @@ pub(super) fn breaks(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let bytes = text.as_bytes();
     // One character is looked for much faster than two.
     let plain = text.match_indices('\n').map(|(at, _)| (at..at + 1, BREAKS[1]));
-    let escaped = text.match_indices('\\');
-    let escaped = escaped.filter(move |(at, _)| bytes.get(at + 1) == Some(&b'n'));
+    let escaped = text.match_indices('\\').filter(move |(at, _)| bytes.get(at + 1) == Some(&b'n'));
     let escaped = escaped.map(|(at, _)| (at..at + 2, BREAKS[3]));
     let ends = plain.chain(escaped).map(move |(feed, returned)| {
         let start = feed.end.saturating_sub(returned.len());

@@ -230,8 +230,7 @@ fn forget_old(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.contains(&format!("{SUFFIX}.{PARTIAL}")) {
+        if name.to_string_lossy().contains(&format!("{SUFFIX}.{PARTIAL}")) {
             let age = entry.metadata()?.modified()?.elapsed();
             if age.is_ok_and(|age| age > ABANDONED) {
                 fs::remove_file(entry.path())?;

@@ -27,8 +27,7 @@ pub(super) fn seal(form: Form, schema: u16, key: &[u8], payload: &[u8]) -> Vec<u
     let mut value = Vec::with_capacity(HEAD + payload.len());
     value.push(form as u8);
     value.extend(schema.to_be_bytes());
-    let sum = checksum(&value, key, payload);
-    value.extend(sum.to_be_bytes());
+    value.extend(checksum(&value, key, payload).to_be_bytes());
     value.extend(payload);
     value
 }

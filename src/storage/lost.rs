@@ -84,13 +84,11 @@ fn compare(
         return Err("the database holds nothing that can be read".to_owned());
     }
     let new = Database::open(rebuilt).map_err(text)?;
-    let missing = standing(&old).ok();
-    let missing = missing.map(|(_, commits)| expected.saturating_sub(commits));
+    let missing = standing(&old).ok().map(|(_, commits)| expected.saturating_sub(commits));
     let mut keys = Vec::new();
     for record in old.range(..RESERVED) {
         let Ok((key, value)) = record else { continue };
-        let same = new.get(&key).map_err(|error| error.to_string())?;
-        if same.as_ref() != Some(&value) {
+        if new.get(&key).map_err(|error| error.to_string())?.as_ref() != Some(&value) {
             keys.push(printable(&key));
         }
     }

@@ -49,8 +49,7 @@ impl Schema<'static> {
 
 /// Version 2: tokens have a kind of their own. They shared `grant` with approvals that were given in advance.
 fn tokens_apart(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let shared = prefix_of("edge\0grant", &());
-    let id = key.strip_prefix(shared.as_slice()).filter(|_| {
+    let id = key.strip_prefix(prefix_of("edge\0grant", &()).as_slice()).filter(|_| {
         let row: Option<serde_json::Value> = serde_json::from_slice(value).ok();
         row.is_some_and(|row| row.get("hash").is_some())
     });
@@ -85,8 +84,7 @@ pub(super) fn rebuild(
     schema: &Schema<'_>,
     progress: OnProgress<'_>,
 ) -> io::Result<PathBuf> {
-    let done_steps = usize::from(old.schema().saturating_sub(1));
-    let steps = schema.steps.get(done_steps..).unwrap_or_default();
+    let steps = schema.steps.get(usize::from(old.schema().saturating_sub(1))..).unwrap_or_default();
     let mut builder = Builder::new(swap::beside(store, "building"), schema.version)?;
     let total = old.records();
     let mut done = 0;
@@ -137,8 +135,7 @@ pub fn forget_replaced(home: &Home) -> io::Result<()> {
     };
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let name = entry.file_name();
-        if !name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
+        if !entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
             continue;
         }
         match fs::metadata(entry.path().join(STARTED)) {

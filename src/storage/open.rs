@@ -199,8 +199,7 @@ fn create(store: &Path, schema: u16) -> io::Result<()> {
 pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
     let disk = |error| OpenError::of_disk(store, error);
     let unusable = |reason: String| OpenError::Unusable { path: store.to_path_buf(), reason };
-    let found = fs::metadata(store).map_err(disk)?;
-    if found.permissions().mode() & 0o077 != 0 {
+    if fs::metadata(store).map_err(disk)?.permissions().mode() & 0o077 != 0 {
         return Err(OpenError::Exposed { path: store.to_path_buf() });
     }
     check_parameters(store).map_err(unusable)?;

@@ -219,8 +219,7 @@ impl State {
 
     fn below<'a>(&'a self, roots: &'a [PathBuf]) -> impl Iterator<Item = &'a UntrustedFile> {
         let is_below = |path: &Path| roots.iter().any(|root| path.starts_with(root));
-        let labels = self.labels.values();
-        labels.filter(move |label| is_below(Path::new(&label.path)))
+        self.labels.values().filter(move |label| is_below(Path::new(&label.path)))
     }
 }
 
@@ -310,14 +309,12 @@ impl Taint {
     /// The labels of a team, by path.
     pub fn list(&self, team: &TeamName) -> Vec<UntrustedFile> {
         let state = self.state();
-        let labels = state.labels.values();
-        labels.filter(|label| label.team == *team).cloned().collect()
+        state.labels.values().filter(|label| label.team == *team).cloned().collect()
     }
 
     /// A governed file is as it should be now, whatever runs. Blocks.
     pub fn trust(&self, path: &Path) {
-        let seen = path.canonicalize().ok();
-        let seen = seen.and_then(|real| Seen::path(&real).ok());
+        let seen = path.canonicalize().ok().and_then(|real| Seen::path(&real).ok());
         self.state().remember(seen);
     }
 
@@ -391,8 +388,7 @@ impl Taint {
         let mut accepted = Vec::new();
         for id in ids {
             let label = labels.iter().find(|label| label.id() == *id);
-            let label = label.ok_or_else(|| TaintError::Unknown(id.clone()))?;
-            accepted.push(label.clone());
+            accepted.push(label.ok_or_else(|| TaintError::Unknown(id.clone()))?.clone());
         }
         let mut writes = Writes::new();
         for label in &accepted {

@@ -56,8 +56,7 @@ impl Seen {
 
     /// It is the same file, whatever it holds.
     pub fn is_same_file(&self, other: &Self) -> bool {
-        let born = self.born.zip(other.born);
-        self.id == other.id && born.is_none_or(|(one, other)| one == other)
+        self.id == other.id && self.born.zip(other.born).is_none_or(|(one, other)| one == other)
     }
 }
 

@@ -145,8 +145,7 @@ impl Watch {
                 let mut files = self.files.iter();
                 files.any(|(file, _)| file == Path::new(path))
             };
-            let windows = state.windows.values();
-            let mut others = windows.filter(|window| window.sure);
+            let mut others = state.windows.values().filter(|window| window.sure);
             let mut labels = state.below(&self.roots);
             if others.any(|window| self.roots.iter().any(|root| meets(&window.roots, root)))
                 || labels.any(|label| !is_known(&label.path) && Path::new(&label.path).exists())

@@ -72,8 +72,7 @@ impl Window {
         let Some(row) = self.row.take() else {
             return Ok(());
         };
-        let taint = self.taint.clone();
-        taint.close(&row, Writes::new()).await
+        self.taint.clone().close(&row, Writes::new()).await
     }
 
     /// Ends it with all that changed since it began. Whoever changed it must have ended.
@@ -145,8 +144,7 @@ impl Taint {
     fn look_through(&self, row: &WindowRow) -> Writes {
         let wanted: HashSet<FileId> = {
             let state = self.state();
-            let labelled = state.below(&row.roots).filter_map(|label| label.seen);
-            labelled.map(|seen| seen.id).collect()
+            state.below(&row.roots).filter_map(|label| label.seen).map(|seen| seen.id).collect()
         };
         let mut met = HashMap::new();
         let mut labels = Vec::new();
@@ -264,6 +262,5 @@ fn gathered(root: &Path, changed: Vec<Label>, whole: bool) -> Vec<Label> {
             _ => {}
         }
     }
-    let labels = labels.into_iter();
-    labels.map(|(path, (seen, extent))| (path, seen, extent)).collect()
+    labels.into_iter().map(|(path, (seen, extent))| (path, seen, extent)).collect()
 }

@@ -282,8 +282,7 @@ impl State {
         let scopes = self.scopes().filter(|scope| matches!(scope, Scope::Aside(_)));
         let entries = scopes.flat_map(|scope| {
             let entries = self.entries(scope).map(|item| &item.entry);
-            let wanted = entries.filter(|entry| which(scope, entry));
-            wanted.map(|entry| (scope.clone(), entry.clone()))
+            entries.filter(|entry| which(scope, entry)).map(|entry| (scope.clone(), entry.clone()))
         });
         entries.collect()
     }

@@ -108,8 +108,7 @@ impl VaultError {
 
 /// What a list would have to be, as flags of a command.
 fn flags(name: &str, list: &[String], more: &String) -> String {
-    let flags = list.iter().chain([more]);
-    flags.map(|text| format!(" --{name} '{text}'")).collect()
+    list.iter().chain([more]).map(|text| format!(" --{name} '{text}'")).collect()
 }
 
 fn near_keys(near: &[String]) -> String {

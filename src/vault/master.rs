@@ -188,15 +188,13 @@ impl KeyFiles {
     /// The name of a place, for people.
     pub(super) fn name(&self, place: &Place) -> String {
         let path = self.path(place).unwrap_or_default();
-        let name = path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Where a key was looked for, for people.
     pub(super) fn places(&self) -> String {
         let paths = [Place::Credential, Place::Current].map(|place| self.path(&place));
-        let shown = paths.into_iter().flatten();
-        let shown = shown.map(|path| format!("`{}`", path.display()));
+        let shown = paths.into_iter().flatten().map(|path| format!("`{}`", path.display()));
         shown.collect::<Vec<_>>().join(" and ")
     }
 

@@ -171,8 +171,7 @@ impl Vault {
     /// What must be recognised of the scopes that are wanted, and what stands in its place.
     pub fn secrets_of(&self, wanted: impl Fn(&Scope) -> bool) -> Vec<Mask> {
         let state = self.state();
-        let scopes = state.scopes().filter(|scope| wanted(scope));
-        scopes.flat_map(|scope| state.masks(scope)).collect()
+        state.scopes().filter(|scope| wanted(scope)).flat_map(|scope| state.masks(scope)).collect()
     }
 
     /// What must be recognised of a team, in whichever life of it.
@@ -368,8 +367,7 @@ impl Vault {
     }
 
     fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
-        let listeners = self.0.listeners.lock();
-        listeners.unwrap_or_else(PoisonError::into_inner)
+        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -192,8 +192,7 @@ impl SystemVault for Vault {
         state.unlocked().map_err(|error| error.to_string())?;
         let add = format!("`hivewright vault set {key} --system` sets it");
         let item = state.find(&Scope::System, key);
-        let item = item.ok_or_else(|| format!("there is no such secret; {add}"))?;
-        match &item.content {
+        match &item.ok_or_else(|| format!("there is no such secret; {add}"))?.content {
             Content::Secret(value) => match value.text() {
                 Some(text) => Ok(text.to_owned()),
                 None => Err("it holds bytes that are no text".to_owned()),
@@ -222,8 +221,7 @@ impl SecretSource for Vault {
     fn secret(&self, team: &TeamKey, key: &str) -> Option<Zeroizing<Vec<u8>>> {
         let state = self.state();
         state.unlocked().ok()?;
-        let item = state.find(&Scope::Team(team.clone()), key)?;
-        match &item.content {
+        match &state.find(&Scope::Team(team.clone()), key)?.content {
             Content::Secret(value) => Some(Zeroizing::new(value.bytes().to_vec())),
             // What anyone in the team may read proves nothing.
             Content::Public | Content::Corrupt => None,

@@ -97,8 +97,7 @@ impl Lineages {
 
     fn of(&self, team: &TeamName) -> Kept {
         let version = self.vault.version();
-        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-        let tree = tree.clone();
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner).clone();
         let kept = self.teams.get(team).map(|kept| kept.clone());
         if let Some(kept) = kept
             && kept.version == version

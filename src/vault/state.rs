@@ -154,8 +154,7 @@ impl State {
     }
 
     pub(super) fn data_keys(&self) -> impl Iterator<Item = (&Scope, &Key)> {
-        let scopes = self.scopes.iter();
-        scopes.filter_map(|(scope, held)| Some((scope, held.data_key.as_ref()?)))
+        self.scopes.iter().filter_map(|(scope, held)| Some((scope, held.data_key.as_ref()?)))
     }
 
     /// An entry, if there is one.

@@ -112,8 +112,7 @@ impl SecretSink for Vault {
         };
         Box::pin(async move {
             let (scope, put) = (Scope::Team(team), Put::secret(secret.expose()));
-            let set = vault.set(&scope, &key, put, &actor);
-            set.await.map(drop).map_err(|error| error.to_string())
+            vault.set(&scope, &key, put, &actor).await.map(drop).map_err(|error| error.to_string())
         })
     }
     fn release(&self, task: &TaskId) {

@@ -96,8 +96,7 @@ impl Groups {
     /// Removes groups of processes that are gone, with what is left in them.
     fn clear(&self) {
         for entry in fs::read_dir(&self.base).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let maker = name.to_str().and_then(maker);
+            let maker = entry.file_name().to_str().and_then(maker);
             if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
                 end(&entry.path());
                 let _ = fs::remove_dir(entry.path());

@@ -213,8 +213,7 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
         rules = allow(rules, handle, access)?;
     }
 
-    let status = rules.restrict_self().map_err(|error| Missing::new(Layer::Landlock, error))?;
-    match status.ruleset {
+    match rules.restrict_self().map_err(|error| Missing::new(Layer::Landlock, error))?.ruleset {
         RulesetStatus::NotEnforced => Err(Missing::new(Layer::Landlock, "not enforced")),
         _ => Ok(()),
     }

@@ -44,8 +44,7 @@ pub(super) fn until_end(
         if !child_event.is_empty() {
             let status = rustix::process::waitpid(Some(child), WaitOptions::empty())?;
             kill_tree(plan)?;
-            let group = plan.group.as_deref();
-            if group.is_some_and(cgroup::ran_out_of_memory) {
+            if plan.group.as_deref().is_some_and(cgroup::ran_out_of_memory) {
                 return Ok(Some(Ended::OverMemory));
             }
             return Ok(status.map(|(_, status)| launch::ended(status)));

@@ -46,8 +46,7 @@ pub fn is_governed(inside: &Path) -> bool {
 impl Class {
     /// The class of a path relative to the workspace, free of links.
     pub fn of(relative: &Path) -> Self {
-        let top = relative.components().next();
-        match top.and_then(|part| part.as_os_str().to_str()) {
+        match relative.components().next().and_then(|part| part.as_os_str().to_str()) {
             Some(GOVERNED_FILE) => Self::OwnConfig,
             Some(GOVERNED_DIR) => Self::OwnPlugins,
             Some("org-rules") => Self::OwnOrgRules,

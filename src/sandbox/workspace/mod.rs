@@ -122,8 +122,7 @@ impl Workspace {
 
     /// The real path of every root, the workspace first.
     pub fn real_roots(&self) -> impl Iterator<Item = (&Path, Access)> {
-        let roots = self.roots.iter();
-        roots.map(|root| (root.real.as_path(), root.access))
+        self.roots.iter().map(|root| (root.real.as_path(), root.access))
     }
 
     /// The path speaks of the workspace, not of a folder beside it.
@@ -249,8 +248,7 @@ pub fn plain(path: &Path) -> PathBuf {
 
 /// The real path of what a path led to. What is gone by now has none.
 fn place(path: &str, handle: &OwnedFd) -> Result<PathBuf, WorkspaceError> {
-    let stat = rustix::fs::fstat(handle).map_err(|errno| refused(path, errno))?;
-    if stat.st_nlink == 0 {
+    if rustix::fs::fstat(handle).map_err(|errno| refused(path, errno))?.st_nlink == 0 {
         return Err(WorkspaceError::NotFound(path.to_owned()));
     }
     real_path(handle.as_fd()).map_err(|source| io_error(path, source))

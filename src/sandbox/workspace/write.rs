@@ -65,8 +65,7 @@ impl Workspace {
                 continue;
             }
             guard(&real)?;
-            let folder = make(parent, path)?;
-            let file = replace(folder.as_fd(), &name, content, path)?;
+            let file = replace(make(parent, path)?.as_fd(), &name, content, path)?;
             return Ok(Written { class, path: real, file });
         }
         Err(WorkspaceError::Unsettled(path.to_owned()))
