@@ -20,9 +20,7 @@ use hivewright_actors::{
 use super::{
     Memory, Slot,
     book::Book,
-    chain::{
-        Act, Chain, Change, Deletion, Draft, Edit, Saving, Verdict, check_content, check_reason,
-    },
+    chain::{Act, Chain, Change, Draft, Edit, Saved, Verdict, check_content, check_reason},
     entry::{Actor, Entry, Key, MOST_ENTRIES},
     error::MemoryError,
     kind::Kind,
@@ -34,13 +32,6 @@ use super::{
 const MOST: usize = 60;
 /// … within this time.
 const SPAN: Duration = Duration::from_secs(60);
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Saved {
-    pub entry: Entry,
-    /// It said the same before; there is no new version.
-    pub unchanged: bool,
-}
 
 impl Memory {
     /// Where something comes from that a turn saves by a call, filled from its journal.
@@ -72,17 +63,12 @@ impl Memory {
         let lessons_of = draft.provenance.task_id.clone().filter(|_| draft.looks_back);
         self.act(team, key, by, lessons_of, move |chain, act, rate| {
             let now = act.now;
-            match chain.save(draft, act, under_way.raced)? {
-                Saving::Repeated(entry) => Ok((saved(entry, false), None)),
-                Saving::Unchanged(entry) => Ok((saved(entry, true), None)),
-                Saving::New(change) => {
-                    if counted {
-                        rate.check(now).map_err(MemoryError::Rate)?;
-                        rate.count(now);
-                    }
-                    Ok((saved(change.entry.clone(), false), Some(*change)))
-                }
+            let (saved, change) = chain.save(draft, act, under_way.raced)?;
+            if counted && change.is_some() {
+                rate.check(now).map_err(MemoryError::Rate)?;
+                rate.count(now);
             }
+            Ok((saved, change))
         })
         .await
     }
@@ -98,11 +84,7 @@ impl Memory {
     ) -> Result<bool, MemoryError> {
         check_reason("reason", reason.as_deref())?;
         self.act(team.clone(), key.clone(), by, None, move |chain, act, _| {
-            Ok(match chain.delete(&act, reason, call.as_deref()) {
-                Deletion::Repeated => (true, None),
-                Deletion::Nothing => (false, None),
-                Deletion::Done(change) => (true, Some(*change)),
-            })
+            Ok(chain.delete(&act, reason, call.as_deref()))
         })
         .await
     }
@@ -302,10 +284,6 @@ impl Memory {
     fn by_system(&self, now: Timestamp) -> Act {
         Act { now, by: Actor::System, id: self.0.ids.memory(), room: true, lessons: 0 }
     }
-}
-
-fn saved(entry: Entry, unchanged: bool) -> Saved {
-    Saved { entry, unchanged }
 }
 
 /// A save that was asked for. While one is under way, another under the same key is too late: it

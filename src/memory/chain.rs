@@ -125,13 +125,10 @@ pub(super) struct Change {
 
 /// What comes of a save.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Saving {
-    /// The same call was made before.
-    Repeated(Entry),
-    /// It says what the entry says already.
-    Unchanged(Entry),
-    /// A new version.
-    New(Box<Change>),
+pub struct Saved {
+    pub entry: Entry,
+    /// It said the same before; there is no new version.
+    pub unchanged: bool,
 }
 
 /// The versions of one key, oldest first.
@@ -151,11 +148,17 @@ impl Chain {
         self.0.iter().find(|entry| entry.id == *id).ok_or_else(|| MemoryError::Unknown(id.clone()))
     }
 
-    /// Saves. `raced`: another save under the key was under way when this one was asked for.
-    pub(super) fn save(&self, draft: Draft, act: Act, raced: bool) -> Result<Saving, MemoryError> {
+    /// Saves. `raced`: another save under the key was under way when this one was asked for. Without a change, the
+    /// same call was made before, or the entry says the same already.
+    pub(super) fn save(
+        &self,
+        draft: Draft,
+        act: Act,
+        raced: bool,
+    ) -> Result<(Saved, Option<Change>), MemoryError> {
         let same_call = |entry: &&Entry| draft.call.is_some() && entry.call == draft.call;
         if let Some(entry) = self.0.iter().find(same_call) {
-            return Ok(Saving::Repeated(entry.clone()));
+            return Ok((Saved { entry: entry.clone(), unchanged: false }, None));
         }
         let active = self.active();
         let says_the_same = |entry: &&Entry| {
@@ -164,7 +167,7 @@ impl Chain {
         let is_untrusted = draft.provenance.label == Label::Untrusted;
         let proposed = self.proposal().filter(|_| is_untrusted);
         if let Some(entry) = active.into_iter().chain(proposed).find(says_the_same) {
-            return Ok(Saving::Unchanged(entry.clone()));
+            return Ok((Saved { entry: entry.clone(), unchanged: true }, None));
         }
         if let Some(active) = active {
             // What nobody has looked at is read by searching, where it is quoted as what it is.
@@ -200,21 +203,29 @@ impl Chain {
         }
         if is_untrusted {
             entry.review = Review::Pending;
-            if active.is_some_and(|active| !active.is_untrusted()) {
-                return Ok(Saving::New(Box::new(self.propose(entry, &act))));
-            }
         }
-        Ok(Saving::New(Box::new(self.replace(entry, &act)?)))
+        let change = if is_untrusted && active.is_some_and(|active| !active.is_untrusted()) {
+            self.propose(entry, &act)
+        } else {
+            self.replace(entry, &act)?
+        };
+        Ok((Saved { entry: change.entry.clone(), unchanged: false }, Some(change)))
     }
 
-    /// Ends the active version, and what would take its place. None if none was active.
-    pub(super) fn delete(&self, act: &Act, note: Option<String>, call: Option<&str>) -> Deletion {
+    /// Ends the active version, and what would take its place. False if none was active; true without a change if the
+    /// same call did it before.
+    pub(super) fn delete(
+        &self,
+        act: &Act,
+        note: Option<String>,
+        call: Option<&str>,
+    ) -> (bool, Option<Change>) {
         let same_call = |entry: &Entry| call.is_some() && entry.deleted_by_call.as_deref() == call;
         if self.0.iter().any(same_call) {
-            return Deletion::Repeated;
+            return (true, None);
         }
         let Some(active) = self.active() else {
-            return Deletion::Nothing;
+            return (false, None);
         };
         let delete = |entry: &Entry| {
             let mut ended = end(entry, act, note.as_deref().unwrap_or("deleted"));
@@ -223,7 +234,7 @@ impl Chain {
         };
         let entry = delete(active);
         let put = [entry.clone()].into_iter().chain(self.proposal().map(delete)).collect();
-        Deletion::Done(Box::new(Change { entry, put, removed: Vec::new() }))
+        (true, Some(Change { entry, put, removed: Vec::new() }))
     }
 
     /// Ends one version that is active or proposed.
@@ -446,16 +457,6 @@ impl Chain {
         };
         self.0.iter().filter(may_go).take(surplus).cloned().collect()
     }
-}
-
-/// What comes of a delete.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Deletion {
-    /// The same call was made before, and did it.
-    Repeated,
-    /// None was active.
-    Nothing,
-    Done(Box<Change>),
 }
 
 impl Change {

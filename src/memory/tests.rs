@@ -15,8 +15,7 @@ use hivewright_actors::{
 };
 
 use super::{
-    acts::Saved,
-    chain::{Draft, Edit, Verdict},
+    chain::{Draft, Edit, Saved, Verdict},
     doubles::Bench,
     entry::{Actor, Entry, Review},
     provenance::Provenance,

@@ -25,7 +25,7 @@ const DEPTH: usize = 128;
 /// What a command may add that finds its workspace full, so that it can make room.
 const SLACK: u64 = 1 << 20;
 /// How long a command runs before its workspace is first measured …
-const FIRST_LOOK: Duration = Duration::from_millis(100);
+pub(super) const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// … and measuring takes at most this part of the time.
 const SHARE: u32 = 10;
 
@@ -139,15 +139,7 @@ pub(super) struct Watch {
     scratch: PathBuf,
 }
 
-/// What a look at a workspace led to.
-pub(super) struct Look {
-    pub(super) excess: Option<Excess>,
-    pub(super) pause: Duration,
-}
-
 impl Watch {
-    pub(super) const FIRST: Duration = FIRST_LOOK;
-
     /// Begins with what the workspace holds now. Blocks.
     pub(super) fn new(quota: &Arc<Quota>, workspace: &Arc<Workspace>, scratch: &Path) -> Self {
         Self {
@@ -163,8 +155,8 @@ impl Watch {
         self.quota.workspace().saturating_sub(self.before).max(SLACK)
     }
 
-    /// Measures what the command has written so far. Blocks.
-    pub(super) fn look(&self) -> Look {
+    /// Whether the command has written too much so far, and when to look again. Blocks.
+    pub(super) fn look(&self) -> (Option<Excess>, Duration) {
         let began = Instant::now();
         let (most, reserve) = (self.quota.workspace(), self.quota.free_space());
         let private = open(&self.scratch).map_or(0, |scratch| used(scratch.as_fd()));
@@ -177,7 +169,7 @@ impl Watch {
         } else {
             None
         };
-        Look { excess, pause: FIRST_LOOK.max(began.elapsed() * SHARE) }
+        (excess, FIRST_LOOK.max(began.elapsed() * SHARE))
     }
 }
 

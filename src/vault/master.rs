@@ -34,6 +34,7 @@ pub struct KeyFiles {
 /// The keys that were found, before it is known which of them fits.
 pub struct MasterKeys {
     pub(super) files: KeyFiles,
+    /// Best first; a file that holds none is an error.
     pub(super) candidates: Vec<(Place, Result<Key, Locked>)>,
 }
 
@@ -53,22 +54,9 @@ pub(super) enum Place {
 }
 
 /// Why there is no usable key, and where it was looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locked {
-    reason: String,
-}
-
-impl Locked {
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into() }
-    }
-}
-
-impl fmt::Display for Locked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Locked(pub(crate) String);
 
 impl KeyFiles {
     /// The key of a folder of secrets, unless systemd gives one.
@@ -116,16 +104,11 @@ impl KeyFiles {
 
     /// Reads the keys that are there. Blocks.
     pub fn read(self) -> MasterKeys {
-        MasterKeys { candidates: self.candidates(), files: self }
-    }
-
-    /// The keys that are there, best first; a file that holds none is an error. Blocks.
-    pub(super) fn candidates(&self) -> Vec<(Place, Result<Key, Locked>)> {
         let there = self.all().into_iter().filter_map(|place| {
             let key = read(&self.path(&place)?)?;
             Some((place, key))
         });
-        there.collect()
+        MasterKeys { candidates: there.collect(), files: self }
     }
 
     /// Makes the first key. Nothing that is there is overwritten. Blocks.
@@ -246,7 +229,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// The key in a file, if the file is there: 64 hexadecimal digits, or base64 of 32 bytes.
 fn read(path: &Path) -> Option<Result<Key, Locked>> {
-    let locked = |reason: &dyn fmt::Display| Locked::new(format!("`{}` {reason}", path.display()));
+    let locked = |reason: &dyn fmt::Display| Locked(format!("`{}` {reason}", path.display()));
     match fs::read(path) {
         Ok(bytes) => {
             let bytes = Zeroizing::new(bytes);

@@ -88,13 +88,13 @@ fn missing(files: &KeyFiles, candidates: &[(Place, Result<Key, Locked>)]) -> Loc
     let places = files.places();
     let broken = candidates.iter().find_map(|(_, key)| key.as_ref().err());
     match (candidates.is_empty(), broken) {
-        (true, _) => Locked::new(format!(
+        (true, _) => Locked(format!(
             "there is no master key in {places}; put the key file back that this store was made with"
         )),
         (false, Some(broken)) => {
-            Locked::new(format!("{broken}; put the key file back that this store was made with"))
+            Locked(format!("{broken}; put the key file back that this store was made with"))
         }
-        (false, None) => Locked::new(format!(
+        (false, None) => Locked(format!(
             "the master key in {places} does not fit this store{}; put the key file back that it was made with",
             match candidates
                 .iter()

@@ -156,7 +156,7 @@ mod tests {
             corrupt: vec![(Scope::System, "KEY".to_owned()), (Scope::System, "B".to_owned())],
             ..good.clone()
         };
-        let locked = Health { locked: Some(Locked::new("there is no key")), ..good.clone() };
+        let locked = Health { locked: Some(Locked("there is no key".to_owned())), ..good.clone() };
 
         let found = [good, corrupt, locked].map(|health| judge(&health).message);
 

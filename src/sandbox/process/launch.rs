@@ -28,7 +28,7 @@ use super::{
     layers::{Layer, Missing},
     mounts,
     plan::{Ended, Plan, Program, Report},
-    selftest, supervise,
+    probe, supervise,
     sys::{self, Fork},
 };
 
@@ -210,7 +210,7 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
     rustix::process::chdir(&workspace.path).map_err(Missing::of(Layer::Base, "workspace"))?;
     confine::apply(plan, &home)?;
     match &plan.program {
-        Program::SelfTest(targets) => Ok(selftest::attempt(targets)),
+        Program::SelfTest(targets) => Ok(probe::attempt(targets)),
         Program::Bash(command) => {
             let error = Command::new("/bin/bash")
                 .arg("-c")

@@ -32,7 +32,7 @@ use self::{
     plan::{Ended, Folder, Plan, Program, Report, TERMINATE},
 };
 use super::{
-    quota::{Excess, Quota, Watch},
+    quota::{Excess, FIRST_LOOK, Quota, Watch},
     workspace::{
         Workspace,
         governance::{GOVERNED_DIR, GOVERNED_FILE, SELF},
@@ -49,7 +49,6 @@ mod mounts;
 pub mod plan;
 pub mod probe;
 mod seccomp;
-mod selftest;
 mod supervise;
 mod sys;
 
@@ -109,7 +108,7 @@ pub enum SandboxError {
     #[error("sandbox layer `{layer}` is missing ({reason}); to cure it, {}", layer.cure())]
     Unavailable { layer: Layer, reason: String },
     #[error("sandbox cannot be started")]
-    Start(#[source] io::Error),
+    Start(#[from] io::Error),
 }
 
 /// Runs commands, each in a box of its own.
@@ -232,8 +231,13 @@ impl Sandbox {
         let settings = self.settings.clone();
         let memory = self.memory.load(Ordering::Relaxed);
         let (quota, groups) = (Arc::clone(&self.quota), self.groups.clone().ok());
-        let (prepared, exposed) = blocking(move || {
-            let exposed = exposed(&settings.private, &workspace);
+        blocking(move || {
+            if let Some(path) = exposed(&settings.private, &workspace) {
+                return Err(SandboxError::Unavailable {
+                    layer: Layer::Landlock,
+                    reason: format!("{} lies in a folder that commands can read", path.display()),
+                });
+            }
             let scratch = Scratch::make(&settings.scratch)?;
             let governed = protect(&workspace, kept)?;
             let watch = Watch::new(&quota, &workspace, &scratch.path);
@@ -251,17 +255,9 @@ impl Sandbox {
                 env,
                 program,
             };
-            let prepared = Prepared { plan, watch, scratch, group };
-            Ok((prepared, exposed))
+            Ok(Prepared { plan, watch, scratch, group })
         })
-        .await?;
-        match exposed {
-            None => Ok(prepared),
-            Some(path) => Err(SandboxError::Unavailable {
-                layer: Layer::Landlock,
-                reason: format!("{} lies in a folder that commands can read", path.display()),
-            }),
-        }
+        .await
     }
 
     async fn supervise(
@@ -270,23 +266,21 @@ impl Sandbox {
         watch: Watch,
         stop: CancellationToken,
     ) -> Result<Finished, SandboxError> {
-        let (ours, theirs) = UnixStream::pair().map_err(SandboxError::Start)?;
-        let theirs = theirs.into_std().map_err(SandboxError::Start)?;
-        theirs.set_nonblocking(false).map_err(SandboxError::Start)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let theirs = theirs.into_std()?;
+        theirs.set_nonblocking(false)?;
         let mut child = Command::new(&self.settings.launcher)
             .arg(launch::ARGUMENT)
             .env_clear()
             .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
-            .map_err(SandboxError::Start)?;
+            .spawn()?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err(SandboxError::Start(io::Error::other("no output streams")));
+            return Err(io::Error::other("no output streams").into());
         };
         let (mut reports, mut orders) = ours.into_split();
-        let plan = plan.to_bytes().map_err(SandboxError::Start)?;
-        orders.write_all(&plan).await.map_err(SandboxError::Start)?;
+        orders.write_all(&plan.to_bytes()?).await?;
 
         let (mut out, mut err, mut said) = (Captured::default(), Captured::default(), Vec::new());
         let end = async {
@@ -316,20 +310,20 @@ impl Sandbox {
         }
         let excess = too_much.into_inner();
         let stopped = stop.is_cancelled() || excess.is_some();
-        Ok(Finished { ended: self.ended(&said, stopped)?, stdout: out, stderr: err, excess })
+        Ok(Finished { ended: ended(&said, stopped)?, stdout: out, stderr: err, excess })
     }
+}
 
-    /// How a command ended, by what its launcher said; none was stopped.
-    fn ended(&self, said: &[u8], stopped: bool) -> Result<Option<Ended>, SandboxError> {
-        let first = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        match serde_json::from_slice(first) {
-            Ok(Report::Refused(Missing { layer, reason })) => {
-                Err(SandboxError::Unavailable { layer, reason })
-            }
-            Ok(Report::Ended(ended)) if !stopped => Ok(Some(ended)),
-            _ if stopped => Ok(None),
-            _ => Err(SandboxError::Start(io::Error::other("the launcher fell silent"))),
+/// How a command ended, by what its launcher said; none was stopped.
+fn ended(said: &[u8], stopped: bool) -> Result<Option<Ended>, SandboxError> {
+    let first = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    match serde_json::from_slice(first) {
+        Ok(Report::Refused(Missing { layer, reason })) => {
+            Err(SandboxError::Unavailable { layer, reason })
         }
+        Ok(Report::Ended(ended)) if !stopped => Ok(Some(ended)),
+        _ if stopped => Ok(None),
+        _ => Err(io::Error::other("the launcher fell silent").into()),
     }
 }
 
@@ -353,30 +347,28 @@ fn in_group(groups: &Groups, memory: u64) -> Option<Group> {
 /// Looks at what a command writes, until it is too much.
 async fn until_excess(watch: Watch) -> Excess {
     let watch = Arc::new(watch);
-    let mut pause = Watch::FIRST;
+    let mut pause = FIRST_LOOK;
     loop {
         tokio::time::sleep(pause).await;
         let looking = Arc::clone(&watch);
         // A look that failed is made again.
-        if let Ok(look) = tokio::task::spawn_blocking(move || looking.look()).await {
-            if let Some(excess) = look.excess {
-                return excess;
-            }
-            pause = look.pause;
+        match tokio::task::spawn_blocking(move || looking.look()).await {
+            Ok((Some(excess), _)) => return excess,
+            Ok((None, next)) => pause = next,
+            Err(_) => {}
         }
     }
 }
 
 /// Runs file work away from the async threads.
-async fn blocking<T, F>(work: F) -> Result<T, SandboxError>
+async fn blocking<T, E, F>(work: F) -> Result<T, SandboxError>
 where
     T: Send + 'static,
-    F: FnOnce() -> io::Result<T> + Send + 'static,
+    E: Into<SandboxError> + Send + 'static,
+    F: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)))
-        .map_err(SandboxError::Start)
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(io::Error::other)?.map_err(Into::into)
 }
 
 /// Makes the scratch folder, without what a killed process left in it.
@@ -403,7 +395,7 @@ fn exposed(private: &[PathBuf], workspace: &Workspace) -> Option<PathBuf> {
 
 /// Makes what tells a team what it is, as far as it is missing, so that it can be kept from commands. Blocks.
 pub fn protect_self(workspace: &Workspace) -> Result<(), SandboxError> {
-    protect(workspace, &SELF).map(drop).map_err(SandboxError::Start)
+    Ok(protect(workspace, &SELF).map(drop)?)
 }
 
 /// Makes sure that the governed names at the top of the workspace can be held by mounts.

@@ -55,7 +55,7 @@ pub(super) struct Folder {
 pub(super) enum Program {
     Bash(String),
     /// The attempts of the self-test.
-    SelfTest(super::selftest::Targets),
+    SelfTest(super::probe::Targets),
 }
 
 /// What a launcher reports, once.

@@ -1,15 +1,19 @@
 //! The self-test: a confined child tries what it must not be able to do.
 
-use std::{collections::BTreeMap, fs, net::TcpListener, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs::{self, OpenOptions},
+    io,
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    time::Duration,
+};
 
+use rustix::{mount::MountFlags, thread::UnshareFlags};
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Sandbox, SandboxError, Scratch, blocking,
-    layers::Layer,
-    plan::Program,
-    selftest::{Attempt, Targets},
-};
+use super::{Sandbox, SandboxError, Scratch, blocking, launch, layers::Layer, plan::Program, sys};
 use crate::sandbox::workspace::governance::GOVERNED_FILE;
 
 /// The child's attempts take milliseconds; an orphan that survived would hold its output for minutes.
@@ -60,8 +64,8 @@ impl Sandbox {
 
     /// The attempts of a child whose orphan was gone when its call ended.
     async fn attempts(&self) -> Result<Vec<Attempt>, SandboxError> {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(SandboxError::Start)?;
-        let port = listener.local_addr().map_err(SandboxError::Start)?.port();
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
         let parent = self.settings.scratch.clone();
         let mut forbidden = self.settings.private.clone();
         let (scratch, workspace, targets) = blocking(move || {
@@ -71,7 +75,7 @@ impl Sandbox {
             fs::write(&secret, "secret")?;
             forbidden.push(secret);
             let targets = Targets { forbidden, config: workspace.path().join(GOVERNED_FILE), port };
-            Ok((scratch, workspace, targets))
+            io::Result::Ok((scratch, workspace, targets))
         })
         .await?;
 
@@ -86,8 +90,7 @@ impl Sandbox {
                 reason: "an orphaned process outlived its call".to_owned(),
             });
         };
-        serde_json::from_slice(&finished?.stdout.bytes)
-            .map_err(|error| SandboxError::Start(error.into()))
+        Ok(serde_json::from_slice(&finished?.stdout.bytes).map_err(io::Error::from)?)
     }
 }
 
@@ -113,6 +116,63 @@ fn held(layer: Layer, detail: String) -> LayerReport {
 
 fn failed(layer: Layer, seen: &str) -> LayerReport {
     LayerReport { layer, holds: false, detail: format!("{seen}; {}", layer.cure()) }
+}
+
+/// What to try it on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Targets {
+    /// Files and folders that must not be readable.
+    pub forbidden: Vec<PathBuf>,
+    pub config: PathBuf,
+    /// A port on this machine where somebody listens.
+    pub port: u16,
+}
+
+/// One thing that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Attempt {
+    /// The layer that had to refuse.
+    pub layer: Layer,
+    pub what: String,
+    pub succeeded: bool,
+}
+
+/// Tries everything and prints what came of it. Leaves a process behind, which must not survive.
+pub(super) fn attempt(targets: &Targets) -> i32 {
+    let mut attempts = Vec::new();
+    let mut record = |layer, what: String, result: io::Result<()>| {
+        attempts.push(Attempt { layer, what, succeeded: result.is_ok() });
+    };
+    for path in &targets.forbidden {
+        let what = format!("read {}", path.display());
+        record(Layer::Landlock, what, read(path));
+    }
+    let written = OpenOptions::new().append(true).open(&targets.config);
+    record(Layer::Landlock, "write config.yaml".to_owned(), written.map(drop));
+    for address in ["127.0.0.1", "169.254.169.254", "192.0.2.1"] {
+        let connected = TcpStream::connect((address, targets.port)).map(drop);
+        record(Layer::Network, format!("connect to {address}"), connected);
+    }
+    record(Layer::Seccomp, "ptrace".to_owned(), sys::trace_me());
+    let mounted = rustix::mount::mount("none", "/tmp", "tmpfs", MountFlags::empty(), None);
+    record(Layer::Seccomp, "mount".to_owned(), mounted.map_err(Into::into));
+    let entered = sys::unshare(UnshareFlags::NEWUSER);
+    record(Layer::Seccomp, "new namespace".to_owned(), entered);
+    let Ok(line) = serde_json::to_string(&attempts) else {
+        return 1;
+    };
+    println!("{line}");
+    match launch::orphan() {
+        Ok(_) => 0,
+        Err(_) => 1,
+    }
+}
+
+fn read(path: &PathBuf) -> io::Result<()> {
+    if fs::read_dir(path).is_ok() {
+        return Ok(());
+    }
+    fs::File::open(path).map(drop)
 }
 
 #[cfg(test)]
