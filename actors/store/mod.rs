@@ -170,9 +170,7 @@ impl StoreHandle {
     /// Takes secrets out of what was written before they were known to be any. Returns how many
     /// records held one. May be repeated.
     pub async fn redact(&self) -> Result<usize, StorageError> {
-        let Some(redaction) = self.redaction.get().cloned() else {
-            return Ok(0);
-        };
+        let Some(redaction) = self.redaction.get().cloned() else { return Ok(0) };
         let failed = |error: StoreError| StorageError::Write(error.to_string());
         // All that the store took in before it knew is on the disk when this is answered.
         self.commit(Writes::new()).await.map_err(failed)?;

@@ -253,9 +253,7 @@ pub fn parse<R: Record>(key: &[u8]) -> Option<R::Key> {
 
 /// Reports a record that its reader could not read.
 pub fn report(storage: &dyn Storage, key: &[u8], error: &StorageError) {
-    let StorageError::Damaged { reason, .. } = error else {
-        return;
-    };
+    let StorageError::Damaged { reason, .. } = error else { return };
     let damage = || {
         tracing::error!(%error, "a record is left out; it stays in the store as it is");
         let held = storage.salvage(key).unwrap_or_default();

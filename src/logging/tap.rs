@@ -125,9 +125,7 @@ impl<S: Subscriber> Layer<S> for Taking {
         if *event.metadata().level() == Level::ERROR {
             self.tap.errors.add(event.metadata().target());
         }
-        let Some(sink) = self.tap.sink.get() else {
-            return;
-        };
+        let Some(sink) = self.tap.sink.get() else { return };
         let mut words =
             Words { secrets: &self.secrets, message: String::new(), fields: Map::new() };
         event.record(&mut words);

@@ -224,9 +224,7 @@ impl Chain {
         if self.0.iter().any(same_call) {
             return (true, None);
         }
-        let Some(active) = self.active() else {
-            return (false, None);
-        };
+        let Some(active) = self.active() else { return (false, None) };
         let delete = |entry: &Entry| {
             let mut ended = end(entry, act, note.as_deref().unwrap_or("deleted"));
             ended.deleted_by_call = call.map(ToOwned::to_owned);

@@ -138,9 +138,7 @@ pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
         let kept = by_type[place + 1..].iter().map(|later| guaranteed(later));
         let mut free = kept.fold(room, Room::without);
         for candidate in of_kind {
-            let Some(characters) = fitting(candidate, free) else {
-                break;
-            };
+            let Some(characters) = fitting(candidate, free) else { break };
             let taken = Room { entries: 1, characters: cost(candidate, characters) };
             (room, free) = (room.without(taken), free.without(taken));
             chosen.push(Chosen { candidate: candidate.clone(), characters });

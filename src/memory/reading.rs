@@ -116,9 +116,7 @@ fn age(a: &Hit, b: &Hit) -> Ordering {
 impl Browse {
     /// It comes after the place where the list goes on.
     fn is_beyond(&self, entry: &Entry) -> bool {
-        let Some((at, id)) = &self.after else {
-            return true;
-        };
+        let Some((at, id)) = &self.after else { return true };
         let order = (entry.updated_at, &entry.id).cmp(&(*at, id));
         match self.sort {
             Sort::Newest => order.is_lt(),
@@ -322,9 +320,7 @@ fn shown(
     let mut found = Vec::new();
     for hit in hits {
         // It may have gone meanwhile.
-        let Some(entry) = rows::entry(storage, &hit.team, &hit.key, hit.version)? else {
-            continue;
-        };
+        let Some(entry) = rows::entry(storage, &hit.team, &hit.key, hit.version)? else { continue };
         let snippet = match words {
             Some(words) => snippet(&entry.content, &hit.chunk, words, SNIPPET),
             None => excerpt::line(&entry.content, SNIPPET),

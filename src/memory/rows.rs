@@ -144,9 +144,7 @@ pub(super) fn teams(storage: &dyn Storage) -> Result<BTreeSet<TeamKey>, StorageE
             found = parse::<Entry>(key);
             ControlFlow::Break(())
         })?;
-        let Some(found) = found else {
-            return Ok(teams);
-        };
+        let Some(found) = found else { return Ok(teams) };
         let name = found.split_once('/').map_or(&*found, |(team, _)| team);
         // On to the first row of another team.
         range = range.behind_all(&Beginning(&format!("{name}/")));

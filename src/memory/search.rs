@@ -88,9 +88,7 @@ impl Index {
     }
 
     pub(super) fn remove(&mut self, id: &MemoryId) {
-        let Some(indexed) = self.entries.remove(id) else {
-            return;
-        };
+        let Some(indexed) = self.entries.remove(id) else { return };
         for chunk in indexed.chunks {
             self.chunks -= 1;
             self.length -= u64::from(chunk.length);
@@ -267,9 +265,7 @@ fn bytes(words: &[Word]) -> Range<usize> {
 /// The part of a content that shows why it was found, at most `most` characters long.
 pub(super) fn snippet(content: &str, chunk: &Range<usize>, query: &str, most: usize) -> String {
     let asked: Vec<String> = words(query).into_iter().map(|word| word.text).collect();
-    let Some(part) = content.get(chunk.clone()) else {
-        return String::new();
-    };
+    let Some(part) = content.get(chunk.clone()) else { return String::new() };
     let first = words(part)
         .into_iter()
         .find(|word| asked.contains(&word.text))

@@ -199,9 +199,7 @@ fn used(folder: BorrowedFd<'_>) -> u64 {
 }
 
 fn below(folder: BorrowedFd<'_>, depth: usize, seen: &mut HashSet<(u64, u64)>) -> u64 {
-    let Ok(entries) = Dir::read_from(folder) else {
-        return 0;
-    };
+    let Ok(entries) = Dir::read_from(folder) else { return 0 };
     let mut bytes = 0;
     for entry in entries.flatten() {
         let name = entry.file_name();

@@ -292,9 +292,7 @@ fn ending(value: &[u8], url: bool, shift: usize, text: &[u8], length: usize) -> 
         return Agreement::Whole(length);
     }
     let last = base64(value, url, shift).nth(bytes * 8 / 6);
-    let Some(found) = text.get(length) else {
-        return Agreement::Open(Some(length));
-    };
+    let Some(found) = text.get(length) else { return Agreement::Open(Some(length)) };
     if Some(*found) != last {
         return Agreement::Whole(length);
     }

@@ -132,9 +132,7 @@ impl Scrubber {
         for (number, mask) in masks.iter().enumerate() {
             let value = &mask.value;
             for (place, form) in Form::ALL.into_iter().enumerate() {
-                let Some(length) = form.length(value) else {
-                    continue;
-                };
+                let Some(length) = form.length(value) else { continue };
                 let mut seen = Form::ALL[..place].iter();
                 if !seen.any(|other| form.equals(*other, value)) {
                     // With the ends of lines.

@@ -147,9 +147,7 @@ pub(super) fn open_as(
 /// Tries to write beside the store, before anything is opened there: a database that cannot write looks
 /// damaged.
 pub fn check_disk(store: &Path) -> Result<(), OpenError> {
-    let Some(beside) = store.parent().filter(|beside| beside.exists()) else {
-        return Ok(());
-    };
+    let Some(beside) = store.parent().filter(|beside| beside.exists()) else { return Ok(()) };
     let tried = match try_to_write(beside, TRIED) {
         // What the store has allocated ahead is for such a start.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {
@@ -204,9 +202,7 @@ pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
     }
     check_parameters(store).map_err(unusable)?;
     let lock = database::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
-    let Some(lock) = lock else {
-        return Err(OpenError::InUse { path: store.to_path_buf() });
-    };
+    let Some(lock) = lock else { return Err(OpenError::InUse { path: store.to_path_buf() }) };
     let copy = swap::beside(store, "check");
     let copied = copy_files(store, &copy);
     drop(lock);

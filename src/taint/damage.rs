@@ -126,9 +126,7 @@ impl State {
 
     fn label_anew(&mut self, teams: &Path, path: &Path) {
         let inside = path.strip_prefix(teams).unwrap_or(path);
-        let Some(team) = inside.components().next() else {
-            return;
-        };
+        let Some(team) = inside.components().next() else { return };
         let team = team.as_os_str().to_string_lossy();
         let extent = match (path.is_dir(), inside == Path::new(&*team)) {
             (true, true) => Extent::Workspace,

@@ -282,9 +282,7 @@ impl Taint {
 
     async fn commit(&self, writes: Writes) -> Result<(), TaintError> {
         self.0.version.fetch_add(1, Ordering::Relaxed);
-        let Some(Kept { store, .. }) = &self.0.kept else {
-            return Ok(());
-        };
+        let Some(Kept { store, .. }) = &self.0.kept else { return Ok(()) };
         let failed =
             |error: hivewright_actors::store::StoreError| TaintError::Store(error.to_string());
         store.commit(writes).await.map(drop).map_err(failed)
@@ -320,12 +318,8 @@ impl Taint {
 
     /// The same, unless it is in doubt already. Blocks.
     pub fn trust_if_undoubted(&self, path: &Path) {
-        let Ok(real) = path.canonicalize() else {
-            return;
-        };
-        let Ok(seen) = Seen::path(&real) else {
-            return;
-        };
+        let Ok(real) = path.canonicalize() else { return };
+        let Ok(seen) = Seen::path(&real) else { return };
         let mut state = self.state();
         if !state.holds(&real, &seen) {
             state.remember(Some(seen));
@@ -419,9 +413,7 @@ impl Taint {
         inside: &Path,
         class: governance::Class,
     ) -> Result<(), TaintError> {
-        let Some(Kept { clock, ids, .. }) = &self.0.kept else {
-            return Ok(());
-        };
+        let Some(Kept { clock, ids, .. }) = &self.0.kept else { return Ok(()) };
         let audit = Audit::new(
             ids,
             clock.now(),

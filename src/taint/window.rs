@@ -57,9 +57,7 @@ pub struct Window {
 impl Window {
     /// Ends it with these files labelled, and no others.
     pub async fn label(mut self, files: Vec<(PathBuf, Option<Seen>)>) -> Result<(), TaintError> {
-        let Some(row) = self.row.clone() else {
-            return Ok(());
-        };
+        let Some(row) = self.row.clone() else { return Ok(()) };
         let labels = files.into_iter().map(|(path, seen)| (path, seen, Extent::File));
         let taint = self.taint.clone();
         let writes = taint.write_labels(&row, labels, Writes::new());
@@ -69,17 +67,13 @@ impl Window {
 
     /// Ends it: what it was opened for did not happen, or a person agreed to it.
     pub async fn dismiss(mut self) -> Result<(), TaintError> {
-        let Some(row) = self.row.take() else {
-            return Ok(());
-        };
+        let Some(row) = self.row.take() else { return Ok(()) };
         self.taint.clone().close(&row, Writes::new()).await
     }
 
     /// Ends it with all that changed since it began. Whoever changed it must have ended.
     pub async fn label_changes(mut self) -> Result<(), TaintError> {
-        let Some(row) = self.row.clone() else {
-            return Ok(());
-        };
+        let Some(row) = self.row.clone() else { return Ok(()) };
         let taint = self.taint.clone();
         let (of, within) = (taint.clone(), row.clone());
         let looked = tokio::task::spawn_blocking(move || of.look_through(&within)).await;

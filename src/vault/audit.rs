@@ -141,33 +141,6 @@ impl AuditRow {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Of this scope: `system`, or `team:<name>` in all its lives.
-    pub scope: Option<String>,
-    pub key: Option<String>,
-    pub action: Option<Action>,
-    /// Not before.
-    pub since: Option<Timestamp>,
-}
-
-impl Wanted {
-    /// The rows that may be wanted.
-    pub fn range(&self) -> Range<AuditRow> {
-        match self.since {
-            Some(since) => Range::all().since(&moment(since)),
-            None => Range::all(),
-        }
-    }
-
-    pub fn takes(&self, row: &AuditRow) -> bool {
-        let scope = self.scope.as_ref().is_none_or(|scope| *scope == row.shown_scope());
-        let key = self.key.is_none() || self.key == row.key;
-        let action = self.action.is_none_or(|action| action == row.action);
-        scope && key && action
-    }
-}
-
 /// Names of rows rise with time, and no two are the same.
 pub(super) fn name(at: Timestamp) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -175,6 +148,11 @@ pub(super) fn name(at: Timestamp) -> String {
     // Two processes may write in the same millisecond, if the clock is set back between them.
     let chance = getrandom::u32().unwrap_or_default();
     format!("{}{count:08x}{chance:08x}", moment(at))
+}
+
+/// The rows from a moment on.
+pub fn since(at: Timestamp) -> Range<AuditRow> {
+    Range::all().since(&moment(at))
 }
 
 /// The rows that are from before a moment.

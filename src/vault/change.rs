@@ -78,9 +78,7 @@ impl Change {
         actor: &Actor,
     ) -> Result<Option<Self>, VaultError> {
         state.unlocked()?;
-        let Some(item) = state.find(scope, key) else {
-            return Ok(None);
-        };
+        let Some(item) = state.find(scope, key) else { return Ok(None) };
         if item.entry.secret && actor.is_team() {
             return Err(is_secret(scope, key, actor));
         }

@@ -147,9 +147,7 @@ type Visit<'a> = dyn FnMut(&str, &mut String) -> Result<(), VaultError> + 'a;
 
 /// Shows the texts in these arguments, each with the name of its argument.
 fn each_text(names: &[&str], args: &mut Value, visit: &mut Visit<'_>) -> Result<(), VaultError> {
-    let Value::Object(fields) = args else {
-        return Ok(());
-    };
+    let Value::Object(fields) = args else { return Ok(()) };
     let mut named = fields.iter_mut().filter(|(name, _)| names.contains(&name.as_str()));
     named.try_for_each(|(name, field)| leaves(name, field, visit))
 }

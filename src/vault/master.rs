@@ -151,9 +151,7 @@ impl KeyFiles {
 
     /// Returns whether there was one. Blocks.
     pub(super) fn remove(&self, place: &Place) -> Result<bool, VaultError> {
-        let Some(path) = self.path(place) else {
-            return Ok(false);
-        };
+        let Some(path) = self.path(place) else { return Ok(false) };
         match fs::remove_file(&path) {
             Ok(()) => self.sync(&path).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -182,9 +180,7 @@ impl KeyFiles {
     }
 
     fn write(&self, place: &Place, key: &Key) -> Result<(), VaultError> {
-        let Some(path) = self.path(place) else {
-            return Err(VaultError::NotOurKey);
-        };
+        let Some(path) = self.path(place) else { return Err(VaultError::NotOurKey) };
         let text = hex(key.bytes());
         // A crash leaves a part beside, never half a key under the name of a whole one.
         let part = path.with_extension("key.part");

@@ -176,9 +176,7 @@ impl Vault {
         let place = EntryKey::new(scope, key);
         let data_key = self.state().data_key(scope);
         let read = self.store()?.read(move |storage| get::<Row>(storage, &place));
-        let Some(mut row) = read.await? else {
-            return Ok(None);
-        };
+        let Some(mut row) = read.await? else { return Ok(None) };
         key.clone_into(&mut row.entry.key);
         let value = state::open(scope, data_key.as_ref(), &row);
         value.map(Some).ok_or_else(|| VaultError::corrupt(scope, key))

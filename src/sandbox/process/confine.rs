@@ -269,9 +269,7 @@ fn allow_path(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, Missing> {
-    let Ok(kind) = fs::metadata(path) else {
-        return Ok(rules);
-    };
+    let Ok(kind) = fs::metadata(path) else { return Ok(rules) };
     let access = if kind.is_dir() { access } else { access & AccessFs::from_file(ABI::V3) };
     let handle = PathFd::new(path).map_err(|error| Missing::new(Layer::Landlock, error))?;
     allow(rules, handle, access)

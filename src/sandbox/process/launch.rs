@@ -45,12 +45,8 @@ pub(super) struct Home {
 
 /// Runs the launcher. Call it first of all, while the process has one thread.
 pub fn main() -> ExitCode {
-    let Ok(control) = take_control() else {
-        return ExitCode::from(FAILED);
-    };
-    let Ok(plan) = Plan::read(&control) else {
-        return ExitCode::from(FAILED);
-    };
+    let Ok(control) = take_control() else { return ExitCode::from(FAILED) };
+    let Ok(plan) = Plan::read(&control) else { return ExitCode::from(FAILED) };
     match launch(&plan, &control) {
         Ok(()) => ExitCode::SUCCESS,
         Err(missing) => {

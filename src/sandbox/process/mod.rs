@@ -400,9 +400,7 @@ pub fn protect_self(workspace: &Workspace) -> Result<(), SandboxError> {
 
 /// Makes sure that the governed names at the top of the workspace can be held by mounts.
 fn protect(workspace: &Workspace, kept: &[&str]) -> io::Result<bool> {
-    let Some((_, handle, _)) = workspace.roots().next() else {
-        return Ok(false);
-    };
+    let Some((_, handle, _)) = workspace.roots().next() else { return Ok(false) };
     for name in [GOVERNED_DIR].iter().chain(kept) {
         let made = match *name {
             SELF_FILE => {

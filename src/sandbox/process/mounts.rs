@@ -64,9 +64,7 @@ impl Tree {
 
     /// Shows a system path as it is outside, if it is there.
     fn show(&self, path: &Path) -> Result<(), Missing> {
-        let Ok(kind) = fs::symlink_metadata(path) else {
-            return Ok(());
-        };
+        let Ok(kind) = fs::symlink_metadata(path) else { return Ok(()) };
         if !kind.is_symlink() {
             return self.bind(path, path, READ_ONLY);
         }

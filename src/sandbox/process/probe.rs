@@ -158,9 +158,7 @@ pub(super) fn attempt(targets: &Targets) -> i32 {
     record(Layer::Seccomp, "mount".to_owned(), mounted.map_err(Into::into));
     let entered = sys::unshare(UnshareFlags::NEWUSER);
     record(Layer::Seccomp, "new namespace".to_owned(), entered);
-    let Ok(line) = serde_json::to_string(&attempts) else {
-        return 1;
-    };
+    let Ok(line) = serde_json::to_string(&attempts) else { return 1 };
     println!("{line}");
     match launch::orphan() {
         Ok(_) => 0,

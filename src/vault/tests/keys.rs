@@ -83,8 +83,7 @@ async fn without_its_key_the_vault_is_locked_and_no_key_is_made() {
         }
         assert_eq!(fs::read_to_string(&file).ok(), content, "{case}");
     }
-    let wanted = Wanted { action: Some(Action::Lock), ..Wanted::default() };
-    assert_eq!(bench.vault.audit(wanted).await.unwrap().len(), 3);
+    assert_eq!(bench.vault.audit_of(Action::Lock).await.len(), 3);
 
     fs::write(&file, right).unwrap();
     bench.restart();

@@ -6,11 +6,14 @@ use actix::Arbiter;
 use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::TeamKey,
-    store::{Store, reads::scan},
+    store::{
+        Store,
+        reads::{Range, scan},
+    },
 };
 use tempfile::TempDir;
 
-use super::{audit::Wanted, master::KeyFiles, *};
+use super::{master::KeyFiles, *};
 use crate::settings::references::Environment;
 
 mod entries;
@@ -64,15 +67,18 @@ impl Bench {
 }
 
 impl Vault {
-    /// The audit rows of a kind, newest first.
-    pub(crate) async fn audit(&self, wanted: Wanted) -> Result<Vec<AuditRow>, VaultError> {
-        let rows = self.store()?.read(move |storage| {
-            let rows = scan(storage, wanted.range())?.into_iter();
-            Ok(rows.filter(|row| wanted.takes(row)).collect::<Vec<_>>())
-        });
-        let mut rows = rows.await?;
+    /// The audit, newest first.
+    pub(crate) async fn audit(&self) -> Vec<AuditRow> {
+        let read = self.store().unwrap().read(|storage| scan(storage, Range::all()));
+        let mut rows = read.await.unwrap();
         rows.reverse();
-        Ok(rows)
+        rows
+    }
+
+    pub(crate) async fn audit_of(&self, action: Action) -> Vec<AuditRow> {
+        let mut rows = self.audit().await;
+        rows.retain(|row| row.action == action);
+        rows
     }
 }
 
