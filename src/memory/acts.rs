@@ -22,7 +22,7 @@ use super::{
     book::Book,
     chain::{Act, Chain, Change, Draft, Edit, Saved, Verdict, check_content, check_reason},
     entry::{Actor, Entry, Key, MOST_ENTRIES},
-    error::MemoryError,
+    error::{MemoryError, Result},
     kind::Kind,
     provenance::Provenance,
     rows,
@@ -40,7 +40,7 @@ impl Memory {
         caller: &Caller,
         call: &str,
         label: Label,
-    ) -> Result<Provenance, MemoryError> {
+    ) -> Result<Provenance> {
         let (lane, generation) = (caller.lane.clone(), caller.team.generation);
         let key = call.to_owned();
         let read =
@@ -53,7 +53,7 @@ impl Memory {
     }
 
     /// Saves for a team, within its limits. The same call again has the same result.
-    pub async fn save(&self, draft: Draft) -> Result<Saved, MemoryError> {
+    pub async fn save(&self, draft: Draft) -> Result<Saved> {
         draft.check()?;
         self.refuse_secret(&draft.team, &draft.content)?;
         let slot = self.slot(&draft.team);
@@ -81,7 +81,7 @@ impl Memory {
         reason: Option<String>,
         by: Actor,
         call: Option<String>,
-    ) -> Result<bool, MemoryError> {
+    ) -> Result<bool> {
         check_reason("reason", reason.as_deref())?;
         self.act(team.clone(), key.clone(), by, None, move |chain, act, _| {
             Ok(chain.delete(&act, reason, call.as_deref()))
@@ -95,13 +95,13 @@ impl Memory {
         id: &MemoryId,
         note: Option<String>,
         by: Actor,
-    ) -> Result<Entry, MemoryError> {
+    ) -> Result<Entry> {
         check_reason("note", note.as_deref())?;
         self.act_on(id, by, move |chain, act, id| chain.deactivate(id, act, note.as_deref())).await
     }
 
     /// Changes the active version: a new one, unless only its end is another.
-    pub async fn edit(&self, id: &MemoryId, edit: Edit, by: Actor) -> Result<Entry, MemoryError> {
+    pub async fn edit(&self, id: &MemoryId, edit: Edit, by: Actor) -> Result<Entry> {
         edit.check()?;
         let place = self.place(id).await?;
         if let Some(content) = &edit.content {
@@ -111,7 +111,7 @@ impl Memory {
     }
 
     /// Makes a new version with the content of an old one.
-    pub async fn rollback(&self, id: &MemoryId, by: Actor) -> Result<Entry, MemoryError> {
+    pub async fn rollback(&self, id: &MemoryId, by: Actor) -> Result<Entry> {
         let old = self.get(id).await?;
         self.refuse_secret(&old.team, &old.content)?;
         self.act_on(id, by, move |chain, act, id| chain.rollback(id, act)).await
@@ -124,7 +124,7 @@ impl Memory {
         verdict: Verdict,
         note: Option<String>,
         by: Actor,
-    ) -> Result<Entry, MemoryError> {
+    ) -> Result<Entry> {
         check_reason("note", note.as_deref())?;
         self.act_on(id, by, move |chain, act, id| chain.review(id, verdict, note, act)).await
     }
@@ -136,7 +136,7 @@ impl Memory {
         content: String,
         note: Option<String>,
         by: Actor,
-    ) -> Result<Entry, MemoryError> {
+    ) -> Result<Entry> {
         check_content(&content)?;
         check_reason("note", note.as_deref())?;
         self.refuse_secret(&self.place(id).await?.team, &content)?;
@@ -144,13 +144,13 @@ impl Memory {
     }
 
     /// Puts the active version before others in prompts, or no longer.
-    pub async fn pin(&self, id: &MemoryId, pinned: bool, by: Actor) -> Result<Entry, MemoryError> {
+    pub async fn pin(&self, id: &MemoryId, pinned: bool, by: Actor) -> Result<Entry> {
         self.act_on(id, by, move |chain, act, id| chain.pin(id, pinned, act)).await
     }
 
     /// Forgets a team that is shut down: the keys of all its rows, for the commit that removes them.
     /// Nothing is saved for it any more.
-    pub async fn forget_team(&self, team: &TeamKey) -> Result<Vec<Vec<u8>>, MemoryError> {
+    pub async fn forget_team(&self, team: &TeamKey) -> Result<Vec<Vec<u8>>> {
         let slot = self.slot(team);
         slot.forgotten.store(true, Ordering::SeqCst);
         let mut shelf = slot.shelf.lock().await;
@@ -160,7 +160,7 @@ impl Memory {
         Ok(self.store().read(move |storage| rows::keys(storage, &team)).await?)
     }
 
-    fn refuse_secret(&self, team: &TeamKey, content: &str) -> Result<(), MemoryError> {
+    fn refuse_secret(&self, team: &TeamKey, content: &str) -> Result<()> {
         match self.0.guard.holds_secret(team, content) {
             Some(key) => Err(MemoryError::Secret(key)),
             None if self.0.guard.holds_hidden(team, content) => Err(MemoryError::HiddenSecret),
@@ -168,7 +168,7 @@ impl Memory {
         }
     }
 
-    pub(super) async fn place(&self, id: &MemoryId) -> Result<rows::Place, MemoryError> {
+    pub(super) async fn place(&self, id: &MemoryId) -> Result<rows::Place> {
         let wanted = id.clone();
         let read = self.store().read(move |storage| rows::place(storage, &wanted));
         read.await?.ok_or_else(|| MemoryError::Unknown(id.clone()))
@@ -179,8 +179,8 @@ impl Memory {
         &self,
         id: &MemoryId,
         by: Actor,
-        decide: impl FnOnce(&Chain, &Act, &MemoryId) -> Result<Change, MemoryError> + Send + 'static,
-    ) -> Result<Entry, MemoryError> {
+        decide: impl FnOnce(&Chain, &Act, &MemoryId) -> Result<Change> + Send + 'static,
+    ) -> Result<Entry> {
         let rows::Place { team, key } = self.place(id).await?;
         let id = id.clone();
         self.act(team, key, by, None, move |chain, act, _| {
@@ -200,10 +200,8 @@ impl Memory {
         key: Key,
         by: Actor,
         lessons_of: Option<TaskId>,
-        decide: impl FnOnce(&Chain, Act, &mut Rate) -> Result<(T, Option<Change>), MemoryError>
-        + Send
-        + 'static,
-    ) -> Result<T, MemoryError> {
+        decide: impl FnOnce(&Chain, Act, &mut Rate) -> Result<(T, Option<Change>)> + Send + 'static,
+    ) -> Result<T> {
         let this = self.clone();
         let acting = tokio::spawn(async move {
             let slot = this.slot(&team);
@@ -226,7 +224,7 @@ impl Memory {
     }
 
     /// How many lessons were saved in a task. Only cycles ask, so their few rows are counted each time.
-    async fn lessons(&self, team: &TeamKey, task: TaskId) -> Result<usize, MemoryError> {
+    async fn lessons(&self, team: &TeamKey, task: TaskId) -> Result<usize> {
         let team = team.clone();
         let read = self.store().read(move |storage| {
             let mut lessons = 0;
@@ -239,7 +237,7 @@ impl Memory {
         Ok(read.await?)
     }
 
-    async fn chain_of(&self, team: &TeamKey, key: &Key, book: &Book) -> Result<Chain, MemoryError> {
+    async fn chain_of(&self, team: &TeamKey, key: &Key, book: &Book) -> Result<Chain> {
         if !book.knows(key) {
             return Ok(Chain::default());
         }
@@ -247,12 +245,7 @@ impl Memory {
         Ok(self.store().read(move |storage| rows::chain(storage, &team, &key)).await?)
     }
 
-    async fn commit(
-        &self,
-        slot: &Slot,
-        book: &mut Book,
-        change: &Change,
-    ) -> Result<(), MemoryError> {
+    async fn commit(&self, slot: &Slot, book: &mut Book, change: &Change) -> Result<()> {
         self.store().commit(rows::writes(change)).await?;
         book.apply(change);
         *slot.told() = None;
@@ -263,12 +256,7 @@ impl Memory {
         Ok(())
     }
 
-    pub(super) async fn expire(
-        &self,
-        team: &TeamKey,
-        slot: &Slot,
-        book: &mut Book,
-    ) -> Result<(), MemoryError> {
+    pub(super) async fn expire(&self, team: &TeamKey, slot: &Slot, book: &mut Book) -> Result<()> {
         let now = self.now();
         for key in book.over(now) {
             let chain = self.chain_of(team, &key, book).await?;

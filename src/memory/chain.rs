@@ -13,7 +13,7 @@ use super::{
         Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
         MOST_VERSIONS, Remark, Review,
     },
-    error::MemoryError,
+    error::{MemoryError, Result},
     kind::Kind,
     provenance::Provenance,
 };
@@ -43,7 +43,7 @@ pub struct Draft {
 
 impl Draft {
     /// Refuses what is too long or empty.
-    pub(super) fn check(&self) -> Result<(), MemoryError> {
+    pub(super) fn check(&self) -> Result<()> {
         check_content(&self.content)?;
         check_reason("supersede_reason", self.reason.as_deref())?;
         let too_long = |source: &String| source.chars().nth(LONGEST_REASON).is_some();
@@ -65,7 +65,7 @@ pub struct Edit {
 }
 
 impl Edit {
-    pub(super) fn check(&self) -> Result<(), MemoryError> {
+    pub(super) fn check(&self) -> Result<()> {
         if let Some(content) = &self.content {
             check_content(content)?;
         }
@@ -73,14 +73,14 @@ impl Edit {
     }
 }
 
-pub(super) fn check_content(content: &str) -> Result<(), MemoryError> {
+pub(super) fn check_content(content: &str) -> Result<()> {
     match content.len() {
         1..=LONGEST_CONTENT => Ok(()),
         bytes => Err(MemoryError::Content(bytes)),
     }
 }
 
-pub(super) fn check_reason(field: &'static str, reason: Option<&str>) -> Result<(), MemoryError> {
+pub(super) fn check_reason(field: &'static str, reason: Option<&str>) -> Result<()> {
     match reason {
         Some(reason) if reason.chars().nth(LONGEST_REASON).is_some() => {
             Err(MemoryError::Reason(field))
@@ -144,7 +144,7 @@ impl Chain {
         self.0.iter().find(|entry| entry.is_proposal())
     }
 
-    pub(super) fn get(&self, id: &MemoryId) -> Result<&Entry, MemoryError> {
+    pub(super) fn get(&self, id: &MemoryId) -> Result<&Entry> {
         self.0.iter().find(|entry| entry.id == *id).ok_or_else(|| MemoryError::Unknown(id.clone()))
     }
 
@@ -155,7 +155,7 @@ impl Chain {
         draft: Draft,
         act: Act,
         raced: bool,
-    ) -> Result<(Saved, Option<Change>), MemoryError> {
+    ) -> Result<(Saved, Option<Change>)> {
         let same_call = |entry: &&Entry| draft.call.is_some() && entry.call == draft.call;
         if let Some(entry) = self.0.iter().find(same_call) {
             return Ok((Saved { entry: entry.clone(), unchanged: false }, None));
@@ -241,7 +241,7 @@ impl Chain {
         id: &MemoryId,
         act: &Act,
         note: Option<&str>,
-    ) -> Result<Change, MemoryError> {
+    ) -> Result<Change> {
         let entry = self.get(id)?;
         if !entry.active && !entry.is_proposal() {
             return Err(MemoryError::State(format!("`{id}` is not active any more")));
@@ -250,7 +250,7 @@ impl Chain {
     }
 
     /// Makes a new version of the active one, or changes only when it ends.
-    pub(super) fn edit(&self, id: &MemoryId, edit: Edit, act: &Act) -> Result<Change, MemoryError> {
+    pub(super) fn edit(&self, id: &MemoryId, edit: Edit, act: &Act) -> Result<Change> {
         let active = self.current(id)?;
         let content = edit.content.filter(|content| *content != active.content);
         let kind = edit.kind.filter(|kind| *kind != active.kind);
@@ -270,7 +270,7 @@ impl Chain {
     }
 
     /// Makes a new version with the content of an old one.
-    pub(super) fn rollback(&self, id: &MemoryId, act: &Act) -> Result<Change, MemoryError> {
+    pub(super) fn rollback(&self, id: &MemoryId, act: &Act) -> Result<Change> {
         let target = self.get(id)?;
         if target.active {
             return Err(MemoryError::State(format!("`{id}` is the active version already")));
@@ -293,7 +293,7 @@ impl Chain {
         verdict: Verdict,
         note: Option<String>,
         act: &Act,
-    ) -> Result<Change, MemoryError> {
+    ) -> Result<Change> {
         let pending = self.get(id)?;
         if pending.review != Review::Pending {
             return Err(MemoryError::State(match &pending.reviewed {
@@ -335,7 +335,7 @@ impl Chain {
         content: String,
         note: Option<String>,
         act: &Act,
-    ) -> Result<Change, MemoryError> {
+    ) -> Result<Change> {
         if self.get(id)?.content == content {
             return self.review(id, Verdict::Approve, note, act);
         }
@@ -355,12 +355,7 @@ impl Chain {
     }
 
     /// Puts the active version before others in prompts, or no longer.
-    pub(super) fn pin(
-        &self,
-        id: &MemoryId,
-        pinned: bool,
-        act: &Act,
-    ) -> Result<Change, MemoryError> {
+    pub(super) fn pin(&self, id: &MemoryId, pinned: bool, act: &Act) -> Result<Change> {
         let mut entry = touch(self.current(id)?, act);
         entry.pinned = pinned;
         Ok(Change::of(entry))
@@ -374,7 +369,7 @@ impl Chain {
     }
 
     /// The active version, if it is this one.
-    fn current(&self, id: &MemoryId) -> Result<&Entry, MemoryError> {
+    fn current(&self, id: &MemoryId) -> Result<&Entry> {
         let entry = self.get(id)?;
         if entry.active {
             return Ok(entry);
@@ -415,7 +410,7 @@ impl Chain {
     }
 
     /// Puts a version in the place of the active one.
-    fn replace(&self, mut entry: Entry, act: &Act) -> Result<Change, MemoryError> {
+    fn replace(&self, mut entry: Entry, act: &Act) -> Result<Change> {
         entry.active = true;
         let former = self.active();
         if former.is_none() && !act.room {

@@ -10,7 +10,12 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{error::MemoryError, inject::Injection, kind::Kind, provenance::Provenance};
+use super::{
+    error::{MemoryError, Result},
+    inject::Injection,
+    kind::Kind,
+    provenance::Provenance,
+};
 
 /// The longest key, in characters.
 pub const LONGEST_KEY: usize = 128;
@@ -34,7 +39,7 @@ pub struct Key(Arc<str>);
 
 impl Key {
     /// A key, if the text can be one.
-    pub fn parse(text: &str) -> Result<Self, MemoryError> {
+    pub fn parse(text: &str) -> Result<Self> {
         let allowed = |byte: u8| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'/' | b'-')
         };

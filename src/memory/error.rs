@@ -15,6 +15,9 @@ use super::{
     kind::Kind,
 };
 
+/// The outcome of what the memory is asked for.
+pub type Result<T, E = MemoryError> = std::result::Result<T, E>;
+
 /// Why memory could not do as told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

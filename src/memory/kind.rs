@@ -2,7 +2,7 @@
 
 use hivewright_actors::{excerpt, words};
 
-use super::error::MemoryError;
+use super::error::{MemoryError, Result};
 
 words! {
     /// The type of an entry, in the order in which room in a prompt is given out.
@@ -36,7 +36,7 @@ impl Kind {
     }
 
     /// The type that a word stands for, in any case.
-    pub fn named(word: &str) -> Result<Self, MemoryError> {
+    pub fn named(word: &str) -> Result<Self> {
         let lower = word.trim().to_lowercase();
         let mut all = Self::ALL.iter().copied();
         all.find(|kind| kind.as_str() == lower || kind.aliases().contains(&lower.as_str()))

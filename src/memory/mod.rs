@@ -40,7 +40,12 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use self::{acts::Rate, book::Book, entry::Key, error::MemoryError};
+use self::{
+    acts::Rate,
+    book::Book,
+    entry::Key,
+    error::{MemoryError, Result},
+};
 
 /// Finds the values of secrets in what is about to be remembered.
 pub trait SecretGuard: Send + Sync + 'static {
@@ -122,10 +127,7 @@ impl Memory {
     }
 
     /// The book of a team as it is now. Until it is dropped, nothing of the team changes.
-    async fn book(
-        &self,
-        team: &TeamKey,
-    ) -> Result<OwnedMappedMutexGuard<Shelf, Book>, MemoryError> {
+    async fn book(&self, team: &TeamKey) -> Result<OwnedMappedMutexGuard<Shelf, Book>> {
         let slot = self.slot(team);
         let mut shelf = slot.shelf.clone().lock_owned().await;
         self.filled(team, &slot, &mut shelf).await?;
@@ -138,7 +140,7 @@ impl Memory {
         team: &TeamKey,
         slot: &Slot,
         shelf: &'a mut Shelf,
-    ) -> Result<&'a mut Book, MemoryError> {
+    ) -> Result<&'a mut Book> {
         if slot.forgotten.load(Ordering::SeqCst) {
             return Err(MemoryError::Forgotten);
         }

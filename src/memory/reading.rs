@@ -17,7 +17,7 @@ use super::{
     Memory, Told,
     book::is_found,
     entry::{Entry, Key, Review},
-    error::MemoryError,
+    error::{MemoryError, Result},
     inject::{Injections, choose, lay_out},
     kind::Kind,
     rows,
@@ -136,7 +136,7 @@ impl Browse {
 impl Memory {
     /// What a team's next turn is told of what it remembers; empty if there is nothing. Reads nothing
     /// unless something has changed.
-    pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>, MemoryError> {
+    pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>> {
         let slot = self.slot(team);
         let known = slot.told().clone();
         let redactions = self.0.guard.redactions();
@@ -166,17 +166,17 @@ impl Memory {
     }
 
     /// What the next prompt of a team holds of its entries: the same choice that [`Memory::injected`] lays out.
-    pub async fn injections(&self, team: &TeamKey) -> Result<Injections, MemoryError> {
+    pub async fn injections(&self, team: &TeamKey) -> Result<Injections> {
         Ok(Injections::of_choice(&choose(self.book(team).await?.candidates())))
     }
 
     /// How many active entries a team has.
-    pub async fn count(&self, team: &TeamKey) -> Result<usize, MemoryError> {
+    pub async fn count(&self, team: &TeamKey) -> Result<usize> {
         Ok(self.book(team).await?.active().count())
     }
 
     /// Entries of a team with some of the words, best first.
-    pub async fn search(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>, MemoryError> {
+    pub async fn search(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>> {
         if query.inactive {
             return self.search_all(team, query).await;
         }
@@ -210,7 +210,7 @@ impl Memory {
     }
 
     /// The same over all versions there are.
-    async fn search_all(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>, MemoryError> {
+    async fn search_all(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>> {
         self.settle(team).await?;
         let team = team.clone();
         let read = self.store().read(move |storage| {
@@ -225,12 +225,12 @@ impl Memory {
 
     /// What has run out has ended. The team's memory is not held for what is read then, which may take
     /// long.
-    async fn settle(&self, team: &TeamKey) -> Result<(), MemoryError> {
+    async fn settle(&self, team: &TeamKey) -> Result<()> {
         self.book(team).await.map(drop)
     }
 
     /// Active entries of a team, by key.
-    pub async fn list(&self, team: &TeamKey, listing: Listing) -> Result<Page<Entry>, MemoryError> {
+    pub async fn list(&self, team: &TeamKey, listing: Listing) -> Result<Page<Entry>> {
         let book = self.book(team).await?;
         let wanted = |key: &Key| match &listing.key {
             None => true,
@@ -258,13 +258,13 @@ impl Memory {
         Ok(Page { rows: read.await?, total })
     }
 
-    pub async fn get(&self, id: &MemoryId) -> Result<Entry, MemoryError> {
+    pub async fn get(&self, id: &MemoryId) -> Result<Entry> {
         let mut chain = self.chain(id).await?.into_iter();
         chain.find(|entry| entry.id == *id).ok_or_else(|| MemoryError::Unknown(id.clone()))
     }
 
     /// All versions of the key that this is a version of, newest first.
-    pub async fn chain(&self, id: &MemoryId) -> Result<Vec<Entry>, MemoryError> {
+    pub async fn chain(&self, id: &MemoryId) -> Result<Vec<Entry>> {
         let rows::Place { team, key } = self.place(id).await?;
         let _book = self.book(&team).await?;
         let read = self.store().read(move |storage| rows::chain(storage, &team, &key));
@@ -274,7 +274,7 @@ impl Memory {
     }
 
     /// Versions of all teams, for an operator. Without words each comes with the score 0.
-    pub async fn browse(&self, browse: Browse) -> Result<Page<Found>, MemoryError> {
+    pub async fn browse(&self, browse: Browse) -> Result<Page<Found>> {
         let (offset, limit) = (browse.offset, browse.limit);
         let most = offset.saturating_add(limit);
         let mut best = Best::new(most, browse.sort.order());

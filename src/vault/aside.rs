@@ -22,7 +22,7 @@ use super::{
     audit::{Action, Actor},
     change::Change,
     entry::{self, Entry, Limit, Put},
-    error::VaultError,
+    error::{Result, VaultError},
     scope::Scope,
     seal::Plain,
     state::{Content, Effect, Item, State},
@@ -76,7 +76,7 @@ struct Held {
 
 impl Aside {
     /// What makes them durable.
-    pub async fn keep(&self) -> Result<Pending, VaultError> {
+    pub async fn keep(&self) -> Result<Pending> {
         let Held { vault, of, values } = &*self.0;
         let (scope, actor) = (of.scope(), of.actor());
         let turn = vault.turn().await;
@@ -100,11 +100,7 @@ impl Aside {
 impl Vault {
     /// Takes the credentials of a call, all or none. They are scrubbed from now on for the team that
     /// asks and at the borders, and count once what [`Aside::keep`] says is durable. Does not wait.
-    pub fn put_aside(
-        &self,
-        of: &Origin,
-        values: &BTreeMap<String, String>,
-    ) -> Result<Aside, VaultError> {
+    pub fn put_aside(&self, of: &Origin, values: &BTreeMap<String, String>) -> Result<Aside> {
         check_given(values)?;
         let (scope, now) = (of.scope(), self.now());
         let mut taken = Vec::new();
@@ -141,12 +137,7 @@ impl Vault {
     }
 
     /// Makes the credentials of a call secrets of a team that is being made.
-    pub async fn hand_over(
-        &self,
-        of: &Origin,
-        keys: &[String],
-        team: &TeamKey,
-    ) -> Result<Pending, VaultError> {
+    pub async fn hand_over(&self, of: &Origin, keys: &[String], team: &TeamKey) -> Result<Pending> {
         let turn = self.turn().await;
         let mut values = Vec::new();
         for key in keys {
@@ -165,7 +156,7 @@ impl Vault {
         values: &BTreeMap<String, String>,
         team: &TeamKey,
         actor: &Actor,
-    ) -> Result<Pending, VaultError> {
+    ) -> Result<Pending> {
         let turn = self.turn().await;
         let values = values.iter().map(|(key, value)| (key.clone(), Plain::new(value.as_str())));
         let change = self.plan_given(values, team, actor)?;
@@ -177,7 +168,7 @@ impl Vault {
         values: impl IntoIterator<Item = (String, Plain)>,
         team: &TeamKey,
         actor: &Actor,
-    ) -> Result<Change, VaultError> {
+    ) -> Result<Change> {
         let scope = Scope::Team(team.clone());
         let mut change = Change::default();
         // A team of this key that was not made in the end has left nothing that counts.
@@ -197,7 +188,7 @@ impl Vault {
         Ok(change)
     }
 
-    fn kept(&self, of: &Origin, key: &str) -> Result<Plain, VaultError> {
+    fn kept(&self, of: &Origin, key: &str) -> Result<Plain> {
         let state = self.state();
         state.unlocked()?;
         let item = state.find(&of.scope(), &of.key_of(key));
@@ -233,15 +224,12 @@ impl Vault {
     }
 
     /// Lets go of what is so old that nobody decides on it any more.
-    pub async fn release_forgotten(&self) -> Result<(), VaultError> {
+    pub async fn release_forgotten(&self) -> Result<()> {
         let now = self.now();
         self.release(move |_, entry| is_forgotten(entry, now)).await
     }
 
-    async fn release(
-        &self,
-        which: impl Fn(&Scope, &Entry) -> bool + Send + Sync,
-    ) -> Result<(), VaultError> {
+    async fn release(&self, which: impl Fn(&Scope, &Entry) -> bool + Send + Sync) -> Result<()> {
         let turn = self.turn().await;
         let change = self.plan_release(&which);
         if change.effects.is_empty() {
@@ -260,11 +248,7 @@ impl Vault {
     }
 
     /// Lets go of what no open task will come for, before the store is started. Blocks.
-    pub fn release_at_rest(
-        &self,
-        storage: &dyn Storage,
-        open: &HashSet<TaskId>,
-    ) -> Result<(), VaultError> {
+    pub fn release_at_rest(&self, storage: &dyn Storage, open: &HashSet<TaskId>) -> Result<()> {
         let now = self.now();
         let is_open = |entry: &Entry| open.contains(&TaskId::from(task_of(entry)));
         let change = self.plan_release(&|_, entry| !is_open(entry) || is_forgotten(entry, now));
@@ -289,7 +273,7 @@ impl State {
 }
 
 /// Says what is wrong with credentials, if something is.
-pub fn check_given(values: &BTreeMap<String, String>) -> Result<(), VaultError> {
+pub fn check_given(values: &BTreeMap<String, String>) -> Result<()> {
     for (key, value) in values {
         let put = Put::secret(value.as_str());
         entry::check(key, &put)?;

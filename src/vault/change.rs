@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{
     audit::{self, Actor, AuditRow},
     entry::{self, Entry, Limit, Put, Row},
-    error::VaultError,
+    error::{Result, VaultError},
     rows::{CheckRow, EntryKey, KeyRow, SpentRow, ToRedact, UsedRow, told},
     scope::Scope,
     seal::{Binding, Key, Plain},
@@ -38,7 +38,7 @@ impl Change {
         stored: Option<Plain>,
         actor: &Actor,
         now: Timestamp,
-    ) -> Result<(Self, Entry), VaultError> {
+    ) -> Result<(Self, Entry)> {
         state.unlocked()?;
         entry::check(key, put)?;
         let before = state.find(scope, key).map(|item| &item.entry);
@@ -76,7 +76,7 @@ impl Change {
         scope: &Scope,
         key: &str,
         actor: &Actor,
-    ) -> Result<Option<Self>, VaultError> {
+    ) -> Result<Option<Self>> {
         state.unlocked()?;
         let Some(item) = state.find(scope, key) else { return Ok(None) };
         if item.entry.secret && actor.is_team() {
@@ -92,7 +92,7 @@ impl Change {
     }
 
     /// The data key of a scope; made if there is none.
-    pub(super) fn data_key(&mut self, state: &State, scope: &Scope) -> Result<Key, VaultError> {
+    pub(super) fn data_key(&mut self, state: &State, scope: &Scope) -> Result<Key> {
         if let Some(key) = state.data_key(scope) {
             return Ok(key);
         }
@@ -103,12 +103,7 @@ impl Change {
     }
 
     /// A data key as the master key keeps it.
-    pub(super) fn wrap(
-        &mut self,
-        master: &Key,
-        scope: &Scope,
-        key: &Key,
-    ) -> Result<(), VaultError> {
+    pub(super) fn wrap(&mut self, master: &Key, scope: &Scope, key: &Key) -> Result<()> {
         let version = KEY_VERSION;
         let wrapped = master.seal(&Binding::data_key(scope, version), key.bytes())?;
         self.put(scope, &KeyRow { version, wrapped });
@@ -116,7 +111,7 @@ impl Change {
     }
 
     /// What only this master key opens.
-    pub(super) fn check(&mut self, master: &Key) -> Result<(), VaultError> {
+    pub(super) fn check(&mut self, master: &Key) -> Result<()> {
         let check = master.seal(&Binding::check(), CHECK)?;
         self.put(&"master".to_owned(), &CheckRow { check });
         Ok(())
@@ -128,7 +123,7 @@ impl Change {
         data_key: &Key,
         entry: Entry,
         value: Plain,
-    ) -> Result<(), VaultError> {
+    ) -> Result<()> {
         let binding = Binding::value(scope, &entry.key, entry.version);
         let row = Row { sealed: data_key.seal(&binding, value.bytes())?, entry };
         self.put(&EntryKey::new(scope, &row.entry.key), &row);

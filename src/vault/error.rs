@@ -6,6 +6,9 @@ use hivewright_actors::{storage::StorageError, store::StoreError};
 
 use super::{entry::Limit, master::Locked, scope::Scope};
 
+/// The outcome of what the vault is asked for.
+pub type Result<T, E = VaultError> = std::result::Result<T, E>;
+
 /// Why the vault did not do as told. No text holds a value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -10,7 +10,7 @@ use super::{
     audit::{Action, Actor},
     change::Change,
     entry::is_key,
-    error::VaultError,
+    error::{Result, VaultError},
     scope::Scope,
     seal::Plain,
     state::Content,
@@ -42,7 +42,7 @@ enum Piece<'t> {
 impl Vault {
     /// Replaces the references in the arguments of a call. Returns whether there were any: then the
     /// arguments hold values, and are to be wiped after use.
-    pub async fn expand(&self, of: &Use<'_>, args: &mut Value) -> Result<bool, VaultError> {
+    pub async fn expand(&self, of: &Use<'_>, args: &mut Value) -> Result<bool> {
         let mut keys = BTreeSet::new();
         let found = find(of, args, &mut keys);
         if keys.is_empty() && found.is_ok() {
@@ -75,7 +75,7 @@ impl Vault {
     }
 
     /// The value of a key, if the call may have it.
-    async fn usable(&self, of: &Use<'_>, key: &str) -> Result<Plain, VaultError> {
+    async fn usable(&self, of: &Use<'_>, key: &str) -> Result<Plain> {
         let content = {
             let state = self.state();
             state.unlocked()?;
@@ -108,7 +108,7 @@ impl Vault {
 }
 
 /// Collects the keys that the arguments refer to.
-fn find(of: &Use<'_>, args: &mut Value, keys: &mut BTreeSet<String>) -> Result<(), VaultError> {
+fn find(of: &Use<'_>, args: &mut Value, keys: &mut BTreeSet<String>) -> Result<()> {
     each_text(of.paths, args, &mut |name, text| {
         if text.contains(BEGIN) {
             return Err(VaultError::Misplaced(format!(
@@ -130,7 +130,7 @@ fn replace<'v>(
     places: &[&str],
     args: &mut Value,
     value: &dyn Fn(&str) -> Option<&'v str>,
-) -> Result<(), VaultError> {
+) -> Result<()> {
     each_text(places, args, &mut |_, text| {
         if text.contains("${") {
             let pieces = pieces(text)?.into_iter().map(|piece| match piece {
@@ -143,16 +143,16 @@ fn replace<'v>(
     })
 }
 
-type Visit<'a> = dyn FnMut(&str, &mut String) -> Result<(), VaultError> + 'a;
+type Visit<'a> = dyn FnMut(&str, &mut String) -> Result<()> + 'a;
 
 /// Shows the texts in these arguments, each with the name of its argument.
-fn each_text(names: &[&str], args: &mut Value, visit: &mut Visit<'_>) -> Result<(), VaultError> {
+fn each_text(names: &[&str], args: &mut Value, visit: &mut Visit<'_>) -> Result<()> {
     let Value::Object(fields) = args else { return Ok(()) };
     let mut named = fields.iter_mut().filter(|(name, _)| names.contains(&name.as_str()));
     named.try_for_each(|(name, field)| leaves(name, field, visit))
 }
 
-fn leaves(name: &str, value: &mut Value, visit: &mut Visit<'_>) -> Result<(), VaultError> {
+fn leaves(name: &str, value: &mut Value, visit: &mut Visit<'_>) -> Result<()> {
     match value {
         Value::String(text) => visit(name, text),
         Value::Array(items) => items.iter_mut().try_for_each(|item| leaves(name, item, visit)),
@@ -176,7 +176,7 @@ fn references<'a>(pieces: &'a [Piece<'_>]) -> impl Iterator<Item = String> + 'a 
 }
 
 /// Takes a text apart. `$${` stands for `${`; what begins like a reference must be one.
-fn pieces(text: &str) -> Result<Vec<Piece<'_>>, VaultError> {
+fn pieces(text: &str) -> Result<Vec<Piece<'_>>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {

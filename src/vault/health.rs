@@ -6,7 +6,7 @@ use hivewright_actors::{clock::Clock, storage::Storage};
 
 use super::{
     Vault,
-    error::VaultError,
+    error::Result,
     master::{KeyFiles, Locked, Place},
     rows,
     scope::Scope,
@@ -30,11 +30,7 @@ pub struct Health {
 impl Vault {
     /// Looks at the vault of a storage that no store is running on, and changes neither that nor
     /// any key. It cannot be written to. Blocks.
-    pub fn peek(
-        storage: &dyn Storage,
-        files: KeyFiles,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, VaultError> {
+    pub fn peek(storage: &dyn Storage, files: KeyFiles, clock: Arc<dyn Clock>) -> Result<Self> {
         let stored = rows::read(storage)?;
         let (state, _) = State::new(unlock::look(files.clone().read(), &stored), stored);
         Ok(Self::with(files, clock, state))

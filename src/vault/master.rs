@@ -14,7 +14,10 @@ use base64::{
 };
 use zeroize::Zeroizing;
 
-use super::{error::VaultError, seal::Key};
+use super::{
+    error::{Result, VaultError},
+    seal::Key,
+};
 use crate::{settings::references::Environment, time};
 
 /// The systemd credential that holds the key, if the unit file names one.
@@ -112,21 +115,21 @@ impl KeyFiles {
     }
 
     /// Makes the first key. Nothing that is there is overwritten. Blocks.
-    pub(super) fn create(&self) -> Result<Key, VaultError> {
+    pub(super) fn create(&self) -> Result<Key> {
         let key = Key::random()?;
         self.write(&Place::Current, &key)?;
         Ok(key)
     }
 
     /// Writes a key beside the one in use. Blocks.
-    pub(super) fn write_new(&self, key: &Key) -> Result<(), VaultError> {
+    pub(super) fn write_new(&self, key: &Key) -> Result<()> {
         self.remove(&Place::New)?;
         self.write(&Place::New, key)
     }
 
     /// Keeps the key in use under another name, if it is still there, and the one before it too: backups
     /// from before its rotation need it. Blocks.
-    pub(super) fn set_aside(&self) -> Result<(), VaultError> {
+    pub(super) fn set_aside(&self) -> Result<()> {
         let is_file = |place| self.path(place).is_some_and(|path| path.is_file());
         if !is_file(&Place::Current) {
             return Ok(());
@@ -139,18 +142,18 @@ impl KeyFiles {
     }
 
     /// Puts the new key into use. Blocks.
-    pub(super) fn put_in_use(&self) -> Result<(), VaultError> {
+    pub(super) fn put_in_use(&self) -> Result<()> {
         self.rename(&Place::New, &Place::Current)
     }
 
     /// Ends a rotation whose new key is the one that fits. Blocks.
-    pub(super) fn finish(&self) -> Result<(), VaultError> {
+    pub(super) fn finish(&self) -> Result<()> {
         self.set_aside()?;
         self.put_in_use()
     }
 
     /// Returns whether there was one. Blocks.
-    pub(super) fn remove(&self, place: &Place) -> Result<bool, VaultError> {
+    pub(super) fn remove(&self, place: &Place) -> Result<bool> {
         let Some(path) = self.path(place) else { return Ok(false) };
         match fs::remove_file(&path) {
             Ok(()) => self.sync(&path).map(|()| true),
@@ -160,7 +163,7 @@ impl KeyFiles {
     }
 
     /// Removes all replaced keys; false if there was none. Blocks.
-    pub(super) fn forget_replaced(&self) -> Result<bool, VaultError> {
+    pub(super) fn forget_replaced(&self) -> Result<bool> {
         let replaced = self.all().into_iter();
         let mut replaced = replaced.filter(|place| matches!(place, Place::Old | Place::Older(_)));
         replaced.try_fold(false, |removed, place| Ok(removed | self.remove(&place)?))
@@ -179,7 +182,7 @@ impl KeyFiles {
         shown.collect::<Vec<_>>().join(" and ")
     }
 
-    fn write(&self, place: &Place, key: &Key) -> Result<(), VaultError> {
+    fn write(&self, place: &Place, key: &Key) -> Result<()> {
         let Some(path) = self.path(place) else { return Err(VaultError::NotOurKey) };
         let text = hex(key.bytes());
         // A crash leaves a part beside, never half a key under the name of a whole one.
@@ -199,7 +202,7 @@ impl KeyFiles {
         }
     }
 
-    fn rename(&self, from: &Place, to: &Place) -> Result<(), VaultError> {
+    fn rename(&self, from: &Place, to: &Place) -> Result<()> {
         let (Some(from), Some(path)) = (self.path(from), self.path(to)) else {
             return Err(VaultError::NotOurKey);
         };
@@ -209,7 +212,7 @@ impl KeyFiles {
         }
     }
 
-    fn sync(&self, path: &Path) -> Result<(), VaultError> {
+    fn sync(&self, path: &Path) -> Result<()> {
         File::open(&self.folder)
             .and_then(|folder| folder.sync_all())
             .map_err(|source| VaultError::File { path: path.to_owned(), source })

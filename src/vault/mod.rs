@@ -54,7 +54,7 @@ mod unlock;
 use audit::{Action, Actor, AuditRow};
 use change::Change;
 use entry::{Entry, Put};
-use error::VaultError;
+use error::{Result, VaultError};
 use master::{KeyFiles, Locked, MasterKeys};
 use redact::Lineages;
 use scope::Scope;
@@ -86,11 +86,7 @@ type Turn = OwnedMutexGuard<()>;
 impl Vault {
     /// Opens the vault of a storage, before its store is started. Makes the master key at the first
     /// start. Blocks.
-    pub fn open(
-        storage: &dyn Storage,
-        files: KeyFiles,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, VaultError> {
+    pub fn open(storage: &dyn Storage, files: KeyFiles, clock: Arc<dyn Clock>) -> Result<Self> {
         Self::open_with(storage, files.read(), clock)
     }
 
@@ -99,7 +95,7 @@ impl Vault {
         storage: &dyn Storage,
         keys: MasterKeys,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, VaultError> {
+    ) -> Result<Self> {
         let files = keys.files.clone();
         let stored = rows::read(storage)?;
         let is_checked = stored.check.is_some();
@@ -193,13 +189,7 @@ impl Vault {
     }
 
     /// Sets an entry. A team can make no secrets, and change none.
-    pub async fn set(
-        &self,
-        scope: &Scope,
-        key: &str,
-        put: Put,
-        actor: &Actor,
-    ) -> Result<Entry, VaultError> {
+    pub async fn set(&self, scope: &Scope, key: &str, put: Put, actor: &Actor) -> Result<Entry> {
         let row = self.row(scope, Some(key), Action::Set, actor);
         let turn = self.turn().await;
         let planned = self.plan_set(scope, key, &put, actor).await;
@@ -213,12 +203,7 @@ impl Vault {
     }
 
     /// Deletes an entry; false if there was none. A team can delete no secret.
-    pub async fn delete(
-        &self,
-        scope: &Scope,
-        key: &str,
-        actor: &Actor,
-    ) -> Result<bool, VaultError> {
+    pub async fn delete(&self, scope: &Scope, key: &str, actor: &Actor) -> Result<bool> {
         let row = self.row(scope, Some(key), Action::Delete, actor);
         let turn = self.turn().await;
         let planned = Change::delete(&self.state(), scope, key, actor);
@@ -239,7 +224,7 @@ impl Vault {
         scope: &Scope,
         puts: impl IntoIterator<Item = (String, Put)>,
         actor: &Actor,
-    ) -> Result<Writes, VaultError> {
+    ) -> Result<Writes> {
         let mut writes = Writes::new();
         for (key, put) in puts {
             let planned = Change::set(&self.state(), scope, &key, &put, None, actor, self.now());
@@ -257,7 +242,7 @@ impl Vault {
         key: &str,
         put: &Put,
         actor: &Actor,
-    ) -> Result<(Change, Entry), VaultError> {
+    ) -> Result<(Change, Entry)> {
         self.state().unlocked()?;
         let stored = match &put.value {
             Some(_) => None,
@@ -267,11 +252,7 @@ impl Vault {
     }
 
     /// Writes a row of the audit for a refusal.
-    async fn or_record<T>(
-        &self,
-        outcome: Result<T, VaultError>,
-        row: &AuditRow,
-    ) -> Result<T, VaultError> {
+    async fn or_record<T>(&self, outcome: Result<T>, row: &AuditRow) -> Result<T> {
         if let Err(error) = &outcome {
             self.record(&row.clone().refused(error)).await?;
         }
@@ -279,30 +260,26 @@ impl Vault {
     }
 
     /// Writes a row of the audit for what was done or refused.
-    async fn recorded<T>(
-        &self,
-        outcome: Result<T, VaultError>,
-        row: &AuditRow,
-    ) -> Result<T, VaultError> {
+    async fn recorded<T>(&self, outcome: Result<T>, row: &AuditRow) -> Result<T> {
         let outcome = self.or_record(outcome, row).await?;
         self.record(row).await?;
         Ok(outcome)
     }
 
-    async fn record(&self, row: &AuditRow) -> Result<(), VaultError> {
+    async fn record(&self, row: &AuditRow) -> Result<()> {
         let mut change = Change::default();
         change.audit(row);
         self.store_writes(change.writes).await
     }
 
     /// Makes a change durable, then real.
-    async fn commit(&self, turn: Turn, change: Change) -> Result<(), VaultError> {
+    async fn commit(&self, turn: Turn, change: Change) -> Result<()> {
         self.store_writes(change.writes).await?;
         self.realise(turn, change.effects).await;
         Ok(())
     }
 
-    async fn store_writes(&self, writes: Writes) -> Result<(), VaultError> {
+    async fn store_writes(&self, writes: Writes) -> Result<()> {
         self.store()?.commit(writes).await?;
         Ok(())
     }
@@ -354,7 +331,7 @@ impl Vault {
         self.0.turn.clone().lock_owned().await
     }
 
-    fn store(&self) -> Result<&StoreHandle, VaultError> {
+    fn store(&self) -> Result<&StoreHandle> {
         self.0.store.get().ok_or(VaultError::NotReady)
     }
 

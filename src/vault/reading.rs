@@ -18,7 +18,7 @@ use super::{
     Vault,
     audit::{Action, Actor},
     entry::{Entry, Row},
-    error::VaultError,
+    error::{Result, VaultError},
     rows::{EntryKey, UsedRow},
     scope::Scope,
     seal::Plain,
@@ -88,18 +88,13 @@ fn entry_of(key: &str, row: Option<Row>) -> Entry {
 
 impl Vault {
     /// Looks at an entry. The value of a secret is not shown to anyone.
-    pub async fn get(&self, scope: &Scope, key: &str, actor: &Actor) -> Result<Seen, VaultError> {
+    pub async fn get(&self, scope: &Scope, key: &str, actor: &Actor) -> Result<Seen> {
         let row = self.row(scope, Some(key), Action::Get, actor);
         self.recorded(self.look(scope, key).await, &row).await
     }
 
     /// The entries of a scope whose keys begin like this, by key.
-    pub async fn list(
-        &self,
-        scope: &Scope,
-        prefix: &str,
-        actor: &Actor,
-    ) -> Result<Vec<Entry>, VaultError> {
+    pub async fn list(&self, scope: &Scope, prefix: &str, actor: &Actor) -> Result<Vec<Entry>> {
         let row = self.row(scope, None, Action::List, actor);
         self.recorded(self.entries(scope, prefix), &row).await
     }
@@ -110,7 +105,7 @@ impl Vault {
         scope: Option<&Scope>,
         actor: &Actor,
         read: impl FnOnce(&Entries<'_>) -> Result<T, StorageError> + Send + 'static,
-    ) -> Result<T, VaultError> {
+    ) -> Result<T> {
         let row = match scope {
             Some(scope) => self.row(scope, None, Action::List, actor),
             None => self.row(&Scope::System, None, Action::List, actor).everywhere(),
@@ -123,12 +118,7 @@ impl Vault {
     }
 
     /// The entries of a scope whose keys begin like this, with the values of those that are no secrets.
-    pub async fn show(
-        &self,
-        scope: &Scope,
-        prefix: &str,
-        actor: &Actor,
-    ) -> Result<Vec<Seen>, VaultError> {
+    pub async fn show(&self, scope: &Scope, prefix: &str, actor: &Actor) -> Result<Vec<Seen>> {
         let mut shown = Vec::new();
         for entry in self.list(scope, prefix, actor).await? {
             let value = if entry.secret {
@@ -142,14 +132,14 @@ impl Vault {
         Ok(shown)
     }
 
-    fn entries(&self, scope: &Scope, prefix: &str) -> Result<Vec<Entry>, VaultError> {
+    fn entries(&self, scope: &Scope, prefix: &str) -> Result<Vec<Entry>> {
         let state = self.state();
         state.unlocked()?;
         let entries = state.entries(scope).map(|item| &item.entry);
         Ok(entries.filter(|entry| entry.key.starts_with(prefix)).cloned().collect())
     }
 
-    async fn look(&self, scope: &Scope, key: &str) -> Result<Seen, VaultError> {
+    async fn look(&self, scope: &Scope, key: &str) -> Result<Seen> {
         let entry = {
             let state = self.state();
             state.unlocked()?;
@@ -168,11 +158,7 @@ impl Vault {
     }
 
     /// The value of an entry as it is in the store; none if there is no such entry.
-    pub(super) async fn stored_value(
-        &self,
-        scope: &Scope,
-        key: &str,
-    ) -> Result<Option<Plain>, VaultError> {
+    pub(super) async fn stored_value(&self, scope: &Scope, key: &str) -> Result<Option<Plain>> {
         let place = EntryKey::new(scope, key);
         let data_key = self.state().data_key(scope);
         let read = self.store()?.read(move |storage| get::<Row>(storage, &place));

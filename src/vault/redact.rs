@@ -20,7 +20,7 @@ use hivewright_actors::{
     },
 };
 
-use super::{Vault, change::Change, error::VaultError, rows, scope::Scope, scrubbers::Scrubbers};
+use super::{Vault, change::Change, error::Result, rows, scope::Scope, scrubbers::Scrubbers};
 use crate::{
     memory,
     scrub::{Mask, Scrubber},
@@ -35,7 +35,7 @@ impl Vault {
         }
     }
 
-    async fn try_redact(&self) -> Result<(), VaultError> {
+    async fn try_redact(&self) -> Result<()> {
         let store = self.store()?;
         // Whoever makes a secret now is waited for: a mark counts once its value is known here.
         let turn = self.turn().await;

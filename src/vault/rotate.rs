@@ -11,7 +11,7 @@ use super::{
     Vault,
     audit::{Action, Actor, AuditRow},
     change::Change,
-    error::VaultError,
+    error::{Result, VaultError},
     master::{KeyFiles, Place},
     scope::Scope,
     seal::Key,
@@ -48,7 +48,7 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    pub(super) fn new(state: &State, files: &KeyFiles, row: &AuditRow) -> Result<Self, VaultError> {
+    pub(super) fn new(state: &State, files: &KeyFiles, row: &AuditRow) -> Result<Self> {
         state.unlocked()?;
         match &state.place {
             Place::Credential => return Err(VaultError::NotOurKey),
@@ -73,8 +73,8 @@ impl Rotation {
     pub(super) async fn perform(
         &mut self,
         step: Step,
-        commit: impl AsyncFnOnce(Writes) -> Result<(), VaultError>,
-    ) -> Result<(), VaultError> {
+        commit: impl AsyncFnOnce(Writes) -> Result<()>,
+    ) -> Result<()> {
         let (files, key) = (self.files.clone(), self.key.clone());
         match step {
             Step::Write => blocking(move || files.write_new(&key)).await,
@@ -87,7 +87,7 @@ impl Rotation {
 
 impl Vault {
     /// Replaces the master key. The replaced one is kept beside it, for backups made before.
-    pub async fn rotate_master(&self, actor: &Actor) -> Result<Rotated, VaultError> {
+    pub async fn rotate_master(&self, actor: &Actor) -> Result<Rotated> {
         let row = self.row(&Scope::System, None, Action::Rotate, actor);
         let turn = self.turn().await;
         let finished = self.finish_rotation().await;
@@ -109,7 +109,7 @@ impl Vault {
 
     /// Ends a rotation whose files could not be put in place: the key in use is only in the file that
     /// the next one would write.
-    async fn finish_rotation(&self) -> Result<(), VaultError> {
+    async fn finish_rotation(&self) -> Result<()> {
         if self.state().place != Place::New {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl Vault {
 
     /// Removes the keys that rotations replaced; false if there is none. The vaults of backups from before
     /// those rotations cannot be opened any more.
-    pub async fn forget_old_master(&self, actor: &Actor) -> Result<bool, VaultError> {
+    pub async fn forget_old_master(&self, actor: &Actor) -> Result<bool> {
         let row = self.row(&Scope::System, None, Action::Rotate, actor);
         let turn = self.turn().await;
         let forgotten = forget_old(&self.0.files, &self.state());
@@ -130,9 +130,7 @@ impl Vault {
     }
 }
 
-async fn blocking(
-    work: impl FnOnce() -> Result<(), VaultError> + Send + 'static,
-) -> Result<(), VaultError> {
+async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(VaultError::NotReady))
 }
 
@@ -143,7 +141,7 @@ pub async fn rotate_at_rest(
     files: KeyFiles,
     clock: Arc<dyn Clock>,
     progress: &(dyn Fn(u64, u64) + Sync),
-) -> Result<Rotated, VaultError> {
+) -> Result<Rotated> {
     let vault = Vault::open(storage, files, clock)?;
     let row = vault.row(&Scope::System, None, Action::Rotate, &Actor::System);
     let mut rotation = Rotation::new(&vault.state(), &vault.0.files, &row)?;
@@ -159,13 +157,13 @@ pub fn forget_old_at_rest(
     storage: &dyn Storage,
     files: KeyFiles,
     clock: Arc<dyn Clock>,
-) -> Result<bool, VaultError> {
+) -> Result<bool> {
     let vault = Vault::open(storage, files, clock)?;
     let state = vault.state();
     forget_old(&vault.0.files, &state)
 }
 
-fn forget_old(files: &KeyFiles, state: &State) -> Result<bool, VaultError> {
+fn forget_old(files: &KeyFiles, state: &State) -> Result<bool> {
     state.unlocked()?;
     match &state.place {
         place @ (Place::Old | Place::Older(_)) => Err(VaultError::OldKey(files.name(place))),

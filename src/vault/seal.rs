@@ -10,7 +10,10 @@ use chacha20poly1305::{
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::{error::VaultError, scope::Scope};
+use super::{
+    error::{Result, VaultError},
+    scope::Scope,
+};
 
 /// The format of everything sealed here. Another one gets another number.
 const FORMAT: &str = "hivewright-vault-1";
@@ -87,7 +90,7 @@ pub(super) struct Sealed(pub(super) String);
 pub(super) struct Key(Arc<Zeroizing<[u8; KEY]>>);
 
 impl Key {
-    pub(super) fn random() -> Result<Self, VaultError> {
+    pub(super) fn random() -> Result<Self> {
         let mut bytes = Zeroizing::new([0; KEY]);
         getrandom::fill(&mut *bytes).map_err(|_| VaultError::Randomness)?;
         Ok(Self(Arc::new(bytes)))
@@ -104,7 +107,7 @@ impl Key {
     }
 
     /// Seals something, bound to its place.
-    pub(super) fn seal(&self, binding: &Binding, plain: &[u8]) -> Result<Sealed, VaultError> {
+    pub(super) fn seal(&self, binding: &Binding, plain: &[u8]) -> Result<Sealed> {
         let mut nonce = [0; NONCE];
         getrandom::fill(&mut nonce).map_err(|_| VaultError::Randomness)?;
         let payload = Payload { msg: plain, aad: &binding.0 };

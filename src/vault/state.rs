@@ -6,7 +6,7 @@ use hivewright_actors::clock::Timestamp;
 
 use super::{
     entry::{Entry, Row, near},
-    error::VaultError,
+    error::{Result, VaultError},
     master::{Locked, Place},
     rows::Stored,
     scope::Scope,
@@ -143,7 +143,7 @@ impl State {
         Self { master, place, scopes: BTreeMap::new() }
     }
 
-    pub(super) fn unlocked(&self) -> Result<&Key, VaultError> {
+    pub(super) fn unlocked(&self) -> Result<&Key> {
         let locked = |locked: &Locked| VaultError::Locked(locked.clone());
         self.master.as_ref().map_err(locked)
     }
@@ -163,7 +163,7 @@ impl State {
     }
 
     /// An entry, or what is to be said of one that is not there.
-    pub(super) fn get(&self, scope: &Scope, key: &str) -> Result<&Item, VaultError> {
+    pub(super) fn get(&self, scope: &Scope, key: &str) -> Result<&Item> {
         self.find(scope, key).ok_or_else(|| VaultError::NotFound {
             key: key.to_owned(),
             near: match self.scopes.get(scope) {

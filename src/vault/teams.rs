@@ -17,7 +17,7 @@ use super::{
     audit::{Action, Actor},
     change::Change,
     entry::Put,
-    error::VaultError,
+    error::Result,
     rows,
     scope::Scope,
 };
@@ -77,7 +77,7 @@ impl Vault {
     }
 
     /// The keys that the store has of a scope: what a former process let go of is not known here.
-    async fn stored_keys(&self, scope: &Scope) -> Result<Vec<String>, VaultError> {
+    async fn stored_keys(&self, scope: &Scope) -> Result<Vec<String>> {
         let scope = scope.clone();
         let read = move |storage: &dyn Storage| rows::keys(storage, &scope);
         Ok(self.store()?.read(read).await?)

@@ -1,7 +1,7 @@
 //! Unlocking: the master key that fits what is stored.
 
 use super::{
-    error::VaultError,
+    error::Result,
     master::{KeyFiles, Locked, MasterKeys, Place},
     rows::Stored,
     seal::{Binding, Key},
@@ -17,7 +17,7 @@ pub(super) struct Unlocked {
 
 /// Finds the key, or makes the first one, and ends a rotation that was cut off. A key is never made
 /// where something is stored that it would not open. Blocks.
-pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, VaultError> {
+pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked> {
     let files = keys.files.clone();
     let mut unlocked = look(keys, stored);
     if is_fresh(stored)
