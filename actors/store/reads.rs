@@ -94,16 +94,25 @@ impl<R: Record> Range<R> {
         storage.scan(&self.start, &self.end, order, visit)
     }
 
+    /// The stored keys, whatever the records hold.
+    pub fn keys(&self, storage: &dyn Storage) -> Result<Vec<Vec<u8>>, StorageError> {
+        let mut keys = Vec::new();
+        self.visit(storage, Order::Rising, &mut |key, _| {
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        Ok(keys)
+    }
+}
+
+impl<R: Record + DeserializeOwned> Range<R> {
     /// Shows each row with its stored key; an error is one that cannot be read, and that has been reported.
     pub fn walk(
         &self,
         storage: &dyn Storage,
         order: Order,
         visit: &mut RowVisit<'_, R>,
-    ) -> Result<(), StorageError>
-    where
-        R: DeserializeOwned,
-    {
+    ) -> Result<(), StorageError> {
         self.visit(storage, order, &mut |key, value| {
             let row = value.and_then(|value| decode(key, value));
             visit(key, row.inspect_err(|error| report(storage, key, error)))
@@ -116,10 +125,7 @@ impl<R: Record> Range<R> {
         storage: &dyn Storage,
         order: Order,
         visit: &mut dyn FnMut(R) -> ControlFlow<()>,
-    ) -> Result<(), StorageError>
-    where
-        R: DeserializeOwned,
-    {
+    ) -> Result<(), StorageError> {
         self.walk(storage, order, &mut |_, row| row.map_or(ControlFlow::Continue(()), &mut *visit))
     }
 
@@ -128,24 +134,11 @@ impl<R: Record> Range<R> {
         &self,
         storage: &dyn Storage,
         visit: &mut dyn FnMut(R),
-    ) -> Result<(), StorageError>
-    where
-        R: DeserializeOwned,
-    {
+    ) -> Result<(), StorageError> {
         self.each(storage, Order::Rising, &mut |row| {
             visit(row);
             ControlFlow::Continue(())
         })
-    }
-
-    /// The stored keys, whatever the records hold.
-    pub fn keys(&self, storage: &dyn Storage) -> Result<Vec<Vec<u8>>, StorageError> {
-        let mut keys = Vec::new();
-        self.visit(storage, Order::Rising, &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
-        Ok(keys)
     }
 }
 

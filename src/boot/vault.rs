@@ -72,7 +72,7 @@ pub(super) async fn open(
     secrets: &Secrets,
 ) -> Result<Vault, ServiceError> {
     let opened = tokio::task::spawn_blocking(move || {
-        let vault = Vault::open_with(&*storage, keys, Arc::new(WallClock))?;
+        let vault = Vault::open(&*storage, keys, Arc::new(WallClock))?;
         vault.release_at_rest(&*storage, &open)?;
         Ok::<_, VaultError>(vault)
     });

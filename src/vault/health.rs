@@ -7,10 +7,10 @@ use hivewright_actors::{clock::Clock, storage::Storage};
 use super::{
     Vault,
     error::Result,
-    master::{KeyFiles, Locked, Place},
+    master::{KeyFiles, Locked},
     rows,
     scope::Scope,
-    state::{Content, State},
+    state::{Content, Item, State},
     unlock,
 };
 
@@ -38,26 +38,16 @@ impl Vault {
 
     pub fn health(&self) -> Health {
         let state = self.state();
-        let mut health = Health {
+        let items =
+            state.scopes().flat_map(|scope| state.entries(scope).map(move |item| (scope, item)));
+        let is_corrupt = |item: &Item| matches!(item.content, Content::Corrupt);
+        let corrupt = items.clone().filter(|(_, item)| is_corrupt(item));
+        Health {
             locked: state.master.as_ref().err().cloned(),
-            replaced_key: match &state.place {
-                place @ (Place::Old | Place::Older(_)) => Some(self.0.files.name(place)),
-                _ => None,
-            },
-            entries: 0,
-            secrets: 0,
-            corrupt: Vec::new(),
-        };
-        for scope in state.scopes() {
-            for item in state.entries(scope) {
-                health.entries += 1;
-                health.secrets += usize::from(item.entry.secret);
-                if matches!(item.content, Content::Corrupt) {
-                    let place = (scope.clone(), item.entry.key.clone());
-                    health.corrupt.push(place);
-                }
-            }
+            replaced_key: state.place.is_replaced().then(|| self.0.files.name(&state.place)),
+            entries: items.clone().count(),
+            secrets: items.filter(|(_, item)| item.entry.secret).count(),
+            corrupt: corrupt.map(|(scope, item)| (scope.clone(), item.entry.key.clone())).collect(),
         }
-        health
     }
 }

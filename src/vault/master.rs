@@ -56,6 +56,13 @@ pub(super) enum Place {
     Older(PathBuf),
 }
 
+impl Place {
+    /// A rotation replaced it: only a store from before that one needs it.
+    pub(super) fn is_replaced(&self) -> bool {
+        matches!(self, Self::Old | Self::Older(_))
+    }
+}
+
 /// Why there is no usable key, and where it was looked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -164,8 +171,7 @@ impl KeyFiles {
 
     /// Removes all replaced keys; false if there was none. Blocks.
     pub(super) fn forget_replaced(&self) -> Result<bool> {
-        let replaced = self.all().into_iter();
-        let mut replaced = replaced.filter(|place| matches!(place, Place::Old | Place::Older(_)));
+        let mut replaced = self.all().into_iter().filter(Place::is_replaced);
         replaced.try_fold(false, |removed, place| Ok(removed | self.remove(&place)?))
     }
 

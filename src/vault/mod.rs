@@ -86,16 +86,7 @@ type Turn = OwnedMutexGuard<()>;
 impl Vault {
     /// Opens the vault of a storage, before its store is started. Makes the master key at the first
     /// start. Blocks.
-    pub fn open(storage: &dyn Storage, files: KeyFiles, clock: Arc<dyn Clock>) -> Result<Self> {
-        Self::open_with(storage, files.read(), clock)
-    }
-
-    /// The same with keys that were read before the storage was opened. Blocks.
-    pub fn open_with(
-        storage: &dyn Storage,
-        keys: MasterKeys,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self> {
+    pub fn open(storage: &dyn Storage, keys: MasterKeys, clock: Arc<dyn Clock>) -> Result<Self> {
         let files = keys.files.clone();
         let stored = rows::read(storage)?;
         let is_checked = stored.check.is_some();

@@ -50,13 +50,10 @@ pub(super) struct Rotation {
 impl Rotation {
     pub(super) fn new(state: &State, files: &KeyFiles, row: &AuditRow) -> Result<Self> {
         state.unlocked()?;
-        match &state.place {
-            Place::Credential => return Err(VaultError::NotOurKey),
-            place @ (Place::Old | Place::Older(_)) => {
-                return Err(VaultError::OldKey(files.name(place)));
-            }
-            Place::Current | Place::New => {}
+        if state.place == Place::Credential {
+            return Err(VaultError::NotOurKey);
         }
+        refuse_replaced(files, state)?;
         let key = Key::random()?;
         let mut change = Change::default();
         let mut data_keys = 0;
@@ -142,7 +139,7 @@ pub async fn rotate_at_rest(
     clock: Arc<dyn Clock>,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Rotated> {
-    let vault = Vault::open(storage, files, clock)?;
+    let vault = Vault::open(storage, files.read(), clock)?;
     let row = vault.row(&Scope::System, None, Action::Rotate, &Actor::System);
     let mut rotation = Rotation::new(&vault.state(), &vault.0.files, &row)?;
     for (done, step) in (0..).zip(Step::ALL) {
@@ -158,15 +155,20 @@ pub fn forget_old_at_rest(
     files: KeyFiles,
     clock: Arc<dyn Clock>,
 ) -> Result<bool> {
-    let vault = Vault::open(storage, files, clock)?;
+    let vault = Vault::open(storage, files.read(), clock)?;
     let state = vault.state();
     forget_old(&vault.0.files, &state)
 }
 
 fn forget_old(files: &KeyFiles, state: &State) -> Result<bool> {
     state.unlocked()?;
-    match &state.place {
-        place @ (Place::Old | Place::Older(_)) => Err(VaultError::OldKey(files.name(place))),
-        _ => files.forget_replaced(),
+    refuse_replaced(files, state)?;
+    files.forget_replaced()
+}
+
+fn refuse_replaced(files: &KeyFiles, state: &State) -> Result<()> {
+    if state.place.is_replaced() {
+        return Err(VaultError::OldKey(files.name(&state.place)));
     }
+    Ok(())
 }

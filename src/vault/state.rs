@@ -174,13 +174,13 @@ impl State {
     }
 
     /// The entries of a scope, by key.
-    pub(super) fn entries(&self, scope: &Scope) -> impl Iterator<Item = &Item> {
+    pub(super) fn entries(&self, scope: &Scope) -> impl Iterator<Item = &Item> + Clone {
         let held = self.scopes.get(scope).into_iter();
         held.flat_map(|held| held.entries.values())
     }
 
     /// All scopes that have entries.
-    pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> {
+    pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> + Clone {
         let filled = |(_, held): &(&Scope, &Held)| !held.entries.is_empty();
         self.scopes.iter().filter(filled).map(|(scope, _)| scope)
     }

@@ -38,8 +38,8 @@ pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked> {
             files.finish()?;
             unlocked.place = Place::Current;
         }
-        place @ (Place::Old | Place::Older(_)) => tracing::warn!(
-            key = files.name(place),
+        Place::Old | Place::Older(_) => tracing::warn!(
+            key = files.name(&unlocked.place),
             "the store is from before a rotation of the master key; the replaced key is used"
         ),
     }
@@ -96,11 +96,7 @@ fn missing(files: &KeyFiles, candidates: &[(Place, Result<Key, Locked>)]) -> Loc
         }
         (false, None) => Locked(format!(
             "the master key in {places} does not fit this store{}; put the key file back that it was made with",
-            match candidates
-                .iter()
-                .filter(|(place, _)| matches!(place, Place::Old | Place::Older(_)))
-                .count()
-            {
+            match candidates.iter().filter(|(place, _)| place.is_replaced()).count() {
                 0 => String::new(),
                 1 => ", and neither does the replaced one beside it".to_owned(),
                 many => format!(", and neither does any of the {many} replaced ones beside it"),

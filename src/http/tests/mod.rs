@@ -322,7 +322,7 @@ impl Bench {
         scaffold::ensure_main(&home).unwrap();
         let storage = Arc::new(MemoryStorage::default());
         let files = KeyFiles::new(folder.path(), &Environment::fixed([]));
-        let vault = Vault::open(&*storage, files, clock.clone()).unwrap();
+        let vault = Vault::open(&*storage, files.read(), clock.clone()).unwrap();
         let publisher = Publisher::new(3, clock.clone());
         let board = Board::default();
         let (broken, committed) = (storage.clone(), metrics.clone());

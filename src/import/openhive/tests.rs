@@ -98,7 +98,7 @@ impl Place {
             .unwrap();
         let stop = AtomicBool::new(false);
         let files = KeyFiles::new(&self.home.secrets(), &self.environment);
-        let vault = Vault::open(&self.storage, files, Arc::new(WallClock)).unwrap();
+        let vault = Vault::open(&self.storage, files.read(), Arc::new(WallClock)).unwrap();
         let done = import.apply(
             &plan,
             &Site {

@@ -87,7 +87,7 @@ fn files(folder: &TempDir) -> KeyFiles {
 }
 
 fn start(disk: &Arc<MemoryStorage>, folder: &TempDir, clock: &Arc<ManualClock>) -> Vault {
-    let vault = Vault::open(&**disk, files(folder), clock.clone()).unwrap();
+    let vault = Vault::open(&**disk, files(folder).read(), clock.clone()).unwrap();
     let store =
         Store::start(&Arbiter::new().handle(), disk.clone(), Box::new(|_| {}), Box::new(|_, _| {}));
     vault.attach(store);
