@@ -260,17 +260,15 @@ impl Memory {
         let now = self.now();
         for key in book.over(now) {
             let chain = self.chain_of(team, &key, book).await?;
-            match chain.expire(&self.by_system(now)) {
+            let act =
+                Act { now, by: Actor::System, id: self.0.ids.memory(), room: true, lessons: 0 };
+            match chain.expire(&act) {
                 Some(change) => self.commit(slot, book, &change).await?,
                 // It was ended before, by a reader who left before the book heard of it.
                 None => chain.0.iter().for_each(|entry| book.put(entry)),
             }
         }
         Ok(())
-    }
-
-    fn by_system(&self, now: Timestamp) -> Act {
-        Act { now, by: Actor::System, id: self.0.ids.memory(), room: true, lessons: 0 }
     }
 }
 

@@ -4,7 +4,6 @@ use std::{fmt, sync::Arc};
 
 use hivewright_actors::{
     clock::Timestamp,
-    excerpt,
     ids::{MemoryId, TeamKey, TeamName},
     words,
 };
@@ -201,11 +200,6 @@ impl<'de> Deserialize<'de> for Actor {
             _ => Err(D::Error::custom("nobody is called that")),
         }
     }
-}
-
-/// The first characters of a text.
-pub fn beginning(text: &str, characters: usize) -> &str {
-    excerpt::split(text, characters).0
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@
 
 use std::{cmp::Reverse, collections::HashMap, fmt::Write};
 
-use hivewright_actors::{clock::Timestamp, ids::MemoryId};
+use hivewright_actors::{clock::Timestamp, excerpt, ids::MemoryId};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    entry::{Entry, Key, beginning},
+    entry::{Entry, Key},
     kind::Kind,
 };
 
@@ -216,7 +216,7 @@ pub(super) fn lay_out<'a>(
         for Chosen { candidate, characters } in of_kind {
             let key = &candidate.key;
             let whole = set_in(content(&candidate.id).unwrap_or_default());
-            let shown = beginning(&whole, *characters);
+            let (shown, _) = excerpt::split(&whole, *characters);
             let _ = if shown.len() < whole.len() {
                 writeln!(text, "[{key}]: {shown}{}", mark(key))
             } else {

@@ -66,18 +66,16 @@ impl Origin {
 
 /// Credentials that are known here and not durable yet.
 #[derive(Clone)]
-pub struct Aside(Arc<Held>);
-
-struct Held {
+pub struct Aside {
     vault: Vault,
     of: Origin,
-    values: Vec<(Entry, Plain)>,
+    values: Arc<[(Entry, Plain)]>,
 }
 
 impl Aside {
     /// What makes them durable.
     pub async fn keep(&self) -> Result<Pending> {
-        let Held { vault, of, values } = &*self.0;
+        let Self { vault, of, values } = self;
         let (scope, actor) = (of.scope(), of.actor());
         let turn = vault.turn().await;
         let mut change = Change::default();
@@ -133,7 +131,7 @@ impl Vault {
         if changed {
             self.tell();
         }
-        Ok(Aside(Arc::new(Held { vault: self.clone(), of: of.clone(), values: taken })))
+        Ok(Aside { vault: self.clone(), of: of.clone(), values: taken.into() })
     }
 
     /// Makes the credentials of a call secrets of a team that is being made.

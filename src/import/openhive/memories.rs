@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{Ids, MemoryId, TeamKey},
 };
 
@@ -17,7 +18,7 @@ use super::{
     vault::VaultRow,
 };
 use crate::memory::{
-    entry::{Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, Remark, Review, beginning},
+    entry::{Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, Remark, Review},
     kind::Kind as MemoryKind,
     provenance::Provenance,
 };
@@ -164,7 +165,8 @@ impl<'a> Converter<'a> {
             kind,
             active: true,
             supersedes_id: None,
-            supersede_reason: reason.map(|reason| beginning(reason, LONGEST_REASON).to_owned()),
+            supersede_reason: reason
+                .map(|reason| excerpt::split(reason, LONGEST_REASON).0.to_owned()),
             rollback_to: None,
             provenance: Provenance::by(&Actor::Import),
             sources: Vec::new(),

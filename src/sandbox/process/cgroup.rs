@@ -31,13 +31,6 @@ pub(super) struct Groups {
     controllers: Vec<&'static str>,
 }
 
-/// What one command may use.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub memory: u64,
-    pub processes: u64,
-}
-
 impl Groups {
     /// Finds a place, or says why there is none. Blocks.
     pub(super) fn find() -> Result<Self, String> {
@@ -46,7 +39,7 @@ impl Groups {
         let base = place(&own, &mounts)?;
         let groups = Self { controllers: enable(&base), base };
         groups.clear();
-        let tried = groups.make(Bounds { memory: u64::MAX >> 1, processes: 1 });
+        let tried = groups.make(u64::MAX >> 1, 1);
         tried.map_err(|error| format!("{}: {error}", groups.base.display()))?;
         Ok(groups)
     }
@@ -65,8 +58,8 @@ impl Groups {
         }
     }
 
-    /// Makes a group for a command.
-    pub(super) fn make(&self, bounds: Bounds) -> io::Result<Group> {
+    /// Makes a group for a command that may use so much.
+    pub(super) fn make(&self, memory: u64, processes: u64) -> io::Result<Group> {
         let bits = getrandom::u64().map_err(io::Error::other)?;
         let name = format!("{CALL}{}-{bits:016x}", std::process::id());
         let path = self.base.join(name);
@@ -77,11 +70,10 @@ impl Groups {
         let cpu = PERIOD * (cores - 1).max(1);
         for controller in &self.controllers {
             let limits: &[(&str, String)] = match *controller {
-                "memory" => &[
-                    ("memory.max", bounds.memory.to_string()),
-                    ("memory.oom.group", "1".to_owned()),
-                ],
-                "pids" => &[("pids.max", bounds.processes.to_string())],
+                "memory" => {
+                    &[("memory.max", memory.to_string()), ("memory.oom.group", "1".to_owned())]
+                }
+                "pids" => &[("pids.max", processes.to_string())],
                 _ => &[("cpu.max", format!("{cpu} {PERIOD}"))],
             };
             for (file, value) in limits {
@@ -219,9 +211,8 @@ mod tests {
     fn a_group_is_bound_by_the_controllers_that_are_there() {
         let folder = tempfile::tempdir().unwrap();
         let groups = Groups { base: folder.path().to_owned(), controllers: CONTROLLERS.to_vec() };
-        let bounds = Bounds { memory: 1 << 20, processes: 256 };
 
-        let group = groups.make(bounds).unwrap();
+        let group = groups.make(1 << 20, 256).unwrap();
 
         let read = |file: &str| fs::read_to_string(group.path.join(file)).unwrap();
         assert_eq!(
@@ -247,8 +238,7 @@ mod tests {
                 return;
             }
         };
-        let bounds = Bounds { memory: 1 << 30, processes: 64 };
-        let group = groups.make(bounds).unwrap();
+        let group = groups.make(1 << 30, 64).unwrap();
         let mut shell = Command::new("bash");
         shell.arg("-c").arg("echo 0 > \"$0\"; setsid sleep 600 & exec sleep 600");
         shell.arg(group.path.join("cgroup.procs")).stdout(Stdio::null());

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     capture::{Captured, capture},
-    cgroup::{Bounds, Group, Groups},
+    cgroup::{Group, Groups},
     layers::{Layer, Layers, Missing},
     plan::{Ended, Folder, Plan, Program, Report, TERMINATE},
 };
@@ -337,9 +337,8 @@ struct Prepared {
 
 /// A control group for a command. Without one the other bounds hold alone.
 fn in_group(groups: &Groups, memory: u64) -> Option<Group> {
-    let bounds = Bounds { memory, processes: PROCESSES };
     groups
-        .make(bounds)
+        .make(memory, PROCESSES)
         .inspect_err(|error| tracing::warn!(%error, "a command runs without a control group"))
         .ok()
 }
