@@ -10,7 +10,8 @@ use std::{
 
 use actix::Arbiter;
 use hivewright::{
-    storage::{self, sled::Durability},
+    settings::config::Durability,
+    storage,
     system::{Randomness, WallClock},
 };
 use hivewright_actors::{

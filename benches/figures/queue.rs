@@ -9,10 +9,8 @@ use std::{
 use actix::{Actor, ActorFutureExt, Addr, Arbiter, AsyncContext, Context, Handler, WrapFuture};
 use futures_util::future;
 use hivewright::{
-    storage::{
-        self,
-        sled::{Durability, SledStorage},
-    },
+    settings::config::Durability,
+    storage::{self, sled::SledStorage},
     system::{Randomness, WallClock},
 };
 use hivewright_actors::{

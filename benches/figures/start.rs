@@ -10,10 +10,11 @@ use hivewright::{
     boot::{Options, Service},
     engines::native::retry::RetryPolicy,
     settings::{
+        config::Durability,
         home::{Flags, Home},
         references::Environment,
     },
-    storage::{self, sled::Durability},
+    storage,
     system::{Randomness, WallClock},
     tools,
 };

@@ -128,9 +128,8 @@ mod tests {
     use std::{cell::Cell, path::Path, rc::Rc};
 
     use super::*;
-    use crate::{
-        settings::{home::Flags, references::Environment, setting::Interval},
-        storage::sled::Durability,
+    use crate::settings::{
+        config::Durability, home::Flags, references::Environment, setting::Interval,
     };
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);

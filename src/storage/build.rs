@@ -12,8 +12,8 @@ use super::{
     envelope::{self, Form},
     mark::Mark,
     parts::{self, META},
-    sled::Durability,
 };
+use crate::settings::config::Durability;
 
 /// sled's segment. It bounds what a record may hold, see `parts.rs`.
 pub(super) const SEGMENT: usize = 2 * 1024 * 1024;

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use super::sled::Durability;
+use crate::settings::config::Durability;
 
 const NAME: &str = "mark";
 /// Commit number, durability, boot and checksum.

@@ -22,9 +22,10 @@ use super::{
     open::OpenError,
     parts::RESERVED,
     report,
-    sled::{Durability, SledStorage},
+    sled::SledStorage,
     swap,
 };
+use crate::settings::config::Durability;
 
 /// How long a replaced store is kept after the first good start.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);

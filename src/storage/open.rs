@@ -35,9 +35,10 @@ use super::{
     envelope, mark,
     migrate::{self, Schema},
     reserve::Reserve,
-    sled::{Durability, SledStorage, guarded, standing},
+    sled::{SledStorage, guarded, standing},
     swap,
 };
+use crate::settings::config::Durability;
 
 /// How many records are read at start in any case, and for how long at most beyond that.
 const CHECKED_RECORDS: usize = 1000;

@@ -19,9 +19,10 @@ use super::{
     database, export,
     lost::{self, Lost},
     migrate::Schema,
-    sled::{Durability, SledStorage},
+    sled::SledStorage,
     swap,
 };
+use crate::settings::config::Durability;
 
 use crate::system::WallClock;
 

@@ -22,15 +22,7 @@ use super::{
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
     reserve::{self, Reserve},
 };
-
-/// What an answered commit survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// A power cut.
-    Power,
-    /// The death of the process, not a power cut.
-    Process,
-}
+use crate::settings::config::Durability;
 
 #[derive(Debug)]
 pub struct SledStorage {

@@ -23,9 +23,10 @@ use tempfile::TempDir;
 use super::{
     Home,
     open::{OpenError, open},
-    sled::{Durability, SledStorage},
+    sled::SledStorage,
     unwatched as quiet,
 };
+use crate::settings::config::Durability;
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
