@@ -12,6 +12,7 @@ use hivewright_actors::{
     journal,
     org::belongings::Belongings,
     sliding_window::SlidingWindow,
+    storage::StorageError,
     store::records::Writes,
     task::Label,
     tool::Caller,
@@ -220,7 +221,7 @@ impl Memory {
             }
             Ok(answer)
         });
-        acting.await.unwrap_or_else(|error| Err(MemoryError::Store(error.to_string())))
+        acting.await.unwrap_or_else(|error| Err(StorageError::Read(error.to_string()).into()))
     }
 
     /// How many lessons were saved in a task. Only cycles ask, so their few rows are counted each time.

@@ -69,7 +69,9 @@ pub enum MemoryError {
     #[error("the team is being shut down; nothing is remembered any more")]
     Forgotten,
     #[error("memory cannot be reached: {0}")]
-    Store(String),
+    Store(#[from] StoreError),
+    #[error("memory cannot be reached: {0}")]
+    Storage(#[from] StorageError),
 }
 
 impl MemoryError {
@@ -89,7 +91,7 @@ impl MemoryError {
             Self::Full => "limit_entries",
             Self::Rate(_) => "rate_limited",
             Self::Unknown(_) => "not_found",
-            Self::Store(_) => "internal",
+            Self::Store(_) | Self::Storage(_) => "internal",
         }
     }
 
@@ -103,17 +105,5 @@ impl MemoryError {
             Self::UnknownType(_) => Some("type"),
             _ => None,
         }
-    }
-}
-
-impl From<StoreError> for MemoryError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error.to_string())
-    }
-}
-
-impl From<StorageError> for MemoryError {
-    fn from(error: StorageError) -> Self {
-        Self::Store(error.to_string())
     }
 }

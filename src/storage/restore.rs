@@ -22,9 +22,7 @@ use super::{
     sled::SledStorage,
     swap,
 };
-use crate::settings::config::Durability;
-
-use crate::system::WallClock;
+use crate::{settings::config::Durability, system::WallClock};
 
 /// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]

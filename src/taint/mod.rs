@@ -121,10 +121,16 @@ impl Worker {
 #[non_exhaustive]
 pub enum TaintError {
     #[error("the label of a file cannot be stored: {0}")]
-    Store(String),
+    Store(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// There is no label of that name, or the file was changed since.
     #[error("`{0}` is not the label of a file, or the file was changed since; list them again")]
     Unknown(String),
+}
+
+impl TaintError {
+    fn store(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Store(Box::new(error))
+    }
 }
 
 /// Labels of files, for all teams. Cheap to clone; without a store they last as long as the process.
@@ -283,9 +289,7 @@ impl Taint {
     async fn commit(&self, writes: Writes) -> Result<(), TaintError> {
         self.0.version.fetch_add(1, Ordering::Relaxed);
         let Some(Kept { store, .. }) = &self.0.kept else { return Ok(()) };
-        let failed =
-            |error: hivewright_actors::store::StoreError| TaintError::Store(error.to_string());
-        store.commit(writes).await.map(drop).map_err(failed)
+        store.commit(writes).await.map(drop).map_err(TaintError::store)
     }
 
     pub fn version(&self) -> u64 {

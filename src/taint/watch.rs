@@ -53,7 +53,7 @@ impl Taint {
             watch.look();
             watch
         });
-        watch = begun.await.map_err(|error| TaintError::Store(error.to_string()))?;
+        watch = begun.await.map_err(TaintError::store)?;
         if watch.blind || !watch.files.is_empty() {
             let (worker, roots) = (watch.worker.clone(), watch.roots.clone());
             let window = self.begin_at(worker, roots, watch.since, false);
@@ -115,7 +115,7 @@ impl Watch {
             let touched = self.was_read();
             (self, touched)
         });
-        let (this, touched) = looked.await.map_err(|error| TaintError::Store(error.to_string()))?;
+        let (this, touched) = looked.await.map_err(TaintError::store)?;
         if touched {
             let window = match window {
                 Some(window) => window,

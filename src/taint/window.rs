@@ -77,7 +77,7 @@ impl Window {
         let taint = self.taint.clone();
         let (of, within) = (taint.clone(), row.clone());
         let looked = tokio::task::spawn_blocking(move || of.look_through(&within)).await;
-        let writes = looked.map_err(|error| TaintError::Store(error.to_string()))?;
+        let writes = looked.map_err(TaintError::store)?;
         self.row = None;
         taint.close(&row, writes).await
     }
@@ -118,7 +118,7 @@ impl Taint {
         since: Moment,
         sure: bool,
     ) -> Result<Window, TaintError> {
-        let bits = getrandom::u64().map_err(|error| TaintError::Store(error.to_string()))?;
+        let bits = getrandom::u64().map_err(TaintError::store)?;
         let row = WindowRow { id: format!("{bits:016x}"), worker, roots, since, sure };
         self.state().windows.insert(row.id.clone(), row.clone());
         let window = Window { taint: self.clone(), row: Some(row.clone()) };
