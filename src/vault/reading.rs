@@ -93,12 +93,6 @@ impl Vault {
         self.recorded(self.look(scope, key).await, &row).await
     }
 
-    /// The entries of a scope whose keys begin like this, by key.
-    pub async fn list(&self, scope: &Scope, prefix: &str, actor: &Actor) -> Result<Vec<Entry>> {
-        let row = self.row(scope, None, Action::List, actor);
-        self.recorded(self.entries(scope, prefix), &row).await
-    }
-
     /// Goes through the entries of a scope, or of the service and all teams, as they are stored.
     pub async fn browse<T: Send + 'static>(
         &self,
@@ -117,19 +111,20 @@ impl Vault {
         Ok(found)
     }
 
-    /// The entries of a scope whose keys begin like this, with the values of those that are no secrets.
-    pub async fn show(&self, scope: &Scope, prefix: &str, actor: &Actor) -> Result<Vec<Seen>> {
-        let mut shown = Vec::new();
-        for entry in self.list(scope, prefix, actor).await? {
+    /// The entries of a scope whose keys begin like this, by key, with the values of those that are no secrets.
+    pub async fn list(&self, scope: &Scope, prefix: &str, actor: &Actor) -> Result<Vec<Seen>> {
+        let row = self.row(scope, None, Action::List, actor);
+        let mut listed = Vec::new();
+        for entry in self.recorded(self.entries(scope, prefix), &row).await? {
             let value = if entry.secret {
                 None
             } else {
                 // What is corrupt has none to show.
                 self.stored_value(scope, &entry.key).await.unwrap_or(None)
             };
-            shown.push(Seen { entry, value });
+            listed.push(Seen { entry, value });
         }
-        Ok(shown)
+        Ok(listed)
     }
 
     fn entries(&self, scope: &Scope, prefix: &str) -> Result<Vec<Entry>> {

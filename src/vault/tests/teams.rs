@@ -136,7 +136,7 @@ async fn the_credentials_of_a_team_are_there_with_it_or_not_at_all() {
     bench.restart();
 
     let entries = bench.vault.list(&team("ops"), "", &by).await.unwrap();
-    let listed: Vec<_> = entries.iter().map(|entry| (&*entry.key, entry.secret)).collect();
+    let listed: Vec<_> = entries.iter().map(|seen| (&*seen.entry.key, seen.entry.secret)).collect();
     assert_eq!(listed, [("A", true), ("B", true)]);
     assert_eq!(
         bench.scrubbed(&team("ops"), "canary-value-1 canary-value-2"),
