@@ -80,11 +80,10 @@ pub struct SandboxSettings {
     pub private: Vec<PathBuf>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Job {
     pub workspace: Arc<Workspace>,
-    /// For `/bin/bash -c`.
-    pub command: String,
+    pub program: Program,
     /// Variables beside the fixed ones.
     pub env: BTreeMap<String, String>,
     /// What tells the team what it is stays as it is: the command comes from a turn that is not believed.
@@ -197,37 +196,19 @@ impl Sandbox {
     ///
     /// Whatever the end, nothing it started lives on. Dropping the future kills at once.
     pub async fn run(&self, job: Job, stop: CancellationToken) -> Result<Finished, SandboxError> {
-        let kept: &[&str] = if job.keeps_self { &SELF } else { &[] };
-        let program = Program::Bash(job.command);
-        self.execute(&job.workspace, job.env, program, kept, stop).await
-    }
-
-    async fn execute(
-        &self,
-        workspace: &Arc<Workspace>,
-        env: BTreeMap<String, String>,
-        program: Program,
-        kept: &'static [&'static str],
-        stop: CancellationToken,
-    ) -> Result<Finished, SandboxError> {
         if let Some((layer, reason)) = self.missing() {
             return Err(SandboxError::Unavailable { layer, reason });
         }
-        let Prepared { plan, watch, scratch, group } =
-            self.prepare(workspace, env, program, kept).await?;
+        let Prepared { plan, watch, scratch, group } = self.prepare(job).await?;
         let result = self.supervise(&plan, watch, stop).await;
         drop((scratch, group));
         result
     }
 
-    async fn prepare(
-        &self,
-        workspace: &Arc<Workspace>,
-        env: BTreeMap<String, String>,
-        program: Program,
-        kept: &'static [&'static str],
-    ) -> Result<Prepared, SandboxError> {
-        let (workspace, layers) = (Arc::clone(workspace), self.layers);
+    async fn prepare(&self, job: Job) -> Result<Prepared, SandboxError> {
+        let Job { workspace, program, env, keeps_self } = job;
+        let kept: &[&str] = if keeps_self { &SELF } else { &[] };
+        let layers = self.layers;
         let settings = self.settings.clone();
         let memory = self.memory.load(Ordering::Relaxed);
         let (quota, groups) = (Arc::clone(&self.quota), self.groups.clone().ok());

@@ -52,7 +52,7 @@ pub(super) struct Folder {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Program {
+pub enum Program {
     Bash(String),
     /// The attempts of the self-test.
     SelfTest(super::probe::Targets),

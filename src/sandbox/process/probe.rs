@@ -17,7 +17,7 @@ use super::{Sandbox, SandboxError, Scratch, blocking, launch, layers::Layer, pla
 use crate::sandbox::workspace::governance::GOVERNED_FILE;
 
 /// The child's attempts take milliseconds; an orphan that survived would hold its output for minutes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SELF_TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What the self-test saw of one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,9 +80,9 @@ impl Sandbox {
         .await?;
 
         let program = Program::SelfTest(targets);
-        let stop = CancellationToken::new();
-        let running = self.execute(&workspace, BTreeMap::new(), program, &[], stop);
-        let finished = tokio::time::timeout(PATIENCE, running).await;
+        let job = Job { workspace, program, env: BTreeMap::new(), keeps_self: false };
+        let running = self.run(job, CancellationToken::new());
+        let finished = tokio::time::timeout(SELF_TEST_TIMEOUT, running).await;
         drop(scratch);
         let Ok(finished) = finished else {
             return Err(SandboxError::Unavailable {
@@ -96,7 +96,7 @@ impl Sandbox {
 
 fn judge(layer: Layer, attempts: &[Attempt]) -> LayerReport {
     let (mut refused, mut succeeded) = (Vec::new(), Vec::new());
-    for attempt in attempts.iter().filter(|attempt| attempt.layer == layer.as_str()) {
+    for attempt in attempts.iter().filter(|attempt| attempt.layer == layer) {
         if attempt.succeeded {
             succeeded.push(attempt.what.as_str());
         } else {
@@ -120,7 +120,7 @@ fn failed(layer: Layer, seen: &str) -> LayerReport {
 
 /// What to try it on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Targets {
+pub struct Targets {
     /// Files and folders that must not be readable.
     pub forbidden: Vec<PathBuf>,
     pub config: PathBuf,
