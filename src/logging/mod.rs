@@ -90,7 +90,6 @@ impl Known {
     }
 }
 
-/// How much is logged.
 #[derive(Clone, Debug)]
 pub struct Level(reload::Handle<EnvFilter, Registry>);
 

@@ -46,7 +46,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// A value by its name, as text.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name)?.as_str()
     }
@@ -113,7 +112,6 @@ impl Tap {
     }
 }
 
-/// The layer that takes lines.
 #[derive(Clone, Debug)]
 pub(super) struct Taking {
     pub(super) tap: Tap,

@@ -90,7 +90,6 @@ impl Memory {
         .await
     }
 
-    /// Ends one version that is active or proposed.
     pub async fn deactivate(
         &self,
         id: &MemoryId,
@@ -118,7 +117,6 @@ impl Memory {
         self.act_on(id, by, move |chain, act, id| chain.rollback(id, act)).await
     }
 
-    /// Says whether a pending version can be believed.
     pub async fn review(
         &self,
         id: &MemoryId,
@@ -130,7 +128,6 @@ impl Memory {
         self.act_on(id, by, move |chain, act, id| chain.review(id, verdict, note, act)).await
     }
 
-    /// Approves a pending version in other words.
     pub async fn correct(
         &self,
         id: &MemoryId,

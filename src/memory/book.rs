@@ -76,7 +76,6 @@ impl Book {
         self.cards.contains_key(key)
     }
 
-    /// The active entries, by key.
     pub(super) fn active(&self) -> impl Iterator<Item = (&Key, &Card)> {
         self.cards.iter().filter_map(|(key, card)| Some((key, card.as_ref()?)))
     }

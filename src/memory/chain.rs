@@ -123,7 +123,6 @@ pub(super) struct Change {
     pub(super) removed: Vec<Entry>,
 }
 
-/// What comes of a save.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Saved {
     pub entry: Entry,

@@ -22,13 +22,10 @@ pub const LONGEST_KEY: usize = 128;
 pub const LONGEST_CONTENT: usize = 65_536;
 /// The longest reason or source, in characters.
 pub const LONGEST_REASON: usize = 500;
-/// The most sources of an entry.
 pub const MOST_SOURCES: usize = 20;
 /// The most lessons that a team keeps while it looks back at its work once.
 pub const MOST_LESSONS: usize = 5;
-/// The most active entries of a team.
 pub const MOST_ENTRIES: usize = 5_000;
-/// The most versions of a key.
 pub const MOST_VERSIONS: usize = 200;
 
 /// What an entry is saved under.
@@ -37,7 +34,6 @@ pub const MOST_VERSIONS: usize = 200;
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// A key, if the text can be one.
     pub fn parse(text: &str) -> Result<Self> {
         let allowed = |byte: u8| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'/' | b'-')
@@ -162,7 +158,6 @@ pub struct Remark {
     pub note: Option<String>,
 }
 
-/// Who changes entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
     Team(TeamName),

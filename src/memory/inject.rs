@@ -53,7 +53,6 @@ pub(super) struct Chosen {
     pub(super) characters: usize,
 }
 
-/// What goes into a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Choice {
     pub(super) chosen: Vec<Chosen>,

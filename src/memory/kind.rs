@@ -23,7 +23,6 @@ words! {
 }
 
 impl Kind {
-    /// Other words for it.
     fn aliases(self) -> &'static [&'static str] {
         match self {
             Self::Identity => &["core", "self"],

@@ -101,7 +101,6 @@ struct Told {
 }
 
 impl Memory {
-    /// The memory of the teams in a store.
     pub fn new(
         store: StoreHandle,
         clock: Arc<dyn Clock>,

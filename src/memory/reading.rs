@@ -37,7 +37,6 @@ pub struct Query {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     pub entry: Entry,
-    /// 1 for the best, less for the others.
     pub score: f64,
     /// The part that fits, at most 500 characters.
     pub snippet: String,
@@ -50,7 +49,6 @@ pub struct Listing {
     /// Only this key, or keys that begin so if a `*` stands at the end.
     pub key: Option<String>,
     pub limit: usize,
-    /// How many to leave out before them.
     pub offset: usize,
 }
 
@@ -69,17 +67,13 @@ pub struct Browse {
     pub teams: Option<Vec<String>>,
     pub key: Option<Key>,
     pub kind: Option<Kind>,
-    /// Only in this state of review.
     pub review: Option<Review>,
-    /// Only those that are active, or are not.
     pub active: Option<bool>,
-    /// Only those with some of these words.
     pub words: Option<String>,
     pub sort: Sort,
     /// Only what comes after a version that was changed then; by age only.
     pub after: Option<(Timestamp, MemoryId)>,
     pub limit: usize,
-    /// How many to leave out before them.
     pub offset: usize,
 }
 
@@ -170,7 +164,6 @@ impl Memory {
         Ok(Injections::of_choice(&choose(self.book(team).await?.candidates())))
     }
 
-    /// How many active entries a team has.
     pub async fn count(&self, team: &TeamKey) -> Result<usize> {
         Ok(self.book(team).await?.active().count())
     }

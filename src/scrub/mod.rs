@@ -104,7 +104,6 @@ struct Known {
     longest: usize,
 }
 
-/// Forms that begin alike.
 #[derive(Debug)]
 struct Head {
     bytes: Vec<u8>,
@@ -112,7 +111,6 @@ struct Head {
     forms: Vec<(usize, Form)>,
 }
 
-/// A known value in a text.
 #[derive(Clone, Debug)]
 struct Found {
     at: Range<usize>,
@@ -177,7 +175,6 @@ impl Scrubber {
         self.0.longest
     }
 
-    /// It knows no value.
     pub fn is_empty(&self) -> bool {
         self.0.heads.is_empty()
     }
@@ -187,7 +184,6 @@ impl Scrubber {
         self.0.all_heads(text).next().is_some()
     }
 
-    /// The text has a known value in it.
     pub fn knows(&self, text: &str) -> bool {
         self.0.find(text).next().is_some()
     }
@@ -198,7 +194,6 @@ impl Scrubber {
         found.filter_map(|found| self.0.masks[found.mask].key.as_deref()).next()
     }
 
-    /// A scrubber for text that arrives in pieces.
     pub fn stream(&self) -> StreamScrubber {
         StreamScrubber::new(self.clone())
     }

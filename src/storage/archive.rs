@@ -22,15 +22,12 @@ const LEVEL: i32 = 3;
 /// A manifest is read into memory, so it has a bound.
 const LARGEST_MANIFEST: u64 = 256 * 1024 * 1024;
 
-/// What an archive holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The version of the archive's form.
     pub format: u32,
     pub created: String,
     /// How many records of the store it holds, the parts of large values counted singly.
     pub records: u64,
-    /// Its members, in order.
     pub parts: Vec<Part>,
 }
 
@@ -95,7 +92,6 @@ impl<Out: Write> Writer<Out> {
         Ok(())
     }
 
-    /// Adds the manifest and ends the archive.
     pub(super) fn finish(mut self, created: String, records: u64) -> io::Result<Out> {
         let manifest = serde_json::to_vec_pretty(&Manifest {
             format: FORMAT,
@@ -113,7 +109,6 @@ impl<Out: Write> Writer<Out> {
     }
 }
 
-/// A member as it is read.
 pub(super) enum Member<'a> {
     Folder,
     File {

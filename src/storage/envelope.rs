@@ -5,7 +5,6 @@ use hivewright_actors::storage::StorageError;
 /// Form, schema version and checksum stand before the payload.
 const HEAD: usize = 7;
 
-/// What the payload of an envelope is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Whole = 1,
@@ -13,7 +12,6 @@ pub(super) enum Form {
     Parts = 2,
 }
 
-/// A verified envelope.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opened<'a> {
     pub(super) form: Form,

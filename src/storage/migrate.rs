@@ -61,7 +61,6 @@ fn tokens_apart(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((key, value.to_vec()))
 }
 
-/// Upgrades the store of a home.
 pub(super) fn migrate(
     home: &Home,
     durability: Durability,

@@ -70,7 +70,6 @@ impl Home {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub done: u64,
-    /// What there is to do in all.
     pub total: u64,
     pub unit: Unit,
 }

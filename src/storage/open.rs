@@ -94,7 +94,6 @@ impl OpenError {
         }
     }
 
-    /// What the process ends with.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Newer { .. } => 3,

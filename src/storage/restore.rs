@@ -153,7 +153,6 @@ impl<'a> Building<'a> {
         place(&beside(folder).join(components.as_path()), member)
     }
 
-    /// Removes what was built so far.
     fn abandon(&self) {
         let folders = self.folders.values().map(|(folder, _)| *folder);
         for folder in folders.chain([self.home.store.as_path()]) {

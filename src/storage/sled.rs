@@ -83,7 +83,6 @@ impl SledStorage {
         })
     }
 
-    /// The version of the records' schema.
     pub fn schema(&self) -> u16 {
         self.schema
     }

@@ -71,7 +71,6 @@ pub struct UntrustedFile {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
     pub task: TaskId,
-    /// The tool it was written with.
     pub tool: String,
     pub at: Timestamp,
 }
@@ -102,7 +101,6 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The label of what it wrote or changed.
     fn label(
         &self,
         path: &Path,

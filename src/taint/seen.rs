@@ -54,7 +54,6 @@ impl Seen {
         Self::at(CWD, path.as_os_str())
     }
 
-    /// It is the same file, whatever it holds.
     pub fn is_same_file(&self, other: &Self) -> bool {
         self.id == other.id && self.born.zip(other.born).is_none_or(|(one, other)| one == other)
     }

@@ -291,7 +291,6 @@ fn task_of(entry: &Entry) -> &str {
     entry.key.rsplitn(3, ':').nth(2).unwrap_or_default()
 }
 
-/// A value that nobody will come for.
 fn is_forgotten(entry: &Entry, now: Timestamp) -> bool {
     entry.created_at + FORGOTTEN < now
 }

@@ -150,12 +150,10 @@ pub(super) fn name(at: Timestamp) -> String {
     format!("{}{count:08x}{chance:08x}", moment(at))
 }
 
-/// The rows from a moment on.
 pub fn since(at: Timestamp) -> Range<AuditRow> {
     Range::all().since(&moment(at))
 }
 
-/// The rows that are from before a moment.
 pub fn before(at: Timestamp) -> Range<AuditRow> {
     Range::all().until(&moment(at))
 }

@@ -141,7 +141,6 @@ impl Change {
         self.effects.push(Effect::Drop(scope.clone(), key.to_owned()));
     }
 
-    /// A reference to an entry was expanded.
     pub(super) fn used(&mut self, scope: &Scope, key: &str, at: Timestamp) {
         self.put(&EntryKey::new(scope, key), &UsedRow { at });
         self.effects.push(Effect::Used(scope.clone(), key.to_owned(), at));

@@ -144,7 +144,6 @@ impl Limit {
     }
 }
 
-/// How many entries a scope can have.
 pub fn most_entries(scope: &Scope) -> usize {
     match scope {
         Scope::System => 1_000,
@@ -153,7 +152,6 @@ pub fn most_entries(scope: &Scope) -> usize {
     }
 }
 
-/// A text that can be a key.
 pub fn is_key(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(allowed)

@@ -33,25 +33,13 @@ pub enum VaultError {
         scope.flag(),
         flags("tool", tools, tool)
     )]
-    ToolDenied {
-        key: String,
-        scope: Scope,
-        tool: String,
-        /// What it may be used in.
-        tools: Vec<String>,
-    },
+    ToolDenied { key: String, scope: Scope, tool: String, tools: Vec<String> },
     #[error(
         "`{key}` may not be sent to `{host}`; an operator allows it with `hivewright vault set {key} {} --keep-value{}`",
         scope.flag(),
         flags("host", hosts, host)
     )]
-    HostDenied {
-        key: String,
-        scope: Scope,
-        host: String,
-        /// Where it may be sent to.
-        hosts: Vec<String>,
-    },
+    HostDenied { key: String, scope: Scope, host: String, hosts: Vec<String> },
     #[error("`{key}` was changed since the call was approved; ask again")]
     Changed { key: String },
     /// A reference stands where none is expanded, or is none.

@@ -205,7 +205,6 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>> {
     Ok(pieces)
 }
 
-/// Wipes arguments that hold values.
 pub fn wipe(args: &mut Value) {
     // Wiping does not fail.
     let _ = leaves("", args, &mut |_, text| {

@@ -14,7 +14,6 @@ use super::{
     unlock,
 };
 
-/// How a vault is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     pub locked: Option<Locked>,

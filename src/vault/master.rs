@@ -41,7 +41,6 @@ pub struct MasterKeys {
     pub(super) candidates: Vec<(Place, Result<Key, Locked>)>,
 }
 
-/// A place for a master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Given by systemd.

@@ -71,9 +71,7 @@ struct Inner {
     state: RwLock<State>,
     /// Whoever changes something holds it, from the decision until the state is up to date.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Rises whenever there is something else to be recognised.
     version: AtomicU64,
-    /// Rises whenever something that was written has changed.
     redactions: AtomicU64,
     listeners: Mutex<Vec<Listener>>,
 }

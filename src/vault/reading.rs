@@ -26,7 +26,6 @@ use super::{
 };
 use crate::settings::references::SystemVault;
 
-/// What a look at an entry shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub entry: Entry,

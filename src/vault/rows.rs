@@ -25,7 +25,6 @@ hivewright_actors::records! {
     SpentRow: "edge\0vault-spent", Scope;
 }
 
-/// What only the right master key opens.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CheckRow {
     pub(super) check: Sealed,
@@ -118,7 +117,6 @@ pub(super) struct Stored {
     pub(super) check: Option<CheckRow>,
     pub(super) data_keys: BTreeMap<Scope, KeyRow>,
     pub(super) entries: BTreeMap<Scope, BTreeMap<String, Row>>,
-    /// The highest versions of entries that are gone.
     pub(super) spent: BTreeMap<Scope, u64>,
     /// Entries whose record cannot even be read.
     pub(super) damaged: Vec<(Scope, String)>,

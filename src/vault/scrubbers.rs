@@ -18,7 +18,6 @@ pub struct Scrubbers {
     kept: DashMap<Audience, (u64, Scrubber)>,
 }
 
-/// Whom a scrubber is for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Audience {
     Team(TeamName),

@@ -24,7 +24,6 @@ pub(super) struct State {
     scopes: BTreeMap<Scope, Held>,
 }
 
-/// What is known of a scope.
 #[derive(Clone, Debug, Default)]
 struct Held {
     /// None: there is none yet, or it is corrupt.
@@ -35,7 +34,6 @@ struct Held {
     spent: u64,
 }
 
-/// What is known of an entry.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) entry: Entry,
@@ -132,7 +130,6 @@ impl State {
         (state, left_behind)
     }
 
-    /// A vault that cannot be used.
     pub(super) fn locked(locked: Locked) -> Self {
         Self { master: Err(locked), place: Place::Current, scopes: BTreeMap::new() }
     }
@@ -157,7 +154,6 @@ impl State {
         self.scopes.iter().filter_map(|(scope, held)| Some((scope, held.data_key.as_ref()?)))
     }
 
-    /// An entry, if there is one.
     pub(super) fn find(&self, scope: &Scope, key: &str) -> Option<&Item> {
         self.scopes.get(scope)?.entries.get(key)
     }
@@ -173,13 +169,11 @@ impl State {
         })
     }
 
-    /// The entries of a scope, by key.
     pub(super) fn entries(&self, scope: &Scope) -> impl Iterator<Item = &Item> + Clone {
         let held = self.scopes.get(scope).into_iter();
         held.flat_map(|held| held.entries.values())
     }
 
-    /// All scopes that have entries.
     pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> + Clone {
         let filled = |(_, held): &(&Scope, &Held)| !held.entries.is_empty();
         self.scopes.iter().filter(filled).map(|(scope, _)| scope)
@@ -190,7 +184,6 @@ impl State {
         self.scopes.get(scope).map_or(0, |held| held.spent)
     }
 
-    /// A scope has values that must be recognised.
     pub(super) fn has_secrets(&self, scope: &Scope) -> bool {
         self.entries(scope).any(Item::is_secret)
     }

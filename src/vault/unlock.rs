@@ -7,7 +7,6 @@ use super::{
     seal::{Binding, Key},
 };
 
-/// What came of looking for the key.
 pub(super) struct Unlocked {
     pub(super) master: Result<Key, Locked>,
     pub(super) place: Place,

@@ -44,7 +44,6 @@ impl Layer {
     }
 }
 
-/// A layer that could not be set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Missing {
     pub(super) layer: Layer,
@@ -62,7 +61,6 @@ impl Missing {
     }
 }
 
-/// What the kernel offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layers {
     /// The version of Landlock, 0 for none.

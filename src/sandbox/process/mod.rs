@@ -54,7 +54,6 @@ mod sys;
 
 /// Processes and threads that one command may have at once.
 const PROCESSES: u64 = 256;
-/// The largest file a command may write.
 const FILE_SIZE: u64 = 10 << 30;
 /// What is kept of each output stream.
 const KEPT: usize = 10 << 20;
@@ -416,7 +415,6 @@ fn folders(workspace: &Workspace) -> io::Result<Vec<Folder>> {
         .collect()
 }
 
-/// The private files of one call.
 struct Scratch {
     path: PathBuf,
 }

@@ -24,7 +24,6 @@ pub(super) struct Plan {
     pub folders: Vec<Folder>,
     /// Private to this call: holds `home`, `tmp` and `root`.
     pub scratch: PathBuf,
-    /// The control group it belongs into.
     pub group: Option<PathBuf>,
     pub namespaces: bool,
     /// Keep the top of the workspace as it is: the governed names there cannot be held by mounts.
@@ -35,9 +34,7 @@ pub(super) struct Plan {
     pub memory: u64,
     /// Processes and threads at once.
     pub processes: u64,
-    /// Largest file, in bytes.
     pub file_size: u64,
-    /// Variables beside the fixed ones.
     pub env: BTreeMap<String, String>,
     pub program: Program,
 }
@@ -66,7 +63,6 @@ pub(super) enum Report {
     Ended(Ended),
 }
 
-/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
     /// By itself, with this code.

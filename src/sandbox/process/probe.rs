@@ -19,7 +19,6 @@ use crate::sandbox::workspace::governance::GOVERNED_FILE;
 /// The child's attempts take milliseconds; an orphan that survived would hold its output for minutes.
 const SELF_TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What the self-test saw of one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerReport {
     pub layer: Layer,
@@ -118,7 +117,6 @@ fn failed(layer: Layer, seen: &str) -> LayerReport {
     LayerReport { layer, holds: false, detail: format!("{seen}; {}", layer.cure()) }
 }
 
-/// What to try it on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Targets {
     /// Files and folders that must not be readable.
@@ -128,7 +126,6 @@ pub struct Targets {
     pub port: u16,
 }
 
-/// One thing that was tried.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Attempt {
     /// The layer that had to refuse.

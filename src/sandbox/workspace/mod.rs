@@ -75,12 +75,10 @@ pub struct Workspace {
     roots: Vec<Root>,
 }
 
-/// A regular file, open for reading.
 #[derive(Debug)]
 pub struct OpenFile {
     pub file: File,
     pub size: u64,
-    /// Its real path.
     pub path: PathBuf,
 }
 

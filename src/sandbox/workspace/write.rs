@@ -24,12 +24,9 @@ use super::{
 /// Links that are followed to the file that is meant.
 const LINKS: usize = 40;
 
-/// A file that was written.
 #[derive(Debug)]
 pub struct Written {
-    /// What kind of path it is.
     pub class: Class,
-    /// Its real path.
     pub path: PathBuf,
     pub file: File,
 }
