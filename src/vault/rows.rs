@@ -49,7 +49,7 @@ impl Key for Scope {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntryKey(pub(super) Scope, pub(super) String);
 
 impl EntryKey {
@@ -112,14 +112,13 @@ pub(super) fn told(EntryKey(scope, key): &EntryKey, action: &str) -> Option<Even
 }
 
 /// All that is stored, but for the audit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Stored {
     pub(super) check: Option<CheckRow>,
     pub(super) data_keys: BTreeMap<Scope, KeyRow>,
-    pub(super) entries: BTreeMap<Scope, BTreeMap<String, Row>>,
-    pub(super) spent: BTreeMap<Scope, u64>,
-    /// Entries whose record cannot even be read.
-    pub(super) damaged: Vec<(Scope, String)>,
+    pub(super) spent: Vec<(Scope, SpentRow)>,
+    /// Of one whose record cannot even be read, only that it is there.
+    pub(super) entries: Vec<(EntryKey, Option<Row>)>,
 }
 
 /// Reads all of it. Blocks.
@@ -127,28 +126,22 @@ pub(super) fn read(storage: &dyn Storage) -> Result<Stored, StorageError> {
     let mut stored = Stored {
         check: scan(storage, Range::all())?.pop(),
         data_keys: scan_keyed(storage, Range::all())?.into_iter().collect(),
-        ..Stored::default()
+        spent: scan_keyed(storage, Range::all())?,
+        entries: Vec::new(),
     };
-    for (scope, SpentRow { version }) in scan_keyed(storage, Range::all())? {
-        stored.spent.insert(scope, version);
-    }
+    let used: BTreeMap<EntryKey, UsedRow> =
+        scan_keyed(storage, Range::all())?.into_iter().collect();
     Range::<Row>::all().walk(storage, Order::Rising, &mut |key, row| {
-        match (parse::<Row>(key), row) {
-            (Some(EntryKey(scope, key)), Ok(mut row)) => {
-                row.entry.key = key.clone();
-                stored.entries.entry(scope).or_default().insert(key, row);
-            }
-            (Some(EntryKey(scope, key)), Err(_)) => stored.damaged.push((scope, key)),
-            (None, _) => {}
+        if let Some(place) = parse::<Row>(key) {
+            let row = row.ok().map(|mut row| {
+                row.entry.key.clone_from(&place.1);
+                row.entry.last_used_at = used.get(&place).map(|used| used.at);
+                row
+            });
+            stored.entries.push((place, row));
         }
         ControlFlow::Continue(())
     })?;
-    for (EntryKey(scope, key), UsedRow { at }) in scan_keyed(storage, Range::all())? {
-        let entries = stored.entries.get_mut(&scope);
-        if let Some(found) = entries.and_then(|entries| entries.get_mut(&key)) {
-            found.entry.last_used_at = Some(at);
-        }
-    }
     Ok(stored)
 }
 

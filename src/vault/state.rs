@@ -8,7 +8,7 @@ use super::{
     entry::{Entry, Row, near},
     error::{Result, VaultError},
     master::{Locked, Place},
-    rows::Stored,
+    rows::{EntryKey, SpentRow, Stored},
     scope::Scope,
     seal::{Binding, Key, Plain},
     unlock::Unlocked,
@@ -100,31 +100,29 @@ impl State {
                 tracing::error!(%scope, "a data key of the vault is corrupt; its entries must be set anew");
             }
         }
-        for (scope, version) in stored.spent {
+        for (scope, SpentRow { version }) in stored.spent {
             scopes.entry(scope).or_default().spent = version;
         }
-        for (scope, rows) in stored.entries {
+        for (EntryKey(scope, key), row) in stored.entries {
             let held = scopes.entry(scope.clone()).or_default();
-            for (key, row) in rows {
-                // A copy of what was deleted is not what was set since.
-                let current = row.entry.version > held.spent;
-                let data_key = held.data_key.as_ref().filter(|_| current);
-                let content = match open(&scope, data_key, &row) {
-                    Some(value) if row.entry.secret => Content::Secret(value),
-                    Some(_) => Content::Public,
-                    None => {
-                        if master.is_ok() {
-                            tracing::error!(%scope, key, "an entry of the vault is corrupt; set it anew");
-                        }
-                        Content::Corrupt
+            let Some(row) = row else {
+                let item = Item { entry: Entry::damaged(&key), content: Content::Corrupt };
+                held.entries.insert(key, item);
+                continue;
+            };
+            // A copy of what was deleted is not what was set since.
+            let is_current = row.entry.version > held.spent;
+            let content = match open(&scope, held.data_key.as_ref().filter(|_| is_current), &row) {
+                Some(value) if row.entry.secret => Content::Secret(value),
+                Some(_) => Content::Public,
+                None => {
+                    if master.is_ok() {
+                        tracing::error!(%scope, key, "an entry of the vault is corrupt; set it anew");
                     }
-                };
-                held.entries.insert(key, Item { entry: row.entry, content });
-            }
-        }
-        for (scope, key) in stored.damaged {
-            let item = Item { entry: Entry::damaged(&key), content: Content::Corrupt };
-            scopes.entry(scope).or_default().entries.insert(key, item);
+                    Content::Corrupt
+                }
+            };
+            held.entries.insert(key, Item { entry: row.entry, content });
         }
         let state = Self { master, place, scopes };
         (state, left_behind)
