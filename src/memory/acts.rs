@@ -22,9 +22,8 @@ use super::{
     Memory, Slot,
     book::Book,
     chain::{Act, Chain, Change, Draft, Edit, Saved, Verdict, check_content, check_reason},
-    entry::{Actor, Entry, Key, MOST_ENTRIES},
+    entry::{Actor, Entry, Key, Kind, MOST_ENTRIES},
     error::{MemoryError, Result},
-    kind::Kind,
     provenance::Provenance,
     rows,
 };

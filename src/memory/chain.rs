@@ -10,11 +10,10 @@ use hivewright_actors::{
 
 use super::{
     entry::{
-        Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
+        Actor, Entry, Key, Kind, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
         MOST_VERSIONS, Remark, Review,
     },
     error::{MemoryError, Result},
-    kind::Kind,
     provenance::Provenance,
 };
 

@@ -10,9 +10,8 @@ use hivewright_actors::{
     text::{Words, quoted},
 };
 
-use super::{
-    entry::{LONGEST_CONTENT, LONGEST_KEY, LONGEST_REASON, MOST_ENTRIES, MOST_LESSONS},
-    kind::Kind,
+use super::entry::{
+    Kind, LONGEST_CONTENT, LONGEST_KEY, LONGEST_REASON, MOST_ENTRIES, MOST_LESSONS,
 };
 
 /// The outcome of what the memory is asked for.

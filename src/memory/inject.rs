@@ -7,10 +7,7 @@ use std::{cmp::Reverse, collections::HashMap, fmt::Write};
 use hivewright_actors::{clock::Timestamp, excerpt, ids::MemoryId};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    entry::{Entry, Key},
-    kind::Kind,
-};
+use super::entry::{Entry, Key, Kind};
 
 /// The most entries of a prompt.
 const MOST_ENTRIES: usize = 50;

@@ -30,7 +30,6 @@ pub(crate) mod doubles;
 pub mod entry;
 pub mod error;
 pub mod inject;
-pub mod kind;
 pub mod provenance;
 pub mod reading;
 pub(crate) mod rows;

@@ -16,10 +16,9 @@ use hivewright_actors::{
 use super::{
     Memory, Told,
     book::is_found,
-    entry::{Entry, Key, Review},
+    entry::{Entry, Key, Kind, Review},
     error::{MemoryError, Result},
     inject::{Injections, choose, lay_out},
-    kind::Kind,
     rows,
     search::{Best, Hit, Index, SNIPPET, Sieve, order, sift, snippet},
 };

@@ -13,8 +13,7 @@ use hivewright_actors::{
 };
 
 use super::{
-    entry::{Entry, Key},
-    kind::Kind,
+    entry::{Entry, Key, Kind},
     rows,
     words::{Word, chunks, words},
 };

@@ -18,8 +18,9 @@ use super::{
     vault::VaultRow,
 };
 use crate::memory::{
-    entry::{Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, Remark, Review},
-    kind::Kind as MemoryKind,
+    entry::{
+        Actor, Entry, Key, Kind as MemoryKind, LONGEST_CONTENT, LONGEST_REASON, Remark, Review,
+    },
     provenance::Provenance,
 };
 

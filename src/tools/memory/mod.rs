@@ -8,7 +8,11 @@ use super::{
     host::Toolbox,
     registry::Registered,
 };
-use crate::memory::{Memory, entry::Entry, error::MemoryError, kind::Kind};
+use crate::memory::{
+    Memory,
+    entry::{Entry, Kind},
+    error::MemoryError,
+};
 
 mod delete;
 mod list;
