@@ -300,9 +300,9 @@ mod tests {
         fs::write(folder.path().join("old"), vec![1; 2 << 20]).unwrap();
         let watch = Watch::new(&quota, &workspace, &folder.path().join("none"));
 
-        let idle = watch.look().excess;
+        let (idle, _) = watch.look();
         fs::write(folder.path().join("new"), vec![1; 2 << 20]).unwrap();
-        let adding = watch.look().excess;
+        let (adding, _) = watch.look();
 
         assert_eq!((idle, adding), (None, Some(Excess::Quota(MIB))));
     }

@@ -20,7 +20,7 @@ use super::{
 use crate::sandbox::{process, workspace::governance};
 
 /// A command that changed more files than this labels their folders instead.
-const MOST_CHANGED: usize = 1_000;
+pub(super) const MOST_CHANGED: usize = 1_000;
 /// The most labels of a team; more become one of the whole workspace.
 const MOST_LABELS: usize = 5_000;
 
@@ -31,7 +31,7 @@ type Label = (PathBuf, Option<Seen>, Extent);
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct WindowRow {
     pub(super) id: String,
-    worker: Worker,
+    pub(super) worker: Worker,
     pub(super) roots: Vec<PathBuf>,
     pub(super) since: Moment,
     /// It is known that what changes is not to be believed.
@@ -113,7 +113,7 @@ impl Taint {
 
     pub(super) async fn begin_at(
         &self,
-        worker: Worker,
+        pub(super) worker: Worker,
         roots: Vec<PathBuf>,
         since: Moment,
         sure: bool,
@@ -135,7 +135,7 @@ impl Taint {
     }
 
     /// Labels what changed in a window. Blocks.
-    fn look_through(&self, row: &WindowRow) -> Writes {
+    pub(super) fn look_through(&self, row: &WindowRow) -> Writes {
         let wanted: HashSet<FileId> = {
             let state = self.state();
             state.below(&row.roots).filter_map(|label| label.seen).map(|seen| seen.id).collect()

@@ -279,7 +279,7 @@ mod tests {
     }
 
     fn found(files: &KeyFiles) -> Vec<(Place, Option<[u8; 32]>)> {
-        let candidates = files.candidates().into_iter();
+        let candidates = files.clone().read().candidates.into_iter();
         candidates.map(|(place, key)| (place, key.ok().map(|key| *key.bytes()))).collect()
     }
 
@@ -324,7 +324,7 @@ mod tests {
         for text in ["", "0a", &"0".repeat(63), &"x".repeat(64), "\u{fffd}"] {
             fs::write(&path, text).unwrap();
 
-            let candidates = files(folder.path()).candidates();
+            let candidates = files(folder.path()).read().candidates;
 
             let reason = candidates[0].1.as_ref().unwrap_err().to_string();
             assert!(reason.contains("master.key` holds no key"), "{reason}");

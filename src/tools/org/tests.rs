@@ -170,7 +170,7 @@ struct Mirror {
 impl Credentials for Mirror {
     fn check(&self, values: &BTreeMap<String, String>) -> Result<(), VaultError> {
         if self.locked {
-            Err(VaultError::Locked(Locked::new("its key is gone")))
+            Err(VaultError::Locked(Locked("its key is gone".to_owned())))
         } else {
             check_given(values)
         }
