@@ -113,7 +113,7 @@ impl Taint {
 
     pub(super) async fn begin_at(
         &self,
-        pub(super) worker: Worker,
+        worker: Worker,
         roots: Vec<PathBuf>,
         since: Moment,
         sure: bool,

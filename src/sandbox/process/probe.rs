@@ -13,7 +13,9 @@ use rustix::{mount::MountFlags, thread::UnshareFlags};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{Job, Sandbox, SandboxError, Scratch, blocking, launch, layers::Layer, plan::Program, sys};
+use super::{
+    Job, Sandbox, SandboxError, Scratch, blocking, launch, layers::Layer, plan::Program, sys,
+};
 use crate::sandbox::workspace::governance::GOVERNED_FILE;
 
 /// The child's attempts take milliseconds; an orphan that survived would hold its output for minutes.
