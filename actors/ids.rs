@@ -155,6 +155,12 @@ impl TeamKey {
     pub fn first(name: impl Into<TeamName>) -> Self {
         Self { name: name.into(), generation: 1 }
     }
+
+    /// The team of a text as it displays itself.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, generation) = text.rsplit_once('~')?;
+        Some(Self { name: name.into(), generation: generation.parse().ok()? })
+    }
 }
 
 impl fmt::Display for TeamKey {

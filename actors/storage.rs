@@ -16,7 +16,7 @@ pub struct Batch {
 }
 
 /// Why the storage could not do as told.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
     /// The disk or the database refused. What was not yet answered may or may not be there.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     clock::Timestamp,
     ids::{CallId, TaskId, TeamKey, TurnId},
-    store::{alongside::Alongside, records::Writes},
+    store::records::{Alongside, Writes},
     task::{Audience, Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
 };
 

@@ -11,7 +11,7 @@ pub mod doctor;
 pub mod engines;
 pub mod http;
 pub mod import;
-mod json_size;
+mod json_limits;
 pub mod logging;
 pub mod memory;
 pub mod policy;

@@ -16,9 +16,9 @@ use crate::{
     live::event::{Data, Event, Kind, SAID, Said},
     storage::{Order, Storage, StorageError},
     store::{
-        damage::report,
         keys::prefix_of,
-        reads::{Range, parse},
+        log,
+        reads::{Range, parse, report},
         records::{Append, Record, Writes, decode},
         redact::{Owner, Texts},
     },
@@ -200,12 +200,7 @@ pub(super) fn stored_frames(
 
 /// The newest ordinal of a channel's outbox; 0 if it never had one.
 pub fn newest_ordinal(storage: &dyn Storage, id: &ChannelId) -> Result<u64, StorageError> {
-    let mut newest = 0;
-    Range::<OutboxRow>::under(&(id,)).visit(storage, Order::Falling, &mut |key, _| {
-        newest = parse::<OutboxRow>(key).map_or(0, |(_, ordinal)| ordinal);
-        ControlFlow::Break(())
-    })?;
-    Ok(newest)
+    log::newest(storage, &outbox_of(id))
 }
 
 /// Those of some frames of a channel's outbox that are there.

@@ -1,17 +1,24 @@
 //! The number of a process: each start has the next one.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    storage::{Batch, Storage, StorageError},
-    store::damage::readable,
+    storage::{Storage, StorageError},
+    store::{reads::get_readable, records::Writes},
 };
 
-const KEY: &[u8] = b"boot";
+/// The number of the newest start.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Boot(u64);
+
+crate::records! {
+    Boot: "boot", ();
+}
 
 /// Gives this start its number, and makes it durable. Blocks.
 pub fn next(storage: &dyn Storage) -> Result<u64, StorageError> {
-    let last: Option<u64> = readable(storage, KEY)?;
-    let number = last.unwrap_or(0) + 1;
-    storage
-        .commit(&Batch { changes: vec![(KEY.to_vec(), Some(number.to_string().into_bytes()))] })?;
+    let Boot(last) = get_readable(storage, &())?.unwrap_or_default();
+    let number = last + 1;
+    storage.commit(&Writes::new().put_at(&(), &Boot(number)).batch()?)?;
     Ok(number)
 }

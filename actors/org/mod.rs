@@ -18,7 +18,10 @@ use crate::{
     clock::Clock,
     ids::{Ids, MAIN, TaskId, TeamKey, TeamName},
     queue::causes::Giver,
-    store::{StoreHandle, alongside::Alongside, records::Writes},
+    store::{
+        StoreHandle,
+        records::{Alongside, Writes},
+    },
     task::Task,
 };
 

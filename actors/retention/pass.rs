@@ -21,9 +21,8 @@ use crate::{
     scheduler::{records as runs, run::Run},
     storage::{Order, Storage, StorageError},
     store::{
-        damage::report,
         keys::after_prefix,
-        reads::{Range, get, parse},
+        reads::{Range, get, parse, report},
         records::{Record, decode},
     },
     task::{

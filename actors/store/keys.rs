@@ -230,8 +230,7 @@ impl Parts for TeamKey {
 
 impl Key for TeamKey {
     fn read(key: &mut KeyReader<'_>) -> Option<Self> {
-        let (name, generation) = key.text()?.rsplit_once('~')?;
-        Some(Self { name: name.into(), generation: generation.parse().ok()? })
+        Self::parse(key.text()?)
     }
 }
 
@@ -251,11 +250,7 @@ impl Parts for Life {
 impl Key for Life {
     fn read(key: &mut KeyReader<'_>) -> Option<Self> {
         let life = key.text()?;
-        let parts = life.rsplit_once('~');
-        Some(Self(match parts.and_then(|(name, later)| Some((name, later.parse().ok()?))) {
-            Some((name, generation)) => TeamKey { name: name.into(), generation },
-            None => TeamKey::first(life),
-        }))
+        Some(Self(TeamKey::parse(life).unwrap_or_else(|| TeamKey::first(life))))
     }
 }
 

@@ -26,7 +26,7 @@ impl Logs {
 }
 
 /// The newest number in a log; 0 if it never had one.
-fn newest(storage: &dyn Storage, log: &[u8]) -> Result<u64, StorageError> {
+pub fn newest(storage: &dyn Storage, log: &[u8]) -> Result<u64, StorageError> {
     let mut newest = 0;
     storage.scan(log, &after_prefix(log), Order::Falling, &mut |key, _| {
         newest = key.last_chunk().map_or(0, |number| u64::from_be_bytes(*number));

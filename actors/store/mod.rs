@@ -20,10 +20,8 @@ use crate::{
     storage::{Batch, Storage, StorageError},
 };
 
-pub mod alongside;
-pub mod damage;
 pub mod keys;
-mod log;
+pub mod log;
 pub mod reads;
 pub mod records;
 pub mod redact;
@@ -45,28 +43,25 @@ const LARGEST_COMMIT: usize = 16 * 1024 * 1024;
 /// How long a group waits for room on the disk before it is tried again.
 const ROOM_PAUSE: Duration = Duration::from_millis(250);
 
-/// Writes that become durable together, or not at all.
+/// What the store is told.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
+enum Request {
+    Commit(Commit),
+    /// From now on whoever watches is told of what became durable.
+    PublishTo(Publisher),
+    /// The gathered group is due.
+    Flush,
+    /// The group that found no room is due again.
+    TryAgain,
+}
+
+/// Writes that become durable together, or not at all.
+#[derive(Debug)]
 struct Commit {
     writes: Writes,
     reply: oneshot::Sender<Answer>,
 }
-
-/// From now on whoever watches is told of what became durable.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct PublishTo(Publisher);
-
-/// The gathered group is due.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct Flush;
-
-/// The group that found no room is due again.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct TryAgain;
 
 /// What a request comes to: its frames with their places, or why nothing was written.
 type Answer = Result<Vec<Numbered>, StoreError>;
@@ -125,7 +120,7 @@ impl StoreHandle {
         writes: Writes,
     ) -> impl Future<Output = Result<Vec<Numbered>, StoreError>> + use<> {
         let (reply, answer) = oneshot::channel();
-        self.address.do_send(Commit { writes, reply });
+        self.address.do_send(Request::Commit(Commit { writes, reply }));
         async move { answer.await.unwrap_or(Err(StoreError::Gone)) }
     }
 
@@ -146,7 +141,7 @@ impl StoreHandle {
 
     /// From now on this publisher tells of what became durable.
     pub fn publish_to(&self, live: Publisher) {
-        self.address.do_send(PublishTo(live));
+        self.address.do_send(Request::PublishTo(live));
     }
 
     /// Runs a read on the blocking pool.
@@ -179,9 +174,7 @@ impl StoreHandle {
     /// Takes secrets out of what was written before they were known to be any. Returns how many
     /// records held one. May be repeated.
     pub async fn redact(&self) -> Result<usize, StorageError> {
-        let Some(redaction) = self.redaction.get().cloned() else {
-            return Ok(0);
-        };
+        let Some(redaction) = self.redaction.get().cloned() else { return Ok(0) };
         let failed = |error: StoreError| StorageError::Write(error.to_string());
         // All that the store took in before it knew is on the disk when this is answered.
         self.commit(Writes::new()).await.map_err(failed)?;
@@ -256,6 +249,22 @@ impl Store {
         }
     }
 
+    fn gather(&mut self, commit: Commit, ctx: &mut Context<Self>) {
+        if self.failed.load(Ordering::Relaxed) {
+            return;
+        }
+        if self.waiting.is_empty() {
+            // The mailbox is drained before this arrives: all that has gathered meanwhile shares
+            // one flush.
+            ctx.notify(Request::Flush);
+        }
+        self.waiting_bytes += commit.writes.size();
+        self.waiting.push(commit);
+        if self.waiting.len() >= GROUP_REQUESTS || self.waiting_bytes >= GROUP_BYTES {
+            self.flush(ctx);
+        }
+    }
+
     fn flush(&mut self, ctx: &mut Context<Self>) {
         if self.held.is_some() || self.waiting.is_empty() {
             return;
@@ -269,17 +278,15 @@ impl Store {
             began: Instant::now(),
         };
         for Commit { mut writes, reply } in requests {
-            let outcome = match self.admit(&writes) {
-                Ok(()) => {
-                    group.told.append(&mut writes.told);
-                    match self.apply(writes, &mut group.batch) {
-                        Ok(numbered) => Ok(numbered),
-                        Err(error) => return self.fail(&error),
-                    }
-                }
-                Err(refusal) => Err(refusal),
-            };
-            group.answers.push((reply, outcome));
+            if let Err(refusal) = self.admit(&writes) {
+                group.answers.push((reply, Err(refusal)));
+                continue;
+            }
+            group.told.append(&mut writes.told);
+            match self.apply(writes, &mut group.batch) {
+                Ok(numbered) => group.answers.push((reply, Ok(numbered))),
+                Err(error) => return self.fail(&error),
+            }
         }
         self.write(group, ctx);
     }
@@ -292,7 +299,7 @@ impl Store {
                 Ok(()) => {}
                 Err(StorageError::Full) => {
                     self.held = Some(group);
-                    ctx.notify_later(TryAgain, ROOM_PAUSE);
+                    ctx.notify_later(Request::TryAgain, ROOM_PAUSE);
                     return;
                 }
                 Err(error) => return self.fail(&error),
@@ -362,9 +369,7 @@ impl Store {
                 Write::Append { entry, value } => {
                     numbered.push(self.append(entry, value, &mut joining, batch)?);
                 }
-                Write::ForgetLog { log } => {
-                    self.logs.forget(&log);
-                }
+                Write::ForgetLog { log } => self.logs.forget(&log),
             }
         }
         Ok(numbered)
@@ -413,49 +418,20 @@ impl Actor for Store {
     type Context = Context<Self>;
 }
 
-impl Handler<Commit> for Store {
+impl Handler<Request> for Store {
     type Result = ();
 
-    fn handle(&mut self, commit: Commit, ctx: &mut Self::Context) {
-        if self.failed.load(Ordering::Relaxed) {
-            return;
-        }
-        if self.waiting.is_empty() {
-            // The mailbox is drained before this arrives: all that has gathered meanwhile shares
-            // one flush.
-            ctx.notify(Flush);
-        }
-        self.waiting_bytes += commit.writes.size();
-        self.waiting.push(commit);
-        if self.waiting.len() >= GROUP_REQUESTS || self.waiting_bytes >= GROUP_BYTES {
-            self.flush(ctx);
-        }
-    }
-}
-
-impl Handler<PublishTo> for Store {
-    type Result = ();
-
-    fn handle(&mut self, PublishTo(live): PublishTo, _: &mut Self::Context) {
-        self.live = Some(live);
-    }
-}
-
-impl Handler<Flush> for Store {
-    type Result = ();
-
-    fn handle(&mut self, Flush: Flush, ctx: &mut Self::Context) {
-        self.flush(ctx);
-    }
-}
-
-impl Handler<TryAgain> for Store {
-    type Result = ();
-
-    fn handle(&mut self, TryAgain: TryAgain, ctx: &mut Self::Context) {
-        if let Some(group) = self.held.take() {
-            self.write(group, ctx);
-            self.flush(ctx);
+    fn handle(&mut self, request: Request, ctx: &mut Self::Context) {
+        match request {
+            Request::Commit(commit) => self.gather(commit, ctx),
+            Request::PublishTo(live) => self.live = Some(live),
+            Request::Flush => self.flush(ctx),
+            Request::TryAgain => {
+                if let Some(group) = self.held.take() {
+                    self.write(group, ctx);
+                    self.flush(ctx);
+                }
+            }
         }
     }
 }

@@ -1,17 +1,17 @@
 //! Typed reads: one row by its key, rows of a range in the order of their keys. All of them block: see `StoreHandle::read`.
 //!
-//! A record that cannot be read is left out of what a range holds, and reported.
+//! A record that cannot be read is left out of what a range holds, and reported. It stays where it is, so that what
+//! fails closed by it goes on to; `quarantine.rs` of the crate takes the reports.
 
 use std::{marker::PhantomData, ops::ControlFlow};
 
 use serde::de::DeserializeOwned;
 
 use super::{
-    damage::{one, readable, report},
     keys::{KeyOf, Parts, PrefixOf, after_prefix, key_of, prefix_of, read_key},
     records::{Record, decode},
 };
-use crate::storage::{Order, Storage, StorageError, Visit};
+use crate::storage::{Damage, Order, Storage, StorageError, Visit};
 
 /// Is shown each row of a range: its stored key, and the row or why it cannot be read.
 pub type RowVisit<'a, R> = dyn FnMut(&[u8], Result<R, StorageError>) -> ControlFlow<()> + 'a;
@@ -94,16 +94,25 @@ impl<R: Record> Range<R> {
         storage.scan(&self.start, &self.end, order, visit)
     }
 
+    /// The stored keys, whatever the records hold.
+    pub fn keys(&self, storage: &dyn Storage) -> Result<Vec<Vec<u8>>, StorageError> {
+        let mut keys = Vec::new();
+        self.visit(storage, Order::Rising, &mut |key, _| {
+            keys.push(key.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        Ok(keys)
+    }
+}
+
+impl<R: Record + DeserializeOwned> Range<R> {
     /// Shows each row with its stored key; an error is one that cannot be read, and that has been reported.
     pub fn walk(
         &self,
         storage: &dyn Storage,
         order: Order,
         visit: &mut RowVisit<'_, R>,
-    ) -> Result<(), StorageError>
-    where
-        R: DeserializeOwned,
-    {
+    ) -> Result<(), StorageError> {
         self.visit(storage, order, &mut |key, value| {
             let row = value.and_then(|value| decode(key, value));
             visit(key, row.inspect_err(|error| report(storage, key, error)))
@@ -116,10 +125,7 @@ impl<R: Record> Range<R> {
         storage: &dyn Storage,
         order: Order,
         visit: &mut dyn FnMut(R) -> ControlFlow<()>,
-    ) -> Result<(), StorageError>
-    where
-        R: DeserializeOwned,
-    {
+    ) -> Result<(), StorageError> {
         self.walk(storage, order, &mut |_, row| row.map_or(ControlFlow::Continue(()), &mut *visit))
     }
 
@@ -128,24 +134,11 @@ impl<R: Record> Range<R> {
         &self,
         storage: &dyn Storage,
         visit: &mut dyn FnMut(R),
-    ) -> Result<(), StorageError>
-    where
-        R: DeserializeOwned,
-    {
+    ) -> Result<(), StorageError> {
         self.each(storage, Order::Rising, &mut |row| {
             visit(row);
             ControlFlow::Continue(())
         })
-    }
-
-    /// The stored keys, whatever the records hold.
-    pub fn keys(&self, storage: &dyn Storage) -> Result<Vec<Vec<u8>>, StorageError> {
-        let mut keys = Vec::new();
-        self.visit(storage, Order::Rising, &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        })?;
-        Ok(keys)
     }
 }
 
@@ -166,7 +159,11 @@ pub fn get<R: Record + DeserializeOwned>(
     storage: &dyn Storage,
     key: &(impl KeyOf<R::Key> + ?Sized),
 ) -> Result<Option<R>, StorageError> {
-    one(storage, &key_of(R::KIND, key))
+    let key = key_of(R::KIND, key);
+    let value = storage.get(&key);
+    value
+        .and_then(|value| value.map(|value| decode(&key, &value)).transpose())
+        .inspect_err(|error| report(storage, &key, error))
 }
 
 /// The row under a key, where one that cannot be read counts as none. It is reported all the same.
@@ -174,7 +171,10 @@ pub fn get_readable<R: Record + DeserializeOwned>(
     storage: &dyn Storage,
     key: &(impl KeyOf<R::Key> + ?Sized),
 ) -> Result<Option<R>, StorageError> {
-    readable(storage, &key_of(R::KIND, key))
+    match get(storage, key) {
+        Err(StorageError::Damaged { .. }) => Ok(None),
+        found => found,
+    }
 }
 
 /// Whether there is a record under a key, whatever it holds.
@@ -242,4 +242,18 @@ pub fn newest<R: Record + DeserializeOwned>(
 /// The key of a record of this kind, taken apart.
 pub fn parse<R: Record>(key: &[u8]) -> Option<R::Key> {
     read_key::<R::Key>(R::KIND, key)
+}
+
+/// Reports a record that its reader could not read.
+pub fn report(storage: &dyn Storage, key: &[u8], error: &StorageError) {
+    let StorageError::Damaged { reason, .. } = error else { return };
+    let damage = || {
+        tracing::error!(%error, "a record is left out; it stays in the store as it is");
+        let held = storage.salvage(key).unwrap_or_default();
+        Damage { key: key.to_vec(), reason: reason.clone(), held }
+    };
+    match storage.damage_reports() {
+        Some(reports) => reports.report(key, damage),
+        None => drop(damage()),
+    }
 }

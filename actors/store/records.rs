@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::keys::{Key, KeyOf, key_of, printable};
@@ -209,8 +210,7 @@ impl Writes {
 
     /// Records that may hold what has become a secret since.
     pub(super) fn look_again(mut self, keys: &[Vec<u8>]) -> Self {
-        let again = keys.iter().cloned();
-        self.list.extend(again.map(|key| Write::LookAgain { key }));
+        self.list.extend(keys.iter().cloned().map(|key| Write::LookAgain { key }));
         self
     }
 
@@ -255,6 +255,14 @@ impl Writes {
             })
             .sum()
     }
+}
+
+/// Changes of another part that count with a commit.
+pub struct Alongside {
+    /// What belongs into it.
+    pub writes: Writes,
+    /// To be done once it is durable. Dropped if it never is.
+    pub then: BoxFuture<'static, ()>,
 }
 
 /// Room for a row of usual length.

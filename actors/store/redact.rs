@@ -82,12 +82,10 @@ impl Texts {
             Owner::Main => Some(MAIN.into()),
             Owner::At(pointer) => record.pointer(pointer)?.as_str().map(Into::into),
             Owner::Key => {
-                let rest = key.get(self.prefix().len()..)?;
-                let name = rest.split(|byte| *byte == 0).next()?;
+                let name = key.get(self.prefix().len()..)?.split(|byte| *byte == 0).next()?;
                 let name = std::str::from_utf8(name).ok()?;
                 // A later life of the team.
-                let name = name.split_once('~').map_or(name, |(name, _)| name);
-                Some(name.into())
+                Some(name.split_once('~').map_or(name, |(name, _)| name).into())
             }
         }
     }

@@ -10,7 +10,8 @@ use std::{
 
 use actix::Arbiter;
 use hivewright::{
-    storage::{self, sled::Durability},
+    settings::config::Durability,
+    storage,
     system::{Randomness, WallClock},
 };
 use hivewright_actors::{
@@ -76,7 +77,8 @@ pub(crate) fn measure(report: &mut Report) {
 
 fn fill(home: &Path, write: fn(usize, &Ids) -> Writes) {
     let layout = storage::Home::new(&home.join("data"), &home.join("run"));
-    let opened = storage::open::open(&layout, Durability::Process, &|_| {}).expect("a store");
+    let opened =
+        storage::open::open(&layout, Durability::Process, &storage::unwatched).expect("a store");
     actix::System::new().block_on(async {
         let store = Store::start(
             &Arbiter::new().handle(),

@@ -9,10 +9,8 @@ use std::{
 use actix::{Actor, ActorFutureExt, Addr, Arbiter, AsyncContext, Context, Handler, WrapFuture};
 use futures_util::future;
 use hivewright::{
-    storage::{
-        self,
-        sled::{Durability, SledStorage},
-    },
+    settings::config::Durability,
+    storage::{self, sled::SledStorage},
     system::{Randomness, WallClock},
 };
 use hivewright_actors::{
@@ -188,7 +186,7 @@ impl Storage for Recorded {
 fn open(folder: &std::path::Path) -> SledStorage {
     let home = storage::Home::new(&folder.join("data"), &folder.join("run"));
     std::fs::create_dir_all(folder.join("run")).expect("a folder");
-    storage::open::open(&home, Durability::Power, &|_| {}).expect("a store")
+    storage::open::open(&home, Durability::Power, &storage::unwatched).expect("a store")
 }
 
 async fn through_the_queue() -> (Duration, Vec<Batch>) {

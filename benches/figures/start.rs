@@ -10,10 +10,11 @@ use hivewright::{
     boot::{Options, Service},
     engines::native::retry::RetryPolicy,
     settings::{
+        config::Durability,
         home::{Flags, Home},
         references::Environment,
     },
-    storage::{self, sled::Durability},
+    storage,
     system::{Randomness, WallClock},
     tools,
 };
@@ -117,7 +118,8 @@ fn task(team: String, ids: &Ids, not_before: Option<Duration>) -> Task {
 /// Tasks that wait: each team's lane rests for an hour.
 fn fill_queue(home: &Path) {
     let layout = storage::Home::new(&home.join("data"), &home.join("run"));
-    let opened = storage::open::open(&layout, Durability::Process, &|_| {}).expect("a store");
+    let opened =
+        storage::open::open(&layout, Durability::Process, &storage::unwatched).expect("a store");
     actix::System::new().block_on(async {
         let storage = Arc::new(opened);
         let store = Store::start(

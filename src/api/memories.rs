@@ -14,9 +14,8 @@ use super::{
 };
 use crate::memory::{
     chain::Verdict,
-    entry::{Actor, Key, Review},
+    entry::{Actor, Key, Kind, Review},
     inject::Injection,
-    kind::Kind,
     provenance::Provenance,
 };
 

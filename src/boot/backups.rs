@@ -72,7 +72,9 @@ async fn keep(
             },
         }
         let (archived, layout) = (storage.clone(), layout.clone());
-        let made = spawn_blocking(move || storage::backup::create(&archived, &layout, &|_| {}));
+        let made = spawn_blocking(move || {
+            storage::backup::create(&archived, &layout, None, &storage::unwatched)
+        });
         match made.await {
             Ok(Ok(file)) => tracing::info!(file = %file.display(), "backup made"),
             Ok(Err(error)) => {
@@ -113,9 +115,8 @@ mod tests {
     use std::{cell::Cell, path::Path, rc::Rc};
 
     use super::*;
-    use crate::{
-        settings::{home::Flags, references::Environment, setting::Interval},
-        storage::sled::Durability,
+    use crate::settings::{
+        config::Durability, home::Flags, references::Environment, setting::Interval,
     };
 
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -144,7 +145,8 @@ mod tests {
         let home = Home::new(&flags, &Environment::fixed([])).unwrap();
         home.prepare().unwrap();
         let layout = backup_home(&home, &config::Backup::default());
-        let storage = storage::open::open(&layout, Durability::Process, &|_| {}).unwrap();
+        let storage =
+            storage::open::open(&layout, Durability::Process, &storage::unwatched).unwrap();
         let (one, two) = (place.path().join("one"), place.path().join("two"));
         let failures = Rc::new(Cell::new(0));
         let count = failures.clone();

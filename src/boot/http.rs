@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::ControlFlow,
     path::PathBuf,
     sync::{
         Arc,
@@ -198,16 +199,10 @@ impl Backups for Archive {
                 total: step.total,
                 unit: step.unit.as_str().to_owned(),
             });
+            if work.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let is_stopped = || work.is_cancelled();
-        storage::backup::create_unless(
-            &self.0.storage,
-            &layout,
-            file.as_deref(),
-            &report,
-            &is_stopped,
-        )
-        .map_err(|error| error.to_string())
+        storage::backup::create(&self.0.storage, &layout, file.as_deref(), &report)
+            .map_err(|error| error.to_string())
     }
 
     fn list(&self) -> io::Result<Vec<Backup>> {

@@ -6,6 +6,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    ops::ControlFlow,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -42,12 +43,13 @@ impl Phase {
     }
 
     /// An upgrade of the store has come this far: nothing else of opening it tells.
-    pub(super) fn upgrading(&self, Progress { done, total, unit }: Progress) {
+    pub(super) fn upgrading(&self, Progress { done, total, unit }: Progress) -> ControlFlow<()> {
         let doing = match unit {
             Unit::Records => "upgrading the store",
             Unit::Files | Unit::Bytes => "backing up before the upgrade of the store",
         };
-        self.set(format!("{doing}: {done} of {total} {}", unit.as_str()));
+        self.set(format!("{doing}: {done} of {total} {unit}"));
+        ControlFlow::Continue(())
     }
 
     fn now(&self) -> String {

@@ -36,7 +36,7 @@ use crate::{
     },
     settings::{
         channels::Channels,
-        config::{self, Config},
+        config::Config,
         home::{Home, Lock},
         live::Live,
         load,
@@ -45,10 +45,7 @@ use crate::{
         scaffold,
         zone::Zone,
     },
-    storage::{
-        self,
-        sled::{Durability, SledStorage},
-    },
+    storage::{self, sled::SledStorage},
     system::Randomness,
     timezone::LocalTime,
     tools::registry,
@@ -188,10 +185,7 @@ async fn open_store(
     phase: &Phase,
 ) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
     let layout = backup_home(home, &config.backup);
-    let durability = match config.store.durability {
-        config::Durability::Power => Durability::Power,
-        config::Durability::Process => Durability::Process,
-    };
+    let durability = config.store.durability;
     let phase = phase.clone();
     phase.set("opening the store");
     let opened = tokio::task::spawn_blocking(move || {

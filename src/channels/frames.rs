@@ -7,7 +7,7 @@ use hivewright_actors::{
 };
 use serde_json::{Map, Value};
 
-use crate::json_size;
+use crate::json_limits;
 
 #[cfg(test)]
 mod tests;
@@ -80,7 +80,7 @@ impl From<Refusal> for ErrorBody {
 ///
 /// What the client is to be told.
 pub fn parse(text: &str) -> Result<ClientFrame, Refusal> {
-    json_size::check(text.as_bytes())
+    json_limits::check(text.as_bytes())
         .map_err(|error| Refusal::new("invalid_json", format!("invalid JSON: {error}")))?;
     let frame: Value = serde_json::from_str(text)
         .map_err(|error| Refusal::new("invalid_json", format!("invalid JSON: {error}")))?;

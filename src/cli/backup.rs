@@ -22,7 +22,7 @@ use crate::{
         events::EventFilter,
         jobs::{CANCEL_JOB, Job, JobProgress, JobState, SHOW_JOB},
     },
-    storage::backup::{create, create_at, move_to, refuse_existing},
+    storage::backup::{create, move_to, refuse_existing},
 };
 
 /// Copy the store, teams and settings into one verified file
@@ -74,13 +74,7 @@ async fn make(file: Option<PathBuf>, context: &Context) -> Result<PathBuf, Failu
         let gauge = Gauge::new(context.screen, "backup");
         let progress = |progress| gauge.storage(progress);
         let Stopped { storage, home, .. } = &Stopped::open(&context, &progress)?;
-        match file {
-            Some(file) => {
-                create_at(storage, home, &file, &progress)?;
-                Ok(file)
-            }
-            None => Ok(create(storage, home, &progress)?),
-        }
+        Ok(create(storage, home, file.as_deref(), &progress)?)
     })
     .await
 }

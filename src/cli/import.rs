@@ -136,7 +136,7 @@ fn import(
         return Ok((plan, None));
     };
     let files = KeyFiles::new(&context.home.secrets(), &context.environment);
-    let vault = Vault::open(&stopped.storage, files, Arc::new(WallClock))
+    let vault = Vault::open(&stopped.storage, files.read(), Arc::new(WallClock))
         .map_err(|error| Failure::failed(chain(&error)))?;
     if let Some(locked) = vault.locked() {
         return Err(Failure::failed(format!("the vault is locked: {locked}")));

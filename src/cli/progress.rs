@@ -1,6 +1,7 @@
 //! How far long work has come: a bar on a terminal, else a line now and then.
 
 use std::{
+    ops::ControlFlow,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -54,8 +55,9 @@ impl Gauge {
     }
 
     /// The work has come this far, as the storage counts.
-    pub(super) fn storage(&self, progress: Progress) {
+    pub(super) fn storage(&self, progress: Progress) -> ControlFlow<()> {
         self.set(progress.done, progress.total, progress.unit.as_str());
+        ControlFlow::Continue(())
     }
 
     /// The work has come this far.

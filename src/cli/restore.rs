@@ -1,6 +1,7 @@
 //! `hivewright restore`: a backup becomes the store and the folders again.
 
 use std::{
+    ops::ControlFlow,
     path::PathBuf,
     pin::pin,
     sync::{
@@ -22,9 +23,9 @@ use crate::{
     boot::backups::backup_home,
     settings::load,
     storage::{
-        self, IsStopped,
+        self,
         lost::Lost,
-        restore::{Restored, look, restore_newest_unless, restore_unless},
+        restore::{Restored, look, restore, restore_newest},
     },
     system::WallClock,
     vault::{Vault, master::KeyFiles},
@@ -57,9 +58,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let cloned = context.clone();
     let stopped = Arc::new(AtomicBool::new(false));
     let is_stopped = stopped.clone();
-    let mut working = pin!(blocking(move || {
-        work(&arguments, &cloned, &|| is_stopped.load(Ordering::Relaxed))
-    }));
+    let mut working = pin!(blocking(move || work(&arguments, &cloned, &is_stopped)));
     let (restored, key) = tokio::select! {
         restored = &mut working => restored?,
         _ = tokio::signal::ctrl_c() => {
@@ -134,7 +133,7 @@ fn tell_lost(lost: &Lost, since: &str) -> Vec<String> {
 fn work(
     arguments: &Arguments,
     context: &Context,
-    is_stopped: IsStopped<'_>,
+    is_stopped: &AtomicBool,
 ) -> Result<(Restored, Option<String>), Failure> {
     context.home.prepare()?;
     let _lock = context.home.lock().map_err(|error| {
@@ -147,7 +146,12 @@ fn work(
     let config = load::load_config(&context.home, &context.environment)?.0;
     let home = backup_home(&context.home, &config.backup);
     let gauge = Gauge::new(context.screen, "restore");
-    let progress = |progress| gauge.storage(progress);
+    let progress = |progress| {
+        if is_stopped.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        gauge.storage(progress)
+    };
     let restored = match &arguments.file {
         Some(file) if !file.exists() => {
             return Err(Failure::new(
@@ -155,8 +159,8 @@ fn work(
                 format!("there is no file `{}`", file.display()),
             ));
         }
-        Some(file) => restore_unless(file, &home, arguments.force, &progress, is_stopped)?,
-        None => restore_newest_unless(&home, &progress, is_stopped)?,
+        Some(file) => restore(file, &home, arguments.force, &progress)?,
+        None => restore_newest(&home, &progress)?,
     };
     Ok((restored, tell_key(context, &home)))
 }

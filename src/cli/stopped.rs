@@ -3,11 +3,8 @@
 use super::Context;
 use crate::{
     boot::{backups::backup_home, error::ServiceError},
-    settings::{config, home::Lock, load},
-    storage::{
-        self, OnProgress, open,
-        sled::{Durability, SledStorage},
-    },
+    settings::{home::Lock, load},
+    storage::{self, OnProgress, open, sled::SledStorage},
 };
 
 /// The store, kept from everyone else until this is dropped.
@@ -26,12 +23,8 @@ impl Stopped {
         context.home.prepare()?;
         let lock = context.home.lock()?;
         let config = load::load_config(&context.home, &context.environment)?.0;
-        let durability = match config.store.durability {
-            config::Durability::Power => Durability::Power,
-            config::Durability::Process => Durability::Process,
-        };
         let home = backup_home(&context.home, &config.backup);
-        let storage = open::open(&home, durability, progress)?;
+        let storage = open::open(&home, config.store.durability, progress)?;
         Ok(Self { storage, home, _lock: lock })
     }
 }

@@ -27,6 +27,7 @@ use crate::{
         },
     },
     http::auth::{error::AuthError, offline},
+    storage,
     system::WallClock,
 };
 
@@ -160,7 +161,7 @@ async fn on_store<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let context = context.clone();
     blocking(move || {
-        let stopped = Stopped::open(&context, &|_| {})?;
+        let stopped = Stopped::open(&context, &storage::unwatched)?;
         Ok(work(&stopped.storage, WallClock.now())?)
     })
     .await

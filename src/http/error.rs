@@ -429,7 +429,7 @@ impl From<MemoryError> for ApiError {
             }
             MemoryError::Rate(_) => Self::rate_limited(message),
             MemoryError::Unknown(_) => Self::not_found(message),
-            MemoryError::Store(_) => Self::internal(message),
+            MemoryError::Store(_) | MemoryError::Storage(_) => Self::internal(message),
             _ => Self::invalid(message),
         };
         Self { field, ..refused }

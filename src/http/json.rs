@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{LONGEST_BODY, error::ApiError};
 pub(super) use crate::time::date;
-use crate::{api::input::Reader, json_size};
+use crate::{api::input::Reader, json_limits};
 
 /// A body that does not arrive in this time is given up.
 const SLOWEST_BODY: Duration = Duration::from_secs(30);
@@ -70,7 +70,7 @@ fn parse<T: DeserializeOwned + JsonSchema>(
     reader: &Reader<T>,
     bytes: &[u8],
 ) -> Result<T, ApiError> {
-    json_size::check(bytes).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
+    json_limits::check(bytes).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         ApiError::invalid(format!(
             "the body is not valid JSON (line {}, column {})",

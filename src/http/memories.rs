@@ -32,8 +32,7 @@ use crate::{
     },
     memory::{
         chain::{Draft, Edit, Verdict},
-        entry::{Actor, Entry, Key, Remark},
-        kind::Kind,
+        entry::{Actor, Entry, Key, Kind, Remark},
         provenance::Provenance,
         reading::{Browse, Found, Sort},
     },

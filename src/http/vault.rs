@@ -3,7 +3,7 @@
 
 use actix_web::{http::StatusCode, web};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hivewright_actors::ids::TeamKey;
+use hivewright_actors::{ids::TeamKey, store::reads::Range};
 use serde_json::json;
 
 use super::{
@@ -28,7 +28,7 @@ use crate::{
     },
     tools::filter::ToolFilter,
     vault::{
-        audit::{Actor, AuditRow, Wanted},
+        audit::{self, Actor, AuditRow},
         entry::{Entry, Put},
         error::VaultError,
         scope::Scope,
@@ -120,12 +120,10 @@ async fn list(
         None => None,
     };
     let teams = caller.principal.teams().map(<[String]>::to_vec);
-    let reached = move |scope: &Scope| match (&teams, scope) {
-        (None, _) => true,
-        (Some(_), Scope::System) => false,
-        (Some(teams), Scope::Team(team) | Scope::Aside(team)) => {
-            teams.iter().any(|name| name == team.name.as_str())
-        }
+    let reached = move |scope: &Scope| {
+        teams.as_ref().is_none_or(|teams| {
+            scope.team().is_some_and(|team| teams.iter().any(|name| name == team.name.as_str()))
+        })
     };
     let whose = of.clone();
     let found = state.vault.browse(of.as_ref(), &actor, move |entries| {
@@ -221,12 +219,15 @@ async fn list_audit(
     if let Some(scope) = query.scope.as_deref().filter(|scope| !scope.starts_with("aside:")) {
         team_of(scope)?;
     }
-    let wanted = Wanted {
-        scope: query.scope,
-        key: query.key,
-        action: query.action,
-        since: query.since.map(|since| since.from(state.vault.now())),
-        limit: usize::MAX,
+    let range = match query.since {
+        Some(since) => audit::since(since.from(state.vault.now())),
+        None => Range::all(),
+    };
+    let VaultAuditFilter { scope, key, action, .. } = query;
+    let is_wanted = move |row: &AuditRow| {
+        scope.as_ref().is_none_or(|scope| *scope == row.shown_scope())
+            && (key.is_none() || key == row.key)
+            && action.is_none_or(|action| action == row.action)
     };
     let teams = caller.principal.teams().map(<[String]>::to_vec);
     let seen = move |row: &AuditRow| {
@@ -238,8 +239,8 @@ async fn list_audit(
         })
     };
     let rows = state.spine.store.read(move |storage| {
-        listing::scan(storage, wanted.range(), &page, |_, row: AuditRow| {
-            (wanted.takes(&row) && seen(&row)).then(|| VaultAct::from(row))
+        listing::scan(storage, range, &page, |_, row: AuditRow| {
+            (is_wanted(&row) && seen(&row)).then(|| VaultAct::from(row))
         })
     });
     rows.await.map_err(ApiError::internal)

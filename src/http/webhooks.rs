@@ -34,7 +34,7 @@ use super::{
 };
 use crate::{
     api::endpoint::{Empty, Endpoint, Method::Post, Needs},
-    json_size,
+    json_limits,
     triggers::{
         desk::{Hook, Parts},
         signature,
@@ -385,7 +385,7 @@ fn filter(
         let reason = "the body is no JSON, which the filter needs";
         return Ok((!webhook.filter.is_empty()).then(|| reason.to_owned()));
     }
-    json_size::check(body).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
+    json_limits::check(body).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
     let document: Value = serde_json::from_slice(body)
         .map_err(|_| ApiError::invalid("the body is not valid JSON"))?;
     let fails = webhook.filter.iter().find(|condition| !holds(desk, condition, &document));

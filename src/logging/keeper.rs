@@ -94,9 +94,7 @@ fn old(storage: &dyn Storage, before: Timestamp) -> Result<Vec<Vec<u8>>, Storage
 
 async fn forget(store: &StoreHandle) {
     let before = WallClock.now() - KEPT;
-    let Ok(keys) = store.read(move |storage| old(storage, before)).await else {
-        return;
-    };
+    let Ok(keys) = store.read(move |storage| old(storage, before)).await else { return };
     for some in keys.chunks(4_096) {
         let writes = Writes::new().drop_keys(some.iter().cloned());
         let _stored = store.commit(writes).await;

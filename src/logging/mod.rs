@@ -62,7 +62,6 @@ impl Secrets {
         known.rebuild();
     }
 
-    /// A text without them.
     pub fn scrub(&self, text: &str) -> String {
         if std::thread::panicking() {
             // Whoever panicked may hold the lock.
@@ -72,8 +71,7 @@ impl Secrets {
                 |known| known.scrubber.scrub(text).into_owned(),
             );
         }
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.scrubber.scrub(text).into_owned()
+        self.0.read().unwrap_or_else(PoisonError::into_inner).scrubber.scrub(text).into_owned()
     }
 
     /// A text without their values, which may be in a form for machines: shapes of secrets that
@@ -92,12 +90,10 @@ impl Known {
     }
 }
 
-/// How much is logged.
 #[derive(Clone, Debug)]
 pub struct Level(reload::Handle<EnvFilter, Registry>);
 
 impl Level {
-    /// From now on.
     pub fn set(&self, level: &str) {
         // There is nothing to set if another service of this process was first.
         drop(self.0.reload(filter(level)));

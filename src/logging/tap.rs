@@ -34,23 +34,18 @@ const WAITING: usize = 1_024;
 /// So much of a text is kept, in characters.
 const LONGEST: usize = 4_000;
 
-/// A line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// When.
     pub at: Timestamp,
     /// `error`, `warn`, `info`, `debug` or `trace`.
     pub level: String,
-    /// The part of the program.
     pub target: String,
-    /// What it says.
     pub message: String,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub fields: Map<String, Value>,
 }
 
 impl Line {
-    /// A value by its name, as text.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.get(name)?.as_str()
     }
@@ -117,7 +112,6 @@ impl Tap {
     }
 }
 
-/// The layer that takes lines.
 #[derive(Clone, Debug)]
 pub(super) struct Taking {
     pub(super) tap: Tap,
@@ -129,15 +123,13 @@ impl<S: Subscriber> Layer<S> for Taking {
         if *event.metadata().level() == Level::ERROR {
             self.tap.errors.add(event.metadata().target());
         }
-        let Some(sink) = self.tap.sink.get() else {
-            return;
-        };
+        let Some(sink) = self.tap.sink.get() else { return };
         let mut words =
             Words { secrets: &self.secrets, message: String::new(), fields: Map::new() };
         event.record(&mut words);
         let line = Line {
             at: WallClock.now(),
-            level: level(event.metadata().level()).to_owned(),
+            level: event.metadata().level().as_str().to_ascii_lowercase(),
             target: event.metadata().target().to_owned(),
             message: words.message,
             fields: words.fields,
@@ -163,18 +155,7 @@ fn told(line: &Line) -> Event {
         Some(team) => event.of_team(&team.into()),
         None => event,
     };
-    let task = line.field("task").or(line.field("task_id"));
-    event.of_task(task.map(Into::into).as_ref())
-}
-
-fn level(level: &Level) -> &'static str {
-    match *level {
-        Level::ERROR => "error",
-        Level::WARN => "warn",
-        Level::INFO => "info",
-        Level::DEBUG => "debug",
-        Level::TRACE => "trace",
-    }
+    event.of_task(line.field("task").or(line.field("task_id")).map(Into::into).as_ref())
 }
 
 struct Words<'a> {

@@ -1,37 +1,37 @@
 //! Changing memory: one act at a time for each team, answered when it is durable.
 
-use std::sync::{Arc, PoisonError, atomic::Ordering};
+use std::{
+    sync::{Arc, PoisonError, atomic::Ordering},
+    time::Duration,
+};
 
+use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     clock::Timestamp,
     ids::{MemoryId, TaskId, TeamKey},
     journal,
+    org::belongings::Belongings,
+    sliding_window::SlidingWindow,
+    storage::StorageError,
+    store::records::Writes,
     task::{Label, records::LaneKey},
     tool::Caller,
 };
 
 use super::{
-    Changed, Memory, Slot,
+    Memory, Slot,
     book::Book,
-    chain::{
-        Act, Chain, Change, Deletion, Draft, Edit, Saving, Verdict, check_content, check_reason,
-    },
-    entry::{Actor, Entry, Key, MOST_ENTRIES},
-    error::MemoryError,
-    kind::Kind,
+    chain::{Act, Chain, Change, Draft, Edit, Saved, Verdict, check_content, check_reason},
+    entry::{Actor, Entry, Key, Kind, MOST_ENTRIES},
+    error::{MemoryError, Result},
     provenance::Provenance,
-    rate::Rate,
     rows,
 };
 
-/// A saved entry.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Saved {
-    /// As it is now.
-    pub entry: Entry,
-    /// It said the same before; there is no new version.
-    pub unchanged: bool,
-}
+/// How often a team may save …
+const MOST: usize = 60;
+/// … within this time.
+const SPAN: Duration = Duration::from_secs(60);
 
 impl Memory {
     /// Where something comes from that a turn saves by a call, filled from its journal.
@@ -40,7 +40,7 @@ impl Memory {
         caller: &Caller,
         call: &str,
         label: Label,
-    ) -> Result<Provenance, MemoryError> {
+    ) -> Result<Provenance> {
         let lane = LaneKey::new(&caller.lane, caller.team.generation);
         let key = call.to_owned();
         let read = self.store().read(move |storage| journal::trail(storage, &lane, &key));
@@ -52,28 +52,22 @@ impl Memory {
     }
 
     /// Saves for a team, within its limits. The same call again has the same result.
-    pub async fn save(&self, draft: Draft) -> Result<Saved, MemoryError> {
+    pub async fn save(&self, draft: Draft) -> Result<Saved> {
         draft.check()?;
         self.refuse_secret(&draft.team, &draft.content)?;
         let slot = self.slot(&draft.team);
         let under_way = UnderWay::new(slot, draft.key.clone());
         let counted = matches!(draft.by, Actor::Team(_));
         let (team, key, by) = (draft.team.clone(), draft.key.clone(), draft.by.clone());
-        let task = draft.provenance.task_id.clone();
-        let lessons_of = task.filter(|_| draft.looks_back);
+        let lessons_of = draft.provenance.task_id.clone().filter(|_| draft.looks_back);
         self.act(team, key, by, lessons_of, move |chain, act, rate| {
             let now = act.now;
-            match chain.save(draft, act, under_way.raced)? {
-                Saving::Repeated(entry) => Ok((saved(entry, false), None)),
-                Saving::Unchanged(entry) => Ok((saved(entry, true), None)),
-                Saving::New(change) => {
-                    if counted {
-                        rate.check(now).map_err(MemoryError::Rate)?;
-                        rate.count(now);
-                    }
-                    Ok((saved(change.entry.clone(), false), Some(*change)))
-                }
+            let (saved, change) = chain.save(draft, act, under_way.raced)?;
+            if counted && change.is_some() {
+                rate.check(now).map_err(MemoryError::Rate)?;
+                rate.count(now);
             }
+            Ok((saved, change))
         })
         .await
     }
@@ -86,31 +80,26 @@ impl Memory {
         reason: Option<String>,
         by: Actor,
         call: Option<String>,
-    ) -> Result<bool, MemoryError> {
+    ) -> Result<bool> {
         check_reason("reason", reason.as_deref())?;
         self.act(team.clone(), key.clone(), by, None, move |chain, act, _| {
-            Ok(match chain.delete(&act, reason, call.as_deref()) {
-                Deletion::Repeated => (true, None),
-                Deletion::Nothing => (false, None),
-                Deletion::Done(change) => (true, Some(*change)),
-            })
+            Ok(chain.delete(&act, reason, call.as_deref()))
         })
         .await
     }
 
-    /// Ends one version that is active or proposed.
     pub async fn deactivate(
         &self,
         id: &MemoryId,
         note: Option<String>,
         by: Actor,
-    ) -> Result<Entry, MemoryError> {
+    ) -> Result<Entry> {
         check_reason("note", note.as_deref())?;
         self.act_on(id, by, move |chain, act, id| chain.deactivate(id, act, note.as_deref())).await
     }
 
     /// Changes the active version: a new one, unless only its end is another.
-    pub async fn edit(&self, id: &MemoryId, edit: Edit, by: Actor) -> Result<Entry, MemoryError> {
+    pub async fn edit(&self, id: &MemoryId, edit: Edit, by: Actor) -> Result<Entry> {
         edit.check()?;
         let place = self.place(id).await?;
         if let Some(content) = &edit.content {
@@ -120,58 +109,54 @@ impl Memory {
     }
 
     /// Makes a new version with the content of an old one.
-    pub async fn rollback(&self, id: &MemoryId, by: Actor) -> Result<Entry, MemoryError> {
+    pub async fn rollback(&self, id: &MemoryId, by: Actor) -> Result<Entry> {
         let old = self.get(id).await?;
         self.refuse_secret(&old.team, &old.content)?;
         self.act_on(id, by, move |chain, act, id| chain.rollback(id, act)).await
     }
 
-    /// Says whether a pending version can be believed.
     pub async fn review(
         &self,
         id: &MemoryId,
         verdict: Verdict,
         note: Option<String>,
         by: Actor,
-    ) -> Result<Entry, MemoryError> {
+    ) -> Result<Entry> {
         check_reason("note", note.as_deref())?;
         self.act_on(id, by, move |chain, act, id| chain.review(id, verdict, note, act)).await
     }
 
-    /// Approves a pending version in other words.
     pub async fn correct(
         &self,
         id: &MemoryId,
         content: String,
         note: Option<String>,
         by: Actor,
-    ) -> Result<Entry, MemoryError> {
+    ) -> Result<Entry> {
         check_content(&content)?;
         check_reason("note", note.as_deref())?;
-        let place = self.place(id).await?;
-        self.refuse_secret(&place.team, &content)?;
+        self.refuse_secret(&self.place(id).await?.team, &content)?;
         self.act_on(id, by, move |chain, act, id| chain.correct(id, content, note, act)).await
     }
 
     /// Puts the active version before others in prompts, or no longer.
-    pub async fn pin(&self, id: &MemoryId, pinned: bool, by: Actor) -> Result<Entry, MemoryError> {
+    pub async fn pin(&self, id: &MemoryId, pinned: bool, by: Actor) -> Result<Entry> {
         self.act_on(id, by, move |chain, act, id| chain.pin(id, pinned, act)).await
     }
 
     /// Forgets a team that is shut down: the keys of all its rows, for the commit that removes them.
     /// Nothing is saved for it any more.
-    pub async fn forget_team(&self, team: &TeamKey) -> Result<Vec<Vec<u8>>, MemoryError> {
+    pub async fn forget_team(&self, team: &TeamKey) -> Result<Vec<Vec<u8>>> {
         let slot = self.slot(team);
         slot.forgotten.store(true, Ordering::SeqCst);
         let mut shelf = slot.shelf.lock().await;
         shelf.book = None;
         *slot.told() = None;
         let team = team.clone();
-        let read = self.store().read(move |storage| rows::keys(storage, &team));
-        Ok(read.await?)
+        Ok(self.store().read(move |storage| rows::keys(storage, &team)).await?)
     }
 
-    fn refuse_secret(&self, team: &TeamKey, content: &str) -> Result<(), MemoryError> {
+    fn refuse_secret(&self, team: &TeamKey, content: &str) -> Result<()> {
         match self.0.guard.holds_secret(team, content) {
             Some(key) => Err(MemoryError::Secret(key)),
             None if self.0.guard.holds_hidden(team, content) => Err(MemoryError::HiddenSecret),
@@ -179,8 +164,7 @@ impl Memory {
         }
     }
 
-    /// Where a version is found.
-    pub(super) async fn place(&self, id: &MemoryId) -> Result<rows::Place, MemoryError> {
+    pub(super) async fn place(&self, id: &MemoryId) -> Result<rows::Place> {
         let wanted = id.clone();
         let read = self.store().read(move |storage| rows::place(storage, &wanted));
         read.await?.ok_or_else(|| MemoryError::Unknown(id.clone()))
@@ -191,8 +175,8 @@ impl Memory {
         &self,
         id: &MemoryId,
         by: Actor,
-        decide: impl FnOnce(&Chain, &Act, &MemoryId) -> Result<Change, MemoryError> + Send + 'static,
-    ) -> Result<Entry, MemoryError> {
+        decide: impl FnOnce(&Chain, &Act, &MemoryId) -> Result<Change> + Send + 'static,
+    ) -> Result<Entry> {
         let rows::Place { team, key } = self.place(id).await?;
         let id = id.clone();
         self.act(team, key, by, None, move |chain, act, _| {
@@ -212,10 +196,8 @@ impl Memory {
         key: Key,
         by: Actor,
         lessons_of: Option<TaskId>,
-        decide: impl FnOnce(&Chain, Act, &mut Rate) -> Result<(T, Option<Change>), MemoryError>
-        + Send
-        + 'static,
-    ) -> Result<T, MemoryError> {
+        decide: impl FnOnce(&Chain, Act, &mut Rate) -> Result<(T, Option<Change>)> + Send + 'static,
+    ) -> Result<T> {
         let this = self.clone();
         let acting = tokio::spawn(async move {
             let slot = this.slot(&team);
@@ -234,11 +216,11 @@ impl Memory {
             }
             Ok(answer)
         });
-        acting.await.unwrap_or_else(|error| Err(MemoryError::Store(error.to_string())))
+        acting.await.unwrap_or_else(|error| Err(StorageError::Read(error.to_string()).into()))
     }
 
     /// How many lessons were saved in a task. Only cycles ask, so their few rows are counted each time.
-    async fn lessons(&self, team: &TeamKey, task: TaskId) -> Result<usize, MemoryError> {
+    async fn lessons(&self, team: &TeamKey, task: TaskId) -> Result<usize> {
         let team = team.clone();
         let read = self.store().read(move |storage| {
             let mut lessons = 0;
@@ -251,44 +233,32 @@ impl Memory {
         Ok(read.await?)
     }
 
-    async fn chain_of(&self, team: &TeamKey, key: &Key, book: &Book) -> Result<Chain, MemoryError> {
+    async fn chain_of(&self, team: &TeamKey, key: &Key, book: &Book) -> Result<Chain> {
         if !book.knows(key) {
             return Ok(Chain::default());
         }
         let (team, key) = (team.clone(), key.clone());
-        let read = self.store().read(move |storage| rows::chain(storage, &team, &key));
-        Ok(read.await?)
+        Ok(self.store().read(move |storage| rows::chain(storage, &team, &key)).await?)
     }
 
-    async fn commit(
-        &self,
-        slot: &Slot,
-        book: &mut Book,
-        change: &Change,
-    ) -> Result<(), MemoryError> {
+    async fn commit(&self, slot: &Slot, book: &mut Book, change: &Change) -> Result<()> {
         self.store().commit(rows::writes(change)).await?;
         book.apply(change);
         *slot.told() = None;
         for entry in &change.put {
             tracing::debug!(team = %entry.team, id = %entry.id, key = %entry.key, active = entry.active,
                 review = entry.review.as_str(), by = %entry.updated_by, "memory changed");
-            // Nobody may be listening.
-            let _ = self.0.changed.send(Changed::from(entry));
         }
         Ok(())
     }
 
-    /// Ends what is over.
-    pub(super) async fn expire(
-        &self,
-        team: &TeamKey,
-        slot: &Slot,
-        book: &mut Book,
-    ) -> Result<(), MemoryError> {
+    pub(super) async fn expire(&self, team: &TeamKey, slot: &Slot, book: &mut Book) -> Result<()> {
         let now = self.now();
         for key in book.over(now) {
             let chain = self.chain_of(team, &key, book).await?;
-            match chain.expire(&self.by_system(now)) {
+            let act =
+                Act { now, by: Actor::System, id: self.0.ids.memory(), room: true, lessons: 0 };
+            match chain.expire(&act) {
                 Some(change) => self.commit(slot, book, &change).await?,
                 // It was ended before, by a reader who left before the book heard of it.
                 None => chain.0.iter().for_each(|entry| book.put(entry)),
@@ -296,14 +266,6 @@ impl Memory {
         }
         Ok(())
     }
-
-    fn by_system(&self, now: Timestamp) -> Act {
-        Act { now, by: Actor::System, id: self.0.ids.memory(), room: true, lessons: 0 }
-    }
-}
-
-fn saved(entry: Entry, unchanged: bool) -> Saved {
-    Saved { entry, unchanged }
 }
 
 /// A save that was asked for. While one is under way, another under the same key is too late: it
@@ -335,5 +297,86 @@ impl Drop for UnderWay {
                 all.remove(&self.key);
             }
         }
+    }
+}
+
+/// What a team remembers goes with the team.
+impl Belongings for Memory {
+    fn forget(&self, team: &TeamKey) -> BoxFuture<'static, Vec<Writes>> {
+        let (memory, team) = (self.clone(), team.clone());
+        async move {
+            match memory.forget_team(&team).await {
+                Ok(keys) if keys.is_empty() => Vec::new(),
+                Ok(keys) => vec![Writes::new().drop_keys(keys)],
+                Err(error) => {
+                    tracing::error!(%team, %error, "the memory of a team that is gone stays in the store");
+                    Vec::new()
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn has_any(&self, team: &TeamKey) -> BoxFuture<'static, bool> {
+        let (memory, team) = (self.clone(), team.clone());
+        async move { memory.count(&team).await.is_ok_and(|count| count > 0) }.boxed()
+    }
+}
+
+/// The saves of the last minute.
+#[derive(Debug)]
+pub(super) struct Rate(SlidingWindow<Timestamp>);
+
+impl Default for Rate {
+    fn default() -> Self {
+        Self(SlidingWindow::new(SPAN))
+    }
+}
+
+impl Rate {
+    /// Whether one more save is fine; if not, when it will be.
+    pub(super) fn check(&mut self, now: Timestamp) -> Result<(), Duration> {
+        match self.0.full_until(MOST, now) {
+            Some(free) => Err(free.since(now)),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn count(&mut self, now: Timestamp) {
+        self.0.push(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// MV-02
+    #[test]
+    fn sixty_saves_fit_into_any_minute() {
+        let mut rate = Rate::default();
+        for number in 0..60 {
+            let now = Timestamp(1_000 + number * 10);
+            assert_eq!(rate.check(now), Ok(()));
+            rate.count(now);
+        }
+
+        let early = rate.check(Timestamp(2_000));
+        let just_early = rate.check(Timestamp(60_999));
+        let due = rate.check(Timestamp(61_000));
+
+        assert_eq!(early, Err(Duration::from_secs(59)));
+        assert_eq!(just_early, Err(Duration::from_millis(1)));
+        assert_eq!(due, Ok(()));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_locks_nobody_out() {
+        let mut rate = Rate::default();
+        for _ in 0..60 {
+            rate.count(Timestamp(10_000_000));
+        }
+
+        assert_eq!(rate.check(Timestamp(5_000)), Ok(()));
     }
 }

@@ -6,43 +6,37 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use hivewright_actors::{clock::Timestamp, ids::MemoryId};
+use hivewright_actors::clock::Timestamp;
 
 use super::{
     chain::Change,
     entry::{Entry, Key},
     inject::{Candidate, set_in},
-    kind::Kind,
     search::Index,
 };
 
-/// An entry without its content.
+/// An active entry without its content.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Card {
-    pub(super) id: MemoryId,
-    pub(super) version: u32,
-    pub(super) kind: Kind,
+    pub(super) entry: Candidate,
     pub(super) expires_at: Option<Timestamp>,
-    candidate: Option<Candidate>,
+    is_injected: bool,
 }
 
 impl Card {
     fn of(entry: &Entry) -> Self {
-        let candidate = || Candidate {
-            id: entry.id.clone(),
-            key: entry.key.clone(),
-            version: entry.version,
-            kind: entry.kind,
-            characters: set_in(&entry.content).chars().count(),
-            pinned: entry.pinned,
-            updated_at: entry.updated_at,
-        };
         Self {
-            id: entry.id.clone(),
-            version: entry.version,
-            kind: entry.kind,
+            entry: Candidate {
+                id: entry.id.clone(),
+                key: entry.key.clone(),
+                version: entry.version,
+                kind: entry.kind,
+                characters: set_in(&entry.content).chars().count(),
+                pinned: entry.pinned,
+                updated_at: entry.updated_at,
+            },
             expires_at: entry.expires_at,
-            candidate: entry.kept_out().is_none().then(candidate),
+            is_injected: entry.kept_out().is_none(),
         }
     }
 }
@@ -61,7 +55,7 @@ impl Book {
         let card = self.cards.entry(entry.key.clone()).or_default();
         if entry.active {
             *card = Some(Card::of(entry));
-        } else if card.as_ref().is_some_and(|card| card.id == entry.id) {
+        } else if card.as_ref().is_some_and(|card| card.entry.id == entry.id) {
             *card = None;
         }
         if let Some(index) = &self.index {
@@ -82,16 +76,14 @@ impl Book {
         self.cards.contains_key(key)
     }
 
-    /// The active entries, by key.
     pub(super) fn active(&self) -> impl Iterator<Item = (&Key, &Card)> {
-        let cards = self.cards.iter();
-        cards.filter_map(|(key, card)| Some((key, card.as_ref()?)))
+        self.cards.iter().filter_map(|(key, card)| Some((key, card.as_ref()?)))
     }
 
     /// What may go into a prompt.
     pub(super) fn candidates(&self) -> Vec<Candidate> {
-        let cards = self.active();
-        cards.filter_map(|(_, card)| card.candidate.clone()).collect()
+        let injected = self.active().filter(|(_, card)| card.is_injected);
+        injected.map(|(_, card)| card.entry.clone()).collect()
     }
 
     /// The keys whose active version is over.

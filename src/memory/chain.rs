@@ -10,25 +10,20 @@ use hivewright_actors::{
 
 use super::{
     entry::{
-        Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
+        Actor, Entry, Key, Kind, LONGEST_CONTENT, LONGEST_REASON, MOST_LESSONS, MOST_SOURCES,
         MOST_VERSIONS, Remark, Review,
     },
-    error::MemoryError,
-    kind::Kind,
+    error::{MemoryError, Result},
     provenance::Provenance,
 };
 
 /// How much of a content a conflict shows.
 const SHOWN: usize = 200;
 
-/// Something to remember.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// For whom.
     pub team: TeamKey,
-    /// Under which key.
     pub key: Key,
-    /// What.
     pub content: String,
     /// Of which type; that of the version it replaces, or context, if not said.
     pub kind: Option<Kind>,
@@ -36,11 +31,8 @@ pub struct Draft {
     pub reason: Option<String>,
     /// Where the model says it is from.
     pub sources: Vec<String>,
-    /// Where it is from.
     pub provenance: Provenance,
-    /// Who saves it.
     pub by: Actor,
-    /// The call that saves it.
     pub call: Option<String>,
     /// When it ends; as the version it replaces, if not said.
     pub expires_at: Option<Timestamp>,
@@ -50,7 +42,7 @@ pub struct Draft {
 
 impl Draft {
     /// Refuses what is too long or empty.
-    pub(super) fn check(&self) -> Result<(), MemoryError> {
+    pub(super) fn check(&self) -> Result<()> {
         check_content(&self.content)?;
         check_reason("supersede_reason", self.reason.as_deref())?;
         let too_long = |source: &String| source.chars().nth(LONGEST_REASON).is_some();
@@ -64,18 +56,15 @@ impl Draft {
 /// What an operator changes of an active version.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
-    /// Another content.
     pub content: Option<String>,
-    /// Another type.
     pub kind: Option<Kind>,
-    /// Why.
     pub reason: Option<String>,
     /// Another end, or none.
     pub expires_at: Option<Option<Timestamp>>,
 }
 
 impl Edit {
-    pub(super) fn check(&self) -> Result<(), MemoryError> {
+    pub(super) fn check(&self) -> Result<()> {
         if let Some(content) = &self.content {
             check_content(content)?;
         }
@@ -83,14 +72,14 @@ impl Edit {
     }
 }
 
-pub(super) fn check_content(content: &str) -> Result<(), MemoryError> {
+pub(super) fn check_content(content: &str) -> Result<()> {
     match content.len() {
         1..=LONGEST_CONTENT => Ok(()),
         bytes => Err(MemoryError::Content(bytes)),
     }
 }
 
-pub(super) fn check_reason(field: &'static str, reason: Option<&str>) -> Result<(), MemoryError> {
+pub(super) fn check_reason(field: &'static str, reason: Option<&str>) -> Result<()> {
     match reason {
         Some(reason) if reason.chars().nth(LONGEST_REASON).is_some() => {
             Err(MemoryError::Reason(field))
@@ -133,15 +122,11 @@ pub(super) struct Change {
     pub(super) removed: Vec<Entry>,
 }
 
-/// What comes of a save.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Saving {
-    /// The same call was made before.
-    Repeated(Entry),
-    /// It says what the entry says already.
-    Unchanged(Entry),
-    /// A new version.
-    New(Box<Change>),
+pub struct Saved {
+    pub entry: Entry,
+    /// It said the same before; there is no new version.
+    pub unchanged: bool,
 }
 
 /// The versions of one key, oldest first.
@@ -157,16 +142,21 @@ impl Chain {
         self.0.iter().find(|entry| entry.is_proposal())
     }
 
-    pub(super) fn get(&self, id: &MemoryId) -> Result<&Entry, MemoryError> {
-        let found = self.0.iter().find(|entry| entry.id == *id);
-        found.ok_or_else(|| MemoryError::Unknown(id.clone()))
+    pub(super) fn get(&self, id: &MemoryId) -> Result<&Entry> {
+        self.0.iter().find(|entry| entry.id == *id).ok_or_else(|| MemoryError::Unknown(id.clone()))
     }
 
-    /// Saves. `raced`: another save under the key was under way when this one was asked for.
-    pub(super) fn save(&self, draft: Draft, act: Act, raced: bool) -> Result<Saving, MemoryError> {
+    /// Saves. `raced`: another save under the key was under way when this one was asked for. Without a change, the
+    /// same call was made before, or the entry says the same already.
+    pub(super) fn save(
+        &self,
+        draft: Draft,
+        act: Act,
+        raced: bool,
+    ) -> Result<(Saved, Option<Change>)> {
         let same_call = |entry: &&Entry| draft.call.is_some() && entry.call == draft.call;
         if let Some(entry) = self.0.iter().find(same_call) {
-            return Ok(Saving::Repeated(entry.clone()));
+            return Ok((Saved { entry: entry.clone(), unchanged: false }, None));
         }
         let active = self.active();
         let says_the_same = |entry: &&Entry| {
@@ -175,7 +165,7 @@ impl Chain {
         let is_untrusted = draft.provenance.label == Label::Untrusted;
         let proposed = self.proposal().filter(|_| is_untrusted);
         if let Some(entry) = active.into_iter().chain(proposed).find(says_the_same) {
-            return Ok(Saving::Unchanged(entry.clone()));
+            return Ok((Saved { entry: entry.clone(), unchanged: true }, None));
         }
         if let Some(active) = active {
             // What nobody has looked at is read by searching, where it is quoted as what it is.
@@ -211,22 +201,28 @@ impl Chain {
         }
         if is_untrusted {
             entry.review = Review::Pending;
-            if active.is_some_and(|active| !active.is_untrusted()) {
-                return Ok(Saving::New(Box::new(self.propose(entry, &act))));
-            }
         }
-        Ok(Saving::New(Box::new(self.replace(entry, &act)?)))
+        let change = if is_untrusted && active.is_some_and(|active| !active.is_untrusted()) {
+            self.propose(entry, &act)
+        } else {
+            self.replace(entry, &act)?
+        };
+        Ok((Saved { entry: change.entry.clone(), unchanged: false }, Some(change)))
     }
 
-    /// Ends the active version, and what would take its place. None if none was active.
-    pub(super) fn delete(&self, act: &Act, note: Option<String>, call: Option<&str>) -> Deletion {
+    /// Ends the active version, and what would take its place. False if none was active; true without a change if the
+    /// same call did it before.
+    pub(super) fn delete(
+        &self,
+        act: &Act,
+        note: Option<String>,
+        call: Option<&str>,
+    ) -> (bool, Option<Change>) {
         let same_call = |entry: &Entry| call.is_some() && entry.deleted_by_call.as_deref() == call;
         if self.0.iter().any(same_call) {
-            return Deletion::Repeated;
+            return (true, None);
         }
-        let Some(active) = self.active() else {
-            return Deletion::Nothing;
-        };
+        let Some(active) = self.active() else { return (false, None) };
         let delete = |entry: &Entry| {
             let mut ended = end(entry, act, note.as_deref().unwrap_or("deleted"));
             ended.deleted_by_call = call.map(ToOwned::to_owned);
@@ -234,7 +230,7 @@ impl Chain {
         };
         let entry = delete(active);
         let put = [entry.clone()].into_iter().chain(self.proposal().map(delete)).collect();
-        Deletion::Done(Box::new(Change { entry, put, removed: Vec::new() }))
+        (true, Some(Change { entry, put, removed: Vec::new() }))
     }
 
     /// Ends one version that is active or proposed.
@@ -243,7 +239,7 @@ impl Chain {
         id: &MemoryId,
         act: &Act,
         note: Option<&str>,
-    ) -> Result<Change, MemoryError> {
+    ) -> Result<Change> {
         let entry = self.get(id)?;
         if !entry.active && !entry.is_proposal() {
             return Err(MemoryError::State(format!("`{id}` is not active any more")));
@@ -252,7 +248,7 @@ impl Chain {
     }
 
     /// Makes a new version of the active one, or changes only when it ends.
-    pub(super) fn edit(&self, id: &MemoryId, edit: Edit, act: &Act) -> Result<Change, MemoryError> {
+    pub(super) fn edit(&self, id: &MemoryId, edit: Edit, act: &Act) -> Result<Change> {
         let active = self.current(id)?;
         let content = edit.content.filter(|content| *content != active.content);
         let kind = edit.kind.filter(|kind| *kind != active.kind);
@@ -272,7 +268,7 @@ impl Chain {
     }
 
     /// Makes a new version with the content of an old one.
-    pub(super) fn rollback(&self, id: &MemoryId, act: &Act) -> Result<Change, MemoryError> {
+    pub(super) fn rollback(&self, id: &MemoryId, act: &Act) -> Result<Change> {
         let target = self.get(id)?;
         if target.active {
             return Err(MemoryError::State(format!("`{id}` is the active version already")));
@@ -295,7 +291,7 @@ impl Chain {
         verdict: Verdict,
         note: Option<String>,
         act: &Act,
-    ) -> Result<Change, MemoryError> {
+    ) -> Result<Change> {
         let pending = self.get(id)?;
         if pending.review != Review::Pending {
             return Err(MemoryError::State(match &pending.reviewed {
@@ -337,7 +333,7 @@ impl Chain {
         content: String,
         note: Option<String>,
         act: &Act,
-    ) -> Result<Change, MemoryError> {
+    ) -> Result<Change> {
         if self.get(id)?.content == content {
             return self.review(id, Verdict::Approve, note, act);
         }
@@ -357,12 +353,7 @@ impl Chain {
     }
 
     /// Puts the active version before others in prompts, or no longer.
-    pub(super) fn pin(
-        &self,
-        id: &MemoryId,
-        pinned: bool,
-        act: &Act,
-    ) -> Result<Change, MemoryError> {
+    pub(super) fn pin(&self, id: &MemoryId, pinned: bool, act: &Act) -> Result<Change> {
         let mut entry = touch(self.current(id)?, act);
         entry.pinned = pinned;
         Ok(Change::of(entry))
@@ -376,7 +367,7 @@ impl Chain {
     }
 
     /// The active version, if it is this one.
-    fn current(&self, id: &MemoryId) -> Result<&Entry, MemoryError> {
+    fn current(&self, id: &MemoryId) -> Result<&Entry> {
         let entry = self.get(id)?;
         if entry.active {
             return Ok(entry);
@@ -417,7 +408,7 @@ impl Chain {
     }
 
     /// Puts a version in the place of the active one.
-    fn replace(&self, mut entry: Entry, act: &Act) -> Result<Change, MemoryError> {
+    fn replace(&self, mut entry: Entry, act: &Act) -> Result<Change> {
         entry.active = true;
         let former = self.active();
         if former.is_none() && !act.room {
@@ -457,16 +448,6 @@ impl Chain {
         };
         self.0.iter().filter(may_go).take(surplus).cloned().collect()
     }
-}
-
-/// What comes of a delete.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Deletion {
-    /// The same call was made before, and did it.
-    Repeated,
-    /// None was active.
-    Nothing,
-    Done(Box<Change>),
 }
 
 impl Change {

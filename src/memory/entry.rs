@@ -10,7 +10,11 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{error::MemoryError, inject::Injection, kind::Kind, provenance::Provenance};
+use super::{
+    error::{MemoryError, Result},
+    inject::Injection,
+    provenance::Provenance,
+};
 
 /// The longest key, in characters.
 pub const LONGEST_KEY: usize = 128;
@@ -18,13 +22,10 @@ pub const LONGEST_KEY: usize = 128;
 pub const LONGEST_CONTENT: usize = 65_536;
 /// The longest reason or source, in characters.
 pub const LONGEST_REASON: usize = 500;
-/// The most sources of an entry.
 pub const MOST_SOURCES: usize = 20;
 /// The most lessons that a team keeps while it looks back at its work once.
 pub const MOST_LESSONS: usize = 5;
-/// The most active entries of a team.
 pub const MOST_ENTRIES: usize = 5_000;
-/// The most versions of a key.
 pub const MOST_VERSIONS: usize = 200;
 
 /// What an entry is saved under.
@@ -33,8 +34,7 @@ pub const MOST_VERSIONS: usize = 200;
 pub struct Key(Arc<str>);
 
 impl Key {
-    /// A key, if the text can be one.
-    pub fn parse(text: &str) -> Result<Self, MemoryError> {
+    pub fn parse(text: &str) -> Result<Self> {
         let allowed = |byte: u8| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'/' | b'-')
         };
@@ -45,7 +45,6 @@ impl Key {
         }
     }
 
-    /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -60,15 +59,11 @@ impl fmt::Display for Key {
 /// One version of something that a team remembers, as it is stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Of this version.
     pub id: MemoryId,
-    /// Whose it is.
     pub team: TeamKey,
-    /// What it is saved under.
     pub key: Key,
     /// Its place among the versions of its key, from 1.
     pub version: u32,
-    /// What is remembered.
     pub content: String,
     /// What kind of thing it is.
     #[serde(rename = "type")]
@@ -78,7 +73,6 @@ pub struct Entry {
     /// The version it replaced, or would replace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supersedes_id: Option<MemoryId>,
-    /// Why it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supersede_reason: Option<String>,
     /// The version whose content it brought back.
@@ -91,7 +85,6 @@ pub struct Entry {
     pub sources: Vec<String>,
     /// Whether a person has looked at it.
     pub review: Review,
-    /// Who did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed: Option<Remark>,
     /// Goes into prompts before others of its type.
@@ -103,11 +96,8 @@ pub struct Entry {
     /// Why it is no longer active, or will never be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Remark>,
-    /// Who changed it last.
     pub updated_by: Actor,
-    /// When it was saved.
     pub created_at: Timestamp,
-    /// When it was changed last.
     pub updated_at: Timestamp,
     /// The call that saved it: the same call again has the same result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -139,6 +129,50 @@ impl Entry {
 }
 
 words! {
+    /// The type of an entry, in the order in which room in a prompt is given out.
+    pub enum Kind {
+        /// Who the team is.
+        Identity = "identity",
+        /// What it learnt.
+        Lesson = "lesson",
+        /// What was decided.
+        Decision = "decision",
+        /// What is going on.
+        Context = "context",
+        /// Where something is to be found.
+        Reference = "reference",
+        /// What was once.
+        Historical = "historical",
+    }
+}
+
+impl Kind {
+    fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Self::Identity => &["core", "self"],
+            Self::Lesson => &["warning", "insight", "learning"],
+            Self::Decision => &["commitment", "choice", "note"],
+            Self::Context => &["active", "background", ""],
+            Self::Reference => &["pointer", "link"],
+            Self::Historical => &["archive", "past"],
+        }
+    }
+
+    /// The type that a word stands for, in any case.
+    pub fn named(word: &str) -> Result<Self> {
+        let lower = word.trim().to_lowercase();
+        let mut all = Self::ALL.iter().copied();
+        all.find(|kind| kind.as_str() == lower || kind.aliases().contains(&lower.as_str()))
+            .ok_or_else(|| MemoryError::UnknownType(excerpt::line(word, 64)))
+    }
+
+    /// Entries of this type go into prompts by themselves.
+    pub fn is_injected(self) -> bool {
+        !matches!(self, Self::Reference | Self::Historical)
+    }
+}
+
+words! {
     /// Whether a person has looked at an entry.
     pub enum Review {
         /// Nobody has to.
@@ -162,25 +196,18 @@ impl Review {
 /// Something done to an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
-    /// When.
     pub at: Timestamp,
-    /// By whom.
     pub by: Actor,
-    /// Why, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Who changes entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// The team itself.
     Team(TeamName),
     /// An operator, by the name of the token.
     Operator(String),
-    /// Hivewright.
     System,
-    /// The importer.
     Import,
 }
 
@@ -214,11 +241,6 @@ impl<'de> Deserialize<'de> for Actor {
     }
 }
 
-/// The first characters of a text.
-pub fn beginning(text: &str, characters: usize) -> &str {
-    excerpt::split(text, characters).0
-}
-
 #[cfg(test)]
 mod tests {
 
@@ -249,5 +271,36 @@ mod tests {
             assert_eq!(serde_json::from_str::<Actor>(text).unwrap(), actor);
         }
         assert!(serde_json::from_str::<Actor>("\"nobody\"").is_err());
+    }
+
+    /// MV-03
+    #[test]
+    fn each_type_is_known_by_its_name_and_its_aliases() {
+        let table = [
+            (Kind::Identity, vec!["identity", "core", "self"]),
+            (Kind::Lesson, vec!["lesson", "warning", "insight", "learning"]),
+            (Kind::Decision, vec!["decision", "commitment", "choice", "note"]),
+            (Kind::Context, vec!["context", "active", "background", ""]),
+            (Kind::Reference, vec!["reference", "pointer", "link"]),
+            (Kind::Historical, vec!["historical", "archive", "past"]),
+        ];
+        for (kind, words) in table {
+            for word in words {
+                assert_eq!(Kind::named(word), Ok(kind), "{word}");
+                assert_eq!(Kind::named(&word.to_uppercase()), Ok(kind), "{word}");
+            }
+        }
+    }
+
+    /// MV-03
+    #[test]
+    fn an_unknown_type_is_refused_with_the_six_there_are() {
+        let error = Kind::named("feeling").unwrap_err();
+
+        assert_eq!(error.code(), "invalid_input");
+        assert_eq!(
+            error.to_string(),
+            "unknown type `feeling`; there are `identity`, `lesson`, `decision`, `context`, `reference`, `historical`"
+        );
     }
 }

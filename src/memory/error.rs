@@ -10,59 +10,44 @@ use hivewright_actors::{
     text::{Words, quoted},
 };
 
-use super::{
-    entry::{LONGEST_CONTENT, LONGEST_KEY, LONGEST_REASON, MOST_ENTRIES, MOST_LESSONS},
-    kind::Kind,
+use super::entry::{
+    Kind, LONGEST_CONTENT, LONGEST_KEY, LONGEST_REASON, MOST_ENTRIES, MOST_LESSONS,
 };
+
+/// The outcome of what the memory is asked for.
+pub type Result<T, E = MemoryError> = std::result::Result<T, E>;
 
 /// Why memory could not do as told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// A key that cannot be one.
     #[error("`key`: 1 to {LONGEST_KEY} characters out of A-Z, a-z, 0-9 and . _ : / - are allowed")]
     Key,
-    /// A content that cannot be one.
     #[error("`content`: {0} bytes; 1 to {LONGEST_CONTENT} are allowed")]
     Content(usize),
-    /// A reason that is too long.
     #[error("`{0}`: at most {LONGEST_REASON} characters are allowed")]
     Reason(&'static str),
-    /// Too many or too long sources.
     #[error("`sources`: at most 20 of at most {LONGEST_REASON} characters are allowed")]
     Sources,
-    /// A lesson that comes from nowhere.
     #[error(
         "`sources`: a lesson of a learning cycle names what it was learnt from: tasks, files, addresses"
     )]
     Unsourced,
-    /// One lesson too many.
     #[error(
         "this cycle has kept {MOST_LESSONS} lessons, the most there can be; the rest has to wait for the next"
     )]
     Lessons,
-    /// No type has this name.
     #[error("unknown type `{0}`; there are {known}", known = quoted(Kind::WORDS))]
     UnknownType(String),
-    /// There is an active entry already.
     #[error(
         "`{key}` exists already and begins: {current}\nTo replace it, save again with `supersede_reason`."
     )]
-    Exists {
-        key: String,
-        /// How it begins.
-        current: String,
-    },
+    Exists { key: String, current: String },
     /// Someone else saved under the key at the same time.
     #[error(
         "`{key}` was saved by someone else just now and begins: {current}\nLook at it before you save again."
     )]
-    Raced {
-        key: String,
-        /// How it begins now.
-        current: String,
-    },
-    /// The entry is not in a state for it.
+    Raced { key: String, current: String },
     #[error("{0}")]
     State(String),
     /// The content holds the value of a secret. Nothing of it is repeated here.
@@ -70,26 +55,22 @@ pub enum MemoryError {
         "the content holds the value of the secret `{0}`, so nothing was saved; write the reference `${{vault:{0}}}` instead"
     )]
     Secret(String),
-    /// The same, of a secret that teams cannot name.
     #[error(
         "the content holds the value of a secret of the service, so nothing was saved; leave it out"
     )]
     HiddenSecret,
-    /// The team remembers as much as it may.
     #[error("the team has {MOST_ENTRIES} active entries, the most there can be; delete some first")]
     Full,
-    /// Too many saves in a minute.
     #[error("too many saves; try again in {wait} ms", wait = millis(*.0))]
     Rate(Duration),
-    /// There is no such entry.
     #[error("there is no memory `{0}`")]
     Unknown(MemoryId),
-    /// The team is being shut down.
     #[error("the team is being shut down; nothing is remembered any more")]
     Forgotten,
-    /// The store could not be written or read.
     #[error("memory cannot be reached: {0}")]
-    Store(String),
+    Store(#[from] StoreError),
+    #[error("memory cannot be reached: {0}")]
+    Storage(#[from] StorageError),
 }
 
 impl MemoryError {
@@ -109,7 +90,7 @@ impl MemoryError {
             Self::Full => "limit_entries",
             Self::Rate(_) => "rate_limited",
             Self::Unknown(_) => "not_found",
-            Self::Store(_) => "internal",
+            Self::Store(_) | Self::Storage(_) => "internal",
         }
     }
 
@@ -123,17 +104,5 @@ impl MemoryError {
             Self::UnknownType(_) => Some("type"),
             _ => None,
         }
-    }
-}
-
-impl From<StoreError> for MemoryError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error.to_string())
-    }
-}
-
-impl From<StorageError> for MemoryError {
-    fn from(error: StorageError) -> Self {
-        Self::Store(error.to_string())
     }
 }

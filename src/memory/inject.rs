@@ -4,13 +4,10 @@
 
 use std::{cmp::Reverse, collections::HashMap, fmt::Write};
 
-use hivewright_actors::{clock::Timestamp, ids::MemoryId};
+use hivewright_actors::{clock::Timestamp, excerpt, ids::MemoryId};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    entry::{Entry, Key, beginning},
-    kind::Kind,
-};
+use super::entry::{Entry, Key, Kind};
 
 /// The most entries of a prompt.
 const MOST_ENTRIES: usize = 50;
@@ -53,7 +50,6 @@ pub(super) struct Chosen {
     pub(super) characters: usize,
 }
 
-/// What goes into a prompt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Choice {
     pub(super) chosen: Vec<Chosen>,
@@ -101,8 +97,7 @@ impl Injections {
     /// Whether this entry is among it.
     pub fn of(&self, entry: &Entry) -> Injection {
         let chosen = || self.0.get(&entry.id).copied();
-        let kept_out = entry.kept_out().or_else(chosen);
-        kept_out.unwrap_or(Injection::NoRoom)
+        entry.kept_out().or_else(chosen).unwrap_or(Injection::NoRoom)
     }
 }
 
@@ -131,19 +126,15 @@ pub(super) fn choose(mut candidates: Vec<Candidate>) -> Choice {
         order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
     });
     let total = candidates.len();
-    let by_type = CHOSEN.map(|kind| {
-        let of_kind = candidates.iter().filter(|one| one.kind == kind);
-        of_kind.cloned().collect::<Vec<_>>()
-    });
+    let by_type = CHOSEN
+        .map(|kind| candidates.iter().filter(|one| one.kind == kind).cloned().collect::<Vec<_>>());
     let mut room = Room::ALL;
     let mut chosen = Vec::new();
     for (place, of_kind) in by_type.iter().enumerate() {
         let kept = by_type[place + 1..].iter().map(|later| guaranteed(later));
         let mut free = kept.fold(room, Room::without);
         for candidate in of_kind {
-            let Some(characters) = fitting(candidate, free) else {
-                break;
-            };
+            let Some(characters) = fitting(candidate, free) else { break };
             let taken = Room { entries: 1, characters: cost(candidate, characters) };
             (room, free) = (room.without(taken), free.without(taken));
             chosen.push(Chosen { candidate: candidate.clone(), characters });
@@ -221,7 +212,7 @@ pub(super) fn lay_out<'a>(
         for Chosen { candidate, characters } in of_kind {
             let key = &candidate.key;
             let whole = set_in(content(&candidate.id).unwrap_or_default());
-            let shown = beginning(&whole, *characters);
+            let (shown, _) = excerpt::split(&whole, *characters);
             let _ = if shown.len() < whole.len() {
                 writeln!(text, "[{key}]: {shown}{}", mark(key))
             } else {

@@ -17,14 +17,12 @@ use std::{
 use dashmap::DashMap;
 use hivewright_actors::{
     clock::{Clock, Timestamp},
-    ids::{Ids, MemoryId, TeamKey},
+    ids::{Ids, TeamKey},
     store::StoreHandle,
 };
-use serde::Serialize;
-use tokio::sync::broadcast;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMappedMutexGuard, OwnedMutexGuard};
 
 pub mod acts;
-mod belongings;
 mod book;
 pub mod chain;
 #[cfg(test)]
@@ -32,28 +30,21 @@ pub(crate) mod doubles;
 pub mod entry;
 pub mod error;
 pub mod inject;
-pub mod kind;
 pub mod provenance;
-mod rate;
 pub mod reading;
 pub(crate) mod rows;
 pub mod search;
-mod sift;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
 use self::{
+    acts::Rate,
     book::Book,
-    entry::{Entry, Key, Review},
-    error::MemoryError,
-    kind::Kind,
-    rate::Rate,
+    entry::Key,
+    error::{MemoryError, Result},
 };
-
-/// Changes that a slow listener may be behind.
-const UNHEARD: usize = 256;
 
 /// Finds the values of secrets in what is about to be remembered.
 pub trait SecretGuard: Send + Sync + 'static {
@@ -67,55 +58,6 @@ pub trait SecretGuard: Send + Sync + 'static {
     fn redactions(&self) -> u64;
 }
 
-/// Knows no secret.
-#[derive(Clone, Copy, Debug)]
-pub struct NoSecrets;
-
-impl SecretGuard for NoSecrets {
-    fn holds_secret(&self, _: &TeamKey, _: &str) -> Option<String> {
-        None
-    }
-
-    fn holds_hidden(&self, _: &TeamKey, _: &str) -> bool {
-        false
-    }
-
-    fn redactions(&self) -> u64 {
-        0
-    }
-}
-
-/// What changed, for those who watch. No content: not everyone may read it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Changed {
-    /// Whose entry.
-    pub team: TeamKey,
-    /// Which version.
-    pub id: MemoryId,
-    /// Under which key.
-    pub key: Key,
-    /// Of which type.
-    #[serde(rename = "type")]
-    pub kind: Kind,
-    /// Whether it was looked at.
-    pub review: Review,
-    /// It is the one that counts.
-    pub active: bool,
-}
-
-impl From<&Entry> for Changed {
-    fn from(entry: &Entry) -> Self {
-        Self {
-            team: entry.team.clone(),
-            id: entry.id.clone(),
-            key: entry.key.clone(),
-            kind: entry.kind,
-            review: entry.review,
-            active: entry.active,
-        }
-    }
-}
-
 /// The memory of all teams. Cheap to clone.
 #[derive(Clone)]
 pub struct Memory(Arc<Inner>);
@@ -126,19 +68,16 @@ struct Inner {
     ids: Ids,
     guard: Arc<dyn SecretGuard>,
     teams: DashMap<TeamKey, Arc<Slot>>,
-    changed: broadcast::Sender<Changed>,
 }
 
-/// One team.
 #[derive(Default)]
 struct Slot {
     /// Held by whoever reads or changes the team's memory: one at a time.
-    shelf: Arc<tokio::sync::Mutex<Shelf>>,
+    shelf: Arc<AsyncMutex<Shelf>>,
     /// Saves that were asked for and are not done yet, by key.
     under_way: Mutex<HashMap<Key, usize>>,
     /// What the next turn is told; none until someone asks.
     told: Mutex<Option<Told>>,
-    /// The team is gone.
     forgotten: AtomicBool,
 }
 
@@ -161,26 +100,13 @@ struct Told {
 }
 
 impl Memory {
-    /// The memory of the teams in a store.
     pub fn new(
         store: StoreHandle,
         clock: Arc<dyn Clock>,
         ids: Ids,
         guard: Arc<dyn SecretGuard>,
     ) -> Self {
-        Self(Arc::new(Inner {
-            store,
-            clock,
-            ids,
-            guard,
-            teams: DashMap::new(),
-            changed: broadcast::Sender::new(UNHEARD),
-        }))
-    }
-
-    /// Every change from now on.
-    pub fn changes(&self) -> broadcast::Receiver<Changed> {
-        self.0.changed.subscribe()
+        Self(Arc::new(Inner { store, clock, ids, guard, teams: DashMap::new() }))
     }
 
     fn store(&self) -> &StoreHandle {
@@ -198,13 +124,21 @@ impl Memory {
         self.0.teams.entry(team.clone()).or_default().clone()
     }
 
+    /// The book of a team as it is now. Until it is dropped, nothing of the team changes.
+    async fn book(&self, team: &TeamKey) -> Result<OwnedMappedMutexGuard<Shelf, Book>> {
+        let slot = self.slot(team);
+        let mut shelf = slot.shelf.clone().lock_owned().await;
+        self.filled(team, &slot, &mut shelf).await?;
+        Ok(OwnedMutexGuard::map(shelf, |shelf| shelf.book.get_or_insert_default()))
+    }
+
     /// The book of a team, with what is over taken out.
     async fn filled<'a>(
         &self,
         team: &TeamKey,
         slot: &Slot,
         shelf: &'a mut Shelf,
-    ) -> Result<&'a mut Book, MemoryError> {
+    ) -> Result<&'a mut Book> {
         if slot.forgotten.load(Ordering::SeqCst) {
             return Err(MemoryError::Forgotten);
         }

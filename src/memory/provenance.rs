@@ -155,8 +155,7 @@ fn source(caller: &Caller) -> (Origin, Option<String>) {
             // The last of the path is the turn's own task.
             let path = &caller.lineage.path;
             let giver = path.iter().rev().nth(1);
-            let giver = giver.map_or(&caller.team.name, |giver| &giver.team);
-            (Origin::Team, Some(giver.to_string()))
+            (Origin::Team, Some(giver.map_or(&caller.team.name, |giver| &giver.team).to_string()))
         }
     }
 }

@@ -16,24 +16,19 @@ use hivewright_actors::{
 use super::{
     Memory, Told,
     book::is_found,
-    entry::{Entry, Key, Review},
-    error::MemoryError,
+    entry::{Entry, Key, Kind, Review},
+    error::{MemoryError, Result},
     inject::{Injections, choose, lay_out},
-    kind::Kind,
     rows,
-    search::{Hit, Index, SNIPPET, order, snippet},
-    sift::{Best, Sieve, sift},
+    search::{Best, Hit, Index, SNIPPET, Sieve, order, sift, snippet},
 };
 
 /// What is looked for by words.
 #[derive(Clone, Debug)]
 pub struct Query {
     pub words: String,
-    /// Only this type.
     pub kind: Option<Kind>,
-    /// Old versions too.
     pub inactive: bool,
-    /// The most results.
     pub most: usize,
 }
 
@@ -41,7 +36,6 @@ pub struct Query {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     pub entry: Entry,
-    /// 1 for the best, less for the others.
     pub score: f64,
     /// The part that fits, at most 500 characters.
     pub snippet: String,
@@ -50,49 +44,35 @@ pub struct Found {
 /// Which active entries of a team are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// Only this type.
     pub kind: Option<Kind>,
     /// Only this key, or keys that begin so if a `*` stands at the end.
     pub key: Option<String>,
-    /// The most entries.
     pub limit: usize,
-    /// How many to leave out before them.
     pub offset: usize,
 }
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {
-    /// The part.
     pub rows: Vec<T>,
-    /// How long the list is.
     pub total: usize,
 }
 
 /// Which versions of all teams an operator wants to see.
 #[derive(Clone, Debug, Default)]
 pub struct Browse {
-    /// Only of this team.
     pub team: Option<TeamName>,
     /// Only of these teams; none is all.
     pub teams: Option<Vec<String>>,
-    /// Only under this key.
     pub key: Option<Key>,
-    /// Only this type.
     pub kind: Option<Kind>,
-    /// Only in this state of review.
     pub review: Option<Review>,
-    /// Only those that are active, or are not.
     pub active: Option<bool>,
-    /// Only those with some of these words.
     pub words: Option<String>,
-    /// In which order.
     pub sort: Sort,
     /// Only what comes after a version that was changed then; by age only.
     pub after: Option<(Timestamp, MemoryId)>,
-    /// The most rows.
     pub limit: usize,
-    /// How many to leave out before them.
     pub offset: usize,
 }
 
@@ -111,23 +91,12 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// Over the versions of one team.
-    fn within(self) -> fn(&Hit, &Hit) -> Ordering {
+    fn order(self) -> fn(&Hit, &Hit) -> Ordering {
         match self {
             Self::Best => order,
-            Self::Worst => |a: &Hit, b: &Hit| order(b, a),
-            Self::Newest => |a: &Hit, b: &Hit| age(b, a),
+            Self::Worst => |a, b| order(b, a),
+            Self::Newest => |a, b| age(b, a),
             Self::Oldest => age,
-        }
-    }
-
-    /// Over those of all teams.
-    fn across(self) -> fn(&(TeamKey, Hit), &(TeamKey, Hit)) -> Ordering {
-        match self {
-            Self::Best => place,
-            Self::Worst => |a: &(TeamKey, Hit), b: &(TeamKey, Hit)| place(b, a),
-            Self::Newest => |a: &(TeamKey, Hit), b: &(TeamKey, Hit)| age(&b.1, &a.1),
-            Self::Oldest => |a: &(TeamKey, Hit), b: &(TeamKey, Hit)| age(&a.1, &b.1),
         }
     }
 }
@@ -140,9 +109,7 @@ fn age(a: &Hit, b: &Hit) -> Ordering {
 impl Browse {
     /// It comes after the place where the list goes on.
     fn is_beyond(&self, entry: &Entry) -> bool {
-        let Some((at, id)) = &self.after else {
-            return true;
-        };
+        let Some((at, id)) = &self.after else { return true };
         let order = (entry.updated_at, &entry.id).cmp(&(*at, id));
         match self.sort {
             Sort::Newest => order.is_lt(),
@@ -162,7 +129,7 @@ impl Browse {
 impl Memory {
     /// What a team's next turn is told of what it remembers; empty if there is nothing. Reads nothing
     /// unless something has changed.
-    pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>, MemoryError> {
+    pub async fn injected(&self, team: &TeamKey) -> Result<Arc<str>> {
         let slot = self.slot(team);
         let known = slot.told().clone();
         let redactions = self.0.guard.redactions();
@@ -172,8 +139,7 @@ impl Memory {
         {
             return Ok(told.text);
         }
-        let shelf = &mut *slot.shelf.lock().await;
-        let book = self.filled(team, &slot, shelf).await?;
+        let book = self.book(team).await?;
         let choice = choose(book.candidates());
         let until = book.next_end();
         let team = team.clone();
@@ -193,30 +159,21 @@ impl Memory {
     }
 
     /// What the next prompt of a team holds of its entries: the same choice that [`Memory::injected`] lays out.
-    pub async fn injections(&self, team: &TeamKey) -> Result<Injections, MemoryError> {
-        let slot = self.slot(team);
-        let shelf = &mut *slot.shelf.lock().await;
-        let book = self.filled(team, &slot, shelf).await?;
-        Ok(Injections::of_choice(&choose(book.candidates())))
+    pub async fn injections(&self, team: &TeamKey) -> Result<Injections> {
+        Ok(Injections::of_choice(&choose(self.book(team).await?.candidates())))
     }
 
-    /// How many active entries a team has.
-    pub async fn count(&self, team: &TeamKey) -> Result<usize, MemoryError> {
-        let slot = self.slot(team);
-        let shelf = &mut *slot.shelf.lock().await;
-        Ok(self.filled(team, &slot, shelf).await?.active().count())
+    pub async fn count(&self, team: &TeamKey) -> Result<usize> {
+        Ok(self.book(team).await?.active().count())
     }
 
     /// Entries of a team with some of the words, best first.
-    pub async fn search(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>, MemoryError> {
+    pub async fn search(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>> {
         if query.inactive {
             return self.search_all(team, query).await;
         }
-        let slot = self.slot(team);
-        let shelf = &mut *slot.shelf.lock().await;
-        let book = self.filled(team, &slot, shelf).await?;
+        let mut book = self.book(team).await?;
         let store = self.store();
-        let owner = team.clone();
         let index = match book.index() {
             Some(index) => index,
             None => {
@@ -239,14 +196,13 @@ impl Memory {
                 let index = index.read().unwrap_or_else(PoisonError::into_inner);
                 index.search(&query.words, query.kind, query.most)
             };
-            let hits = hits.into_iter().map(|hit| (owner.clone(), hit));
             shown(storage, hits, Some(query.words.as_str()))
         });
         Ok(read.await?)
     }
 
     /// The same over all versions there are.
-    async fn search_all(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>, MemoryError> {
+    async fn search_all(&self, team: &TeamKey, query: Query) -> Result<Vec<Found>> {
         self.settle(team).await?;
         let team = team.clone();
         let read = self.store().read(move |storage| {
@@ -254,7 +210,6 @@ impl Memory {
             let of_kind = |entry: &Entry| query.kind.is_none_or(|kind| kind == entry.kind);
             let sieve = Sieve { words, most: query.most, order };
             let (hits, _) = sift(storage, &team, sieve, |_| true, of_kind, |_| true)?;
-            let hits = hits.into_iter().map(|hit| (team.clone(), hit));
             shown(storage, hits, words)
         });
         Ok(read.await?)
@@ -262,17 +217,13 @@ impl Memory {
 
     /// What has run out has ended. The team's memory is not held for what is read then, which may take
     /// long.
-    async fn settle(&self, team: &TeamKey) -> Result<(), MemoryError> {
-        let slot = self.slot(team);
-        let shelf = &mut *slot.shelf.lock().await;
-        self.filled(team, &slot, shelf).await.map(|_| ())
+    async fn settle(&self, team: &TeamKey) -> Result<()> {
+        self.book(team).await.map(drop)
     }
 
     /// Active entries of a team, by key.
-    pub async fn list(&self, team: &TeamKey, listing: Listing) -> Result<Page<Entry>, MemoryError> {
-        let slot = self.slot(team);
-        let shelf = &mut *slot.shelf.lock().await;
-        let book = self.filled(team, &slot, shelf).await?;
+    pub async fn list(&self, team: &TeamKey, listing: Listing) -> Result<Page<Entry>> {
+        let book = self.book(team).await?;
         let wanted = |key: &Key| match &listing.key {
             None => true,
             Some(pattern) => match pattern.strip_suffix('*') {
@@ -282,9 +233,9 @@ impl Memory {
         };
         let matching: Vec<(Key, u32)> = book
             .active()
-            .filter(|(_, card)| listing.kind.is_none_or(|kind| kind == card.kind))
+            .filter(|(_, card)| listing.kind.is_none_or(|kind| kind == card.entry.kind))
             .filter(|(key, _)| wanted(key))
-            .map(|(key, card)| (key.clone(), card.version))
+            .map(|(key, card)| (key.clone(), card.entry.version))
             .collect();
         let total = matching.len();
         let part: Vec<_> = matching.into_iter().skip(listing.offset).take(listing.limit).collect();
@@ -299,19 +250,15 @@ impl Memory {
         Ok(Page { rows: read.await?, total })
     }
 
-    /// One version.
-    pub async fn get(&self, id: &MemoryId) -> Result<Entry, MemoryError> {
-        let chain = self.chain(id).await?;
-        let found = chain.into_iter().find(|entry| entry.id == *id);
-        found.ok_or_else(|| MemoryError::Unknown(id.clone()))
+    pub async fn get(&self, id: &MemoryId) -> Result<Entry> {
+        let mut chain = self.chain(id).await?.into_iter();
+        chain.find(|entry| entry.id == *id).ok_or_else(|| MemoryError::Unknown(id.clone()))
     }
 
     /// All versions of the key that this is a version of, newest first.
-    pub async fn chain(&self, id: &MemoryId) -> Result<Vec<Entry>, MemoryError> {
+    pub async fn chain(&self, id: &MemoryId) -> Result<Vec<Entry>> {
         let rows::Place { team, key } = self.place(id).await?;
-        let slot = self.slot(&team);
-        let shelf = &mut *slot.shelf.lock().await;
-        self.filled(&team, &slot, shelf).await?;
+        let _book = self.book(&team).await?;
         let read = self.store().read(move |storage| rows::chain(storage, &team, &key));
         let mut versions = read.await?.0;
         versions.reverse();
@@ -319,10 +266,10 @@ impl Memory {
     }
 
     /// Versions of all teams, for an operator. Without words each comes with the score 0.
-    pub async fn browse(&self, browse: Browse) -> Result<Page<Found>, MemoryError> {
+    pub async fn browse(&self, browse: Browse) -> Result<Page<Found>> {
         let (offset, limit) = (browse.offset, browse.limit);
         let most = offset.saturating_add(limit);
-        let mut best = Best::new(most, browse.sort.across());
+        let mut best = Best::new(most, browse.sort.order());
         let mut total = 0;
         let browse = Arc::new(browse);
         for team in self.store().read(rows::teams).await? {
@@ -337,20 +284,18 @@ impl Memory {
                 Err(MemoryError::Forgotten) => continue,
                 Err(error) => return Err(error),
             }
-            let (owner, browse) = (team.clone(), browse.clone());
+            let browse = browse.clone();
             let read = self.store().read(move |storage| {
                 let among = |entry: &Entry| browse.active != Some(true) || is_found(entry);
                 let wanted = |entry: &Entry| browse.wants(entry);
                 let beyond = |entry: &Entry| browse.is_beyond(entry);
                 let sieve =
-                    Sieve { words: browse.words.as_deref(), most, order: browse.sort.within() };
-                sift(storage, &owner, sieve, among, wanted, beyond)
+                    Sieve { words: browse.words.as_deref(), most, order: browse.sort.order() };
+                sift(storage, &team, sieve, among, wanted, beyond)
             });
             let (hits, wanted) = read.await?;
             total += wanted;
-            for hit in hits {
-                best.push((team.clone(), hit));
-            }
+            hits.into_iter().for_each(|hit| best.push(hit));
         }
         let page: Vec<_> = best.sorted().into_iter().skip(offset).collect();
         let read = self.store().read(move |storage| shown(storage, page, browse.words.as_deref()));
@@ -358,27 +303,16 @@ impl Memory {
     }
 }
 
-/// The best first, then the newest, then by team, key and version.
-fn place(a: &(TeamKey, Hit), b: &(TeamKey, Hit)) -> Ordering {
-    let score = b.1.score.total_cmp(&a.1.score);
-    score
-        .then_with(|| b.1.updated_at.cmp(&a.1.updated_at))
-        .then_with(|| (&a.0, &a.1.key).cmp(&(&b.0, &b.1.key)))
-        .then_with(|| b.1.version.cmp(&a.1.version))
-}
-
 /// What was found, with the part of each that fits the words.
 fn shown(
     storage: &dyn Storage,
-    hits: impl IntoIterator<Item = (TeamKey, Hit)>,
+    hits: impl IntoIterator<Item = Hit>,
     words: Option<&str>,
 ) -> Result<Vec<Found>, StorageError> {
     let mut found = Vec::new();
-    for (team, hit) in hits {
+    for hit in hits {
         // It may have gone meanwhile.
-        let Some(entry) = rows::entry(storage, &team, &hit.key, hit.version)? else {
-            continue;
-        };
+        let Some(entry) = rows::entry(storage, &hit.team, &hit.key, hit.version)? else { continue };
         let snippet = match words {
             Some(words) => snippet(&entry.content, &hit.chunk, words, SNIPPET),
             None => excerpt::line(&entry.content, SNIPPET),

@@ -29,7 +29,6 @@ pub(crate) const TEXTS: &[Texts] = &[Texts {
     names: &[],
 }];
 
-/// Where a version is found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) team: TeamKey,
@@ -98,20 +97,16 @@ fn told(entry: &Entry, action: &str) -> Event {
     Event::new(event::Kind::MemoryChanged, data).of_team(&entry.team.name)
 }
 
-/// A change as one commit.
 pub(super) fn writes(change: &Change) -> Writes {
     change.removed.iter().fold(Writes::new().put_all(&change.put), |writes, entry| {
-        let writes = writes.delete::<Entry>(&entry.key()).delete::<Place>(&entry.id);
-        writes.tell(told(entry, "removed"))
+        writes.delete::<Entry>(&entry.key()).delete::<Place>(&entry.id).tell(told(entry, "removed"))
     })
 }
 
-/// Where a version is found.
 pub(super) fn place(storage: &dyn Storage, id: &MemoryId) -> Result<Option<Place>, StorageError> {
     get(storage, id)
 }
 
-/// One version.
 pub(super) fn entry(
     storage: &dyn Storage,
     team: &TeamKey,
@@ -121,7 +116,6 @@ pub(super) fn entry(
     get(storage, &entry_key(team, key, version))
 }
 
-/// All versions of a key.
 pub(super) fn chain(
     storage: &dyn Storage,
     team: &TeamKey,
@@ -150,16 +144,11 @@ pub(super) fn teams(storage: &dyn Storage) -> Result<BTreeSet<TeamKey>, StorageE
             found = parse::<Entry>(key);
             ControlFlow::Break(())
         })?;
-        let Some(found) = found else {
-            return Ok(teams);
-        };
+        let Some(found) = found else { return Ok(teams) };
         let name = found.split_once('/').map_or(&*found, |(team, _)| team);
         // On to the first row of another team.
         range = range.behind_all(&Beginning(&format!("{name}/")));
-        let team = name.rsplit_once('~').and_then(|(name, generation)| {
-            Some(TeamKey { name: name.into(), generation: generation.parse().ok()? })
-        });
-        teams.extend(team);
+        teams.extend(TeamKey::parse(name));
     }
 }
 

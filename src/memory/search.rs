@@ -5,11 +5,16 @@
 
 use std::{cmp::Ordering, collections::HashMap, ops::Range};
 
-use hivewright_actors::{clock::Timestamp, ids::MemoryId, store::records::digest};
+use hivewright_actors::{
+    clock::Timestamp,
+    ids::{MemoryId, TeamKey},
+    storage::{Storage, StorageError},
+    store::records::digest,
+};
 
 use super::{
-    entry::{Entry, Key},
-    kind::Kind,
+    entry::{Entry, Key, Kind},
+    rows,
     words::{Word, chunks, words},
 };
 
@@ -27,6 +32,7 @@ const BEFORE: usize = 120;
 /// An entry that has some of the words.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Hit {
+    pub(super) team: TeamKey,
     pub(super) id: MemoryId,
     pub(super) key: Key,
     pub(super) version: u32,
@@ -51,10 +57,8 @@ pub(super) struct Index {
 
 #[derive(Debug)]
 struct Indexed {
-    key: Key,
-    version: u32,
-    kind: Kind,
-    updated_at: Timestamp,
+    /// As it is without words.
+    hit: Hit,
     chunks: Vec<Chunk>,
 }
 
@@ -78,15 +82,12 @@ impl Index {
                 *self.spread.entry(*word).or_default() += 1;
             }
         }
-        let indexed = Indexed::new(entry, chunks);
+        let indexed = Indexed { hit: Hit::unweighed(entry), chunks };
         self.entries.insert(entry.id.clone(), indexed);
     }
 
-    /// Leaves an entry out.
     pub(super) fn remove(&mut self, id: &MemoryId) {
-        let Some(indexed) = self.entries.remove(id) else {
-            return;
-        };
+        let Some(indexed) = self.entries.remove(id) else { return };
         for chunk in indexed.chunks {
             self.chunks -= 1;
             self.length -= u64::from(chunk.length);
@@ -108,9 +109,9 @@ impl Index {
         let asked = self.asked(&digests(query));
         let mut hits: Vec<Hit> = self
             .entries
-            .iter()
-            .filter(|(_, entry)| kind.is_none_or(|kind| kind == entry.kind))
-            .filter_map(|(id, entry)| self.hit(id, entry, &asked))
+            .values()
+            .filter(|entry| kind.is_none_or(|kind| kind == entry.hit.kind))
+            .filter_map(|entry| self.hit(entry, &asked))
             .collect();
         hits.sort_by(order);
         hits.truncate(most);
@@ -132,7 +133,7 @@ impl Index {
     }
 
     /// An entry is as good as its best chunk.
-    fn hit(&self, id: &MemoryId, entry: &Indexed, asked: &[(u64, f64)]) -> Option<Hit> {
+    fn hit(&self, entry: &Indexed, asked: &[(u64, f64)]) -> Option<Hit> {
         let average = self.length as f64 / self.chunks as f64;
         let mut best: Option<(f64, &Chunk)> = None;
         for chunk in &entry.chunks {
@@ -142,27 +143,7 @@ impl Index {
             }
         }
         let (score, chunk) = best?;
-        Some(Hit {
-            id: id.clone(),
-            key: entry.key.clone(),
-            version: entry.version,
-            kind: entry.kind,
-            updated_at: entry.updated_at,
-            score,
-            chunk: chunk.at.clone(),
-        })
-    }
-}
-
-impl Indexed {
-    fn new(entry: &Entry, chunks: Vec<Chunk>) -> Self {
-        Self {
-            key: entry.key.clone(),
-            version: entry.version,
-            kind: entry.kind,
-            updated_at: entry.updated_at,
-            chunks,
-        }
+        Some(Hit { score, chunk: chunk.at.clone(), ..entry.hit.clone() })
     }
 }
 
@@ -170,6 +151,7 @@ impl Hit {
     /// An entry that was not looked for by words.
     pub(super) fn unweighed(entry: &Entry) -> Self {
         Self {
+            team: entry.team.clone(),
             id: entry.id.clone(),
             key: entry.key.clone(),
             version: entry.version,
@@ -209,8 +191,8 @@ impl Count {
     /// What an entry is worth, once all were added. None if it has none of the words.
     pub(super) fn weigh(&self, entry: &Entry) -> Option<Hit> {
         let asked = self.counted.asked(&self.words);
-        let indexed = Indexed::new(entry, cut(entry));
-        self.counted.hit(&entry.id, &indexed, &asked)
+        let indexed = Indexed { hit: Hit::unweighed(entry), chunks: cut(entry) };
+        self.counted.hit(&indexed, &asked)
     }
 }
 
@@ -224,8 +206,7 @@ fn digests(query: &str) -> Vec<u64> {
 
 impl Chunk {
     fn has(&self, word: u64) -> bool {
-        let place = self.words.binary_search_by_key(&word, |(word, _)| *word);
-        place.is_ok()
+        self.words.binary_search_by_key(&word, |(word, _)| *word).is_ok()
     }
 
     fn score(&self, asked: &[(u64, f64)], average: f64) -> f64 {
@@ -239,12 +220,12 @@ impl Chunk {
     }
 }
 
-/// Best first, equals newest first, then by key, then the newest version.
+/// Best first, equals newest first, then by team and key, then the newest version.
 pub(super) fn order(a: &Hit, b: &Hit) -> Ordering {
     b.score
         .total_cmp(&a.score)
         .then_with(|| b.updated_at.cmp(&a.updated_at))
-        .then_with(|| a.key.cmp(&b.key))
+        .then_with(|| (&a.team, &a.key).cmp(&(&b.team, &b.key)))
         .then_with(|| b.version.cmp(&a.version))
 }
 
@@ -283,9 +264,7 @@ fn bytes(words: &[Word]) -> Range<usize> {
 /// The part of a content that shows why it was found, at most `most` characters long.
 pub(super) fn snippet(content: &str, chunk: &Range<usize>, query: &str, most: usize) -> String {
     let asked: Vec<String> = words(query).into_iter().map(|word| word.text).collect();
-    let Some(part) = content.get(chunk.clone()) else {
-        return String::new();
-    };
+    let Some(part) = content.get(chunk.clone()) else { return String::new() };
     let first = words(part)
         .into_iter()
         .find(|word| asked.contains(&word.text))
@@ -296,12 +275,99 @@ pub(super) fn snippet(content: &str, chunk: &Range<usize>, query: &str, most: us
     }
     // Counted in characters, so that none is split; two are for the dots at the ends.
     let room = most - 2;
-    let found = content[..first].chars().count();
-    let start = found.saturating_sub(BEFORE).min(length - room);
+    let start = content[..first].chars().count().saturating_sub(BEFORE).min(length - room);
     let shown: String = content.chars().skip(start).take(room).collect();
     let before = if start > 0 { "…" } else { "" };
     let after = if start + room < length { "…" } else { "" };
     format!("{before}{}{after}", shown.trim())
+}
+
+/// The best of many. Of the others nothing is kept.
+#[derive(Debug)]
+pub(super) struct Best<T> {
+    most: usize,
+    order: fn(&T, &T) -> Ordering,
+    kept: Vec<T>,
+}
+
+impl<T> Best<T> {
+    /// At most so many, by this order.
+    pub(super) fn new(most: usize, order: fn(&T, &T) -> Ordering) -> Self {
+        Self { most, order, kept: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, one: T) {
+        self.kept.push(one);
+        // Twice as many, so that sorting is rare.
+        if self.kept.len() > self.most.saturating_mul(2) {
+            self.sort();
+        }
+    }
+
+    pub(super) fn sorted(mut self) -> Vec<T> {
+        self.sort();
+        self.kept
+    }
+
+    fn sort(&mut self) {
+        self.kept.sort_by(self.order);
+        self.kept.truncate(self.most);
+    }
+}
+
+/// What is kept of a team's versions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sieve<'a> {
+    /// Without words each has the score 0.
+    pub(super) words: Option<&'a str>,
+    /// At most so many …
+    pub(super) most: usize,
+    /// … by this order.
+    pub(super) order: fn(&Hit, &Hit) -> Ordering,
+}
+
+/// The first versions of a team among those `beyond` a place, and how many are wanted in all. `among`
+/// are those that words are weighed against. Blocks.
+pub(super) fn sift(
+    storage: &dyn Storage,
+    team: &TeamKey,
+    sieve: Sieve<'_>,
+    among: impl Fn(&Entry) -> bool,
+    wanted: impl Fn(&Entry) -> bool,
+    beyond: impl Fn(&Entry) -> bool,
+) -> Result<(Vec<Hit>, usize), StorageError> {
+    let Sieve { words, most, order } = sieve;
+    let mut count = words.map(Count::new);
+    if let Some(count) = &mut count {
+        rows::of_team(storage, team, &mut |entry| {
+            if among(&entry) {
+                count.add(&entry);
+            }
+        })?;
+    }
+    let (mut best, mut total, mut highest) = (Best::new(most, order), 0, 0.0_f64);
+    rows::of_team(storage, team, &mut |entry| {
+        if !wanted(&entry) {
+            return;
+        }
+        let hit = match &count {
+            None => Some(Hit::unweighed(&entry)),
+            Some(count) if among(&entry) => count.weigh(&entry),
+            Some(_) => None,
+        };
+        if let Some(hit) = hit {
+            total += 1;
+            highest = highest.max(hit.score);
+            if beyond(&entry) {
+                best.push(hit);
+            }
+        }
+    })?;
+    let mut hits = best.sorted();
+    if highest > 0.0 {
+        hits.iter_mut().for_each(|hit| hit.score /= highest);
+    }
+    Ok((hits, total))
 }
 
 #[cfg(test)]

@@ -4,16 +4,20 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use hivewright_actors::{
+    live::{
+        Publisher,
+        event::{self, Event},
+        watch::Filter,
+    },
     storage::{Batch, Storage},
     store::{keys::key_of, records::Writes},
     task::Label,
 };
 
 use super::{
-    acts::Saved,
-    chain::{Draft, Edit, Verdict},
+    chain::{Draft, Edit, Saved, Verdict},
     doubles::Bench,
-    entry::Actor,
+    entry::{Actor, Entry, Review},
     provenance::Provenance,
     reading::{Browse, Listing, Query},
     *,
@@ -380,20 +384,21 @@ async fn an_operator_sees_all_versions_of_all_teams() {
 #[actix::test]
 async fn every_change_is_told_without_its_content() {
     let bench = Bench::new();
-    let mut changes = bench.memory.changes();
+    let live = Publisher::new(1, bench.clock.clone());
+    bench.store.publish_to(live.clone());
+    let mut watch = live.watch(None, Filter::default());
 
     let entry = bench.save("k", "words").await;
     bench.memory.pin(&entry.id, true, operator()).await.unwrap();
 
-    for _ in 0..2 {
-        let told = serde_json::to_value(changes.try_recv().unwrap()).unwrap();
-        let expected = serde_json::json!({
-            "team": {"name": "main", "generation": 1}, "id": entry.id, "key": "k",
-            "type": "context", "review": "not_needed", "active": true,
-        });
-        assert_eq!(told, expected);
-    }
-    assert!(changes.try_recv().is_err());
+    let told = watch.take().unwrap().events;
+    let told: Vec<_> = told.iter().map(|told| &told.event).collect();
+    let data = serde_json::json!({
+        "id": entry.id, "key": "k", "type": "context", "review": "not_needed", "active": true,
+        "action": "stored",
+    });
+    let expected = Event::new(event::Kind::MemoryChanged, data).of_team(&"main".into());
+    assert_eq!(told, [&expected, &expected]);
 }
 
 /// Whoever asked may go away; what was decided is done, and the book knows it.

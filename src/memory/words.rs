@@ -12,7 +12,6 @@ const REPEATED: usize = 80;
 pub(super) struct Word {
     /// In lower case.
     pub(super) text: String,
-    /// Its bytes.
     pub(super) at: Range<usize>,
     /// A blank line stands before it.
     begins_paragraph: bool,

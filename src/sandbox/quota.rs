@@ -25,20 +25,18 @@ const DEPTH: usize = 128;
 /// What a command may add that finds its workspace full, so that it can make room.
 const SLACK: u64 = 1 << 20;
 /// How long a command runs before its workspace is first measured …
-const FIRST_LOOK: Duration = Duration::from_millis(100);
+pub(super) const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// … and measuring takes at most this part of the time.
 const SHARE: u32 = 10;
 
 /// Why nothing more may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Excess {
-    /// The workspace holds as much as it may.
     #[error(
         "the workspace may hold {} (`limits.workspace`); remove what is not needed",
         Size(*.0)
     )]
     Quota(u64),
-    /// The disk has too little free space left.
     #[error("the disk is nearly full; remove what is not needed, or tell the operator")]
     Disk,
 }
@@ -64,7 +62,6 @@ struct Measured {
 }
 
 impl Quota {
-    /// No workspace was measured yet.
     pub fn new(allowed: &Limits) -> Self {
         Self {
             workspace: AtomicU64::new(allowed.workspace.0),
@@ -84,7 +81,6 @@ impl Quota {
         self.workspace.load(Ordering::Relaxed)
     }
 
-    /// Bytes that stay free.
     fn free_space(&self) -> u64 {
         self.free_space.load(Ordering::Relaxed)
     }
@@ -119,7 +115,7 @@ impl Quota {
         }
     }
 
-    /// Measures a workspace. Blocks.
+    /// Blocks.
     fn measure(&self, workspace: &Workspace) -> u64 {
         let at = Instant::now();
         let used = workspace.roots().next().map_or(0, |(_, root, _)| used(root));
@@ -138,22 +134,12 @@ impl Quota {
 pub(super) struct Watch {
     quota: Arc<Quota>,
     workspace: Arc<Workspace>,
-    /// What the workspace held before.
     before: u64,
     /// The private files of the call.
     scratch: PathBuf,
 }
 
-/// What a look at a workspace led to.
-pub(super) struct Look {
-    pub(super) excess: Option<Excess>,
-    /// When to look again.
-    pub(super) pause: Duration,
-}
-
 impl Watch {
-    pub(super) const FIRST: Duration = FIRST_LOOK;
-
     /// Begins with what the workspace holds now. Blocks.
     pub(super) fn new(quota: &Arc<Quota>, workspace: &Arc<Workspace>, scratch: &Path) -> Self {
         Self {
@@ -166,12 +152,11 @@ impl Watch {
 
     /// The largest file that the command may make.
     pub(super) fn largest_file(&self) -> u64 {
-        let left = self.quota.workspace().saturating_sub(self.before);
-        left.max(SLACK)
+        self.quota.workspace().saturating_sub(self.before).max(SLACK)
     }
 
-    /// Measures what the command has written so far. Blocks.
-    pub(super) fn look(&self) -> Look {
+    /// Whether the command has written too much so far, and when to look again. Blocks.
+    pub(super) fn look(&self) -> (Option<Excess>, Duration) {
         let began = Instant::now();
         let (most, reserve) = (self.quota.workspace(), self.quota.free_space());
         let private = open(&self.scratch).map_or(0, |scratch| used(scratch.as_fd()));
@@ -184,7 +169,7 @@ impl Watch {
         } else {
             None
         };
-        Look { excess, pause: FIRST_LOOK.max(began.elapsed() * SHARE) }
+        (excess, FIRST_LOOK.max(began.elapsed() * SHARE))
     }
 }
 
@@ -214,9 +199,7 @@ fn used(folder: BorrowedFd<'_>) -> u64 {
 }
 
 fn below(folder: BorrowedFd<'_>, depth: usize, seen: &mut HashSet<(u64, u64)>) -> u64 {
-    let Ok(entries) = Dir::read_from(folder) else {
-        return 0;
-    };
+    let Ok(entries) = Dir::read_from(folder) else { return 0 };
     let mut bytes = 0;
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -317,9 +300,9 @@ mod tests {
         fs::write(folder.path().join("old"), vec![1; 2 << 20]).unwrap();
         let watch = Watch::new(&quota, &workspace, &folder.path().join("none"));
 
-        let idle = watch.look().excess;
+        let (idle, _) = watch.look();
         fs::write(folder.path().join("new"), vec![1; 2 << 20]).unwrap();
-        let adding = watch.look().excess;
+        let (adding, _) = watch.look();
 
         assert_eq!((idle, adding), (None, Some(Excess::Quota(MIB))));
     }

@@ -15,7 +15,6 @@ const BLOCK: usize = 48;
 /// One way to write a value down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As it is.
     Raw,
     /// Inside a JSON string.
     Json,
@@ -25,9 +24,14 @@ pub(super) enum Form {
     /// but letters and digits may be written both ways; a space may be a plus.
     Percent,
     /// Two digits for a byte.
-    Hex { upper: bool },
+    Hex {
+        upper: bool,
+    },
     /// In base64, after `shift` bytes of something else.
-    Base64 { url: bool, shift: usize },
+    Base64 {
+        url: bool,
+        shift: usize,
+    },
 }
 
 /// How far a text agrees with a form.
@@ -37,7 +41,6 @@ pub(super) enum Agreement {
     Whole(usize),
     /// It ends before one can tell. So many bytes may be all of it.
     Open(Option<usize>),
-    /// It is something else.
     None,
 }
 
@@ -121,10 +124,11 @@ impl Form {
             Self::Json => Box::new(json(value, false)),
             Self::JsonAscii => Box::new(json(value, true)),
             // The longest way to write it.
-            Self::Percent => Box::new(value.iter().flat_map(|byte| {
-                let ways = percent(*byte);
-                ways.into_iter().next_back().unwrap_or_default()
-            })),
+            Self::Percent => Box::new(
+                value
+                    .iter()
+                    .flat_map(|byte| percent(*byte).into_iter().next_back().unwrap_or_default()),
+            ),
             Self::Hex { upper } => {
                 Box::new(value.iter().flat_map(move |byte| digits(*byte, upper)))
             }
@@ -225,8 +229,7 @@ pub(super) fn breaks(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let bytes = text.as_bytes();
     // One character is looked for much faster than two.
     let plain = text.match_indices('\n').map(|(at, _)| (at..at + 1, BREAKS[1]));
-    let escaped = text.match_indices('\\');
-    let escaped = escaped.filter(move |(at, _)| bytes.get(at + 1) == Some(&b'n'));
+    let escaped = text.match_indices('\\').filter(move |(at, _)| bytes.get(at + 1) == Some(&b'n'));
     let escaped = escaped.map(|(at, _)| (at..at + 2, BREAKS[3]));
     let ends = plain.chain(escaped).map(move |(feed, returned)| {
         let start = feed.end.saturating_sub(returned.len());
@@ -289,9 +292,7 @@ fn ending(value: &[u8], url: bool, shift: usize, text: &[u8], length: usize) -> 
         return Agreement::Whole(length);
     }
     let last = base64(value, url, shift).nth(bytes * 8 / 6);
-    let Some(found) = text.get(length) else {
-        return Agreement::Open(Some(length));
-    };
+    let Some(found) = text.get(length) else { return Agreement::Open(Some(length)) };
     if Some(*found) != last {
         return Agreement::Whole(length);
     }

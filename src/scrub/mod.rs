@@ -94,7 +94,6 @@ impl fmt::Debug for Mask {
 #[derive(Clone, Debug)]
 pub struct Scrubber(Arc<Known>);
 
-/// What is searched for.
 #[derive(Debug)]
 struct Known {
     masks: Vec<Mask>,
@@ -102,11 +101,9 @@ struct Known {
     heads: Vec<Head>,
     /// None without known values.
     search: Option<AhoCorasick>,
-    /// The longest form of all.
     longest: usize,
 }
 
-/// Forms that begin alike.
 #[derive(Debug)]
 struct Head {
     bytes: Vec<u8>,
@@ -114,7 +111,6 @@ struct Head {
     forms: Vec<(usize, Form)>,
 }
 
-/// A known value in a text.
 #[derive(Clone, Debug)]
 struct Found {
     at: Range<usize>,
@@ -134,9 +130,7 @@ impl Scrubber {
         for (number, mask) in masks.iter().enumerate() {
             let value = &mask.value;
             for (place, form) in Form::ALL.into_iter().enumerate() {
-                let Some(length) = form.length(value) else {
-                    continue;
-                };
+                let Some(length) = form.length(value) else { continue };
                 let mut seen = Form::ALL[..place].iter();
                 if !seen.any(|other| form.equals(*other, value)) {
                     // With the ends of lines.
@@ -159,7 +153,6 @@ impl Scrubber {
         Self(Arc::new(Known { masks, heads, search, longest }))
     }
 
-    /// The text without secrets.
     pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.scrub_after(None, text)
     }
@@ -182,7 +175,6 @@ impl Scrubber {
         self.0.longest
     }
 
-    /// It knows no value.
     pub fn is_empty(&self) -> bool {
         self.0.heads.is_empty()
     }
@@ -192,7 +184,6 @@ impl Scrubber {
         self.0.all_heads(text).next().is_some()
     }
 
-    /// The text has a known value in it.
     pub fn knows(&self, text: &str) -> bool {
         self.0.find(text).next().is_some()
     }
@@ -203,14 +194,12 @@ impl Scrubber {
         found.filter_map(|found| self.0.masks[found.mask].key.as_deref()).next()
     }
 
-    /// A scrubber for text that arrives in pieces.
     pub fn stream(&self) -> StreamScrubber {
         StreamScrubber::new(self.clone())
     }
 
     fn scrub_after<'t>(&self, before: Option<char>, text: &'t str) -> Cow<'t, str> {
-        let shapes = shapes::find(before, text).into_iter();
-        let shapes = shapes.map(|shape| shape.secret).collect();
+        let shapes = shapes::find(before, text).into_iter().map(|shape| shape.secret).collect();
         self.replace(text, self.known(text), shapes)
     }
 
@@ -295,16 +284,15 @@ impl Known {
     /// The places at which a form may begin, by where they are; then those where a line ends before
     /// one can tell.
     fn all_heads<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, &'a Head)> + 'a {
-        let whole = self.heads_in(text.as_bytes());
-        let whole = whole.map(|(at, head)| (at.start, head));
+        let whole = self.heads_in(text.as_bytes()).map(|(at, head)| (at.start, head));
         whole.chain(self.broken_heads(text))
     }
 
     fn heads_in<'a>(&'a self, text: &[u8]) -> impl Iterator<Item = (Range<usize>, &'a Head)> {
         let mut from = 0;
         std::iter::from_fn(move || {
-            let search = self.search.as_ref()?;
-            let found = search.find(Input::new(text).range(from.min(text.len())..))?;
+            let found =
+                self.search.as_ref()?.find(Input::new(text).range(from.min(text.len())..))?;
             from = found.start() + 1;
             Some((found.range(), self.heads.get(found.pattern().as_usize())?))
         })
@@ -313,20 +301,17 @@ impl Known {
     /// Heads over the end of a line: only what stands directly around it is looked at.
     fn broken_heads<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, &'a Head)> + 'a {
         let bytes = text.as_bytes();
-        let around = self.search.iter().flat_map(move |_| forms::breaks(text));
-        around.flat_map(move |line_end| {
+        self.search.iter().flat_map(move |_| forms::breaks(text)).flat_map(move |line_end| {
             let near = |byte: &&u8| forms::is_encoded(byte);
             let before = bytes[..line_end.start].iter().rev().take(HEAD - 1);
             let before = before.take_while(near).count();
-            let after = bytes[line_end.end..].iter().take(HEAD - 1);
-            let after = after.take_while(near).count();
+            let after = bytes[line_end.end..].iter().take(HEAD - 1).take_while(near).count();
             let start = line_end.start - before;
             let line_ends = [start..line_end.start, line_end.end..line_end.end + after];
             let joined = line_ends.map(|part| &bytes[part]).concat();
             let heads = self.heads_in(&joined);
             let broken = heads.filter(|(at, _)| at.start < before && before < at.end);
-            let broken = broken.map(|(at, head)| (start + at.start, head));
-            broken.collect::<Vec<_>>()
+            broken.map(|(at, head)| (start + at.start, head)).collect::<Vec<_>>()
         })
     }
 
@@ -347,8 +332,7 @@ impl Known {
         let from = text.len().saturating_sub(HEAD - 1 + LONGEST_BREAK);
         let is_head = |tail: &[u8]| {
             let next = self.heads.partition_point(|head| *head.bytes < *tail);
-            let next = self.heads.get(next);
-            next.is_some_and(|head| head.bytes.starts_with(tail))
+            self.heads.get(next).is_some_and(|head| head.bytes.starts_with(tail))
         };
         let begins = |at: &usize| {
             let tail = &text.as_bytes()[*at..];

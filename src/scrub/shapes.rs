@@ -51,8 +51,7 @@ pub(super) fn open(before: Option<char>, text: &str) -> usize {
         })
         .map_or(text.len(), |start| start.start);
     let longest = STARTS.iter().map(|start| start.len()).max().unwrap_or(0);
-    let from = text.len().saturating_sub(longest - 1);
-    let beginning = (from..text.len())
+    let beginning = (text.len().saturating_sub(longest - 1)..text.len())
         .filter(|at| text.is_char_boundary(*at))
         .find(|at| {
             let tail = &text.as_bytes()[*at..];
@@ -68,11 +67,9 @@ pub(super) fn open(before: Option<char>, text: &str) -> usize {
 }
 
 enum Reading {
-    /// Here is one.
     Secret(Range<usize>),
     /// The text ends before it is clear.
     Unfinished,
-    /// Only looks like one.
     Harmless,
 }
 
@@ -150,8 +147,7 @@ fn pem(text: &str, start: &Range<usize>) -> Reading {
         .and_then(|at| {
             let footer = label + at;
             let name = text[footer..].find(PRIVATE_KEY)? + PRIVATE_KEY.len();
-            let dashes = text[footer + name..].strip_prefix(DASHES)?;
-            Some(text.len() - dashes.len())
+            Some(text.len() - text[footer + name..].strip_prefix(DASHES)?.len())
         })
         .unwrap_or(text.len());
     Reading::Secret(start.start..end)

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tar::{EntryType, Header};
 
-use super::{IsStopped, OnProgress, Progress, Unit, folder::Found};
+use super::{OnProgress, Unit, folder::Found, report};
 
 /// The member that holds the records of the store.
 pub(super) const RECORDS: &str = "store.records";
@@ -22,25 +22,18 @@ const LEVEL: i32 = 3;
 /// A manifest is read into memory, so it has a bound.
 const LARGEST_MANIFEST: u64 = 256 * 1024 * 1024;
 
-/// What an archive holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The version of the archive's form.
     pub format: u32,
-    /// When it was made.
     pub created: String,
     /// How many records of the store it holds, the parts of large values counted singly.
     pub records: u64,
-    /// Its members, in order.
     pub parts: Vec<Part>,
 }
 
-/// A member of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Its path within the archive.
     pub path: String,
-    /// The length of its content.
     pub bytes: u64,
     /// The sum of its content. A link's content is where it leads; a folder has none.
     pub sha256: String,
@@ -50,26 +43,16 @@ pub struct Part {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
-    /// It cannot be read.
     #[error("the archive cannot be read: {0}")]
     Read(#[from] io::Error),
-    /// It was cut off or changed.
     #[error("the archive is damaged: {0}")]
     Damaged(String),
-    /// It holds something that a backup never holds.
     #[error("the archive holds `{path}`, {reason}")]
-    Refused {
-        /// The member's path.
-        path: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// A newer version of this program made it.
+    Refused { path: String, reason: &'static str },
     #[error("the archive has format {0}, this program knows formats up to {FORMAT}")]
     Newer(u32),
 }
 
-/// Writes an archive.
 pub(super) struct Writer<Out: Write> {
     tar: tar::Builder<zstd::Encoder<'static, Out>>,
     parts: Vec<Part>,
@@ -82,7 +65,6 @@ impl<Out: Write> Writer<Out> {
         Ok(Self { tar: tar::Builder::new(encoder), parts: Vec::new() })
     }
 
-    /// Adds what a walk found.
     pub(super) fn add(&mut self, path: &Path, found: Found) -> io::Result<()> {
         match found {
             Found::Folder => {
@@ -110,7 +92,6 @@ impl<Out: Write> Writer<Out> {
         Ok(())
     }
 
-    /// Adds the manifest and ends the archive.
     pub(super) fn finish(mut self, created: String, records: u64) -> io::Result<Out> {
         let manifest = serde_json::to_vec_pretty(&Manifest {
             format: FORMAT,
@@ -128,15 +109,12 @@ impl<Out: Write> Writer<Out> {
     }
 }
 
-/// A member as it is read.
 pub(super) enum Member<'a> {
     Folder,
     File {
-        /// Its permissions.
         mode: u32,
         /// When it was changed, in seconds since 1970.
         changed: u64,
-        /// What it holds.
         content: &'a mut dyn Read,
     },
     /// A link and where it leads.
@@ -148,12 +126,11 @@ pub(super) enum Member<'a> {
 pub(super) fn read(
     file: &Path,
     progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
     show: &mut dyn FnMut(&Path, Member<'_>) -> io::Result<()>,
 ) -> Result<Manifest, ArchiveError> {
     let file = File::open(file)?;
     let total = file.metadata()?.len();
-    let counted = Counted { inner: file, done: 0, total, progress, is_stopped };
+    let counted = Counted { inner: file, done: 0, total, progress };
     let decoder = zstd::Decoder::with_buffer(BufReader::with_capacity(1 << 20, counted))?;
     let mut tar = tar::Archive::new(decoder);
     let mut parts = Vec::new();
@@ -219,16 +196,7 @@ pub(super) fn read(
 
 /// Reads an archive whole and checks it.
 pub fn verify(file: &Path, progress: OnProgress<'_>) -> Result<Manifest, ArchiveError> {
-    verify_unless(file, progress, &|| false)
-}
-
-/// The same, until it is to stop.
-pub(super) fn verify_unless(
-    file: &Path,
-    progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
-) -> Result<Manifest, ArchiveError> {
-    read(file, progress, is_stopped, &mut |_, _| Ok(()))
+    read(file, progress, &mut |_, _| Ok(()))
 }
 
 /// A member lies where its path says only if the path has no way up and leads through no link.
@@ -293,17 +261,13 @@ struct Counted<'a> {
     done: u64,
     total: u64,
     progress: OnProgress<'a>,
-    is_stopped: IsStopped<'a>,
 }
 
 impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if (self.is_stopped)() {
-            return Err(super::stopped());
-        }
         let length = self.inner.read(buffer)?;
         self.done += length as u64;
-        (self.progress)(Progress { done: self.done, total: self.total, unit: Unit::Bytes });
+        report(self.progress, self.done, self.total, Unit::Bytes)?;
         Ok(length)
     }
 }

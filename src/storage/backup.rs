@@ -1,6 +1,7 @@
 //! Backups: the store at one commit, and the folders beside it, in one verified archive.
 
 use std::{
+    cell::Cell,
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -14,11 +15,12 @@ use rustix::{
 };
 
 use super::{
-    Home, IsStopped, OnProgress, Progress, Unit,
+    Home, OnProgress, Unit,
     archive::{self, ArchiveError, RECORDS, Writer},
     folder::{self, Found},
+    report,
     sled::SledStorage,
-    swap,
+    stopped, swap,
 };
 use crate::time;
 
@@ -36,13 +38,10 @@ const ABANDONED: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The disk or the store refused.
     #[error("the backup cannot be written: {0}")]
     Write(#[from] io::Error),
-    /// It was written and cannot be read back.
     #[error("the backup was written and is not good: {0}")]
     Verify(#[from] ArchiveError),
-    /// No file is ever replaced.
     #[error("`{}` is there already, and a backup replaces nothing; give another name", .0.display())]
     Exists(PathBuf),
 }
@@ -69,62 +68,30 @@ impl BackupName {
     }
 }
 
-/// Makes a backup in the folder of regular ones, where the newest seven stay.
-pub fn create(
-    storage: &SledStorage,
-    home: &Home,
-    progress: OnProgress<'_>,
-) -> Result<PathBuf, BackupError> {
-    create_unless(storage, home, None, progress, &|| false)
-}
-
-/// Makes a backup in a file of its own, or in the folder of regular ones, until it is to stop: then
-/// nothing of it is left.
+/// Makes a backup in a file of its own, or in the folder of regular ones, where the newest seven stay. One that
+/// is stopped leaves nothing.
 ///
 /// It gets its name once it was read back whole and found good. Blocks for long: not for an arbiter.
-pub fn create_unless(
+pub fn create(
     storage: &SledStorage,
     home: &Home,
     file: Option<&Path>,
     progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
 ) -> Result<PathBuf, BackupError> {
     if file.is_none_or(|file| file.starts_with(&home.backups)) {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&home.backups)?;
     }
-    if let Some(file) = file {
-        place(storage, home, file, progress, is_stopped)?;
-        return Ok(file.to_owned());
+    let regular = format!("{PREFIX}{}{SUFFIX}", time::compact_now());
+    let made = file.map_or_else(|| home.backups.join(regular), Path::to_owned);
+    refuse_existing(&made)?;
+    let partial = Partial::new(&made)?;
+    write(storage, home, &partial, progress)?;
+    archive::verify(&partial.path, progress)?;
+    give_name(&partial.path, &made)?;
+    if file.is_none() {
+        forget_old(&home.backups)?;
     }
-    let name = format!("{PREFIX}{}{SUFFIX}", time::compact_now());
-    let file = home.backups.join(name);
-    place(storage, home, &file, progress, is_stopped)?;
-    forget_old(&home.backups)?;
-    Ok(file)
-}
-
-/// Makes a backup in a file of its own.
-pub fn create_at(
-    storage: &SledStorage,
-    home: &Home,
-    file: &Path,
-    progress: OnProgress<'_>,
-) -> Result<(), BackupError> {
-    place(storage, home, file, progress, &|| false)
-}
-
-fn place(
-    storage: &SledStorage,
-    home: &Home,
-    file: &Path,
-    progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
-) -> Result<(), BackupError> {
-    refuse_existing(file)?;
-    let partial = Partial::new(file)?;
-    write(storage, home, &partial, progress, is_stopped)?;
-    archive::verify_unless(&partial.path, progress, is_stopped)?;
-    give_name(&partial.path, file)
+    Ok(made)
 }
 
 /// Moves a finished backup, also to another disk, and replaces nothing there.
@@ -192,34 +159,24 @@ pub fn list_all(folder: &Path) -> io::Result<Vec<(PathBuf, u64, SystemTime)>> {
 
 /// The regular backups, newest first.
 pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
-        entries => entries?,
+    let all = list_all(folder)?.into_iter().map(|(path, ..)| path);
+    let is_regular = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
     };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
-            files.push(entry.path());
-        }
-    }
+    let mut files: Vec<_> = all.filter(is_regular).collect();
     // The names hold the moment, so they sort by it.
     files.sort_unstable_by(|a, b| b.cmp(a));
     Ok(files)
 }
 
 /// The newest regular backup that is good, read whole to find out.
-pub fn newest_verified(
-    folder: &Path,
-    progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
-) -> io::Result<Option<PathBuf>> {
+pub fn newest_verified(folder: &Path, progress: OnProgress<'_>) -> io::Result<Option<PathBuf>> {
+    let is_stopped = Cell::new(false);
+    let progress = |step| progress(step).map_break(|()| is_stopped.set(true));
     for file in list(folder)? {
-        match archive::verify_unless(&file, progress, is_stopped) {
+        match archive::verify(&file, &progress) {
             Ok(_) => return Ok(Some(file)),
-            Err(_) if is_stopped() => return Err(super::stopped()),
+            Err(_) if is_stopped.get() => return Err(stopped()),
             Err(error) => tracing::warn!(file = %file.display(), %error, "backup passed over"),
         }
     }
@@ -231,11 +188,10 @@ fn write(
     home: &Home,
     partial: &Partial,
     progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
 ) -> Result<(), BackupError> {
     // A member's length stands before it, so the records are written down before they are packed.
     let records = Partial::new(&partial.path)?;
-    let mut out = Stoppable { inner: BufWriter::new(&records.file), is_stopped };
+    let mut out = BufWriter::new(&records.file);
     let created = time::compact_now();
     let count = storage.export(&mut out, progress)?;
     out.flush()?;
@@ -251,16 +207,11 @@ fn write(
     let mut writer = Writer::new(BufWriter::new(&partial.file))?;
     writer.add(Path::new(RECORDS), Found::File(File::open(&records.path)?))?;
     let mut done = 0;
-    let unit = Unit::Files;
     for (name, path) in &home.folders {
         folder::walk(path, Path::new(name), &mut |path, found| {
             done += 1;
             // Files may have been added since they were counted.
-            let total = u64::max(total, done);
-            progress(Progress { done, total, unit });
-            if is_stopped() {
-                return Err(super::stopped());
-            }
+            report(progress, done, u64::max(total, done), Unit::Files)?;
             writer.add(path, found)
         })?;
     }
@@ -279,8 +230,7 @@ fn forget_old(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.contains(&format!("{SUFFIX}.{PARTIAL}")) {
+        if name.to_string_lossy().contains(&format!("{SUFFIX}.{PARTIAL}")) {
             let age = entry.metadata()?.modified()?.elapsed();
             if age.is_ok_and(|age| age > ABANDONED) {
                 fs::remove_file(entry.path())?;
@@ -288,22 +238,6 @@ fn forget_old(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Takes nothing more once it is to stop.
-struct Stoppable<'a, W> {
-    inner: W,
-    is_stopped: IsStopped<'a>,
-}
-
-impl<W: Write> Write for Stoppable<'_, W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if (self.is_stopped)() { Err(super::stopped()) } else { self.inner.write(bytes) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
 }
 
 /// A file that is not complete. It goes when dropped, unless it was renamed.

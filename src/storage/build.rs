@@ -12,8 +12,8 @@ use super::{
     envelope::{self, Form},
     mark::Mark,
     parts::{self, META},
-    sled::Durability,
 };
+use crate::settings::config::Durability;
 
 /// sled's segment. It bounds what a record may hold, see `parts.rs`.
 pub(super) const SEGMENT: usize = 2 * 1024 * 1024;
@@ -39,7 +39,6 @@ pub(super) fn commit_value(schema: u16, commits: u64) -> Vec<u8> {
     envelope::seal(Form::Whole, schema, &commit_key(), &commits.to_be_bytes())
 }
 
-/// Fills a new store.
 #[derive(Debug)]
 pub(super) struct Builder {
     folder: PathBuf,
@@ -64,7 +63,6 @@ impl Builder {
         })
     }
 
-    /// Adds a value.
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         for (key, sealed) in parts::split(self.schema, key, value) {
             self.put_sealed(key, sealed)?;

@@ -5,16 +5,13 @@ use hivewright_actors::storage::StorageError;
 /// Form, schema version and checksum stand before the payload.
 const HEAD: usize = 7;
 
-/// What the payload of an envelope is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// The value itself.
     Whole = 1,
     /// The count of records that hold the value between them.
     Parts = 2,
 }
 
-/// A verified envelope.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opened<'a> {
     pub(super) form: Form,
@@ -28,8 +25,7 @@ pub(super) fn seal(form: Form, schema: u16, key: &[u8], payload: &[u8]) -> Vec<u
     let mut value = Vec::with_capacity(HEAD + payload.len());
     value.push(form as u8);
     value.extend(schema.to_be_bytes());
-    let sum = checksum(&value, key, payload);
-    value.extend(sum.to_be_bytes());
+    value.extend(checksum(&value, key, payload).to_be_bytes());
     value.extend(payload);
     value
 }

@@ -13,8 +13,9 @@ use std::{
 use ::sled::IVec;
 
 use super::{
-    OnProgress, Progress, Unit,
+    OnProgress, Unit,
     parts::{LARGEST, LONGEST_KEY, META},
+    report,
     sled::SledStorage,
 };
 
@@ -88,7 +89,6 @@ impl SledStorage {
         out.write_all(MAGIC)?;
         out.write_all(&self.schema().to_be_bytes())?;
         let mut count: u64 = 0;
-        let unit = Unit::Records;
         loop {
             let (round, last) = self.round()?;
             for (key, value) in &round {
@@ -101,9 +101,7 @@ impl SledStorage {
                 }
             }
             // The parts of large values count too, so there may be more than the store has records.
-            let total = total.max(count);
-            let done = count;
-            progress(Progress { done, total, unit });
+            report(progress, count, total.max(count), Unit::Records)?;
             if last {
                 break;
             }

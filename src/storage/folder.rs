@@ -22,7 +22,6 @@ use rustix::{
 pub(crate) enum Found {
     /// A folder, before what it holds.
     Folder,
-    /// A file, open for reading.
     File(File),
     /// A link and where it says it leads.
     Link(PathBuf),

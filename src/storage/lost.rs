@@ -24,7 +24,6 @@ use crate::time;
 /// The file in the store that was set aside.
 const LIST: &str = "not-recovered.txt";
 
-/// What was not recovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// When the store that was set aside was last written.
@@ -33,7 +32,6 @@ pub struct Lost {
     pub commits: Option<u64>,
     /// How many of the records there are of each kind that the rebuilt store lacks, or has as they were before.
     pub records: BTreeMap<String, u64>,
-    /// The file that lists these records.
     pub list: Option<PathBuf>,
     /// Why nothing of it can be read.
     pub unread: Option<String>,
@@ -84,13 +82,11 @@ fn compare(
         return Err("the database holds nothing that can be read".to_owned());
     }
     let new = Database::open(rebuilt).map_err(text)?;
-    let missing = standing(&old).ok();
-    let missing = missing.map(|(_, commits)| expected.saturating_sub(commits));
+    let missing = standing(&old).ok().map(|(_, commits)| expected.saturating_sub(commits));
     let mut keys = Vec::new();
     for record in old.range(..RESERVED) {
         let Ok((key, value)) = record else { continue };
-        let same = new.get(&key).map_err(|error| error.to_string())?;
-        if same.as_ref() != Some(&value) {
+        if new.get(&key).map_err(|error| error.to_string())?.as_ref() != Some(&value) {
             keys.push(printable(&key));
         }
     }

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use super::sled::Durability;
+use crate::settings::config::Durability;
 
 const NAME: &str = "mark";
 /// Commit number, durability, boot and checksum.
@@ -57,15 +57,11 @@ impl Mark {
 /// The commit that must be in the store. An unreadable mark asks for nothing: it is no reason to
 /// doubt the records.
 pub(super) fn expected(store: &Path) -> u64 {
-    let Ok(note) = fs::read(store.join(NAME)) else {
-        return 0;
-    };
+    let Ok(note) = fs::read(store.join(NAME)) else { return 0 };
     let intact = note
         .split_at_checked(LENGTH - 4)
         .filter(|(body, sum)| crc32c::crc32c(body).to_be_bytes() == **sum);
-    let Some((body, _)) = intact else {
-        return 0;
-    };
+    let Some((body, _)) = intact else { return 0 };
     let (commit, rest) = body.split_at(8);
     // Without the sync a power cut takes what was noted, so the note holds until the next boot only.
     if rest[0] == 0 && rest[1..] != boot() {

@@ -17,13 +17,15 @@ use hivewright_actors::{
 };
 
 use super::{
-    Home, OnProgress, Progress, Unit, backup,
+    Home, OnProgress, Unit, backup,
     build::{self, Builder},
     open::OpenError,
     parts::RESERVED,
-    sled::{Durability, SledStorage},
+    report,
+    sled::SledStorage,
     swap,
 };
+use crate::settings::config::Durability;
 
 /// How long a replaced store is kept after the first good start.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -48,8 +50,7 @@ impl Schema<'static> {
 
 /// Version 2: tokens have a kind of their own. They shared `grant` with approvals that were given in advance.
 fn tokens_apart(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let shared = prefix_of("edge\0grant", &());
-    let id = key.strip_prefix(shared.as_slice()).filter(|_| {
+    let id = key.strip_prefix(prefix_of("edge\0grant", &()).as_slice()).filter(|_| {
         let row: Option<serde_json::Value> = serde_json::from_slice(value).ok();
         row.is_some_and(|row| row.get("hash").is_some())
     });
@@ -60,7 +61,6 @@ fn tokens_apart(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((key, value.to_vec()))
 }
 
-/// Upgrades the store of a home.
 pub(super) fn migrate(
     home: &Home,
     durability: Durability,
@@ -69,7 +69,7 @@ pub(super) fn migrate(
 ) -> Result<(), OpenError> {
     let disk = |error| OpenError::Disk { path: home.store.clone(), error };
     let old = SledStorage::attach(&home.store, durability).map_err(disk)?;
-    backup::create(&old, home, progress)?;
+    backup::create(&old, home, None, progress)?;
     let built = rebuild(&old, &home.store, schema, progress).map_err(disk)?;
     drop(old);
     let kept = swap::swap(&built, &home.store, "before").map_err(disk)?;
@@ -84,10 +84,9 @@ pub(super) fn rebuild(
     schema: &Schema<'_>,
     progress: OnProgress<'_>,
 ) -> io::Result<PathBuf> {
-    let done_steps = usize::from(old.schema().saturating_sub(1));
-    let steps = schema.steps.get(done_steps..).unwrap_or_default();
+    let steps = schema.steps.get(usize::from(old.schema().saturating_sub(1))..).unwrap_or_default();
     let mut builder = Builder::new(swap::beside(store, "building"), schema.version)?;
-    let (total, unit) = (old.records(), Unit::Records);
+    let total = old.records();
     let mut done = 0;
     let mut result = Ok(());
     let mut visit = |key: &[u8], value: Result<&[u8], StorageError>| {
@@ -97,11 +96,10 @@ pub(super) fn rebuild(
             Err(_) => put_as_it_is(&mut builder, old, key),
         };
         done += 1;
-        progress(Progress { done, total, unit });
-        match result {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
+        if result.is_ok() {
+            result = report(progress, done, total, Unit::Records);
         }
+        if result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     old.scan(b"", RESERVED, Order::Rising, &mut visit).map_err(io::Error::other)?;
     result?;
@@ -137,8 +135,7 @@ pub fn forget_replaced(home: &Home) -> io::Result<()> {
     };
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        let name = entry.file_name();
-        if !name.as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
+        if !entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
             continue;
         }
         match fs::metadata(entry.path().join(STARTED)) {

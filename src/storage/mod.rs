@@ -30,12 +30,17 @@ pub(crate) mod swap;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+use hivewright_actors::words;
 
 /// Where the things live that a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// The folder of the store.
     pub store: PathBuf,
     /// The folder of regular backups.
     pub backups: PathBuf,
@@ -65,41 +70,38 @@ impl Home {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub done: u64,
-    /// What there is to do in all.
     pub total: u64,
-    /// What is counted.
     pub unit: Unit,
 }
 
-/// What a [`Progress`] counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Records of the store.
-    Records,
-    /// Files and folders.
-    Files,
-    /// Bytes of an archive.
-    Bytes,
-}
-
-impl Unit {
-    /// As progress bars and job reports name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Records => "records",
-            Self::Files => "files",
-            Self::Bytes => "bytes",
-        }
+words! {
+    /// What a [`Progress`] counts.
+    pub enum Unit {
+        /// Records of the store.
+        Records = "records",
+        /// Files and folders.
+        Files = "files",
+        /// Bytes of an archive.
+        Bytes = "bytes",
     }
 }
 
-/// Is told how far long work has come.
-pub type OnProgress<'a> = &'a dyn Fn(Progress);
+/// Is told how far long work has come, and says whether it goes on.
+pub type OnProgress<'a> = &'a dyn Fn(Progress) -> ControlFlow<()>;
 
-/// Asked between steps of long work: whether it is to stop.
-pub type IsStopped<'a> = &'a dyn Fn() -> bool;
+/// For long work that nobody watches.
+pub fn unwatched(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
 
-/// Long work was told to stop.
-fn stopped() -> std::io::Error {
-    std::io::Error::other("stopped by the operator")
+/// Tells how far long work has come. An error if it is to stop.
+fn report(progress: OnProgress<'_>, done: u64, total: u64, unit: Unit) -> io::Result<()> {
+    match progress(Progress { done, total, unit }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(stopped()),
+    }
+}
+
+fn stopped() -> io::Error {
+    io::Error::other("stopped by the operator")
 }

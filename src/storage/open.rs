@@ -35,9 +35,10 @@ use super::{
     envelope, mark,
     migrate::{self, Schema},
     reserve::Reserve,
-    sled::{Durability, SledStorage, guarded, standing},
+    sled::{SledStorage, guarded, standing},
     swap,
 };
+use crate::settings::config::Durability;
 
 /// How many records are read at start in any case, and for how long at most beyond that.
 const CHECKED_RECORDS: usize = 1000;
@@ -56,32 +57,13 @@ pub enum OpenError {
         "the store `{}` cannot be used and was left as it is: {reason}; `hivewright restore --newest` \
          sets it aside and rebuilds it from the newest backup", path.display()
     )]
-    Unusable {
-        /// The store's folder.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Others could read secrets and messages.
+    Unusable { path: PathBuf, reason: String },
     #[error("the store `{0}` is open to others; `chmod 700 {0}` closes it", path.display())]
-    Exposed {
-        /// The store's folder.
-        path: PathBuf,
-    },
-    /// Another process works with it.
+    Exposed { path: PathBuf },
     #[error("the store `{}` is in use by another process", path.display())]
-    InUse {
-        /// The store's folder.
-        path: PathBuf,
-    },
-    /// A newer version of this program wrote it.
+    InUse { path: PathBuf },
     #[error("the store has schema version {found}, this program knows versions up to {known}")]
-    Newer {
-        /// The version in the store.
-        found: u16,
-        /// The newest known one.
-        known: u16,
-    },
+    Newer { found: u16, known: u16 },
     /// The backup that goes before an upgrade failed, so nothing was upgraded.
     #[error("the store was not upgraded: {0}")]
     Backup(#[from] BackupError),
@@ -90,27 +72,15 @@ pub enum OpenError {
         "the disk of the store `{}` is full; the store is sound: make room (64 MiB will do) and start again",
         path.display()
     )]
-    Full {
-        /// The store's folder.
-        path: PathBuf,
-    },
+    Full { path: PathBuf },
     /// The disk cannot be written. Nothing is wrong with the store.
     #[error(
         "the disk of the store `{}` is mounted read-only; the store is sound: make the disk writable and start again",
         path.display()
     )]
-    ReadOnly {
-        /// The store's folder.
-        path: PathBuf,
-    },
-    /// The disk refused.
+    ReadOnly { path: PathBuf },
     #[error("the store `{}` cannot be opened: {error}", path.display())]
-    Disk {
-        /// The store's folder.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
+    Disk { path: PathBuf, error: io::Error },
 }
 
 impl OpenError {
@@ -124,7 +94,6 @@ impl OpenError {
         }
     }
 
-    /// What the process ends with.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Newer { .. } => 3,
@@ -178,9 +147,7 @@ pub(super) fn open_as(
 /// Tries to write beside the store, before anything is opened there: a database that cannot write looks
 /// damaged.
 pub fn check_disk(store: &Path) -> Result<(), OpenError> {
-    let Some(beside) = store.parent().filter(|beside| beside.exists()) else {
-        return Ok(());
-    };
+    let Some(beside) = store.parent().filter(|beside| beside.exists()) else { return Ok(()) };
     let tried = match try_to_write(beside, TRIED) {
         // What the store has allocated ahead is for such a start.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {
@@ -230,15 +197,12 @@ fn create(store: &Path, schema: u16) -> io::Result<()> {
 pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
     let disk = |error| OpenError::of_disk(store, error);
     let unusable = |reason: String| OpenError::Unusable { path: store.to_path_buf(), reason };
-    let found = fs::metadata(store).map_err(disk)?;
-    if found.permissions().mode() & 0o077 != 0 {
+    if fs::metadata(store).map_err(disk)?.permissions().mode() & 0o077 != 0 {
         return Err(OpenError::Exposed { path: store.to_path_buf() });
     }
     check_parameters(store).map_err(unusable)?;
     let lock = database::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
-    let Some(lock) = lock else {
-        return Err(OpenError::InUse { path: store.to_path_buf() });
-    };
+    let Some(lock) = lock else { return Err(OpenError::InUse { path: store.to_path_buf() }) };
     let copy = swap::beside(store, "check");
     let copied = copy_files(store, &copy);
     drop(lock);

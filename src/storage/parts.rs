@@ -21,7 +21,6 @@ pub(super) const RESERVED: &[u8] = b"\xff";
 pub(super) const META: &[u8] = b"\xffmeta/";
 const PARTS: &[u8] = b"\xffpart/";
 
-/// The key of one part of a value.
 pub(super) fn part_key(key: &[u8], index: u32) -> Vec<u8> {
     [PARTS, key, &index.to_be_bytes()].concat()
 }

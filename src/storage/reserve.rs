@@ -22,7 +22,6 @@ const PAGES: u64 = 4 << 20;
 /// What is allocated behind the end of the file.
 #[derive(Debug, Default)]
 pub(super) struct Reserve {
-    /// Where it ends.
     end: u64,
     /// The length of the file when it was last looked at.
     length: u64,

@@ -12,45 +12,37 @@ use std::{
 use hivewright_actors::{channel::renumber::Renumbering, clock::Clock};
 
 use super::{
-    Home, IsStopped, OnProgress,
+    Home, OnProgress,
     archive::{self, ArchiveError, Manifest, Member, RECORDS},
     backup,
     build::{self, Builder},
     database, export,
     lost::{self, Lost},
     migrate::Schema,
-    sled::{Durability, SledStorage},
+    sled::SledStorage,
     swap,
 };
-
-use crate::system::WallClock;
+use crate::{settings::config::Durability, system::WallClock};
 
 /// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The archive is not good.
     #[error("nothing was changed: {0}")]
     Archive(#[from] ArchiveError),
-    /// The disk refused.
     #[error("the backup cannot be restored: {0}")]
     Write(#[from] io::Error),
-    /// Another process works with the store.
     #[error("the store is in use; stop the service first")]
     InUse,
-    /// There is a store already.
     #[error("there is a store already; `--force` replaces it and keeps it beside the new one")]
     NotEmpty,
-    /// There is no backup to rebuild from.
     #[error("there is no good backup in `{}`, so the store stays as it is", .0.display())]
     NoBackup(PathBuf),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The archive it came from.
     pub from: PathBuf,
-    /// What the archive held.
     pub manifest: Manifest,
     /// Where the replaced store and folders are kept.
     pub kept: Vec<PathBuf>,
@@ -61,50 +53,31 @@ pub struct Restored {
 /// Restores the store and all folders from an archive.
 ///
 /// Every sum is checked before anything is touched; all is built beside what is in use, then put into use
-/// folder by folder, the store last. What was there is kept as `….before-<time>`. An interrupted restore can be repeated.
+/// folder by folder, the store last. What was there is kept as `….before-<time>`. An interrupted restore can be
+/// repeated; one that is stopped has changed nothing.
 pub fn restore(
     file: &Path,
     home: &Home,
     force: bool,
     progress: OnProgress<'_>,
 ) -> Result<Restored, RestoreError> {
-    restore_unless(file, home, force, progress, &|| false)
-}
-
-/// The same, until it is to stop: then nothing was changed. Once the first folder is put into use it is not
-/// asked any more.
-pub fn restore_unless(
-    file: &Path,
-    home: &Home,
-    force: bool,
-    progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
-) -> Result<Restored, RestoreError> {
     let _lock = lock(&home.store)?;
     if !force && home.store.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(RestoreError::NotEmpty);
     }
-    archive::verify_unless(file, progress, is_stopped)?;
-    rebuild(file, home, &home.folders, "before", progress, is_stopped)
+    archive::verify(file, progress)?;
+    rebuild(file, home, &home.folders, "before", progress)
 }
 
-/// Sets a store that cannot be used aside as `store.bad-<time>`, and rebuilds it from the newest good backup.
+/// Sets a store that cannot be used aside as `store.bad-<time>`, and rebuilds it from the newest good backup. If it
+/// is stopped, nothing was changed.
 ///
 /// Folders stay as they are: they are newer than any backup.
 pub fn restore_newest(home: &Home, progress: OnProgress<'_>) -> Result<Restored, RestoreError> {
-    restore_newest_unless(home, progress, &|| false)
-}
-
-/// The same, until it is to stop: then nothing was changed.
-pub fn restore_newest_unless(
-    home: &Home,
-    progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
-) -> Result<Restored, RestoreError> {
     let _lock = lock(&home.store)?;
-    let newest = backup::newest_verified(&home.backups, progress, is_stopped)?;
+    let newest = backup::newest_verified(&home.backups, progress)?;
     let file = newest.ok_or_else(|| RestoreError::NoBackup(home.backups.clone()))?;
-    let mut restored = rebuild(&file, home, &[], "bad", progress, is_stopped)?;
+    let mut restored = rebuild(&file, home, &[], "bad", progress)?;
     if let [aside] = restored.kept.as_slice() {
         restored.lost = Some(lost::between(aside, &home.store)?);
     }
@@ -131,16 +104,10 @@ fn rebuild(
     folders: &[(&'static str, PathBuf)],
     kept_as: &str,
     progress: OnProgress<'_>,
-    is_stopped: IsStopped<'_>,
 ) -> Result<Restored, RestoreError> {
     let mut building = Building::new(home, folders)?;
-    let read =
-        archive::read(file, progress, is_stopped, &mut |path, member| building.add(path, member));
-    let manifest = match read {
-        Ok(_) if is_stopped() => Err(ArchiveError::from(super::stopped())),
-        read => read,
-    };
-    let manifest = manifest.inspect_err(|_| building.abandon())?;
+    let read = archive::read(file, progress, &mut |path, member| building.add(path, member));
+    let manifest = read.inspect_err(|_| building.abandon())?;
     let kept = building.put_into_use(kept_as)?;
     Ok(Restored { from: file.to_path_buf(), manifest, kept, lost: None })
 }
@@ -186,7 +153,6 @@ impl<'a> Building<'a> {
         place(&beside(folder).join(components.as_path()), member)
     }
 
-    /// Removes what was built so far.
     fn abandon(&self) {
         let folders = self.folders.values().map(|(folder, _)| *folder);
         for folder in folders.chain([self.home.store.as_path()]) {

@@ -22,17 +22,8 @@ use super::{
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
     reserve::{self, Reserve},
 };
+use crate::settings::config::Durability;
 
-/// What an answered commit survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// A power cut.
-    Power,
-    /// The death of the process, not a power cut.
-    Process,
-}
-
-/// The store in use.
 #[derive(Debug)]
 pub struct SledStorage {
     pub(super) database: Database,
@@ -92,7 +83,6 @@ impl SledStorage {
         })
     }
 
-    /// The version of the records' schema.
     pub fn schema(&self) -> u16 {
         self.schema
     }
@@ -195,9 +185,7 @@ impl SledStorage {
     /// Puts a value together from its parts, while no commit can replace them one by one.
     fn collect(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
         let _writing = self.writing();
-        let Some(sealed) = self.database.get(key).map_err(unread)? else {
-            return Ok(None);
-        };
+        let Some(sealed) = self.database.get(key).map_err(unread)? else { return Ok(None) };
         let (form, payload) = self.verified(key, &sealed)?;
         if form == Form::Whole {
             return Ok(Some(payload.to_vec()));
@@ -264,9 +252,7 @@ impl Storage for SledStorage {
             return Ok(None);
         }
         guarded(|| {
-            let Some(sealed) = self.database.get(key).map_err(unread)? else {
-                return Ok(None);
-            };
+            let Some(sealed) = self.database.get(key).map_err(unread)? else { return Ok(None) };
             match self.verified(key, &sealed)? {
                 (Form::Whole, payload) => Ok(Some(payload.to_vec())),
                 (Form::Parts, _) => self.collect(key),
@@ -293,9 +279,7 @@ impl Storage for SledStorage {
                 Order::Rising => records.next(),
                 Order::Falling => records.next_back(),
             });
-            let Some(record) = next.map_err(StorageError::Read)? else {
-                return Ok(());
-            };
+            let Some(record) = next.map_err(StorageError::Read)? else { return Ok(()) };
             let (key, sealed) = record.map_err(unread)?;
             match self.open(&key, &sealed, |value| visit(&key, value))? {
                 ControlFlow::Continue(()) => {}

@@ -24,8 +24,9 @@ use hivewright_actors::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    Extent, State, UntrustedFile, WindowRow,
+    Extent, State, UntrustedFile, Worker,
     seen::{self, Met, Seen},
+    window::WindowRow,
 };
 use crate::system::sha256;
 
@@ -125,24 +126,17 @@ impl State {
 
     fn label_anew(&mut self, teams: &Path, path: &Path) {
         let inside = path.strip_prefix(teams).unwrap_or(path);
-        let Some(team) = inside.components().next() else {
-            return;
-        };
+        let Some(team) = inside.components().next() else { return };
         let team = team.as_os_str().to_string_lossy();
         let extent = match (path.is_dir(), inside == Path::new(&*team)) {
             (true, true) => Extent::Workspace,
             (true, false) => Extent::Folder,
             (false, _) => Extent::File,
         };
-        let label = UntrustedFile {
-            team: (&*team).into(),
-            path: path.to_string_lossy().into_owned(),
-            extent,
-            seen: (extent == Extent::File).then(|| Seen::path(path).ok()).flatten(),
-            task: UNKNOWN.into(),
-            tool: UNKNOWN.to_owned(),
-            at: Timestamp::default(),
-        };
+        let worker =
+            Worker { team: (&*team).into(), task: UNKNOWN.into(), tool: UNKNOWN.to_owned() };
+        let seen = (extent == Extent::File).then(|| Seen::path(path).ok()).flatten();
+        let label = worker.label(path, seen, extent, Timestamp::default());
         self.insert(label.clone());
         self.damaged.anew.push(label);
     }

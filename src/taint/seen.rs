@@ -54,10 +54,8 @@ impl Seen {
         Self::at(CWD, path.as_os_str())
     }
 
-    /// It is the same file, whatever it holds.
     pub fn is_same_file(&self, other: &Self) -> bool {
-        let born = self.born.zip(other.born);
-        self.id == other.id && born.is_none_or(|(one, other)| one == other)
+        self.id == other.id && self.born.zip(other.born).is_none_or(|(one, other)| one == other)
     }
 }
 
@@ -93,7 +91,6 @@ const DEPTH: usize = 128;
 /// Something met on a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// A regular file.
     File(PathBuf, Seen),
     /// A folder that cannot be looked into, or is too deep.
     Closed(PathBuf),

@@ -8,7 +8,7 @@ use hivewright_actors::{
     store::{keys::key_of, records::Record},
 };
 
-use super::*;
+use super::{window::MOST_CHANGED, *};
 use crate::system::Randomness;
 
 fn worker() -> Worker {

@@ -14,8 +14,9 @@ use std::{
 use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, futimens, open};
 
 use super::{
-    Extent, Taint, TaintError, Window, Worker,
+    Extent, Taint, TaintError, Worker,
     seen::{self, Moment, Seen},
+    window::{Window, WindowRow},
 };
 
 /// What is watched while a command runs.
@@ -52,7 +53,7 @@ impl Taint {
             watch.look();
             watch
         });
-        watch = begun.await.map_err(|error| TaintError::Store(error.to_string()))?;
+        watch = begun.await.map_err(TaintError::store)?;
         if watch.blind || !watch.files.is_empty() {
             let (worker, roots) = (watch.worker.clone(), watch.roots.clone());
             let window = self.begin_at(worker, roots, watch.since, false);
@@ -67,7 +68,7 @@ impl Watch {
     fn look(&mut self) {
         let labels: Vec<_> = {
             let state = self.taint.state();
-            let is_open = |window: &super::WindowRow| {
+            let is_open = |window: &WindowRow| {
                 let mut roots = self.roots.iter();
                 window.sure && roots.any(|root| meets(&window.roots, root))
             };
@@ -114,7 +115,7 @@ impl Watch {
             let touched = self.was_read();
             (self, touched)
         });
-        let (this, touched) = looked.await.map_err(|error| TaintError::Store(error.to_string()))?;
+        let (this, touched) = looked.await.map_err(TaintError::store)?;
         if touched {
             let window = match window {
                 Some(window) => window,
@@ -144,8 +145,7 @@ impl Watch {
                 let mut files = self.files.iter();
                 files.any(|(file, _)| file == Path::new(path))
             };
-            let windows = state.windows.values();
-            let mut others = windows.filter(|window| window.sure);
+            let mut others = state.windows.values().filter(|window| window.sure);
             let mut labels = state.below(&self.roots);
             if others.any(|window| self.roots.iter().any(|root| meets(&window.roots, root)))
                 || labels.any(|label| !is_known(&label.path) && Path::new(&label.path).exists())

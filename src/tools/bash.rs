@@ -14,7 +14,11 @@ use super::{
     reach::Reach,
 };
 use crate::{
-    sandbox::process::{Finished, Job, Sandbox, capture::Captured, plan::Ended},
+    sandbox::process::{
+        Finished, Job, Sandbox,
+        capture::Captured,
+        plan::{Ended, Program},
+    },
     vault::expand::BEGIN,
 };
 
@@ -92,7 +96,7 @@ impl Tool for Bash {
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let job = Job {
             workspace: Arc::clone(&cx.workspace),
-            command: args.command,
+            program: Program::Bash(args.command),
             env: args.env,
             keeps_self: cx.label == Label::Untrusted,
         };

@@ -11,7 +11,7 @@ use crate::{
         workspace::{governance, write::Written},
     },
     settings::team::Access,
-    taint::{TaintError, Window, Worker, seen::Seen, watch::Watch},
+    taint::{TaintError, Worker, seen::Seen, watch::Watch, window::Window},
 };
 
 impl From<TaintError> for ToolError {

@@ -34,7 +34,7 @@ use hivewright_actors::{
 use serde_json::{Map, Value, json};
 
 use super::{form::Writer, premises::unknown_subagent};
-use crate::{timezone::LocalTime, vault::webhooks::SecretSource};
+use crate::{timezone::LocalTime, vault::reading::SecretSource};
 
 /// An actor that does not answer in this time is in trouble.
 const ASK_TIMEOUT: Duration = Duration::from_secs(20);

@@ -16,30 +16,28 @@ use hivewright_actors::{
     ids::{CallId, TaskId, TeamKey},
     storage::Storage,
 };
-use sha2::{Digest, Sha256};
 
 use super::{
-    Turn, Vault,
-    audit::{self, Action, Actor},
+    Vault,
+    audit::{Action, Actor},
+    change::Change,
     entry::{self, Entry, Limit, Put},
-    error::VaultError,
-    plan::{self, Plan},
-    rows::Change,
+    error::{Result, VaultError},
     scope::Scope,
     seal::Plain,
     state::{Content, Effect, Item, State},
     teams::Pending,
 };
+use crate::system::sha256;
 
 /// Nobody decides on a call any more that is older.
 const FORGOTTEN: Duration = Duration::from_secs(31 * 24 * 60 * 60);
-/// Bytes of a digest that tell calls and keys apart.
-const TOLD_APART: usize = 16;
+/// Digits of a digest that tell calls and keys apart.
+const TOLD_APART: usize = 32;
 
 /// The call that credentials were taken out of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The team that makes it.
     pub team: TeamKey,
     /// At work on what.
     pub task: TaskId,
@@ -68,46 +66,39 @@ impl Origin {
 
 /// Credentials that are known here and not durable yet.
 #[derive(Clone)]
-pub struct Aside(Arc<Held>);
-
-struct Held {
+pub struct Aside {
     vault: Vault,
     of: Origin,
-    values: Vec<(Entry, Plain)>,
+    values: Arc<[(Entry, Plain)]>,
 }
 
 impl Aside {
     /// What makes them durable.
-    pub async fn keep(&self) -> Result<Pending, VaultError> {
-        let Held { vault, of, values } = &*self.0;
+    pub async fn keep(&self) -> Result<Pending> {
+        let Self { vault, of, values } = self;
         let (scope, actor) = (of.scope(), of.actor());
         let turn = vault.turn().await;
-        let mut plan = Plan::default();
+        let mut change = Change::default();
         {
             let state = vault.state();
-            let data_key = plan.data_key(&state, &scope)?;
+            let data_key = change.data_key(&state, &scope)?;
             // Its task may have ended meanwhile.
             let wanted = |(entry, _): &&(Entry, Plain)| state.find(&scope, &entry.key).is_some();
             for (entry, value) in values.iter().filter(wanted) {
-                plan.put(&scope, &data_key, entry.clone(), value.clone())?;
-                let row = vault.row(&scope, Some(&entry.note), Action::Set, &actor);
-                plan.change.audit(audit::name(row.at), &row);
+                change.entry(&scope, &data_key, entry.clone(), value.clone())?;
+                change.audit(&vault.row(&scope, Some(&entry.note), Action::Set, &actor));
             }
         }
         // The values are known already.
-        plan.effects.retain(|effect| matches!(effect, Effect::DataKey(..)));
-        Ok(vault.pending(turn, plan))
+        change.effects.retain(|effect| matches!(effect, Effect::DataKey(..)));
+        Ok(vault.pending(turn, change))
     }
 }
 
 impl Vault {
     /// Takes the credentials of a call, all or none. They are scrubbed from now on for the team that
     /// asks and at the borders, and count once what [`Aside::keep`] says is durable. Does not wait.
-    pub fn put_aside(
-        &self,
-        of: &Origin,
-        values: &BTreeMap<String, String>,
-    ) -> Result<Aside, VaultError> {
+    pub fn put_aside(&self, of: &Origin, values: &BTreeMap<String, String>) -> Result<Aside> {
         check_given(values)?;
         let (scope, now) = (of.scope(), self.now());
         let mut taken = Vec::new();
@@ -140,28 +131,21 @@ impl Vault {
         if changed {
             self.tell();
         }
-        Ok(Aside(Arc::new(Held { vault: self.clone(), of: of.clone(), values: taken })))
+        Ok(Aside { vault: self.clone(), of: of.clone(), values: taken.into() })
     }
 
     /// Makes the credentials of a call secrets of a team that is being made.
-    pub async fn hand_over(
-        &self,
-        of: &Origin,
-        keys: &[String],
-        team: &TeamKey,
-    ) -> Result<Pending, VaultError> {
+    pub async fn hand_over(&self, of: &Origin, keys: &[String], team: &TeamKey) -> Result<Pending> {
         let turn = self.turn().await;
         let mut values = Vec::new();
         for key in keys {
             values.push((key.clone(), self.kept(of, key)?));
         }
-        let mut plan = self.plan_given(&values, team, &of.actor())?;
-        let scope = of.scope();
-        for kept in keys.iter().map(|key| of.key_of(key)) {
-            plan.change.drop_entry(&scope, &kept);
-            plan.effects.push(Effect::Drop(scope.clone(), kept));
+        let mut change = self.plan_given(values, team, &of.actor())?;
+        for key in keys {
+            change.drop_entry(&of.scope(), &of.key_of(key));
         }
-        Ok(self.pending(turn, plan))
+        Ok(self.pending(turn, change))
     }
 
     /// Makes values secrets of a team that is being made.
@@ -170,44 +154,39 @@ impl Vault {
         values: &BTreeMap<String, String>,
         team: &TeamKey,
         actor: &Actor,
-    ) -> Result<Pending, VaultError> {
-        let turn: Turn = self.turn().await;
-        let values = values.iter();
-        let values: Vec<_> =
-            values.map(|(key, value)| (key.clone(), Plain::new(value.as_str()))).collect();
-        let plan = self.plan_given(&values, team, actor)?;
-        Ok(self.pending(turn, plan))
+    ) -> Result<Pending> {
+        let turn = self.turn().await;
+        let values = values.iter().map(|(key, value)| (key.clone(), Plain::new(value.as_str())));
+        let change = self.plan_given(values, team, actor)?;
+        Ok(self.pending(turn, change))
     }
 
     fn plan_given(
         &self,
-        values: &[(String, Plain)],
+        values: impl IntoIterator<Item = (String, Plain)>,
         team: &TeamKey,
         actor: &Actor,
-    ) -> Result<Plan, VaultError> {
+    ) -> Result<Change> {
         let scope = Scope::Team(team.clone());
-        let mut plan = Plan::default();
+        let mut change = Change::default();
         // A team of this key that was not made in the end has left nothing that counts.
-        plan.effects.push(Effect::Forget(scope.clone()));
-        let mut state = self.state().only(&scope);
-        state.apply(Effect::Forget(scope.clone()));
+        change.effects.push(Effect::Forget(scope.clone()));
+        let mut state = self.state().emptied();
         for (key, value) in values {
             let put = Put {
-                value: Some(value.clone()),
+                value: Some(value),
                 secret: Some(true),
                 note: Some("given when the team was made".to_owned()),
                 ..Put::default()
             };
-            let value = Some(value.clone());
-            let (step, _) = plan::set(&state, &scope, key, &put, value, actor, self.now())?;
-            plan.follow(&mut state, step);
-            let row = self.row(&scope, Some(key), Action::Set, actor);
-            plan.change.audit(audit::name(row.at), &row);
+            let (step, _) = Change::set(&state, &scope, &key, &put, None, actor, self.now())?;
+            change.follow(&mut state, step);
+            change.audit(&self.row(&scope, Some(&key), Action::Set, actor));
         }
-        Ok(plan)
+        Ok(change)
     }
 
-    fn kept(&self, of: &Origin, key: &str) -> Result<Plain, VaultError> {
+    fn kept(&self, of: &Origin, key: &str) -> Result<Plain> {
         let state = self.state();
         state.unlocked()?;
         let item = state.find(&of.scope(), &of.key_of(key));
@@ -243,77 +222,56 @@ impl Vault {
     }
 
     /// Lets go of what is so old that nobody decides on it any more.
-    pub async fn release_forgotten(&self) -> Result<(), VaultError> {
+    pub async fn release_forgotten(&self) -> Result<()> {
         let now = self.now();
         self.release(move |_, entry| is_forgotten(entry, now)).await
     }
 
-    async fn release(
-        &self,
-        which: impl Fn(&Scope, &Entry) -> bool + Send + Sync,
-    ) -> Result<(), VaultError> {
+    async fn release(&self, which: impl Fn(&Scope, &Entry) -> bool + Send + Sync) -> Result<()> {
         let turn = self.turn().await;
-        let plan = self.plan_release(&which);
-        if plan.effects.is_empty() {
+        let change = self.plan_release(&which);
+        if change.effects.is_empty() {
             return Ok(());
         }
-        self.commit(turn, plan, []).await
+        self.commit(turn, change).await
     }
 
-    fn plan_release(&self, which: &dyn Fn(&Scope, &Entry) -> bool) -> Plan {
-        let mut plan = Plan::default();
+    fn plan_release(&self, which: &dyn Fn(&Scope, &Entry) -> bool) -> Change {
+        let mut change = Change::default();
         for (scope, entry) in self.state().aside(which) {
-            plan.change.drop_entry(&scope, &entry.key);
-            let row = self.row(&scope, Some(&entry.note), Action::Delete, &Actor::System);
-            plan.change.audit(audit::name(row.at), &row);
-            plan.effects.push(Effect::Drop(scope, entry.key));
+            change.drop_entry(&scope, &entry.key);
+            change.audit(&self.row(&scope, Some(&entry.note), Action::Delete, &Actor::System));
         }
-        plan
+        change
     }
 
     /// Lets go of what no open task will come for, before the store is used. Blocks.
-    pub fn release_at_rest(
-        &self,
-        storage: &dyn Storage,
-        open: &HashSet<TaskId>,
-    ) -> Result<(), VaultError> {
+    pub fn release_at_rest(&self, storage: &dyn Storage, open: &HashSet<TaskId>) -> Result<()> {
         let now = self.now();
         let is_open = |entry: &Entry| open.contains(&TaskId::from(task_of(entry)));
-        let plan = self.plan_release(&|_, entry| !is_open(entry) || is_forgotten(entry, now));
-        if !plan.effects.is_empty() {
-            storage.commit(&plan.change.batch()?)?;
-            self.apply(plan.effects);
+        let change = self.plan_release(&|_, entry| !is_open(entry) || is_forgotten(entry, now));
+        if !change.effects.is_empty() {
+            storage.commit(&change.writes.batch()?)?;
+            self.apply(change.effects);
         }
         Ok(())
-    }
-
-    /// Lets go of all that a team has put aside.
-    pub(super) fn forget_aside(&self, team: &TeamKey, change: &mut Change) -> Effect {
-        let scope = Scope::Aside(team.clone());
-        change.drop_data_key(&scope);
-        for item in self.state().entries(&scope) {
-            change.drop_entry(&scope, &item.entry.key);
-        }
-        Effect::Forget(scope)
     }
 }
 
 impl State {
     /// Entries that are kept for teams that are not made yet.
     fn aside(&self, which: &dyn Fn(&Scope, &Entry) -> bool) -> Vec<(Scope, Entry)> {
-        let scopes = self.scopes();
-        let scopes = scopes.filter(|scope| matches!(scope, Scope::Aside(_)));
+        let scopes = self.scopes().filter(|scope| matches!(scope, Scope::Aside(_)));
         let entries = scopes.flat_map(|scope| {
             let entries = self.entries(scope).map(|item| &item.entry);
-            let wanted = entries.filter(|entry| which(scope, entry));
-            wanted.map(|entry| (scope.clone(), entry.clone()))
+            entries.filter(|entry| which(scope, entry)).map(|entry| (scope.clone(), entry.clone()))
         });
         entries.collect()
     }
 }
 
 /// Says what is wrong with credentials, if something is.
-pub fn check_given(values: &BTreeMap<String, String>) -> Result<(), VaultError> {
+pub fn check_given(values: &BTreeMap<String, String>) -> Result<()> {
     for (key, value) in values {
         let put = Put::secret(value.as_str());
         entry::check(key, &put)?;
@@ -323,9 +281,9 @@ pub fn check_given(values: &BTreeMap<String, String>) -> Result<(), VaultError> 
 }
 
 fn digest(text: &str) -> String {
-    let digest = Sha256::digest(text);
-    let bytes = digest.iter().take(TOLD_APART);
-    bytes.map(|byte| format!("{byte:02x}")).collect()
+    let mut digest = sha256(text.as_bytes());
+    digest.truncate(TOLD_APART);
+    digest
 }
 
 /// The task whose call an entry was taken out of.
@@ -333,7 +291,6 @@ fn task_of(entry: &Entry) -> &str {
     entry.key.rsplitn(3, ':').nth(2).unwrap_or_default()
 }
 
-/// A value that nobody will come for.
 fn is_forgotten(entry: &Entry, now: Timestamp) -> bool {
     entry.created_at + FORGOTTEN < now
 }

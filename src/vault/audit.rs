@@ -1,14 +1,10 @@
 //! The audit: who did what with which entry. Rows are only ever added.
 
-use std::{
-    ops::ControlFlow,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hivewright_actors::{
     clock::Timestamp,
     ids::{TaskId, TeamKey},
-    storage::{Order, Storage, StorageError},
     store::reads::Range,
     words,
 };
@@ -42,7 +38,6 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// As entries name it.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Team { team, .. } => format!("team:{}", team.name),
@@ -82,16 +77,12 @@ words! {
 /// One row. It holds neither a value nor anything made of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
-    /// When.
     pub at: Timestamp,
     /// Whose entry: `system`, or a team's name and generation.
     pub scope: String,
-    /// Which, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What.
     pub action: Action,
-    /// Who.
     pub actor: Actor,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
@@ -150,38 +141,6 @@ impl AuditRow {
     }
 }
 
-/// Which rows are wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Of this scope: `system`, or `team:<name>` in all its lives.
-    pub scope: Option<String>,
-    pub key: Option<String>,
-    /// Of this kind.
-    pub action: Option<Action>,
-    /// Not before.
-    pub since: Option<Timestamp>,
-    /// The newest of them.
-    pub limit: usize,
-}
-
-impl Wanted {
-    /// The rows that may be wanted.
-    pub fn range(&self) -> Range<AuditRow> {
-        match self.since {
-            Some(since) => Range::all().since(&moment(since)),
-            None => Range::all(),
-        }
-    }
-
-    /// The row is wanted.
-    pub fn takes(&self, row: &AuditRow) -> bool {
-        let scope = self.scope.as_ref().is_none_or(|scope| *scope == row.shown_scope());
-        let key = self.key.is_none() || self.key == row.key;
-        let action = self.action.is_none_or(|action| action == row.action);
-        scope && key && action
-    }
-}
-
 /// Names of rows rise with time, and no two are the same.
 pub(super) fn name(at: Timestamp) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -191,22 +150,10 @@ pub(super) fn name(at: Timestamp) -> String {
     format!("{}{count:08x}{chance:08x}", moment(at))
 }
 
-/// The rows, newest first. Blocks.
-pub(super) fn read(storage: &dyn Storage, wanted: &Wanted) -> Result<Vec<AuditRow>, StorageError> {
-    let mut rows = Vec::new();
-    wanted.range().each(storage, Order::Falling, &mut |row| {
-        if rows.len() >= wanted.limit {
-            return ControlFlow::Break(());
-        }
-        if wanted.takes(&row) {
-            rows.push(row);
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(rows)
+pub fn since(at: Timestamp) -> Range<AuditRow> {
+    Range::all().since(&moment(at))
 }
 
-/// The rows that are from before a moment.
 pub fn before(at: Timestamp) -> Range<AuditRow> {
     Range::all().until(&moment(at))
 }

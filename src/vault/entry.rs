@@ -23,7 +23,6 @@ const LONGEST_PATTERN: usize = 253;
 /// What is known of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its name in its scope.
     #[serde(skip)]
     pub key: String,
     /// Models see a reference to it, never the value.
@@ -32,16 +31,12 @@ pub struct Entry {
     pub tools: Vec<String>,
     /// Hosts that it may be sent to.
     pub hosts: Vec<String>,
-    /// What it is for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// Rises with each value.
     pub version: u64,
-    /// Who changed it last.
     pub updated_by: String,
-    /// When it was first set.
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
     /// When a reference to it was last expanded.
     #[serde(skip)]
@@ -49,20 +44,25 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Nothing is known of it but that it was there.
-    pub(super) fn damaged(key: &str) -> Self {
+    /// One that is not set yet: no secret, for all tools and no host.
+    fn new(key: &str, now: Timestamp) -> Self {
         Self {
             key: key.to_owned(),
-            secret: true,
-            tools: Vec::new(),
+            secret: false,
+            tools: vec!["*".to_owned()],
             hosts: Vec::new(),
             note: String::new(),
             version: 0,
             updated_by: String::new(),
-            created_at: Timestamp(0),
-            updated_at: Timestamp(0),
+            created_at: now,
+            updated_at: now,
             last_used_at: None,
         }
+    }
+
+    /// Nothing is known of it but that it was there.
+    pub(super) fn damaged(key: &str) -> Self {
+        Self { secret: true, tools: Vec::new(), ..Self::new(key, Timestamp(0)) }
     }
 }
 
@@ -85,7 +85,6 @@ pub struct Put {
     pub tools: Option<Vec<String>>,
     /// Hosts that it may be sent to.
     pub hosts: Option<Vec<String>>,
-    /// What it is for.
     pub note: Option<String>,
     /// It takes the place of none.
     pub create: bool,
@@ -106,37 +105,26 @@ impl Put {
 /// What is outside its limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Limit {
-    /// The key.
     #[error(
         "a key has 1 to {LONGEST_KEY} of letters, digits, `_`, `.`, `:` and `-`; this one has {0} characters"
     )]
     Key(usize),
-    /// The value.
     #[error(
         "a secret has at least {SHORTEST_SECRET} bytes, or it could not be scrubbed; this one has {0}"
     )]
     TooShort(usize),
-    /// The value.
     #[error("a value has at least one byte")]
     Empty,
-    /// The value.
     #[error("a value has at most {LARGEST_VALUE} bytes; this one has {0}")]
     TooLarge(usize),
     #[error("a note has at most {LONGEST_NOTE} characters; this one has {0}")]
     Note(usize),
-    /// Tools or hosts.
     #[error(
         "{0} is a list of at most {MOST_PATTERNS} patterns of 1 to {LONGEST_PATTERN} characters without space"
     )]
     Patterns(&'static str),
-    /// There is no room for another entry.
     #[error("{scope} has {most} entries, which is the most it can have; delete one first")]
-    Entries {
-        /// Where.
-        scope: Scope,
-        /// So many fit.
-        most: usize,
-    },
+    Entries { scope: Scope, most: usize },
     /// There is no room for other credentials of teams that are not made yet.
     #[error(
         "so many credentials of this team's calls wait for a decision that no others fit, at most {0}; the operator decides on those first"
@@ -156,7 +144,6 @@ impl Limit {
     }
 }
 
-/// How many entries a scope can have.
 pub fn most_entries(scope: &Scope) -> usize {
     match scope {
         Scope::System => 1_000,
@@ -165,7 +152,6 @@ pub fn most_entries(scope: &Scope) -> usize {
     }
 }
 
-/// A text that can be a key.
 pub fn is_key(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(allowed)
@@ -217,18 +203,7 @@ pub(super) fn merge(
     by: &str,
     now: Timestamp,
 ) -> Result<Entry, Limit> {
-    let mut entry = before.cloned().unwrap_or_else(|| Entry {
-        key: key.to_owned(),
-        secret: false,
-        tools: vec!["*".to_owned()],
-        hosts: Vec::new(),
-        note: String::new(),
-        version: 0,
-        updated_by: String::new(),
-        created_at: now,
-        updated_at: now,
-        last_used_at: None,
-    });
+    let mut entry = before.cloned().unwrap_or_else(|| Entry::new(key, now));
     entry.secret = put.secret.unwrap_or(entry.secret);
     entry.tools = put.tools.clone().unwrap_or(entry.tools);
     entry.hosts = put.hosts.clone().unwrap_or(entry.hosts);

@@ -6,110 +6,74 @@ use hivewright_actors::{storage::StorageError, store::StoreError};
 
 use super::{entry::Limit, master::Locked, scope::Scope};
 
+/// The outcome of what the vault is asked for.
+pub type Result<T, E = VaultError> = std::result::Result<T, E>;
+
 /// Why the vault did not do as told. No text holds a value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VaultError {
-    /// There is no usable master key.
     #[error("the vault is locked: {0}")]
     Locked(Locked),
-    /// No entry of this scope has the key.
     #[error("vault key \"{key}\" not found{}", near_keys(near))]
     NotFound {
         key: String,
         /// Keys of the same scope that are written much like it.
         near: Vec<String>,
     },
-    /// A new entry was wanted, and there is one.
     #[error("there is an entry `{key}` already; a new one does not replace it")]
     Exists { key: String },
     /// A team may not change a secret, and nobody can make it public again.
     #[error("`{key}` is a secret; {way_out}")]
-    IsSecret {
-        key: String,
-        /// What an operator can do.
-        way_out: String,
-    },
-    /// Something is outside its limits.
+    IsSecret { key: String, way_out: String },
     #[error(transparent)]
     Limit(#[from] Limit),
-    /// The entry may not be used in this tool.
     #[error(
         "`{key}` may not be used in `{tool}`; an operator allows it with `hivewright vault set {key} {} --keep-value{}`",
         scope.flag(),
         flags("tool", tools, tool)
     )]
-    ToolDenied {
-        key: String,
-        /// Whose it is.
-        scope: Scope,
-        tool: String,
-        /// What it may be used in.
-        tools: Vec<String>,
-    },
-    /// The entry may not be sent to this host.
+    ToolDenied { key: String, scope: Scope, tool: String, tools: Vec<String> },
     #[error(
         "`{key}` may not be sent to `{host}`; an operator allows it with `hivewright vault set {key} {} --keep-value{}`",
         scope.flag(),
         flags("host", hosts, host)
     )]
-    HostDenied {
-        key: String,
-        /// Whose it is.
-        scope: Scope,
-        host: String,
-        /// Where it may be sent to.
-        hosts: Vec<String>,
-    },
-    /// Another value was approved.
+    HostDenied { key: String, scope: Scope, host: String, hosts: Vec<String> },
     #[error("`{key}` was changed since the call was approved; ask again")]
     Changed { key: String },
     /// A reference stands where none is expanded, or is none.
     #[error("{0}")]
     Misplaced(String),
-    /// What is stored was changed or damaged.
     #[error("entry `{key}` of {scope} is corrupt and cannot be read; set it anew with `hivewright vault set {key} {}`", scope.flag())]
-    Corrupt {
-        /// Whose it is.
-        scope: Scope,
-        key: String,
-    },
-    /// The value is no text, and text is needed.
+    Corrupt { scope: Scope, key: String },
     #[error("`{key}` holds bytes that are no text, so it cannot be used here")]
     NotText { key: String },
-    /// The master key is not ours to replace.
     #[error(
         "the master key comes from the systemd credential `hivewright-master-key`; replace it there"
     )]
     NotOurKey,
-    /// The store is older than the key in use.
     #[error(
         "the key in use is `{0}`, since the store is from before a rotation; rename it to `master.key` and start again"
     )]
     OldKey(String),
-    /// The master key file cannot be written.
     #[error("`{}` cannot be written: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The machine gives no random numbers.
+    File { path: PathBuf, source: io::Error },
     #[error("the machine has no randomness")]
     Randomness,
-    /// The store did not take it.
     #[error("the vault cannot be written: {0}")]
     Store(#[from] StoreError),
-    /// The store cannot be read.
     #[error("the vault cannot be read: {0}")]
     Storage(#[from] StorageError),
-    /// The service is not up yet, or going down.
     #[error("the vault is not open for changes")]
     NotReady,
 }
 
 impl VaultError {
+    pub(super) fn corrupt(scope: &Scope, key: &str) -> Self {
+        Self::Corrupt { scope: scope.clone(), key: key.to_owned() }
+    }
+
     /// For code: tools, routes, audit.
     pub fn code(&self) -> &'static str {
         match self {
@@ -135,8 +99,7 @@ impl VaultError {
 
 /// What a list would have to be, as flags of a command.
 fn flags(name: &str, list: &[String], more: &String) -> String {
-    let flags = list.iter().chain([more]);
-    flags.map(|text| format!(" --{name} '{text}'")).collect()
+    list.iter().chain([more]).map(|text| format!(" --{name} '{text}'")).collect()
 }
 
 fn near_keys(near: &[String]) -> String {

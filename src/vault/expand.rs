@@ -8,24 +8,20 @@ use zeroize::Zeroize;
 use super::{
     Vault,
     audit::{Action, Actor},
+    change::Change,
     entry::is_key,
-    error::VaultError,
-    plan::{self, Plan},
+    error::{Result, VaultError},
     scope::Scope,
     seal::Plain,
-    state::{Content, Effect},
+    state::Content,
 };
 
-/// What a reference begins with.
 pub const BEGIN: &str = "${vault:";
 
 /// A tool call whose references are to be expanded.
 pub struct Use<'a> {
-    /// Whose references.
     pub scope: &'a Scope,
-    /// Who calls.
     pub actor: &'a Actor,
-    /// The tool, by its key.
     pub tool: &'a str,
     /// Arguments in which references are expanded. In all others they are plain text.
     pub places: &'a [&'a str],
@@ -37,18 +33,16 @@ pub struct Use<'a> {
     pub permits: &'a (dyn Fn(&[String]) -> bool + Sync),
 }
 
-/// A part of a text.
 #[derive(Debug, PartialEq, Eq)]
 enum Piece<'t> {
     Text(&'t str),
-    /// The key of a reference.
     Reference(&'t str),
 }
 
 impl Vault {
     /// Replaces the references in the arguments of a call. Returns whether there were any: then the
     /// arguments hold values, and are to be wiped after use.
-    pub async fn expand(&self, of: &Use<'_>, args: &mut Value) -> Result<bool, VaultError> {
+    pub async fn expand(&self, of: &Use<'_>, args: &mut Value) -> Result<bool> {
         let mut keys = BTreeSet::new();
         let found = find(of, args, &mut keys);
         if keys.is_empty() && found.is_ok() {
@@ -58,22 +52,20 @@ impl Vault {
         let row = |key: Option<&str>| {
             self.row(of.scope, key, Action::Expand, of.actor).with_tool(of.tool)
         };
-        self.or_record(found, row(None)).await?;
+        self.or_record(found, &row(None)).await?;
         let turn = self.turn().await;
         let mut values = Vec::new();
         for key in &keys {
             let value = self.usable(of, key).await;
-            values.push(self.or_record(value, row(Some(key))).await?);
+            values.push(self.or_record(value, &row(Some(key))).await?);
         }
         let now = self.now();
-        let mut plan = Plan::default();
+        let mut change = Change::default();
         for key in &keys {
-            plan.change.used(of.scope, key, now);
-            let effect = Effect::Used(of.scope.clone(), key.clone(), now);
-            plan.effects.push(effect);
+            change.used(of.scope, key, now);
+            change.audit(&row(Some(key)));
         }
-        let rows: Vec<_> = keys.iter().map(|key| row(Some(key))).collect();
-        self.commit(turn, plan, rows).await?;
+        self.commit(turn, change).await?;
         let value = |key: &str| {
             let at = keys.iter().position(|known| known == key)?;
             values.get(at)?.text()
@@ -83,7 +75,7 @@ impl Vault {
     }
 
     /// The value of a key, if the call may have it.
-    async fn usable(&self, of: &Use<'_>, key: &str) -> Result<Plain, VaultError> {
+    async fn usable(&self, of: &Use<'_>, key: &str) -> Result<Plain> {
         let content = {
             let state = self.state();
             state.unlocked()?;
@@ -110,52 +102,27 @@ impl Vault {
         match value {
             Some(value) if value.text().is_some() => Ok(value),
             Some(_) => Err(VaultError::NotText { key: key.to_owned() }),
-            None => Err(plan::corrupt(of.scope, key)),
+            None => Err(VaultError::corrupt(of.scope, key)),
         }
     }
 }
 
 /// Collects the keys that the arguments refer to.
-fn find(of: &Use<'_>, args: &Value, keys: &mut BTreeSet<String>) -> Result<(), VaultError> {
-    let Value::Object(fields) = args else {
-        return Ok(());
-    };
-    for (name, field) in fields {
-        let name = name.as_str();
-        if of.paths.contains(&name) {
-            leaves(field, &mut |text| {
-                if text.contains(BEGIN) {
-                    Err(VaultError::Misplaced(format!(
-                        "`{name}` is a path; references to the vault are not expanded in paths"
-                    )))
-                } else {
-                    Ok(())
-                }
-            })?;
-        } else if of.places.contains(&name) {
-            leaves(field, &mut |text| {
-                for piece in pieces(text)? {
-                    if let Piece::Reference(key) = piece {
-                        keys.insert(key.to_owned());
-                    }
-                }
-                Ok(())
-            })?;
+fn find(of: &Use<'_>, args: &mut Value, keys: &mut BTreeSet<String>) -> Result<()> {
+    each_text(of.paths, args, &mut |name, text| {
+        if text.contains(BEGIN) {
+            return Err(VaultError::Misplaced(format!(
+                "`{name}` is a path; references to the vault are not expanded in paths"
+            )));
         }
-    }
-    Ok(())
-}
-
-fn leaves(
-    value: &Value,
-    visit: &mut dyn FnMut(&str) -> Result<(), VaultError>,
-) -> Result<(), VaultError> {
-    match value {
-        Value::String(text) => visit(text),
-        Value::Array(items) => items.iter().try_for_each(|item| leaves(item, visit)),
-        Value::Object(fields) => fields.values().try_for_each(|field| leaves(field, visit)),
-        _ => Ok(()),
-    }
+        Ok(())
+    })?;
+    each_text(of.places, args, &mut |name, text| {
+        if !of.paths.contains(&name) {
+            keys.extend(references(&pieces(text)?));
+        }
+        Ok(())
+    })
 }
 
 /// One pass: a value that looks like a reference stays as it is.
@@ -163,54 +130,53 @@ fn replace<'v>(
     places: &[&str],
     args: &mut Value,
     value: &dyn Fn(&str) -> Option<&'v str>,
-) -> Result<(), VaultError> {
-    let Value::Object(fields) = args else {
-        return Ok(());
-    };
-    for (name, field) in fields {
-        if places.contains(&name.as_str()) {
-            replace_leaves(field, value)?;
+) -> Result<()> {
+    each_text(places, args, &mut |_, text| {
+        if text.contains("${") {
+            let pieces = pieces(text)?.into_iter().map(|piece| match piece {
+                Piece::Text(text) => text,
+                Piece::Reference(key) => value(key).unwrap_or_default(),
+            });
+            *text = pieces.collect();
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-fn replace_leaves<'v>(
-    field: &mut Value,
-    value: &dyn Fn(&str) -> Option<&'v str>,
-) -> Result<(), VaultError> {
-    match field {
-        Value::String(text) if text.contains("${") => {
-            let mut expanded = String::new();
-            for piece in pieces(text)? {
-                expanded.push_str(match piece {
-                    Piece::Text(text) => text,
-                    Piece::Reference(key) => value(key).unwrap_or_default(),
-                });
-            }
-            *text = expanded;
-            Ok(())
-        }
-        Value::Array(items) => items.iter_mut().try_for_each(|item| replace_leaves(item, value)),
+type Visit<'a> = dyn FnMut(&str, &mut String) -> Result<()> + 'a;
+
+/// Shows the texts in these arguments, each with the name of its argument.
+fn each_text(names: &[&str], args: &mut Value, visit: &mut Visit<'_>) -> Result<()> {
+    let Value::Object(fields) = args else { return Ok(()) };
+    let mut named = fields.iter_mut().filter(|(name, _)| names.contains(&name.as_str()));
+    named.try_for_each(|(name, field)| leaves(name, field, visit))
+}
+
+fn leaves(name: &str, value: &mut Value, visit: &mut Visit<'_>) -> Result<()> {
+    match value {
+        Value::String(text) => visit(name, text),
+        Value::Array(items) => items.iter_mut().try_for_each(|item| leaves(name, item, visit)),
         Value::Object(fields) => {
-            fields.values_mut().try_for_each(|field| replace_leaves(field, value))
+            fields.values_mut().try_for_each(|field| leaves(name, field, visit))
         }
-        _ => Ok(()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
     }
 }
 
 /// The keys that a text refers to. One that cannot be read refers to nothing.
 pub fn keys_in(text: &str) -> Vec<String> {
-    let pieces = pieces(text).unwrap_or_default();
-    let keys = pieces.into_iter().filter_map(|piece| match piece {
-        Piece::Reference(key) => Some(key.to_owned()),
+    references(&pieces(text).unwrap_or_default()).collect()
+}
+
+fn references<'a>(pieces: &'a [Piece<'_>]) -> impl Iterator<Item = String> + 'a {
+    pieces.iter().filter_map(|piece| match piece {
+        Piece::Reference(key) => Some((*key).to_owned()),
         Piece::Text(_) => None,
-    });
-    keys.collect()
+    })
 }
 
 /// Takes a text apart. `$${` stands for `${`; what begins like a reference must be one.
-fn pieces(text: &str) -> Result<Vec<Piece<'_>>, VaultError> {
+fn pieces(text: &str) -> Result<Vec<Piece<'_>>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -239,14 +205,12 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, VaultError> {
     Ok(pieces)
 }
 
-/// Wipes arguments that hold values.
 pub fn wipe(args: &mut Value) {
-    match args {
-        Value::String(text) => text.zeroize(),
-        Value::Array(items) => items.iter_mut().for_each(wipe),
-        Value::Object(fields) => fields.values_mut().for_each(wipe),
-        _ => {}
-    }
+    // Wiping does not fail.
+    let _ = leaves("", args, &mut |_, text| {
+        text.zeroize();
+        Ok(())
+    });
 }
 
 #[cfg(test)]

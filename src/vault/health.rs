@@ -6,22 +6,19 @@ use hivewright_actors::{clock::Clock, storage::Storage};
 
 use super::{
     Vault,
-    error::VaultError,
-    master::{KeyFiles, Locked, Place},
+    error::Result,
+    master::{KeyFiles, Locked},
     rows,
     scope::Scope,
-    state::{Content, State},
+    state::{Content, Item, State},
     unlock,
 };
 
-/// How a vault is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    /// Why it cannot be used.
     pub locked: Option<Locked>,
     /// The name of the key's file, if it is one that a rotation replaced.
     pub replaced_key: Option<String>,
-    /// How many entries it has.
     pub entries: usize,
     /// How many of them are secrets.
     pub secrets: usize,
@@ -32,39 +29,24 @@ pub struct Health {
 impl Vault {
     /// Looks at the vault of a storage that no store is running on, and changes neither that nor
     /// any key. It cannot be written to. Blocks.
-    pub fn peek(
-        storage: &dyn Storage,
-        files: KeyFiles,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, VaultError> {
+    pub fn peek(storage: &dyn Storage, files: KeyFiles, clock: Arc<dyn Clock>) -> Result<Self> {
         let stored = rows::read(storage)?;
         let (state, _) = State::new(unlock::look(files.clone().read(), &stored), stored);
         Ok(Self::with(files, clock, state, None))
     }
 
-    /// How it is.
     pub fn health(&self) -> Health {
         let state = self.state();
-        let mut health = Health {
+        let items =
+            state.scopes().flat_map(|scope| state.entries(scope).map(move |item| (scope, item)));
+        let is_corrupt = |item: &Item| matches!(item.content, Content::Corrupt);
+        let corrupt = items.clone().filter(|(_, item)| is_corrupt(item));
+        Health {
             locked: state.master.as_ref().err().cloned(),
-            replaced_key: match &state.place {
-                place @ (Place::Old | Place::Older(_)) => Some(self.0.files.name(place)),
-                _ => None,
-            },
-            entries: 0,
-            secrets: 0,
-            corrupt: Vec::new(),
-        };
-        for scope in state.scopes() {
-            for item in state.entries(scope) {
-                health.entries += 1;
-                health.secrets += usize::from(item.entry.secret);
-                if matches!(item.content, Content::Corrupt) {
-                    let place = (scope.clone(), item.entry.key.clone());
-                    health.corrupt.push(place);
-                }
-            }
+            replaced_key: state.place.is_replaced().then(|| self.0.files.name(&state.place)),
+            entries: items.clone().count(),
+            secrets: items.filter(|(_, item)| item.entry.secret).count(),
+            corrupt: corrupt.map(|(scope, item)| (scope.clone(), item.entry.key.clone())).collect(),
         }
-        health
     }
 }

@@ -14,7 +14,10 @@ use base64::{
 };
 use zeroize::Zeroizing;
 
-use super::{error::VaultError, seal::Key};
+use super::{
+    error::{Result, VaultError},
+    seal::Key,
+};
 use crate::{settings::references::Environment, time};
 
 /// The systemd credential that holds the key, if the unit file names one.
@@ -34,10 +37,10 @@ pub struct KeyFiles {
 /// The keys that were found, before it is known which of them fits.
 pub struct MasterKeys {
     pub(super) files: KeyFiles,
+    /// Best first; a file that holds none is an error.
     pub(super) candidates: Vec<(Place, Result<Key, Locked>)>,
 }
 
-/// A place for a master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Given by systemd.
@@ -52,24 +55,17 @@ pub(super) enum Place {
     Older(PathBuf),
 }
 
+impl Place {
+    /// A rotation replaced it: only a store from before that one needs it.
+    pub(super) fn is_replaced(&self) -> bool {
+        matches!(self, Self::Old | Self::Older(_))
+    }
+}
+
 /// Why there is no usable key, and where it was looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locked {
-    /// What is wrong.
-    reason: String,
-}
-
-impl Locked {
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into() }
-    }
-}
-
-impl fmt::Display for Locked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.reason)
-    }
-}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Locked(pub(crate) String);
 
 impl KeyFiles {
     /// The key of a folder of secrets, unless systemd gives one.
@@ -81,7 +77,6 @@ impl KeyFiles {
         }
     }
 
-    /// No place at all.
     pub(super) fn none() -> Self {
         Self { folder: PathBuf::new(), credential: None }
     }
@@ -118,34 +113,29 @@ impl KeyFiles {
 
     /// Reads the keys that are there. Blocks.
     pub fn read(self) -> MasterKeys {
-        MasterKeys { candidates: self.candidates(), files: self }
-    }
-
-    /// The keys that are there, best first; a file that holds none is an error. Blocks.
-    pub(super) fn candidates(&self) -> Vec<(Place, Result<Key, Locked>)> {
         let there = self.all().into_iter().filter_map(|place| {
             let key = read(&self.path(&place)?)?;
             Some((place, key))
         });
-        there.collect()
+        MasterKeys { candidates: there.collect(), files: self }
     }
 
     /// Makes the first key. Nothing that is there is overwritten. Blocks.
-    pub(super) fn create(&self) -> Result<Key, VaultError> {
+    pub(super) fn create(&self) -> Result<Key> {
         let key = Key::random()?;
         self.write(&Place::Current, &key)?;
         Ok(key)
     }
 
     /// Writes a key beside the one in use. Blocks.
-    pub(super) fn write_new(&self, key: &Key) -> Result<(), VaultError> {
+    pub(super) fn write_new(&self, key: &Key) -> Result<()> {
         self.remove(&Place::New)?;
         self.write(&Place::New, key)
     }
 
     /// Keeps the key in use under another name, if it is still there, and the one before it too: backups
     /// from before its rotation need it. Blocks.
-    pub(super) fn set_aside(&self) -> Result<(), VaultError> {
+    pub(super) fn set_aside(&self) -> Result<()> {
         let is_file = |place| self.path(place).is_some_and(|path| path.is_file());
         if !is_file(&Place::Current) {
             return Ok(());
@@ -158,21 +148,19 @@ impl KeyFiles {
     }
 
     /// Puts the new key into use. Blocks.
-    pub(super) fn put_in_use(&self) -> Result<(), VaultError> {
+    pub(super) fn put_in_use(&self) -> Result<()> {
         self.rename(&Place::New, &Place::Current)
     }
 
     /// Ends a rotation whose new key is the one that fits. Blocks.
-    pub(super) fn finish(&self) -> Result<(), VaultError> {
+    pub(super) fn finish(&self) -> Result<()> {
         self.set_aside()?;
         self.put_in_use()
     }
 
-    /// Removes a key. Blocks.
-    pub(super) fn remove(&self, place: &Place) -> Result<bool, VaultError> {
-        let Some(path) = self.path(place) else {
-            return Ok(false);
-        };
+    /// Returns whether there was one. Blocks.
+    pub(super) fn remove(&self, place: &Place) -> Result<bool> {
+        let Some(path) = self.path(place) else { return Ok(false) };
         match fs::remove_file(&path) {
             Ok(()) => self.sync(&path).map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -181,31 +169,26 @@ impl KeyFiles {
     }
 
     /// Removes all replaced keys; false if there was none. Blocks.
-    pub(super) fn forget_replaced(&self) -> Result<bool, VaultError> {
-        let replaced = self.all().into_iter();
-        let mut replaced = replaced.filter(|place| matches!(place, Place::Old | Place::Older(_)));
+    pub(super) fn forget_replaced(&self) -> Result<bool> {
+        let mut replaced = self.all().into_iter().filter(Place::is_replaced);
         replaced.try_fold(false, |removed, place| Ok(removed | self.remove(&place)?))
     }
 
     /// The name of a place, for people.
     pub(super) fn name(&self, place: &Place) -> String {
         let path = self.path(place).unwrap_or_default();
-        let name = path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
+        path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Where a key was looked for, for people.
     pub(super) fn places(&self) -> String {
         let paths = [Place::Credential, Place::Current].map(|place| self.path(&place));
-        let shown = paths.into_iter().flatten();
-        let shown = shown.map(|path| format!("`{}`", path.display()));
+        let shown = paths.into_iter().flatten().map(|path| format!("`{}`", path.display()));
         shown.collect::<Vec<_>>().join(" and ")
     }
 
-    fn write(&self, place: &Place, key: &Key) -> Result<(), VaultError> {
-        let Some(path) = self.path(place) else {
-            return Err(VaultError::NotOurKey);
-        };
+    fn write(&self, place: &Place, key: &Key) -> Result<()> {
+        let Some(path) = self.path(place) else { return Err(VaultError::NotOurKey) };
         let text = hex(key.bytes());
         // A crash leaves a part beside, never half a key under the name of a whole one.
         let part = path.with_extension("key.part");
@@ -224,7 +207,7 @@ impl KeyFiles {
         }
     }
 
-    fn rename(&self, from: &Place, to: &Place) -> Result<(), VaultError> {
+    fn rename(&self, from: &Place, to: &Place) -> Result<()> {
         let (Some(from), Some(path)) = (self.path(from), self.path(to)) else {
             return Err(VaultError::NotOurKey);
         };
@@ -234,7 +217,7 @@ impl KeyFiles {
         }
     }
 
-    fn sync(&self, path: &Path) -> Result<(), VaultError> {
+    fn sync(&self, path: &Path) -> Result<()> {
         File::open(&self.folder)
             .and_then(|folder| folder.sync_all())
             .map_err(|source| VaultError::File { path: path.to_owned(), source })
@@ -250,7 +233,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 
 /// The key in a file, if the file is there: 64 hexadecimal digits, or base64 of 32 bytes.
 fn read(path: &Path) -> Option<Result<Key, Locked>> {
-    let locked = |reason: &dyn fmt::Display| Locked::new(format!("`{}` {reason}", path.display()));
+    let locked = |reason: &dyn fmt::Display| Locked(format!("`{}` {reason}", path.display()));
     match fs::read(path) {
         Ok(bytes) => {
             let bytes = Zeroizing::new(bytes);
@@ -296,7 +279,7 @@ mod tests {
     }
 
     fn found(files: &KeyFiles) -> Vec<(Place, Option<[u8; 32]>)> {
-        let candidates = files.candidates().into_iter();
+        let candidates = files.clone().read().candidates.into_iter();
         candidates.map(|(place, key)| (place, key.ok().map(|key| *key.bytes()))).collect()
     }
 
@@ -341,7 +324,7 @@ mod tests {
         for text in ["", "0a", &"0".repeat(63), &"x".repeat(64), "\u{fffd}"] {
             fs::write(&path, text).unwrap();
 
-            let candidates = files(folder.path()).candidates();
+            let candidates = files(folder.path()).read().candidates;
 
             let reason = candidates[0].1.as_ref().unwrap_err().to_string();
             assert!(reason.contains("master.key` holds no key"), "{reason}");

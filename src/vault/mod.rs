@@ -2,15 +2,13 @@
 //!
 //! ```text
 //! mod.rs     the handle: set, delete                 seal.rs    a value sealed to its place
-//! reading.rs get, list, audit
-//! state.rs   what is known without the store         master.rs  the key file
-//! entry.rs   what is known of a value                unlock.rs  the key that fits
-//! rows.rs    what is stored                          rotate.rs  another master key
-//! audit.rs   who did what                            expand.rs  references in arguments
-//! plan.rs    what a change would do                  teams.rs   entries that come and go with a team
-//! aside.rs   credentials on their way to a team      settings.rs  references in settings files
-//! scrubbers.rs  what must not be seen                at_rest.rs  changes without a store
-//! health.rs  how it is, without changing it          redact.rs  what was written before
+//! reading.rs get, list, values in the clear          master.rs  the key file
+//! state.rs   what is known without the store         unlock.rs  the key that fits
+//! entry.rs   what is known of a value                rotate.rs  another master key
+//! rows.rs    what is stored                          expand.rs  references in arguments
+//! change.rs  what is to be stored                    teams.rs   entries that come and go with a team
+//! audit.rs   who did what                            aside.rs   credentials on their way to a team
+//! redact.rs  what was written before                 scrubbers.rs  what must not be seen
 //! ```
 
 use std::{
@@ -26,21 +24,20 @@ use hivewright_actors::{
     ids::TeamName,
     spine,
     storage::Storage,
-    store::StoreHandle,
+    store::{StoreHandle, records::Writes},
 };
 use tokio::sync::OwnedMutexGuard;
 
 use crate::{scrub::Mask, system::WallClock};
 
 pub mod aside;
-mod at_rest;
 pub mod audit;
+mod change;
 pub mod entry;
 pub mod error;
 pub mod expand;
 pub mod health;
 pub mod master;
-mod plan;
 pub mod reading;
 mod redact;
 pub mod rotate;
@@ -48,21 +45,18 @@ pub(crate) mod rows;
 pub mod scope;
 pub mod scrubbers;
 pub mod seal;
-mod settings;
 mod state;
 pub mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
 mod unlock;
-pub mod webhooks;
 
 use audit::{Action, Actor, AuditRow};
+use change::Change;
 use entry::{Entry, Put};
-use error::VaultError;
+use error::{Result, VaultError};
 use master::{KeyFiles, Locked, MasterKeys};
-use plan::Plan;
 use redact::Lineages;
-use rows::Change;
 use scope::Scope;
 use state::{Effect, State};
 
@@ -78,9 +72,7 @@ struct Inner {
     state: RwLock<State>,
     /// Whoever changes something holds it, from the decision until the state is up to date.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Rises whenever there is something else to be recognised.
     version: AtomicU64,
-    /// Rises whenever something that was written has changed.
     redactions: AtomicU64,
     listeners: Mutex<Vec<Listener>>,
 }
@@ -93,43 +85,37 @@ type Turn = OwnedMutexGuard<()>;
 impl Vault {
     /// Opens the vault of a storage that no store runs on, to look at it. Makes the master key at the
     /// first start. Blocks.
-    pub fn open(
-        storage: &dyn Storage,
-        files: KeyFiles,
-        clock: Arc<dyn Clock>,
-    ) -> Result<Self, VaultError> {
-        Self::open_with(storage, files.read(), clock, None)
+    pub fn open(storage: &dyn Storage, keys: MasterKeys, clock: Arc<dyn Clock>) -> Result<Self> {
+        Self::open_with(storage, keys, clock, None)
     }
 
-    /// The same with keys that were read before the storage was opened. With a store, which nobody has used
-    /// yet, it can be changed, and the store writes none of its secrets down. Blocks.
+    /// The same with a store that nobody has used yet: it can be changed, and the store writes none of its
+    /// secrets down. Blocks.
     pub fn open_with(
         storage: &dyn Storage,
         keys: MasterKeys,
         clock: Arc<dyn Clock>,
         store: Option<StoreHandle>,
-    ) -> Result<Self, VaultError> {
+    ) -> Result<Self> {
         let files = keys.files.clone();
         let stored = rows::read(storage)?;
-        let unlocked = unlock::unlock(keys, &stored)?;
-        let now = clock.now();
+        let is_checked = stored.check.is_some();
+        let (state, left_behind) = State::new(unlock::unlock(keys, &stored)?, stored);
         let mut change = Change::default();
-        if let Some(row) = &unlocked.check {
-            change.check(row);
-        }
-        let (state, left_behind) = State::new(unlocked, stored);
         if let Ok(master) = &state.master {
-            for scope in left_behind {
-                if let Some(data_key) = state.data_key(&scope) {
-                    change.data_key(&scope, &plan::wrap(master, &scope, &data_key)?);
-                }
+            if !is_checked {
+                change.check(master)?;
+            }
+            for (scope, data_key) in left_behind {
+                change.wrap(master, &scope, &data_key)?;
             }
         } else {
+            let now = clock.now();
             let mut row = AuditRow::new(now, &Scope::System, None, Action::Lock, &Actor::System);
             "vault_locked".clone_into(&mut row.outcome);
-            change.audit(audit::name(now), &row);
+            change.audit(&row);
         }
-        let batch = change.batch()?;
+        let batch = change.writes.batch()?;
         if !batch.changes.is_empty() {
             storage.commit(&batch)?;
         }
@@ -160,7 +146,7 @@ impl Vault {
 
     /// A vault that holds nothing and takes nothing, where no service runs.
     pub fn absent() -> Self {
-        let state = State::locked(Locked::new("there is none here"));
+        let state = State::locked(Locked("there is none here".to_owned()));
         Self::with(KeyFiles::none(), Arc::new(WallClock), state, None)
     }
 
@@ -180,34 +166,19 @@ impl Vault {
         self.listeners().push(Arc::new(listener));
     }
 
-    /// What must be recognised of some scopes, and what stands in its place.
-    pub fn secrets_of<'a>(&self, scopes: impl IntoIterator<Item = &'a Scope>) -> Vec<Mask> {
+    /// What must be recognised of the scopes that are wanted, and what stands in its place.
+    pub fn secrets_of(&self, wanted: impl Fn(&Scope) -> bool) -> Vec<Mask> {
         let state = self.state();
-        let scopes = scopes.into_iter();
-        scopes.flat_map(|scope| state.masks(scope)).collect()
+        state.scopes().filter(|scope| wanted(scope)).flat_map(|scope| state.masks(scope)).collect()
     }
 
     /// What must be recognised of a team, in whichever life of it.
     pub fn secrets_of_team(&self, name: &TeamName) -> Vec<Mask> {
-        let state = self.state();
-        let of_team = |scope: &&Scope| matches!(scope, Scope::Team(team) if team.name == *name);
-        let scopes = state.scopes().filter(of_team);
-        scopes.flat_map(|scope| state.masks(scope)).collect()
+        self.secrets_of(|scope| matches!(scope, Scope::Team(team) if team.name == *name))
     }
 
-    /// What must be recognised of what a team gave to teams that are not made yet.
-    pub fn secrets_aside_of(&self, name: &TeamName) -> Vec<Mask> {
-        let state = self.state();
-        let by_team = |scope: &&Scope| matches!(scope, Scope::Aside(team) if team.name == *name);
-        let scopes = state.scopes().filter(by_team);
-        scopes.flat_map(|scope| state.masks(scope)).collect()
-    }
-
-    /// What must be recognised of all scopes.
     pub fn all_secrets(&self) -> Vec<Mask> {
-        let state = self.state();
-        let scopes = state.scopes();
-        scopes.flat_map(|scope| state.masks(scope)).collect()
+        self.secrets_of(|_| true)
     }
 
     pub fn has_secrets(&self, scope: &Scope) -> bool {
@@ -216,24 +187,17 @@ impl Vault {
 
     /// The version of an entry, if there is one.
     pub fn version_of(&self, scope: &Scope, key: &str) -> Option<u64> {
-        let state = self.state();
-        let mut entries = state.entries(scope).map(|item| &item.entry);
-        entries.find(|entry| entry.key == key).map(|entry| entry.version)
+        self.state().find(scope, key).map(|item| item.entry.version)
     }
 
     /// Sets an entry. A team can make no secrets, and change none.
-    pub async fn set(
-        &self,
-        scope: &Scope,
-        key: &str,
-        put: Put,
-        actor: &Actor,
-    ) -> Result<Entry, VaultError> {
+    pub async fn set(&self, scope: &Scope, key: &str, put: Put, actor: &Actor) -> Result<Entry> {
         let row = self.row(scope, Some(key), Action::Set, actor);
         let turn = self.turn().await;
         let planned = self.plan_set(scope, key, &put, actor).await;
-        let (plan, entry) = self.or_record(planned, row.clone()).await?;
-        self.commit(turn, plan, [row]).await?;
+        let (mut change, entry) = self.or_record(planned, &row).await?;
+        change.audit(&row);
+        self.commit(turn, change).await?;
         if entry.secret {
             self.redact().await;
         }
@@ -241,22 +205,37 @@ impl Vault {
     }
 
     /// Deletes an entry; false if there was none. A team can delete no secret.
-    pub async fn delete(
-        &self,
-        scope: &Scope,
-        key: &str,
-        actor: &Actor,
-    ) -> Result<bool, VaultError> {
+    pub async fn delete(&self, scope: &Scope, key: &str, actor: &Actor) -> Result<bool> {
         let row = self.row(scope, Some(key), Action::Delete, actor);
         let turn = self.turn().await;
-        let planned = plan::delete(&self.state(), scope, key, actor);
-        let Some(plan) = self.or_record(planned, row.clone()).await? else {
-            drop(turn);
-            self.record([row]).await?;
-            return Ok(false);
-        };
-        self.commit(turn, plan, [row]).await?;
-        Ok(true)
+        let planned = Change::delete(&self.state(), scope, key, actor);
+        let planned = self.or_record(planned, &row).await?;
+        let deleted = planned.is_some();
+        let mut change = planned.unwrap_or_default();
+        change.audit(&row);
+        self.commit(turn, change).await?;
+        Ok(deleted)
+    }
+
+    /// Sets entries of a scope of a storage that no store is running on. Returns what is to be committed, with
+    /// whatever else belongs to it.
+    ///
+    /// Here they count from this call on, so a vault whose commit failed is not to be used further.
+    pub fn set_at_rest(
+        &self,
+        scope: &Scope,
+        puts: impl IntoIterator<Item = (String, Put)>,
+        actor: &Actor,
+    ) -> Result<Writes> {
+        let mut writes = Writes::new();
+        for (key, put) in puts {
+            let planned = Change::set(&self.state(), scope, &key, &put, None, actor, self.now());
+            let (mut change, _) = planned?;
+            change.audit(&self.row(scope, Some(&key), Action::Set, actor));
+            writes = writes.and(change.writes);
+            self.apply(change.effects);
+        }
+        Ok(writes)
     }
 
     async fn plan_set(
@@ -265,50 +244,45 @@ impl Vault {
         key: &str,
         put: &Put,
         actor: &Actor,
-    ) -> Result<(Plan, Entry), VaultError> {
+    ) -> Result<(Change, Entry)> {
         self.state().unlocked()?;
-        let value = match &put.value {
-            Some(value) => Some(value.clone()),
+        let stored = match &put.value {
+            Some(_) => None,
             None => self.stored_value(scope, key).await?,
         };
-        plan::set(&self.state(), scope, key, put, value, actor, self.now())
+        Change::set(&self.state(), scope, key, put, stored, actor, self.now())
     }
 
     /// Writes a row of the audit for a refusal.
-    async fn or_record<T>(
-        &self,
-        outcome: Result<T, VaultError>,
-        row: AuditRow,
-    ) -> Result<T, VaultError> {
+    async fn or_record<T>(&self, outcome: Result<T>, row: &AuditRow) -> Result<T> {
         if let Err(error) = &outcome {
-            self.record([row.refused(error)]).await?;
+            self.record(&row.clone().refused(error)).await?;
         }
         outcome
     }
 
-    /// Writes rows of the audit.
-    async fn record(&self, rows: impl IntoIterator<Item = AuditRow>) -> Result<(), VaultError> {
+    /// Writes a row of the audit for what was done or refused.
+    async fn recorded<T>(&self, outcome: Result<T>, row: &AuditRow) -> Result<T> {
+        let outcome = self.or_record(outcome, row).await?;
+        self.record(row).await?;
+        Ok(outcome)
+    }
+
+    async fn record(&self, row: &AuditRow) -> Result<()> {
         let mut change = Change::default();
-        for row in rows {
-            change.audit(audit::name(row.at), &row);
-        }
-        self.store()?.commit(change.writes()).await?;
+        change.audit(row);
+        self.store_writes(change.writes).await
+    }
+
+    /// Makes a change durable, then real.
+    async fn commit(&self, turn: Turn, change: Change) -> Result<()> {
+        self.store_writes(change.writes).await?;
+        self.realise(turn, change.effects).await;
         Ok(())
     }
 
-    /// Makes a plan durable with its audit, then real.
-    async fn commit(
-        &self,
-        turn: Turn,
-        mut plan: Plan,
-        rows: impl IntoIterator<Item = AuditRow>,
-    ) -> Result<(), VaultError> {
-        for row in rows {
-            plan.change.audit(audit::name(row.at), &row);
-        }
-        let writes = std::mem::take(&mut plan.change).writes();
+    async fn store_writes(&self, writes: Writes) -> Result<()> {
         self.store()?.commit(writes).await?;
-        self.realise(turn, plan.effects).await;
         Ok(())
     }
 
@@ -330,8 +304,7 @@ impl Vault {
     fn apply_to(&self, state: &mut State, effects: Vec<Effect>) -> bool {
         let mut changed = false;
         for effect in effects {
-            changed |= effect.changes_secrets(state);
-            state.apply(effect);
+            changed |= state.apply(effect);
         }
         if changed {
             self.0.version.fetch_add(1, Ordering::AcqRel);
@@ -352,7 +325,6 @@ impl Vault {
         AuditRow::new(self.now(), scope, key, action, actor)
     }
 
-    /// By its clock.
     pub fn now(&self) -> Timestamp {
         self.0.clock.now()
     }
@@ -361,7 +333,7 @@ impl Vault {
         self.0.turn.clone().lock_owned().await
     }
 
-    fn store(&self) -> Result<&StoreHandle, VaultError> {
+    fn store(&self) -> Result<&StoreHandle> {
         self.0.store.as_ref().ok_or(VaultError::NotReady)
     }
 
@@ -374,8 +346,7 @@ impl Vault {
     }
 
     fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<Listener>> {
-        let listeners = self.0.listeners.lock();
-        listeners.unwrap_or_else(PoisonError::into_inner)
+        self.0.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -20,7 +20,7 @@ use hivewright_actors::{
     },
 };
 
-use super::{Vault, error::VaultError, rows, rows::Change, scope::Scope, scrubbers::Scrubbers};
+use super::{Vault, change::Change, error::Result, rows, scope::Scope, scrubbers::Scrubbers};
 use crate::{
     memory,
     scrub::{Mask, Scrubber},
@@ -35,7 +35,7 @@ impl Vault {
         }
     }
 
-    async fn try_redact(&self) -> Result<(), VaultError> {
+    async fn try_redact(&self) -> Result<()> {
         let store = self.store()?;
         // Whoever makes a secret now is waited for: a mark counts once its value is known here.
         let turn = self.turn().await;
@@ -57,7 +57,7 @@ impl Vault {
         for (scope, key) in &marked {
             done.redacted(scope, key);
         }
-        store.commit(done.writes()).await?;
+        store.commit(done.writes).await?;
         Ok(())
     }
 
@@ -97,8 +97,7 @@ impl Lineages {
 
     fn of(&self, team: &TeamName) -> Kept {
         let version = self.vault.version();
-        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-        let tree = tree.clone();
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner).clone();
         let kept = self.teams.get(team).map(|kept| kept.clone());
         if let Some(kept) = kept
             && kept.version == version
@@ -120,8 +119,8 @@ impl Lineages {
         line.extend(tree.ancestors(team.as_str()));
         match team.as_str() {
             // All teams are below it, also one that is just being made.
-            MAIN => line.extend(self.vault.scopes().into_iter().filter_map(|scope| match scope {
-                Scope::Team(team) => Some(team.name),
+            MAIN => line.extend(self.vault.state().scopes().filter_map(|scope| match scope {
+                Scope::Team(team) => Some(team.name.clone()),
                 Scope::System | Scope::Aside(_) => None,
             })),
             name => {
@@ -136,7 +135,7 @@ impl Lineages {
                 masks.extend(self.vault.secrets_of_team(name));
             }
         }
-        masks.extend(self.vault.secrets_of([&Scope::System]));
+        masks.extend(self.vault.secrets_of(|scope| *scope == Scope::System));
         masks
     }
 }

@@ -5,30 +5,25 @@
 
 use std::sync::Arc;
 
-use futures_util::{FutureExt, future::BoxFuture};
-use hivewright_actors::{clock::Clock, storage::Storage, store::StoreHandle};
+use hivewright_actors::{clock::Clock, storage::Storage, store::records::Writes};
 
 use super::{
     Vault,
-    audit::{self, Action, Actor, AuditRow},
-    error::VaultError,
+    audit::{Action, Actor, AuditRow},
+    change::Change,
+    error::{Result, VaultError},
     master::{KeyFiles, Place},
-    plan::wrap,
-    rows::Change,
     scope::Scope,
     seal::Key,
     state::{Effect, State},
-    unlock::check_row,
 };
 
-/// What a rotation did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotated {
     /// So many data keys were wrapped anew.
     pub data_keys: usize,
 }
 
-/// The steps of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The new key is written beside the old one.
@@ -45,88 +40,59 @@ impl Step {
     pub(super) const ALL: [Self; 4] = [Self::Write, Self::Commit, Self::SetAside, Self::PutInUse];
 }
 
-/// Where the commit of a rotation goes.
-pub(super) trait Sink: Sync {
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>>;
-}
-
-impl Sink for StoreHandle {
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>> {
-        async move {
-            StoreHandle::commit(self, change.writes()).await?;
-            Ok(())
-        }
-        .boxed()
-    }
-}
-
-/// A storage that no store is running on.
-struct AtRest<'a>(&'a dyn Storage);
-
-impl Sink for AtRest<'_> {
-    fn commit(&self, change: Change) -> BoxFuture<'_, Result<(), VaultError>> {
-        async move { Ok(self.0.commit(&change.batch()?)?) }.boxed()
-    }
-}
-
-/// A rotation on its way.
 pub(super) struct Rotation {
     files: KeyFiles,
-    pub(super) key: Key,
-    change: Change,
+    key: Key,
+    writes: Writes,
     pub(super) data_keys: usize,
 }
 
 impl Rotation {
-    pub(super) fn new(state: &State, files: &KeyFiles, row: &AuditRow) -> Result<Self, VaultError> {
+    pub(super) fn new(state: &State, files: &KeyFiles, row: &AuditRow) -> Result<Self> {
         state.unlocked()?;
-        match &state.place {
-            Place::Credential => return Err(VaultError::NotOurKey),
-            place @ (Place::Old | Place::Older(_)) => {
-                return Err(VaultError::OldKey(files.name(place)));
-            }
-            Place::Current | Place::New => {}
+        if state.place == Place::Credential {
+            return Err(VaultError::NotOurKey);
         }
+        refuse_replaced(files, state)?;
         let key = Key::random()?;
         let mut change = Change::default();
         let mut data_keys = 0;
         for (scope, data_key) in state.data_keys() {
-            change.data_key(scope, &wrap(&key, scope, data_key)?);
+            change.wrap(&key, scope, data_key)?;
             data_keys += 1;
         }
-        change.audit(audit::name(row.at), row);
-        change.check(&check_row(&key)?);
-        Ok(Self { files: files.clone(), key, change, data_keys })
+        change.audit(row);
+        change.check(&key)?;
+        Ok(Self { files: files.clone(), key, writes: change.writes, data_keys })
     }
 
-    /// Does a step.
-    pub(super) async fn perform(&mut self, step: Step, sink: &dyn Sink) -> Result<(), VaultError> {
+    /// Does a step. `commit` makes its writes durable.
+    pub(super) async fn perform(
+        &mut self,
+        step: Step,
+        commit: impl AsyncFnOnce(Writes) -> Result<()>,
+    ) -> Result<()> {
         let (files, key) = (self.files.clone(), self.key.clone());
-        let work = move || match step {
-            Step::Write => files.write_new(&key),
-            Step::Commit => Ok(()),
-            Step::SetAside => files.set_aside(),
-            Step::PutInUse => files.put_in_use(),
-        };
-        if step == Step::Commit {
-            return sink.commit(std::mem::take(&mut self.change)).await;
+        match step {
+            Step::Write => blocking(move || files.write_new(&key)).await,
+            Step::Commit => commit(std::mem::take(&mut self.writes)).await,
+            Step::SetAside => blocking(move || files.set_aside()).await,
+            Step::PutInUse => blocking(move || files.put_in_use()).await,
         }
-        tokio::task::spawn_blocking(work).await.unwrap_or(Err(VaultError::NotReady))
     }
 }
 
 impl Vault {
     /// Replaces the master key. The replaced one is kept beside it, for backups made before.
-    pub async fn rotate_master(&self, actor: &Actor) -> Result<Rotated, VaultError> {
+    pub async fn rotate_master(&self, actor: &Actor) -> Result<Rotated> {
         let row = self.row(&Scope::System, None, Action::Rotate, actor);
         let turn = self.turn().await;
         let finished = self.finish_rotation().await;
-        self.or_record(finished, row.clone()).await?;
+        self.or_record(finished, &row).await?;
         let begun = Rotation::new(&self.state(), &self.0.files, &row);
-        let mut rotation = self.or_record(begun, row).await?;
-        let store = self.store()?;
+        let mut rotation = self.or_record(begun, &row).await?;
         for step in Step::ALL {
-            rotation.perform(step, store).await?;
+            rotation.perform(step, async |writes| self.store_writes(writes).await).await?;
             if step == Step::Commit {
                 // From here on this is the key, whatever becomes of the files.
                 self.apply(vec![Effect::Master(rotation.key.clone())]);
@@ -140,29 +106,29 @@ impl Vault {
 
     /// Ends a rotation whose files could not be put in place: the key in use is only in the file that
     /// the next one would write.
-    async fn finish_rotation(&self) -> Result<(), VaultError> {
+    async fn finish_rotation(&self) -> Result<()> {
         if self.state().place != Place::New {
             return Ok(());
         }
         let files = self.0.files.clone();
-        tokio::task::spawn_blocking(move || files.finish())
-            .await
-            .unwrap_or(Err(VaultError::NotReady))?;
+        blocking(move || files.finish()).await?;
         self.apply(vec![Effect::MasterInUse]);
         Ok(())
     }
 
     /// Removes the keys that rotations replaced; false if there is none. The vaults of backups from before
     /// those rotations cannot be opened any more.
-    pub async fn forget_old_master(&self, actor: &Actor) -> Result<bool, VaultError> {
+    pub async fn forget_old_master(&self, actor: &Actor) -> Result<bool> {
         let row = self.row(&Scope::System, None, Action::Rotate, actor);
         let turn = self.turn().await;
         let forgotten = forget_old(&self.0.files, &self.state());
         drop(turn);
-        let forgotten = self.or_record(forgotten, row.clone()).await?;
-        self.record([row]).await?;
-        Ok(forgotten)
+        self.recorded(forgotten, &row).await
     }
+}
+
+async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(VaultError::NotReady))
 }
 
 /// Replaces the master key of a storage that no store is running on, and tells how many steps of how many
@@ -172,13 +138,13 @@ pub async fn rotate_at_rest(
     files: KeyFiles,
     clock: Arc<dyn Clock>,
     progress: &(dyn Fn(u64, u64) + Sync),
-) -> Result<Rotated, VaultError> {
-    let vault = Vault::open(storage, files, clock)?;
+) -> Result<Rotated> {
+    let vault = Vault::open(storage, files.read(), clock)?;
     let row = vault.row(&Scope::System, None, Action::Rotate, &Actor::System);
     let mut rotation = Rotation::new(&vault.state(), &vault.0.files, &row)?;
     for (done, step) in (0..).zip(Step::ALL) {
         progress(done, Step::ALL.len() as u64);
-        rotation.perform(step, &AtRest(storage)).await?;
+        rotation.perform(step, async |writes| Ok(storage.commit(&writes.batch()?)?)).await?;
     }
     Ok(Rotated { data_keys: rotation.data_keys })
 }
@@ -188,16 +154,21 @@ pub fn forget_old_at_rest(
     storage: &dyn Storage,
     files: KeyFiles,
     clock: Arc<dyn Clock>,
-) -> Result<bool, VaultError> {
-    let vault = Vault::open(storage, files, clock)?;
+) -> Result<bool> {
+    let vault = Vault::open(storage, files.read(), clock)?;
     let state = vault.state();
     forget_old(&vault.0.files, &state)
 }
 
-fn forget_old(files: &KeyFiles, state: &State) -> Result<bool, VaultError> {
+fn forget_old(files: &KeyFiles, state: &State) -> Result<bool> {
     state.unlocked()?;
-    match &state.place {
-        place @ (Place::Old | Place::Older(_)) => Err(VaultError::OldKey(files.name(place))),
-        _ => files.forget_replaced(),
+    refuse_replaced(files, state)?;
+    files.forget_replaced()
+}
+
+fn refuse_replaced(files: &KeyFiles, state: &State) -> Result<()> {
+    if state.place.is_replaced() {
+        return Err(VaultError::OldKey(files.name(&state.place)));
     }
+    Ok(())
 }

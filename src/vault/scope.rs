@@ -28,25 +28,29 @@ impl Scope {
         }
     }
 
-    /// The scope of a tag.
     pub fn of_tag(tag: &str) -> Option<Self> {
         if tag == "system" {
             return Some(Self::System);
         }
-        let aside = tag.strip_prefix(ASIDE);
-        let (name, generation) = aside.unwrap_or(tag).rsplit_once('~')?;
-        let team = TeamKey { name: name.into(), generation: generation.parse().ok()? };
-        Some(match aside {
-            Some(_) => Self::Aside(team),
-            None => Self::Team(team),
-        })
+        match tag.strip_prefix(ASIDE) {
+            Some(team) => TeamKey::parse(team).map(Self::Aside),
+            None => TeamKey::parse(tag).map(Self::Team),
+        }
+    }
+
+    /// The team whose it is, or that asked for it.
+    pub fn team(&self) -> Option<&TeamKey> {
+        match self {
+            Self::System => None,
+            Self::Team(team) | Self::Aside(team) => Some(team),
+        }
     }
 
     /// As a command names it.
     pub(super) fn flag(&self) -> String {
-        match self {
-            Self::System => "--system".to_owned(),
-            Self::Team(team) | Self::Aside(team) => format!("--team {}", team.name),
+        match self.team() {
+            None => "--system".to_owned(),
+            Some(team) => format!("--team {}", team.name),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Scrubbers: what must not be seen, for each team as it is now.
 
-use std::sync::{Mutex, PoisonError};
-
 use dashmap::DashMap;
 use hivewright_actors::ids::TeamName;
 
@@ -16,95 +14,78 @@ pub struct Scrubbers {
     vault: Vault,
     /// Beside the vault's: keys of providers.
     others: Vec<Mask>,
-    common: Mutex<Option<Kept>>,
-    everything: Mutex<Option<Kept>>,
-    names: Mutex<Option<Kept>>,
-    teams: DashMap<TeamName, Kept>,
+    /// Each with the version of the vault that it is good for.
+    kept: DashMap<Audience, (u64, Scrubber)>,
 }
 
-/// A scrubber, good for one version of the vault.
-#[derive(Clone, Debug)]
-struct Kept {
-    version: u64,
-    scrubber: Scrubber,
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Audience {
+    Team(TeamName),
+    /// All teams without secrets.
+    AnyTeam,
+    People,
+    /// Names for people, which are made of the words of texts.
+    Names,
 }
 
 impl Scrubbers {
     /// Of a vault, and of keys that are not in it.
     pub fn new(vault: Vault, others: impl IntoIterator<Item = Mask>) -> Self {
-        Self {
-            vault,
-            others: others.into_iter().collect(),
-            common: Mutex::default(),
-            everything: Mutex::default(),
-            names: Mutex::default(),
-            teams: DashMap::new(),
-        }
+        Self { vault, others: others.into_iter().collect(), kept: DashMap::new() }
     }
 
-    /// The vault behind it.
     pub fn vault(&self) -> &Vault {
         &self.vault
     }
 
-    /// For what a team does.
     pub fn of(&self, team: &TeamName) -> Scrubber {
-        let version = self.vault.version();
-        let kept = self.teams.get(team).map(|kept| kept.clone());
-        if let Some(kept) = kept
-            && kept.version == version
-        {
-            return kept.scrubber;
-        }
-        let mut own = self.vault.secrets_of_team(team);
-        own.extend(self.vault.secrets_aside_of(team));
-        let scrubber = if own.is_empty() { self.common() } else { self.build(own) };
-        let kept = Kept { version, scrubber: scrubber.clone() };
-        self.teams.insert(team.clone(), kept);
-        scrubber
+        self.kept(Audience::Team(team.clone()), || {
+            let is_own = |scope: &Scope| scope.team().is_some_and(|of| of.name == *team);
+            let own = self.vault.secrets_of(is_own);
+            if own.is_empty() {
+                return self.kept(Audience::AnyTeam, || self.build(Vec::new()));
+            }
+            self.build(own)
+        })
     }
 
     /// For what leaves to people: the secrets of all teams.
     pub fn everything(&self) -> Scrubber {
-        self.kept(&self.everything, || {
-            let mut masks = self.vault.all_secrets();
-            masks.extend(self.others.iter().cloned());
-            Scrubber::with(masks)
-        })
+        self.kept(Audience::People, || Scrubber::with(self.all()))
     }
 
     /// The same for names, which are made of the words of texts.
     pub fn names(&self) -> Scrubber {
-        self.kept(&self.names, || {
-            let mut masks = self.vault.all_secrets();
-            masks.extend(self.others.iter().cloned());
+        self.kept(Audience::Names, || {
+            let mut masks = self.all();
             masks.extend(masks.clone().iter().flat_map(Mask::words));
             Scrubber::with(masks)
         })
     }
 
-    /// For a team without secrets.
-    fn common(&self) -> Scrubber {
-        self.kept(&self.common, || self.build(Vec::new()))
+    fn all(&self) -> Vec<Mask> {
+        let mut masks = self.vault.all_secrets();
+        masks.extend(self.others.iter().cloned());
+        masks
     }
 
     /// Own values first: where the service uses the same value, the team knows it by its key.
     fn build(&self, mut masks: Vec<Mask>) -> Scrubber {
-        masks.extend(self.vault.secrets_of([&Scope::System]));
+        masks.extend(self.vault.secrets_of(|scope| *scope == Scope::System));
         masks.extend(self.others.iter().cloned());
         Scrubber::with(masks)
     }
 
-    fn kept(&self, place: &Mutex<Option<Kept>>, build: impl FnOnce() -> Scrubber) -> Scrubber {
+    fn kept(&self, of: Audience, build: impl FnOnce() -> Scrubber) -> Scrubber {
         let version = self.vault.version();
-        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(kept) = &*place
-            && kept.version == version
+        let kept = self.kept.get(&of).map(|kept| kept.clone());
+        if let Some((built_at, scrubber)) = kept
+            && built_at == version
         {
-            return kept.scrubber.clone();
+            return scrubber;
         }
         let scrubber = build();
-        *place = Some(Kept { version, scrubber: scrubber.clone() });
+        self.kept.insert(of, (version, scrubber.clone()));
         scrubber
     }
 }

@@ -10,7 +10,10 @@ use chacha20poly1305::{
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use super::{error::VaultError, scope::Scope};
+use super::{
+    error::{Result, VaultError},
+    scope::Scope,
+};
 
 /// The format of everything sealed here. Another one gets another number.
 const FORMAT: &str = "hivewright-vault-1";
@@ -22,12 +25,10 @@ const NONCE: usize = 24;
 pub struct Plain(Arc<Zeroizing<Vec<u8>>>);
 
 impl Plain {
-    /// Takes a value over.
     pub fn new(value: impl Into<Vec<u8>>) -> Self {
         Self(Arc::new(Zeroizing::new(value.into())))
     }
 
-    /// The value.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -89,8 +90,7 @@ pub(super) struct Sealed(pub(super) String);
 pub(super) struct Key(Arc<Zeroizing<[u8; KEY]>>);
 
 impl Key {
-    /// A fresh one.
-    pub(super) fn random() -> Result<Self, VaultError> {
+    pub(super) fn random() -> Result<Self> {
         let mut bytes = Zeroizing::new([0; KEY]);
         getrandom::fill(&mut *bytes).map_err(|_| VaultError::Randomness)?;
         Ok(Self(Arc::new(bytes)))
@@ -107,7 +107,7 @@ impl Key {
     }
 
     /// Seals something, bound to its place.
-    pub(super) fn seal(&self, binding: &Binding, plain: &[u8]) -> Result<Sealed, VaultError> {
+    pub(super) fn seal(&self, binding: &Binding, plain: &[u8]) -> Result<Sealed> {
         let mut nonce = [0; NONCE];
         getrandom::fill(&mut nonce).map_err(|_| VaultError::Randomness)?;
         let payload = Payload { msg: plain, aad: &binding.0 };

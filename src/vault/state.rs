@@ -6,9 +6,9 @@ use hivewright_actors::clock::Timestamp;
 
 use super::{
     entry::{Entry, Row, near},
-    error::VaultError,
+    error::{Result, VaultError},
     master::{Locked, Place},
-    rows::Stored,
+    rows::{EntryKey, SpentRow, Stored},
     scope::Scope,
     seal::{Binding, Key, Plain},
     unlock::Unlocked,
@@ -20,12 +20,10 @@ use crate::scrub::Mask;
 pub(super) struct State {
     /// The master key, or why there is none.
     pub(super) master: Result<Key, Locked>,
-    /// Where that key is.
     pub(super) place: Place,
     scopes: BTreeMap<Scope, Held>,
 }
 
-/// What is known of a scope.
 #[derive(Clone, Debug, Default)]
 struct Held {
     /// None: there is none yet, or it is corrupt.
@@ -36,11 +34,16 @@ struct Held {
     spent: u64,
 }
 
-/// What is known of an entry.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
     pub(super) entry: Entry,
     pub(super) content: Content,
+}
+
+impl Item {
+    fn is_secret(&self) -> bool {
+        matches!(self.content, Content::Secret(_))
+    }
 }
 
 /// Where the value of an entry is.
@@ -63,38 +66,13 @@ pub(super) enum Effect {
     Spent(Scope, u64),
     /// A scope has its first data key.
     DataKey(Scope, Key),
-    /// An entry is gone.
     Drop(Scope, String),
-    /// A scope is gone.
     Forget(Scope),
-    /// A reference was expanded.
     Used(Scope, String, Timestamp),
     /// There is another master key, in the file that a rotation wrote.
     Master(Key),
     /// The file of the master key has its name.
     MasterInUse,
-}
-
-impl Effect {
-    /// It makes a difference to what must be recognised.
-    pub(super) fn changes_secrets(&self, state: &State) -> bool {
-        let is_secret = |scope: &Scope, key: &str| {
-            let item = state.find(scope, key);
-            item.is_some_and(|item| matches!(item.content, Content::Secret(_)))
-        };
-        match self {
-            Self::Put(scope, item) => {
-                matches!(item.content, Content::Secret(_)) || is_secret(scope, &item.entry.key)
-            }
-            Self::Drop(scope, key) => is_secret(scope, key),
-            Self::Forget(scope) => state.has_secrets(scope),
-            Self::Spent(..)
-            | Self::DataKey(..)
-            | Self::Used(..)
-            | Self::Master(_)
-            | Self::MasterInUse => false,
-        }
-    }
 }
 
 impl State {
@@ -105,64 +83,62 @@ impl State {
     pub(super) fn new(
         Unlocked { master, place, others, .. }: Unlocked,
         stored: Stored,
-    ) -> (Self, Vec<Scope>) {
+    ) -> (Self, Vec<(Scope, Key)>) {
         let mut left_behind = Vec::new();
         let mut scopes: BTreeMap<Scope, Held> = BTreeMap::new();
         for (scope, row) in &stored.data_keys {
             let held = scopes.entry(scope.clone()).or_default();
             let binding = Binding::data_key(scope, row.version);
-            let open = |key: &Key| key.open(&binding, &row.wrapped);
-            let mut opened = master.as_ref().ok().and_then(open);
-            if opened.is_none() && master.is_ok() {
-                opened = others.iter().find_map(open);
-                left_behind.extend(opened.as_ref().map(|_| scope.clone()));
+            let open = |key: &Key| Key::of(key.open(&binding, &row.wrapped)?.bytes());
+            let Ok(master) = &master else { continue };
+            held.data_key = open(master);
+            if held.data_key.is_none() {
+                held.data_key = others.iter().find_map(open);
+                left_behind.extend(held.data_key.clone().map(|key| (scope.clone(), key)));
             }
-            held.data_key = opened.and_then(|key| Key::of(key.bytes()));
-            if held.data_key.is_none() && master.is_ok() {
+            if held.data_key.is_none() {
                 tracing::error!(%scope, "a data key of the vault is corrupt; its entries must be set anew");
             }
         }
-        for (scope, version) in stored.spent {
+        for (scope, SpentRow { version }) in stored.spent {
             scopes.entry(scope).or_default().spent = version;
         }
-        for (scope, rows) in stored.entries {
+        for (EntryKey(scope, key), row) in stored.entries {
             let held = scopes.entry(scope.clone()).or_default();
-            for (key, row) in rows {
-                // A copy of what was deleted is not what was set since.
-                let current = row.entry.version > held.spent;
-                let data_key = held.data_key.as_ref().filter(|_| current);
-                let item = item(&scope, data_key, row);
-                if matches!(item.content, Content::Corrupt) && master.is_ok() {
-                    tracing::error!(%scope, key, "an entry of the vault is corrupt; set it anew");
-                }
+            let Some(row) = row else {
+                let item = Item { entry: Entry::damaged(&key), content: Content::Corrupt };
                 held.entries.insert(key, item);
-            }
-        }
-        for (scope, key) in stored.damaged {
-            let held = scopes.entry(scope).or_default();
-            held.entries.insert(key.clone(), damaged(key));
+                continue;
+            };
+            // A copy of what was deleted is not what was set since.
+            let is_current = row.entry.version > held.spent;
+            let content = match open(&scope, held.data_key.as_ref().filter(|_| is_current), &row) {
+                Some(value) if row.entry.secret => Content::Secret(value),
+                Some(_) => Content::Public,
+                None => {
+                    if master.is_ok() {
+                        tracing::error!(%scope, key, "an entry of the vault is corrupt; set it anew");
+                    }
+                    Content::Corrupt
+                }
+            };
+            held.entries.insert(key, Item { entry: row.entry, content });
         }
         let state = Self { master, place, scopes };
         (state, left_behind)
     }
 
-    /// A vault that cannot be used.
     pub(super) fn locked(locked: Locked) -> Self {
         Self { master: Err(locked), place: Place::Current, scopes: BTreeMap::new() }
     }
 
-    /// The same vault with nothing but a scope in it.
-    pub(super) fn only(&self, scope: &Scope) -> Self {
-        let held = self.scopes.get(scope).cloned();
-        Self {
-            master: self.master.clone(),
-            place: self.place.clone(),
-            scopes: held.map(|held| (scope.clone(), held)).into_iter().collect(),
-        }
+    /// The same vault with nothing in it.
+    pub(super) fn emptied(&self) -> Self {
+        let (master, place) = (self.master.clone(), self.place.clone());
+        Self { master, place, scopes: BTreeMap::new() }
     }
 
-    /// The master key.
-    pub(super) fn unlocked(&self) -> Result<&Key, VaultError> {
+    pub(super) fn unlocked(&self) -> Result<&Key> {
         let locked = |locked: &Locked| VaultError::Locked(locked.clone());
         self.master.as_ref().map_err(locked)
     }
@@ -173,17 +149,15 @@ impl State {
     }
 
     pub(super) fn data_keys(&self) -> impl Iterator<Item = (&Scope, &Key)> {
-        let scopes = self.scopes.iter();
-        scopes.filter_map(|(scope, held)| Some((scope, held.data_key.as_ref()?)))
+        self.scopes.iter().filter_map(|(scope, held)| Some((scope, held.data_key.as_ref()?)))
     }
 
-    /// An entry, if there is one.
     pub(super) fn find(&self, scope: &Scope, key: &str) -> Option<&Item> {
         self.scopes.get(scope)?.entries.get(key)
     }
 
     /// An entry, or what is to be said of one that is not there.
-    pub(super) fn get(&self, scope: &Scope, key: &str) -> Result<&Item, VaultError> {
+    pub(super) fn get(&self, scope: &Scope, key: &str) -> Result<&Item> {
         self.find(scope, key).ok_or_else(|| VaultError::NotFound {
             key: key.to_owned(),
             near: match self.scopes.get(scope) {
@@ -193,14 +167,12 @@ impl State {
         })
     }
 
-    /// The entries of a scope, by key.
-    pub(super) fn entries(&self, scope: &Scope) -> impl Iterator<Item = &Item> {
+    pub(super) fn entries(&self, scope: &Scope) -> impl Iterator<Item = &Item> + Clone {
         let held = self.scopes.get(scope).into_iter();
         held.flat_map(|held| held.entries.values())
     }
 
-    /// All scopes that have entries.
-    pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> {
+    pub(super) fn scopes(&self) -> impl Iterator<Item = &Scope> + Clone {
         let filled = |(_, held): &(&Scope, &Held)| !held.entries.is_empty();
         self.scopes.iter().filter(filled).map(|(scope, _)| scope)
     }
@@ -210,41 +182,45 @@ impl State {
         self.scopes.get(scope).map_or(0, |held| held.spent)
     }
 
-    /// A scope has values that must be recognised.
     pub(super) fn has_secrets(&self, scope: &Scope) -> bool {
-        self.entries(scope).any(|item| matches!(item.content, Content::Secret(_)))
+        self.entries(scope).any(Item::is_secret)
     }
 
     /// What must be recognised of a scope, and what stands in its place.
     pub(super) fn masks(&self, scope: &Scope) -> impl Iterator<Item = Mask> {
-        let has_no_name = !matches!(scope, Scope::Team(_));
+        let has_name = matches!(scope, Scope::Team(_));
         self.entries(scope).filter_map(move |item| match &item.content {
-            Content::Secret(value) if has_no_name => Some(Mask::hide(value.shared())),
-            Content::Secret(value) => Some(Mask::reference(value.shared(), &item.entry.key)),
-            _ => None,
+            Content::Secret(value) if has_name => {
+                Some(Mask::reference(value.shared(), &item.entry.key))
+            }
+            Content::Secret(value) => Some(Mask::hide(value.shared())),
+            Content::Public | Content::Corrupt => None,
         })
     }
 
-    pub(super) fn apply(&mut self, effect: Effect) {
+    /// Returns whether it makes a difference to what must be recognised.
+    pub(super) fn apply(&mut self, effect: Effect) -> bool {
         match effect {
             Effect::Put(scope, item) => {
+                let is_secret = item.is_secret();
                 let held = self.scopes.entry(scope).or_default();
-                held.entries.insert(item.entry.key.clone(), item);
+                let before = held.entries.insert(item.entry.key.clone(), item);
+                return is_secret || before.is_some_and(|item| item.is_secret());
+            }
+            Effect::Drop(scope, key) => {
+                let held = self.scopes.get_mut(&scope);
+                let dropped = held.and_then(|held| held.entries.remove(&key));
+                return dropped.is_some_and(|item| item.is_secret());
+            }
+            Effect::Forget(scope) => {
+                let forgotten = self.scopes.remove(&scope);
+                return forgotten.is_some_and(|held| held.entries.values().any(Item::is_secret));
             }
             Effect::Spent(scope, version) => {
                 self.scopes.entry(scope).or_default().spent = version;
             }
             Effect::DataKey(scope, key) => {
-                let held = self.scopes.entry(scope).or_default();
-                held.data_key = Some(key);
-            }
-            Effect::Drop(scope, key) => {
-                if let Some(held) = self.scopes.get_mut(&scope) {
-                    held.entries.remove(&key);
-                }
-            }
-            Effect::Forget(scope) => {
-                self.scopes.remove(&scope);
+                self.scopes.entry(scope).or_default().data_key = Some(key);
             }
             Effect::Used(scope, key, at) => {
                 let held = self.scopes.get_mut(&scope);
@@ -258,21 +234,8 @@ impl State {
             }
             Effect::MasterInUse => self.place = Place::Current,
         }
+        false
     }
-}
-
-fn item(scope: &Scope, data_key: Option<&Key>, row: Row) -> Item {
-    let content = match open(scope, data_key, &row) {
-        None => Content::Corrupt,
-        Some(value) if row.entry.secret => Content::Secret(value),
-        Some(_) => Content::Public,
-    };
-    Item { entry: row.entry, content }
-}
-
-/// Nothing is known of it but that it was there.
-fn damaged(key: String) -> Item {
-    Item { entry: Entry::damaged(&key), content: Content::Corrupt }
 }
 
 /// The value of a stored entry; none if it was changed or moved.

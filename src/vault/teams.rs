@@ -14,13 +14,12 @@ use hivewright_actors::{
 
 use super::{
     Turn, Vault,
-    audit::{self, Action, Actor},
+    audit::{Action, Actor},
+    change::Change,
     entry::Put,
-    error::VaultError,
-    plan::Plan,
-    rows::{self, Change},
+    error::Result,
+    rows,
     scope::Scope,
-    state::Effect,
 };
 
 /// Changes of the vault that someone else makes durable. Until this is dropped, nothing else in the
@@ -28,8 +27,7 @@ use super::{
 #[must_use = "the changes count once they are committed and `committed` was called"]
 pub struct Pending {
     vault: Vault,
-    writes: Writes,
-    effects: Vec<Effect>,
+    change: Change,
     turn: Turn,
 }
 
@@ -37,12 +35,12 @@ impl Pending {
     /// What is to be committed, all of it, with whatever else belongs to it. Empty at the second
     /// call.
     pub fn take_writes(&mut self) -> Writes {
-        std::mem::take(&mut self.writes)
+        std::mem::take(&mut self.change.writes)
     }
 
     /// It is durable: from now on it counts. Dropped without this call, nothing has changed.
     pub async fn committed(self) {
-        self.vault.realise(self.turn, self.effects).await;
+        self.vault.realise(self.turn, self.change.effects).await;
         self.vault.redact().await;
     }
 }
@@ -60,34 +58,33 @@ impl Vault {
         let scope = Scope::Team(team.clone());
         let turn = self.turn().await;
         let (mut first, mut rest) = (Change::default(), Change::default());
-        first.drop_data_key(&scope);
-        first.drop_spent(&scope);
-        let row = self.row(&scope, None, Action::Forget, actor);
-        first.audit(audit::name(row.at), &row);
-        let keys = match self.stored_keys(&scope).await {
-            Ok(keys) => keys,
-            Err(error) => {
-                tracing::error!(%scope, %error, "entries of a team that is gone stay in the store, unreadable");
-                Vec::new()
-            }
-        };
+        first.forget(&scope);
+        first.audit(&self.row(&scope, None, Action::Forget, actor));
+        let keys = self.stored_keys(&scope).await.unwrap_or_else(|error| {
+            tracing::error!(%scope, %error, "entries of a team that is gone stay in the store, unreadable");
+            Vec::new()
+        });
         for key in &keys {
             rest.drop_entry(&scope, key);
         }
-        let aside = self.forget_aside(team, &mut first);
-        self.realise(turn, vec![Effect::Forget(scope), aside]).await;
-        vec![first.writes(), rest.writes()]
+        let aside = Scope::Aside(team.clone());
+        for item in self.state().entries(&aside) {
+            first.drop_entry(&aside, &item.entry.key);
+        }
+        first.forget(&aside);
+        self.realise(turn, first.effects).await;
+        vec![first.writes, rest.writes]
     }
 
     /// The keys that the store has of a scope: what a former process let go of is not known here.
-    async fn stored_keys(&self, scope: &Scope) -> Result<Vec<String>, VaultError> {
+    async fn stored_keys(&self, scope: &Scope) -> Result<Vec<String>> {
         let scope = scope.clone();
         let read = move |storage: &dyn Storage| rows::keys(storage, &scope);
         Ok(self.store()?.read(read).await?)
     }
 
-    pub(super) fn pending(&self, turn: Turn, plan: Plan) -> Pending {
-        Pending { vault: self.clone(), writes: plan.change.writes(), effects: plan.effects, turn }
+    pub(super) fn pending(&self, turn: Turn, change: Change) -> Pending {
+        Pending { vault: self.clone(), change, turn }
     }
 }
 
@@ -115,8 +112,7 @@ impl SecretSink for Vault {
         };
         Box::pin(async move {
             let (scope, put) = (Scope::Team(team), Put::secret(secret.expose()));
-            let set = vault.set(&scope, &key, put, &actor);
-            set.await.map(drop).map_err(|error| error.to_string())
+            vault.set(&scope, &key, put, &actor).await.map(drop).map_err(|error| error.to_string())
         })
     }
     fn release(&self, task: &TaskId) {

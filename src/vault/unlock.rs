@@ -1,29 +1,22 @@
 //! Unlocking: the master key that fits what is stored.
 
 use super::{
-    error::VaultError,
+    error::Result,
     master::{KeyFiles, Locked, MasterKeys, Place},
-    rows::{CheckRow, Stored},
+    rows::Stored,
     seal::{Binding, Key},
 };
 
-/// What the check value is of. It says nothing; opening it does.
-const CHECK: &[u8] = b"hivewright";
-
-/// What came of looking for the key.
 pub(super) struct Unlocked {
     pub(super) master: Result<Key, Locked>,
-    /// Where it is.
     pub(super) place: Place,
     /// Keys that are there and do not fit.
     pub(super) others: Vec<Key>,
-    /// The check value is yet to be stored.
-    pub(super) check: Option<CheckRow>,
 }
 
 /// Finds the key, or makes the first one, and ends a rotation that was cut off. A key is never made
 /// where something is stored that it would not open. Blocks.
-pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, VaultError> {
+pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked> {
     let files = keys.files.clone();
     let mut unlocked = look(keys, stored);
     if is_fresh(stored)
@@ -32,11 +25,8 @@ pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, Vaul
     {
         unlocked.master = Ok(files.create()?);
     }
-    let Ok(key) = &unlocked.master else {
+    if unlocked.master.is_err() {
         return Ok(unlocked);
-    };
-    if stored.check.is_none() {
-        unlocked.check = Some(check_row(key)?);
     }
     match &unlocked.place {
         Place::Credential => {}
@@ -47,8 +37,8 @@ pub(super) fn unlock(keys: MasterKeys, stored: &Stored) -> Result<Unlocked, Vaul
             files.finish()?;
             unlocked.place = Place::Current;
         }
-        place @ (Place::Old | Place::Older(_)) => tracing::warn!(
-            key = files.name(place),
+        Place::Old | Place::Older(_) => tracing::warn!(
+            key = files.name(&unlocked.place),
             "the store is from before a rotation of the master key; the replaced key is used"
         ),
     }
@@ -70,23 +60,16 @@ pub(super) fn look(keys: MasterKeys, stored: &Stored) -> Unlocked {
             master: Err(missing(&files, &candidates)),
             place: Place::Current,
             others: Vec::new(),
-            check: None,
         };
     };
     let (place, master) = candidates.swap_remove(fitting);
     let others = candidates.into_iter().filter_map(|(_, key)| key.ok());
-    Unlocked { master, place, others: others.collect(), check: None }
+    Unlocked { master, place, others: others.collect() }
 }
 
 /// Nothing was ever sealed.
 fn is_fresh(stored: &Stored) -> bool {
     stored.check.is_none() && stored.data_keys.is_empty()
-}
-
-/// The check value of a key.
-pub(super) fn check_row(key: &Key) -> Result<CheckRow, VaultError> {
-    let check = key.seal(&Binding::check(), CHECK)?;
-    Ok(CheckRow { check })
 }
 
 /// The key opens what is stored: the check value, or without one a data key.
@@ -104,19 +87,15 @@ fn missing(files: &KeyFiles, candidates: &[(Place, Result<Key, Locked>)]) -> Loc
     let places = files.places();
     let broken = candidates.iter().find_map(|(_, key)| key.as_ref().err());
     match (candidates.is_empty(), broken) {
-        (true, _) => Locked::new(format!(
+        (true, _) => Locked(format!(
             "there is no master key in {places}; put the key file back that this store was made with"
         )),
         (false, Some(broken)) => {
-            Locked::new(format!("{broken}; put the key file back that this store was made with"))
+            Locked(format!("{broken}; put the key file back that this store was made with"))
         }
-        (false, None) => Locked::new(format!(
+        (false, None) => Locked(format!(
             "the master key in {places} does not fit this store{}; put the key file back that it was made with",
-            match candidates
-                .iter()
-                .filter(|(place, _)| matches!(place, Place::Old | Place::Older(_)))
-                .count()
-            {
+            match candidates.iter().filter(|(place, _)| place.is_replaced()).count() {
                 0 => String::new(),
                 1 => ", and neither does the replaced one beside it".to_owned(),
                 many => format!(", and neither does any of the {many} replaced ones beside it"),

@@ -8,7 +8,10 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
-use hivewright::storage::{self, open::open, sled::Durability};
+use hivewright::{
+    settings::config::Durability,
+    storage::{self, open::open},
+};
 use hivewright_actors::{
     storage::{Order, Storage as _},
     store::keys::printable,
@@ -283,7 +286,7 @@ async fn no_secret_is_seen_anywhere_in_a_full_run() {
 /// The records of a stopped service that hold a secret.
 fn held(service: &Service) -> Vec<String> {
     let layout = storage::Home::new(&service.path("data"), &service.path("run"));
-    let storage = open(&layout, Durability::Process, &|_| {}).unwrap();
+    let storage = open(&layout, Durability::Process, &storage::unwatched).unwrap();
     let mut held = Vec::new();
     storage
         .scan(&[], &[u8::MAX], Order::Rising, &mut |key, value| {

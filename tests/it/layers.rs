@@ -38,7 +38,7 @@ const EDGES: [&str; 31] = [
     "settings",
     "scrub",
     "system",
-    "json_size",
+    "json_limits",
     "time",
     "text",
 ];

@@ -11,7 +11,10 @@ use std::{
 };
 
 use futures_util::StreamExt;
-use hivewright::storage::{self, open::open, sled::Durability};
+use hivewright::{
+    settings::config::Durability,
+    storage::{self, open::open},
+};
 use hivewright_actors::{
     storage::{Order, Storage as _},
     store::keys::printable,
@@ -398,7 +401,7 @@ async fn no_event_tells(stage: &Stage) {
 /// hold something.
 fn no_record_tells(service: &Service) -> Vec<String> {
     let layout = storage::Home::new(&service.path("data"), &service.path("run"));
-    let storage = open(&layout, Durability::Process, &|_| {}).unwrap();
+    let storage = open(&layout, Durability::Process, &storage::unwatched).unwrap();
     let mut kinds: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     storage
         .scan(&[], &[u8::MAX], Order::Rising, &mut |key, value| {

@@ -10,8 +10,13 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use hivewright::sandbox::workspace::{Workspace, unguarded};
+use hivewright::sandbox::workspace::{Workspace, WorkspaceError};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+/// Whoever wins the race, no file is labelled here.
+fn unguarded(_: &Path) -> Result<(), WorkspaceError> {
+    Ok(())
+}
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

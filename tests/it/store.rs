@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeSet, fs, ops::ControlFlow, process::Stdio, time::Instant};
 
-use hivewright::storage::{self, migrate::Schema, open::open, sled::Durability};
+use hivewright::{
+    settings::config::Durability,
+    storage::{self, migrate::Schema, open::open},
+};
 use hivewright_actors::{
     storage::{Order, Storage},
     store::keys::printable,
@@ -239,7 +242,7 @@ async fn a_team_that_was_shut_down_leaves_no_rows() {
     service.ended().await;
 
     let home = storage::Home::new(&service.path("data"), &service.path("run"));
-    let storage = open(&home, Durability::Process, &|_| {}).unwrap();
+    let storage = open(&home, Durability::Process, &storage::unwatched).unwrap();
     let mut left = BTreeSet::new();
     storage
         .scan(b"", b"\xff", Order::Rising, &mut |key, _| {

@@ -18,6 +18,7 @@ use crate::{
     },
     doctor::models::UNKNOWN,
     settings::references::{Environment, SystemVault},
+    storage,
     system::WallClock,
     vault::{Vault, health::Health, master::KeyFiles},
 };
@@ -52,7 +53,7 @@ pub(super) async fn check(context: &Context, running: &Running) -> (Finding, Env
 
 /// Looks at the vault of a service that is stopped, and changes nothing.
 fn look(context: &Context) -> Result<(Vault, Health), Failure> {
-    let stopped = Stopped::open(context, &|_| {})?;
+    let stopped = Stopped::open(context, &storage::unwatched)?;
     let files = KeyFiles::new(&context.home.secrets(), &context.environment);
     let vault = Vault::peek(&stopped.storage, files, Arc::new(WallClock))?;
     let health = vault.health();
@@ -155,7 +156,7 @@ mod tests {
             corrupt: vec![(Scope::System, "KEY".to_owned()), (Scope::System, "B".to_owned())],
             ..good.clone()
         };
-        let locked = Health { locked: Some(Locked::new("there is no key")), ..good.clone() };
+        let locked = Health { locked: Some(Locked("there is no key".to_owned())), ..good.clone() };
 
         let found = [good, corrupt, locked].map(|health| judge(&health).message);
 

@@ -68,7 +68,7 @@ use crate::{
         tokens::{Expiry, NewToken},
     },
     logging::{Secrets, tap::Errors},
-    memory::NoSecrets,
+    memory::doubles::NoSecrets,
     policy::Policies,
     retention::Keeper,
     settings::{

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::*;
 use crate::{
     triggers::signature::{hex, hmac},
-    vault::webhooks::SecretSource,
+    vault::reading::SecretSource,
 };
 
 const KEY: &[u8] = b"a key of more than 24 bytes";

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::{
     clock::Timestamp,
+    excerpt,
     ids::{Ids, MemoryId, TeamKey},
 };
 
@@ -17,8 +18,9 @@ use super::{
     vault::VaultRow,
 };
 use crate::memory::{
-    entry::{Actor, Entry, Key, LONGEST_CONTENT, LONGEST_REASON, Remark, Review, beginning},
-    kind::Kind as MemoryKind,
+    entry::{
+        Actor, Entry, Key, Kind as MemoryKind, LONGEST_CONTENT, LONGEST_REASON, Remark, Review,
+    },
     provenance::Provenance,
 };
 
@@ -164,7 +166,8 @@ impl<'a> Converter<'a> {
             kind,
             active: true,
             supersedes_id: None,
-            supersede_reason: reason.map(|reason| beginning(reason, LONGEST_REASON).to_owned()),
+            supersede_reason: reason
+                .map(|reason| excerpt::split(reason, LONGEST_REASON).0.to_owned()),
             rollback_to: None,
             provenance: Provenance::by(&Actor::Import),
             sources: Vec::new(),

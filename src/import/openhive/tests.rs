@@ -16,12 +16,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    settings::home::Flags,
-    storage::{
-        self,
-        open::open,
-        sled::{Durability, SledStorage},
-    },
+    settings::{config::Durability, home::Flags},
+    storage::{self, open::open, sled::SledStorage},
     system::{Randomness, WallClock},
     vault::{Vault, master::KeyFiles},
 };
@@ -73,7 +69,7 @@ impl Place {
         home.prepare().unwrap();
         let store = storage::Home::new(home.data(), home.run());
         Self {
-            storage: open(&store, Durability::Process, &|_| {}).unwrap(),
+            storage: open(&store, Durability::Process, &storage::unwatched).unwrap(),
             home,
             environment,
             _folder: folder,
@@ -98,7 +94,7 @@ impl Place {
             .unwrap();
         let stop = AtomicBool::new(false);
         let files = KeyFiles::new(&self.home.secrets(), &self.environment);
-        let vault = Vault::open(&self.storage, files, Arc::new(WallClock)).unwrap();
+        let vault = Vault::open(&self.storage, files.read(), Arc::new(WallClock)).unwrap();
         let done = import.apply(
             &plan,
             &Site {

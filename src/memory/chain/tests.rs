@@ -38,20 +38,19 @@ impl Bench {
         assert!(active <= 1 && proposals <= 1, "{versions:#?}");
     }
 
-    fn try_save(&mut self, draft: Draft) -> Result<Saving, MemoryError> {
+    fn try_save(&mut self, draft: Draft) -> Result<(Saved, bool), MemoryError> {
         let act = self.act();
-        let saving = self.chain.save(draft, act, false)?;
-        if let Saving::New(change) = &saving {
+        let (saved, change) = self.chain.save(draft, act, false)?;
+        if let Some(change) = &change {
             self.apply(change);
         }
-        Ok(saving)
+        Ok((saved, change.is_some()))
     }
 
     fn save(&mut self, draft: Draft) -> Entry {
-        match self.try_save(draft).unwrap() {
-            Saving::New(change) => change.entry,
-            other => panic!("not a new version: {other:?}"),
-        }
+        let (saved, is_new) = self.try_save(draft).unwrap();
+        assert!(is_new && !saved.unchanged, "not a new version: {saved:?}");
+        saved.entry
     }
 
     fn review(&mut self, id: &MemoryId, verdict: Verdict) -> Result<Entry, MemoryError> {
@@ -125,7 +124,7 @@ fn the_same_content_makes_no_version() {
     let again = bench.try_save(Draft { reason: None, ..draft("same") });
     let retyped = bench.save(Draft { kind: Some(Kind::Lesson), ..draft("same") });
 
-    assert_eq!(again, Ok(Saving::Unchanged(first)));
+    assert_eq!(again, Ok((Saved { entry: first, unchanged: true }, false)));
     assert_eq!((retyped.kind, retyped.version), (Kind::Lesson, 2));
 }
 
@@ -151,18 +150,14 @@ fn the_same_call_again_has_the_result_of_the_first() {
 
     let again = bench.try_save(call("one")).unwrap();
     let act = bench.act();
-    let Deletion::Done(deleted) = bench.chain.delete(&act, None, Some("turn-1:2:0")) else {
-        panic!("not deleted");
-    };
-    bench.apply(&deleted);
+    let (_, deleted) = bench.chain.delete(&act, None, Some("turn-1:2:0"));
+    bench.apply(&deleted.unwrap());
     let deleted_again = bench.chain.delete(&act, None, Some("turn-1:2:0"));
     let another = bench.chain.delete(&act, None, Some("turn-1:3:0"));
 
-    let Saving::Repeated(found) = again else {
-        panic!("{again:?}");
-    };
-    assert_eq!(found.id, first.id);
-    assert_eq!((deleted_again, another), (Deletion::Repeated, Deletion::Nothing));
+    let (found, is_new) = again;
+    assert_eq!((found.entry.id, found.unchanged, is_new), (first.id, false, false));
+    assert_eq!((deleted_again, another), ((true, None), (false, None)));
 }
 
 /// MV-03, MV-31: what a version does not say stays as it was.
@@ -325,7 +320,7 @@ fn a_full_team_takes_new_versions_but_no_new_key() {
     let replaced = bench.chain.save(draft("two"), act, false);
 
     assert_eq!(refused.code(), "limit_entries");
-    assert!(matches!(replaced, Ok(Saving::New(_))));
+    assert!(matches!(replaced, Ok((_, Some(_)))));
 }
 
 /// MV-02
@@ -408,7 +403,7 @@ proptest! {
                 Step::Rollback(place) => drop(bench.rollback(&id(place))),
                 Step::Delete => {
                     let act = bench.act();
-                    if let Deletion::Done(change) = bench.chain.delete(&act, None, None) {
+                    if let (_, Some(change)) = bench.chain.delete(&act, None, None) {
                         bench.apply(&change);
                     }
                 }

@@ -222,3 +222,18 @@ fn a_count_weighs_like_an_index() {
     assert_eq!(weighed, of(&entries).search(query, None, 50));
     assert_eq!(weighed.len(), 3);
 }
+
+/// MV-09: however many there are, few are kept.
+#[test]
+fn only_the_best_are_kept() {
+    let mut best = Best::new(3, |a: &u32, b: &u32| b.cmp(a));
+
+    let mut kept = 0;
+    for number in 0..10_000_u32 {
+        best.push(number.wrapping_mul(7_919) % 10_000);
+        kept = kept.max(best.kept.len());
+    }
+
+    assert_eq!(kept, 6);
+    assert_eq!(best.sorted(), [9_999, 9_998, 9_997]);
+}

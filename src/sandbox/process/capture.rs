@@ -5,7 +5,6 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// The last bytes of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// What was kept.
     pub bytes: Vec<u8>,
     /// How many bytes before it were not.
     pub dropped: u64,

@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use super::clean_up;
+
 /// The group of the service where systemd delegates.
 const SERVICE: &str = "service";
 /// How the groups of commands begin; the number of the service's process follows.
@@ -29,13 +31,6 @@ pub(super) struct Groups {
     controllers: Vec<&'static str>,
 }
 
-/// What one command may use.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub memory: u64,
-    pub processes: u64,
-}
-
 impl Groups {
     /// Finds a place, or says why there is none. Blocks.
     pub(super) fn find() -> Result<Self, String> {
@@ -44,7 +39,7 @@ impl Groups {
         let base = place(&own, &mounts)?;
         let groups = Self { controllers: enable(&base), base };
         groups.clear();
-        let tried = groups.make(Bounds { memory: u64::MAX >> 1, processes: 1 });
+        let tried = groups.make(u64::MAX >> 1, 1);
         tried.map_err(|error| format!("{}: {error}", groups.base.display()))?;
         Ok(groups)
     }
@@ -63,8 +58,8 @@ impl Groups {
         }
     }
 
-    /// Makes a group for a command.
-    pub(super) fn make(&self, bounds: Bounds) -> io::Result<Group> {
+    /// Makes a group for a command that may use so much.
+    pub(super) fn make(&self, memory: u64, processes: u64) -> io::Result<Group> {
         let bits = getrandom::u64().map_err(io::Error::other)?;
         let name = format!("{CALL}{}-{bits:016x}", std::process::id());
         let path = self.base.join(name);
@@ -75,11 +70,10 @@ impl Groups {
         let cpu = PERIOD * (cores - 1).max(1);
         for controller in &self.controllers {
             let limits: &[(&str, String)] = match *controller {
-                "memory" => &[
-                    ("memory.max", bounds.memory.to_string()),
-                    ("memory.oom.group", "1".to_owned()),
-                ],
-                "pids" => &[("pids.max", bounds.processes.to_string())],
+                "memory" => {
+                    &[("memory.max", memory.to_string()), ("memory.oom.group", "1".to_owned())]
+                }
+                "pids" => &[("pids.max", processes.to_string())],
                 _ => &[("cpu.max", format!("{cpu} {PERIOD}"))],
             };
             for (file, value) in limits {
@@ -94,8 +88,7 @@ impl Groups {
     /// Removes groups of processes that are gone, with what is left in them.
     fn clear(&self) {
         for entry in fs::read_dir(&self.base).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let maker = name.to_str().and_then(maker);
+            let maker = entry.file_name().to_str().and_then(maker);
             if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
                 end(&entry.path());
                 let _ = fs::remove_dir(entry.path());
@@ -113,7 +106,7 @@ pub(super) struct Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        let remove = move || {
+        clean_up(move || {
             end(&path);
             for _ in 0..TRIES {
                 match fs::remove_dir(&path) {
@@ -124,11 +117,7 @@ impl Drop for Group {
                 }
             }
             tracing::debug!(path = %path.display(), "control group stays until the next start");
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
-            Err(_) => remove(),
-        }
+        });
     }
 }
 
@@ -177,12 +166,12 @@ fn place(own: &str, mounts: &str) -> Result<PathBuf, String> {
 
 /// Hands the controllers down to the groups below. Returns those that are there.
 fn enable(base: &Path) -> Vec<&'static str> {
-    let handed = || fs::read_to_string(base.join("cgroup.subtree_control")).unwrap_or_default();
+    let control = base.join("cgroup.subtree_control");
     for controller in CONTROLLERS {
         // One that is not there is seen below.
-        let _ = fs::write(base.join("cgroup.subtree_control"), format!("+{controller}"));
+        let _ = fs::write(&control, format!("+{controller}"));
     }
-    let handed = handed();
+    let handed = fs::read_to_string(control).unwrap_or_default();
     let is_handed = |name: &&'static str| handed.split_whitespace().any(|handed| handed == *name);
     CONTROLLERS.into_iter().filter(is_handed).collect()
 }
@@ -222,9 +211,8 @@ mod tests {
     fn a_group_is_bound_by_the_controllers_that_are_there() {
         let folder = tempfile::tempdir().unwrap();
         let groups = Groups { base: folder.path().to_owned(), controllers: CONTROLLERS.to_vec() };
-        let bounds = Bounds { memory: 1 << 20, processes: 256 };
 
-        let group = groups.make(bounds).unwrap();
+        let group = groups.make(1 << 20, 256).unwrap();
 
         let read = |file: &str| fs::read_to_string(group.path.join(file)).unwrap();
         assert_eq!(
@@ -250,8 +238,7 @@ mod tests {
                 return;
             }
         };
-        let bounds = Bounds { memory: 1 << 30, processes: 64 };
-        let group = groups.make(bounds).unwrap();
+        let group = groups.make(1 << 30, 64).unwrap();
         let mut shell = Command::new("bash");
         shell.arg("-c").arg("echo 0 > \"$0\"; setsid sleep 600 & exec sleep 600");
         shell.arg(group.path.join("cgroup.procs")).stdout(Stdio::null());

@@ -4,7 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
@@ -22,7 +22,8 @@ use rustix::{
 };
 
 use super::{
-    launch::{Home, Missing},
+    launch::Home,
+    layers::{Layer, Missing},
     plan::{Folder, Plan},
     seccomp,
 };
@@ -81,8 +82,6 @@ const RESERVED_NUMBERS: u64 = 300;
 /// The first kernel where each process namespace has its own highest number.
 const OWN_NUMBERS: (u32, u32) = (6, 14);
 
-const LANDLOCK: &str = "landlock";
-
 /// Confines this process for good.
 pub(super) fn apply(plan: &Plan, home: &Home) -> Result<(), Missing> {
     limit(plan)?;
@@ -105,7 +104,7 @@ fn limit(plan: &Plan) -> Result<(), Missing> {
         let allowed = rustix::process::getrlimit(resource).maximum;
         let limit = Some(allowed.map_or(limit, |allowed| allowed.min(limit)));
         let both = Rlimit { current: limit, maximum: limit };
-        rustix::process::setrlimit(resource, both).map_err(Missing::of("base", "limits"))?;
+        rustix::process::setrlimit(resource, both).map_err(Missing::of(Layer::Base, "limits"))?;
     }
     Ok(())
 }
@@ -139,7 +138,7 @@ pub(super) fn bound_process_numbers(proc: &Path, processes: u64) {
 
 /// Gives up every capability, also for programs started later.
 pub(super) fn drop_capabilities() -> Result<(), Missing> {
-    let failed = Missing::of("base", "capabilities");
+    let failed = Missing::of(Layer::Base, "capabilities");
     for capability in CapabilitySet::all().iter() {
         // Newer kernels know more, older fewer; without the right to do so there is nothing to lose.
         let _ = rustix::thread::remove_capability_from_bounding_set(capability);
@@ -155,7 +154,7 @@ pub(super) fn drop_capabilities() -> Result<(), Missing> {
     if left == none {
         Ok(())
     } else {
-        Err(Missing::new("base", "capabilities could not be dropped"))
+        Err(Missing::new(Layer::Base, "capabilities could not be dropped"))
     }
 }
 
@@ -164,32 +163,17 @@ pub(super) fn open_folder(folder: &Folder) -> Result<OwnedFd, Missing> {
     let shown = folder.path.display();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let handle = rustix::fs::open(&folder.path, flags, Mode::empty())
-        .map_err(|errno| Missing::new("base", format!("{shown}: {errno}")))?;
-    let stat = rustix::fs::fstat(&handle).map_err(Missing::of("base", "folder"))?;
+        .map_err(|errno| Missing::new(Layer::Base, format!("{shown}: {errno}")))?;
+    let stat = rustix::fs::fstat(&handle).map_err(Missing::of(Layer::Base, "folder"))?;
     if (stat.st_dev, stat.st_ino) == (folder.device, folder.inode) {
         Ok(handle)
     } else {
-        Err(Missing::new("base", format!("{shown} was replaced")))
+        Err(Missing::new(Layer::Base, format!("{shown} was replaced")))
     }
 }
 
 fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
-    let failed = |error: landlock::RulesetError| Missing::new(LANDLOCK, error);
-    let newest = ABI::V9;
-    let mut rules = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(ABI::V3))
-        .map_err(failed)?
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(newest))
-        .map_err(failed)?
-        .handle_access(AccessNet::from_all(newest))
-        .map_err(failed)?
-        .scope(Scope::from_all(newest))
-        .map_err(failed)?
-        .create()
-        .map_err(failed)?;
-
+    let mut rules = ruleset().map_err(|error| Missing::new(Layer::Landlock, error))?;
     let look = AccessFs::ReadFile | AccessFs::ReadDir;
     for path in SYSTEM {
         rules = allow_path(rules, Path::new(path), look | AccessFs::Execute)?;
@@ -229,11 +213,23 @@ fn restrict_files(plan: &Plan, home: &Home) -> Result<(), Missing> {
         rules = allow(rules, handle, access)?;
     }
 
-    let status = rules.restrict_self().map_err(failed)?;
-    match status.ruleset {
-        RulesetStatus::NotEnforced => Err(Missing::new(LANDLOCK, "not enforced")),
+    match rules.restrict_self().map_err(|error| Missing::new(Layer::Landlock, error))?.ruleset {
+        RulesetStatus::NotEnforced => Err(Missing::new(Layer::Landlock, "not enforced")),
         _ => Ok(()),
     }
+}
+
+/// Refuses everything that this kernel can refuse, and at least all access to files.
+fn ruleset() -> Result<RulesetCreated, landlock::RulesetError> {
+    let newest = ABI::V9;
+    Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(ABI::V3))?
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(newest))?
+        .handle_access(AccessNet::from_all(newest))?
+        .scope(Scope::from_all(newest))?
+        .create()
 }
 
 /// Everything but making devices and driving them.
@@ -246,7 +242,7 @@ pub(super) fn folders_below(
     workspace: &OwnedFd,
     kept: &[String],
 ) -> Result<Vec<(OsString, OwnedFd)>, Missing> {
-    let failed = Missing::of("base", "workspace");
+    let failed = Missing::of(Layer::Base, "workspace");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let listing = rustix::fs::openat(workspace, ".", flags, Mode::empty()).map_err(&failed)?;
     let mut folders = Vec::new();
@@ -273,18 +269,18 @@ fn allow_path(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, Missing> {
-    let Ok(kind) = fs::metadata(path) else {
-        return Ok(rules);
-    };
+    let Ok(kind) = fs::metadata(path) else { return Ok(rules) };
     let access = if kind.is_dir() { access } else { access & AccessFs::from_file(ABI::V3) };
-    let handle = PathFd::new(path).map_err(|error| Missing::new(LANDLOCK, error))?;
-    rules.add_rule(PathBeneath::new(handle, access)).map_err(|error| Missing::new(LANDLOCK, error))
+    let handle = PathFd::new(path).map_err(|error| Missing::new(Layer::Landlock, error))?;
+    allow(rules, handle, access)
 }
 
 fn allow(
     rules: RulesetCreated,
-    folder: OwnedFd,
+    folder: impl AsFd,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, Missing> {
-    rules.add_rule(PathBeneath::new(folder, access)).map_err(|error| Missing::new(LANDLOCK, error))
+    rules
+        .add_rule(PathBeneath::new(folder, access))
+        .map_err(|error| Missing::new(Layer::Landlock, error))
 }

@@ -12,7 +12,7 @@ use std::{
         unix::net::UnixStream,
         unix::process::CommandExt,
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, ExitCode},
 };
 
@@ -24,32 +24,18 @@ use rustix::{
 };
 
 use super::{
-    cgroup, confine, mounts,
+    cgroup, confine,
+    layers::{Layer, Missing},
+    mounts,
     plan::{Ended, Plan, Program, Report},
-    selftest, supervise,
+    probe, supervise,
     sys::{self, Fork},
 };
 
 /// The first argument that makes the binary a launcher.
 pub const ARGUMENT: &str = "sandbox-launch";
-
-/// A layer that could not be set up.
-#[derive(Debug)]
-pub(super) struct Missing {
-    pub layer: &'static str,
-    pub reason: String,
-}
-
-impl Missing {
-    pub(super) fn new(layer: &'static str, reason: impl ToString) -> Self {
-        Self { layer, reason: reason.to_string() }
-    }
-
-    /// For `map_err`.
-    pub(super) fn of<E: ToString>(layer: &'static str, what: &'static str) -> impl Fn(E) -> Self {
-        move |error| Self::new(layer, format!("{what}: {}", error.to_string()))
-    }
-}
+/// What a process ends with that did not become the program.
+const FAILED: u8 = 125;
 
 /// Where the program lives inside.
 pub(super) struct Home {
@@ -59,22 +45,15 @@ pub(super) struct Home {
 
 /// Runs the launcher. Call it first of all, while the process has one thread.
 pub fn main() -> ExitCode {
-    let control = match take_control() {
-        Ok(control) => control,
-        Err(_) => return ExitCode::from(125),
-    };
-    let plan = match Plan::read(&control) {
-        Ok(plan) => plan,
-        Err(_) => return ExitCode::from(125),
-    };
-    if let Err(missing) = launch(&plan, &control) {
-        report(
-            &control,
-            &Report::Refused { layer: missing.layer.to_owned(), reason: missing.reason },
-        );
-        return ExitCode::from(125);
+    let Ok(control) = take_control() else { return ExitCode::from(FAILED) };
+    let Ok(plan) = Plan::read(&control) else { return ExitCode::from(FAILED) };
+    match launch(&plan, &control) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(missing) => {
+            report(&control, &Report::Refused(missing));
+            ExitCode::from(FAILED)
+        }
     }
-    ExitCode::SUCCESS
 }
 
 /// The connection to the daemon stands at descriptor 0; the program gets an empty input instead.
@@ -94,10 +73,10 @@ fn report(mut control: &UnixStream, report: &Report) {
 }
 
 fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
-    let base = Missing::of("base", "session");
+    let base = Missing::of(Layer::Base, "session");
     rustix::process::setsid().map_err(&base)?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
-    rustix::thread::set_no_new_privs(true).map_err(Missing::of("base", "no_new_privs"))?;
+    rustix::thread::set_no_new_privs(true).map_err(Missing::of(Layer::Base, "no_new_privs"))?;
     let launcher = ourselves()?;
     if plan.namespaces {
         enter_namespaces()?;
@@ -105,7 +84,7 @@ fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
         // What a dying parent leaves behind becomes ours, so that it can be found and ended.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).map_err(&base)?;
     }
-    match sys::fork().map_err(Missing::of("base", "fork"))? {
+    match sys::fork().map_err(Missing::of(Layer::Base, "fork"))? {
         Fork::Child => {
             if let Some(group) = &plan.group {
                 // Outside of it the other bounds hold alone, as where there are no groups.
@@ -118,7 +97,7 @@ fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
         }
         Fork::Parent(child) => {
             let ended = supervise::until_end(child, control, plan)
-                .map_err(Missing::of("base", "watching the command"))?;
+                .map_err(Missing::of(Layer::Base, "watching the command"))?;
             if let Some(ended) = ended {
                 report(control, &Report::Ended(ended));
             }
@@ -130,16 +109,16 @@ fn launch(plan: &Plan, control: &UnixStream) -> Result<(), Missing> {
 /// A handle of this process, for its children.
 fn ourselves() -> Result<OwnedFd, Missing> {
     rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())
-        .map_err(Missing::of("base", "handle of the parent"))
+        .map_err(Missing::of(Layer::Base, "handle of the parent"))
 }
 
 /// Ends this process with its parent. One that ended before the kernel was told will not be heard of, and
 /// its number says nothing in another namespace: its handle does.
 fn end_with(parent: &OwnedFd) -> Result<(), Missing> {
-    let base = Missing::of("base", "parent");
+    let base = Missing::of(Layer::Base, "parent");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(&base)?;
     if has_ended(parent).map_err(&base)? {
-        return Err(Missing::new("base", "the parent has ended"));
+        return Err(Missing::new(Layer::Base, "the parent has ended"));
     }
     Ok(())
 }
@@ -153,11 +132,8 @@ fn has_ended(process: &OwnedFd) -> rustix::io::Result<bool> {
 /// Ends a child of the launcher, which must not return into its parent's code.
 fn leave(ended: Result<i32, Missing>, control: &UnixStream) -> ! {
     let code = ended.unwrap_or_else(|missing| {
-        report(
-            control,
-            &Report::Refused { layer: missing.layer.to_owned(), reason: missing.reason },
-        );
-        125
+        report(control, &Report::Refused(missing));
+        FAILED.into()
     });
     std::process::exit(code)
 }
@@ -169,24 +145,24 @@ fn enter_namespaces() -> Result<(), Missing> {
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWNET;
-    sys::unshare(flags).map_err(Missing::of("namespaces", "unshare"))?;
+    sys::unshare(flags).map_err(Missing::of(Layer::Namespaces, "unshare"))?;
     let maps = [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("{0} {0} 1", user.as_raw())),
         ("/proc/self/gid_map", format!("{0} {0} 1", group.as_raw())),
     ];
     for (file, map) in maps {
-        std::fs::write(file, map).map_err(Missing::of("namespaces", file))?;
+        std::fs::write(file, map).map_err(Missing::of(Layer::Namespaces, file))?;
     }
     Ok(())
 }
 
 /// The first process of the process namespace: when it ends, the kernel ends all the others.
 fn first_process(plan: &Plan, control: &UnixStream) -> Result<i32, Missing> {
-    let base = Missing::of("base", "first process");
+    let base = Missing::of(Layer::Base, "first process");
     mounts::enter(plan)?;
     let first = ourselves()?;
-    let worker = match sys::fork().map_err(Missing::of("base", "fork"))? {
+    let worker = match sys::fork().map_err(Missing::of(Layer::Base, "fork"))? {
         Fork::Child => leave(end_with(&first).and_then(|()| work(plan)), control),
         Fork::Parent(worker) => worker,
     };
@@ -205,7 +181,7 @@ fn code(status: WaitStatus) -> i32 {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => code,
         (None, Some(signal)) => 128 + signal,
-        (None, None) => 125,
+        (None, None) => FAILED.into(),
     }
 }
 
@@ -213,7 +189,7 @@ fn code(status: WaitStatus) -> i32 {
 pub(super) fn ended(status: WaitStatus) -> Ended {
     match status.terminating_signal() {
         Some(signal) => Ended::Signalled(signal),
-        None => Ended::Exited(status.exit_status().unwrap_or(125)),
+        None => Ended::Exited(status.exit_status().unwrap_or(FAILED.into())),
     }
 }
 
@@ -224,15 +200,13 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
     } else {
         Home { home: plan.scratch.join("home"), tmp: plan.scratch.join("tmp") }
     };
-    let workspace: &Path = plan
-        .folders
-        .first()
-        .map(|folder| folder.path.as_path())
-        .ok_or_else(|| Missing::new("base", "the plan names no workspace"))?;
-    rustix::process::chdir(workspace).map_err(Missing::of("base", "workspace"))?;
+    let workspace = plan.folders.first();
+    let workspace =
+        workspace.ok_or_else(|| Missing::new(Layer::Base, "the plan names no workspace"))?;
+    rustix::process::chdir(&workspace.path).map_err(Missing::of(Layer::Base, "workspace"))?;
     confine::apply(plan, &home)?;
     match &plan.program {
-        Program::SelfTest(targets) => Ok(selftest::attempt(targets)),
+        Program::SelfTest(targets) => Ok(probe::attempt(targets)),
         Program::Bash(command) => {
             let error = Command::new("/bin/bash")
                 .arg("-c")
@@ -247,7 +221,7 @@ fn work(plan: &Plan) -> Result<i32, Missing> {
                 .env("TERM", "dumb")
                 .env("SHELL", "/bin/bash")
                 .exec();
-            Err(Missing::new("base", format!("/bin/bash: {error}")))
+            Err(Missing::new(Layer::Base, format!("/bin/bash: {error}")))
         }
     }
 }

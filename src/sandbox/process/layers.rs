@@ -1,6 +1,7 @@
 //! Which layers of confinement this machine has.
 
-use std::fmt;
+use hivewright_actors::words;
+use serde::{Deserialize, Serialize};
 
 use super::sys;
 
@@ -9,43 +10,25 @@ const OLDEST_LANDLOCK: u32 = 3;
 /// Landlock from here on keeps a process from signalling others.
 const SIGNAL_LANDLOCK: u32 = 6;
 
-/// A layer of the sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// Session, limits, capabilities: what every process can do to itself.
-    Base,
-    /// File access by handles.
-    Landlock,
-    /// System calls.
-    Seccomp,
-    /// Own processes, mounts, network.
-    Namespaces,
-    /// No way to any host.
-    Network,
-    /// Nothing outlives its call.
-    Cleanup,
+words! {
+    /// A layer of the sandbox.
+    pub enum Layer {
+        /// Session, limits, capabilities: what every process can do to itself.
+        Base = "base",
+        /// File access by handles.
+        Landlock = "landlock",
+        /// System calls.
+        Seccomp = "seccomp",
+        /// Own processes, mounts, network.
+        Namespaces = "namespaces",
+        /// No way to any host.
+        Network = "network",
+        /// Nothing outlives its call.
+        Cleanup = "cleanup",
+    }
 }
 
 impl Layer {
-    /// As reports name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Base => "base",
-            Self::Landlock => "landlock",
-            Self::Seccomp => "seccomp",
-            Self::Namespaces => "namespaces",
-            Self::Network => "network",
-            Self::Cleanup => "cleanup",
-        }
-    }
-
-    pub(super) fn named(name: &str) -> Self {
-        [Self::Landlock, Self::Seccomp, Self::Namespaces, Self::Network, Self::Cleanup]
-            .into_iter()
-            .find(|layer| layer.as_str() == name)
-            .unwrap_or(Self::Base)
-    }
-
     /// What an operator can do about a missing one.
     pub fn cure(self) -> &'static str {
         match self {
@@ -61,13 +44,23 @@ impl Layer {
     }
 }
 
-impl fmt::Display for Layer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Missing {
+    pub(super) layer: Layer,
+    pub(super) reason: String,
+}
+
+impl Missing {
+    pub(super) fn new(layer: Layer, reason: impl ToString) -> Self {
+        Self { layer, reason: reason.to_string() }
+    }
+
+    /// For `map_err`.
+    pub(super) fn of<E: ToString>(layer: Layer, what: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::new(layer, format!("{what}: {}", error.to_string()))
     }
 }
 
-/// What the kernel offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layers {
     /// The version of Landlock, 0 for none.

@@ -27,12 +27,12 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     capture::{Captured, capture},
-    cgroup::{Bounds, Group, Groups},
-    layers::{Layer, Layers},
+    cgroup::{Group, Groups},
+    layers::{Layer, Layers, Missing},
     plan::{Ended, Folder, Plan, Program, Report, TERMINATE},
 };
 use super::{
-    quota::{Excess, Quota, Watch},
+    quota::{Excess, FIRST_LOOK, Quota, Watch},
     workspace::{
         Workspace,
         governance::{GOVERNED_DIR, GOVERNED_FILE, SELF},
@@ -49,13 +49,11 @@ mod mounts;
 pub mod plan;
 pub mod probe;
 mod seccomp;
-mod selftest;
 mod supervise;
 mod sys;
 
 /// Processes and threads that one command may have at once.
 const PROCESSES: u64 = 256;
-/// The largest file a command may write.
 const FILE_SIZE: u64 = 10 << 30;
 /// What is kept of each output stream.
 const KEPT: usize = 10 << 20;
@@ -81,27 +79,21 @@ pub struct SandboxSettings {
     pub private: Vec<PathBuf>,
 }
 
-/// A command to run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Job {
-    /// The folders of its team.
     pub workspace: Arc<Workspace>,
-    /// For `/bin/bash -c`.
-    pub command: String,
+    pub program: Program,
     /// Variables beside the fixed ones.
     pub env: BTreeMap<String, String>,
     /// What tells the team what it is stays as it is: the command comes from a turn that is not believed.
     pub keeps_self: bool,
 }
 
-/// What came of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// How it ended; `None` if it was stopped.
     pub ended: Option<Ended>,
-    /// Its output.
     pub stdout: Captured,
-    /// Its messages.
     pub stderr: Captured,
     /// It was killed with all it started, since it wrote too much.
     pub excess: Option<Excess>,
@@ -111,16 +103,10 @@ pub struct Finished {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// The machine cannot confine it.
     #[error("sandbox layer `{layer}` is missing ({reason}); to cure it, {}", layer.cure())]
-    Unavailable {
-        layer: Layer,
-        /// What was seen.
-        reason: String,
-    },
-    /// The launcher or its files cannot be used.
+    Unavailable { layer: Layer, reason: String },
     #[error("sandbox cannot be started")]
-    Start(#[source] io::Error),
+    Start(#[from] io::Error),
 }
 
 /// Runs commands, each in a box of its own.
@@ -188,7 +174,6 @@ impl Sandbox {
         &self.quota
     }
 
-    /// What this machine offers.
     pub fn layers(&self) -> Layers {
         self.layers
     }
@@ -210,42 +195,29 @@ impl Sandbox {
     ///
     /// Whatever the end, nothing it started lives on. Dropping the future kills at once.
     pub async fn run(&self, job: Job, stop: CancellationToken) -> Result<Finished, SandboxError> {
-        let kept: &[&str] = if job.keeps_self { &SELF } else { &[] };
-        let program = Program::Bash(job.command);
-        self.execute(&job.workspace, job.env, program, kept, stop).await
-    }
-
-    async fn execute(
-        &self,
-        workspace: &Arc<Workspace>,
-        env: BTreeMap<String, String>,
-        program: Program,
-        kept: &'static [&'static str],
-        stop: CancellationToken,
-    ) -> Result<Finished, SandboxError> {
         if let Some((layer, reason)) = self.missing() {
             return Err(SandboxError::Unavailable { layer, reason });
         }
-        let Prepared { plan, watch, scratch, group } =
-            self.prepare(workspace, env, program, kept).await?;
+        let Prepared { plan, watch, scratch, group } = self.prepare(job).await?;
         let result = self.supervise(&plan, watch, stop).await;
         drop((scratch, group));
         result
     }
 
-    async fn prepare(
-        &self,
-        workspace: &Arc<Workspace>,
-        env: BTreeMap<String, String>,
-        program: Program,
-        kept: &'static [&'static str],
-    ) -> Result<Prepared, SandboxError> {
-        let (workspace, layers) = (Arc::clone(workspace), self.layers);
+    async fn prepare(&self, job: Job) -> Result<Prepared, SandboxError> {
+        let Job { workspace, program, env, keeps_self } = job;
+        let kept: &[&str] = if keeps_self { &SELF } else { &[] };
+        let layers = self.layers;
         let settings = self.settings.clone();
         let memory = self.memory.load(Ordering::Relaxed);
         let (quota, groups) = (Arc::clone(&self.quota), self.groups.clone().ok());
-        let (prepared, exposed) = blocking(move || {
-            let exposed = exposed(&settings.private, &workspace);
+        blocking(move || {
+            if let Some(path) = exposed(&settings.private, &workspace) {
+                return Err(SandboxError::Unavailable {
+                    layer: Layer::Landlock,
+                    reason: format!("{} lies in a folder that commands can read", path.display()),
+                });
+            }
             let scratch = Scratch::make(&settings.scratch)?;
             let governed = protect(&workspace, kept)?;
             let watch = Watch::new(&quota, &workspace, &scratch.path);
@@ -263,17 +235,9 @@ impl Sandbox {
                 env,
                 program,
             };
-            let prepared = Prepared { plan, watch, scratch, group };
-            Ok((prepared, exposed))
+            Ok(Prepared { plan, watch, scratch, group })
         })
-        .await?;
-        match exposed {
-            None => Ok(prepared),
-            Some(path) => Err(SandboxError::Unavailable {
-                layer: Layer::Landlock,
-                reason: format!("{} lies in a folder that commands can read", path.display()),
-            }),
-        }
+        .await
     }
 
     async fn supervise(
@@ -282,23 +246,21 @@ impl Sandbox {
         watch: Watch,
         stop: CancellationToken,
     ) -> Result<Finished, SandboxError> {
-        let (ours, theirs) = UnixStream::pair().map_err(SandboxError::Start)?;
-        let theirs = theirs.into_std().map_err(SandboxError::Start)?;
-        theirs.set_nonblocking(false).map_err(SandboxError::Start)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let theirs = theirs.into_std()?;
+        theirs.set_nonblocking(false)?;
         let mut child = Command::new(&self.settings.launcher)
             .arg(launch::ARGUMENT)
             .env_clear()
             .stdin(Stdio::from(std::os::fd::OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .spawn()
-            .map_err(SandboxError::Start)?;
+            .spawn()?;
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err(SandboxError::Start(io::Error::other("no output streams")));
+            return Err(io::Error::other("no output streams").into());
         };
         let (mut reports, mut orders) = ours.into_split();
-        let plan = plan.to_bytes().map_err(SandboxError::Start)?;
-        orders.write_all(&plan).await.map_err(SandboxError::Start)?;
+        orders.write_all(&plan.to_bytes()?).await?;
 
         let (mut out, mut err, mut said) = (Captured::default(), Captured::default(), Vec::new());
         let end = async {
@@ -328,21 +290,20 @@ impl Sandbox {
         }
         let excess = too_much.into_inner();
         let stopped = stop.is_cancelled() || excess.is_some();
-        Ok(Finished { ended: self.ended(&said, stopped)?, stdout: out, stderr: err, excess })
+        Ok(Finished { ended: ended(&said, stopped)?, stdout: out, stderr: err, excess })
     }
+}
 
-    /// How a command ended, by what its launcher said; none was stopped.
-    fn ended(&self, said: &[u8], stopped: bool) -> Result<Option<Ended>, SandboxError> {
-        let first = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        match serde_json::from_slice(first) {
-            Ok(Report::Refused { layer, reason }) => {
-                let layer = Layer::named(&layer);
-                Err(SandboxError::Unavailable { layer, reason })
-            }
-            Ok(Report::Ended(ended)) if !stopped => Ok(Some(ended)),
-            _ if stopped => Ok(None),
-            _ => Err(SandboxError::Start(io::Error::other("the launcher fell silent"))),
+/// How a command ended, by what its launcher said; none was stopped.
+fn ended(said: &[u8], stopped: bool) -> Result<Option<Ended>, SandboxError> {
+    let first = said.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    match serde_json::from_slice(first) {
+        Ok(Report::Refused(Missing { layer, reason })) => {
+            Err(SandboxError::Unavailable { layer, reason })
         }
+        Ok(Report::Ended(ended)) if !stopped => Ok(Some(ended)),
+        _ if stopped => Ok(None),
+        _ => Err(io::Error::other("the launcher fell silent").into()),
     }
 }
 
@@ -356,9 +317,8 @@ struct Prepared {
 
 /// A control group for a command. Without one the other bounds hold alone.
 fn in_group(groups: &Groups, memory: u64) -> Option<Group> {
-    let bounds = Bounds { memory, processes: PROCESSES };
     groups
-        .make(bounds)
+        .make(memory, PROCESSES)
         .inspect_err(|error| tracing::warn!(%error, "a command runs without a control group"))
         .ok()
 }
@@ -366,30 +326,28 @@ fn in_group(groups: &Groups, memory: u64) -> Option<Group> {
 /// Looks at what a command writes, until it is too much.
 async fn until_excess(watch: Watch) -> Excess {
     let watch = Arc::new(watch);
-    let mut pause = Watch::FIRST;
+    let mut pause = FIRST_LOOK;
     loop {
         tokio::time::sleep(pause).await;
         let looking = Arc::clone(&watch);
         // A look that failed is made again.
-        if let Ok(look) = tokio::task::spawn_blocking(move || looking.look()).await {
-            if let Some(excess) = look.excess {
-                return excess;
-            }
-            pause = look.pause;
+        match tokio::task::spawn_blocking(move || looking.look()).await {
+            Ok((Some(excess), _)) => return excess,
+            Ok((None, next)) => pause = next,
+            Err(_) => {}
         }
     }
 }
 
 /// Runs file work away from the async threads.
-async fn blocking<T, F>(work: F) -> Result<T, SandboxError>
+async fn blocking<T, E, F>(work: F) -> Result<T, SandboxError>
 where
     T: Send + 'static,
-    F: FnOnce() -> io::Result<T> + Send + 'static,
+    E: Into<SandboxError> + Send + 'static,
+    F: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)))
-        .map_err(SandboxError::Start)
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(io::Error::other)?.map_err(Into::into)
 }
 
 /// Makes the scratch folder, without what a killed process left in it.
@@ -416,14 +374,12 @@ fn exposed(private: &[PathBuf], workspace: &Workspace) -> Option<PathBuf> {
 
 /// Makes what tells a team what it is, as far as it is missing, so that it can be kept from commands. Blocks.
 pub fn protect_self(workspace: &Workspace) -> Result<(), SandboxError> {
-    protect(workspace, &SELF).map(drop).map_err(SandboxError::Start)
+    Ok(protect(workspace, &SELF).map(drop)?)
 }
 
 /// Makes sure that the governed names at the top of the workspace can be held by mounts.
 fn protect(workspace: &Workspace, kept: &[&str]) -> io::Result<bool> {
-    let Some((_, handle, _)) = workspace.roots().next() else {
-        return Ok(false);
-    };
+    let Some((_, handle, _)) = workspace.roots().next() else { return Ok(false) };
     for name in [GOVERNED_DIR].iter().chain(kept) {
         let made = match *name {
             SELF_FILE => {
@@ -459,7 +415,6 @@ fn folders(workspace: &Workspace) -> io::Result<Vec<Folder>> {
         .collect()
 }
 
-/// The private files of one call.
 struct Scratch {
     path: PathBuf,
 }
@@ -486,15 +441,19 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         let path = std::mem::take(&mut self.path);
-        let remove = move || {
+        clean_up(move || {
             if let Err(error) = fs::remove_dir_all(&path) {
                 tracing::debug!(path = %path.display(), %error, "scratch folder stays until the next start");
             }
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
-            Err(_) => remove(),
-        }
+        });
+    }
+}
+
+/// Runs file work away from the async threads, if this is one of them.
+fn clean_up(work: impl FnOnce() + Send + 'static) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => work(),
     }
 }
 

@@ -18,20 +18,20 @@ use rustix::{
 
 use super::{
     confine::{self, DEVICES, SYSTEM},
-    launch::Missing,
+    layers::{Layer, Missing},
     plan::Plan,
-    sys::{self, MountLimits},
+    sys,
 };
 use crate::sandbox::workspace::governance::{GOVERNED_DIR, GOVERNED_FILE};
 
-const LAYER: &str = "namespaces";
+const LAYER: Layer = Layer::Namespaces;
 
 /// The private home inside.
 pub(super) const HOME: &str = "/home/team";
 
-const READ_ONLY: MountLimits = MountLimits { read_only: true, no_devices: true };
-const WRITABLE: MountLimits = MountLimits { read_only: false, no_devices: true };
-const DEVICE: MountLimits = MountLimits { read_only: false, no_devices: false };
+const DEVICE: u64 = sys::NOSUID;
+const WRITABLE: u64 = DEVICE | sys::NODEV;
+const READ_ONLY: u64 = WRITABLE | sys::RDONLY;
 
 /// Builds the tree and makes it this process's root.
 pub(super) fn enter(plan: &Plan) -> Result<(), Missing> {
@@ -64,9 +64,7 @@ impl Tree {
 
     /// Shows a system path as it is outside, if it is there.
     fn show(&self, path: &Path) -> Result<(), Missing> {
-        let Ok(kind) = fs::symlink_metadata(path) else {
-            return Ok(());
-        };
+        let Ok(kind) = fs::symlink_metadata(path) else { return Ok(()) };
         if !kind.is_symlink() {
             return self.bind(path, path, READ_ONLY);
         }
@@ -150,14 +148,14 @@ impl Tree {
         Ok(())
     }
 
-    fn bind(&self, from: &Path, to: &Path, limits: MountLimits) -> Result<(), Missing> {
+    fn bind(&self, from: &Path, to: &Path, limits: u64) -> Result<(), Missing> {
         let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let handle = rustix::fs::open(from, flags, Mode::empty())
             .map_err(|errno| Missing::new(LAYER, format!("{}: {errno}", from.display())))?;
         self.bind_handle(&handle, to, limits)
     }
 
-    fn bind_handle(&self, handle: &OwnedFd, to: &Path, limits: MountLimits) -> Result<(), Missing> {
+    fn bind_handle(&self, handle: &OwnedFd, to: &Path, limits: u64) -> Result<(), Missing> {
         let target = self.inside(to);
         let failed = |error: std::io::Error| {
             Missing::new(LAYER, format!("mounting {}: {error}", to.display()))

@@ -9,6 +9,8 @@ use std::{
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+use super::layers::Missing;
+
 /// The largest plan a launcher reads.
 const LARGEST: u32 = 8 << 20;
 
@@ -22,9 +24,7 @@ pub(super) struct Plan {
     pub folders: Vec<Folder>,
     /// Private to this call: holds `home`, `tmp` and `root`.
     pub scratch: PathBuf,
-    /// The control group it belongs into.
     pub group: Option<PathBuf>,
-    /// Use namespaces.
     pub namespaces: bool,
     /// Keep the top of the workspace as it is: the governed names there cannot be held by mounts.
     pub keep_top: bool,
@@ -34,11 +34,8 @@ pub(super) struct Plan {
     pub memory: u64,
     /// Processes and threads at once.
     pub processes: u64,
-    /// Largest file, in bytes.
     pub file_size: u64,
-    /// Variables beside the fixed ones.
     pub env: BTreeMap<String, String>,
-    /// What to run.
     pub program: Program,
 }
 
@@ -51,25 +48,21 @@ pub(super) struct Folder {
     pub writable: bool,
 }
 
-/// What runs inside.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Program {
-    /// A shell command.
+pub enum Program {
     Bash(String),
     /// The attempts of the self-test.
-    SelfTest(super::selftest::Targets),
+    SelfTest(super::probe::Targets),
 }
 
 /// What a launcher reports, once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Report {
     /// It could not confine the program, so it did not run it.
-    Refused { layer: String, reason: String },
-    /// The program ended.
+    Refused(Missing),
     Ended(Ended),
 }
 
-/// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
     /// By itself, with this code.

@@ -7,9 +7,7 @@ use seccompiler::{
     SeccompRule, TargetArch, sock_filter,
 };
 
-use super::launch::Missing;
-
-const LAYER: &str = "seccomp";
+use super::layers::{Layer, Missing};
 
 /// Refused whatever their arguments.
 const REFUSED: &[i64] = &[
@@ -114,8 +112,8 @@ type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 ///
 /// More is refused where no namespaces keep the machine's own files and processes out of sight.
 pub(super) fn apply(namespaces: bool) -> Result<(), Missing> {
-    for program in programs(namespaces).map_err(|error| Missing::new(LAYER, error))? {
-        seccompiler::apply_filter(&program).map_err(|error| Missing::new(LAYER, error))?;
+    for program in programs(namespaces).map_err(|error| Missing::new(Layer::Seccomp, error))? {
+        seccompiler::apply_filter(&program).map_err(|error| Missing::new(Layer::Seccomp, error))?;
     }
     Ok(())
 }

@@ -44,8 +44,7 @@ pub(super) fn until_end(
         if !child_event.is_empty() {
             let status = rustix::process::waitpid(Some(child), WaitOptions::empty())?;
             kill_tree(plan)?;
-            let group = plan.group.as_deref();
-            if group.is_some_and(cgroup::ran_out_of_memory) {
+            if plan.group.as_deref().is_some_and(cgroup::ran_out_of_memory) {
                 return Ok(Some(Ended::OverMemory));
             }
             return Ok(status.map(|(_, status)| launch::ended(status)));
@@ -126,9 +125,7 @@ fn descendants() -> io::Result<HashSet<Pid>> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else {
-            continue;
-        };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         if let Some(parent) = parent_of(&stat) {
             children.entry(parent).or_default().push(pid);
         }
@@ -154,9 +151,7 @@ fn excess(tree: &HashSet<Pid>, plan: &Plan) -> Option<Ended> {
     let (mut memory, mut threads) = (0, 0);
     for pid in tree {
         let path = format!("/proc/{}/status", pid.as_raw_nonzero());
-        let Ok(status) = std::fs::read_to_string(path) else {
-            continue;
-        };
+        let Ok(status) = std::fs::read_to_string(path) else { continue };
         let kib = field(&status, "RssAnon:") + field(&status, "RssShmem:");
         memory += kib * 1024;
         threads += field(&status, "Threads:");

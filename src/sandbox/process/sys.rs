@@ -34,19 +34,18 @@ pub(super) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 /// Closes every descriptor from 3 on. Only before anything in this process owns one.
 pub(super) fn close_inherited() -> io::Result<()> {
     // SAFETY: takes three numbers and touches no memory of ours.
-    match unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    done(unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) })
+}
+
+/// The outcome of a system call, by what it returned just now.
+fn done(result: libc::c_long) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Asks another process to be traced by its parent. Only the self-test does, hoping for a refusal.
 pub(super) fn trace_me() -> io::Result<()> {
     // SAFETY: PTRACE_TRACEME ignores its other arguments.
-    match unsafe { libc::syscall(libc::SYS_ptrace, libc::PTRACE_TRACEME, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    done(unsafe { libc::syscall(libc::SYS_ptrace, libc::PTRACE_TRACEME, 0, 0, 0) })
 }
 
 /// The Landlock version of this kernel, 0 if it has none.
@@ -66,18 +65,13 @@ pub(super) fn seccomp_available() -> bool {
     unsafe { libc::syscall(libc::SYS_seccomp, GET_ACTION_AVAIL, 0u32, &raw const action) == 0 }
 }
 
-/// What a mount shall not allow.
-pub(super) struct MountLimits {
-    pub read_only: bool,
-    pub no_devices: bool,
-}
+/// Attributes of a mount: what it does not allow.
+pub(super) const RDONLY: u64 = 1;
+pub(super) const NOSUID: u64 = 2;
+pub(super) const NODEV: u64 = 4;
 
 /// Restricts a mount, with all below it if `recursive`.
-pub(super) fn limit_mount(path: &Path, limits: MountLimits, recursive: bool) -> io::Result<()> {
-    const RDONLY: u64 = 1;
-    const NOSUID: u64 = 2;
-    const NODEV: u64 = 4;
-
+pub(super) fn limit_mount(path: &Path, attributes: u64, recursive: bool) -> io::Result<()> {
     #[repr(C)]
     struct Attributes {
         set: u64,
@@ -87,16 +81,10 @@ pub(super) fn limit_mount(path: &Path, limits: MountLimits, recursive: bool) -> 
     }
 
     let path = CString::new(path.as_os_str().as_bytes())?;
-    let mut attributes = Attributes { set: NOSUID, clear: 0, propagation: 0, user_namespace: 0 };
-    if limits.read_only {
-        attributes.set |= RDONLY;
-    }
-    if limits.no_devices {
-        attributes.set |= NODEV;
-    }
+    let attributes = Attributes { set: attributes, clear: 0, propagation: 0, user_namespace: 0 };
     let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the string and the structure live through the call, and the size is the structure's.
-    let result = unsafe {
+    done(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             libc::AT_FDCWD,
@@ -105,9 +93,5 @@ pub(super) fn limit_mount(path: &Path, limits: MountLimits, recursive: bool) -> 
             &raw const attributes,
             size_of::<Attributes>(),
         )
-    };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    })
 }

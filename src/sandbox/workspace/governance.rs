@@ -1,26 +1,30 @@
 //! Which paths of its own workspace a team may write.
 
-use std::{fmt, path::Path};
+use std::path::Path;
 
-use hivewright_actors::policy::caution::{SELF_FILE, SELF_FOLDERS};
+use hivewright_actors::{
+    policy::caution::{SELF_FILE, SELF_FOLDERS},
+    words,
+};
 
-/// What a path in the workspace is, by where it really lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// `config.yaml`: what the team may do.
-    OwnConfig,
-    /// `plugins/`: code that was verified.
-    OwnPlugins,
-    /// `org-rules/`.
-    OwnOrgRules,
-    /// `team-rules/`.
-    OwnTeamRules,
-    /// `skills/`.
-    OwnSkills,
-    /// `subagents/`.
-    OwnSubagents,
-    /// The rest.
-    Other,
+words! {
+    /// What a path in the workspace is, by where it really lies, as messages and the audit name it.
+    pub enum Class {
+        /// `config.yaml`: what the team may do.
+        OwnConfig = "own-config",
+        /// `plugins/`: code that was verified.
+        OwnPlugins = "own-plugins",
+        /// `org-rules/`.
+        OwnOrgRules = "own-org-rules",
+        /// `team-rules/`.
+        OwnTeamRules = "own-team-rules",
+        /// `skills/`.
+        OwnSkills = "own-skills",
+        /// `subagents/`.
+        OwnSubagents = "own-subagents",
+        /// The rest.
+        Other = "other",
+    }
 }
 
 /// Entries at the top of a workspace that no tool of the team writes.
@@ -42,8 +46,7 @@ pub fn is_governed(inside: &Path) -> bool {
 impl Class {
     /// The class of a path relative to the workspace, free of links.
     pub fn of(relative: &Path) -> Self {
-        let top = relative.components().next();
-        match top.and_then(|part| part.as_os_str().to_str()) {
+        match relative.components().next().and_then(|part| part.as_os_str().to_str()) {
             Some(GOVERNED_FILE) => Self::OwnConfig,
             Some(GOVERNED_DIR) => Self::OwnPlugins,
             Some("org-rules") => Self::OwnOrgRules,
@@ -57,25 +60,6 @@ impl Class {
     /// Whether tools of the team may write there.
     pub fn writable(self) -> bool {
         !matches!(self, Self::OwnConfig | Self::OwnPlugins)
-    }
-
-    /// As messages and the audit name it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::OwnConfig => "own-config",
-            Self::OwnPlugins => "own-plugins",
-            Self::OwnOrgRules => "own-org-rules",
-            Self::OwnTeamRules => "own-team-rules",
-            Self::OwnSkills => "own-skills",
-            Self::OwnSubagents => "own-subagents",
-            Self::Other => "other",
-        }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

@@ -28,39 +28,21 @@ const TRIES: usize = 128;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkspaceError {
-    /// The path leads out of every root.
     #[error("Access denied: {0} is outside the workspace")]
     Outside(String),
-    /// The path is not the team's to write.
     #[error("Governance: write blocked for {class} path: {path}")]
-    Governed {
-        /// The class that blocks.
-        class: Class,
-        path: String,
-    },
+    Governed { class: Class, path: String },
     /// The path lies in a folder that was given for reading.
     #[error("Access denied: {0} is in a read-only folder")]
     ReadOnly(String),
-    /// There is nothing of that name.
     #[error("{0} does not exist")]
     NotFound(String),
-    /// Something else than a regular file.
     #[error("{path} is {kind}, not a regular file")]
-    NotAFile {
-        path: String,
-        /// What it is.
-        kind: &'static str,
-    },
-    /// A file where a folder is needed.
+    NotAFile { path: String, kind: &'static str },
     #[error("{0} is not a folder")]
     NotAFolder(String),
-    /// No file system has such a name.
     #[error("{reason}")]
-    Invalid {
-        /// What is wrong.
-        reason: &'static str,
-    },
-    /// Links or folders kept changing.
+    Invalid { reason: &'static str },
     #[error("{0} kept changing while it was being opened")]
     Unsettled(String),
     /// A rule forbids the place that the path leads to.
@@ -68,28 +50,14 @@ pub enum WorkspaceError {
     Denied(String),
     /// A person decides on the place, and would be shown another one.
     #[error("{path} leads over a link to {real}, which asks a person; name that path itself")]
-    Elsewhere {
-        path: String,
-        /// Where it leads.
-        real: String,
-    },
-    /// The file system refused.
+    Elsewhere { path: String, real: String },
     #[error("{path} cannot be used: {source}")]
-    Io {
-        path: String,
-        /// The file system's reason.
-        source: io::Error,
-    },
+    Io { path: String, source: io::Error },
 }
 
 /// Judges the real path of what was opened, or of the file that is to be written. What it lets pass is used
 /// through the very handle it was asked about: no link swapped in later leads elsewhere.
 pub type Guard<'a> = &'a dyn Fn(&Path) -> Result<(), WorkspaceError>;
-
-/// Lets everything in the team's folders pass.
-pub fn unguarded(_: &Path) -> Result<(), WorkspaceError> {
-    Ok(())
-}
 
 /// One folder that a team may use, held open.
 #[derive(Debug)]
@@ -107,13 +75,10 @@ pub struct Workspace {
     roots: Vec<Root>,
 }
 
-/// A regular file, open for reading.
 #[derive(Debug)]
 pub struct OpenFile {
     pub file: File,
-    /// Its size in bytes.
     pub size: u64,
-    /// Its real path.
     pub path: PathBuf,
 }
 
@@ -150,8 +115,7 @@ impl Workspace {
 
     /// The real path of every root, the workspace first.
     pub fn real_roots(&self) -> impl Iterator<Item = (&Path, Access)> {
-        let roots = self.roots.iter();
-        roots.map(|root| (root.real.as_path(), root.access))
+        self.roots.iter().map(|root| (root.real.as_path(), root.access))
     }
 
     /// The path speaks of the workspace, not of a folder beside it.
@@ -277,8 +241,7 @@ pub fn plain(path: &Path) -> PathBuf {
 
 /// The real path of what a path led to. What is gone by now has none.
 fn place(path: &str, handle: &OwnedFd) -> Result<PathBuf, WorkspaceError> {
-    let stat = rustix::fs::fstat(handle).map_err(|errno| refused(path, errno))?;
-    if stat.st_nlink == 0 {
+    if rustix::fs::fstat(handle).map_err(|errno| refused(path, errno))?.st_nlink == 0 {
         return Err(WorkspaceError::NotFound(path.to_owned()));
     }
     real_path(handle.as_fd()).map_err(|source| io_error(path, source))

@@ -120,9 +120,7 @@ fn descend(
 }
 
 fn entries(folder: BorrowedFd<'_>) -> Vec<(OsString, FileType)> {
-    let Ok(dir) = Dir::read_from(folder) else {
-        return Vec::new();
-    };
+    let Ok(dir) = Dir::read_from(folder) else { return Vec::new() };
     let mut entries: Vec<_> = dir
         .flatten()
         .filter_map(|entry| {

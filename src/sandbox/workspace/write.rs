@@ -24,14 +24,10 @@ use super::{
 /// Links that are followed to the file that is meant.
 const LINKS: usize = 40;
 
-/// A file that was written.
 #[derive(Debug)]
 pub struct Written {
-    /// What kind of path it is.
     pub class: Class,
-    /// Its real path.
     pub path: PathBuf,
-    /// The file itself.
     pub file: File,
 }
 
@@ -66,8 +62,7 @@ impl Workspace {
                 continue;
             }
             guard(&real)?;
-            let folder = make(parent, path)?;
-            let file = replace(folder.as_fd(), &name, content, path)?;
+            let file = replace(make(parent, path)?.as_fd(), &name, content, path)?;
             return Ok(Written { class, path: real, file });
         }
         Err(WorkspaceError::Unsettled(path.to_owned()))

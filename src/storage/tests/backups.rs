@@ -56,7 +56,7 @@ fn lived_in() -> Place {
 }
 
 fn back_up(place: &Place) -> PathBuf {
-    backup::create(&place.open(), &place.home, &quiet).unwrap()
+    backup::create(&place.open(), &place.home, None, &quiet).unwrap()
 }
 
 /// The content of an archive, decompressed.
@@ -120,7 +120,7 @@ fn the_newest_seven_backups_stay() {
     let storage = place.open();
     let mut made = Vec::new();
     for _ in 0..9 {
-        made.push(backup::create(&storage, &place.home, &quiet).unwrap());
+        made.push(backup::create(&storage, &place.home, None, &quiet).unwrap());
     }
     fs::write(place.home.backups.join("mine.tar.zst"), "kept").unwrap();
     let day = std::time::Duration::from_secs(24 * 60 * 60 + 1);
@@ -130,7 +130,7 @@ fn the_newest_seven_backups_stay() {
         let file = fs::File::create(place.home.backups.join(name)).unwrap();
         file.set_modified(std::time::SystemTime::now() - age).unwrap();
     }
-    backup::create(&storage, &place.home, &quiet).unwrap();
+    backup::create(&storage, &place.home, None, &quiet).unwrap();
 
     let left = backup::list(&place.home.backups).unwrap();
 
@@ -181,7 +181,7 @@ fn a_backup_taken_while_commits_go_on_is_of_one_commit() {
     for _ in 0..3 {
         let before = commits();
         let rounds = Mutex::new(0);
-        let file = backup::create(&storage, &place.home, &|progress| {
+        let file = backup::create(&storage, &place.home, None, &|progress| {
             // Lets commits in between two rounds of the copy.
             if progress.unit == Unit::Records {
                 let seen = commits();
@@ -190,6 +190,7 @@ fn a_backup_taken_while_commits_go_on_is_of_one_commit() {
                     thread::yield_now();
                 }
             }
+            ControlFlow::Continue(())
         })
         .unwrap();
         assert!(*rounds.lock().unwrap() > 5);
@@ -450,6 +451,7 @@ fn a_restore_that_is_stopped_changes_nothing() {
     let total = AtomicU64::new(0);
     let count = |_: Progress| {
         total.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Continue(())
     };
     archive::verify(&file, &count).unwrap();
     let steps = 2 * total.load(Ordering::Relaxed);
@@ -457,11 +459,10 @@ fn a_restore_that_is_stopped_changes_nothing() {
     for stop_at in 0..steps - 1 {
         let seen = AtomicU64::new(0);
         let progress = |_: Progress| {
-            seen.fetch_add(1, Ordering::Relaxed);
+            let earlier = seen.fetch_add(1, Ordering::Relaxed);
+            if earlier < stop_at { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        let is_stopped = || seen.load(Ordering::Relaxed) > stop_at;
-        let stopped =
-            restore::restore_unless(&file, &place.home, true, &progress, &is_stopped).unwrap_err();
+        let stopped = restore(&file, &place.home, true, &progress).unwrap_err();
 
         assert!(stopped.to_string().contains("stopped"), "{stopped}");
         assert_eq!(place.names(), names, "step {stop_at} of {steps}");
@@ -488,7 +489,11 @@ fn progress_runs_up_to_its_total() {
     let storage = place.open();
     let told = Mutex::new(Vec::new());
 
-    backup::create(&storage, &place.home, &|progress| told.lock().unwrap().push(progress)).unwrap();
+    let watching = |progress| {
+        told.lock().unwrap().push(progress);
+        ControlFlow::Continue(())
+    };
+    backup::create(&storage, &place.home, None, &watching).unwrap();
 
     let told = told.into_inner().unwrap();
     for unit in [Unit::Records, Unit::Files, Unit::Bytes] {
@@ -507,17 +512,14 @@ fn a_backup_that_is_stopped_leaves_nothing_behind() {
     let left = || fs::read_dir(&place.home.backups).unwrap().count();
 
     for unit in [Unit::Records, Unit::Files, Unit::Bytes] {
-        let reached = AtomicBool::new(false);
         let progress = |progress: Progress| {
-            reached.fetch_or(progress.unit == unit, Ordering::Relaxed);
+            if progress.unit == unit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let is_stopped = || reached.load(Ordering::Relaxed);
-        let stopped =
-            backup::create_unless(&storage, &place.home, None, &progress, &is_stopped).unwrap_err();
+        let stopped = backup::create(&storage, &place.home, None, &progress).unwrap_err();
 
         assert!(stopped.to_string().contains("stopped"), "{stopped}");
         assert_eq!(left(), 0, "{unit:?}");
     }
-    let file = backup::create(&storage, &place.home, &quiet).unwrap();
+    let file = backup::create(&storage, &place.home, None, &quiet).unwrap();
     archive::verify(&file, &quiet).unwrap();
 }

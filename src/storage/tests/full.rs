@@ -46,9 +46,7 @@ impl Drop for SmallDisk {
 #[test]
 fn a_full_disk_refuses_commits_and_the_store_goes_on_when_there_is_room() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.path("run"), "64m") else {
-        return;
-    };
+    let Some(disk) = SmallDisk::mount(&place.path("run"), "64m") else { return };
     let storage = place.open();
     let mut acknowledged = Records::new();
     for round in 0..3 {
@@ -90,9 +88,7 @@ fn one() -> Batch {
 #[test]
 fn a_start_on_a_full_disk_says_so_and_leaves_the_store_alone() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.path("run"), "48m") else {
-        return;
-    };
+    let Some(disk) = SmallDisk::mount(&place.path("run"), "48m") else { return };
     let storage = place.open();
     storage.commit(&one()).unwrap();
     drop(storage);
@@ -116,9 +112,7 @@ fn a_start_on_a_full_disk_says_so_and_leaves_the_store_alone() {
 #[test]
 fn a_start_on_a_read_only_disk_says_so() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.path("run"), "48m") else {
-        return;
-    };
+    let Some(disk) = SmallDisk::mount(&place.path("run"), "48m") else { return };
     drop(place.open());
     rustix::mount::mount_remount(&disk.0, MountFlags::RDONLY, "").unwrap();
 
@@ -132,9 +126,7 @@ fn a_start_on_a_read_only_disk_says_so() {
 #[test]
 fn a_start_that_runs_out_of_room_does_not_call_the_store_damaged() {
     let place = Place::new();
-    let Some(disk) = SmallDisk::mount(&place.path("run"), "96m") else {
-        return;
-    };
+    let Some(disk) = SmallDisk::mount(&place.path("run"), "96m") else { return };
     let storage = place.open();
     for number in 0..600 {
         commit(&storage, [put(&format!("{number:04}"), noise(number, 8_000))]);

@@ -28,9 +28,7 @@ fn written(number: u64) -> [(Vec<u8>, Option<Vec<u8>>); 3] {
 /// Runs only when another test starts it as a process of its own.
 #[test]
 fn a_child_commits_until_it_is_killed() {
-    let Some(folder) = env::var_os(PLACE) else {
-        return;
-    };
+    let Some(folder) = env::var_os(PLACE) else { return };
     let storage = open(&home_of(Path::new(&folder)), Durability::Process, &quiet).unwrap();
     let newest = storage.get(b"newest").unwrap();
     let next = newest.map_or(1, |newest| u64::from_be_bytes(newest.try_into().unwrap()) + 1);

@@ -21,10 +21,12 @@ use hivewright_actors::storage::{Batch, Order, Storage};
 use tempfile::TempDir;
 
 use super::{
-    Home, Progress,
+    Home,
     open::{OpenError, open},
-    sled::{Durability, SledStorage},
+    sled::SledStorage,
+    unwatched as quiet,
 };
+use crate::settings::config::Durability;
 
 type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -66,8 +68,6 @@ impl Place {
         names
     }
 }
-
-fn quiet(_: Progress) {}
 
 fn put(key: &str, value: impl AsRef<[u8]>) -> (Vec<u8>, Option<Vec<u8>>) {
     (key.into(), Some(value.as_ref().to_vec()))

@@ -101,7 +101,7 @@ fn an_upgrade_interrupted_anywhere_leaves_a_usable_store() {
         let before = all(&open_first(&place).unwrap());
         let storage = open_first(&place).unwrap();
         if steps >= 1 {
-            backup::create(&storage, &place.home, &quiet).unwrap();
+            backup::create(&storage, &place.home, None, &quiet).unwrap();
         }
         let mut built = None;
         if steps >= 2 {

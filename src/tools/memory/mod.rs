@@ -1,6 +1,6 @@
 //! The tools of memory: what the calling team saves, finds, lists and deletes. Its own only.
 
-use hivewright_actors::{clock::millis, task::Label, tool::ToolFault};
+use hivewright_actors::{clock::millis, excerpt, task::Label, tool::ToolFault};
 use serde_json::{Value, json};
 
 use super::{
@@ -10,9 +10,8 @@ use super::{
 };
 use crate::memory::{
     Memory,
-    entry::{Entry, beginning},
+    entry::{Entry, Kind},
     error::MemoryError,
-    kind::Kind,
 };
 
 mod delete;
@@ -96,5 +95,5 @@ fn fence(text: &str) -> String {
 
 /// The beginning of a text that still fits when it is quoted.
 fn fitting<'a>(entry: &Entry, text: &'a str, most: usize) -> &'a str {
-    beginning(text, most.saturating_sub(marks(entry, text)))
+    excerpt::split(text, most.saturating_sub(marks(entry, text))).0
 }

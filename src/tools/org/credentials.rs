@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::BoxFuture;
-use hivewright_actors::{ids::TeamKey, store::alongside::Alongside, tool::Stow};
+use hivewright_actors::{ids::TeamKey, store::records::Alongside, tool::Stow};
 use serde_json::Value;
 
 use crate::{

@@ -19,7 +19,11 @@ use hivewright_actors::{
         refusal::Refusal,
         submit::{OpenState, OpenTask, Submission, Submit},
     },
-    store::{Store, StoreHandle, alongside::Alongside, keys::key_of, records::Writes},
+    store::{
+        Store, StoreHandle,
+        keys::key_of,
+        records::{Alongside, Writes},
+    },
     task::{
         Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef, records::FinishedTask,
     },
@@ -169,7 +173,7 @@ struct Mirror {
 impl Credentials for Mirror {
     fn check(&self, values: &BTreeMap<String, String>) -> Result<(), VaultError> {
         if self.locked {
-            Err(VaultError::Locked(Locked::new("its key is gone")))
+            Err(VaultError::Locked(Locked("its key is gone".to_owned())))
         } else {
             check_given(values)
         }

@@ -4,11 +4,7 @@ use super::*;
 use crate::{
     scrub::Scrubber,
     tools::{registry, vault::add},
-    vault::{
-        audit::{Action, Wanted},
-        entry::Put,
-        tests as doubles,
-    },
+    vault::{audit::Action, entry::Put, tests as doubles},
 };
 
 struct Desk {
@@ -249,8 +245,7 @@ async fn a_reference_is_refused_where_it_may_not_be_expanded() {
     let literal = literal.await;
     assert_eq!(literal.fault, Some(ToolFault::InvalidArguments));
     assert!(literal.content.contains("put `${vault:KEY}` into `env`"), "{}", literal.content);
-    let wanted = Wanted { action: Some(Action::Expand), limit: 10, ..Wanted::default() };
-    assert_eq!(desk.vault.vault.audit(wanted).await.unwrap().len(), 3);
+    assert_eq!(desk.vault.vault.audit_of(Action::Expand).await.len(), 3);
 }
 
 /// MV-50, MV-64: what comes back is scrubbed by what is secret now, not when the turn began.

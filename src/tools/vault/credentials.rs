@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures_util::{FutureExt, future::BoxFuture};
-use hivewright_actors::{ids::TeamKey, store::alongside::Alongside, tool::Stow};
+use hivewright_actors::{ids::TeamKey, store::records::Alongside, tool::Stow};
 
 use crate::{
     tools::org::credentials::Credentials,

@@ -34,7 +34,7 @@ impl Tool for VaultList {
 
     async fn call(&self, Args { prefix }: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let (scope, actor) = own(cx);
-        let listed = cx.secrets.vault().show(&scope, &prefix, &actor).await?;
+        let listed = cx.secrets.vault().list(&scope, &prefix, &actor).await?;
         let rows = listed.into_iter().map(|seen| {
             let mut row = json!({ "key": seen.entry.key, "secret": seen.entry.secret, "note": seen.entry.note });
             if let Some(text) = seen.value.as_ref().and_then(|value| value.text()) {

@@ -83,8 +83,7 @@ async fn without_its_key_the_vault_is_locked_and_no_key_is_made() {
         }
         assert_eq!(fs::read_to_string(&file).ok(), content, "{case}");
     }
-    let wanted = Wanted { action: Some(Action::Lock), limit: 10, ..Wanted::default() };
-    assert_eq!(bench.vault.audit(wanted).await.unwrap().len(), 3);
+    assert_eq!(bench.vault.audit_of(Action::Lock).await.len(), 3);
 
     fs::write(&file, right).unwrap();
     bench.restart();
@@ -149,7 +148,8 @@ async fn a_rotation_that_is_cut_off_after_any_step_loses_nothing() {
             let row = vault.row(&Scope::System, None, Action::Rotate, &operator());
             let mut rotation = Rotation::new(&vault.state(), &bench.files(), &row).unwrap();
             for step in &Step::ALL[..done] {
-                rotation.perform(*step, vault.store().unwrap()).await.unwrap();
+                let commit = async |writes| vault.store_writes(writes).await;
+                rotation.perform(*step, commit).await.unwrap();
             }
 
             bench.restart();

@@ -6,11 +6,14 @@ use actix::Arbiter;
 use hivewright_actors::{
     doubles::{clock::ManualClock, disk::MemoryStorage},
     ids::TeamKey,
-    store::Store,
+    store::{
+        Store,
+        reads::{Range, scan},
+    },
 };
 use tempfile::TempDir;
 
-use super::{audit::Wanted, master::KeyFiles, *};
+use super::{master::KeyFiles, *};
 use crate::settings::references::Environment;
 
 mod entries;
@@ -58,8 +61,24 @@ impl Bench {
 
     /// What comes of a value in a scrubbed text.
     fn scrubbed(&self, scope: &Scope, text: &str) -> String {
-        let masks = self.vault.secrets_of([scope]);
+        let masks = self.vault.secrets_of(|of| of == scope);
         crate::scrub::Scrubber::with(masks).scrub(text).into_owned()
+    }
+}
+
+impl Vault {
+    /// The audit, newest first.
+    pub(crate) async fn audit(&self) -> Vec<AuditRow> {
+        let read = self.store().unwrap().read(|storage| scan(storage, Range::all()));
+        let mut rows = read.await.unwrap();
+        rows.reverse();
+        rows
+    }
+
+    pub(crate) async fn audit_of(&self, action: Action) -> Vec<AuditRow> {
+        let mut rows = self.audit().await;
+        rows.retain(|row| row.action == action);
+        rows
     }
 }
 

@@ -121,8 +121,7 @@ async fn a_reference_that_may_not_be_used_is_refused_and_recorded() {
         said.contains("`DEFAULT`") && said.contains("--keep-value --tool '*' --tool 'bash'"),
         "{said}"
     );
-    let wanted = Wanted { action: Some(Action::Expand), limit: 100, ..Wanted::default() };
-    let rows = bench.vault.audit(wanted).await.unwrap();
+    let rows = bench.vault.audit_of(Action::Expand).await;
     let outcomes: Vec<_> = rows.iter().rev().map(|row| &*row.outcome).collect();
     let mut expected: Vec<_> = cases.iter().map(|(_, _, code)| *code).collect();
     expected.push("secret_tool_denied");

@@ -1,4 +1,4 @@
-//! How deep and how large a JSON text is: looked at before anything of it is built.
+//! Limits of JSON texts: depth and number of values, looked at before anything is built.
 
 /// The deepest nesting.
 const DEEPEST: usize = 64;
