@@ -45,7 +45,7 @@ use crate::{
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
-        host::{Grant, Toolbox},
+        toolbox::{Grant, Toolbox},
         triggers::report,
     },
     vault::{Vault, scrubbers::Scrubbers},

@@ -53,7 +53,7 @@ use crate::{
     },
     storage::{Home as StorageHome, migrate, sled::SledStorage},
     system::{Randomness, WallClock},
-    tools::{host::Toolbox, registry},
+    tools::{registry, toolbox::Toolbox},
     triggers::upkeep::Upkeep,
 };
 

@@ -36,11 +36,11 @@ use crate::{
     tools::{
         self,
         agent::session::Sessions,
-        host::Toolbox,
         org::{
             belongings::Remembered,
             office::{self, Office},
         },
+        toolbox::Toolbox,
     },
     triggers::{
         calendar::Zones,
@@ -100,7 +100,12 @@ impl Services {
         let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
-        let agents = Sessions::new(spine.queue.clone(), store.clone(), clock, draining.clone());
+        let agents = Sessions {
+            queue: spine.queue.clone(),
+            store: store.clone(),
+            clock,
+            draining: draining.clone(),
+        };
         let turns = Turns::new(Sources {
             rules: rules.clone(),
             taint: taint.clone(),

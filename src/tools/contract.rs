@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     future::Future,
+    ops::Deref,
     path::Path,
     sync::{
         Arc,
@@ -12,25 +13,23 @@ use std::{
 };
 
 use hivewright_actors::{
-    ids::{CallId, TeamName},
+    ids::CallId,
     policy::caution::Caution,
     task::Label,
-    tool::{Caller, Effect, Stow, ToolFault},
+    tool::{CallContext, Caller, Effect, Stow, ToolFault},
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
-use super::{answer, judge::Opening, reach::Reach};
+use super::{answer, judge::Opening, reach::Reach, toolbox::Grant};
 use crate::{
     sandbox::{
         process::{Sandbox, SandboxError},
         quota::Excess,
-        workspace::{Workspace, WorkspaceError},
+        workspace::WorkspaceError,
     },
-    taint::Taint,
-    vault::{aside::Origin, error::VaultError, scrubbers::Scrubbers},
+    vault::{aside::Origin, error::VaultError},
 };
 
 /// No tool may take longer.
@@ -81,9 +80,9 @@ pub trait Tool: Send + Sync + 'static {
     /// What running it again after a crash would do.
     const EFFECT: Effect;
     /// Never beside another call of the same step.
-    const EXCLUSIVE: bool;
+    const EXCLUSIVE: bool = false;
     /// How long a call may take.
-    const LIMITS: Limits;
+    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     /// A call may take as long as its turn: nothing else ends it.
     const WHOLE_TURN: bool = false;
     /// What kind of thing it does, for the operator's rules.
@@ -94,7 +93,8 @@ pub trait Tool: Send + Sync + 'static {
     const PATHS: &'static [&'static str] = &[];
     /// A call whose arguments hold the value of a secret is refused.
     const REFUSES_SECRETS: bool = false;
-    /// What the model writes. Its doc comments are what the model reads.
+    /// What the model writes. Its doc comments and bounds are what the model reads, and arguments that
+    /// don't keep to them are refused; so are fields that it does not have.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
     /// The description on this machine, where the machine makes a difference.
@@ -102,7 +102,7 @@ pub trait Tool: Send + Sync + 'static {
         Self::DESCRIPTION.to_owned()
     }
 
-    /// Refuses arguments that have the right shape but cannot be meant, with path and reason.
+    /// Refuses arguments that fit the schema but cannot be meant, with path and reason.
     fn accept(_: &Self::Args) -> Result<(), String> {
         Ok(())
     }
@@ -115,11 +115,6 @@ pub trait Tool: Send + Sync + 'static {
     /// What it reaches for, as far as the operator's rules can be about that.
     fn reaches(_: &Self::Args) -> Vec<Reach> {
         Vec::new()
-    }
-
-    /// Says no to arguments that don't fit, as this tool says no.
-    fn misfit(reason: String) -> ToolError {
-        ToolError::invalid(format!("invalid arguments: {reason}"))
     }
 
     /// Says no to a call before anyone is asked about it. One that was let through is not asked again.
@@ -171,44 +166,32 @@ impl Redaction {
 }
 
 /// What a tool may use. Nothing in it comes from the model.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ToolContext {
-    /// The calling team.
-    pub team: TeamName,
-    /// On whose behalf it is called.
-    pub caller: Arc<Caller>,
-    /// How far what the turn has read may be believed.
-    pub label: Label,
-    /// The step of the turn.
-    pub step: u32,
-    /// The same for every try of this call.
-    pub key: String,
+    /// The call. Its token asks the tool to stop.
+    pub call: CallContext,
     /// The model's name for it.
-    pub call: CallId,
-    /// Who let it run; none if nobody was asked.
-    pub approved_by: Option<String>,
-    /// The folders of the team.
-    pub workspace: Arc<Workspace>,
-    /// Where processes run.
-    pub sandbox: Arc<Sandbox>,
-    /// The secrets that the team uses and must not see.
-    pub secrets: Arc<Scrubbers>,
-    /// An earlier try of this call may have taken effect.
-    pub rerun: bool,
-    /// Asks the tool to stop.
-    pub cancel: CancellationToken,
-    /// The labels of files.
-    pub taint: Taint,
+    pub id: CallId,
+    /// What the calling team is given.
+    pub grant: Grant,
     /// Judges what the call opens, if it opens files.
     pub(super) opening: Option<Arc<Opening>>,
     /// Set once the answer holds something that is not to be believed.
     pub(super) taints: Arc<AtomicBool>,
 }
 
+impl Deref for ToolContext {
+    type Target = CallContext;
+
+    fn deref(&self) -> &CallContext {
+        &self.call
+    }
+}
+
 impl ToolContext {
     /// What the secrets of this call are kept under.
     pub fn origin(&self) -> Origin {
-        origin(&self.caller, &self.call)
+        origin(&self.caller, &self.id)
     }
 
     /// Says how far the answer may be believed. The worst that is said counts.
@@ -246,6 +229,11 @@ impl ToolContext {
 /// What the secrets of a call are kept under until it has its result.
 pub(super) fn origin(caller: &Caller, call: &CallId) -> Origin {
     Origin { team: caller.team.clone(), task: caller.task.clone(), call: call.clone() }
+}
+
+/// Refuses a text that says nothing.
+pub(super) fn not_blank(field: &str, text: &str) -> Result<(), String> {
+    if text.trim().is_empty() { Err(format!("`{field}`: is empty")) } else { Ok(()) }
 }
 
 /// Why a call failed.

@@ -1,13 +1,13 @@
 //! `edit`: a passage of a text file.
 
-use std::{borrow::Cow, path::Path, time::Duration};
+use std::{borrow::Cow, path::Path};
 
 use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    contract::{Pool, Tool, ToolContext, ToolError},
     provenance::Scope,
     reach::Reach,
     read::text_of,
@@ -16,11 +16,11 @@ use super::{
 pub(super) struct Edit;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// The file, absolute or relative to the workspace.
     file_path: String,
     /// The text to replace, exactly as it stands in the file, without line numbers.
+    #[schemars(length(min = 1))]
     old_string: String,
     /// The text to put in its place.
     new_string: String,
@@ -37,7 +37,6 @@ impl Tool for Edit {
         `old_string` must occur exactly once unless `replace_all` is set; give enough of its surroundings.";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     const PATHS: &'static [&'static str] = &["file_path"];
     const REFUSES_SECRETS: bool = true;
     const CLASS: &'static str = "file.write";
@@ -48,13 +47,10 @@ impl Tool for Edit {
     }
 
     fn accept(args: &Args) -> Result<(), String> {
-        if args.old_string.is_empty() {
-            Err("`old_string`: must not be empty".to_owned())
-        } else if args.old_string == args.new_string {
-            Err("`new_string`: is the same as `old_string`".to_owned())
-        } else {
-            Ok(())
+        if args.old_string == args.new_string {
+            return Err("`new_string`: is the same as `old_string`".to_owned());
         }
+        Ok(())
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
@@ -67,9 +63,9 @@ impl Tool for Edit {
                 Edited::Already => Ok(None),
                 Edited::Replaced { text, count } => {
                     let bytes = text.len() as u64;
-                    cx.sandbox.quota().admit(&cx.workspace, path, bytes)?;
+                    cx.grant.sandbox.quota().admit(&cx.grant.workspace, path, bytes)?;
                     let admit = |place: &Path| cx.admit(place);
-                    let written = cx.workspace.write(path, text.as_bytes(), &admit)?;
+                    let written = cx.grant.workspace.write(path, text.as_bytes(), &admit)?;
                     Ok(Some((written, count)))
                 }
             }
@@ -86,7 +82,7 @@ impl Tool for Edit {
         };
         cx.after_change(Self::NAME, window, &written, Scope::Part).await?;
         let class = written?.class;
-        tracing::debug!(team = %cx.team, %path, %class, "file edited");
+        tracing::debug!(team = %cx.grant.team, %path, %class, "file edited");
         Ok(format!("Replaced {count} occurrence(s) in {path}"))
     }
 }

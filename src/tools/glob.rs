@@ -6,7 +6,6 @@ use std::{
     fmt::Write as _,
     ops::ControlFlow,
     path::{Component, Path},
-    time::Duration,
 };
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -15,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    contract::{Pool, Tool, ToolContext, ToolError},
     reach::Reach,
 };
 
@@ -25,7 +24,6 @@ const MOST: usize = 1000;
 pub(super) struct Glob;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// For example `**/*.rs` or `src/*.{js,ts}`. `*` stays within a folder, `**` does not.
     pattern: String,
@@ -40,8 +38,6 @@ impl Tool for Glob {
     const DESCRIPTION: &'static str = "Finds files by a pattern of their paths and lists them absolute, newest first. \
         Names that begin with a dot are found only if the pattern names them. Links are not followed.";
     const EFFECT: Effect = Effect::Pure;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     const PATHS: &'static [&'static str] = &["path"];
     const CLASS: &'static str = "file.read";
     type Args = Args;
@@ -61,7 +57,7 @@ impl Tool for Glob {
 fn find(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
     let (base, pattern) = split(&args.pattern)?;
     let base = base.or(args.path.clone()).unwrap_or_else(|| ".".to_owned());
-    let folder = cx.workspace.open_dir(&base, &|place| cx.admit(place))?;
+    let folder = cx.grant.workspace.open_dir(&base, &|place| cx.admit(place))?;
     let names = Names::new(&pattern)?;
     let mut found = Vec::new();
     folder.walk(&|name| names.may_enter(name), &mut |file| {

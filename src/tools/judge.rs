@@ -1,10 +1,6 @@
 //! Judge: the operator's rules over one call, and what a person is told who decides on it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    path::Path,
-};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use hivewright_actors::{
     ids::{TeamKey, TeamName},
@@ -13,13 +9,14 @@ use hivewright_actors::{
         caution::{Caution, Kind, Risk},
         resource::Touch,
     },
-    tool::{Asking, Effect, ToolFault, Verdict},
+    tool::{Asking, ToolFault, Verdict},
 };
 use serde_json::Value;
 
-use super::{contract::ToolError, host::Grant, reach::Reach, secrets};
+use super::{contract::ToolError, hosted::About, reach::Reach, secrets, toolbox::Grant};
 use crate::{
     sandbox::workspace::WorkspaceError,
+    scrub::json,
     vault::{
         expand::{BEGIN, keys_in},
         scope::Scope,
@@ -39,10 +36,7 @@ const TO_OTHERS: [&str; 5] = [
 pub(super) struct Sight {
     /// The tool's key.
     pub(super) key: String,
-    /// The class of the call.
-    pub(super) class: &'static str,
-    /// What running it again would do.
-    pub(super) effect: Effect,
+    pub(super) about: About,
     pub(super) reaches: Vec<Reach>,
     /// What the tool itself has against it.
     pub(super) caution: Option<Caution>,
@@ -61,10 +55,11 @@ impl Sight {
     /// What the rules say to a call.
     pub(super) fn judge(&self, args: &Value, subject: &Subject, grant: &Grant) -> Judgement {
         let settle = subject.untrusted || grant.rules.now().is_about_files();
-        let reaches = self.reaches.iter();
-        let touches: Vec<Touch> =
-            reaches.flat_map(|reach| reach.touches(&grant.workspace, settle)).collect();
-        self.judge_touches(&touches, args, subject, grant)
+        self.judge_touches(&self.touches(settle, grant), args, subject, grant)
+    }
+
+    fn touches(&self, settle: bool, grant: &Grant) -> Vec<Touch> {
+        self.reaches.iter().flat_map(|reach| reach.touches(&grant.workspace, settle)).collect()
     }
 
     fn judge_touches(
@@ -78,18 +73,18 @@ impl Sight {
         let request = Request {
             team: grant.team.as_str(),
             tool: &self.key,
-            class: self.class,
-            effect: self.effect,
+            class: self.about.class,
+            effect: self.about.effect,
             args,
             touches,
-            uses_secret: holds(args, BEGIN),
+            uses_secret: json::texts(args).iter().any(|text| text.contains(BEGIN)),
             subject,
             caution: self.secrets_at_risk(args, subject, grant).or_else(|| self.caution.clone()),
             now: grant.rules.time(),
         };
         Judgement {
             decision: policy.decide(&request),
-            class: self.class,
+            class: self.about.class,
             fitting: policy.fitting(&request).into_iter().map(|rule| rule.id.clone()).collect(),
         }
     }
@@ -131,11 +126,7 @@ impl Sight {
         }
         let path = self.reaches.iter().find_map(Reach::path)?;
         // The link may be gone again by now: whatever asks must ask by its name alone.
-        let reaches = self.reaches.iter();
-        let touches: Vec<Touch> =
-            reaches.flat_map(|reach| reach.touches(&grant.workspace, false)).collect();
-        let by_name = self.judge_touches(&touches, args, subject, grant).decision;
-        match by_name {
+        match self.judge_touches(&self.touches(false, grant), args, subject, grant).decision {
             Decision::Ask(..) => None,
             _ => Some(WorkspaceError::Unsettled(path.to_owned())),
         }
@@ -163,20 +154,20 @@ impl Sight {
             rule: match by {
                 By::Rule(id) => id,
                 By::NoMatchingRule | By::Default | By::ToolList => {
-                    format!("default of {}", self.class)
+                    format!("default of {}", self.about.class)
                 }
             },
             high_risk: caution.risk == Risk::High,
             shown,
             diff,
             schema: String::new(),
-            cwd: (self.class == "exec").then(|| grant.workspace.path().display().to_string()),
+            cwd: (self.about.class == "exec").then(|| grant.workspace.path().display().to_string()),
         }
     }
 
     /// A turn that has read what a stranger wrote asks before it speaks to a team that has secrets.
     fn secrets_at_risk(&self, args: &Value, subject: &Subject, grant: &Grant) -> Option<Caution> {
-        if !subject.untrusted || !TO_OTHERS.contains(&self.class) {
+        if !subject.untrusted || !TO_OTHERS.contains(&self.about.class) {
             return None;
         }
         let one = args["team"].as_str().or(args["target"].as_str());
@@ -216,14 +207,9 @@ impl Opening {
             return Ok(());
         }
         let workspace = &grant.workspace;
-        let reaches = sight.reaches.iter();
-        let touches: Vec<_> = reaches
-            .flat_map(|reach| {
-                let mut touches = reach.touches(workspace, false);
-                touches.extend(reach.touch_at(place, workspace));
-                touches
-            })
-            .collect();
+        let mut touches = sight.touches(false, grant);
+        let places = sight.reaches.iter().filter_map(|reach| reach.touch_at(place, workspace));
+        touches.extend(places);
         let mut named = sight.reaches.iter().filter_map(Reach::path);
         match sight.judge_touches(&touches, args, subject, grant).decision {
             Decision::Allow(_) => Ok(()),
@@ -259,34 +245,14 @@ fn elsewhere(path: &str, real: &Path, grant: &Grant) -> WorkspaceError {
 
 /// The secrets that a call would use, with their versions now.
 fn versions(args: &Value, caller: &TeamKey, grant: &Grant) -> BTreeMap<String, u64> {
-    let mut keys = BTreeSet::new();
-    collect(args, &mut keys);
     let scope = Scope::Team(caller.clone());
     let vault = grant.secrets.vault();
-    keys.into_iter()
-        .map(|key| {
-            let version = vault.version_of(&scope, &key).unwrap_or_default();
-            (key, version)
-        })
-        .collect()
-}
-
-fn collect(value: &Value, keys: &mut BTreeSet<String>) {
-    match value {
-        Value::String(text) => keys.extend(keys_in(text)),
-        Value::Array(items) => items.iter().for_each(|item| collect(item, keys)),
-        Value::Object(fields) => fields.values().for_each(|field| collect(field, keys)),
-        _ => {}
-    }
-}
-
-fn holds(value: &Value, what: &str) -> bool {
-    match value {
-        Value::String(text) => text.contains(what),
-        Value::Array(items) => items.iter().any(|item| holds(item, what)),
-        Value::Object(fields) => fields.values().any(|field| holds(field, what)),
-        _ => false,
-    }
+    let keys = json::texts(args).into_iter().flat_map(keys_in);
+    keys.map(|key| {
+        let version = vault.version_of(&scope, &key).unwrap_or_default();
+        (key, version)
+    })
+    .collect()
 }
 
 /// The result of a call that no person is asked about.

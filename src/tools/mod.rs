@@ -1,6 +1,6 @@
 //! The tools that teams can use: one file each, listed here.
 
-use self::host::Toolbox;
+use self::toolbox::Toolbox;
 
 pub mod agent;
 pub mod answer;
@@ -13,6 +13,7 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+mod hosted;
 pub mod judge;
 pub mod memory;
 pub mod org;
@@ -23,10 +24,10 @@ mod provenance;
 pub mod reach;
 mod read;
 pub(crate) mod registry;
-mod schema;
 mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod toolbox;
 pub mod triggers;
 pub mod trust;
 pub mod use_skill;

@@ -39,12 +39,17 @@ pub(super) enum Supervision {
 
 impl ToolContext {
     fn worker(&self, tool: &str) -> Worker {
-        Worker { team: self.team.clone(), task: self.caller.task.clone(), tool: tool.to_owned() }
+        Worker {
+            team: self.grant.team.clone(),
+            task: self.caller.task.clone(),
+            tool: tool.to_owned(),
+        }
     }
 
     /// The answer holds something of this open file. Said after it was read.
     pub(super) fn has_read(&self, place: &Path, file: impl AsFd) {
-        if !self.taint.is_quiet() && Seen::of(file).is_ok_and(|seen| self.taint.holds(place, &seen))
+        if !self.grant.taint.is_quiet()
+            && Seen::of(file).is_ok_and(|seen| self.grant.taint.holds(place, &seen))
         {
             self.believe(Label::Untrusted);
         }
@@ -52,8 +57,8 @@ impl ToolContext {
 
     /// The answer names this entry of a folder.
     pub(super) fn has_named(&self, place: &Path, (folder, name): (impl AsFd, &OsStr)) {
-        if !self.taint.is_quiet()
-            && Seen::at(folder, name).is_ok_and(|seen| self.taint.holds(place, &seen))
+        if !self.grant.taint.is_quiet()
+            && Seen::at(folder, name).is_ok_and(|seen| self.grant.taint.holds(place, &seen))
         {
             self.believe(Label::Untrusted);
         }
@@ -65,9 +70,9 @@ impl ToolContext {
         tool: &str,
         path: &str,
     ) -> Result<Option<Window>, ToolError> {
-        match (self.label, self.workspace.named_place(path)) {
+        match (self.label, self.grant.workspace.named_place(path)) {
             (Label::Untrusted, Some(place)) => {
-                let window = self.taint.begin(self.worker(tool), vec![place]);
+                let window = self.grant.taint.begin(self.worker(tool), vec![place]);
                 Ok(Some(window.await?))
             }
             _ => Ok(None),
@@ -89,22 +94,22 @@ impl ToolContext {
             (None, Err(_)) => return Ok(()),
         };
         let seen = Seen::of(&written.file).ok();
-        let inside = written.path.strip_prefix(self.workspace.real_path());
+        let inside = written.path.strip_prefix(self.grant.workspace.real_path());
         let governed = inside.ok().filter(|inside| governance::is_governed(inside));
         if let Some(inside) = governed {
             // What a part was changed of may hold more than anyone looked at.
             if scope == Scope::Whole {
-                self.taint.trust(&written.path);
+                self.grant.taint.trust(&written.path);
             }
             let worker = self.worker(tool);
-            self.taint.audit_governed(&worker, inside, written.class).await?;
+            self.grant.taint.audit_governed(&worker, inside, written.class).await?;
         }
         match window {
             // A person agreed to it, or a rule of the operator does.
             Some(window) if governed.is_some() => window.dismiss().await,
             Some(window) => window.label(vec![(written.path.clone(), seen)]).await,
-            None if scope == Scope::Whole => self.taint.written_anew(&written.path).await,
-            None => self.taint.edited(&written.path, seen).await,
+            None if scope == Scope::Whole => self.grant.taint.written_anew(&written.path).await,
+            None => self.grant.taint.edited(&written.path, seen).await,
         }?;
         Ok(())
     }
@@ -112,12 +117,13 @@ impl ToolContext {
     /// Comes before a command.
     pub(super) async fn before_command(&self, tool: &str) -> Result<Supervision, ToolError> {
         let is_changed = |access| access == Access::ReadWrite;
-        let roots = self.workspace.real_roots();
+        let roots = self.grant.workspace.real_roots();
         let worker = self.worker(tool);
         Ok(match self.label {
             Label::Untrusted => {
                 // What the sandbox makes there is nobody's work.
-                let (workspace, taint) = (Arc::clone(&self.workspace), self.taint.clone());
+                let (workspace, taint) =
+                    (Arc::clone(&self.grant.workspace), self.grant.taint.clone());
                 self.blocking(move |_| {
                     process::protect_self(&workspace)?;
                     for name in [SELF_FILE, governance::GOVERNED_FILE] {
@@ -128,11 +134,11 @@ impl ToolContext {
                 .await?;
                 let roots = roots.filter(|(_, access)| is_changed(*access));
                 let roots = roots.map(|(path, _)| path.to_owned()).collect();
-                Supervision::Untrusted(self.taint.begin(worker, roots).await?)
+                Supervision::Untrusted(self.grant.taint.begin(worker, roots).await?)
             }
             Label::Trusted => {
                 let roots = roots.map(|(path, _)| path.to_owned()).collect();
-                Supervision::Trusted(Box::new(self.taint.watch(worker, roots).await?))
+                Supervision::Trusted(Box::new(self.grant.taint.watch(worker, roots).await?))
             }
         })
     }

@@ -57,9 +57,7 @@ impl UseSkill {
     }
 }
 
-/// What the model writes.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Args {
     /// The name of the skill, as the list of skills shows it.
     skill_name: String,
@@ -72,7 +70,6 @@ impl Tool for UseSkill {
     const DESCRIPTION: &'static str = "Loads a skill: a procedure for a kind of work, with all its steps. Use it before you begin \
         when a listed skill fits the task, then follow what it says. Files it mentions are in `folder`, if it names one.";
     const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = false;
     const LIMITS: Limits = Limits::fixed(Duration::from_secs(10));
     const CLASS: &'static str = "skill";
     type Args = Args;

@@ -1,13 +1,13 @@
 //! `write`: a whole file.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use hivewright_actors::tool::Effect;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    contract::{Pool, Tool, ToolContext, ToolError},
     provenance::Scope,
     reach::Reach,
 };
@@ -18,7 +18,6 @@ const LARGEST: usize = 1 << 20;
 pub(super) struct Write;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// The file, absolute or relative to the workspace. Its folders are made if need be.
     file_path: String,
@@ -34,7 +33,6 @@ impl Tool for Write {
         To change a part of a file use `edit`.";
     const EFFECT: Effect = Effect::Idempotent;
     const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
     const PATHS: &'static [&'static str] = &["file_path"];
     const REFUSES_SECRETS: bool = true;
     const CLASS: &'static str = "file.write";
@@ -59,14 +57,14 @@ impl Tool for Write {
         let window = cx.before_change(Self::NAME, &file_path).await?;
         let (path, size) = (file_path.clone(), content.len());
         let written = cx.blocking(move |cx| {
-            cx.sandbox.quota().admit(&cx.workspace, &path, content.len() as u64)?;
+            cx.grant.sandbox.quota().admit(&cx.grant.workspace, &path, content.len() as u64)?;
             let admit = |place: &Path| cx.admit(place);
-            Ok(cx.workspace.write(&path, content.as_bytes(), &admit)?)
+            Ok(cx.grant.workspace.write(&path, content.as_bytes(), &admit)?)
         });
         let written = written.await;
         cx.after_change(Self::NAME, window, &written, Scope::Whole).await?;
         let class = written?.class;
-        tracing::debug!(team = %cx.team, path = %file_path, %class, "file written");
+        tracing::debug!(team = %cx.grant.team, path = %file_path, %class, "file written");
         Ok(format!("Wrote {size} bytes to {file_path}"))
     }
 }

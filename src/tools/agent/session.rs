@@ -22,47 +22,34 @@ use hivewright_actors::{
         records as tasks,
     },
 };
-use sha2::{Digest, Sha256};
 
 use super::{AgentFailure, AgentReply, AgentRunner, Order};
+use crate::system::sha256;
 
 /// A call that is tried again after a crash begins so many sessions at most.
 const SESSIONS: u32 = 3;
 
-/// What sessions are run with. `draining` is set when the process is to end.
-struct Spine {
-    queue: Addr<Queue>,
-    store: StoreHandle,
-    clock: Arc<dyn Clock>,
-    draining: Arc<AtomicBool>,
-}
-
 /// Runs sessions through the queue. Cheap to clone.
 #[derive(Clone)]
-pub struct Sessions(Arc<Spine>);
-
-impl Sessions {
-    pub fn new(
-        queue: Addr<Queue>,
-        store: StoreHandle,
-        clock: Arc<dyn Clock>,
-        draining: Arc<AtomicBool>,
-    ) -> Self {
-        Self(Arc::new(Spine { queue, store, clock, draining }))
-    }
+pub struct Sessions {
+    pub queue: Addr<Queue>,
+    pub store: StoreHandle,
+    pub clock: Arc<dyn Clock>,
+    /// Set when the process is to end.
+    pub draining: Arc<AtomicBool>,
 }
 
 impl AgentRunner for Sessions {
     fn run(&self, order: Order) -> BoxFuture<'static, Result<AgentReply, AgentFailure>> {
         let this = self.clone();
-        Box::pin(async move { this.0.run(order).await })
+        Box::pin(async move { this.session(order).await })
     }
 }
 
-impl Spine {
-    async fn run(&self, order: Order) -> Result<AgentReply, AgentFailure> {
+impl Sessions {
+    async fn session(&self, order: Order) -> Result<AgentReply, AgentFailure> {
         let mut session = 1;
-        if order.rerun {
+        if order.call.rerun {
             // What an earlier try began goes on, unless it was ended together with that try.
             for earlier in 1..=SESSIONS {
                 let id = name(&order, earlier);
@@ -89,10 +76,10 @@ impl Spine {
     }
 
     fn task(&self, order: &Order, session: u32) -> Task {
-        let caller = &order.caller;
+        let caller = &order.call.caller;
         let lane = Lane {
             team: caller.team.name.clone(),
-            topic: Some(TopicId::from(format!("agent:{}", order.key))),
+            topic: Some(TopicId::from(format!("agent:{}", order.call.key))),
         };
         let from = caller.team.name.to_string();
         let now = self.clock.now();
@@ -110,7 +97,7 @@ impl Spine {
                 ..Options::default()
             },
             lineage: Some(caller.lineage.clone()),
-            label: order.label,
+            label: order.call.label,
             cause: Some(caller.cause.clone()),
             deadline_at: caller.deadline_at,
             ..Task::new(name(order, session), lane, order.task.clone(), from, now)
@@ -119,13 +106,14 @@ impl Spine {
 
     /// The end of a session; none if there is no such session. Dropped or told to stop, it ends the session.
     async fn wait(&self, id: &TaskId, order: &Order) -> Option<Outcome> {
-        let mut leash = Leash { spine: self, task: Some(id) };
-        let ended =
-            self.queue.send(Wait { task: id.clone(), waiter: Some(order.caller.lane.clone()) });
+        let mut leash = Leash { sessions: self, task: Some(id) };
+        let ended = self
+            .queue
+            .send(Wait { task: id.clone(), waiter: Some(order.call.caller.lane.clone()) });
         tokio::pin!(ended);
         let ended = tokio::select! {
             ended = &mut ended => ended,
-            () = order.cancel.cancelled() => {
+            () = order.call.cancel.cancelled() => {
                 leash.pull();
                 ended.await
             }
@@ -163,7 +151,7 @@ impl Spine {
 
 /// Ends a session whose caller is gone.
 struct Leash<'a> {
-    spine: &'a Spine,
+    sessions: &'a Sessions,
     task: Option<&'a TaskId>,
 }
 
@@ -171,9 +159,9 @@ impl Leash<'_> {
     fn pull(&self) {
         // At the end of the process both go on later, from their journals.
         if let Some(task) = self.task
-            && !self.spine.draining.load(Ordering::Relaxed)
+            && !self.sessions.draining.load(Ordering::Relaxed)
         {
-            self.spine.queue.do_send(CancelTask {
+            self.sessions.queue.do_send(CancelTask {
                 task: task.clone(),
                 reason: "the turn that called the subagent was stopped".to_owned(),
             });
@@ -189,24 +177,16 @@ impl Drop for Leash<'_> {
 
 /// The same for every try of a call, so that a session is found again.
 fn name(order: &Order, session: u32) -> TaskId {
-    let mut hasher = Sha256::new();
-    for part in [order.caller.task.as_str(), &order.key] {
-        hasher.update(part.as_bytes());
-        hasher.update([0]);
-    }
-    hasher.update(session.to_be_bytes());
-    let digest = hasher.finalize();
-    let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    TaskId::from(format!("task-{digits}"))
+    let (task, key) = (order.call.caller.task.as_str(), &order.call.key);
+    let parts = [task.as_bytes(), &[0], key.as_bytes(), &[0], &session.to_be_bytes()];
+    TaskId::from(format!("task-{}", &sha256(&parts.concat())[..16]))
 }
 
 fn refused(refusal: &Refusal) -> AgentFailure {
     let error = match refusal {
-        Refusal::QueueFull(_) => "queue_full",
-        Refusal::DiskFull => "disk_full",
-        Refusal::TeamDraining => "team_draining",
         Refusal::Runaway(_) => "fanout_limit",
         Refusal::Stopping => "cancelled",
+        other => other.code(),
     };
     failure(error, &refusal.to_string())
 }
@@ -227,7 +207,10 @@ fn failure(error: &str, message: &str) -> AgentFailure {
 
 #[cfg(test)]
 mod tests {
-    use hivewright_actors::{clock::Timestamp, tool::Caller};
+    use hivewright_actors::{
+        clock::Timestamp,
+        tool::{CallContext, Caller},
+    };
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -236,15 +219,18 @@ mod tests {
         let lane = Lane { team: "scouts".into(), topic: None };
         let body = String::new();
         let task = Task::new("task-1".into(), lane, body.clone(), body, Timestamp(0));
-        Order {
+        let call = CallContext {
             caller: Arc::new(Caller::of(&task)),
-            subagent: "owl".to_owned(),
-            task: "look".to_owned(),
             label: Label::Trusted,
+            turn: "turn-1".into(),
+            step: 1,
             key: key.to_owned(),
             rerun: false,
+            approved: None,
+            approved_by: None,
             cancel: CancellationToken::new(),
-        }
+        };
+        Order { subagent: "owl".to_owned(), task: "look".to_owned(), call }
     }
 
     /// TO-108, OR-71

@@ -46,7 +46,7 @@ use crate::{
     teams::folders::TeamFolders,
     tools::{
         filter::ToolFilter,
-        host::{Grant, Toolbox},
+        toolbox::{Grant, Toolbox},
     },
     vault::{
         Vault,
