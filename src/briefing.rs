@@ -2,8 +2,9 @@
 
 use std::{
     collections::HashMap,
+    ops::Deref,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -19,7 +20,6 @@ use hivewright_actors::{
     policy::Policy,
     task::{Code, Cycle},
 };
-use sha2::{Digest, Sha256};
 
 use crate::{
     engines::{Engines, ModelChoice, Question, UnknownProfile},
@@ -33,7 +33,6 @@ use crate::{
         config::Tasks,
         home::Home,
         live::Live,
-        problem::Problems,
         providers::{Profile, Providers},
         team::Team,
     },
@@ -51,8 +50,7 @@ use crate::{
     vault::{Vault, scrubbers::Scrubbers},
 };
 
-mod equipment;
-mod explain;
+mod inspection;
 mod part;
 #[cfg(test)]
 mod tests;
@@ -76,28 +74,21 @@ const INNER_STEPS: u32 = 50;
 pub struct Turns(Arc<Inner>);
 
 struct Inner {
-    home: Home,
-    live: Live,
-    prompts: Prompts,
-    engines: Engines,
-    toolbox: Toolbox,
-    memory: Memory,
-    changes: Changes,
-    rules: Policies,
-    taint: Taint,
-    sandbox: Arc<Sandbox>,
-    agents: Option<Arc<dyn AgentRunner>>,
+    sources: Sources,
     /// What was last warned of, by team: the same is said once.
     warned: Mutex<HashMap<TeamName, Vec<String>>>,
-    demo: Arc<AtomicBool>,
-    secrets: Secrets,
-    vault: Vault,
-    till: Till,
-    last_caps: LastCaps,
     /// What was made of the profiles, good until their file changes.
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
     kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
+}
+
+impl Deref for Inner {
+    type Target = Sources;
+
+    fn deref(&self) -> &Sources {
+        &self.sources
+    }
 }
 
 /// What all teams share of one state of the profiles.
@@ -123,25 +114,15 @@ struct Kit {
 
 /// What turns are prepared from.
 pub struct Sources {
-    /// Where the files are.
     pub home: Home,
-    /// The files that may change.
     pub live: Live,
-    /// Rules, skills and subagents of teams.
     pub prompts: Prompts,
-    /// The model APIs.
     pub engines: Engines,
-    /// The tools that exist.
     pub toolbox: Toolbox,
-    /// What teams remember.
     pub memory: Memory,
-    /// What teams changed about themselves.
     pub changes: Changes,
-    /// What the operator allows, denies or wants to be asked for.
     pub rules: Policies,
-    /// Which files untrusted turns wrote.
     pub taint: Taint,
-    /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
     pub agents: Option<Arc<dyn AgentRunner>>,
@@ -149,7 +130,6 @@ pub struct Sources {
     pub demo: Arc<AtomicBool>,
     /// Learns the keys of profiles.
     pub secrets: Secrets,
-    /// What teams use and models don't see.
     pub vault: Vault,
     /// Where questions about topics are paid.
     pub till: Till,
@@ -158,26 +138,10 @@ pub struct Sources {
 }
 
 impl Turns {
-    /// Prepares turns from these.
     pub fn new(sources: Sources) -> Self {
         Self(Arc::new(Inner {
-            prompts: sources.prompts,
-            taint: sources.taint,
-            home: sources.home,
-            live: sources.live,
-            engines: sources.engines,
-            toolbox: sources.toolbox,
-            memory: sources.memory,
-            changes: sources.changes,
-            rules: sources.rules,
-            sandbox: sources.sandbox,
-            agents: sources.agents,
+            sources,
             warned: Mutex::default(),
-            demo: sources.demo,
-            secrets: sources.secrets,
-            vault: sources.vault,
-            till: sources.till,
-            last_caps: sources.last_caps,
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
@@ -268,7 +232,7 @@ impl Inner {
     /// Says what is wrong with rules, skills and subagents, once.
     fn warn(&self, team: &TeamName, composed: &Composed) {
         let Composed { warnings, suspects, .. } = composed;
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = lock(&self.warned);
         let before = warned.get(team).map(Vec::as_slice).unwrap_or_default();
         let is_new = |warning: &&String| !before.contains(warning);
         for warning in warnings.iter().filter(is_new) {
@@ -283,7 +247,7 @@ impl Inner {
 
     /// The file of a team, as it is now.
     fn team_file(&self, name: &TeamName) -> Result<Arc<Team>, BriefError> {
-        let team = self.live.team_now(name).map_err(|found| bad_file(&found))?;
+        let team = self.live.team_now(name).map_err(config_error)?;
         self.accepted(name)?;
         Ok(team)
     }
@@ -311,8 +275,7 @@ impl Inner {
     fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
         let upwards = std::iter::once(team).chain(ancestors.iter().rev());
         let line = upwards.map(|name| {
-            let file = self.live.team_file_now(name);
-            let file = file.map_err(|found| bad_file(&found));
+            let file = self.live.team_file_now(name).map_err(config_error);
             let caps = match file.and_then(|file| self.accepted(name).map(|()| file)) {
                 Ok(file) => {
                     let caps = file.budgets;
@@ -345,7 +308,7 @@ impl Inner {
         let team = self.team_file(name)?;
         let models = self.models()?;
         let policy = self.rules.refresh();
-        let known = self.kits().get(name).cloned();
+        let known = lock(&self.kits).get(name).cloned();
         if let Some(kit) = known
             && Arc::ptr_eq(&kit.team, &team)
             && Arc::ptr_eq(&kit.models, &models)
@@ -354,15 +317,17 @@ impl Inner {
             return Ok(kit);
         }
         let kit = Arc::new(self.make_kit(name, team, models, policy)?);
-        self.kits().insert(name.clone(), kit.clone());
+        lock(&self.kits).insert(name.clone(), kit.clone());
         Ok(kit)
     }
 
     /// The models there are now.
     fn models(&self) -> Result<Arc<Models>, BriefError> {
-        let providers = self.live.providers_now();
-        let providers = providers.map_err(|found| no_provider(&found))?;
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let providers = self.live.providers_now().map_err(|problems| BriefError {
+            code: Code::NoProvider,
+            message: format!("No providers configured. {problems}"),
+        })?;
+        let mut models = lock(&self.models);
         if let Some(models) = &*models
             && Arc::ptr_eq(&models.providers, &providers)
         {
@@ -459,10 +424,6 @@ impl Inner {
             }
         }
     }
-
-    fn kits(&self) -> std::sync::MutexGuard<'_, HashMap<TeamName, Arc<Kit>>> {
-        self.kits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Models {
@@ -472,7 +433,7 @@ impl Models {
         engines: &Engines,
         chosen: &Profile,
     ) -> Result<Arc<dyn Engine>, UnknownProfile> {
-        let mut known = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.engines);
         let key = (chosen.name.clone(), chosen.model.clone());
         if let Some(engine) = known.get(&key) {
             return Ok(engine.clone());
@@ -481,6 +442,10 @@ impl Models {
         known.insert(key, engine.clone());
         Ok(engine)
     }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The keys of all profiles: what no tool may show.
@@ -506,10 +471,6 @@ fn choice(chosen: &Profile) -> ModelChoice {
     ModelChoice { profile: chosen.name.clone(), model: Some(chosen.model.clone()) }
 }
 
-fn bad_file(problems: &Problems) -> BriefError {
-    BriefError { code: Code::ConfigError, message: problems.to_string() }
-}
-
 fn config_error(reason: impl ToString) -> BriefError {
     BriefError { code: Code::ConfigError, message: reason.to_string() }
 }
@@ -526,36 +487,20 @@ fn unread(error: ComposeError) -> BriefError {
     BriefError { code, message: error.to_string() }
 }
 
-fn no_provider(problems: &Problems) -> BriefError {
-    BriefError { code: Code::NoProvider, message: format!("No providers configured. {problems}") }
-}
-
-/// A short name for some bytes.
-fn hash_of(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
         async move {
             let team =
                 TeamKey { name: assignment.lane.team.clone(), generation: assignment.generation };
-            let memory = inner.memory.injected(&team).await;
-            let memory = memory.map_err(unknown)?;
+            let memory = inner.memory.injected(&team).await.map_err(unknown)?;
             let earlier = match assignment.options.cycle {
                 Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
                 _ => Earlier::default(),
             };
             let brief =
                 tokio::task::spawn_blocking(move || inner.brief(assignment, memory, earlier));
-            brief.await.unwrap_or_else(|_| {
-                Err(BriefError {
-                    code: Code::Internal,
-                    message: "preparing the turn failed unexpectedly".to_owned(),
-                })
-            })
+            brief.await.unwrap_or_else(|_| Err(unknown("preparing the turn failed unexpectedly")))
         }
         .boxed()
     }
