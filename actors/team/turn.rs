@@ -14,7 +14,7 @@ use crate::{
     ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,
     task::{Code, Ending, Label, Task, Wait, WaitReason},
-    tool::{Args, Asking, Checked, Stow, ToolCall, ToolReply},
+    tool::{Asking, Checked, Stow, ToolCall, ToolReply},
     usage::Usage,
 };
 
@@ -361,10 +361,7 @@ impl Turn {
             _ => &[],
         });
         blocks.find_map(|block| match block {
-            Block::Call(found) if found.id == *call => Some(match &found.args {
-                Args::Json(args) => args.to_string(),
-                Args::Unreadable { unreadable, .. } => unreadable.clone(),
-            }),
+            Block::Call(found) if found.id == *call => Some(found.args.to_string()),
             _ => None,
         })
     }

@@ -101,7 +101,7 @@ impl Inner {
         if let (Some(subagent), Some(skill)) = (subagent, skill) {
             tracing::warn!(team = %name, subagent, skill, "a task names both; the subagent wins");
         }
-        let role = library.role(subagent, skill, inner).map_err(config_error)?;
+        let role = Role::choose(&library, subagent, skill, inner).map_err(config_error)?;
         let mut parts = lock(&kit.roles);
         parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
         let known = parts.iter().find(|part| part.cast.role == role && part.cycle == options.cycle);

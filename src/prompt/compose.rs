@@ -8,7 +8,6 @@ use std::{
 
 use dashmap::DashMap;
 use hivewright_actors::{briefing::Line, engine::SystemPrompt, ids::TeamName, task::TopicRef};
-use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{
@@ -21,27 +20,24 @@ use super::{
 use crate::{
     api::teams::{OPERATOR, PROGRAM, TeamItem},
     settings::home::Home,
+    system::sha256,
     taint::Taint,
 };
 
 /// The turn to compose for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Whose turn.
     pub team: TeamName,
     /// The teams above it, root first.
     pub ancestors: Vec<TeamName>,
-    /// What the team is for, from its file.
     pub description: String,
     /// The tools that are there or not, in the order in which they are to be shown.
     pub builtins: Vec<Availability>,
     /// What else is to be said of tools, a line each.
     pub notes: Vec<String>,
-    /// As whom it is run.
     pub cast: Cast,
     /// What the team remembers; empty if nothing.
     pub memory: Arc<str>,
-    /// What the turn is about.
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
     pub conversation: Vec<Line>,
@@ -72,14 +68,12 @@ impl Cast {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
     pub tool: String,
-    /// It is there.
     pub enabled: bool,
 }
 
 /// A prompt, ready for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Composed {
-    /// What the model is told.
     pub system: Arc<SystemPrompt>,
     /// Names the rules and the role, not the conversation: it stays the same from turn to turn.
     pub prompt_hash: String,
@@ -98,12 +92,7 @@ pub enum ComposeError {
     CutOff,
     /// The skill to be loaded cannot be read.
     #[error("the skill `{skill}` cannot be read: {source}")]
-    Skill {
-        /// Its name.
-        skill: String,
-        /// The reason.
-        source: io::Error,
-    },
+    Skill { skill: String, source: io::Error },
 }
 
 /// Composes prompts, and keeps what it read. Cheap to clone.
@@ -148,16 +137,7 @@ struct Tiers {
 impl Tiers {
     fn all(&self) -> impl Iterator<Item = &Tier> {
         let lineage = self.lineage.iter().map(|(_, tier)| tier);
-        let all = [&self.organisation].into_iter().chain(lineage);
-        all.chain([&self.own])
-    }
-
-    fn warnings(&self) -> impl Iterator<Item = &String> {
-        self.all().flat_map(|tier| &tier.warnings)
-    }
-
-    fn suspects(&self) -> impl Iterator<Item = &String> {
-        self.all().flat_map(|tier| &tier.suspects)
+        [&self.organisation].into_iter().chain(lineage).chain([&self.own])
     }
 }
 
@@ -201,13 +181,10 @@ impl Prompts {
         let tiers = this.tiers(team, ancestors);
         let reader = Reader { team, subagent: false, inner: false };
         let general = [(PROGRAM, &this.system), (OPERATOR, &tiers.organisation)];
-        let lineage = tiers.lineage.iter();
-        let lineage = lineage.map(|(giver, tier)| (giver.as_str(), tier));
-        let all = general.into_iter().chain(lineage);
-        let all = all.chain([(team.as_str(), &tiers.own)]);
+        let lineage = tiers.lineage.iter().map(|(giver, tier)| (giver.as_str(), tier));
+        let all = general.into_iter().chain(lineage).chain([(team.as_str(), &tiers.own)]);
         all.flat_map(|(giver, tier)| {
-            let told = tier.texts.iter();
-            let told = told.filter(|rule| rule.audience.concerns(&reader));
+            let told = tier.texts.iter().filter(|rule| rule.audience.concerns(&reader));
             told.map(move |rule| TeamItem {
                 name: rule.name.clone(),
                 source: giver.to_owned(),
@@ -235,11 +212,12 @@ impl Inner {
     fn compose(&self, request: &Request) -> Result<Composed, ComposeError> {
         let workspace = self.home.team(request.team.as_str());
         let tiers = self.tiers(&request.team, &request.ancestors);
-        let warnings = self.system.warnings.iter().chain(tiers.warnings());
-        let warnings = warnings.chain(&request.cast.library.warnings);
-        let warnings = warnings.cloned().collect();
-        let suspects = tiers.suspects().chain(&request.cast.library.suspects);
-        let suspects = suspects.cloned().collect();
+        let library = &request.cast.library;
+        let warnings =
+            [&self.system].into_iter().chain(tiers.all()).flat_map(|tier| &tier.warnings);
+        let warnings = warnings.chain(&library.warnings).cloned().collect();
+        let suspects = tiers.all().flat_map(|tier| &tier.suspects);
+        let suspects = suspects.chain(&library.suspects).cloned().collect();
         let told = self.told(request, &workspace, tiers)?;
         let system = SystemPrompt {
             shared: told.shared.clone(),
@@ -302,7 +280,7 @@ impl Inner {
             skills(cast)?,
         ]);
         let told = Arc::new(Told {
-            hash: hash(&shared, &text),
+            hash: sha256(format!("{shared}\0{text}").as_bytes())[..16].to_owned(),
             shared,
             team: text,
             description: description.clone(),
@@ -330,14 +308,4 @@ fn skills(cast: &Cast) -> Result<String, ComposeError> {
         skill: cast.role.active.as_ref().map(|skill| skill.name().to_owned()).unwrap_or_default(),
         source,
     })
-}
-
-/// The first 16 hex digits of the SHA-256 of shared and team part.
-fn hash(shared: &str, team: &str) -> String {
-    let mut hasher = Sha256::new();
-    hasher.update(shared.as_bytes());
-    hasher.update([0]);
-    hasher.update(team.as_bytes());
-    let digest = hasher.finalize();
-    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

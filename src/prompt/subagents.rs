@@ -1,11 +1,10 @@
 //! Subagents: specialists of a team, each with a role, boundaries and skills.
 
-use hivewright_actors::excerpt;
+use hivewright_actors::{excerpt, text::is_slug};
 
 use super::{
     folder::{Limits, Place, Text},
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
-    skills::is_slug,
 };
 use crate::settings::{reader::Document, team::STEPS};
 

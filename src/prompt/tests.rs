@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use super::{
     compose::{Availability, Cast, Composed, Prompts, Request},
     folder::Text,
+    role::Role,
     rules::Rule,
 };
 use crate::{
@@ -87,7 +88,7 @@ impl Place {
     /// As the team works: it can load skills.
     fn cast(&self, team: &str, subagent: Option<&str>, skill: Option<&str>, inner: bool) -> Cast {
         let library = self.prompts.library(&team.into());
-        let role = library.role(subagent, skill, inner).unwrap();
+        let role = Role::choose(&library, subagent, skill, inner).unwrap();
         Cast { loads: !role.loadable.is_empty(), library, role }
     }
 

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use hivewright_actors::{
     engine::{Block, EngineEvent, Message, SystemPrompt},
+    task::Code,
     tool::{Args, ToolSpec},
     usage::Usage,
 };
+use serde::Serialize;
 
 use crate::settings::providers::{Profile, Provider};
 
@@ -19,7 +21,7 @@ mod openai;
 pub(crate) mod sse;
 mod tokens;
 
-use fault::Fault;
+use fault::{Fault, Remedy};
 
 /// The longest arguments of one tool call.
 const LONGEST_CALL: usize = 4 * 1024 * 1024;
@@ -96,6 +98,32 @@ struct Outgoing {
     url: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
+}
+
+impl Outgoing {
+    fn new(
+        url: String,
+        headers: Vec<(&'static str, String)>,
+        body: &impl Serialize,
+    ) -> Result<Self, Fault> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            let message = format!("the request cannot be written: {error}");
+            Fault::new(Code::Internal, Remedy::None, message)
+        })?;
+        Ok(Self { url, headers, body })
+    }
+}
+
+/// The key of a profile that cannot do without.
+fn key<'a>(ask: &Ask<'a>) -> Result<&'a str, Fault> {
+    let key = ask.profile.api_key.as_ref().map(|key| key.expose());
+    key.ok_or_else(|| Fault::new(Code::ProviderAuth, Remedy::Fallback, "it has no `api_key`"))
+}
+
+/// The parts of a prompt, without those that say nothing.
+fn parts(prompt: &SystemPrompt) -> impl Iterator<Item = &str> {
+    let parts = [&*prompt.shared, &prompt.team, &prompt.turn];
+    parts.into_iter().filter(|part| !part.is_empty())
 }
 
 /// Puts an answer together from the events of a stream.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::{
     engine::{Block, Message, ToolOutput},
     history::SUMMARY,
-    tool::Args,
     usage::Usage,
 };
 
@@ -267,10 +266,7 @@ pub(in crate::team) fn length(message: &Message) -> usize {
             .iter()
             .map(|block| match block {
                 Block::Text { text } | Block::Thinking { text, .. } => count(text),
-                Block::Call(call) => match &call.args {
-                    Args::Json(args) => count(&call.name) + count(&args.to_string()),
-                    Args::Unreadable { unreadable, .. } => count(&call.name) + count(unreadable),
-                },
+                Block::Call(call) => count(&call.name) + count(&call.args.to_string()),
             })
             .sum(),
         Message::ToolResults(results) => results.iter().map(|result| count(&result.content)).sum(),

@@ -3,7 +3,6 @@
 use crate::{
     engine::{Block, Message, SystemPrompt},
     excerpt,
-    tool::Args,
 };
 
 /// What the model is told first.
@@ -59,10 +58,7 @@ fn write(text: &mut String, message: &Message, cut: usize) {
                     Block::Text { text: words } => part(text, "assistant", words, cut),
                     Block::Thinking { .. } => {}
                     Block::Call(call) => {
-                        let args = match &call.args {
-                            Args::Json(args) => args.to_string(),
-                            Args::Unreadable { unreadable, .. } => unreadable.clone(),
-                        };
+                        let args = call.args.to_string();
                         part(text, &format!("call of {}", call.name), &args, cut);
                     }
                 }

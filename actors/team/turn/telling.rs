@@ -11,7 +11,7 @@ use crate::{
     history::{Fact, Origin},
     ids::CallId,
     task::Task,
-    tool::{Args, ToolCall, ToolReply},
+    tool::{ToolCall, ToolReply},
 };
 
 /// Progress frames show this many characters of arguments and results.
@@ -48,10 +48,7 @@ pub(super) fn output(call: &ToolCall, reply: &ToolReply) -> ToolOutput {
 }
 
 pub(super) fn call_frame(call: &ToolCall) -> Progress {
-    let args = match &call.args {
-        Args::Json(args) => args.to_string(),
-        Args::Unreadable { unreadable, .. } => unreadable.clone(),
-    };
+    let args = call.args.to_string();
     Progress {
         tool: Some(call.name.clone()),
         call_id: Some(call.id.clone()),

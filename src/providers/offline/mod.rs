@@ -184,10 +184,7 @@ impl<'a> Scene<'a> {
                 .iter()
                 .map(|block| match block {
                     Block::Text { text } | Block::Thinking { text, .. } => words(text),
-                    Block::Call(call) => match &call.args {
-                        Args::Json(args) => 1 + words(&args.to_string()),
-                        Args::Unreadable { unreadable, .. } => 1 + words(unreadable),
-                    },
+                    Block::Call(call) => 1 + words(&call.args.to_string()),
                 })
                 .sum(),
             ..Usage::default()

@@ -94,13 +94,8 @@ impl Toolset for Reporting {
             return self.tools.run(call, cx);
         }
         // The turn keeps what was said, and it becomes durable with the turn's outcome.
-        Box::pin(std::future::ready(ToolReply {
-            content: answer::ok(serde_json::json!({})),
-            fault: None,
-            truncated: false,
-            taints: false,
-            rule: None,
-        }))
+        let content = answer::ok(serde_json::json!({}));
+        Box::pin(std::future::ready(ToolReply { content, ..ToolReply::default() }))
     }
 }
 
