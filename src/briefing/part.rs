@@ -161,7 +161,7 @@ impl Inner {
             grant.allowed = grant.allowed.and_always(PROPOSE);
         }
         let workspace = grant.workspace.clone();
-        let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::NAME);
+        let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::ABOUT.name);
         let cast = Cast { library, role, loads };
         let mut made = self.made(&cast);
         if proposes {
@@ -250,7 +250,7 @@ fn proposes(role: &Role, cycle: Option<Cycle>) -> bool {
 
 fn use_skill(Cast { library, role, .. }: &Cast) -> Made {
     let tool = UseSkill::new(library.clone(), role.loadable.clone());
-    Made::new(UseSkill::NAME, tool)
+    Made::new(UseSkill::ABOUT.name, tool)
 }
 
 /// What is to be said of tools beyond their own descriptions.

@@ -12,8 +12,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
+    about::About,
     answer,
-    contract::{LONGEST, Limits, Pool, Tool, ToolContext, ToolError, not_blank},
+    contract::{LONGEST, Tool, ToolContext, ToolError, not_blank},
 };
 use crate::{prompt::subagents::Subagent, sandbox::process::Sandbox};
 
@@ -87,15 +88,11 @@ pub struct Args {
 }
 
 impl Tool for Agent {
-    const NAME: &'static str = "agent";
-    const KEYS: &'static str = "agent.*";
-    const GROUP: &'static str = "@subagents";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About = About::new("agent", "@subagents", "agent", Effect::Idempotent)
+        .keys("agent.*")
+        .unbounded()
+        .whole_turn();
     const DESCRIPTION: &'static str = "";
-    const EFFECT: Effect = Effect::Idempotent;
-    const LIMITS: Limits = Limits { timeout: LONGEST, longest: LONGEST };
-    const WHOLE_TURN: bool = true;
-    const CLASS: &'static str = "agent";
     type Args = Args;
 
     fn description(&self, _: &Sandbox) -> String {

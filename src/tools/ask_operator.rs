@@ -20,6 +20,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
+    about::About,
     answer,
     contract::{Tool, ToolContext, ToolError, not_blank},
     toolbox::Toolbox,
@@ -60,14 +61,11 @@ pub(super) struct Args {
 }
 
 impl Tool for AskOperator {
-    const NAME: &'static str = "ask_operator";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("ask_operator", "@org", "org.ask_operator", Effect::Idempotent)
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Asks the operator a question. It does not wait: you get the question's id at once, go on \
         with other work or end your turn, and the answer comes later as a task of its own. Ask for secrets with `kind: secret` \
         and a `key`: you then get a reference, never the value.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const CLASS: &'static str = "org.ask_operator";
-    const REFUSES_SECRETS: bool = true;
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

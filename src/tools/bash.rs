@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{LONGEST, Limits, Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{LONGEST, Tool, ToolContext, ToolError},
     reach::Reach,
 };
 use crate::{
@@ -36,19 +37,16 @@ pub(super) struct Args {
 }
 
 impl Tool for Bash {
-    const NAME: &'static str = "bash";
-    const GROUP: &'static str = "@shell";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About = About::new("bash", "@shell", "exec", Effect::Irreversible)
+        .unbounded()
+        .exclusive()
+        .within(Duration::from_secs(120), LONGEST)
+        .expands(&["env"])
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Runs a shell command for local work: builds, tests, scripts, files. It sees the \
         workspace and system programs, and has no network. `HOME` and `TMPDIR` are empty and last for one call; \
         so do processes: whatever still runs at the end of the call is killed. `config.yaml` and `plugins/` are \
         read-only. Answers with exit code, output and messages.";
-    const EFFECT: Effect = Effect::Irreversible;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(120), longest: LONGEST };
-    const EXPANDS: &'static [&'static str] = &["env"];
-    const REFUSES_SECRETS: bool = true;
-    const CLASS: &'static str = "exec";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
@@ -91,7 +89,7 @@ impl Tool for Bash {
             env: args.env,
             keeps_self: cx.label == Label::Untrusted,
         };
-        let supervision = cx.before_command(Self::NAME).await?;
+        let supervision = cx.before_command(Self::ABOUT.name).await?;
         let finished = cx.grant.sandbox.run(job, cx.cancel.clone()).await;
         cx.after_command(supervision).await?;
         let mut finished = finished?;

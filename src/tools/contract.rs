@@ -16,13 +16,13 @@ use hivewright_actors::{
     ids::CallId,
     policy::caution::Caution,
     task::Label,
-    tool::{CallContext, Caller, Effect, Stow, ToolFault},
+    tool::{CallContext, Caller, Stow, ToolFault},
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{answer, judge::Opening, reach::Reach, toolbox::Grant};
+use super::{about::About, answer, judge::Opening, reach::Reach, toolbox::Grant};
 use crate::{
     sandbox::{
         process::{Sandbox, SandboxError},
@@ -35,64 +35,14 @@ use crate::{
 /// No tool may take longer.
 pub const LONGEST: Duration = Duration::from_secs(600);
 
-/// How long a call may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Unless the call asks for another.
-    pub timeout: Duration,
-    /// The most a call can ask for.
-    pub longest: Duration,
-}
-
-impl Limits {
-    /// The same for every call.
-    pub const fn fixed(timeout: Duration) -> Self {
-        Self { timeout, longest: timeout }
-    }
-}
-
-/// Which calls of a team share places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pool {
-    /// Everyday ones.
-    Daily,
-    /// Those that change what teams, triggers and trusted senders there are.
-    Structural,
-    /// Those that are bounded otherwise.
-    Unbounded,
-}
-
 /// Something a model can do.
 ///
 /// A tool file states this once; the host does the rest: who may call it, whether the arguments
 /// fit, time, panics, the size of the answer.
 pub trait Tool: Send + Sync + 'static {
-    /// The key it is configured and called by.
-    const NAME: &'static str;
-    /// A pattern of the keys that it has, where many tools are made of it.
-    const KEYS: &'static str = Self::NAME;
-    /// What settings name it with, and where among all a model is told of it.
-    const GROUP: &'static str = "@plugins";
-    /// How many of its team's calls run beside it.
-    const POOL: Pool = Pool::Daily;
+    const ABOUT: About;
     /// What it does and when to use it, for the model: at most 1,024 characters.
     const DESCRIPTION: &'static str;
-    /// What running it again after a crash would do.
-    const EFFECT: Effect;
-    /// Never beside another call of the same step.
-    const EXCLUSIVE: bool = false;
-    /// How long a call may take.
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    /// A call may take as long as its turn: nothing else ends it.
-    const WHOLE_TURN: bool = false;
-    /// What kind of thing it does, for the operator's rules.
-    const CLASS: &'static str;
-    /// Arguments in which references to the vault are expanded, as the last act before the call.
-    const EXPANDS: &'static [&'static str] = &[];
-    /// Arguments that are paths: a reference to the vault in one is a mistake.
-    const PATHS: &'static [&'static str] = &[];
-    /// A call whose arguments hold the value of a secret is refused.
-    const REFUSES_SECRETS: bool = false;
     /// What the model writes. Its doc comments and bounds are what the model reads, and arguments that
     /// don't keep to them are refused; so are fields that it does not have.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;

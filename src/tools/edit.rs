@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     provenance::Scope,
     reach::Reach,
     read::text_of,
@@ -30,16 +31,13 @@ pub(super) struct Args {
 }
 
 impl Tool for Edit {
-    const NAME: &'static str = "edit";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About = About::new("edit", "@files", "file.write", Effect::Idempotent)
+        .unbounded()
+        .exclusive()
+        .paths(&["file_path"])
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Replaces a passage of a text file by another. Both are plain text, no patterns. \
         `old_string` must occur exactly once unless `replace_all` is set; give enough of its surroundings.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const PATHS: &'static [&'static str] = &["file_path"];
-    const REFUSES_SECRETS: bool = true;
-    const CLASS: &'static str = "file.write";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
@@ -55,7 +53,7 @@ impl Tool for Edit {
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let path = args.file_path.clone();
-        let window = cx.before_change(Self::NAME, &path).await?;
+        let window = cx.before_change(Self::ABOUT.name, &path).await?;
         let edited = cx.blocking(move |cx| {
             let path = &args.file_path;
             let opened = text_of(cx, path)?;
@@ -80,7 +78,7 @@ impl Tool for Edit {
             }
             Err(error) => (Err(error), 0),
         };
-        cx.after_change(Self::NAME, window, &written, Scope::Part).await?;
+        cx.after_change(Self::ABOUT.name, window, &written, Scope::Part).await?;
         let class = written?.class;
         tracing::debug!(team = %cx.grant.team, %path, %class, "file edited");
         Ok(format!("Replaced {count} occurrence(s) in {path}"))

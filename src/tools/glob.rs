@@ -14,7 +14,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     reach::Reach,
 };
 
@@ -32,14 +33,10 @@ pub(super) struct Args {
 }
 
 impl Tool for Glob {
-    const NAME: &'static str = "glob";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About =
+        About::new("glob", "@files", "file.read", Effect::Pure).unbounded().paths(&["path"]);
     const DESCRIPTION: &'static str = "Finds files by a pattern of their paths and lists them absolute, newest first. \
         Names that begin with a dot are found only if the pattern names them. Links are not followed.";
-    const EFFECT: Effect = Effect::Pure;
-    const PATHS: &'static [&'static str] = &["path"];
-    const CLASS: &'static str = "file.read";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {

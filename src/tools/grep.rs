@@ -12,7 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     glob::Names,
     reach::Reach,
 };
@@ -51,15 +52,11 @@ pub(super) struct Args {
 }
 
 impl Tool for Grep {
-    const NAME: &'static str = "grep";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About =
+        About::new("grep", "@files", "file.read", Effect::Pure).unbounded().paths(&["path"]);
     const DESCRIPTION: &'static str = "Searches files for lines that match a regular expression, and shows them as \
         `path:line:text`. Shows at most 200 matches of a file and 2,000 in all. Binary files and files over 10 MiB \
         are passed over. Names that begin with a dot are searched only if `glob` or `path` names them.";
-    const EFFECT: Effect = Effect::Pure;
-    const PATHS: &'static [&'static str] = &["path"];
-    const CLASS: &'static str = "file.read";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {

@@ -3,14 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::BoxFuture;
-use hivewright_actors::tool::{Caller, Checked, Effect, Stow, ToolSpec};
+use hivewright_actors::tool::{Caller, Checked, Stow, ToolSpec};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
+    about::About,
     answer,
-    contract::{LONGEST, Pool, Redaction, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Redaction, Tool, ToolContext, ToolError},
     judge::Sight,
 };
 use crate::{
@@ -22,38 +23,6 @@ use crate::{
 
 /// The largest arguments, in bytes of JSON.
 const LARGEST_ARGUMENTS: usize = 2 << 20;
-
-/// What a tool says of all its calls.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct About {
-    pub(super) name: &'static str,
-    pub(super) keys: &'static str,
-    pub(super) group: &'static str,
-    pub(super) class: &'static str,
-    pub(super) pool: Pool,
-    pub(super) effect: Effect,
-    /// Arguments in which references to secrets are expanded.
-    pub(super) expands: &'static [&'static str],
-    /// Arguments that are paths.
-    pub(super) paths: &'static [&'static str],
-    pub(super) refuses_secrets: bool,
-}
-
-impl About {
-    pub(super) const fn of<T: Tool>() -> Self {
-        Self {
-            name: T::NAME,
-            keys: T::KEYS,
-            group: T::GROUP,
-            class: T::CLASS,
-            pool: T::POOL,
-            effect: T::EFFECT,
-            expands: T::EXPANDS,
-            paths: T::PATHS,
-            refuses_secrets: T::REFUSES_SECRETS,
-        }
-    }
-}
 
 /// A tool whose argument type is hidden.
 pub(super) trait Hosted: Send + Sync {
@@ -87,7 +56,7 @@ impl<T: Tool> Host<T> {
 
 impl<T: Tool> Hosted for Host<T> {
     fn about(&self) -> About {
-        About::of::<T>()
+        T::ABOUT
     }
 
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec {
@@ -105,16 +74,17 @@ impl<T: Tool> Hosted for Host<T> {
             return Err(ToolError::invalid("arguments are larger than 2 MiB"));
         }
         let args = read::<T>(&self.arguments, args)?;
-        let asked = T::timeout(&args).unwrap_or(T::LIMITS.timeout);
+        let about = T::ABOUT;
+        let asked = T::timeout(&args).unwrap_or(about.timeout);
         let limit =
-            if T::WHOLE_TURN { LONGEST_TURN } else { asked.min(T::LIMITS.longest).min(LONGEST) };
+            if about.whole_turn { LONGEST_TURN } else { asked.min(about.longest).min(LONGEST) };
         let sight = Sight {
             key: key.to_owned(),
-            about: self.about(),
+            about,
             reaches: T::reaches(&args),
             caution: self.tool.caution(&args, caller),
         };
-        Ok((Checked::allowed(T::EFFECT, T::EXCLUSIVE, limit), sight))
+        Ok((Checked::allowed(about.effect, about.exclusive, limit), sight))
     }
 
     fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError> {
@@ -161,7 +131,7 @@ pub(super) fn read<T: Tool>(
 ) -> Result<T::Args, ToolError> {
     let parsed = arguments.json(args.clone()).map_err(|problems| told(&problems));
     let accepted = parsed.and_then(|args| T::accept(&args).map(|()| args));
-    accepted.map_err(|reason| match T::GROUP {
+    accepted.map_err(|reason| match T::ABOUT.group {
         "@org" | "@triggers" => answer::refuse("invalid_input", reason),
         "@memory" => answer::invalid(reason),
         _ => ToolError::invalid(format!("invalid arguments: {reason}")),

@@ -2,6 +2,7 @@
 
 use self::toolbox::Toolbox;
 
+pub mod about;
 pub mod agent;
 pub mod answer;
 pub mod ask_operator;

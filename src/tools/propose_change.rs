@@ -16,8 +16,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
+    about::About,
     answer,
-    contract::{Pool, Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext, ToolError},
     reach::Reach,
 };
 use crate::{
@@ -85,17 +86,13 @@ pub struct Args {
 }
 
 impl Tool for ProposeChange {
-    const NAME: &'static str = PROPOSE;
-    const GROUP: &'static str = "@org";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About = About::new(PROPOSE, "@org", "org.propose_change", Effect::Idempotent)
+        .structural()
+        .paths(&["file_path"])
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Proposes one change to a skill or rule of your team. A person sees the difference and \
         decides; only then is the file changed, and the old text is kept. Once a run, at most 40 changed lines, and never \
         the file of your last proposal.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const CLASS: &'static str = "org.propose_change";
-    const PATHS: &'static [&'static str] = &["file_path"];
-    const REFUSES_SECRETS: bool = true;
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    about::About,
     cap,
-    contract::{Pool, Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext, ToolError},
     reach::Reach,
 };
 
@@ -37,14 +38,10 @@ pub(super) struct Args {
 }
 
 impl Tool for Read {
-    const NAME: &'static str = "read";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About =
+        About::new("read", "@files", "file.read", Effect::Pure).unbounded().paths(&["file_path"]);
     const DESCRIPTION: &'static str = "Reads a UTF-8 text file and shows its lines, each with its number. \
         Use `offset` and `limit` for a part of a long file. Binary files and files over 50 MiB are refused.";
-    const EFFECT: Effect = Effect::Pure;
-    const PATHS: &'static [&'static str] = &["file_path"];
-    const CLASS: &'static str = "file.read";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {

@@ -1,27 +1,24 @@
 //! Registry of tools: which there are, by what each says of itself.
 
 use super::{
-    agent, ask_operator, bash, contract::Tool, edit, glob, grep, hosted::About, memory, org, read,
+    about::About, agent, ask_operator, bash, contract::Tool, edit, glob, grep, memory, org, read,
     triggers, trust, use_skill, vault, write,
 };
 use crate::settings::tool_groups;
 
 /// The built-in tools, in the order in which prompts show them.
 const BUILT_IN: &[About] = &[
-    About::of::<bash::Bash>(),
-    About::of::<edit::Edit>(),
-    About::of::<glob::Glob>(),
-    About::of::<grep::Grep>(),
-    About::of::<read::Read>(),
-    About::of::<write::Write>(),
+    bash::Bash::ABOUT,
+    edit::Edit::ABOUT,
+    glob::Glob::ABOUT,
+    grep::Grep::ABOUT,
+    read::Read::ABOUT,
+    write::Write::ABOUT,
 ];
 
 /// Tools that have no folder of their family.
-const SINGLE: &[About] = &[
-    About::of::<ask_operator::AskOperator>(),
-    About::of::<use_skill::UseSkill>(),
-    About::of::<agent::Agent>(),
-];
+const SINGLE: &[About] =
+    &[ask_operator::AskOperator::ABOUT, use_skill::UseSkill::ABOUT, agent::Agent::ABOUT];
 
 /// All tools that settings can name.
 const ALL: [&[About]; 7] =
@@ -47,7 +44,11 @@ pub(crate) fn members(group: &str) -> Option<Vec<&'static str>> {
 
 /// The place of a group's tools among all that models are told: files and shell are told as one.
 pub(super) fn place(group: &str) -> Option<usize> {
-    tool_groups::place(if group == bash::Bash::GROUP { read::Read::GROUP } else { group })
+    tool_groups::place(if group == bash::Bash::ABOUT.group {
+        read::Read::ABOUT.group
+    } else {
+        group
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use hivewright_actors::tool::{CallContext, Caller, ToolFault};
 use serde_json::Value;
 
-use super::{contract::ToolError, filter::ToolFilter, hosted::About, toolbox::Grant};
+use super::{about::About, contract::ToolError, filter::ToolFilter, toolbox::Grant};
 use crate::{
     scrub::{Scrubber, json},
     vault::{

@@ -25,7 +25,8 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    contract::{Limits, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     filter::ToolFilter,
     toolbox::{Grant, Toolbox},
 };
@@ -177,12 +178,10 @@ impl Drop for Mark {
 }
 
 impl Tool for Puppet {
-    const NAME: &'static str = "stage.puppet";
+    const ABOUT: About = About::new("stage.puppet", "@plugins", "plugin", Effect::Irreversible)
+        .exclusive()
+        .within(Duration::from_millis(50), Duration::from_millis(50));
     const DESCRIPTION: &'static str = "Does as it is told.";
-    const EFFECT: Effect = Effect::Irreversible;
-    const CLASS: &'static str = "plugin";
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_millis(50));
     type Args = PuppetArgs;
 
     async fn call(&self, args: PuppetArgs, cx: &ToolContext) -> Result<String, ToolError> {

@@ -102,7 +102,7 @@ impl Grant {
 impl Toolbox {
     /// The same with one more tool.
     pub fn with<T: Tool>(mut self, tool: T) -> Self {
-        Arc::make_mut(&mut self.tools).insert(T::NAME, Made::new(T::NAME, tool));
+        Arc::make_mut(&mut self.tools).insert(T::ABOUT.name, Made::new(T::ABOUT.name, tool));
         self
     }
 

@@ -17,9 +17,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{
+    about::About,
     answer,
-    contract::{Pool, Tool, ToolContext, ToolError},
-    hosted::About,
+    contract::{Tool, ToolContext, ToolError},
     toolbox::Toolbox,
 };
 use crate::{
@@ -35,12 +35,12 @@ pub mod report;
 use consent::Deed;
 
 pub(super) const TOOLS: &[About] = &[
-    About::of::<CreateTrigger>(),
-    About::of::<DisableTrigger>(),
-    About::of::<EnableTrigger>(),
-    About::of::<ListTriggers>(),
-    About::of::<TestTrigger>(),
-    About::of::<UpdateTrigger>(),
+    CreateTrigger::ABOUT,
+    DisableTrigger::ABOUT,
+    EnableTrigger::ABOUT,
+    ListTriggers::ABOUT,
+    TestTrigger::ABOUT,
+    UpdateTrigger::ABOUT,
 ];
 
 /// So many of the next times are shown to whoever made or changed a trigger.
@@ -124,16 +124,13 @@ pub(super) struct New {
 }
 
 impl Tool for CreateTrigger {
-    const NAME: &'static str = "create_trigger";
-    const GROUP: &'static str = "@triggers";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About =
+        About::new("create_trigger", "@triggers", "trigger.create_trigger", Effect::Idempotent)
+            .structural();
     const DESCRIPTION: &'static str = "Makes a trigger: a task that a team gets by itself, at certain times (`schedule`, \
         `window`), when a message fits (`keyword`, `message`) or when another program calls (`webhook`). It waits for \
         `enable_trigger` unless `enable` is set. The answer shows its next times: check that they are the ones you meant. \
         Only the team's direct parent may do this.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const CLASS: &'static str = "trigger.create_trigger";
     type Args = New;
 
     fn caution(&self, New { team, form, .. }: &New, caller: &Caller) -> Option<Caution> {
@@ -166,14 +163,11 @@ pub(super) struct Changes {
 }
 
 impl Tool for UpdateTrigger {
-    const NAME: &'static str = "update_trigger";
-    const GROUP: &'static str = "@triggers";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About =
+        About::new("update_trigger", "@triggers", "trigger.update_trigger", Effect::Idempotent)
+            .structural();
     const DESCRIPTION: &'static str = "Changes a trigger. Fields that are left out stay as they are, `config` is merged \
         field by field, and null clears a field. Its type cannot change. Takes effect at once.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const CLASS: &'static str = "trigger.update_trigger";
     type Args = Changes;
 
     fn caution(&self, changes: &Changes, caller: &Caller) -> Option<Caution> {
@@ -192,14 +186,11 @@ impl Tool for UpdateTrigger {
 pub(super) struct EnableTrigger(Desk);
 
 impl Tool for EnableTrigger {
-    const NAME: &'static str = "enable_trigger";
-    const GROUP: &'static str = "@triggers";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About =
+        About::new("enable_trigger", "@triggers", "trigger.enable_trigger", Effect::Idempotent)
+            .structural();
     const DESCRIPTION: &'static str = "Lets a trigger fire from now on. The time it was off is not made up, and its \
         failures are forgotten.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const CLASS: &'static str = "trigger.enable_trigger";
     type Args = Named;
 
     fn caution(&self, args: &Named, caller: &Caller) -> Option<Caution> {
@@ -229,13 +220,10 @@ pub(super) struct Off {
 }
 
 impl Tool for DisableTrigger {
-    const NAME: &'static str = "disable_trigger";
-    const GROUP: &'static str = "@triggers";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About =
+        About::new("disable_trigger", "@triggers", "trigger.disable_trigger", Effect::Idempotent)
+            .structural();
     const DESCRIPTION: &'static str = "Lets a trigger fire no more, until it is enabled again. Work that it started goes on unless `cancel_running` is set.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const CLASS: &'static str = "trigger.disable_trigger";
     type Args = Off;
 
     async fn call(&self, args: Off, cx: &ToolContext) -> Result<String, ToolError> {
@@ -260,12 +248,10 @@ pub(super) struct Listing {
 }
 
 impl Tool for ListTriggers {
-    const NAME: &'static str = "list_triggers";
-    const GROUP: &'static str = "@triggers";
+    const ABOUT: About =
+        About::new("list_triggers", "@triggers", "trigger.list_triggers", Effect::Pure);
     const DESCRIPTION: &'static str =
         "Lists the triggers of your team or of a child, each with its next time and its last run.";
-    const EFFECT: Effect = Effect::Pure;
-    const CLASS: &'static str = "trigger.list_triggers";
     type Args = Listing;
 
     async fn call(&self, args: Listing, cx: &ToolContext) -> Result<String, ToolError> {
@@ -296,12 +282,10 @@ pub(super) struct Test {
 }
 
 impl Tool for TestTrigger {
-    const NAME: &'static str = "test_trigger";
-    const GROUP: &'static str = "@triggers";
+    const ABOUT: About =
+        About::new("test_trigger", "@triggers", "trigger.test_trigger", Effect::Idempotent);
     const DESCRIPTION: &'static str = "Starts a run of a trigger right now, whatever its state, to see whether it does what \
         it should. Its schedule, its failures and its cursors stay as they are.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const CLASS: &'static str = "trigger.test_trigger";
     type Args = Test;
 
     async fn call(&self, args: Test, cx: &ToolContext) -> Result<String, ToolError> {

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
+    about::About,
     answer,
     contract::{Tool, ToolContext, ToolError},
-    hosted::About,
     secrets,
     toolbox::Toolbox,
 };
@@ -18,12 +18,8 @@ use crate::vault::{audit::Actor, entry::Put, scope::Scope};
 /// So much of a value is shown in a list, in characters.
 const SHOWN: usize = 200;
 
-pub(super) const TOOLS: &[About] = &[
-    About::of::<VaultDelete>(),
-    About::of::<VaultGet>(),
-    About::of::<VaultList>(),
-    About::of::<VaultSet>(),
-];
+pub(super) const TOOLS: &[About] =
+    &[VaultDelete::ABOUT, VaultGet::ABOUT, VaultList::ABOUT, VaultSet::ABOUT];
 
 /// The tools that exist, and those of the vault.
 pub fn add(toolbox: Toolbox) -> Toolbox {
@@ -44,12 +40,9 @@ pub(super) struct OneKey {
 }
 
 impl Tool for VaultDelete {
-    const NAME: &'static str = "vault_delete";
-    const GROUP: &'static str = "@vault";
+    const ABOUT: About = About::new("vault_delete", "@vault", "vault", Effect::Idempotent);
     const DESCRIPTION: &'static str =
         "Forgets what is kept under a key. Secrets cannot be deleted from here: an operator can.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const CLASS: &'static str = "vault";
     type Args = OneKey;
 
     async fn call(&self, OneKey { key }: OneKey, cx: &ToolContext) -> Result<String, ToolError> {
@@ -62,12 +55,9 @@ impl Tool for VaultDelete {
 pub(super) struct VaultGet;
 
 impl Tool for VaultGet {
-    const NAME: &'static str = "vault_get";
-    const GROUP: &'static str = "@vault";
+    const ABOUT: About = About::new("vault_get", "@vault", "vault", Effect::Pure);
     const DESCRIPTION: &'static str = "Reads what is kept under a key. The value of a secret is not shown: its \
         reference `${vault:KEY}` stands for it in the arguments of the tools that are named with it.";
-    const EFFECT: Effect = Effect::Pure;
-    const CLASS: &'static str = "vault";
     type Args = OneKey;
 
     async fn call(&self, OneKey { key }: OneKey, cx: &ToolContext) -> Result<String, ToolError> {
@@ -99,12 +89,9 @@ pub(super) struct Listing {
 }
 
 impl Tool for VaultList {
-    const NAME: &'static str = "vault_list";
-    const GROUP: &'static str = "@vault";
+    const ABOUT: About = About::new("vault_list", "@vault", "vault", Effect::Pure);
     const DESCRIPTION: &'static str = "Lists the keys of this team: which of them are secrets, what they are for, and the \
         first 200 characters of values that are none.";
-    const EFFECT: Effect = Effect::Pure;
-    const CLASS: &'static str = "vault";
     type Args = Listing;
 
     async fn call(&self, args: Listing, cx: &ToolContext) -> Result<String, ToolError> {
@@ -133,13 +120,10 @@ pub(super) struct Setting {
 }
 
 impl Tool for VaultSet {
-    const NAME: &'static str = "vault_set";
-    const GROUP: &'static str = "@vault";
+    const ABOUT: About = About::new("vault_set", "@vault", "vault", Effect::Idempotent);
     const DESCRIPTION: &'static str = "Keeps a value under a key, for this team alone; it lasts until it is replaced or \
         deleted. For cursors, ids and other small facts, not for secrets: those are set by an operator, and cannot be \
         replaced from here.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const CLASS: &'static str = "vault";
     type Args = Setting;
 
     async fn call(&self, args: Setting, cx: &ToolContext) -> Result<String, ToolError> {

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     provenance::Scope,
     reach::Reach,
 };
@@ -26,16 +27,13 @@ pub(super) struct Args {
 }
 
 impl Tool for Write {
-    const NAME: &'static str = "write";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About = About::new("write", "@files", "file.write", Effect::Idempotent)
+        .unbounded()
+        .exclusive()
+        .paths(&["file_path"])
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Writes a whole file, replacing what was there. Makes missing folders. \
         To change a part of a file use `edit`.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const PATHS: &'static [&'static str] = &["file_path"];
-    const REFUSES_SECRETS: bool = true;
-    const CLASS: &'static str = "file.write";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
@@ -54,7 +52,7 @@ impl Tool for Write {
         Args { file_path, content }: Args,
         cx: &ToolContext,
     ) -> Result<String, ToolError> {
-        let window = cx.before_change(Self::NAME, &file_path).await?;
+        let window = cx.before_change(Self::ABOUT.name, &file_path).await?;
         let (path, size) = (file_path.clone(), content.len());
         let written = cx.blocking(move |cx| {
             cx.grant.sandbox.quota().admit(&cx.grant.workspace, &path, content.len() as u64)?;
@@ -62,7 +60,7 @@ impl Tool for Write {
             Ok(cx.grant.workspace.write(&path, content.as_bytes(), &admit)?)
         });
         let written = written.await;
-        cx.after_change(Self::NAME, window, &written, Scope::Whole).await?;
+        cx.after_change(Self::ABOUT.name, window, &written, Scope::Whole).await?;
         let class = written?.class;
         tracing::debug!(team = %cx.grant.team, path = %file_path, %class, "file written");
         Ok(format!("Wrote {size} bytes to {file_path}"))

@@ -22,6 +22,7 @@ use crate::{
     settings::team::STEPS,
     time,
     tools::{
+        about::About,
         answer,
         contract::{Tool, ToolContext, ToolError, not_blank},
     },
@@ -116,13 +117,11 @@ fn told(enqueued: bool, policy: Overlap, in_flight: &[OpenTask]) -> Value {
 }
 
 impl Tool for DelegateTask {
-    const NAME: &'static str = "delegate_task";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About =
+        About::new("delegate_task", "@org", "org.delegate_task", Effect::Idempotent);
     const DESCRIPTION: &'static str = "Gives a child team a task that it works on while you go on. You get its id at once \
         and its result later. If the team is busy, nothing is enqueued unless `overlap_policy` says so. For a short question \
         that you need answered now use `query_team`.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const CLASS: &'static str = "org.delegate_task";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

@@ -19,6 +19,7 @@ use super::{
     office::{Office, Parts},
 };
 use crate::tools::{
+    about::About,
     answer,
     contract::{Tool, ToolContext, ToolError, not_blank},
 };
@@ -188,12 +189,9 @@ impl Escalate {
 }
 
 impl Tool for Escalate {
-    const NAME: &'static str = "escalate";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("escalate", "@org", "org.escalate", Effect::Idempotent);
     const DESCRIPTION: &'static str = "Hands a problem that you cannot solve to the team above you; its answer comes back to \
         you as a turn. From the main team it goes to the operator. Go on with what you can do meanwhile, or end your turn.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const CLASS: &'static str = "org.escalate";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

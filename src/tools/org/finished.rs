@@ -22,6 +22,7 @@ use crate::{
     api::when::When,
     time,
     tools::{
+        about::About,
         answer,
         contract::{Tool, ToolContext, ToolError},
     },
@@ -153,12 +154,10 @@ impl ListCompletedTasks {
 }
 
 impl Tool for ListCompletedTasks {
-    const NAME: &'static str = excerpt::READER;
-    const GROUP: &'static str = "@org";
+    const ABOUT: About =
+        About::new(excerpt::READER, "@org", "org.list_completed_tasks", Effect::Pure);
     const DESCRIPTION: &'static str = "Lists tasks that your team, or one below it, has ended lately, the newest first. With `id` \
         it reads one text instead, for what was shown to you cut.";
-    const EFFECT: Effect = Effect::Pure;
-    const CLASS: &'static str = "org.list_completed_tasks";
     type Args = Args;
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {

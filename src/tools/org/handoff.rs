@@ -23,6 +23,7 @@ use super::{
     office::Office,
 };
 use crate::tools::{
+    about::About,
     answer,
     contract::{Tool, ToolContext, ToolError, not_blank},
 };
@@ -118,13 +119,11 @@ fn body(args: &Args, cx: &ToolContext, correlation_id: &str) -> String {
 }
 
 impl Tool for EnqueueParentTask {
-    const NAME: &'static str = "enqueue_parent_task";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About =
+        About::new("enqueue_parent_task", "@org", "org.enqueue_parent_task", Effect::Idempotent)
+            .exclusive();
     const DESCRIPTION: &'static str = "Hands work up to your parent: something that is not yours to do. You don't wait for it. \
         At most five times a minute. If you need an answer to go on, use `escalate`.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const CLASS: &'static str = "org.enqueue_parent_task";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

@@ -18,8 +18,9 @@ use super::{
 use crate::{
     settings::team::LONGEST_DESCRIPTION,
     tools::{
+        about::About,
         answer,
-        contract::{LONGEST, Limits, Pool, Tool, ToolContext, ToolError},
+        contract::{LONGEST, Tool, ToolContext, ToolError},
     },
 };
 
@@ -51,14 +52,10 @@ async fn updated(parts: &Parts, team: &TeamRecord) -> String {
 }
 
 impl Tool for UpdateTeam {
-    const NAME: &'static str = "update_team";
-    const GROUP: &'static str = "@org";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About =
+        About::new("update_team", "@org", "org.update_team", Effect::Idempotent).structural();
     const DESCRIPTION: &'static str =
         "Changes what a child team takes on (its scope keywords) or its description.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const CLASS: &'static str = "org.update_team";
     type Args = Changes;
 
     fn accept(args: &Changes) -> Result<(), String> {
@@ -100,15 +97,12 @@ pub(super) struct Ending {
 }
 
 impl Tool for ShutdownTeam {
-    const NAME: &'static str = "shutdown_team";
-    const GROUP: &'static str = "@org";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About =
+        About::new("shutdown_team", "@org", "org.shutdown_team", Effect::Idempotent)
+            .structural()
+            .within(Duration::from_secs(300), LONGEST);
     const DESCRIPTION: &'static str = "Shuts a child team down for good: its tasks are cancelled, its memory, triggers and \
         secrets deleted, its folder moved to the trash. An operator has to agree.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(300), longest: LONGEST };
-    const CLASS: &'static str = "org.shutdown_team";
     type Args = Ending;
 
     async fn call(&self, args: Ending, cx: &ToolContext) -> Result<String, ToolError> {

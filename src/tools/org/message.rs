@@ -19,6 +19,7 @@ use super::{
     office::{Office, refused},
 };
 use crate::tools::{
+    about::About,
     answer,
     contract::{Tool, ToolContext, ToolError, not_blank},
 };
@@ -61,12 +62,9 @@ impl Said {
 }
 
 impl Tool for SendMessage {
-    const NAME: &'static str = "send_message";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("send_message", "@org", "org.send_message", Effect::Idempotent);
     const DESCRIPTION: &'static str = "Says something to your parent, a child or a sibling without asking for work. Nothing \
         comes back unless that team answers with a message of its own.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const CLASS: &'static str = "org.send_message";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! The organisation tools: how teams make, instruct and ask each other.
 
-use super::{hosted::About, toolbox::Toolbox};
+use super::{about::About, contract::Tool, toolbox::Toolbox};
 
 pub(crate) mod belongings;
 pub mod credentials;
@@ -27,18 +27,18 @@ const LONGEST_TEXT: usize = 100_000;
 const LONGEST_ID: usize = 128;
 
 pub(super) const TOOLS: &[About] = &[
-    About::of::<delegate::DelegateTask>(),
-    About::of::<handoff::EnqueueParentTask>(),
-    About::of::<escalate::Escalate>(),
-    About::of::<overview::GetStatus>(),
-    About::of::<finished::ListCompletedTasks>(),
-    About::of::<overview::ListTeams>(),
-    About::of::<query::QueryTeam>(),
-    About::of::<query::QueryTeams>(),
-    About::of::<message::SendMessage>(),
-    About::of::<manage::ShutdownTeam>(),
-    About::of::<spawn::SpawnTeam>(),
-    About::of::<manage::UpdateTeam>(),
+    delegate::DelegateTask::ABOUT,
+    handoff::EnqueueParentTask::ABOUT,
+    escalate::Escalate::ABOUT,
+    overview::GetStatus::ABOUT,
+    finished::ListCompletedTasks::ABOUT,
+    overview::ListTeams::ABOUT,
+    query::QueryTeam::ABOUT,
+    query::QueryTeams::ABOUT,
+    message::SendMessage::ABOUT,
+    manage::ShutdownTeam::ABOUT,
+    spawn::SpawnTeam::ABOUT,
+    manage::UpdateTeam::ABOUT,
 ];
 
 /// The tools with those of the organisation.

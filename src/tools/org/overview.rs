@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::office::{Office, Parts};
 use crate::tools::{
+    about::About,
     answer,
     contract::{Tool, ToolContext, ToolError},
     pools::{self, Pools},
@@ -64,12 +65,9 @@ fn rows<'a>(
 }
 
 impl Tool for ListTeams {
-    const NAME: &'static str = "list_teams";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("list_teams", "@org", "org.list_teams", Effect::Pure);
     const DESCRIPTION: &'static str = "Lists your child teams: what they are for, what they take on and whether they are busy. \
         Look here before you delegate or make a team.";
-    const EFFECT: Effect = Effect::Pure;
-    const CLASS: &'static str = "org.list_teams";
     type Args = Listing;
 
     async fn call(&self, args: Listing, cx: &ToolContext) -> Result<String, ToolError> {
@@ -151,12 +149,9 @@ async fn status(
 }
 
 impl Tool for GetStatus {
-    const NAME: &'static str = "get_status";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("get_status", "@org", "org.get_status", Effect::Pure);
     const DESCRIPTION: &'static str = "Says what your team and the teams below it do at the moment: running and waiting tasks, \
         state and budget.";
-    const EFFECT: Effect = Effect::Pure;
-    const CLASS: &'static str = "org.get_status";
     type Args = Whose;
 
     async fn call(&self, args: Whose, cx: &ToolContext) -> Result<String, ToolError> {

@@ -24,8 +24,9 @@ use super::{
     office::{Office, Parts},
 };
 use crate::tools::{
+    about::About,
     answer,
-    contract::{LONGEST, Limits, Tool, ToolContext, ToolError, not_blank},
+    contract::{LONGEST, Tool, ToolContext, ToolError, not_blank},
 };
 
 /// How long one team is waited for, unless the call says otherwise.
@@ -229,13 +230,10 @@ fn patience(asked: Option<u64>, default: Duration) -> Duration {
 }
 
 impl Tool for QueryTeam {
-    const NAME: &'static str = "query_team";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About =
+        About::new("query_team", "@org", "org.query_team", Effect::Idempotent).within(ONE, LONGEST);
     const DESCRIPTION: &'static str = "Asks a child team something and waits for its answer. For questions that take \
         seconds to a few minutes; for longer work use `delegate_task`.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const LIMITS: Limits = Limits { timeout: ONE, longest: LONGEST };
-    const CLASS: &'static str = "org.query_team";
     type Args = One;
 
     fn accept(args: &One) -> Result<(), String> {
@@ -263,13 +261,10 @@ impl Tool for QueryTeam {
 }
 
 impl Tool for QueryTeams {
-    const NAME: &'static str = "query_teams";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("query_teams", "@org", "org.query_teams", Effect::Idempotent)
+        .within(SEVERAL.0, LONGEST);
     const DESCRIPTION: &'static str = "Asks one to five child teams the same at the same time and waits for their answers. \
         A team that fails or is too slow leaves the others' answers alone.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const LIMITS: Limits = Limits { timeout: SEVERAL.0, longest: LONGEST };
-    const CLASS: &'static str = "org.query_teams";
     type Args = Several;
 
     fn accept(args: &Several) -> Result<(), String> {

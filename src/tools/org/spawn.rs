@@ -25,8 +25,9 @@ use crate::{
     settings::config::Config,
     teams::creation::{BOOTSTRAP, WishError},
     tools::{
+        about::About,
         answer,
-        contract::{Limits, Pool, Redaction, Tool, ToolContext, ToolError},
+        contract::{Redaction, Tool, ToolContext, ToolError},
         filter::ToolFilter,
     },
     vault::{aside::Origin, entry::is_key},
@@ -164,16 +165,12 @@ impl SpawnTeam {
 }
 
 impl Tool for SpawnTeam {
-    const NAME: &'static str = "spawn_team";
-    const GROUP: &'static str = "@org";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About = About::new("spawn_team", "@org", "org.spawn_team", Effect::Idempotent)
+        .structural()
+        .within(Duration::from_secs(60), Duration::from_secs(60));
     const DESCRIPTION: &'static str = "Makes a new team below you, with a folder, tools and a vault of its own. It sets itself \
         up first; give it work with `delegate_task`. Tools beyond the usual ones need an operator's consent. Put secrets into \
         `credentials`, nowhere else.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(60));
-    const CLASS: &'static str = "org.spawn_team";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {
