@@ -20,10 +20,8 @@ const CHARACTERS: usize = 4;
 /// Where such questions are paid. Cheap to clone.
 #[derive(Clone)]
 pub struct Till {
-    /// What teams have spent.
     pub ledger: Ledger,
     pub days: Arc<dyn Days>,
-    /// Figures.
     pub meter: Arc<dyn Meter>,
 }
 

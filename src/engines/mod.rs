@@ -27,7 +27,6 @@ use native::{Link, NativeEngine, retry::RetryPolicy, state::ProfileState};
 /// A profile, and the model to ask for if not the profile's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelChoice {
-    /// The profile by name.
     pub profile: String,
     /// The model, if not the profile's.
     pub model: Option<String>,
@@ -38,7 +37,6 @@ pub struct ModelChoice {
 pub struct Question<'a> {
     /// What the model is told first.
     pub system: &'a str,
-    /// What it is asked.
     pub text: &'a str,
     /// How many tokens the answer may have.
     pub max_tokens: u32,
@@ -46,7 +44,6 @@ pub struct Question<'a> {
     pub timeout: Duration,
 }
 
-/// There is no profile of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown profile `{name}`; there are: {}", known.join(", "))]
 pub struct UnknownProfile {

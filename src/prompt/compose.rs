@@ -24,7 +24,6 @@ use crate::{
     taint::Taint,
 };
 
-/// The turn to compose for.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub team: TeamName,
@@ -83,7 +82,6 @@ pub struct Composed {
     pub suspects: Vec<String>,
 }
 
-/// Why there is no prompt.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ComposeError {
@@ -160,7 +158,6 @@ impl Prompts {
         }))
     }
 
-    /// Which files untrusted turns wrote.
     pub fn taint(&self) -> &Taint {
         &self.0.taint
     }

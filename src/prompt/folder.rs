@@ -38,13 +38,11 @@ pub(super) struct Limits {
     pub(super) file: u64,
     /// The largest sum, in bytes.
     pub(super) total: u64,
-    /// The most files.
     pub(super) files: usize,
     /// All of them together, in words.
     pub(super) all: &'static str,
 }
 
-/// Where a text comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     /// The name in its folder: `name.md`, or `name/SKILL.md`.
@@ -87,7 +85,6 @@ impl Links {
         }
     }
 
-    /// What stands at a path.
     fn stamp(self, path: &Path) -> Result<Stamp, Errno> {
         statat(CWD, path, self.flags().1).map(|seen| stamp(&seen))
     }
@@ -204,7 +201,6 @@ pub(super) fn source<T: Text>(
     Ok(source)
 }
 
-/// An open folder.
 struct Folder<'a> {
     handle: OwnedFd,
     path: PathBuf,

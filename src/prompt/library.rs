@@ -81,7 +81,6 @@ impl Shelf {
     }
 }
 
-/// What was read.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     own: Found<Skill>,
@@ -94,14 +93,12 @@ fn is_cycle(skill: &str) -> bool {
     ["learning-cycle", "reflection-cycle"].contains(&skill)
 }
 
-/// Who gave a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Giver {
     /// The team itself, in its workspace.
     Team(PathBuf),
     /// The operator, in the data dir.
     Operator(PathBuf),
-    /// It ships with the program.
     Program,
 }
 
@@ -113,7 +110,6 @@ pub struct KnownSkill {
 }
 
 impl KnownSkill {
-    /// What it is called by.
     pub fn name(&self) -> &str {
         &self.skill.name
     }
@@ -123,7 +119,6 @@ impl KnownSkill {
         &self.skill.description
     }
 
-    /// Who gave it, for people.
     pub fn source<'a>(&self, team: &'a str) -> &'a str {
         match self.giver {
             Giver::Team(_) => team,
@@ -234,7 +229,6 @@ impl Library {
         self.skills.get(name)
     }
 
-    /// All skills by name.
     pub fn skills(&self) -> impl Iterator<Item = &Arc<KnownSkill>> {
         self.skills.values()
     }
@@ -243,7 +237,6 @@ impl Library {
         self.subagents.get(name)
     }
 
-    /// All subagents by name.
     pub fn subagents(&self) -> impl Iterator<Item = &Arc<Subagent>> {
         self.subagents.values()
     }

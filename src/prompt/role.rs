@@ -22,9 +22,7 @@ const DIRECTIVE: &str = "\
 pub struct UnknownRole {
     /// `subagent` or `skill`.
     pub what: &'static str,
-    /// As asked for.
     pub name: String,
-    /// Those that there are.
     pub known: Vec<String>,
 }
 
@@ -124,7 +122,6 @@ impl Role {
     }
 }
 
-/// Names in quotes.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     quoted(&names.collect::<Vec<_>>())
 }

@@ -129,7 +129,6 @@ fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Stri
     }
 }
 
-/// A single file with headings.
 fn simple(place: &Place<'_>, source: &str) -> Result<Skill, String> {
     let name = place.name.trim_end_matches(".md");
     check_name(name).map_err(|reason| left_out(place, "name", &reason))?;

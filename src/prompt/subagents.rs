@@ -15,9 +15,7 @@ const MAX_DESCRIPTION: usize = 900;
 /// One of them, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subagent {
-    /// What it is called by.
     pub name: String,
-    /// What it is for.
     pub description: String,
     /// The skills it owns, as far as they exist.
     pub skills: Vec<String>,

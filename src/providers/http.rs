@@ -51,7 +51,6 @@ pub(super) async fn exchange(
 struct Limits {
     /// The longest wait for the next sign of life.
     pause: Duration,
-    /// When all must be over.
     end: Instant,
 }
 

@@ -26,7 +26,6 @@ use fault::{Fault, Remedy};
 /// The longest arguments of one tool call.
 const LONGEST_CALL: usize = 4 * 1024 * 1024;
 
-/// What a model is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) profile: &'a Profile,
@@ -41,7 +40,6 @@ pub(crate) struct Ask<'a> {
     pub(crate) without: LeftOut,
 }
 
-/// What a model answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) blocks: Vec<Block>,
@@ -128,7 +126,6 @@ fn parts(prompt: &SystemPrompt) -> impl Iterator<Item = &str> {
 
 /// Puts an answer together from the events of a stream.
 trait Reader: Send {
-    /// Takes one event.
     fn on(&mut self, event: &sse::Event, listener: &mut Listener<'_>) -> Result<(), Fault>;
 
     /// Takes an answer that came in one piece though a stream was asked for.
@@ -144,7 +141,6 @@ trait Reader: Send {
     fn reported(&self) -> Usage;
 }
 
-/// Asks a model once.
 pub(crate) async fn ask(
     http: &reqwest::Client,
     ask: Ask<'_>,

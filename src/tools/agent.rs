@@ -44,9 +44,7 @@ pub struct AgentReply {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct AgentFailure {
-    /// For code.
     pub error: String,
-    /// For the model.
     pub message: String,
     /// The outcome, if it had begun.
     pub ending: Option<Ending>,
@@ -56,7 +54,6 @@ pub struct AgentFailure {
     pub label: Label,
 }
 
-/// Runs sessions of subagents.
 pub trait AgentRunner: Send + Sync + 'static {
     /// Runs one to its end. Dropping the future, or `cancel`, ends it early.
     fn run(&self, order: Order) -> BoxFuture<'static, Result<AgentReply, AgentFailure>>;
@@ -69,12 +66,10 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Hands tasks to this subagent.
     pub fn new(subagent: Arc<Subagent>, runner: Arc<dyn AgentRunner>) -> Self {
         Self { subagent, runner }
     }
 
-    /// The key of a subagent's tool.
     pub fn key(subagent: &str) -> String {
         format!("agent.{subagent}")
     }

@@ -186,30 +186,24 @@ pub(super) fn not_blank(field: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() { Err(format!("`{field}`: is empty")) } else { Ok(()) }
 }
 
-/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// For code.
     pub fault: ToolFault,
-    /// For the model.
     pub message: String,
     /// The operator's rule that forbids it.
     pub rule: Option<String>,
 }
 
 impl ToolError {
-    /// A failure of this kind.
     pub fn new(fault: ToolFault, message: impl Into<String>) -> Self {
         Self { fault, message: message.into(), rule: None }
     }
 
-    /// The tool could not do it.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ToolFault::ToolFailed, message)
     }
 
-    /// The arguments cannot be meant.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ToolFault::InvalidArguments, message)
     }

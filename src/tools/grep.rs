@@ -125,7 +125,6 @@ fn search(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
     Ok(shown)
 }
 
-/// Which files are searched.
 struct Wanted {
     names: Option<Names>,
     types: Option<Types>,
@@ -168,7 +167,6 @@ impl Wanted {
     }
 }
 
-/// A search under way.
 struct Hunt {
     matcher: RegexMatcher,
     searcher: Searcher,
@@ -224,7 +222,6 @@ impl Hunt {
     }
 }
 
-/// The matches of one file.
 struct Page<'a> {
     path: &'a Path,
     left: usize,

@@ -1,6 +1,6 @@
 //! Judge: the operator's rules over one call, and what a person is told who decides on it.
 
-use std::{collections::BTreeMap, fmt, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use hivewright_actors::{
     ids::{TeamKey, TeamName},
@@ -34,7 +34,6 @@ const TO_OTHERS: [&str; 5] = [
 
 /// What a tool says of a call, before rules do.
 pub(super) struct Sight {
-    /// The tool's key.
     pub(super) key: String,
     pub(super) about: About,
     pub(super) reaches: Vec<Reach>,
@@ -45,7 +44,6 @@ pub(super) struct Sight {
 /// A decision, with what it was made from.
 pub struct Judgement {
     pub decision: Decision,
-    /// The class of the call.
     pub class: &'static str,
     /// The rules that fit, by id.
     pub fitting: Vec<String>,
@@ -226,12 +224,6 @@ impl Opening {
                 Err(elsewhere(path, place, grant))
             }
         }
-    }
-}
-
-impl fmt::Debug for Opening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opening").field("key", &self.sight.key).finish_non_exhaustive()
     }
 }
 

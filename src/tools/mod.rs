@@ -36,7 +36,6 @@ pub mod vault;
 pub(crate) mod wire;
 mod write;
 
-/// Every built-in tool.
 pub fn all() -> Toolbox {
     Toolbox::default()
         .with(bash::Bash)

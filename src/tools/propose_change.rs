@@ -33,7 +33,6 @@ const MOST_LINES: usize = 40;
 /// Lines around a change that are shown with it.
 const AROUND: usize = 3;
 
-/// Proposes, once a turn.
 pub struct ProposeChange {
     changes: Changes,
     workspace: Arc<Workspace>,

@@ -9,15 +9,10 @@ use crate::sandbox::workspace::{Workspace, plain};
 /// Something that a call reaches for, as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Looks at a file.
     Read(String),
-    /// Looks through a folder.
     Search(String),
-    /// Changes a file.
     Write(String),
-    /// Runs a shell command.
     Command(String),
-    /// Talks to a host.
     Host(String),
 }
 

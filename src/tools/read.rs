@@ -61,7 +61,6 @@ impl Tool for Read {
 /// A text file that was read.
 pub(super) struct TextFile {
     pub(super) text: String,
-    /// Its real path.
     pub(super) path: PathBuf,
     pub(super) file: File,
 }

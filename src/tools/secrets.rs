@@ -89,7 +89,6 @@ fn permits(patterns: &[String], tool: &str) -> bool {
     ToolFilter::parse(patterns).is_ok_and(|filter| filter.allows(tool))
 }
 
-/// Who calls, for the audit.
 pub(super) fn actor(caller: &Caller) -> Actor {
     Actor::Team { team: caller.team.clone(), task: caller.task.clone() }
 }

@@ -17,7 +17,6 @@ pub struct Merge {
     done: Vec<Message>,
 }
 
-/// What is known of a turn.
 #[derive(Debug, Default)]
 struct Turn {
     task: Option<TaskId>,
@@ -32,7 +31,6 @@ struct Turn {
 }
 
 impl Merge {
-    /// Takes in the next event.
     pub fn push(&mut self, event: HistoryEvent) {
         let HistoryEvent { seq, turn: id, timestamp, fact, redacted: _ } = event;
         let turn = self.turns.entry(id.clone()).or_default();
@@ -122,12 +120,10 @@ impl Merge {
         std::mem::take(&mut self.done)
     }
 
-    /// How many messages are over.
     pub fn len(&self) -> usize {
         self.done.len()
     }
 
-    /// None is over.
     pub fn is_empty(&self) -> bool {
         self.done.is_empty()
     }

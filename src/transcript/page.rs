@@ -18,7 +18,6 @@ use crate::api::{
 /// No page is made of more events than this.
 const MOST_EVENTS: usize = 5_000;
 
-/// A part of a transcript.
 #[derive(Debug)]
 pub struct Page {
     /// Oldest first.

@@ -7,7 +7,6 @@ use hivewright_actors::{
 
 use crate::scrub::{Scrubber, json, stream::StreamScrubber};
 
-/// Passes events on.
 pub(super) struct Voice {
     sink: EventSink,
     text: StreamScrubber,
@@ -20,7 +19,6 @@ impl Voice {
         Self { sink, text: scrubber.stream(), thinking: scrubber.stream(), spoke: false }
     }
 
-    /// Says something.
     pub(super) fn say(&mut self, event: EngineEvent) {
         match event {
             EngineEvent::Text(piece) => {
@@ -41,7 +39,6 @@ impl Voice {
         }
     }
 
-    /// All has been said.
     pub(super) fn end(&mut self) {
         self.end_thinking();
         self.end_text();

@@ -99,7 +99,6 @@ fn alongside(pending: Result<Pending, VaultError>) -> Result<Alongside, String> 
     Ok(Alongside { writes: pending.take_writes(), then: Box::pin(pending.committed()) })
 }
 
-/// The argument that holds them.
 const FIELD: &str = "credentials";
 /// Shorter values are not looked for in other texts: too many words would be taken for them.
 const SHORTEST: usize = 4;

@@ -61,13 +61,10 @@ pub(super) struct Escalation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// Nobody has answered.
     Open,
-    /// The team above has answered.
     Answered,
     /// It ended without an answer.
     Closed,
-    /// Nobody answered in time.
     Expired,
 }
 
@@ -93,7 +90,6 @@ fn key_of(team: &TeamKey, correlation: &str) -> String {
     format!("{team}/{correlation}")
 }
 
-/// What became of the last escalation under an id.
 async fn earlier(
     parts: &Parts,
     team: &TeamKey,

@@ -17,7 +17,6 @@ use crate::tools::contract::ToolError;
 
 /// What is known of a key.
 pub(super) enum Known {
-    /// Nothing.
     Not,
     /// The same words were given under it.
     Same(TaskId),
@@ -40,7 +39,6 @@ fn key_of(team: &TeamKey, key: &str) -> String {
     format!("{team}/{key}")
 }
 
-/// Looks a key up.
 pub(super) async fn look_up(
     parts: &Parts,
     team: &TeamKey,

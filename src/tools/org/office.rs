@@ -43,7 +43,6 @@ pub type Spending = Arc<dyn Fn(&TeamName) -> Spent + Send + Sync>;
 #[derive(Clone)]
 pub struct Office(Arc<Parts>);
 
-/// What is in the office.
 pub struct Parts {
     pub org: Addr<Org>,
     pub view: OrgView,
@@ -70,12 +69,10 @@ impl Office {
 }
 
 impl Parts {
-    /// The tree at this moment.
     pub(super) fn tree(&self) -> Arc<Tree> {
         self.view.now()
     }
 
-    /// Asks the organisation for a change.
     pub(super) async fn ask<M, T>(&self, message: M) -> Result<T, ToolError>
     where
         M: actix::Message<Result = Result<T, OrgError>> + Send + 'static,
@@ -149,7 +146,6 @@ impl From<StorageError> for ToolError {
     }
 }
 
-/// The queue says no.
 pub(super) fn refused(team: &TeamName, refusal: &Refusal) -> ToolError {
     answer::refuse(refusal.code(), format!("`{team}`: {refusal}"))
 }

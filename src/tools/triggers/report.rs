@@ -21,7 +21,6 @@ use crate::{
     tools::{answer, hosted},
 };
 
-/// It only says something.
 const LIMIT: Duration = Duration::from_secs(5);
 
 const DESCRIPTION: &str = "Says how this run of the trigger went. Call it once, when you are done; the last call counts. \
