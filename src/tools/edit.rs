@@ -1,6 +1,6 @@
 //! `edit`: a passage of a text file.
 
-use std::{borrow::Cow, path::Path};
+use std::borrow::Cow;
 
 use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
@@ -53,35 +53,18 @@ impl Tool for Edit {
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let path = args.file_path.clone();
-        let window = cx.before_change(Self::ABOUT.name, &path).await?;
-        let edited = cx.blocking(move |cx| {
+        let edited = cx.change(Self::ABOUT.name, &path, Scope::Part, move |cx| {
             let path = &args.file_path;
             let opened = text_of(cx, path)?;
             match replace(&opened.text, &args, cx.rerun)? {
-                Edited::Already => Ok(None),
+                Edited::Already => Ok((format!("Already replaced in {path}"), None)),
                 Edited::Replaced { text, count } => {
-                    let bytes = text.len() as u64;
-                    cx.grant.sandbox.quota().admit(&cx.grant.workspace, path, bytes)?;
-                    let admit = |place: &Path| cx.admit(place);
-                    let written = cx.grant.workspace.write(path, text.as_bytes(), &admit)?;
-                    Ok(Some((written, count)))
+                    let written = cx.write(path, text.as_bytes())?;
+                    Ok((format!("Replaced {count} occurrence(s) in {path}"), Some(written)))
                 }
             }
         });
-        let (written, count) = match edited.await {
-            Ok(Some((written, count))) => (Ok(written), count),
-            Ok(None) => {
-                if let Some(window) = window {
-                    window.label_changes().await?;
-                }
-                return Ok(format!("Already replaced in {path}"));
-            }
-            Err(error) => (Err(error), 0),
-        };
-        cx.after_change(Self::ABOUT.name, window, &written, Scope::Part).await?;
-        let class = written?.class;
-        tracing::debug!(team = %cx.grant.team, %path, %class, "file edited");
-        Ok(format!("Replaced {count} occurrence(s) in {path}"))
+        edited.await
     }
 }
 

@@ -1,7 +1,5 @@
 //! `write`: a whole file.
 
-use std::path::Path;
-
 use hivewright_actors::tool::Effect;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -47,22 +45,13 @@ impl Tool for Write {
         }
     }
 
-    async fn call(
-        &self,
-        Args { file_path, content }: Args,
-        cx: &ToolContext,
-    ) -> Result<String, ToolError> {
-        let window = cx.before_change(Self::ABOUT.name, &file_path).await?;
-        let (path, size) = (file_path.clone(), content.len());
-        let written = cx.blocking(move |cx| {
-            cx.grant.sandbox.quota().admit(&cx.grant.workspace, &path, content.len() as u64)?;
-            let admit = |place: &Path| cx.admit(place);
-            Ok(cx.grant.workspace.write(&path, content.as_bytes(), &admit)?)
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        let path = args.file_path.clone();
+        let written = cx.change(Self::ABOUT.name, &path, Scope::Whole, move |cx| {
+            let Args { file_path, content } = args;
+            let written = cx.write(&file_path, content.as_bytes())?;
+            Ok((format!("Wrote {} bytes to {file_path}", content.len()), Some(written)))
         });
-        let written = written.await;
-        cx.after_change(Self::ABOUT.name, window, &written, Scope::Whole).await?;
-        let class = written?.class;
-        tracing::debug!(team = %cx.grant.team, path = %file_path, %class, "file written");
-        Ok(format!("Wrote {size} bytes to {file_path}"))
+        written.await
     }
 }
