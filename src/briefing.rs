@@ -26,7 +26,7 @@ use crate::{
     logging::Secrets,
     memory::Memory,
     policy::Policies,
-    prompt::compose::{ComposeError, Composed, Prompts, Request},
+    prompt::compose::{Composed, Prompts, Request},
     sandbox::{process::Sandbox, workspace::Workspace},
     scrub::Mask,
     settings::{
@@ -199,7 +199,7 @@ impl Inner {
             },
             withheld: if inner { 0 } else { withheld },
         };
-        let composed = self.prompts.compose_now(&request).map_err(unread)?;
+        let composed = self.prompts.compose(&request).map_err(config_error)?;
         self.warn(&name, &composed);
         let role = &part.cast.role;
         let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
@@ -406,15 +406,8 @@ impl Inner {
             timeout: TOPIC_TIMEOUT,
         };
         let paid = bill.clone();
-        let asked = self
-            .engines
-            .ask_and_pay(
-                &profiles,
-                &choice(&chosen),
-                question,
-                Arc::new(move |part| paid.add(&part)),
-            )
-            .await;
+        let pay = Arc::new(move |part| paid.add(&part));
+        let asked = self.engines.ask(&profiles, &choice(&chosen), question, pay).await;
         bill.settle();
         match asked {
             Ok(answer) => Some(answer),
@@ -477,14 +470,6 @@ fn config_error(reason: impl ToString) -> BriefError {
 
 fn unknown(error: impl ToString) -> BriefError {
     BriefError { code: Code::Internal, message: error.to_string() }
-}
-
-fn unread(error: ComposeError) -> BriefError {
-    let code = match error {
-        ComposeError::CutOff => Code::Internal,
-        _ => Code::ConfigError,
-    };
-    BriefError { code, message: error.to_string() }
 }
 
 impl Briefing for Turns {

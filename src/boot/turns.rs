@@ -93,7 +93,7 @@ impl Services {
         let last_caps = LastCaps::open(storage, store.clone()).map_err(unreadable)?;
         let kept = taint::Kept { store: store.clone(), clock: clock.clone(), ids: ids.clone() };
         let taint = Taint::open(storage, &home.teams(), Some(kept)).map_err(unreadable)?;
-        let prompts = Prompts::with_taint(home.clone(), taint.clone());
+        let prompts = Prompts::new(home.clone(), taint.clone());
         let board = Board::default();
         let desk = Desk::new(desk_parts(opened, spine, &prompts, &board));
         let office = Office::new(office_parts(opened, spine, &prompts, &ids, &ledger));

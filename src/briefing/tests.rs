@@ -135,7 +135,7 @@ fn place() -> Place {
                 rules: Policies::default(),
                 memory: memory.clone(),
                 changes: changes.clone(),
-                prompts: Prompts::new(home.clone()),
+                prompts: Prompts::new(home.clone(), Taint::default()),
                 taint: Taint::default(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),

@@ -82,18 +82,9 @@ impl Engines {
         Ok(Arc::new(self.build(profiles, choice, None)?))
     }
 
-    /// Asks for one answer in words, without tools. The main team's place in the line is used.
+    /// Asks for one answer in words, without tools, and tells what each try has cost. The main team's
+    /// place in the line is used.
     pub async fn ask(
-        &self,
-        profiles: &HashMap<String, Arc<Profile>>,
-        choice: &ModelChoice,
-        question: Question<'_>,
-    ) -> Result<String, EngineFailure> {
-        self.ask_and_pay(profiles, choice, question, Arc::new(|_| {})).await
-    }
-
-    /// The same, telling what each try has cost.
-    pub async fn ask_and_pay(
         &self,
         profiles: &HashMap<String, Arc<Profile>>,
         choice: &ModelChoice,
@@ -261,6 +252,7 @@ mod tests {
                     max_tokens: 200,
                     timeout: Duration::from_secs(5),
                 },
+                Arc::new(|_| {}),
             )
             .await;
 
@@ -281,6 +273,7 @@ mod tests {
                     max_tokens: 200,
                     timeout: Duration::from_secs(5),
                 },
+                Arc::new(|_| {}),
             )
             .await;
 
@@ -310,7 +303,7 @@ mod tests {
                     max_tokens: 200,
                     timeout: Duration::from_secs(600),
                 };
-                engines.ask(&profiles, &choice, question)
+                engines.ask(&profiles, &choice, question, Arc::new(|_| {}))
             };
             tokio::time::pause();
             let begin = tokio::time::Instant::now();

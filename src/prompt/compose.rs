@@ -2,13 +2,11 @@
 
 use std::{
     io,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use dashmap::DashMap;
 use hivewright_actors::{briefing::Line, engine::SystemPrompt, ids::TeamName, task::TopicRef};
-use tokio::task::spawn_blocking;
 
 use super::{
     folder::{Files, Links},
@@ -82,15 +80,12 @@ pub struct Composed {
     pub suspects: Vec<String>,
 }
 
+/// The skill to be loaded cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ComposeError {
-    /// The process is stopping, or composing it panicked.
-    #[error("composing the prompt was cut off")]
-    CutOff,
-    /// The skill to be loaded cannot be read.
-    #[error("the skill `{skill}` cannot be read: {source}")]
-    Skill { skill: String, source: io::Error },
+#[error("the skill `{skill}` cannot be read: {source}")]
+pub struct ComposeError {
+    skill: String,
+    source: io::Error,
 }
 
 /// Composes prompts, and keeps what it read. Cheap to clone.
@@ -140,13 +135,8 @@ impl Tiers {
 }
 
 impl Prompts {
-    /// Prompts from the rules of this home.
-    pub fn new(home: Home) -> Self {
-        Self::with_taint(home, Taint::default())
-    }
-
-    /// The same without what untrusted turns wrote.
-    pub fn with_taint(home: Home, taint: Taint) -> Self {
+    /// Prompts from the rules of this home, without what untrusted turns wrote.
+    pub fn new(home: Home, taint: Taint) -> Self {
         Self(Arc::new(Inner {
             system: rules::system(),
             files: Files::new(taint.clone()),
@@ -191,31 +181,17 @@ impl Prompts {
         .collect()
     }
 
-    /// Composes one. Files are read off the calling thread; unchanged ones are only looked at.
-    pub async fn compose(&self, request: Request) -> Result<Composed, ComposeError> {
-        let this = self.clone();
-        spawn_blocking(move || this.compose_now(&request))
-            .await
-            .unwrap_or(Err(ComposeError::CutOff))
-    }
-
-    /// The same, on this thread. Blocks.
-    pub fn compose_now(&self, request: &Request) -> Result<Composed, ComposeError> {
-        self.0.compose(request)
-    }
-}
-
-impl Inner {
-    fn compose(&self, request: &Request) -> Result<Composed, ComposeError> {
-        let workspace = self.home.team(request.team.as_str());
-        let tiers = self.tiers(&request.team, &request.ancestors);
+    /// Composes one. Unchanged files are only looked at. Blocks.
+    pub fn compose(&self, request: &Request) -> Result<Composed, ComposeError> {
+        let this = &self.0;
+        let tiers = this.tiers(&request.team, &request.ancestors);
         let library = &request.cast.library;
         let warnings =
-            [&self.system].into_iter().chain(tiers.all()).flat_map(|tier| &tier.warnings);
+            [&this.system].into_iter().chain(tiers.all()).flat_map(|tier| &tier.warnings);
         let warnings = warnings.chain(&library.warnings).cloned().collect();
         let suspects = tiers.all().flat_map(|tier| &tier.suspects);
         let suspects = suspects.chain(&library.suspects).cloned().collect();
-        let told = self.told(request, &workspace, tiers)?;
+        let told = this.told(request, tiers)?;
         let system = SystemPrompt {
             shared: told.shared.clone(),
             team: told.team.clone(),
@@ -226,14 +202,12 @@ impl Inner {
                 parts::conversation(&request.conversation, request.withheld),
             ]),
         };
-        Ok(Composed {
-            system: Arc::new(system),
-            prompt_hash: told.hash.clone(),
-            warnings,
-            suspects,
-        })
+        let prompt_hash = told.hash.clone();
+        Ok(Composed { system: Arc::new(system), prompt_hash, warnings, suspects })
     }
+}
 
+impl Inner {
     fn tiers(&self, team: &TeamName, ancestors: &[TeamName]) -> Tiers {
         let line = ancestors.iter().chain([team]);
         let lineage = line.map(|team| {
@@ -249,12 +223,7 @@ impl Inner {
     }
 
     /// What a team is told in every turn. Put together again only if something of it changed.
-    fn told(
-        &self,
-        request: &Request,
-        workspace: &Path,
-        tiers: Tiers,
-    ) -> Result<Arc<Told>, ComposeError> {
+    fn told(&self, request: &Request, tiers: Tiers) -> Result<Arc<Told>, ComposeError> {
         let Request { team, description, builtins, notes, cast, .. } = request;
         let known = self.told.get(team).map(|known| known.clone());
         if let Some(known) = known
@@ -271,7 +240,7 @@ impl Inner {
         let general = [&self.system, &tiers.organisation];
         let shared = self.share(parts::shared(general));
         let text = parts::join([
-            parts::identity(team, &request.ancestors, description, workspace),
+            parts::identity(team, &request.ancestors, description, &self.home.team(team.as_str())),
             parts::availability(builtins, notes),
             parts::role(&reader, general, &tiers.lineage, &tiers.own),
             skills(cast)?,
@@ -301,7 +270,7 @@ impl Inner {
 
 /// Part 7: who the turn is run as, and what it has loaded or can load.
 fn skills(cast: &Cast) -> Result<String, ComposeError> {
-    cast.role.text(&cast.library, cast.loads).map_err(|source| ComposeError::Skill {
+    cast.role.text(&cast.library, cast.loads).map_err(|source| ComposeError {
         skill: cast.role.active.as_ref().map(|skill| skill.name().to_owned()).unwrap_or_default(),
         source,
     })
