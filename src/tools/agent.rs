@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{
     about::About,
     answer,
-    contract::{LONGEST, Tool, ToolContext, ToolError, not_blank},
+    contract::{Tool, ToolContext, ToolError, not_blank},
 };
 use crate::{prompt::subagents::Subagent, sandbox::process::Sandbox};
 

@@ -102,9 +102,8 @@ pub(super) struct AddTrustedSender(Gate);
 pub(super) struct Trusting {
     #[serde(flatten)]
     sender: Sender,
-    /// `trusted`: let in, whatever the policies say. `denied`: kept out without a word.
-    #[serde(default)]
-    trust_level: Level,
+    /// `trusted` (default): let in, whatever the policies say. `denied`: kept out without a word.
+    trust_level: Option<Level>,
 }
 
 impl Tool for AddTrustedSender {
@@ -123,7 +122,7 @@ impl Tool for AddTrustedSender {
         let turn = || format!("{}/{}", cx.caller.team.name, cx.caller.task);
         let grant = Grant {
             grantee: args.sender.grantee().map_err(ToolError::invalid)?,
-            level: args.trust_level,
+            level: args.trust_level.unwrap_or_default(),
             by: cx.approved_by.clone().unwrap_or_else(turn),
         };
         let granted = self.0.ask(grant, cx).await?;
