@@ -32,7 +32,7 @@ use super::{
     cap,
     contract::{Redaction, ToolContext, ToolError, origin},
     hosted::Hosted,
-    judge::{Judgement, Opening, Sight},
+    judge::{Case, Judgement, Opening, Sight},
     pools::Pools,
     secrets,
     toolbox::{Grant, Made, Set, by_wire_name},
@@ -101,7 +101,7 @@ impl TeamTools {
             return Ok(self.team.explain_hidden(hidden, args, subject, caller));
         };
         let (_, sight) = made.tool.look(&made.key, args, caller)?;
-        Ok(sight.judge(args, subject, &self.team.grant))
+        Ok(Case { sight: &sight, args, subject, grant: &self.team.grant }.judge())
     }
 
     /// The same for one turn, with tools that remember what the turn did with them.
@@ -153,8 +153,9 @@ impl TeamTools {
             .map(|redaction| ToolCall { args: Args::Json(redaction.args.clone()), ..call.clone() });
         let Admitted { made, args, checked, sight } =
             self.admit(clean.as_ref().unwrap_or(call), caller)?;
-        let subject = Subject::of(&caller.cause, label);
-        let (mut verdict, rule) = sight.verdict(&args, &subject, &caller.team, grant)?;
+        let subject = &Subject::of(&caller.cause, label);
+        let case = Case { sight: &sight, args: &args, subject, grant };
+        let (mut verdict, rule) = case.verdict(&caller.team)?;
         made.tool.objection(&args, caller)?;
         let mut stow = None;
         if let Verdict::Ask(asking) = &mut verdict {
@@ -184,7 +185,7 @@ impl TeamTools {
         let grant = &self.team.grant;
         let Admitted { made, args, checked, sight } = self.admit(call, &cx.caller)?;
         let subject = Subject::of(&cx.caller.cause, cx.label);
-        sight.verdict(&args, &subject, &cx.caller.team, grant)?;
+        Case { sight: &sight, args: &args, subject: &subject, grant }.verdict(&cx.caller.team)?;
         let opening = Opening::of(sight, &args, subject, grant);
         Ok(Ready { tool: Arc::clone(&made.tool), args, limit: checked.limit, opening })
     }
@@ -288,7 +289,7 @@ impl Assembled {
             Ok((_, sight)) => sight,
             Err(_) => Sight { key: made.key.clone(), about, reaches: Vec::new(), caution: None },
         };
-        sight.judge(args, subject, &self.grant)
+        Case { sight: &sight, args, subject, grant: &self.grant }.judge()
     }
 
     /// Stands for the form of a tool, as the model is told of it.
