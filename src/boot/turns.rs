@@ -91,7 +91,7 @@ impl Services {
         let rules = Policies::open(Some(live.clone()), storage, store.clone(), ids.clone())
             .map_err(unreadable)?;
         let last_caps = LastCaps::open(storage, store.clone()).map_err(unreadable)?;
-        let kept = taint::Kept { store: store.clone(), clock: clock.clone(), ids: ids.clone() };
+        let kept = taint::Kept { store: store.clone(), clock, ids: ids.clone() };
         let taint = Taint::open(storage, &home.teams(), Some(kept)).map_err(unreadable)?;
         let prompts = Prompts::new(home.clone(), taint.clone());
         let board = Board::default();
@@ -100,12 +100,7 @@ impl Services {
         let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
-        let agents = Sessions {
-            queue: spine.queue.clone(),
-            store: store.clone(),
-            clock,
-            draining: draining.clone(),
-        };
+        let agents = Sessions { office: office.clone(), draining: draining.clone() };
         let turns = Turns::new(Sources {
             rules: rules.clone(),
             taint: taint.clone(),

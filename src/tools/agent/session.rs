@@ -5,18 +5,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use actix::Addr;
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    clock::Clock,
     ids::{TaskId, TopicId},
     journal,
-    queue::{
-        Queue,
-        submit::{CancelTask, Refusal, Submit},
-        waits::Wait,
-    },
-    store::{StoreHandle, records::Writes},
+    queue::submit::{Refusal, Submit},
+    store::records::Writes,
     task::{
         Ending, Kind, Label, Lane, OnResult, Options, Outcome, Priority, Source, Task,
         records as tasks,
@@ -24,7 +18,7 @@ use hivewright_actors::{
 };
 
 use super::{AgentFailure, AgentReply, AgentRunner, Order};
-use crate::system::sha256;
+use crate::{system::sha256, tools::org::office::Office};
 
 /// A call that is tried again after a crash begins so many sessions at most.
 const SESSIONS: u32 = 3;
@@ -32,9 +26,7 @@ const SESSIONS: u32 = 3;
 /// Runs sessions through the queue. Cheap to clone.
 #[derive(Clone)]
 pub struct Sessions {
-    pub queue: Addr<Queue>,
-    pub store: StoreHandle,
-    pub clock: Arc<dyn Clock>,
+    pub office: Office,
     /// Set when the process is to end.
     pub draining: Arc<AtomicBool>,
 }
@@ -64,14 +56,10 @@ impl Sessions {
         let task = self.task(&order, session);
         let id = task.id.clone();
         let submit = Submit { task, writes: Writes::new(), overlap: None, giver: None };
-        match self.queue.send(submit).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(refusal)) => return Err(refused(&refusal)),
-            Err(_) => return Err(stopping()),
-        }
+        self.office.parts().work.submit(submit).await.map_err(|refusal| refused(&refusal))?;
         match self.wait(&id, &order).await {
             Some(outcome) => self.report(&id, outcome).await,
-            None => Err(stopping()),
+            None => Err(refused(&Refusal::Stopping)),
         }
     }
 
@@ -82,7 +70,7 @@ impl Sessions {
             topic: Some(TopicId::from(format!("agent:{}", order.call.key))),
         };
         let from = caller.team.name.to_string();
-        let now = self.clock.now();
+        let now = self.office.parts().clock.now();
         Task {
             generation: caller.team.generation,
             kind: Kind::Agent,
@@ -107,10 +95,8 @@ impl Sessions {
     /// The end of a session; none if there is no such session. Dropped or told to stop, it ends the session.
     async fn wait(&self, id: &TaskId, order: &Order) -> Option<Outcome> {
         let mut leash = Leash { sessions: self, task: Some(id) };
-        let ended = self
-            .queue
-            .send(Wait { task: id.clone(), waiter: Some(order.call.caller.lane.clone()) });
-        tokio::pin!(ended);
+        let waiter = Some(order.call.caller.lane.clone());
+        let mut ended = self.office.parts().work.wait(id.clone(), waiter);
         let ended = tokio::select! {
             ended = &mut ended => ended,
             () = order.call.cancel.cancelled() => {
@@ -119,12 +105,12 @@ impl Sessions {
             }
         };
         leash.task = None;
-        ended.ok().flatten()
+        ended
     }
 
     async fn report(&self, id: &TaskId, outcome: Outcome) -> Result<AgentReply, AgentFailure> {
         let id = id.clone();
-        let row = self.store.read(move |storage| {
+        let row = self.office.parts().store.read(move |storage| {
             let Some(task) = tasks::find(storage, &id)? else {
                 return Ok((Label::Untrusted, None));
             };
@@ -161,10 +147,8 @@ impl Leash<'_> {
         if let Some(task) = self.task
             && !self.sessions.draining.load(Ordering::Relaxed)
         {
-            self.sessions.queue.do_send(CancelTask {
-                task: task.clone(),
-                reason: "the turn that called the subagent was stopped".to_owned(),
-            });
+            let reason = "the turn that called the subagent was stopped".to_owned();
+            self.sessions.office.parts().work.cancel_soon(task.clone(), reason);
         }
     }
 }
@@ -188,17 +172,9 @@ fn refused(refusal: &Refusal) -> AgentFailure {
         Refusal::Stopping => "cancelled",
         other => other.code(),
     };
-    failure(error, &refusal.to_string())
-}
-
-fn stopping() -> AgentFailure {
-    failure("cancelled", "the service is stopping")
-}
-
-fn failure(error: &str, message: &str) -> AgentFailure {
     AgentFailure {
         error: error.to_owned(),
-        message: message.to_owned(),
+        message: refusal.to_string(),
         ending: None,
         text: String::new(),
         label: Label::Trusted,
