@@ -88,7 +88,6 @@ pub(super) struct Part {
 }
 
 impl Inner {
-    /// What a team works with in a role.
     pub(super) fn part(
         &self,
         name: &TeamName,
@@ -206,7 +205,6 @@ impl Inner {
         part.tools.with_own(own)
     }
 
-    /// The tools that only this team has.
     fn made(&self, cast: &Cast) -> Vec<Made> {
         let mut made = Vec::new();
         if cast.loads {

@@ -45,9 +45,7 @@ pub struct Request {
 /// As whom a turn is run, and from what it can choose.
 #[derive(Clone, Debug)]
 pub struct Cast {
-    /// What the team can load and be.
     pub library: Arc<Library>,
-    /// What it is in this turn.
     pub role: Role,
     /// The turn can load skills.
     pub loads: bool,

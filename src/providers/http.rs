@@ -21,7 +21,6 @@ const LONGEST_ERROR: usize = 64 * 1024;
 /// How much of a provider's own words is passed on.
 const LONGEST_SAYING: usize = 500;
 
-/// Sends a request and reads its answer.
 pub(super) async fn exchange(
     http: &reqwest::Client,
     ask: &Ask<'_>,

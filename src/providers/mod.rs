@@ -90,7 +90,6 @@ impl LeftOut {
     }
 }
 
-/// A request as a provider wants it.
 #[derive(Debug)]
 struct Outgoing {
     url: String,
@@ -191,7 +190,6 @@ fn sent_arguments(args: &Args) -> serde_json::Value {
     }
 }
 
-/// The ids of all calls in a conversation.
 fn call_ids(messages: &[Message]) -> HashSet<String> {
     messages
         .iter()

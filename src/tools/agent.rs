@@ -20,7 +20,6 @@ use crate::{prompt::subagents::Subagent, sandbox::process::Sandbox};
 
 pub mod session;
 
-/// A task for a subagent.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Who of the caller's team.
@@ -59,7 +58,6 @@ pub trait AgentRunner: Send + Sync + 'static {
     fn run(&self, order: Order) -> BoxFuture<'static, Result<AgentReply, AgentFailure>>;
 }
 
-/// A subagent as a tool of its team.
 pub struct Agent {
     subagent: Arc<Subagent>,
     runner: Arc<dyn AgentRunner>,

@@ -30,7 +30,6 @@ use crate::{
     vault::entry::is_key,
 };
 
-/// The same tools and this one.
 pub fn add(toolbox: Toolbox, approvals: Addr<Approvals>) -> Toolbox {
     toolbox.with(AskOperator(approvals))
 }

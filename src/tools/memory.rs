@@ -37,7 +37,6 @@ const LONGEST_LIST: usize = 60_000;
 
 pub(super) const TOOLS: &[About] = &[Delete::ABOUT, List::ABOUT, Save::ABOUT, Search::ABOUT];
 
-/// The same with the tools of memory.
 pub fn add(toolbox: Toolbox, memory: &Memory) -> Toolbox {
     toolbox
         .with(Delete(memory.clone()))
@@ -80,7 +79,7 @@ fn quoted(entry: &Entry, text: &str, cx: &ToolContext) -> String {
 
 /// More tildes than stand together anywhere in the text.
 fn fence(text: &str) -> String {
-    let runs = text.split(|character| character != '~').map(str::len);
+    let runs = text.split(|character: char| character != '~').map(str::len);
     "~".repeat(runs.max().unwrap_or_default().max(2) + 1)
 }
 

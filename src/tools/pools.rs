@@ -33,7 +33,6 @@ impl Default for Places {
     }
 }
 
-/// How many calls of a team run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
     pub daily: usize,
@@ -44,7 +43,6 @@ pub struct Busy {
 pub type Slot = Option<OwnedSemaphorePermit>;
 
 impl Pools {
-    /// How many calls of a team run.
     pub fn busy(&self, team: &TeamName) -> Busy {
         let places = self.0.get(team).map(|places| places.clone());
         places.map_or_else(Busy::default, |places| Busy {

@@ -76,9 +76,7 @@ impl Made {
 pub struct Grant {
     pub team: TeamName,
     pub workspace: Arc<Workspace>,
-    /// The tools it may see.
     pub allowed: ToolFilter,
-    /// Where its processes run.
     pub sandbox: Arc<Sandbox>,
     /// The secrets it uses and must not see.
     pub secrets: Arc<Scrubbers>,
@@ -100,18 +98,15 @@ impl Grant {
 }
 
 impl Toolbox {
-    /// The same with one more tool.
     pub fn with<T: Tool>(mut self, tool: T) -> Self {
         Arc::make_mut(&mut self.tools).insert(T::ABOUT.name, Made::new(T::ABOUT.name, tool));
         self
     }
 
-    /// How many calls of each team run.
     pub fn pools(&self) -> Pools {
         self.pools.clone()
     }
 
-    /// The class of each tool, by its key.
     pub fn classes(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.tools.iter().map(|(key, made)| (*key, made.tool.about().class))
     }

@@ -33,7 +33,6 @@ pub(super) const TOOLS: &[About] =
 /// What the operator's rules call them by.
 const CLASS: &str = "trust";
 
-/// The same tools and these.
 pub fn add(toolbox: Toolbox, router: Addr<Router>) -> Toolbox {
     let gate = Gate(router);
     toolbox

@@ -21,7 +21,6 @@ const SHOWN: usize = 200;
 pub(super) const TOOLS: &[About] =
     &[VaultDelete::ABOUT, VaultGet::ABOUT, VaultList::ABOUT, VaultSet::ABOUT];
 
-/// The tools that exist, and those of the vault.
 pub fn add(toolbox: Toolbox) -> Toolbox {
     toolbox.with(VaultDelete).with(VaultGet).with(VaultList).with(VaultSet)
 }

@@ -28,7 +28,6 @@ pub struct Page {
     pub prev_before: Option<u64>,
 }
 
-/// Reads a page. Blocks.
 pub fn read(
     storage: &dyn Storage,
     lane: &Lane,

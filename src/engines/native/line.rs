@@ -59,7 +59,6 @@ impl Line {
         self.teams.front()?.1.front().copied()
     }
 
-    /// Starts a request if it is its turn.
     pub(super) fn start(&mut self, ticket: Ticket, now: Instant) -> Turn {
         if self.head() != Some(ticket) || self.running >= self.places {
             return Turn::Later;
@@ -87,7 +86,6 @@ impl Line {
         self.teams.retain(|(_, tickets)| !tickets.is_empty());
     }
 
-    /// A request that was started has ended.
     pub(super) fn end(&mut self) {
         self.running = self.running.saturating_sub(1);
     }

@@ -40,12 +40,10 @@ impl ProfileState {
         self.made_for == settings(profile)
     }
 
-    /// The fields that the server refuses.
     pub(super) fn left_out(&self) -> LeftOut {
         *self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers that the server refuses a field.
     pub(super) fn leave_out(&self, field: OptionalField) {
         let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         *left_out = left_out.with(field);

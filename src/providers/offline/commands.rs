@@ -109,7 +109,6 @@ impl Command {
         }
     }
 
-    /// The result in one sentence.
     pub(super) fn report(&self, result: &ToolOutput) -> String {
         let answer: Value = serde_json::from_str(&result.content).unwrap_or_default();
         if result.fault.is_some() || answer["success"] == false {

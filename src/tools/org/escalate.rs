@@ -57,7 +57,6 @@ pub(super) struct Escalation {
     task: Option<TaskId>,
 }
 
-/// What became of an escalation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum State {

@@ -41,7 +41,6 @@ pub(super) const TOOLS: &[About] = &[
     manage::UpdateTeam::ABOUT,
 ];
 
-/// The tools with those of the organisation.
 pub fn add(toolbox: Toolbox, office: &Office) -> Toolbox {
     let pools = toolbox.pools();
     toolbox
