@@ -12,9 +12,8 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
-    briefing::{Assignment, Brief, BriefError, Briefing, Price},
+    briefing::{Assignment, Brief, BriefError, Briefing},
     budget::{Caps, Line},
-    classifier::Classifier,
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
     policy::Policy,
@@ -22,7 +21,7 @@ use hivewright_actors::{
 };
 
 use crate::{
-    engines::{Engines, ModelChoice, Question, UnknownProfile},
+    engines::{Engines, ModelChoice, UnknownProfile},
     logging::Secrets,
     memory::Memory,
     policy::Policies,
@@ -54,17 +53,10 @@ mod inspection;
 mod part;
 #[cfg(test)]
 mod tests;
-pub mod till;
+pub mod topics;
 
 use part::Part;
-use till::Till;
-
-/// How long a model may think about a topic.
-const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
-/// How much it may say about it.
-const TOPIC_TOKENS: u32 = 200;
-/// What it is told first.
-const TOPIC_SYSTEM: &str = "You sort messages into topics. Answer with JSON only.";
+use topics::Till;
 
 /// The most model calls of a subagent's session that sets none of its own.
 const INNER_STEPS: u32 = 50;
@@ -377,46 +369,6 @@ impl Inner {
         };
         Ok(Kit { team, models, policy, grant, roles: Mutex::default() })
     }
-
-    async fn ask(&self, question: &str) -> Option<String> {
-        let providers = self.live.providers().await.ok()?;
-        let team = self.live.team(&MAIN.into()).await.ok()?;
-        let chosen = match self.live.topic_profile() {
-            Some(profile) => providers.choose(&profile, None),
-            None => providers.choose(&team.provider_profile, team.model.as_deref()),
-        };
-        let chosen = chosen.ok()?;
-        let profiles = profiles(&providers);
-        let caps = team.budgets;
-        if is_in_money(&caps) && part::unpriced(&profiles, &chosen.name).is_some() {
-            return None;
-        }
-        let price = Price { max_output: u64::from(TOPIC_TOKENS), ..part::price(&chosen) };
-        let bill = match self.till.open(caps, &price, TOPIC_SYSTEM.len() + question.len()) {
-            Ok(bill) => Arc::new(bill),
-            Err(overdrawn) => {
-                tracing::info!(%overdrawn, "no model is asked about a topic");
-                return None;
-            }
-        };
-        let question = Question {
-            system: TOPIC_SYSTEM,
-            text: question,
-            max_tokens: TOPIC_TOKENS,
-            timeout: TOPIC_TIMEOUT,
-        };
-        let paid = bill.clone();
-        let pay = Arc::new(move |part| paid.add(&part));
-        let asked = self.engines.ask(&profiles, &choice(&chosen), question, pay).await;
-        bill.settle();
-        match asked {
-            Ok(answer) => Some(answer),
-            Err(error) => {
-                tracing::info!(%error, "no model helped with a topic");
-                None
-            }
-        }
-    }
 }
 
 impl Models {
@@ -488,12 +440,5 @@ impl Briefing for Turns {
             brief.await.unwrap_or_else(|_| Err(unknown("preparing the turn failed unexpectedly")))
         }
         .boxed()
-    }
-}
-
-impl Classifier for Turns {
-    fn ask(&self, question: String) -> BoxFuture<'static, Option<String>> {
-        let inner = self.0.clone();
-        async move { inner.ask(&question).await }.boxed()
     }
 }

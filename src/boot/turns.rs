@@ -22,7 +22,7 @@ use super::{
     vault,
 };
 use crate::{
-    briefing::{Sources, Turns, till::Till},
+    briefing::{Sources, Turns, topics::Till},
     engines::Engines,
     http::metrics::Metrics,
     memory::Memory,

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{Sources, Turns, till::Till};
+use super::{Sources, Turns, topics::Till};
 use crate::{
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
