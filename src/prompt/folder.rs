@@ -404,7 +404,7 @@ mod tests {
 
     use super::*;
 
-    #[derive(Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     struct Words(String);
 
     impl Text for Words {

@@ -10,7 +10,7 @@ use crate::{
     engine::Block,
     history::{Compaction, HistoryEvent, Meta, Trigger},
     task::Lane,
-    tool::{Effect, ToolFault},
+    tool::{Args, Effect, ToolFault},
 };
 
 const MAX_STEPS: u32 = 6;

@@ -321,7 +321,7 @@ async fn a_skill_that_cannot_be_read_is_named() {
     };
     fs::remove_file(place.home.team("scouts").join("skills/look.md")).unwrap();
 
-    let error = place.prompts.compose(request).await.unwrap_err();
+    let error = place.prompts.compose(&request).unwrap_err();
 
     assert!(error.to_string().starts_with("the skill `look` cannot be read"), "{error}");
 }

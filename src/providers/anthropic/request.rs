@@ -182,13 +182,14 @@ mod tests {
         };
         let system =
             SystemPrompt { shared: "shared".into(), team: "team".into(), turn: "turn".into() };
+        let tools = [tool("read"), tool("write")];
         let sent = body(&Ask {
             profile: &profile,
             model: "m",
             max_output_tokens: 100,
             step: 2,
             system: &system,
-            tools: &[tool("read"), tool("write")],
+            tools: &tools,
             messages,
             without,
         });

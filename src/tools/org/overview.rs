@@ -41,7 +41,7 @@ fn rows<'a>(
     recursive: bool,
 ) -> BoxFuture<'a, Value> {
     Box::pin(async move {
-        let mut rows = Vec::new();
+        let mut teams = Vec::new();
         for team in tree.children(above) {
             let file = parts.live.team(&team.name).await;
             let own = || open.iter().filter(|task| task.team == team.name);
@@ -58,9 +58,9 @@ fn rows<'a>(
             if recursive {
                 fields["children"] = rows(parts, tree, team.name.as_str(), open, true).await;
             }
-            rows.push(fields);
+            teams.push(fields);
         }
-        Value::Array(rows)
+        Value::Array(teams)
     })
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tool::ToolCall;
+use crate::tool::{Args, ToolCall};
 
 const TASK: &str = "the task";
 
