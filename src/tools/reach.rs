@@ -13,7 +13,6 @@ pub enum Reach {
     Search(String),
     Write(String),
     Command(String),
-    Host(String),
 }
 
 impl Reach {
@@ -23,7 +22,6 @@ impl Reach {
         let path = match self {
             Self::Read(path) | Self::Search(path) | Self::Write(path) => path,
             Self::Command(command) => return vec![Touch::Command(command.clone())],
-            Self::Host(host) => return vec![Touch::Host(host.to_ascii_lowercase())],
         };
         let named = plain(&workspace.path().join(path));
         let mut places = vec![named.clone()];
@@ -40,7 +38,7 @@ impl Reach {
             Self::Read(_) => (Mode::Read, false),
             Self::Search(_) => (Mode::Read, true),
             Self::Write(_) => (Mode::Write, false),
-            Self::Command(_) | Self::Host(_) => return None,
+            Self::Command(_) => return None,
         };
         Some(Touch::File {
             inside: inside(place, workspace),
@@ -54,7 +52,7 @@ impl Reach {
     pub(super) fn path(&self) -> Option<&str> {
         match self {
             Self::Read(path) | Self::Search(path) | Self::Write(path) => Some(path),
-            Self::Command(_) | Self::Host(_) => None,
+            Self::Command(_) => None,
         }
     }
 

@@ -56,6 +56,7 @@ pub(super) struct One {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Several {
     /// The child teams, 1 to 5, each once.
+    #[schemars(length(min = 1))]
     teams: Vec<String>,
     /// The question to all of them, complete in itself.
     #[schemars(length(min = 1, max = LONGEST_TEXT))]
@@ -269,9 +270,6 @@ impl Tool for QueryTeams {
 
     fn accept(args: &Several) -> Result<(), String> {
         not_blank("query", &args.query)?;
-        if args.teams.is_empty() {
-            return Err("`teams`: name at least one".to_owned());
-        }
         let mut seen = std::collections::HashSet::new();
         if let Some(twice) = args.teams.iter().find(|team| !seen.insert(*team)) {
             return Err(format!("`teams`: `{twice}` is named twice"));
