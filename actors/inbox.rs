@@ -22,6 +22,8 @@ use crate::{
 pub const TEXTS: &[Texts] =
     &[Texts { kind: InboxEvent::KIND, owner: Owner::Key, fields: &["text"], names: &[] }];
 
+/// What stands before and behind the events in a message.
+pub const AROUND: (&str, &str) = ("--- Since your last turn ---\n", "--- End ---\n\n");
 /// A turn is shown at most this many events …
 pub const MOST: usize = 20;
 /// … of at most this many characters in all.
@@ -178,7 +180,7 @@ pub fn show(events: &[InboxEvent], can_read: bool) -> Shown {
         0 => String::new(),
         left => format!("({left} more wait for the next turn.)\n"),
     };
-    shown.text = format!("--- Since your last turn ---\n{}{rest}--- End ---\n\n", shown.text);
+    shown.text = format!("{}{}{rest}{}", AROUND.0, shown.text, AROUND.1);
     shown
 }
 

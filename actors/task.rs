@@ -146,7 +146,9 @@ words! {
 }
 
 /// What the end of a task does for whoever asked for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum OnResult {
     /// The person is told, and the lane that asked finds it in its inbox. No model is called.

@@ -132,6 +132,13 @@ pub fn quoted(names: &[&str]) -> String {
     quoted.join(", ")
 }
 
+/// Words of lower-case letters and digits with single hyphens between, in at most so many bytes.
+pub fn is_slug(name: &str, longest: usize) -> bool {
+    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= longest
+        && name.split('-').all(|word| !word.is_empty() && word.bytes().all(letter))
+}
+
 /// A duration that reads and writes as a whole number and a unit, such as `30s`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub Duration);

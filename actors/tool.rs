@@ -12,6 +12,7 @@ use crate::{
     ids::{CallId, TaskId, TeamKey, TurnId},
     store::records::{Alongside, Writes},
     task::{Audience, Cause, Cycle, Firing, Kind, Label, Lane, Lineage, Source, Task},
+    words,
 };
 
 pub mod records;
@@ -56,11 +57,12 @@ pub enum Args {
     Json(Value),
 }
 
+/// The text that the model wrote, or the same JSON.
 impl fmt::Display for Args {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Json(args) => args.fmt(f),
             Self::Unreadable { unreadable, .. } => f.write_str(unreadable),
+            Self::Json(value) => write!(f, "{value}"),
         }
     }
 }
@@ -191,79 +193,52 @@ impl fmt::Debug for Stow {
     }
 }
 
-/// Why a call failed, for the model and for code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolFault {
-    /// The arguments don't fit the schema.
-    InvalidArguments,
-    /// There is no such tool for this team.
-    NotAvailable,
-    /// It took too long.
-    Timeout,
-    /// The turn was stopped.
-    Cancelled,
-    /// What was named is not there.
-    NotFound,
-    /// The state of things does not allow it.
-    Conflict,
-    /// The path leads out of the team's folders.
-    OutsideWorkspace,
-    /// The path is not the team's to write.
-    Governance,
-    /// The machine cannot confine the tool.
-    SandboxUnavailable,
-    /// A rule of the operator forbids it.
-    Denied,
-    /// A person decided against it.
-    ApprovalDenied,
-    /// Nobody decided in time.
-    ApprovalExpired,
-    /// Too much is under way.
-    Busy,
-    /// Too many in too short a time.
-    RateLimited,
-    /// It holds the value of a secret, or may not use one.
-    SecretNotAllowed,
-    /// The address may not be reached.
-    BlockedAddress,
-    /// The tool says no, with a code of its own in its answer.
-    Refused,
-    /// The tool itself failed.
-    ToolFailed,
-    /// The process stopped during the call.
-    UnknownOutcome,
-}
-
-impl ToolFault {
-    /// As the model and the journal read it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidArguments => "invalid_arguments",
-            Self::NotAvailable => "not_available",
-            Self::Timeout => "timeout",
-            Self::Cancelled => "cancelled",
-            Self::NotFound => "not_found",
-            Self::Conflict => "conflict",
-            Self::OutsideWorkspace => "outside_workspace",
-            Self::Governance => "governance",
-            Self::SandboxUnavailable => "sandbox_unavailable",
-            Self::Denied => "denied",
-            Self::ApprovalDenied => "approval_denied",
-            Self::ApprovalExpired => "approval_expired",
-            Self::Busy => "busy",
-            Self::RateLimited => "rate_limited",
-            Self::SecretNotAllowed => "secret_not_allowed",
-            Self::BlockedAddress => "blocked_address",
-            Self::Refused => "refused",
-            Self::ToolFailed => "tool_failed",
-            Self::UnknownOutcome => "unknown_outcome",
-        }
+words! {
+    /// Why a call failed, for the model and for code.
+    pub enum ToolFault {
+        /// The arguments don't fit the schema.
+        InvalidArguments = "invalid_arguments",
+        /// There is no such tool for this team.
+        NotAvailable = "not_available",
+        /// It took too long.
+        Timeout = "timeout",
+        /// The turn was stopped.
+        Cancelled = "cancelled",
+        /// What was named is not there.
+        NotFound = "not_found",
+        /// The state of things does not allow it.
+        Conflict = "conflict",
+        /// The path leads out of the team's folders.
+        OutsideWorkspace = "outside_workspace",
+        /// The path is not the team's to write.
+        Governance = "governance",
+        /// The machine cannot confine the tool.
+        SandboxUnavailable = "sandbox_unavailable",
+        /// A rule of the operator forbids it.
+        Denied = "denied",
+        /// A person decided against it.
+        ApprovalDenied = "approval_denied",
+        /// Nobody decided in time.
+        ApprovalExpired = "approval_expired",
+        /// Too much is under way.
+        Busy = "busy",
+        /// Too many in too short a time.
+        RateLimited = "rate_limited",
+        /// It holds the value of a secret, or may not use one.
+        SecretNotAllowed = "secret_not_allowed",
+        /// The address may not be reached.
+        BlockedAddress = "blocked_address",
+        /// The tool says no, with a code of its own in its answer.
+        Refused = "refused",
+        /// The tool itself failed.
+        ToolFailed = "tool_failed",
+        /// The process stopped during the call.
+        UnknownOutcome = "unknown_outcome",
     }
 }
 
 /// What a tool answers, ready for the model: scrubbed and cut to size.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolReply {
     /// The text.
     pub content: String,
@@ -283,13 +258,7 @@ pub struct ToolReply {
 impl ToolReply {
     /// A failure in words.
     pub fn failed(fault: ToolFault, message: impl Into<String>) -> Self {
-        Self {
-            content: message.into(),
-            fault: Some(fault),
-            truncated: false,
-            taints: false,
-            rule: None,
-        }
+        Self { content: message.into(), fault: Some(fault), ..Self::default() }
     }
 }
 

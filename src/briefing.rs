@@ -2,8 +2,9 @@
 
 use std::{
     collections::HashMap,
+    ops::Deref,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -11,29 +12,26 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
-    briefing::{Assignment, Brief, BriefError, Briefing, Price},
+    briefing::{Assignment, Brief, BriefError, Briefing},
     budget::{Caps, Line},
-    classifier::Classifier,
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
     policy::Policy,
     task::{Code, Cycle},
 };
-use sha2::{Digest, Sha256};
 
 use crate::{
-    engines::{Engines, ModelChoice, Question, UnknownProfile},
+    engines::{Engines, ModelChoice, UnknownProfile},
     logging::Secrets,
     memory::Memory,
     policy::Policies,
-    prompt::compose::{ComposeError, Composed, Prompts, Request},
+    prompt::compose::{Composed, Prompts, Request},
     sandbox::{process::Sandbox, workspace::Workspace},
     scrub::Mask,
     settings::{
         config::Tasks,
         home::Home,
         live::Live,
-        problem::Problems,
         providers::{Profile, Providers},
         team::Team,
     },
@@ -45,28 +43,20 @@ use crate::{
     tools::{
         agent::AgentRunner,
         filter::ToolFilter,
-        host::{Grant, Toolbox},
+        toolbox::{Grant, Toolbox},
         triggers::report,
     },
     vault::{Vault, scrubbers::Scrubbers},
 };
 
-mod equipment;
-mod explain;
+mod inspection;
 mod part;
 #[cfg(test)]
 mod tests;
-pub mod till;
+pub mod topics;
 
 use part::Part;
-use till::Till;
-
-/// How long a model may think about a topic.
-const TOPIC_TIMEOUT: Duration = Duration::from_secs(3);
-/// How much it may say about it.
-const TOPIC_TOKENS: u32 = 200;
-/// What it is told first.
-const TOPIC_SYSTEM: &str = "You sort messages into topics. Answer with JSON only.";
+use topics::Till;
 
 /// The most model calls of a subagent's session that sets none of its own.
 const INNER_STEPS: u32 = 50;
@@ -76,28 +66,21 @@ const INNER_STEPS: u32 = 50;
 pub struct Turns(Arc<Inner>);
 
 struct Inner {
-    home: Home,
-    live: Live,
-    prompts: Prompts,
-    engines: Engines,
-    toolbox: Toolbox,
-    memory: Memory,
-    changes: Changes,
-    rules: Policies,
-    taint: Taint,
-    sandbox: Arc<Sandbox>,
-    agents: Option<Arc<dyn AgentRunner>>,
+    sources: Sources,
     /// What was last warned of, by team: the same is said once.
     warned: Mutex<HashMap<TeamName, Vec<String>>>,
-    demo: Arc<AtomicBool>,
-    secrets: Secrets,
-    vault: Vault,
-    till: Till,
-    last_caps: LastCaps,
     /// What was made of the profiles, good until their file changes.
     models: Mutex<Option<Arc<Models>>>,
     /// What was made for a team, good until one of its files changes.
     kits: Mutex<HashMap<TeamName, Arc<Kit>>>,
+}
+
+impl Deref for Inner {
+    type Target = Sources;
+
+    fn deref(&self) -> &Sources {
+        &self.sources
+    }
 }
 
 /// What all teams share of one state of the profiles.
@@ -123,25 +106,15 @@ struct Kit {
 
 /// What turns are prepared from.
 pub struct Sources {
-    /// Where the files are.
     pub home: Home,
-    /// The files that may change.
     pub live: Live,
-    /// Rules, skills and subagents of teams.
     pub prompts: Prompts,
-    /// The model APIs.
     pub engines: Engines,
-    /// The tools that exist.
     pub toolbox: Toolbox,
-    /// What teams remember.
     pub memory: Memory,
-    /// What teams changed about themselves.
     pub changes: Changes,
-    /// What the operator allows, denies or wants to be asked for.
     pub rules: Policies,
-    /// Which files untrusted turns wrote.
     pub taint: Taint,
-    /// Where their processes run.
     pub sandbox: Arc<Sandbox>,
     /// Runs sessions of subagents. Without it they can only work in place of their team.
     pub agents: Option<Arc<dyn AgentRunner>>,
@@ -149,7 +122,6 @@ pub struct Sources {
     pub demo: Arc<AtomicBool>,
     /// Learns the keys of profiles.
     pub secrets: Secrets,
-    /// What teams use and models don't see.
     pub vault: Vault,
     /// Where questions about topics are paid.
     pub till: Till,
@@ -158,26 +130,10 @@ pub struct Sources {
 }
 
 impl Turns {
-    /// Prepares turns from these.
     pub fn new(sources: Sources) -> Self {
         Self(Arc::new(Inner {
-            prompts: sources.prompts,
-            taint: sources.taint,
-            home: sources.home,
-            live: sources.live,
-            engines: sources.engines,
-            toolbox: sources.toolbox,
-            memory: sources.memory,
-            changes: sources.changes,
-            rules: sources.rules,
-            sandbox: sources.sandbox,
-            agents: sources.agents,
+            sources,
             warned: Mutex::default(),
-            demo: sources.demo,
-            secrets: sources.secrets,
-            vault: sources.vault,
-            till: sources.till,
-            last_caps: sources.last_caps,
             models: Mutex::default(),
             kits: Mutex::default(),
         }))
@@ -235,7 +191,7 @@ impl Inner {
             },
             withheld: if inner { 0 } else { withheld },
         };
-        let composed = self.prompts.compose_now(&request).map_err(unread)?;
+        let composed = self.prompts.compose(&request).map_err(config_error)?;
         self.warn(&name, &composed);
         let role = &part.cast.role;
         let own_steps = role.subagent.as_ref().and_then(|agent| agent.max_steps);
@@ -265,7 +221,7 @@ impl Inner {
     /// Says what is wrong with rules, skills and subagents, once.
     fn warn(&self, team: &TeamName, composed: &Composed) {
         let Composed { warnings, suspects, .. } = composed;
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = lock(&self.warned);
         let before = warned.get(team).map(Vec::as_slice).unwrap_or_default();
         let is_new = |warning: &&String| !before.contains(warning);
         for warning in warnings.iter().filter(is_new) {
@@ -280,7 +236,7 @@ impl Inner {
 
     /// The file of a team, as it is now.
     fn team_file(&self, name: &TeamName) -> Result<Arc<Team>, BriefError> {
-        let team = self.live.team_now(name).map_err(|found| bad_file(&found))?;
+        let team = self.live.team_now(name).map_err(config_error)?;
         self.accepted(name)?;
         Ok(team)
     }
@@ -308,8 +264,7 @@ impl Inner {
     fn budget(&self, team: &TeamName, ancestors: &[TeamName]) -> Result<Line, BriefError> {
         let upwards = std::iter::once(team).chain(ancestors.iter().rev());
         let line = upwards.map(|name| {
-            let file = self.live.team_file_now(name);
-            let file = file.map_err(|found| bad_file(&found));
+            let file = self.live.team_file_now(name).map_err(config_error);
             let caps = match file.and_then(|file| self.accepted(name).map(|()| file)) {
                 Ok(file) => {
                     let caps = file.budgets;
@@ -342,7 +297,7 @@ impl Inner {
         let team = self.team_file(name)?;
         let models = self.models()?;
         let policy = self.rules.refresh();
-        let known = self.kits().get(name).cloned();
+        let known = lock(&self.kits).get(name).cloned();
         if let Some(kit) = known
             && Arc::ptr_eq(&kit.team, &team)
             && Arc::ptr_eq(&kit.models, &models)
@@ -351,15 +306,17 @@ impl Inner {
             return Ok(kit);
         }
         let kit = Arc::new(self.make_kit(name, team, models, policy)?);
-        self.kits().insert(name.clone(), kit.clone());
+        lock(&self.kits).insert(name.clone(), kit.clone());
         Ok(kit)
     }
 
     /// The models there are now.
     fn models(&self) -> Result<Arc<Models>, BriefError> {
-        let providers = self.live.providers_now();
-        let providers = providers.map_err(|found| no_provider(&found))?;
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        let providers = self.live.providers_now().map_err(|problems| BriefError {
+            code: Code::NoProvider,
+            message: format!("No providers configured. {problems}"),
+        })?;
+        let mut models = lock(&self.models);
         if let Some(models) = &*models
             && Arc::ptr_eq(&models.providers, &providers)
         {
@@ -409,58 +366,6 @@ impl Inner {
         };
         Ok(Kit { team, models, policy, grant, roles: Mutex::default() })
     }
-
-    async fn ask(&self, question: &str) -> Option<String> {
-        let providers = self.live.providers().await.ok()?;
-        let team = self.live.team(&MAIN.into()).await.ok()?;
-        let topic_profile = self.live.held().and_then(|held| held.channels.topics.profile.clone());
-        let chosen = match topic_profile {
-            Some(profile) => providers.choose(&profile, None),
-            None => providers.choose(&team.provider_profile, team.model.as_deref()),
-        };
-        let chosen = chosen.ok()?;
-        let profiles = profiles(&providers);
-        let caps = team.budgets;
-        if is_in_money(&caps) && part::unpriced(&profiles, &chosen.name).is_some() {
-            return None;
-        }
-        let price = Price { max_output: u64::from(TOPIC_TOKENS), ..part::price(&chosen) };
-        let bill = match self.till.open(caps, &price, TOPIC_SYSTEM.len() + question.len()) {
-            Ok(bill) => Arc::new(bill),
-            Err(overdrawn) => {
-                tracing::info!(%overdrawn, "no model is asked about a topic");
-                return None;
-            }
-        };
-        let question = Question {
-            system: TOPIC_SYSTEM,
-            text: question,
-            max_tokens: TOPIC_TOKENS,
-            timeout: TOPIC_TIMEOUT,
-        };
-        let paid = bill.clone();
-        let asked = self
-            .engines
-            .ask_and_pay(
-                &profiles,
-                &choice(&chosen),
-                question,
-                Arc::new(move |part| paid.add(&part)),
-            )
-            .await;
-        bill.settle();
-        match asked {
-            Ok(answer) => Some(answer),
-            Err(error) => {
-                tracing::info!(%error, "no model helped with a topic");
-                None
-            }
-        }
-    }
-
-    fn kits(&self) -> std::sync::MutexGuard<'_, HashMap<TeamName, Arc<Kit>>> {
-        self.kits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Models {
@@ -470,7 +375,7 @@ impl Models {
         engines: &Engines,
         chosen: &Profile,
     ) -> Result<Arc<dyn Engine>, UnknownProfile> {
-        let mut known = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.engines);
         let key = (chosen.name.clone(), chosen.model.clone());
         if let Some(engine) = known.get(&key) {
             return Ok(engine.clone());
@@ -479,6 +384,10 @@ impl Models {
         known.insert(key, engine.clone());
         Ok(engine)
     }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The keys of all profiles: what no tool may show.
@@ -504,10 +413,6 @@ fn choice(chosen: &Profile) -> ModelChoice {
     ModelChoice { profile: chosen.name.clone(), model: Some(chosen.model.clone()) }
 }
 
-fn bad_file(problems: &Problems) -> BriefError {
-    BriefError { code: Code::ConfigError, message: problems.to_string() }
-}
-
 fn config_error(reason: impl ToString) -> BriefError {
     BriefError { code: Code::ConfigError, message: reason.to_string() }
 }
@@ -516,52 +421,21 @@ fn unknown(error: impl ToString) -> BriefError {
     BriefError { code: Code::Internal, message: error.to_string() }
 }
 
-fn unread(error: ComposeError) -> BriefError {
-    let code = match error {
-        ComposeError::CutOff => Code::Internal,
-        _ => Code::ConfigError,
-    };
-    BriefError { code, message: error.to_string() }
-}
-
-fn no_provider(problems: &Problems) -> BriefError {
-    BriefError { code: Code::NoProvider, message: format!("No providers configured. {problems}") }
-}
-
-/// A short name for some bytes.
-fn hash_of(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Briefing for Turns {
     fn brief(&self, assignment: Assignment) -> BoxFuture<'static, Result<Brief, BriefError>> {
         let inner = self.0.clone();
         async move {
             let team =
                 TeamKey { name: assignment.lane.team.clone(), generation: assignment.generation };
-            let memory = inner.memory.injected(&team).await;
-            let memory = memory.map_err(unknown)?;
+            let memory = inner.memory.injected(&team).await.map_err(unknown)?;
             let earlier = match assignment.options.cycle {
                 Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
                 _ => Earlier::default(),
             };
             let brief =
                 tokio::task::spawn_blocking(move || inner.brief(assignment, memory, earlier));
-            brief.await.unwrap_or_else(|_| {
-                Err(BriefError {
-                    code: Code::Internal,
-                    message: "preparing the turn failed unexpectedly".to_owned(),
-                })
-            })
+            brief.await.unwrap_or_else(|_| Err(unknown("preparing the turn failed unexpectedly")))
         }
         .boxed()
-    }
-}
-
-impl Classifier for Turns {
-    fn ask(&self, question: String) -> BoxFuture<'static, Option<String>> {
-        let inner = self.0.clone();
-        async move { inner.ask(&question).await }.boxed()
     }
 }

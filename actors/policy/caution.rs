@@ -87,8 +87,6 @@ pub(super) fn standing(class: &str, effect: Effect) -> Option<Caution> {
     let ask = |kind, why: &str| Some(Caution::new(kind, Risk::Normal, why));
     match class {
         "org.shutdown_team" => ask(Kind::Shutdown, "a team and all its data end"),
-        "org.request_spawn" => ask(Kind::Spawn, "a new team is made"),
-        "org.request_apply_config" => ask(Kind::Config, "a team's settings change"),
         "org.propose_change" => ask(Kind::SelfChange, "what the team is changes"),
         "trust" if effect != Effect::Pure => ask(Kind::Tool, "who is trusted changes"),
         _ => None,
@@ -108,13 +106,9 @@ fn untrusted(request: &Request<'_>) -> Option<Caution> {
         "plugin" | "mcp" if effect == Effect::Irreversible => {
             ask(Kind::Tool, Risk::Normal, "it cannot be undone")
         }
-        "org.spawn_team" | "org.request_spawn" => {
-            ask(Kind::Spawn, Risk::High, "a new team is made")
-        }
+        "org.spawn_team" => ask(Kind::Spawn, Risk::High, "a new team is made"),
         "org.shutdown_team" => ask(Kind::Shutdown, Risk::High, "a team and all its data end"),
-        "org.update_team" | "org.request_apply_config" => {
-            ask(Kind::Config, Risk::High, "a team's settings change")
-        }
+        "org.update_team" => ask(Kind::Config, Risk::High, "a team's settings change"),
         "trust" | "plugin.register" if changes => {
             ask(Kind::SelfChange, Risk::Normal, "what the team is changes")
         }

@@ -21,6 +21,7 @@ use crate::{
         Code, Ending, Kind, Parked, Task, WaitReason,
         records::{LaneKey, OpenWork},
     },
+    words,
 };
 
 /// A running task without a sign of life for this long is called stale.
@@ -40,17 +41,20 @@ pub struct Submit {
     pub giver: Option<Giver>,
 }
 
-/// What to do if a team has other work already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overlap {
-    /// Enqueue all the same.
-    Allow,
-    /// Leave it.
-    Skip,
-    /// Leave it, and say what is under way.
-    Confirm,
-    /// Cancel what the same lane gave the team before.
-    Replace,
+words! {
+    /// What to do if a team has other work already.
+    #[derive(Default)]
+    pub enum Overlap {
+        /// Enqueue all the same.
+        Allow = "allow",
+        /// Leave it.
+        Skip = "skip",
+        /// Leave it, and say what is under way.
+        #[default]
+        Confirm = "confirm",
+        /// Cancel what the same lane gave the team before.
+        Replace = "replace",
+    }
 }
 
 /// What became of a submitted task.

@@ -49,7 +49,7 @@ use crate::{
     },
     storage::{Home as StorageHome, migrate, sled::SledStorage},
     system::WallClock,
-    tools::host::Toolbox,
+    tools::toolbox::Toolbox,
     triggers::upkeep::{self, Upkeep},
 };
 

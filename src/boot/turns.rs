@@ -24,7 +24,7 @@ use super::{
     vault,
 };
 use crate::{
-    briefing::{Sources, Turns, till::Till},
+    briefing::{Sources, Turns, topics::Till},
     engines::Engines,
     memory::Memory,
     policy::Policies,
@@ -37,11 +37,11 @@ use crate::{
     tools::{
         self,
         agent::session::Sessions,
-        host::Toolbox,
         org::{
             belongings::Remembered,
             office::{self, Office},
         },
+        toolbox::Toolbox,
     },
     triggers::{
         calendar::Zones,
@@ -88,16 +88,16 @@ impl Services {
         let rules = Policies::open(Some(live.clone()), storage, store.clone(), ids.clone())
             .map_err(unreadable)?;
         let last_caps = LastCaps::open(storage, store.clone()).map_err(unreadable)?;
-        let kept = taint::Kept { store: store.clone(), clock: clock.clone(), ids: ids.clone() };
+        let kept = taint::Kept { store: store.clone(), clock, ids: ids.clone() };
         let taint = Taint::open(storage, &home.teams(), Some(kept)).map_err(unreadable)?;
-        let prompts = Prompts::with_taint(home.clone(), taint.clone());
+        let prompts = Prompts::new(home.clone(), taint.clone());
         let board = Board::default();
         let desk = Desk::new(desk_parts(context, spine, &prompts, &board));
         let office = Office::new(office_parts(context, spine, &prompts, &ledger));
         let toolbox = toolbox(options.toolbox, spine, &memory, &office, &desk);
         let http =
             client::build().map_err(|error| machine("the HTTP client cannot be made", error))?;
-        let agents = Sessions::new(spine.queue.clone(), store.clone(), clock, draining.clone());
+        let agents = Sessions { office: office.clone(), draining: draining.clone() };
         let turns = Turns::new(Sources {
             rules: rules.clone(),
             taint: taint.clone(),

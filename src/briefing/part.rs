@@ -1,9 +1,6 @@
 //! What a team works with in one role: as itself or as a subagent, with or without a skill.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::HashMap, fmt::Display, sync::Arc};
 
 use hivewright_actors::{
     briefing::{BriefError, Price},
@@ -13,7 +10,7 @@ use hivewright_actors::{
     tool::Toolset,
 };
 
-use super::{Inner, Kit, config_error, hash_of};
+use super::{Inner, Kit, config_error, lock};
 use crate::{
     engines,
     prompt::{
@@ -24,14 +21,16 @@ use crate::{
     },
     sandbox::workspace::Workspace,
     settings::providers::Profile,
+    system::sha256,
     teams::self_changes::{Earlier, PROPOSE},
     tools::{
         agent::Agent,
         contract::Tool,
         filter::{FilterError, ToolFilter},
-        host::{Made, TeamTools},
+        host::TeamTools,
         propose_change::ProposeChange,
         registry,
+        toolbox::Made,
         use_skill::UseSkill,
         wire::wire_name,
     },
@@ -89,7 +88,6 @@ pub(super) struct Part {
 }
 
 impl Inner {
-    /// What a team works with in a role.
     pub(super) fn part(
         &self,
         name: &TeamName,
@@ -102,8 +100,8 @@ impl Inner {
         if let (Some(subagent), Some(skill)) = (subagent, skill) {
             tracing::warn!(team = %name, subagent, skill, "a task names both; the subagent wins");
         }
-        let role = library.role(subagent, skill, inner).map_err(config_error)?;
-        let mut parts = kit.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        let role = Role::choose(&library, subagent, skill, inner).map_err(config_error)?;
+        let mut parts = lock(&kit.roles);
         parts.retain(|part| Arc::ptr_eq(&part.cast.library, &library));
         let known = parts.iter().find(|part| part.cast.role == role && part.cycle == options.cycle);
         if let Some(part) = known {
@@ -138,35 +136,31 @@ impl Inner {
             Some(model) => (true, Some(model)),
             None => (false, kit.team.model.as_deref()),
         };
-        let chosen = kit.models.providers.choose(&kit.team.provider_profile, model);
         let field = if own_model { "model" } else { "provider_profile" };
-        let chosen = chosen.map_err(|error| wrong(own_model, field, error.to_string()))?;
-        let engine = kit
-            .models
-            .engine(&self.engines, &chosen)
-            .map_err(|error| wrong(own_model, field, error.to_string()))?;
+        let unknown = |error: &dyn Display| wrong(own_model, field, error.to_string());
+        let chosen = kit.models.providers.choose(&kit.team.provider_profile, model);
+        let chosen = chosen.map_err(|error| unknown(&error))?;
+        let engine = kit.models.engine(&self.engines, &chosen).map_err(|error| unknown(&error))?;
         let mut grant = kit.grant.clone();
-        if let Some(patterns) = own.and_then(|subagent| subagent.allowed_tools.as_deref()) {
-            let narrower = ToolFilter::parse(patterns)
-                .map_err(|error| wrong(true, "allowed_tools", error.to_string()))?;
-            grant.allowed = grant.allowed.narrowed(narrower);
-        }
-        if role.inner {
-            let narrower =
-                inner().map_err(|error| wrong(false, "allowed_tools", error.to_string()))?;
-            grant.allowed = grant.allowed.narrowed(narrower);
-        }
-        if cycle.is_some() {
-            let narrower =
-                looking_back().map_err(|error| wrong(false, "allowed_tools", error.to_string()))?;
-            grant.allowed = grant.allowed.narrowed(narrower);
+        let patterns = own.and_then(|subagent| subagent.allowed_tools.as_deref());
+        let narrower = [
+            (true, patterns.map(ToolFilter::parse)),
+            (false, role.inner.then(inner)),
+            (false, cycle.map(|_| looking_back())),
+        ];
+        for (is_own, filter) in narrower {
+            if let Some(filter) = filter {
+                let filter =
+                    filter.map_err(|error| wrong(is_own, "allowed_tools", error.to_string()))?;
+                grant.allowed = grant.allowed.narrowed(filter);
+            }
         }
         let proposes = proposes(&role, cycle);
         if proposes {
             grant.allowed = grant.allowed.and_always(PROPOSE);
         }
         let workspace = grant.workspace.clone();
-        let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::NAME);
+        let loads = !role.loadable.is_empty() && grant.allowed.allows(UseSkill::ABOUT.name);
         let cast = Cast { library, role, loads };
         let mut made = self.made(&cast);
         if proposes {
@@ -176,7 +170,7 @@ impl Inner {
         let specs = tools.specs();
         let has = |tool: &str| specs.iter().any(|spec| spec.name == tool);
         Ok(Part {
-            toolset_hash: hash_of(&serde_json::to_vec(&*specs).unwrap_or_default()),
+            toolset_hash: sha256(&serde_json::to_vec(&*specs).unwrap_or_default())[..16].to_owned(),
             builtins: registry::built_in()
                 .map(|tool| Availability { tool: tool.to_owned(), enabled: has(tool) })
                 .collect(),
@@ -211,7 +205,6 @@ impl Inner {
         part.tools.with_own(own)
     }
 
-    /// The tools that only this team has.
     fn made(&self, cast: &Cast) -> Vec<Made> {
         let mut made = Vec::new();
         if cast.loads {
@@ -255,7 +248,7 @@ fn proposes(role: &Role, cycle: Option<Cycle>) -> bool {
 
 fn use_skill(Cast { library, role, .. }: &Cast) -> Made {
     let tool = UseSkill::new(library.clone(), role.loadable.clone());
-    Made::new(UseSkill::NAME, tool)
+    Made::new(UseSkill::ABOUT.name, tool)
 }
 
 /// What is to be said of tools beyond their own descriptions.

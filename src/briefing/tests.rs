@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use super::{Sources, Turns, till::Till};
+use super::{Sources, Turns, topics::Till};
 use crate::{
     engines::{Engines, native::retry::RetryPolicy},
     logging::Secrets,
@@ -135,7 +135,7 @@ fn place() -> Place {
                 rules: Policies::default(),
                 memory: memory.clone(),
                 changes: changes.clone(),
-                prompts: Prompts::new(home.clone()),
+                prompts: Prompts::new(home.clone(), Taint::default()),
                 taint: Taint::default(),
                 sandbox: sandbox.clone(),
                 agents: Some(sessions.clone()),
@@ -391,9 +391,9 @@ async fn each_subagent_is_a_tool_of_its_team() {
     assert_eq!(empty.fault, Some(ToolFault::InvalidArguments));
     let asked = place.sessions.0.lock().unwrap();
     assert_eq!(asked.len(), 2);
-    let Order { caller, subagent, label, key, .. } = &asked[0];
-    assert_eq!(caller.task.as_str(), "task-1");
-    assert_eq!((&**subagent, &**key, *label), ("owl", "turn:1:0", Label::Untrusted));
+    let Order { subagent, call, .. } = &asked[0];
+    assert_eq!(call.caller.task.as_str(), "task-1");
+    assert_eq!((&**subagent, &*call.key, call.label), ("owl", "turn:1:0", Label::Untrusted));
 }
 
 /// MV-13: what a subagent read elsewhere counts as read by whoever reads its report.

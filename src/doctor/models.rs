@@ -96,7 +96,7 @@ async fn ask(engines: &Engines, profile: Profile) -> Finding {
         max_tokens: 256,
         timeout: ANSWER_TIMEOUT,
     };
-    match engines.ask(&profiles, &choice, question).await {
+    match engines.ask(&profiles, &choice, question, Arc::new(|_| {})).await {
         Ok(_) => Finding::ok(ID, format!("`{name}` answers")),
         Err(failure) => Finding::error(
             ID,

@@ -27,7 +27,6 @@ use native::{Link, NativeEngine, retry::RetryPolicy, state::ProfileState};
 /// A profile, and the model to ask for if not the profile's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelChoice {
-    /// The profile by name.
     pub profile: String,
     /// The model, if not the profile's.
     pub model: Option<String>,
@@ -38,7 +37,6 @@ pub struct ModelChoice {
 pub struct Question<'a> {
     /// What the model is told first.
     pub system: &'a str,
-    /// What it is asked.
     pub text: &'a str,
     /// How many tokens the answer may have.
     pub max_tokens: u32,
@@ -46,7 +44,6 @@ pub struct Question<'a> {
     pub timeout: Duration,
 }
 
-/// There is no profile of this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown profile `{name}`; there are: {}", known.join(", "))]
 pub struct UnknownProfile {
@@ -85,18 +82,9 @@ impl Engines {
         Ok(Arc::new(self.build(profiles, choice, None)?))
     }
 
-    /// Asks for one answer in words, without tools. The main team's place in the line is used.
+    /// Asks for one answer in words, without tools, and tells what each try has cost. The main team's
+    /// place in the line is used.
     pub async fn ask(
-        &self,
-        profiles: &HashMap<String, Arc<Profile>>,
-        choice: &ModelChoice,
-        question: Question<'_>,
-    ) -> Result<String, EngineFailure> {
-        self.ask_and_pay(profiles, choice, question, Arc::new(|_| {})).await
-    }
-
-    /// The same, telling what each try has cost.
-    pub async fn ask_and_pay(
         &self,
         profiles: &HashMap<String, Arc<Profile>>,
         choice: &ModelChoice,
@@ -264,6 +252,7 @@ mod tests {
                     max_tokens: 200,
                     timeout: Duration::from_secs(5),
                 },
+                Arc::new(|_| {}),
             )
             .await;
 
@@ -284,6 +273,7 @@ mod tests {
                     max_tokens: 200,
                     timeout: Duration::from_secs(5),
                 },
+                Arc::new(|_| {}),
             )
             .await;
 
@@ -313,7 +303,7 @@ mod tests {
                     max_tokens: 200,
                     timeout: Duration::from_secs(600),
                 };
-                engines.ask(&profiles, &choice, question)
+                engines.ask(&profiles, &choice, question, Arc::new(|_| {}))
             };
             tokio::time::pause();
             let begin = tokio::time::Instant::now();

@@ -2,14 +2,11 @@
 
 use std::{
     io,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use dashmap::DashMap;
 use hivewright_actors::{briefing::Line, engine::SystemPrompt, ids::TeamName, task::TopicRef};
-use sha2::{Digest, Sha256};
-use tokio::task::spawn_blocking;
 
 use super::{
     folder::{Files, Links},
@@ -21,27 +18,23 @@ use super::{
 use crate::{
     api::teams::{OPERATOR, PROGRAM, TeamItem},
     settings::home::Home,
+    system::sha256,
     taint::Taint,
 };
 
-/// The turn to compose for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Whose turn.
     pub team: TeamName,
     /// The teams above it, root first.
     pub ancestors: Vec<TeamName>,
-    /// What the team is for, from its file.
     pub description: String,
     /// The tools that are there or not, in the order in which they are to be shown.
     pub builtins: Vec<Availability>,
     /// What else is to be said of tools, a line each.
     pub notes: Vec<String>,
-    /// As whom it is run.
     pub cast: Cast,
     /// What the team remembers; empty if nothing.
     pub memory: Arc<str>,
-    /// What the turn is about.
     pub topic: Option<TopicRef>,
     /// What was said before, oldest first, without the message being answered.
     pub conversation: Vec<Line>,
@@ -52,9 +45,7 @@ pub struct Request {
 /// As whom a turn is run, and from what it can choose.
 #[derive(Clone, Debug)]
 pub struct Cast {
-    /// What the team can load and be.
     pub library: Arc<Library>,
-    /// What it is in this turn.
     pub role: Role,
     /// The turn can load skills.
     pub loads: bool,
@@ -72,14 +63,12 @@ impl Cast {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
     pub tool: String,
-    /// It is there.
     pub enabled: bool,
 }
 
 /// A prompt, ready for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Composed {
-    /// What the model is told.
     pub system: Arc<SystemPrompt>,
     /// Names the rules and the role, not the conversation: it stays the same from turn to turn.
     pub prompt_hash: String,
@@ -89,21 +78,12 @@ pub struct Composed {
     pub suspects: Vec<String>,
 }
 
-/// Why there is no prompt.
+/// The skill to be loaded cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ComposeError {
-    /// The process is stopping, or composing it panicked.
-    #[error("composing the prompt was cut off")]
-    CutOff,
-    /// The skill to be loaded cannot be read.
-    #[error("the skill `{skill}` cannot be read: {source}")]
-    Skill {
-        /// Its name.
-        skill: String,
-        /// The reason.
-        source: io::Error,
-    },
+#[error("the skill `{skill}` cannot be read: {source}")]
+pub struct ComposeError {
+    skill: String,
+    source: io::Error,
 }
 
 /// Composes prompts, and keeps what it read. Cheap to clone.
@@ -148,27 +128,13 @@ struct Tiers {
 impl Tiers {
     fn all(&self) -> impl Iterator<Item = &Tier> {
         let lineage = self.lineage.iter().map(|(_, tier)| tier);
-        let all = [&self.organisation].into_iter().chain(lineage);
-        all.chain([&self.own])
-    }
-
-    fn warnings(&self) -> impl Iterator<Item = &String> {
-        self.all().flat_map(|tier| &tier.warnings)
-    }
-
-    fn suspects(&self) -> impl Iterator<Item = &String> {
-        self.all().flat_map(|tier| &tier.suspects)
+        [&self.organisation].into_iter().chain(lineage).chain([&self.own])
     }
 }
 
 impl Prompts {
-    /// Prompts from the rules of this home.
-    pub fn new(home: Home) -> Self {
-        Self::with_taint(home, Taint::default())
-    }
-
-    /// The same without what untrusted turns wrote.
-    pub fn with_taint(home: Home, taint: Taint) -> Self {
+    /// Prompts from the rules of this home, without what untrusted turns wrote.
+    pub fn new(home: Home, taint: Taint) -> Self {
         Self(Arc::new(Inner {
             system: rules::system(),
             files: Files::new(taint.clone()),
@@ -180,7 +146,6 @@ impl Prompts {
         }))
     }
 
-    /// Which files untrusted turns wrote.
     pub fn taint(&self) -> &Taint {
         &self.0.taint
     }
@@ -201,13 +166,10 @@ impl Prompts {
         let tiers = this.tiers(team, ancestors);
         let reader = Reader { team, subagent: false, inner: false };
         let general = [(PROGRAM, &this.system), (OPERATOR, &tiers.organisation)];
-        let lineage = tiers.lineage.iter();
-        let lineage = lineage.map(|(giver, tier)| (giver.as_str(), tier));
-        let all = general.into_iter().chain(lineage);
-        let all = all.chain([(team.as_str(), &tiers.own)]);
+        let lineage = tiers.lineage.iter().map(|(giver, tier)| (giver.as_str(), tier));
+        let all = general.into_iter().chain(lineage).chain([(team.as_str(), &tiers.own)]);
         all.flat_map(|(giver, tier)| {
-            let told = tier.texts.iter();
-            let told = told.filter(|rule| rule.audience.concerns(&reader));
+            let told = tier.texts.iter().filter(|rule| rule.audience.concerns(&reader));
             told.map(move |rule| TeamItem {
                 name: rule.name.clone(),
                 source: giver.to_owned(),
@@ -217,30 +179,17 @@ impl Prompts {
         .collect()
     }
 
-    /// Composes one. Files are read off the calling thread; unchanged ones are only looked at.
-    pub async fn compose(&self, request: Request) -> Result<Composed, ComposeError> {
-        let this = self.clone();
-        spawn_blocking(move || this.compose_now(&request))
-            .await
-            .unwrap_or(Err(ComposeError::CutOff))
-    }
-
-    /// The same, on this thread. Blocks.
-    pub fn compose_now(&self, request: &Request) -> Result<Composed, ComposeError> {
-        self.0.compose(request)
-    }
-}
-
-impl Inner {
-    fn compose(&self, request: &Request) -> Result<Composed, ComposeError> {
-        let workspace = self.home.team(request.team.as_str());
-        let tiers = self.tiers(&request.team, &request.ancestors);
-        let warnings = self.system.warnings.iter().chain(tiers.warnings());
-        let warnings = warnings.chain(&request.cast.library.warnings);
-        let warnings = warnings.cloned().collect();
-        let suspects = tiers.suspects().chain(&request.cast.library.suspects);
-        let suspects = suspects.cloned().collect();
-        let told = self.told(request, &workspace, tiers)?;
+    /// Composes one. Unchanged files are only looked at. Blocks.
+    pub fn compose(&self, request: &Request) -> Result<Composed, ComposeError> {
+        let this = &self.0;
+        let tiers = this.tiers(&request.team, &request.ancestors);
+        let library = &request.cast.library;
+        let warnings =
+            [&this.system].into_iter().chain(tiers.all()).flat_map(|tier| &tier.warnings);
+        let warnings = warnings.chain(&library.warnings).cloned().collect();
+        let suspects = tiers.all().flat_map(|tier| &tier.suspects);
+        let suspects = suspects.chain(&library.suspects).cloned().collect();
+        let told = this.told(request, tiers)?;
         let system = SystemPrompt {
             shared: told.shared.clone(),
             team: told.team.clone(),
@@ -251,14 +200,12 @@ impl Inner {
                 parts::conversation(&request.conversation, request.withheld),
             ]),
         };
-        Ok(Composed {
-            system: Arc::new(system),
-            prompt_hash: told.hash.clone(),
-            warnings,
-            suspects,
-        })
+        let prompt_hash = told.hash.clone();
+        Ok(Composed { system: Arc::new(system), prompt_hash, warnings, suspects })
     }
+}
 
+impl Inner {
     fn tiers(&self, team: &TeamName, ancestors: &[TeamName]) -> Tiers {
         let line = ancestors.iter().chain([team]);
         let lineage = line.map(|team| {
@@ -274,12 +221,7 @@ impl Inner {
     }
 
     /// What a team is told in every turn. Put together again only if something of it changed.
-    fn told(
-        &self,
-        request: &Request,
-        workspace: &Path,
-        tiers: Tiers,
-    ) -> Result<Arc<Told>, ComposeError> {
+    fn told(&self, request: &Request, tiers: Tiers) -> Result<Arc<Told>, ComposeError> {
         let Request { team, description, builtins, notes, cast, .. } = request;
         let known = self.told.get(team).map(|known| known.clone());
         if let Some(known) = known
@@ -296,13 +238,13 @@ impl Inner {
         let general = [&self.system, &tiers.organisation];
         let shared = self.share(parts::shared(general));
         let text = parts::join([
-            parts::identity(team, &request.ancestors, description, workspace),
+            parts::identity(team, &request.ancestors, description, &self.home.team(team.as_str())),
             parts::availability(builtins, notes),
             parts::role(&reader, general, &tiers.lineage, &tiers.own),
             skills(cast)?,
         ]);
         let told = Arc::new(Told {
-            hash: hash(&shared, &text),
+            hash: sha256(format!("{shared}\0{text}").as_bytes())[..16].to_owned(),
             shared,
             team: text,
             description: description.clone(),
@@ -326,18 +268,8 @@ impl Inner {
 
 /// Part 7: who the turn is run as, and what it has loaded or can load.
 fn skills(cast: &Cast) -> Result<String, ComposeError> {
-    cast.role.text(&cast.library, cast.loads).map_err(|source| ComposeError::Skill {
+    cast.role.text(&cast.library, cast.loads).map_err(|source| ComposeError {
         skill: cast.role.active.as_ref().map(|skill| skill.name().to_owned()).unwrap_or_default(),
         source,
     })
-}
-
-/// The first 16 hex digits of the SHA-256 of shared and team part.
-fn hash(shared: &str, team: &str) -> String {
-    let mut hasher = Sha256::new();
-    hasher.update(shared.as_bytes());
-    hasher.update([0]);
-    hasher.update(team.as_bytes());
-    let digest = hasher.finalize();
-    digest[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

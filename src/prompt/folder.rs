@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What the files of a folder are read as.
-pub(super) trait Text: Sized + Eq {
+pub(super) trait Text: Clone + Eq {
     /// How much of a folder is read.
     const LIMITS: Limits;
     /// Folders count as well, each by the file of this name in it.
@@ -32,20 +32,17 @@ pub(super) trait Text: Sized + Eq {
     fn parse(place: &Place<'_>, source: &str) -> Result<Self, String>;
 }
 
-/// How much of a folder is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The largest file, in bytes.
     pub(super) file: u64,
     /// The largest sum, in bytes.
     pub(super) total: u64,
-    /// The most files.
     pub(super) files: usize,
     /// All of them together, in words.
     pub(super) all: &'static str,
 }
 
-/// Where a text comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     /// The name in its folder: `name.md`, or `name/SKILL.md`.
@@ -55,23 +52,13 @@ pub(super) struct Place<'a> {
 }
 
 /// What a folder holds, sorted by file name.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found<T> {
     pub(super) texts: Vec<Arc<T>>,
     /// Files that were left out, and why.
     pub(super) warnings: Vec<String>,
     /// Files that somebody may have changed who may not, and why.
     pub(super) suspects: Vec<String>,
-}
-
-impl<T> Clone for Found<T> {
-    fn clone(&self) -> Self {
-        Self {
-            texts: self.texts.clone(),
-            warnings: self.warnings.clone(),
-            suspects: self.suspects.clone(),
-        }
-    }
 }
 
 impl<T> Default for Found<T> {
@@ -90,23 +77,16 @@ pub(super) enum Links {
 }
 
 impl Links {
-    fn open_flags(self) -> OFlags {
+    /// For opening, and for looking.
+    fn flags(self) -> (OFlags, AtFlags) {
         match self {
-            Self::Followed => OFlags::empty(),
-            Self::Refused => OFlags::NOFOLLOW,
+            Self::Followed => (OFlags::empty(), AtFlags::empty()),
+            Self::Refused => (OFlags::NOFOLLOW, AtFlags::SYMLINK_NOFOLLOW),
         }
     }
 
-    fn look_flags(self) -> AtFlags {
-        match self {
-            Self::Followed => AtFlags::empty(),
-            Self::Refused => AtFlags::SYMLINK_NOFOLLOW,
-        }
-    }
-
-    /// What stands at a path.
     fn stamp(self, path: &Path) -> Result<Stamp, Errno> {
-        statat(CWD, path, self.look_flags()).map(|seen| stamp(&seen))
+        statat(CWD, path, self.flags().1).map(|seen| stamp(&seen))
     }
 }
 
@@ -221,7 +201,6 @@ pub(super) fn source<T: Text>(
     Ok(source)
 }
 
-/// An open folder.
 struct Folder<'a> {
     handle: OwnedFd,
     path: PathBuf,
@@ -235,7 +214,7 @@ impl<'a> Folder<'a> {
     fn open(parent: &Path, name: &str, links: Links, taint: &'a Taint) -> Result<Self, Errno> {
         let above = openat(CWD, parent, FOLDER, Mode::empty())?;
         Ok(Self {
-            handle: openat(&above, name, FOLDER | links.open_flags(), Mode::empty())?,
+            handle: openat(&above, name, FOLDER | links.flags().0, Mode::empty())?,
             path: parent.join(name),
             links,
             taint,
@@ -347,7 +326,7 @@ impl<'a> Folder<'a> {
     }
 
     fn stat(&self, folder: impl AsFd, name: &str) -> Result<Stat, String> {
-        statat(folder, name, self.links.look_flags()).map_err(|error| error.to_string())
+        statat(folder, name, self.links.flags().1).map_err(|error| error.to_string())
     }
 
     /// Why somebody may have changed a file who may not.
@@ -369,14 +348,13 @@ impl<'a> Folder<'a> {
     }
 
     fn inner(&self, name: &str) -> Result<OwnedFd, Errno> {
-        let flags = FOLDER | self.links.open_flags();
-        openat(&self.handle, name, flags, Mode::empty())
+        openat(&self.handle, name, FOLDER | self.links.flags().0, Mode::empty())
     }
 
     /// Reads a file whole, with the stamp of what was opened.
     fn read_file(&self, name: &str, largest: u64) -> io::Result<(Stamp, String)> {
         // Whatever the file has become since it was looked at, opening it must not wait.
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | self.links.open_flags();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | self.links.flags().0;
         let file = match name.split_once('/') {
             Some((folder, file)) => openat(self.inner(folder)?, file, flags, Mode::empty())?,
             None => openat(&self.handle, name, flags, Mode::empty())?,
@@ -426,7 +404,7 @@ mod tests {
 
     use super::*;
 
-    #[derive(Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     struct Words(String);
 
     impl Text for Words {

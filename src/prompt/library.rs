@@ -12,7 +12,6 @@ use hivewright_actors::ids::TeamName;
 
 use super::{
     folder::{self, Files, Found, Links, Place, Text},
-    role::{Role, UnknownRole},
     skills::{SHIPPED, Skill, body},
     subagents::Subagent,
 };
@@ -72,17 +71,16 @@ impl Shelf {
         };
         let known = self.libraries.get(team).map(|known| known.clone());
         if let Some(known) = known
-            && known.seen == seen
+            && *known.seen == seen
         {
             return known;
         }
-        let library = Arc::new(Library::new(seen, self, workspace));
+        let library = Arc::new(Library::new(Arc::new(seen), self, workspace));
         self.libraries.insert(team.clone(), library.clone());
         library
     }
 }
 
-/// What was read.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     own: Found<Skill>,
@@ -90,21 +88,17 @@ struct Seen {
     subagents: Found<Subagent>,
 }
 
-/// The procedures by which teams look back at their work.
-const CYCLES: [&str; 2] = ["learning-cycle", "reflection-cycle"];
-
+/// The skill is a procedure by which teams look back at their work.
 fn is_cycle(skill: &str) -> bool {
-    CYCLES.contains(&skill)
+    ["learning-cycle", "reflection-cycle"].contains(&skill)
 }
 
-/// Who gave a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Giver {
     /// The team itself, in its workspace.
     Team(PathBuf),
     /// The operator, in the data dir.
     Operator(PathBuf),
-    /// It ships with the program.
     Program,
 }
 
@@ -116,7 +110,6 @@ pub struct KnownSkill {
 }
 
 impl KnownSkill {
-    /// What it is called by.
     pub fn name(&self) -> &str {
         &self.skill.name
     }
@@ -126,7 +119,6 @@ impl KnownSkill {
         &self.skill.description
     }
 
-    /// Who gave it, for people.
     pub fn source<'a>(&self, team: &'a str) -> &'a str {
         match self.giver {
             Giver::Team(_) => team,
@@ -150,7 +142,7 @@ impl KnownSkill {
 /// All that a team can load and be.
 #[derive(Debug)]
 pub struct Library {
-    seen: Seen,
+    seen: Arc<Seen>,
     skills: BTreeMap<String, Arc<KnownSkill>>,
     subagents: BTreeMap<String, Arc<Subagent>>,
     /// Files that were left out or should be looked at, and why.
@@ -162,34 +154,26 @@ pub struct Library {
 }
 
 impl Library {
-    fn new(seen: Seen, shelf: &Shelf, workspace: PathBuf) -> Self {
+    fn new(seen: Arc<Seen>, shelf: &Shelf, workspace: PathBuf) -> Self {
         let mut library = Self {
             skills: BTreeMap::new(),
             subagents: BTreeMap::new(),
             warnings: Vec::new(),
-            suspects: Vec::new(),
+            suspects: [&*seen.own.suspects, &seen.subagents.suspects].concat(),
             bodies: shelf.bodies.clone(),
             taint: shelf.taint.clone(),
-            seen: Seen {
-                own: Found::default(),
-                operator: Found::default(),
-                subagents: Found::default(),
-            },
+            seen: seen.clone(),
         };
-        let team = Giver::Team(workspace);
         let operator = Giver::Operator(shelf.home.data().to_owned());
-        library.shelve(&seen.own.texts, &team);
+        library.shelve(&seen.own.texts, &Giver::Team(workspace));
         library.shelve(&seen.operator.texts, &operator);
         library.shelve(&shelf.shipped, &Giver::Program);
-        let left_out = seen.own.warnings.iter().chain(&seen.operator.warnings);
-        library.warnings.extend(left_out.cloned());
-        library.warnings.extend(seen.subagents.warnings.iter().cloned());
-        let suspects = seen.own.suspects.iter().chain(&seen.subagents.suspects);
-        library.suspects.extend(suspects.cloned());
+        for warnings in [&seen.own.warnings, &seen.operator.warnings, &seen.subagents.warnings] {
+            library.warnings.extend(warnings.iter().cloned());
+        }
         for subagent in &seen.subagents.texts {
             library.employ(subagent);
         }
-        library.seen = seen;
         library
     }
 
@@ -245,7 +229,6 @@ impl Library {
         self.skills.get(name)
     }
 
-    /// All skills by name.
     pub fn skills(&self) -> impl Iterator<Item = &Arc<KnownSkill>> {
         self.skills.values()
     }
@@ -254,7 +237,6 @@ impl Library {
         self.subagents.get(name)
     }
 
-    /// All subagents by name.
     pub fn subagents(&self) -> impl Iterator<Item = &Arc<Subagent>> {
         self.subagents.values()
     }
@@ -270,16 +252,6 @@ impl Library {
     /// nobody else needs to find those.
     pub fn catalogue(&self) -> impl Iterator<Item = &Arc<KnownSkill>> {
         self.skills().filter(|skill| !is_cycle(skill.name()))
-    }
-
-    /// As whom a turn is run.
-    pub fn role(
-        &self,
-        subagent: Option<&str>,
-        skill: Option<&str>,
-        inner: bool,
-    ) -> Result<Role, UnknownRole> {
-        Role::choose(self, subagent, skill, inner)
     }
 
     /// The full text of a skill. Blocks.

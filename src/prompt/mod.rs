@@ -1,6 +1,5 @@
 //! What a model is told before the conversation begins.
 
-pub mod bootstrap;
 pub mod compose;
 pub mod library;
 pub mod role;

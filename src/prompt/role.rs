@@ -2,6 +2,8 @@
 
 use std::{fmt::Write, io, sync::Arc};
 
+use hivewright_actors::text::quoted;
+
 use super::{
     library::{KnownSkill, Library},
     subagents::Subagent,
@@ -20,9 +22,7 @@ const DIRECTIVE: &str = "\
 pub struct UnknownRole {
     /// `subagent` or `skill`.
     pub what: &'static str,
-    /// As asked for.
     pub name: String,
-    /// Those that there are.
     pub known: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct Role {
 
 impl Role {
     /// A subagent wins over a skill.
-    pub(super) fn choose(
+    pub fn choose(
         library: &Library,
         subagent: Option<&str>,
         skill: Option<&str>,
@@ -61,12 +61,10 @@ impl Role {
                 name: name.to_owned(),
                 known: library.subagents().map(|known| known.name.clone()).collect(),
             })?;
-            let skills = subagent.skills.iter();
-            let mut skills: Vec<_> =
-                skills.filter_map(|skill| library.skill(skill).cloned()).collect();
-            match skills.len() {
-                1 => role.active = skills.pop(),
-                _ => role.loadable = skills,
+            let skills = subagent.skills.iter().filter_map(|skill| library.skill(skill).cloned());
+            role.loadable = skills.collect();
+            if role.loadable.len() == 1 {
+                role.active = role.loadable.pop();
             }
             role.subagent = Some(subagent.clone());
         } else if let Some(name) = skill {
@@ -124,10 +122,8 @@ impl Role {
     }
 }
 
-/// Names in quotes.
 pub(crate) fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    names.join(", ")
+    quoted(&names.collect::<Vec<_>>())
 }
 
 fn one_line(text: &str) -> String {

@@ -14,7 +14,6 @@ use super::{
 use crate::settings::reader::Document;
 
 words! {
-    /// Whom a rule concerns.
     pub(super) enum Audience {
         All = "all",
         Main = "main",
@@ -24,7 +23,6 @@ words! {
     }
 }
 
-/// Whose prompt it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a> {
     pub(super) team: &'a TeamName,
@@ -46,10 +44,8 @@ impl Audience {
     }
 }
 
-/// One rule file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rule {
-    /// The file's name.
     pub(super) name: String,
     pub(super) audience: Audience,
     pub(super) text: String,

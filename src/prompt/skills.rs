@@ -1,13 +1,17 @@
 //! Skills: procedures in words, told to a model only when they are needed.
 
-use hivewright_actors::excerpt;
-use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+
+use hivewright_actors::{excerpt, text::is_slug};
 
 use super::{
     folder::{Limits, Place, Text},
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
 };
-use crate::settings::{field::Field, reader::Document};
+use crate::{
+    settings::{field::Field, reader::Document},
+    system::sha256,
+};
 
 /// The file of a skill that has a folder of its own.
 pub(super) const SKILL_FILE: &str = "SKILL.md";
@@ -29,7 +33,7 @@ pub(super) struct Skill {
     /// Its file in the folder of skills.
     pub(super) file: String,
     /// Tells one state of the text from another.
-    digest: [u8; 8],
+    digest: String,
     /// What works and should not stay.
     pub(super) warnings: Vec<String>,
 }
@@ -111,14 +115,13 @@ fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Stri
     });
     match document.finish(read) {
         Ok(((description, required), warnings)) => {
-            let mut required = required.unwrap_or_default();
-            required.extend(required_by(&Outline::of(text)));
+            let required = required.into_iter().flatten().chain(required_by(&Outline::of(text)));
             Ok(Skill {
                 name: folder.to_owned(),
                 description,
                 required: distinct(required),
                 file: place.name.to_owned(),
-                digest: digest(text),
+                digest: sha256(text.as_bytes()),
                 warnings: warnings.iter().map(ToString::to_string).collect(),
             })
         }
@@ -126,7 +129,6 @@ fn standard(place: &Place<'_>, folder: &str, source: &str) -> Result<Skill, Stri
     }
 }
 
-/// A single file with headings.
 fn simple(place: &Place<'_>, source: &str) -> Result<Skill, String> {
     let name = place.name.trim_end_matches(".md");
     check_name(name).map_err(|reason| left_out(place, "name", &reason))?;
@@ -145,13 +147,12 @@ fn simple(place: &Place<'_>, source: &str) -> Result<Skill, String> {
         ));
     }
     let purpose = outline.section("Purpose").unwrap_or_default();
-    let description = first_paragraph(purpose);
     Ok(Skill {
         name: name.to_owned(),
-        description: excerpt::line(&description, MAX_DESCRIPTION),
+        description: excerpt::line(&first_paragraph(purpose), MAX_DESCRIPTION),
         required: distinct(required_by(&outline)),
         file: place.name.to_owned(),
-        digest: digest(text),
+        digest: sha256(text.as_bytes()),
         warnings,
     })
 }
@@ -164,46 +165,25 @@ fn required_tools(metadata: &Field<'_>) -> Option<Vec<String>> {
 }
 
 fn required_by(outline: &Outline<'_>) -> Vec<String> {
-    let section = outline.section("Required Tools");
-    section.map(bullets).unwrap_or_default()
+    outline.section("Required Tools").map(bullets).unwrap_or_default()
 }
 
-/// Lower case, digits, single hyphens.
 fn check_name(name: &str) -> Result<(), String> {
     if is_slug(name, 64) {
-        Ok(())
-    } else {
-        Err(format!(
-            "`{name}` is no name for a skill: 1 to 64 lower-case letters and digits, with single hyphens between"
-        ))
+        return Ok(());
     }
-}
-
-/// Words of lower-case letters and digits with single hyphens between.
-pub(super) fn is_slug(name: &str, longest: usize) -> bool {
-    let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    name.len() <= longest
-        && name.split('-').all(|word| !word.is_empty() && word.bytes().all(letter))
+    Err(format!(
+        "`{name}` is no name for a skill: 1 to 64 lower-case letters and digits, with single hyphens between"
+    ))
 }
 
 fn left_out(place: &Place<'_>, field: &str, reason: &str) -> String {
     format!("{}: {field}: {reason}; the skill is left out", place.file)
 }
 
-fn distinct(names: Vec<String>) -> Vec<String> {
-    let mut seen = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
-        }
-    }
-    seen
-}
-
-fn digest(text: &str) -> [u8; 8] {
-    let mut short = [0; 8];
-    short.copy_from_slice(&Sha256::digest(text.as_bytes())[..8]);
-    short
+fn distinct(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    names.into_iter().filter(|name| seen.insert(name.clone())).collect()
 }
 
 /// The skills that ship with the program, with their text.

@@ -1,11 +1,10 @@
 //! Subagents: specialists of a team, each with a role, boundaries and skills.
 
-use hivewright_actors::excerpt;
+use hivewright_actors::{excerpt, text::is_slug};
 
 use super::{
     folder::{Limits, Place, Text},
     markdown::{Outline, bullets, first_paragraph, split_front_matter, without_mark},
-    skills::is_slug,
 };
 use crate::settings::{reader::Document, team::STEPS};
 
@@ -16,9 +15,7 @@ const MAX_DESCRIPTION: usize = 900;
 /// One of them, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subagent {
-    /// What it is called by.
     pub name: String,
-    /// What it is for.
     pub description: String,
     /// The skills it owns, as far as they exist.
     pub skills: Vec<String>,

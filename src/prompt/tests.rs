@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use super::{
     compose::{Availability, Cast, Composed, Prompts, Request},
     folder::Text,
+    role::Role,
     rules::Rule,
 };
 use crate::{
@@ -44,7 +45,7 @@ fn place() -> Place {
     let flags = Flags { home: Some(folder.path().to_owned()), ..Flags::default() };
     let home = Home::new(&flags, &Environment::fixed([])).unwrap();
     home.prepare().unwrap();
-    Place { _folder: folder, prompts: Prompts::new(home.clone()), home }
+    Place { _folder: folder, prompts: Prompts::new(home.clone(), Taint::default()), home }
 }
 
 impl Place {
@@ -62,7 +63,7 @@ impl Place {
     }
 
     async fn compose(&self, team: &str) -> Composed {
-        self.prompts.compose(self.request(team)).await.unwrap()
+        self.prompts.compose(&self.request(team)).unwrap()
     }
 
     async fn system(&self, team: &str) -> Arc<SystemPrompt> {
@@ -87,7 +88,7 @@ impl Place {
     /// As the team works: it can load skills.
     fn cast(&self, team: &str, subagent: Option<&str>, skill: Option<&str>, inner: bool) -> Cast {
         let library = self.prompts.library(&team.into());
-        let role = library.role(subagent, skill, inner).unwrap();
+        let role = Role::choose(&library, subagent, skill, inner).unwrap();
         Cast { loads: !role.loadable.is_empty(), library, role }
     }
 
@@ -101,7 +102,7 @@ impl Place {
     ) -> String {
         let request =
             Request { cast: self.cast(team, subagent, skill, inner), ..self.request(team) };
-        let composed = self.prompts.compose(request).await.unwrap();
+        let composed = self.prompts.compose(&request).unwrap();
         composed.system.team.clone()
     }
 }
@@ -185,9 +186,9 @@ async fn the_prefix_is_the_same_for_all_teams_and_turns() {
     };
 
     let main = place.system("main").await;
-    let scouts = place.prompts.compose(full).await.unwrap().system;
-    let elsewhere = Prompts::new(place.home.clone());
-    let again = elsewhere.compose(place.request("main")).await.unwrap().system;
+    let scouts = place.prompts.compose(&full).unwrap().system;
+    let elsewhere = Prompts::new(place.home.clone(), Taint::default());
+    let again = elsewhere.compose(&place.request("main")).unwrap().system;
     place.rule("a.md", "Ours, changed.");
     let changed = place.system("main").await;
 
@@ -209,7 +210,7 @@ async fn a_team_is_told_who_it_is_where_it_works_and_what_it_has() {
         ..place.request("scouts")
     };
 
-    let system = place.prompts.compose(asked).await.unwrap().system;
+    let system = place.prompts.compose(&asked).unwrap().system;
 
     let workspace = format!("`{}`", place.home.team("scouts").display());
     assert!(place.home.team("scouts").is_absolute());
@@ -270,7 +271,7 @@ async fn rules_come_down_from_the_root_to_the_parent() {
     let asked =
         Request { ancestors: vec!["main".into(), "north".into()], ..place.request("scouts") };
 
-    let system = place.prompts.compose(asked).await.unwrap().system;
+    let system = place.prompts.compose(&asked).unwrap().system;
 
     in_order(
         &system.team,
@@ -350,8 +351,8 @@ async fn what_is_remembered_stands_before_the_topic_and_leaves_the_rest_as_it_wa
     let without = Request { topic: Some(topic), ..place.request("main") };
     let with = Request { memory: "--- Memory ---\n\nContext:\n[a]: b".into(), ..without.clone() };
 
-    let without = place.prompts.compose(without).await.unwrap();
-    let with = place.prompts.compose(with).await.unwrap();
+    let without = place.prompts.compose(&without).unwrap();
+    let with = place.prompts.compose(&with).unwrap();
 
     let expected = format!("--- Memory ---\n\nContext:\n[a]: b\n\n{}", without.system.turn);
     assert_eq!(with.system.turn, expected);
@@ -459,7 +460,7 @@ async fn a_rule_with_a_second_name_is_not_read() {
 async fn a_rule_that_an_untrusted_turn_wrote_is_not_read() {
     let mut place = place();
     let taint = Taint::default();
-    place.prompts = Prompts::with_taint(place.home.clone(), taint.clone());
+    place.prompts = Prompts::new(place.home.clone(), taint.clone());
     place.team_rule("scouts", "team-rules/planted.md", "Planted.");
     let rule = place.home.team("scouts").join("team-rules/planted.md");
     age(&rule);
@@ -524,7 +525,7 @@ async fn topic_and_conversation_are_quoted() {
         ..place.request("main")
     };
 
-    let system = place.prompts.compose(asked).await.unwrap().system;
+    let system = place.prompts.compose(&asked).unwrap().system;
 
     assert_eq!(
         system.turn,
@@ -550,7 +551,7 @@ async fn lines_that_were_left_out_are_counted() {
     let place = place();
     let asked = Request { withheld: 2, ..place.request("main") };
 
-    let system = place.prompts.compose(asked).await.unwrap().system;
+    let system = place.prompts.compose(&asked).unwrap().system;
 
     assert!(system.turn.contains("# Recent conversation"), "{}", system.turn);
     assert!(system.turn.contains("(2 more not shown"), "{}", system.turn);
@@ -567,7 +568,7 @@ async fn the_newest_ten_lines_are_shown() {
         ..place.request("main")
     };
 
-    let system = place.prompts.compose(asked).await.unwrap().system;
+    let system = place.prompts.compose(&asked).unwrap().system;
 
     let shown = system.turn.lines().filter(|line| line.starts_with('>'));
     assert_eq!(shown.count(), 10);
@@ -581,7 +582,7 @@ async fn the_hash_names_rules_and_role_but_not_the_conversation() {
         Request { conversation: vec![line(0, person("ann"), "hello")], ..place.request("main") };
 
     let silent = place.compose("main").await.prompt_hash;
-    let spoken = place.prompts.compose(spoken).await.unwrap().prompt_hash;
+    let spoken = place.prompts.compose(&spoken).unwrap().prompt_hash;
     let other = place.compose("scouts").await.prompt_hash;
     place.team_rule("main", "team-rules/a.md", "New.");
     let changed = place.compose("main").await.prompt_hash;

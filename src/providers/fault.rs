@@ -6,13 +6,11 @@ use hivewright_actors::{task::Code, usage::Usage};
 
 use super::OptionalField;
 
-/// A request that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) code: Code,
     /// What happened, without the profile's name, not yet scrubbed.
     pub(crate) message: String,
-    /// What may help.
     pub(crate) remedy: Remedy,
     /// What the provider reported before it broke.
     pub(crate) usage: Usage,
@@ -22,16 +20,13 @@ pub(crate) struct Fault {
 
 const TOO_LONG: &str = "the conversation is too long for the model";
 
-/// What to do about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// The same again, after the pause that the server named, then another profile.
     Retry(Option<Duration>),
     /// The same again at once without this field.
     LeaveOut(OptionalField),
-    /// Another profile.
     Fallback,
-    /// Nothing.
     None,
 }
 
@@ -40,23 +35,19 @@ impl Fault {
         Self { code, message: message.into(), remedy, usage: Usage::default(), answered: false }
     }
 
-    /// The connection failed or broke.
     pub(crate) fn network(message: impl Into<String>) -> Self {
         Self::new(Code::Network, Remedy::Retry(None), message)
     }
 
-    /// What came cannot be read.
     pub(crate) fn unreadable(error: &serde_json::Error) -> Self {
         Self::network(format!("the answer cannot be read: {error}"))
     }
 
-    /// More came than is taken.
     pub(crate) fn too_large(what: &str, limit: usize) -> Self {
         let limit = limit / (1024 * 1024);
         Self::new(Code::ProviderError, Remedy::None, format!("{what} is larger than {limit} MiB"))
     }
 
-    /// The model declined.
     pub(crate) fn refused(reason: &str) -> Self {
         let message = match reason.trim() {
             "" => "the model declined to answer".to_owned(),

@@ -21,7 +21,6 @@ const LONGEST_ERROR: usize = 64 * 1024;
 /// How much of a provider's own words is passed on.
 const LONGEST_SAYING: usize = 500;
 
-/// Sends a request and reads its answer.
 pub(super) async fn exchange(
     http: &reqwest::Client,
     ask: &Ask<'_>,
@@ -51,7 +50,6 @@ pub(super) async fn exchange(
 struct Limits {
     /// The longest wait for the next sign of life.
     pause: Duration,
-    /// When all must be over.
     end: Instant,
 }
 

@@ -4,9 +4,11 @@ use std::collections::HashSet;
 
 use hivewright_actors::{
     engine::{Block, EngineEvent, Message, SystemPrompt},
+    task::Code,
     tool::{Args, ToolSpec},
     usage::Usage,
 };
+use serde::Serialize;
 
 use crate::settings::providers::{Profile, Provider};
 
@@ -19,12 +21,11 @@ mod openai;
 pub(crate) mod sse;
 mod tokens;
 
-use fault::Fault;
+use fault::{Fault, Remedy};
 
 /// The longest arguments of one tool call.
 const LONGEST_CALL: usize = 4 * 1024 * 1024;
 
-/// What a model is asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'a> {
     pub(crate) profile: &'a Profile,
@@ -39,7 +40,6 @@ pub(crate) struct Ask<'a> {
     pub(crate) without: LeftOut,
 }
 
-/// What a model answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) blocks: Vec<Block>,
@@ -90,7 +90,6 @@ impl LeftOut {
     }
 }
 
-/// A request as a provider wants it.
 #[derive(Debug)]
 struct Outgoing {
     url: String,
@@ -98,9 +97,34 @@ struct Outgoing {
     body: Vec<u8>,
 }
 
+impl Outgoing {
+    fn new(
+        url: String,
+        headers: Vec<(&'static str, String)>,
+        body: &impl Serialize,
+    ) -> Result<Self, Fault> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            let message = format!("the request cannot be written: {error}");
+            Fault::new(Code::Internal, Remedy::None, message)
+        })?;
+        Ok(Self { url, headers, body })
+    }
+}
+
+/// The key of a profile that cannot do without.
+fn key<'a>(ask: &Ask<'a>) -> Result<&'a str, Fault> {
+    let key = ask.profile.api_key.as_ref().map(|key| key.expose());
+    key.ok_or_else(|| Fault::new(Code::ProviderAuth, Remedy::Fallback, "it has no `api_key`"))
+}
+
+/// The parts of a prompt, without those that say nothing.
+fn parts(prompt: &SystemPrompt) -> impl Iterator<Item = &str> {
+    let parts = [&*prompt.shared, &prompt.team, &prompt.turn];
+    parts.into_iter().filter(|part| !part.is_empty())
+}
+
 /// Puts an answer together from the events of a stream.
 trait Reader: Send {
-    /// Takes one event.
     fn on(&mut self, event: &sse::Event, listener: &mut Listener<'_>) -> Result<(), Fault>;
 
     /// Takes an answer that came in one piece though a stream was asked for.
@@ -116,7 +140,6 @@ trait Reader: Send {
     fn reported(&self) -> Usage;
 }
 
-/// Asks a model once.
 pub(crate) async fn ask(
     http: &reqwest::Client,
     ask: Ask<'_>,
@@ -167,7 +190,6 @@ fn sent_arguments(args: &Args) -> serde_json::Value {
     }
 }
 
-/// The ids of all calls in a conversation.
 fn call_ids(messages: &[Message]) -> HashSet<String> {
     messages
         .iter()

@@ -1,6 +1,5 @@
 //! Server-sent events, from bytes that arrive in any pieces.
 
-/// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     /// Its place in the stream; empty if the server gave none.

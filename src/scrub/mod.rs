@@ -11,6 +11,7 @@ use aho_corasick::{AhoCorasick, Input, MatchKind};
 use zeroize::Zeroizing;
 
 mod forms;
+pub(crate) mod json;
 mod shapes;
 pub mod stream;
 #[cfg(test)]

@@ -15,11 +15,22 @@ pub fn ok(fields: Value) -> String {
     Value::Object(answer).to_string()
 }
 
+/// The same with a note, if there is one.
+pub(super) fn noted(mut fields: Value, note: Option<String>) -> String {
+    if let Some(note) = note {
+        fields["note"] = note.into();
+    }
+    ok(fields)
+}
+
 /// `{"success":false,"error":code,"message":…}`.
 pub fn refuse(code: &str, message: impl Into<String>) -> ToolError {
-    let message = message.into();
-    let answer = json!({ "success": false, "error": code, "message": message });
-    ToolError::new(ToolFault::Refused, answer.to_string())
+    refuse_with(code, message, Value::Null)
+}
+
+/// The same for arguments that cannot be meant, with the fault that says so.
+pub(super) fn invalid(message: impl Into<String>) -> ToolError {
+    ToolError { fault: ToolFault::InvalidArguments, ..refuse("invalid_input", message) }
 }
 
 /// The same with further fields.

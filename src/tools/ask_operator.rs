@@ -1,6 +1,6 @@
 //! `ask_operator`: a question to a person, whose answer comes as a task of its own.
 
-use std::time::Duration;
+use std::collections::HashSet;
 
 use actix::Addr;
 use hivewright_actors::{
@@ -20,131 +20,79 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
+    about::About,
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
-    host::Toolbox,
+    contract::{Tool, ToolContext, ToolError, not_blank},
+    toolbox::Toolbox,
 };
 use crate::{
     system::{WallClock, sha256},
     vault::entry::is_key,
 };
 
-pub const NAME: &str = "ask_operator";
-/// The shortest wait for an answer.
-const SHORTEST_TTL: Duration = Duration::from_secs(60);
-
-/// The same tools and this one.
 pub fn add(toolbox: Toolbox, approvals: Addr<Approvals>) -> Toolbox {
     toolbox.with(AskOperator(approvals))
 }
 
 pub(super) struct AskOperator(Addr<Approvals>);
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    /// Words.
-    #[default]
-    Text,
-    /// A secret: it goes into the vault under `key`, and you get a reference to it.
-    Secret,
-}
-
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
-    /// The question, at most 4,000 characters. Say what you know and what hangs on the answer.
+    /// The question. Say what you know and what hangs on the answer.
+    #[schemars(length(min = 1, max = LONGEST_QUESTION))]
     question: String,
-    /// What can be chosen, at most 20 of 200 characters each. Other words are always possible.
+    /// What can be chosen. Other words are always possible.
     #[serde(default)]
+    #[schemars(length(max = MOST_OPTIONS), inner(length(min = 1, max = LONGEST_OPTION)))]
     options: Vec<String>,
     /// Several options can be chosen.
     #[serde(default)]
     multi: bool,
-    /// What is asked for: `text` (the default) or `secret`.
+    /// What is asked for: `text` (the default) or `secret`, which goes into the vault under `key`, and
+    /// you get a reference to it.
     #[serde(default)]
-    kind: Kind,
+    kind: AnswerKind,
     /// Where a secret goes in your vault.
-    #[serde(default)]
     key: Option<String>,
-    /// How long to wait, such as `2h` or `7d`: 24h if not given, at most 30d.
-    #[serde(default)]
-    ttl: Option<String>,
-}
-
-impl Args {
-    fn ttl(&self) -> Option<Duration> {
-        let ttl = match &self.ttl {
-            Some(text) => text.parse::<Span>().ok()?.0,
-            None => DEFAULT_TTL,
-        };
-        (SHORTEST_TTL..=LONGEST_TTL).contains(&ttl).then_some(ttl)
-    }
+    /// How long to wait, such as `2h` or `7d`: 24h if not given.
+    #[schemars(extend("x-minimum" = "1m", "x-maximum" = Span(LONGEST_TTL).to_string()))]
+    ttl: Option<Span>,
 }
 
 impl Tool for AskOperator {
-    const NAME: &'static str = NAME;
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("ask_operator", "@org", "org.ask_operator", Effect::Idempotent)
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Asks the operator a question. It does not wait: you get the question's id at once, go on \
         with other work or end your turn, and the answer comes later as a task of its own. Ask for secrets with `kind: secret` \
         and a `key`: you then get a reference, never the value.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const CLASS: &'static str = "org.ask_operator";
-    const REFUSES_SECRETS: bool = true;
     type Args = Args;
 
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
-
     fn accept(args: &Args) -> Result<(), String> {
-        let length = args.question.chars().count();
-        if args.question.trim().is_empty() || length > LONGEST_QUESTION {
-            return Err(format!("`question`: 1 to {LONGEST_QUESTION} characters"));
-        }
-        if args.options.len() > MOST_OPTIONS {
-            return Err(format!("`options`: at most {MOST_OPTIONS}"));
-        }
-        let long = |option: &String| option.chars().count() > LONGEST_OPTION;
-        if args.options.iter().any(|option| option.trim().is_empty() || long(option)) {
-            return Err(format!("`options`: each has 1 to {LONGEST_OPTION} characters"));
-        }
-        let mut options = args.options.clone();
-        options.sort();
-        options.dedup();
-        if options.len() < args.options.len() {
+        not_blank("question", &args.question)?;
+        args.options.iter().try_for_each(|option| not_blank("options", option))?;
+        let distinct: HashSet<_> = args.options.iter().collect();
+        if distinct.len() < args.options.len() {
             return Err("`options`: one is given twice".to_owned());
         }
-        if args.ttl().is_none() {
-            return Err("`ttl`: a duration such as `24h`, from 1m to 30d".to_owned());
-        }
         match (args.kind, &args.key) {
-            (Kind::Secret, Some(key)) if is_key(key) => {}
-            (Kind::Secret, _) => {
-                return Err(
-                    "`key`: a secret needs a key of the vault, such as `API_KEY`".to_owned()
-                );
-            }
-            (Kind::Text, Some(_)) => {
-                return Err("`key`: belongs to a question of kind `secret`".to_owned());
-            }
-            (Kind::Text, None) => {}
-        }
-        match args.kind {
-            Kind::Secret if !args.options.is_empty() => {
+            (AnswerKind::Secret, _) if !args.options.is_empty() => {
                 Err("`options`: a secret has none".to_owned())
             }
-            _ => Ok(()),
+            (AnswerKind::Secret, Some(key)) if is_key(key) => Ok(()),
+            (AnswerKind::Secret, _) => {
+                Err("`key`: a secret needs a key of the vault, such as `API_KEY`".to_owned())
+            }
+            (AnswerKind::Text, Some(_)) => {
+                Err("`key`: belongs to a question of kind `secret`".to_owned())
+            }
+            (AnswerKind::Text, None) => Ok(()),
         }
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let question = question(args, cx);
         let id = question.id.clone();
-        let asked = self.0.send(Ask(question)).await;
-        match asked {
+        match self.0.send(Ask(question)).await {
             Ok(Ok(())) => Ok(answer::ok(json!({
                 "question_id": id,
                 "status": "open",
@@ -160,7 +108,7 @@ impl Tool for AskOperator {
 fn question(args: Args, cx: &ToolContext) -> Question {
     let now = WallClock.now();
     let name = sha256(format!("{}/{}", cx.caller.team, cx.key).as_bytes());
-    let ttl = args.ttl().unwrap_or(DEFAULT_TTL);
+    let ttl = args.ttl.map_or(DEFAULT_TTL, |ttl| ttl.0);
     Question {
         id: format!("qst-{}", &name[..16]).into(),
         team: cx.caller.team.clone(),
@@ -169,10 +117,7 @@ fn question(args: Args, cx: &ToolContext) -> Question {
         question: args.question,
         options: args.options,
         multi: args.multi,
-        kind: match args.kind {
-            Kind::Text => AnswerKind::Text,
-            Kind::Secret => AnswerKind::Secret,
-        },
+        kind: args.kind,
         key: args.key,
         status: QuestionStatus::Open,
         answer: None,
@@ -192,12 +137,16 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::*;
+    use super::{super::hosted, *};
+    use crate::api::input::Reader;
 
     fn wrong(args: Value) -> Result<(), String> {
-        let args: Args = serde_json::from_value(args).unwrap();
-        let refused = AskOperator::accept(&args);
-        refused.map_err(|reason| reason.split(':').next().unwrap_or_default().to_owned())
+        let read = hosted::read::<AskOperator>(&Reader::default(), &args);
+        read.map(drop).map_err(|error| {
+            let answer: Value = serde_json::from_str(&error.message).unwrap();
+            let field = answer["message"].as_str().unwrap().split([':', '[']).next();
+            field.unwrap().trim_end_matches('`').to_owned() + "`"
+        })
     }
 
     /// PL-88

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{LONGEST, Limits, Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{LONGEST, Tool, ToolContext, ToolError},
     reach::Reach,
 };
 use crate::{
@@ -24,17 +25,15 @@ use crate::{
 
 /// The kernel takes no longer single argument.
 const LONGEST_COMMAND: usize = 131_071;
-const MOST_MILLISECONDS: u64 = LONGEST.as_millis() as u64;
 
 pub(super) struct Bash;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// The command, for `/bin/bash -c`. Starts in the workspace.
     command: String,
     /// Milliseconds until it is stopped: 120000 if not given, at most 600000.
-    #[schemars(range(min = 1, max = 600_000))]
+    #[schemars(range(min = 1, max = LONGEST.as_millis() as u64))]
     timeout: Option<u64>,
     /// Environment variables for it. A value may hold `${vault:KEY}`, if the operator allowed that secret for `bash`.
     #[serde(default)]
@@ -42,19 +41,16 @@ pub(super) struct Args {
 }
 
 impl Tool for Bash {
-    const NAME: &'static str = "bash";
-    const GROUP: &'static str = "@shell";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About = About::new("bash", "@shell", "exec", Effect::Irreversible)
+        .unbounded()
+        .exclusive()
+        .within(Duration::from_secs(120), LONGEST)
+        .expands(&["env"])
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Runs a shell command for local work: builds, tests, scripts, files. It sees the \
         workspace and system programs, and has no network. `HOME` and `TMPDIR` are empty and last for one call; \
         so do processes: whatever still runs at the end of the call is killed. `config.yaml` and `plugins/` are \
         read-only. Answers with exit code, output and messages.";
-    const EFFECT: Effect = Effect::Irreversible;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(120), longest: LONGEST };
-    const EXPANDS: &'static [&'static str] = &["env"];
-    const REFUSES_SECRETS: bool = true;
-    const CLASS: &'static str = "exec";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
@@ -73,7 +69,7 @@ impl Tool for Bash {
     }
 
     fn accept(args: &Args) -> Result<(), String> {
-        let Args { command, timeout, env } = args;
+        let Args { command, env, .. } = args;
         if command.len() > LONGEST_COMMAND {
             return Err(format!("`command`: at most {LONGEST_COMMAND} bytes are allowed"));
         }
@@ -82,9 +78,6 @@ impl Tool for Bash {
         }
         if command.contains(BEGIN) {
             return Err("`command`: references to the vault are not expanded here; put `${vault:KEY}` into `env` and use the variable".to_owned());
-        }
-        if timeout.is_some_and(|timeout| !(1..=MOST_MILLISECONDS).contains(&timeout)) {
-            return Err(format!("`timeout`: must be 1 to {MOST_MILLISECONDS}"));
         }
         env.iter().try_for_each(|(name, value)| variable(name, value))
     }
@@ -95,17 +88,17 @@ impl Tool for Bash {
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let job = Job {
-            workspace: Arc::clone(&cx.workspace),
+            workspace: Arc::clone(&cx.grant.workspace),
             program: Program::Bash(args.command),
             env: args.env,
             keeps_self: cx.label == Label::Untrusted,
         };
-        let supervision = cx.before_command(Self::NAME).await?;
-        let finished = cx.sandbox.run(job, cx.cancel.clone()).await;
+        let supervision = cx.before_command(Self::ABOUT.name).await?;
+        let finished = cx.grant.sandbox.run(job, cx.cancel.clone()).await;
         cx.after_command(supervision).await?;
         let mut finished = finished?;
         // What was cut off at the front may have been the beginning of a secret.
-        let longest = cx.secrets.of(&cx.team).longest();
+        let longest = cx.grant.secrets.of(&cx.grant.team).longest();
         for stream in [&mut finished.stdout, &mut finished.stderr] {
             if stream.dropped > 0 {
                 stream.drop_front(longest);

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     future::Future,
+    ops::Deref,
     path::Path,
     sync::{
         Arc,
@@ -12,89 +13,38 @@ use std::{
 };
 
 use hivewright_actors::{
-    ids::{CallId, TeamName},
+    ids::CallId,
     policy::caution::Caution,
     task::Label,
-    tool::{Caller, Effect, Stow, ToolFault},
+    tool::{CallContext, Caller, Stow, ToolFault},
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
-use super::{answer, judge::Opening, reach::Reach};
+use super::{about::About, answer, judge::Opening, reach::Reach, toolbox::Grant};
 use crate::{
     sandbox::{
         process::{Sandbox, SandboxError},
         quota::Excess,
-        workspace::{Workspace, WorkspaceError},
+        workspace::WorkspaceError,
     },
-    taint::Taint,
-    vault::{aside::Origin, error::VaultError, scrubbers::Scrubbers},
+    vault::{aside::Origin, error::VaultError},
 };
 
 /// No tool may take longer.
 pub const LONGEST: Duration = Duration::from_secs(600);
-
-/// How long a call may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Unless the call asks for another.
-    pub timeout: Duration,
-    /// The most a call can ask for.
-    pub longest: Duration,
-}
-
-impl Limits {
-    /// The same for every call.
-    pub const fn fixed(timeout: Duration) -> Self {
-        Self { timeout, longest: timeout }
-    }
-}
-
-/// Which calls of a team share places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pool {
-    /// Everyday ones.
-    Daily,
-    /// Those that change what teams, triggers and trusted senders there are.
-    Structural,
-    /// Those that are bounded otherwise.
-    Unbounded,
-}
 
 /// Something a model can do.
 ///
 /// A tool file states this once; the host does the rest: who may call it, whether the arguments
 /// fit, time, panics, the size of the answer.
 pub trait Tool: Send + Sync + 'static {
-    /// The key it is configured and called by.
-    const NAME: &'static str;
-    /// A pattern of the keys that it has, where many tools are made of it.
-    const KEYS: &'static str = Self::NAME;
-    /// What settings name it with, and where among all a model is told of it.
-    const GROUP: &'static str = "@plugins";
-    /// How many of its team's calls run beside it.
-    const POOL: Pool = Pool::Daily;
+    const ABOUT: About;
     /// What it does and when to use it, for the model: at most 1,024 characters.
     const DESCRIPTION: &'static str;
-    /// What running it again after a crash would do.
-    const EFFECT: Effect;
-    /// Never beside another call of the same step.
-    const EXCLUSIVE: bool;
-    /// How long a call may take.
-    const LIMITS: Limits;
-    /// A call may take as long as its turn: nothing else ends it.
-    const WHOLE_TURN: bool = false;
-    /// What kind of thing it does, for the operator's rules.
-    const CLASS: &'static str;
-    /// Arguments in which references to the vault are expanded, as the last act before the call.
-    const EXPANDS: &'static [&'static str] = &[];
-    /// Arguments that are paths: a reference to the vault in one is a mistake.
-    const PATHS: &'static [&'static str] = &[];
-    /// A call whose arguments hold the value of a secret is refused.
-    const REFUSES_SECRETS: bool = false;
-    /// What the model writes. Its doc comments are what the model reads.
+    /// What the model writes. Its doc comments and bounds are what the model reads, and arguments that
+    /// don't keep to them are refused; so are fields that it does not have.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
     /// The description on this machine, where the machine makes a difference.
@@ -102,7 +52,7 @@ pub trait Tool: Send + Sync + 'static {
         Self::DESCRIPTION.to_owned()
     }
 
-    /// Refuses arguments that have the right shape but cannot be meant, with path and reason.
+    /// Refuses arguments that fit the schema but cannot be meant, with path and reason.
     fn accept(_: &Self::Args) -> Result<(), String> {
         Ok(())
     }
@@ -115,11 +65,6 @@ pub trait Tool: Send + Sync + 'static {
     /// What it reaches for, as far as the operator's rules can be about that.
     fn reaches(_: &Self::Args) -> Vec<Reach> {
         Vec::new()
-    }
-
-    /// Says no to arguments that don't fit, as this tool says no.
-    fn misfit(reason: String) -> ToolError {
-        ToolError::invalid(format!("invalid arguments: {reason}"))
     }
 
     /// Says no to a call before anyone is asked about it. One that was let through is not asked again.
@@ -171,44 +116,32 @@ impl Redaction {
 }
 
 /// What a tool may use. Nothing in it comes from the model.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ToolContext {
-    /// The calling team.
-    pub team: TeamName,
-    /// On whose behalf it is called.
-    pub caller: Arc<Caller>,
-    /// How far what the turn has read may be believed.
-    pub label: Label,
-    /// The step of the turn.
-    pub step: u32,
-    /// The same for every try of this call.
-    pub key: String,
+    /// The call. Its token asks the tool to stop.
+    pub call: CallContext,
     /// The model's name for it.
-    pub call: CallId,
-    /// Who let it run; none if nobody was asked.
-    pub approved_by: Option<String>,
-    /// The folders of the team.
-    pub workspace: Arc<Workspace>,
-    /// Where processes run.
-    pub sandbox: Arc<Sandbox>,
-    /// The secrets that the team uses and must not see.
-    pub secrets: Arc<Scrubbers>,
-    /// An earlier try of this call may have taken effect.
-    pub rerun: bool,
-    /// Asks the tool to stop.
-    pub cancel: CancellationToken,
-    /// The labels of files.
-    pub taint: Taint,
+    pub id: CallId,
+    /// What the calling team is given.
+    pub grant: Grant,
     /// Judges what the call opens, if it opens files.
     pub(super) opening: Option<Arc<Opening>>,
     /// Set once the answer holds something that is not to be believed.
     pub(super) taints: Arc<AtomicBool>,
 }
 
+impl Deref for ToolContext {
+    type Target = CallContext;
+
+    fn deref(&self) -> &CallContext {
+        &self.call
+    }
+}
+
 impl ToolContext {
     /// What the secrets of this call are kept under.
     pub fn origin(&self) -> Origin {
-        origin(&self.caller, &self.call)
+        origin(&self.caller, &self.id)
     }
 
     /// Says how far the answer may be believed. The worst that is said counts.
@@ -248,30 +181,29 @@ pub(super) fn origin(caller: &Caller, call: &CallId) -> Origin {
     Origin { team: caller.team.clone(), task: caller.task.clone(), call: call.clone() }
 }
 
-/// Why a call failed.
+/// Refuses a text that says nothing.
+pub(super) fn not_blank(field: &str, text: &str) -> Result<(), String> {
+    if text.trim().is_empty() { Err(format!("`{field}`: is empty")) } else { Ok(()) }
+}
+
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {
-    /// For code.
     pub fault: ToolFault,
-    /// For the model.
     pub message: String,
     /// The operator's rule that forbids it.
     pub rule: Option<String>,
 }
 
 impl ToolError {
-    /// A failure of this kind.
     pub fn new(fault: ToolFault, message: impl Into<String>) -> Self {
         Self { fault, message: message.into(), rule: None }
     }
 
-    /// The tool could not do it.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ToolFault::ToolFailed, message)
     }
 
-    /// The arguments cannot be meant.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ToolFault::InvalidArguments, message)
     }

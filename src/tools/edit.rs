@@ -1,13 +1,14 @@
 //! `edit`: a passage of a text file.
 
-use std::{borrow::Cow, path::Path, time::Duration};
+use std::borrow::Cow;
 
 use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     provenance::Scope,
     reach::Reach,
     read::text_of,
@@ -16,11 +17,11 @@ use super::{
 pub(super) struct Edit;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// The file, absolute or relative to the workspace.
     file_path: String,
     /// The text to replace, exactly as it stands in the file, without line numbers.
+    #[schemars(length(min = 1))]
     old_string: String,
     /// The text to put in its place.
     new_string: String,
@@ -30,17 +31,13 @@ pub(super) struct Args {
 }
 
 impl Tool for Edit {
-    const NAME: &'static str = "edit";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About = About::new("edit", "@files", "file.write", Effect::Idempotent)
+        .unbounded()
+        .exclusive()
+        .paths(&["file_path"])
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Replaces a passage of a text file by another. Both are plain text, no patterns. \
         `old_string` must occur exactly once unless `replace_all` is set; give enough of its surroundings.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const PATHS: &'static [&'static str] = &["file_path"];
-    const REFUSES_SECRETS: bool = true;
-    const CLASS: &'static str = "file.write";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
@@ -48,46 +45,26 @@ impl Tool for Edit {
     }
 
     fn accept(args: &Args) -> Result<(), String> {
-        if args.old_string.is_empty() {
-            Err("`old_string`: must not be empty".to_owned())
-        } else if args.old_string == args.new_string {
-            Err("`new_string`: is the same as `old_string`".to_owned())
-        } else {
-            Ok(())
+        if args.old_string == args.new_string {
+            return Err("`new_string`: is the same as `old_string`".to_owned());
         }
+        Ok(())
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let path = args.file_path.clone();
-        let window = cx.before_change(Self::NAME, &path).await?;
-        let edited = cx.blocking(move |cx| {
+        let edited = cx.change(Self::ABOUT.name, &path, Scope::Part, move |cx| {
             let path = &args.file_path;
             let opened = text_of(cx, path)?;
             match replace(&opened.text, &args, cx.rerun)? {
-                Edited::Already => Ok(None),
+                Edited::Already => Ok((format!("Already replaced in {path}"), None)),
                 Edited::Replaced { text, count } => {
-                    let bytes = text.len() as u64;
-                    cx.sandbox.quota().admit(&cx.workspace, path, bytes)?;
-                    let admit = |place: &Path| cx.admit(place);
-                    let written = cx.workspace.write(path, text.as_bytes(), &admit)?;
-                    Ok(Some((written, count)))
+                    let written = cx.write(path, text.as_bytes())?;
+                    Ok((format!("Replaced {count} occurrence(s) in {path}"), Some(written)))
                 }
             }
         });
-        let (written, count) = match edited.await {
-            Ok(Some((written, count))) => (Ok(written), count),
-            Ok(None) => {
-                if let Some(window) = window {
-                    window.label_changes().await?;
-                }
-                return Ok(format!("Already replaced in {path}"));
-            }
-            Err(error) => (Err(error), 0),
-        };
-        cx.after_change(Self::NAME, window, &written, Scope::Part).await?;
-        let class = written?.class;
-        tracing::debug!(team = %cx.team, %path, %class, "file edited");
-        Ok(format!("Replaced {count} occurrence(s) in {path}"))
+        edited.await
     }
 }
 

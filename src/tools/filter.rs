@@ -14,10 +14,7 @@ const OF_ROOT: &[&str] = &["@trust", "@topics"];
 pub enum FilterError {
     /// No family has this name.
     #[error("{}", tool_groups::unknown(name))]
-    UnknownGroup {
-        /// The name as written.
-        name: String,
-    },
+    UnknownGroup { name: String },
     /// A pattern that says nothing.
     #[error("empty tool pattern")]
     Empty,

@@ -6,7 +6,6 @@ use std::{
     fmt::Write as _,
     ops::ControlFlow,
     path::{Component, Path},
-    time::Duration,
 };
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -15,7 +14,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     reach::Reach,
 };
 
@@ -25,7 +25,6 @@ const MOST: usize = 1000;
 pub(super) struct Glob;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// For example `**/*.rs` or `src/*.{js,ts}`. `*` stays within a folder, `**` does not.
     pattern: String,
@@ -34,16 +33,10 @@ pub(super) struct Args {
 }
 
 impl Tool for Glob {
-    const NAME: &'static str = "glob";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About =
+        About::new("glob", "@files", "file.read", Effect::Pure).unbounded().paths(&["path"]);
     const DESCRIPTION: &'static str = "Finds files by a pattern of their paths and lists them absolute, newest first. \
         Names that begin with a dot are found only if the pattern names them. Links are not followed.";
-    const EFFECT: Effect = Effect::Pure;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const PATHS: &'static [&'static str] = &["path"];
-    const CLASS: &'static str = "file.read";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
@@ -61,7 +54,7 @@ impl Tool for Glob {
 fn find(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
     let (base, pattern) = split(&args.pattern)?;
     let base = base.or(args.path.clone()).unwrap_or_else(|| ".".to_owned());
-    let folder = cx.workspace.open_dir(&base, &|place| cx.admit(place))?;
+    let folder = cx.grant.workspace.open_dir(&base, &|place| cx.admit(place))?;
     let names = Names::new(&pattern)?;
     let mut found = Vec::new();
     folder.walk(&|name| names.may_enter(name), &mut |file| {

@@ -1,8 +1,6 @@
 //! `grep`: lines that match a regular expression.
 
-use std::{
-    ffi::OsStr, fmt::Write as _, fs::File, io, ops::ControlFlow, path::Path, time::Duration,
-};
+use std::{ffi::OsStr, fmt::Write as _, fs::File, io, ops::ControlFlow, path::Path};
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
@@ -14,7 +12,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     glob::Names,
     reach::Reach,
 };
@@ -28,14 +27,12 @@ const MOST: usize = 2000;
 const LARGEST: u64 = 10 << 20;
 /// Longer lines are cut, in characters.
 const WIDTH: usize = 2000;
-const MOST_CONTEXT: usize = 10;
 /// Names of passed-over files that are shown.
 const SKIPPED: usize = 20;
 
 pub(super) struct Grep;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// A regular expression, matched line by line; no look-around and no back-references.
     pattern: String,
@@ -55,29 +52,16 @@ pub(super) struct Args {
 }
 
 impl Tool for Grep {
-    const NAME: &'static str = "grep";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About =
+        About::new("grep", "@files", "file.read", Effect::Pure).unbounded().paths(&["path"]);
     const DESCRIPTION: &'static str = "Searches files for lines that match a regular expression, and shows them as \
         `path:line:text`. Shows at most 200 matches of a file and 2,000 in all. Binary files and files over 10 MiB \
         are passed over. Names that begin with a dot are searched only if `glob` or `path` names them.";
-    const EFFECT: Effect = Effect::Pure;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const PATHS: &'static [&'static str] = &["path"];
-    const CLASS: &'static str = "file.read";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
         let path = args.path.as_deref().unwrap_or(".");
         vec![Reach::Search(path.to_owned())]
-    }
-
-    fn accept(args: &Args) -> Result<(), String> {
-        if args.context > MOST_CONTEXT {
-            return Err(format!("`context`: must be 0 to {MOST_CONTEXT}"));
-        }
-        Ok(())
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
@@ -108,7 +92,7 @@ fn search(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
     };
     let wanted = Wanted::new(args)?;
     let path = args.path.as_deref().unwrap_or(".");
-    match cx.workspace.open_file(path, &|place| cx.admit(place)) {
+    match cx.grant.workspace.open_file(path, &|place| cx.admit(place)) {
         Ok(opened) => {
             if hunt.file(Path::new(path), &opened.file, opened.size) {
                 cx.has_read(&opened.path, &opened.file);
@@ -119,7 +103,7 @@ fn search(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
         }
         // A folder, or a failure that opening it as one tells better.
         Err(_) => {
-            let folder = cx.workspace.open_dir(path, &|place| cx.admit(place))?;
+            let folder = cx.grant.workspace.open_dir(path, &|place| cx.admit(place))?;
             folder.walk(&|name| wanted.may_enter(name), &mut |file| {
                 if wanted.includes(file.path)
                     && let Ok((opened, size)) = file.open()
@@ -141,7 +125,6 @@ fn search(args: &Args, cx: &ToolContext) -> Result<String, ToolError> {
     Ok(shown)
 }
 
-/// Which files are searched.
 struct Wanted {
     names: Option<Names>,
     types: Option<Types>,
@@ -184,7 +167,6 @@ impl Wanted {
     }
 }
 
-/// A search under way.
 struct Hunt {
     matcher: RegexMatcher,
     searcher: Searcher,
@@ -240,7 +222,6 @@ impl Hunt {
     }
 }
 
-/// The matches of one file.
 struct Page<'a> {
     path: &'a Path,
     left: usize,

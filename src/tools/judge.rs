@@ -1,10 +1,6 @@
 //! Judge: the operator's rules over one call, and what a person is told who decides on it.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    path::Path,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use hivewright_actors::{
     ids::{TeamKey, TeamName},
@@ -13,13 +9,14 @@ use hivewright_actors::{
         caution::{Caution, Kind, Risk},
         resource::Touch,
     },
-    tool::{Asking, Effect, ToolFault, Verdict},
+    tool::{Asking, ToolFault, Verdict},
 };
 use serde_json::Value;
 
-use super::{contract::ToolError, host::Grant, reach::Reach, secrets};
+use super::{about::About, contract::ToolError, reach::Reach, secrets, toolbox::Grant};
 use crate::{
     sandbox::workspace::WorkspaceError,
+    scrub::json,
     vault::{
         expand::{BEGIN, keys_in},
         scope::Scope,
@@ -37,12 +34,8 @@ const TO_OTHERS: [&str; 5] = [
 
 /// What a tool says of a call, before rules do.
 pub(super) struct Sight {
-    /// The tool's key.
     pub(super) key: String,
-    /// The class of the call.
-    pub(super) class: &'static str,
-    /// What running it again would do.
-    pub(super) effect: Effect,
+    pub(super) about: About,
     pub(super) reaches: Vec<Reach>,
     /// What the tool itself has against it.
     pub(super) caution: Option<Caution>,
@@ -51,142 +44,120 @@ pub(super) struct Sight {
 /// A decision, with what it was made from.
 pub struct Judgement {
     pub decision: Decision,
-    /// The class of the call.
     pub class: &'static str,
     /// The rules that fit, by id.
     pub fitting: Vec<String>,
 }
 
-impl Sight {
-    /// What the rules say to a call.
-    pub(super) fn judge(&self, args: &Value, subject: &Subject, grant: &Grant) -> Judgement {
-        let settle = subject.untrusted || grant.rules.now().is_about_files();
-        let reaches = self.reaches.iter();
-        let touches: Vec<Touch> =
-            reaches.flat_map(|reach| reach.touches(&grant.workspace, settle)).collect();
-        self.judge_touches(&touches, args, subject, grant)
+/// A call before the rules.
+pub(super) struct Case<'a> {
+    pub(super) sight: &'a Sight,
+    pub(super) args: &'a Value,
+    pub(super) subject: &'a Subject,
+    pub(super) grant: &'a Grant,
+}
+
+impl Case<'_> {
+    /// What the rules say to the call.
+    pub(super) fn judge(&self) -> Judgement {
+        let settle = self.subject.untrusted || self.grant.rules.now().is_about_files();
+        self.judge_touches(&self.touches(settle))
     }
 
-    fn judge_touches(
-        &self,
-        touches: &[Touch],
-        args: &Value,
-        subject: &Subject,
-        grant: &Grant,
-    ) -> Judgement {
+    fn touches(&self, settle: bool) -> Vec<Touch> {
+        let reaches = self.sight.reaches.iter();
+        reaches.flat_map(|reach| reach.touches(&self.grant.workspace, settle)).collect()
+    }
+
+    fn judge_touches(&self, touches: &[Touch]) -> Judgement {
+        let Self { sight: Sight { key, about, caution, .. }, args, subject, grant } = *self;
         let policy = grant.rules.now();
         let request = Request {
             team: grant.team.as_str(),
-            tool: &self.key,
-            class: self.class,
-            effect: self.effect,
+            tool: key,
+            class: about.class,
+            effect: about.effect,
             args,
             touches,
-            uses_secret: holds(args, BEGIN),
+            uses_secret: json::texts(args).iter().any(|text| text.contains(BEGIN)),
             subject,
-            caution: self.secrets_at_risk(args, subject, grant).or_else(|| self.caution.clone()),
+            caution: self.secrets_at_risk().or_else(|| caution.clone()),
             now: grant.rules.time(),
         };
         Judgement {
             decision: policy.decide(&request),
-            class: self.class,
+            class: about.class,
             fitting: policy.fitting(&request).into_iter().map(|rule| rule.id.clone()).collect(),
         }
     }
 
-    /// Whether a call may run, for the turn that wants to make it, and the rule that says so.
-    pub(super) fn verdict(
-        &self,
-        args: &Value,
-        subject: &Subject,
-        caller: &TeamKey,
-        grant: &Grant,
-    ) -> Result<(Verdict, Option<String>), ToolError> {
-        match self.judge(args, subject, grant).decision {
+    /// Whether the call may run, for the turn that wants to make it, and the rule that says so.
+    pub(super) fn verdict(&self, caller: &TeamKey) -> Result<(Verdict, Option<String>), ToolError> {
+        match self.judge().decision {
             Decision::Allow(by) => Ok((Verdict::Allow, rule_id(&by))),
-            Decision::Deny(by) => Err(denied(&self.key, &by)),
+            Decision::Deny(by) => Err(denied(&self.sight.key, &by)),
             Decision::Ask(by, caution) => {
                 // Whoever decides sees the path: it must be that of the place.
-                if let Some(error) = self.led_elsewhere(args, subject, grant) {
+                if let Some(error) = self.led_elsewhere() {
                     return Err(error.into());
                 }
-                let asking = self.asking(args, by, caution, caller, grant);
+                let asking = self.asking(&by, caution, caller);
                 let rule = asking.rule.clone();
                 Ok((Verdict::Ask(asking), Some(rule)))
             }
         }
     }
 
-    /// Why nobody is asked about a call: a link leads to another place than they would be shown.
-    fn led_elsewhere(
-        &self,
-        args: &Value,
-        subject: &Subject,
-        grant: &Grant,
-    ) -> Option<WorkspaceError> {
-        for reach in &self.reaches {
-            if let (Some(path), Some(real)) = (reach.path(), reach.elsewhere(&grant.workspace)) {
-                return Some(elsewhere(path, &real, grant));
+    /// Why nobody is asked about the call: a link leads to another place than they would be shown.
+    fn led_elsewhere(&self) -> Option<WorkspaceError> {
+        for reach in &self.sight.reaches {
+            if let (Some(path), Some(real)) = (reach.path(), reach.elsewhere(&self.grant.workspace))
+            {
+                return Some(elsewhere(path, &real, self.grant));
             }
         }
-        let path = self.reaches.iter().find_map(Reach::path)?;
+        let path = self.sight.reaches.iter().find_map(Reach::path)?;
         // The link may be gone again by now: whatever asks must ask by its name alone.
-        let reaches = self.reaches.iter();
-        let touches: Vec<Touch> =
-            reaches.flat_map(|reach| reach.touches(&grant.workspace, false)).collect();
-        let by_name = self.judge_touches(&touches, args, subject, grant).decision;
-        match by_name {
+        match self.judge_touches(&self.touches(false)).decision {
             Decision::Ask(..) => None,
             _ => Some(WorkspaceError::Unsettled(path.to_owned())),
         }
     }
 
-    fn asking(
-        &self,
-        args: &Value,
-        by: By,
-        caution: Caution,
-        caller: &TeamKey,
-        grant: &Grant,
-    ) -> Asking {
+    fn asking(&self, by: &By, caution: Caution, caller: &TeamKey) -> Asking {
+        let Self { sight, args, grant, .. } = *self;
         // A tool may have more to show than a sentence, whoever asks.
         let more = |caution: &Caution| Some(caution.why.split_once(":\n")?.1.to_owned());
-        let diff = more(&caution).or_else(|| more(self.caution.as_ref()?));
+        let diff = more(&caution).or_else(|| more(sight.caution.as_ref()?));
         let summary = caution.why.split(":\n").next().unwrap_or_default();
-        let summary = format!("{summary}.");
         // A value in the clear becomes a reference before anything is written down.
         let shown = secrets::clean(args, grant);
+        let class = sight.about.class;
         Asking {
             secrets: versions(shown.as_ref().unwrap_or(args), caller, grant),
             kind: caution.kind.as_str().to_owned(),
-            summary: capitalized(&summary),
-            rule: match by {
-                By::Rule(id) => id,
-                By::NoMatchingRule | By::Default | By::ToolList => {
-                    format!("default of {}", self.class)
-                }
-            },
+            summary: capitalized(&format!("{summary}.")),
+            rule: rule_id(by).unwrap_or_else(|| format!("default of {class}")),
             high_risk: caution.risk == Risk::High,
             shown,
             diff,
             schema: String::new(),
-            cwd: (self.class == "exec").then(|| grant.workspace.path().display().to_string()),
+            cwd: (class == "exec").then(|| grant.workspace.path().display().to_string()),
         }
     }
 
     /// A turn that has read what a stranger wrote asks before it speaks to a team that has secrets.
-    fn secrets_at_risk(&self, args: &Value, subject: &Subject, grant: &Grant) -> Option<Caution> {
-        if !subject.untrusted || !TO_OTHERS.contains(&self.class) {
+    fn secrets_at_risk(&self) -> Option<Caution> {
+        let Self { sight, args, subject, grant } = *self;
+        if !subject.untrusted || !TO_OTHERS.contains(&sight.about.class) {
             return None;
         }
         let one = args["team"].as_str().or(args["target"].as_str());
         let several = args["teams"].as_array().into_iter().flatten();
         let names = one.into_iter().chain(several.filter_map(Value::as_str));
-        let names = names.filter(|name| *name != grant.team.as_str());
+        let mut names = names.filter(|name| *name != grant.team.as_str());
         let vault = grant.secrets.vault();
-        let mut with_secrets =
-            names.filter(|name| !vault.secrets_of_team(&TeamName::from(*name)).is_empty());
-        let name = with_secrets.next()?;
+        let name = names.find(|name| !vault.secrets_of_team(&TeamName::from(*name)).is_empty())?;
         let why = format!("team {name} has secrets, and this turn has read untrusted content");
         Some(Caution::new(Kind::Tool, Risk::Normal, why))
     }
@@ -215,37 +186,18 @@ impl Opening {
         if !subject.untrusted && !grant.rules.now().is_about_files() {
             return Ok(());
         }
+        let case = Case { sight, args, subject, grant };
         let workspace = &grant.workspace;
-        let reaches = sight.reaches.iter();
-        let touches: Vec<_> = reaches
-            .flat_map(|reach| {
-                let mut touches = reach.touches(workspace, false);
-                touches.extend(reach.touch_at(place, workspace));
-                touches
-            })
-            .collect();
+        let mut touches = case.touches(false);
+        touches.extend(sight.reaches.iter().filter_map(|reach| reach.touch_at(place, workspace)));
         let mut named = sight.reaches.iter().filter_map(Reach::path);
-        match sight.judge_touches(&touches, args, subject, grant).decision {
+        let is_place = |path| workspace.named_place(path).as_deref() == Some(place);
+        match case.judge_touches(&touches).decision {
             Decision::Allow(_) => Ok(()),
             Decision::Deny(by) => Err(WorkspaceError::Denied(denied(&sight.key, &by).message)),
-            Decision::Ask(..)
-                if named
-                    .clone()
-                    .any(|path| workspace.named_place(path).as_deref() == Some(place)) =>
-            {
-                Ok(())
-            }
-            Decision::Ask(..) => {
-                let path = named.next().unwrap_or_default();
-                Err(elsewhere(path, place, grant))
-            }
+            Decision::Ask(..) if named.clone().any(is_place) => Ok(()),
+            Decision::Ask(..) => Err(elsewhere(named.next().unwrap_or_default(), place, grant)),
         }
-    }
-}
-
-impl fmt::Debug for Opening {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opening").field("key", &self.sight.key).finish_non_exhaustive()
     }
 }
 
@@ -259,34 +211,14 @@ fn elsewhere(path: &str, real: &Path, grant: &Grant) -> WorkspaceError {
 
 /// The secrets that a call would use, with their versions now.
 fn versions(args: &Value, caller: &TeamKey, grant: &Grant) -> BTreeMap<String, u64> {
-    let mut keys = BTreeSet::new();
-    collect(args, &mut keys);
     let scope = Scope::Team(caller.clone());
     let vault = grant.secrets.vault();
-    keys.into_iter()
-        .map(|key| {
-            let version = vault.version_of(&scope, &key).unwrap_or_default();
-            (key, version)
-        })
-        .collect()
-}
-
-fn collect(value: &Value, keys: &mut BTreeSet<String>) {
-    match value {
-        Value::String(text) => keys.extend(keys_in(text)),
-        Value::Array(items) => items.iter().for_each(|item| collect(item, keys)),
-        Value::Object(fields) => fields.values().for_each(|field| collect(field, keys)),
-        _ => {}
-    }
-}
-
-fn holds(value: &Value, what: &str) -> bool {
-    match value {
-        Value::String(text) => text.contains(what),
-        Value::Array(items) => items.iter().any(|item| holds(item, what)),
-        Value::Object(fields) => fields.values().any(|field| holds(field, what)),
-        _ => false,
-    }
+    let keys = json::texts(args).into_iter().flat_map(keys_in);
+    keys.map(|key| {
+        let version = vault.version_of(&scope, &key).unwrap_or_default();
+        (key, version)
+    })
+    .collect()
 }
 
 /// The result of a call that no person is asked about.

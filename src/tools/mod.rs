@@ -1,7 +1,8 @@
 //! The tools that teams can use: one file each, listed here.
 
-use self::host::Toolbox;
+use self::toolbox::Toolbox;
 
+pub mod about;
 pub mod agent;
 pub mod answer;
 pub mod ask_operator;
@@ -13,6 +14,7 @@ pub mod filter;
 mod glob;
 mod grep;
 pub mod host;
+mod hosted;
 pub mod judge;
 pub mod memory;
 pub mod org;
@@ -23,10 +25,10 @@ mod provenance;
 pub mod reach;
 mod read;
 pub(crate) mod registry;
-mod schema;
 mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod toolbox;
 pub mod triggers;
 pub mod trust;
 pub mod use_skill;
@@ -34,7 +36,6 @@ pub mod vault;
 pub(crate) mod wire;
 mod write;
 
-/// Every built-in tool.
 pub fn all() -> Toolbox {
     Toolbox::default()
         .with(bash::Bash)

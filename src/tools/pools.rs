@@ -8,10 +8,7 @@ use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    answer,
-    contract::{Pool, ToolError},
-};
+use super::{about::Pool, answer, contract::ToolError};
 
 /// So many everyday calls of a team run at once …
 pub const DAILY: usize = 5;
@@ -36,23 +33,16 @@ impl Default for Places {
     }
 }
 
-/// How many calls of a team run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
-    /// Everyday ones.
     pub daily: usize,
-    /// Those that change what there is.
     pub org: usize,
 }
 
 /// A place in a pool, until it is dropped. A call that is bounded otherwise has none.
-#[derive(Debug)]
-pub struct Slot {
-    _permit: Option<OwnedSemaphorePermit>,
-}
+pub type Slot = Option<OwnedSemaphorePermit>;
 
 impl Pools {
-    /// How many calls of a team run.
     pub fn busy(&self, team: &TeamName) -> Busy {
         let places = self.0.get(team).map(|places| places.clone());
         places.map_or_else(Busy::default, |places| Busy {
@@ -72,11 +62,11 @@ impl Pools {
         let places = match pool {
             Pool::Daily => places().daily,
             Pool::Structural => places().org,
-            Pool::Unbounded => return Ok(Slot { _permit: None }),
+            Pool::Unbounded => return Ok(None),
         };
         tokio::select! {
             biased;
-            permit = places.acquire_owned() => Ok(Slot { _permit: permit.ok() }),
+            permit = places.acquire_owned() => Ok(permit.ok()),
             () = tokio::time::sleep(PATIENCE) => Err(busy()),
             () = cancel.cancelled() => Err(ToolError::new(ToolFault::Cancelled, "Cancelled.")),
         }

@@ -5,7 +5,6 @@ use std::{
     fmt::Write,
     path::{Component, Path},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use hivewright_actors::{
@@ -17,8 +16,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
+    about::About,
     answer,
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext, ToolError},
     reach::Reach,
 };
 use crate::{
@@ -30,12 +30,9 @@ use crate::{
 const FOLDERS: [&str; 3] = ["skills", "team-rules", "org-rules"];
 /// A person reads so many changed lines in a minute.
 const MOST_LINES: usize = 40;
-/// The longest reason, in characters.
-const LONGEST_REASON: usize = 2_000;
 /// Lines around a change that are shown with it.
 const AROUND: usize = 3;
 
-/// Proposes, once a turn.
 pub struct ProposeChange {
     changes: Changes,
     workspace: Arc<Workspace>,
@@ -52,7 +49,7 @@ impl ProposeChange {
 
     /// The file as it is and as it would be.
     fn outcome(&self, args: &Args) -> Result<(String, String), ToolError> {
-        let before = text_of(&self.workspace, &args.file_path).map_err(no)?;
+        let before = text_of(&self.workspace, &args.file_path)?;
         match before.matches(&args.old_string).count() {
             1 => {
                 let after = before.replace(&args.old_string, &args.new_string);
@@ -73,38 +70,29 @@ impl ProposeChange {
     }
 }
 
-/// What the model writes.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Args {
     /// A file of yours in `skills/`, `team-rules/` or `org-rules/`, from your folder.
     file_path: String,
-    /// The weakness that this cures, and the tasks in which it showed. At most 2,000 characters.
+    /// The weakness that this cures, and the tasks in which it showed.
+    #[schemars(length(min = 1, max = 2_000))]
     reason: String,
     /// The text to replace, exactly as it stands in the file, once.
+    #[schemars(length(min = 1))]
     old_string: String,
     /// The text to put in its place.
     new_string: String,
 }
 
 impl Tool for ProposeChange {
-    const NAME: &'static str = PROPOSE;
-    const GROUP: &'static str = "@org";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About = About::new(PROPOSE, "@org", "org.propose_change", Effect::Idempotent)
+        .structural()
+        .paths(&["file_path"])
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Proposes one change to a skill or rule of your team. A person sees the difference and \
         decides; only then is the file changed, and the old text is kept. Once a run, at most 40 changed lines, and never \
         the file of your last proposal.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const CLASS: &'static str = "org.propose_change";
-    const PATHS: &'static [&'static str] = &["file_path"];
-    const REFUSES_SECRETS: bool = true;
     type Args = Args;
-
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
 
     fn accept(args: &Args) -> Result<(), String> {
         if !is_own_text(&args.file_path) {
@@ -112,16 +100,6 @@ impl Tool for ProposeChange {
                 "`file_path`: name a `.md` file in {}",
                 FOLDERS.map(|folder| format!("`{folder}/`")).join(", ")
             ));
-        }
-        match args.reason.chars().count() {
-            0 => return Err("`reason`: is empty".to_owned()),
-            1..=LONGEST_REASON => {}
-            _ => {
-                return Err(format!("`reason`: at most {LONGEST_REASON} characters are allowed"));
-            }
-        }
-        if args.old_string.is_empty() {
-            return Err("`old_string`: is empty".to_owned());
         }
         if args.old_string == args.new_string {
             return Err("`new_string`: is the same as `old_string`".to_owned());
@@ -178,8 +156,7 @@ impl Tool for ProposeChange {
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
-        let known = self.changes.find(&cx.caller.team, &cx.key).await;
-        let change = match known.map_err(no)? {
+        let change = match self.changes.find(&cx.caller.team, &cx.key).await? {
             // An earlier try came this far, and what it kept counts.
             Some(change) => change,
             None => {
@@ -193,11 +170,10 @@ impl Tool for ProposeChange {
                     before,
                     after,
                 };
-                self.changes.keep(proposal).await.map_err(no)?
+                self.changes.keep(proposal).await?
             }
         };
-        let applied = self.changes.apply(cx.workspace.clone(), &change).await;
-        applied.map_err(no)?;
+        self.changes.apply(cx.grant.workspace.clone(), &change).await?;
         Ok(answer::ok(json!({
             "change_id": change.id,
             "file_path": change.file,
@@ -206,10 +182,12 @@ impl Tool for ProposeChange {
     }
 }
 
-fn no(error: ChangeError) -> ToolError {
-    match error {
-        ChangeError::File(error) => error.into(),
-        error => ToolError::failed(error.to_string()),
+impl From<ChangeError> for ToolError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::File(error) => error.into(),
+            error => Self::failed(error.to_string()),
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Provenance: what a call reads and changes, as whoever reads it later must know.
 
-use std::{ffi::OsStr, os::fd::AsFd, path::Path, sync::Arc};
+use std::{ffi::OsStr, os::fd::AsFd, path::Path};
 
 use hivewright_actors::{policy::caution::SELF_FILE, task::Label};
 
-use super::contract::{ToolContext, ToolError};
+use super::{
+    contract::{ToolContext, ToolError},
+    toolbox::Grant,
+};
 use crate::{
     sandbox::{
         process,
@@ -39,12 +42,17 @@ pub(super) enum Supervision {
 
 impl ToolContext {
     fn worker(&self, tool: &str) -> Worker {
-        Worker { team: self.team.clone(), task: self.caller.task.clone(), tool: tool.to_owned() }
+        Worker {
+            team: self.grant.team.clone(),
+            task: self.caller.task.clone(),
+            tool: tool.to_owned(),
+        }
     }
 
     /// The answer holds something of this open file. Said after it was read.
     pub(super) fn has_read(&self, place: &Path, file: impl AsFd) {
-        if !self.taint.is_quiet() && Seen::of(file).is_ok_and(|seen| self.taint.holds(place, &seen))
+        if !self.grant.taint.is_quiet()
+            && Seen::of(file).is_ok_and(|seen| self.grant.taint.holds(place, &seen))
         {
             self.believe(Label::Untrusted);
         }
@@ -52,87 +60,89 @@ impl ToolContext {
 
     /// The answer names this entry of a folder.
     pub(super) fn has_named(&self, place: &Path, (folder, name): (impl AsFd, &OsStr)) {
-        if !self.taint.is_quiet()
-            && Seen::at(folder, name).is_ok_and(|seen| self.taint.holds(place, &seen))
+        if !self.grant.taint.is_quiet()
+            && Seen::at(folder, name).is_ok_and(|seen| self.grant.taint.holds(place, &seen))
         {
             self.believe(Label::Untrusted);
         }
     }
 
-    /// Comes before a change of a file, in a turn that is not believed.
-    pub(super) async fn before_change(
+    /// Writes a file, if there is room for it.
+    pub(super) fn write(&self, path: &str, content: &[u8]) -> Result<Written, ToolError> {
+        let Grant { workspace, sandbox, .. } = &self.grant;
+        sandbox.quota().admit(workspace, path, content.len() as u64)?;
+        Ok(workspace.write(path, content, &|place| self.admit(place))?)
+    }
+
+    /// Changes a file, and labels what a turn wrote that is not believed. The work answers what it wrote,
+    /// if it did.
+    pub(super) async fn change(
         &self,
         tool: &str,
         path: &str,
-    ) -> Result<Option<Window>, ToolError> {
-        match (self.label, self.workspace.named_place(path)) {
-            (Label::Untrusted, Some(place)) => {
-                let window = self.taint.begin(self.worker(tool), vec![place]);
-                Ok(Some(window.await?))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Comes after it.
-    pub(super) async fn after_change(
-        &self,
-        tool: &str,
-        window: Option<Window>,
-        written: &Result<Written, ToolError>,
         scope: Scope,
-    ) -> Result<(), ToolError> {
-        let (window, written) = match (window, written) {
-            (Some(window), Ok(written)) => (Some(window), written),
-            (Some(window), Err(_)) => return Ok(window.label_changes().await?),
-            (None, Ok(written)) => (None, written),
-            (None, Err(_)) => return Ok(()),
+        work: impl FnOnce(&Self) -> Result<(String, Option<Written>), ToolError> + Send + 'static,
+    ) -> Result<String, ToolError> {
+        let Grant { team, workspace, taint, .. } = &self.grant;
+        let window = match (self.label, workspace.named_place(path)) {
+            (Label::Untrusted, Some(place)) => {
+                Some(taint.begin(self.worker(tool), vec![place]).await?)
+            }
+            _ => None,
+        };
+        let (told, written) = match self.blocking(work).await {
+            Ok((told, Some(written))) => (told, written),
+            unwritten => {
+                if let Some(window) = window {
+                    window.label_changes().await?;
+                }
+                return unwritten.map(|(told, _)| told);
+            }
         };
         let seen = Seen::of(&written.file).ok();
-        let inside = written.path.strip_prefix(self.workspace.real_path());
+        let inside = written.path.strip_prefix(workspace.real_path());
         let governed = inside.ok().filter(|inside| governance::is_governed(inside));
         if let Some(inside) = governed {
             // What a part was changed of may hold more than anyone looked at.
             if scope == Scope::Whole {
-                self.taint.trust(&written.path);
+                taint.trust(&written.path);
             }
-            let worker = self.worker(tool);
-            self.taint.audit_governed(&worker, inside, written.class).await?;
+            taint.audit_governed(&self.worker(tool), inside, written.class).await?;
         }
         match window {
             // A person agreed to it, or a rule of the operator does.
             Some(window) if governed.is_some() => window.dismiss().await,
             Some(window) => window.label(vec![(written.path.clone(), seen)]).await,
-            None if scope == Scope::Whole => self.taint.written_anew(&written.path).await,
-            None => self.taint.edited(&written.path, seen).await,
+            None if scope == Scope::Whole => taint.written_anew(&written.path).await,
+            None => taint.edited(&written.path, seen).await,
         }?;
-        Ok(())
+        tracing::debug!(%team, tool, path, class = %written.class, "file changed");
+        Ok(told)
     }
 
     /// Comes before a command.
     pub(super) async fn before_command(&self, tool: &str) -> Result<Supervision, ToolError> {
-        let is_changed = |access| access == Access::ReadWrite;
-        let roots = self.workspace.real_roots();
-        let worker = self.worker(tool);
+        let Grant { workspace, taint, .. } = &self.grant;
+        let (roots, worker) = (workspace.real_roots(), self.worker(tool));
         Ok(match self.label {
             Label::Untrusted => {
                 // What the sandbox makes there is nobody's work.
-                let (workspace, taint) = (Arc::clone(&self.workspace), self.taint.clone());
-                self.blocking(move |_| {
-                    process::protect_self(&workspace)?;
+                let protected = self.blocking(|cx| {
+                    let Grant { workspace, taint, .. } = &cx.grant;
+                    process::protect_self(workspace)?;
                     for name in [SELF_FILE, governance::GOVERNED_FILE] {
                         taint.trust_if_undoubted(&workspace.real_path().join(name));
                     }
                     Ok(())
-                })
-                .await?;
-                let roots = roots.filter(|(_, access)| is_changed(*access));
+                });
+                protected.await?;
+                let roots = roots.filter(|(_, access)| *access == Access::ReadWrite);
                 let roots = roots.map(|(path, _)| path.to_owned()).collect();
-                Supervision::Untrusted(self.taint.begin(worker, roots).await?)
+                Supervision::Untrusted(taint.begin(worker, roots).await?)
             }
             Label::Trusted => {
                 let roots = roots.map(|(path, _)| path.to_owned()).collect();
-                Supervision::Trusted(Box::new(self.taint.watch(worker, roots).await?))
+                Supervision::Trusted(Box::new(taint.watch(worker, roots).await?))
             }
         })
     }

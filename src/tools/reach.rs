@@ -9,16 +9,10 @@ use crate::sandbox::workspace::{Workspace, plain};
 /// Something that a call reaches for, as the model wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Looks at a file.
     Read(String),
-    /// Looks through a folder.
     Search(String),
-    /// Changes a file.
     Write(String),
-    /// Runs a shell command.
     Command(String),
-    /// Talks to a host.
-    Host(String),
 }
 
 impl Reach {
@@ -28,7 +22,6 @@ impl Reach {
         let path = match self {
             Self::Read(path) | Self::Search(path) | Self::Write(path) => path,
             Self::Command(command) => return vec![Touch::Command(command.clone())],
-            Self::Host(host) => return vec![Touch::Host(host.to_ascii_lowercase())],
         };
         let named = plain(&workspace.path().join(path));
         let mut places = vec![named.clone()];
@@ -45,7 +38,7 @@ impl Reach {
             Self::Read(_) => (Mode::Read, false),
             Self::Search(_) => (Mode::Read, true),
             Self::Write(_) => (Mode::Write, false),
-            Self::Command(_) | Self::Host(_) => return None,
+            Self::Command(_) => return None,
         };
         Some(Touch::File {
             inside: inside(place, workspace),
@@ -59,7 +52,7 @@ impl Reach {
     pub(super) fn path(&self) -> Option<&str> {
         match self {
             Self::Read(path) | Self::Search(path) | Self::Write(path) => Some(path),
-            Self::Command(_) | Self::Host(_) => None,
+            Self::Command(_) => None,
         }
     }
 

@@ -1,14 +1,15 @@
 //! `read`: the lines of a text file.
 
-use std::{fmt::Write as _, fs::File, io::Read as _, path::PathBuf, time::Duration};
+use std::{fmt::Write as _, fs::File, io::Read as _, path::PathBuf};
 
 use hivewright_actors::tool::{Effect, ToolFault};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
+    about::About,
     cap,
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext, ToolError},
     reach::Reach,
 };
 
@@ -25,39 +26,26 @@ const ROOM: usize = cap::MOST - 4096;
 pub(super) struct Read;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// The file, absolute or relative to the workspace.
     file_path: String,
     /// The first line to show, counted from 1.
+    #[schemars(range(min = 1))]
     offset: Option<usize>,
     /// How many lines to show; 2000 if not given.
+    #[schemars(range(min = 1))]
     limit: Option<usize>,
 }
 
 impl Tool for Read {
-    const NAME: &'static str = "read";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About =
+        About::new("read", "@files", "file.read", Effect::Pure).unbounded().paths(&["file_path"]);
     const DESCRIPTION: &'static str = "Reads a UTF-8 text file and shows its lines, each with its number. \
         Use `offset` and `limit` for a part of a long file. Binary files and files over 50 MiB are refused.";
-    const EFFECT: Effect = Effect::Pure;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const PATHS: &'static [&'static str] = &["file_path"];
-    const CLASS: &'static str = "file.read";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
         vec![Reach::Read(args.file_path.clone())]
-    }
-
-    fn accept(args: &Args) -> Result<(), String> {
-        match (args.offset, args.limit) {
-            (Some(0), _) => Err("`offset`: lines are counted from 1".to_owned()),
-            (_, Some(0)) => Err("`limit`: must be at least 1".to_owned()),
-            _ => Ok(()),
-        }
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
@@ -73,14 +61,13 @@ impl Tool for Read {
 /// A text file that was read.
 pub(super) struct TextFile {
     pub(super) text: String,
-    /// Its real path.
     pub(super) path: PathBuf,
     pub(super) file: File,
 }
 
 /// The whole text of a file, if it is one.
 pub(super) fn text_of(cx: &ToolContext, path: &str) -> Result<TextFile, ToolError> {
-    let opened = cx.workspace.open_file(path, &|place| cx.admit(place))?;
+    let opened = cx.grant.workspace.open_file(path, &|place| cx.admit(place))?;
     let mut bytes = Vec::new();
     (&opened.file)
         // One byte more than allowed tells a file that grew meanwhile.

@@ -1,43 +1,27 @@
 //! Registry of tools: which there are, by what each says of itself.
 
 use super::{
-    agent, ask_operator, bash, contract::Tool, edit, glob, grep, memory, org, read, triggers,
-    trust, use_skill, vault, write,
+    about::About, agent, ask_operator, bash, contract::Tool, edit, glob, grep, memory, org, read,
+    triggers, trust, use_skill, vault, write,
 };
 use crate::settings::tool_groups;
 
-/// What a tool says of itself to settings.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Registered {
-    keys: &'static str,
-    group: &'static str,
-}
-
-impl Registered {
-    pub(super) const fn of<T: Tool>() -> Self {
-        Self { keys: T::KEYS, group: T::GROUP }
-    }
-}
-
 /// The built-in tools, in the order in which prompts show them.
-const BUILT_IN: &[Registered] = &[
-    Registered::of::<bash::Bash>(),
-    Registered::of::<edit::Edit>(),
-    Registered::of::<glob::Glob>(),
-    Registered::of::<grep::Grep>(),
-    Registered::of::<read::Read>(),
-    Registered::of::<write::Write>(),
+const BUILT_IN: &[About] = &[
+    bash::Bash::ABOUT,
+    edit::Edit::ABOUT,
+    glob::Glob::ABOUT,
+    grep::Grep::ABOUT,
+    read::Read::ABOUT,
+    write::Write::ABOUT,
 ];
 
 /// Tools that have no folder of their family.
-const SINGLE: &[Registered] = &[
-    Registered::of::<ask_operator::AskOperator>(),
-    Registered::of::<use_skill::UseSkill>(),
-    Registered::of::<agent::Agent>(),
-];
+const SINGLE: &[About] =
+    &[ask_operator::AskOperator::ABOUT, use_skill::UseSkill::ABOUT, agent::Agent::ABOUT];
 
 /// All tools that settings can name.
-const ALL: [&[Registered]; 7] =
+const ALL: [&[About]; 7] =
     [BUILT_IN, SINGLE, org::TOOLS, triggers::TOOLS, trust::TOOLS, memory::TOOLS, vault::TOOLS];
 
 /// The built-in tools by key, in the order in which prompts show them.
@@ -60,7 +44,11 @@ pub(crate) fn members(group: &str) -> Option<Vec<&'static str>> {
 
 /// The place of a group's tools among all that models are told: files and shell are told as one.
 pub(super) fn place(group: &str) -> Option<usize> {
-    tool_groups::place(if group == bash::Bash::GROUP { read::Read::GROUP } else { group })
+    tool_groups::place(if group == bash::Bash::ABOUT.group {
+        read::Read::ABOUT.group
+    } else {
+        group
+    })
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use hivewright_actors::tool::{CallContext, Caller, ToolFault};
 use serde_json::Value;
 
-use super::{contract::ToolError, filter::ToolFilter, host::Grant};
+use super::{about::About, contract::ToolError, filter::ToolFilter, toolbox::Grant};
 use crate::{
-    scrub::Scrubber,
+    scrub::{Scrubber, json},
     vault::{
         audit::Actor,
         expand::{Use, keys_in},
@@ -16,21 +16,9 @@ use crate::{
 /// The tool whose children get values only by the operator's word.
 const BASH: &str = "bash";
 
-/// How a tool stands to secrets.
-pub(super) struct SecretUse {
-    /// Its key.
-    pub(super) tool: &'static str,
-    /// Arguments in which references are expanded.
-    pub(super) places: &'static [&'static str],
-    /// Arguments that are paths.
-    pub(super) paths: &'static [&'static str],
-    /// Values in the clear are refused.
-    pub(super) refused: bool,
-}
-
 /// Refuses arguments that hold the value of a secret, where that would be written down.
-pub(super) fn refuse(of: &SecretUse, args: &Value, grant: &Grant) -> Result<(), ToolError> {
-    if !of.refused {
+pub(super) fn refuse(of: &About, args: &Value, grant: &Grant) -> Result<(), ToolError> {
+    if !of.refuses_secrets {
         return Ok(());
     }
     let scrubber = grant.secrets.of(&grant.team);
@@ -47,66 +35,35 @@ pub(super) fn refuse(of: &SecretUse, args: &Value, grant: &Grant) -> Result<(), 
 
 /// The key of a secret whose value is somewhere in the arguments.
 fn held(value: &Value, scrubber: &Scrubber) -> Option<String> {
-    match value {
-        Value::String(text) => scrubber.key_in(text).map(str::to_owned),
-        Value::Array(items) => items.iter().find_map(|item| held(item, scrubber)),
-        Value::Object(fields) => fields.iter().find_map(|(name, field)| {
-            let in_name = scrubber.key_in(name).map(str::to_owned);
-            in_name.or_else(|| held(field, scrubber))
-        }),
-        _ => None,
-    }
+    let mut texts = json::texts_and_names(value).into_iter();
+    texts.find_map(|text| scrubber.key_in(text).map(str::to_owned))
 }
 
 /// Arguments without the values of secrets; none if they hold none.
 pub(super) fn clean(args: &Value, grant: &Grant) -> Option<Value> {
     let scrubber = grant.secrets.of(&grant.team);
-    held(args, &scrubber).map(|_| cleaned(args, &scrubber))
-}
-
-fn cleaned(value: &Value, scrubber: &Scrubber) -> Value {
-    match value {
-        Value::String(text) => scrubber.scrub_known(text).into(),
-        Value::Array(items) => items.iter().map(|item| cleaned(item, scrubber)).collect(),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, field)| {
-                let name = scrubber.scrub_known(name).into_owned();
-                (name, cleaned(field, scrubber))
-            })
-            .collect(),
-        other => other.clone(),
-    }
+    let clean = |text: &str| scrubber.scrub_known(text).into_owned();
+    held(args, &scrubber).map(|_| json::replaced(args, &clean))
 }
 
 /// Why the references in the arguments of a call cannot be expanded now, though they may be later.
-pub(super) fn lacking(of: &SecretUse, args: &Value, grant: &Grant) -> Option<String> {
-    let refers = |place: &&str| args.get(place).is_some_and(refers);
-    if !of.places.iter().any(refers) {
+pub(super) fn lacking(of: &About, args: &Value, grant: &Grant) -> Option<String> {
+    let placed = of.expands.iter().filter_map(|place| args.get(place));
+    if !placed.flat_map(json::texts).any(|text| !keys_in(text).is_empty()) {
         return None;
     }
     let locked = grant.secrets.vault().locked()?;
-    Some(format!("`{}` needs a secret, and the vault is locked: {locked}", of.tool))
-}
-
-/// A reference stands somewhere in a value.
-fn refers(value: &Value) -> bool {
-    match value {
-        Value::String(text) => !keys_in(text).is_empty(),
-        Value::Array(items) => items.iter().any(refers),
-        Value::Object(fields) => fields.values().any(refers),
-        _ => false,
-    }
+    Some(format!("`{}` needs a secret, and the vault is locked: {locked}", of.name))
 }
 
 /// Expands the references in the arguments of a call that is about to run.
 pub(super) async fn expand(
-    of: &SecretUse,
+    of: &About,
     mut args: Value,
     cx: &CallContext,
     grant: &Grant,
 ) -> Result<Value, ToolError> {
-    if of.places.is_empty() && of.paths.is_empty() {
+    if of.expands.is_empty() && of.paths.is_empty() {
         return Ok(args);
     }
     let actor = actor(&cx.caller);
@@ -114,10 +71,10 @@ pub(super) async fn expand(
         scope: &Scope::Team(cx.caller.team.clone()),
         approved: cx.approved.as_ref(),
         actor: &actor,
-        tool: of.tool,
-        places: of.places,
+        tool: of.name,
+        places: of.expands,
         paths: of.paths,
-        permits: &|patterns| permits(patterns, of.tool),
+        permits: &|patterns| permits(patterns, of.name),
     };
     grant.secrets.vault().expand(&request, &mut args).await?;
     Ok(args)
@@ -132,7 +89,6 @@ fn permits(patterns: &[String], tool: &str) -> bool {
     ToolFilter::parse(patterns).is_ok_and(|filter| filter.allows(tool))
 }
 
-/// Who calls, for the audit.
 pub(super) fn actor(caller: &Caller) -> Actor {
     Actor::Team { team: caller.team.clone(), task: caller.task.clone() }
 }

@@ -12,8 +12,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
+    about::About,
     answer,
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext, ToolError},
 };
 use crate::prompt::{
     library::{KnownSkill, Library},
@@ -57,24 +58,18 @@ impl UseSkill {
     }
 }
 
-/// What the model writes.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub struct Args {
     /// The name of the skill, as the list of skills shows it.
     skill_name: String,
 }
 
 impl Tool for UseSkill {
-    const NAME: &'static str = "use_skill";
-    const GROUP: &'static str = "@skills";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About = About::new("use_skill", "@skills", "skill", Effect::Idempotent)
+        .unbounded()
+        .within(Duration::from_secs(10), Duration::from_secs(10));
     const DESCRIPTION: &'static str = "Loads a skill: a procedure for a kind of work, with all its steps. Use it before you begin \
         when a listed skill fits the task, then follow what it says. Files it mentions are in `folder`, if it names one.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(10));
-    const CLASS: &'static str = "skill";
     type Args = Args;
 
     async fn call(&self, Args { skill_name }: Args, cx: &ToolContext) -> Result<String, ToolError> {

@@ -1,21 +1,18 @@
 //! The name of a tool on the wire, where only letters, digits, `_` and `-` are allowed.
 
-use sha2::{Digest, Sha256};
+use crate::system::sha256;
 
 const LONGEST: usize = 64;
 const KEPT: usize = 55;
 
 /// The wire form of a canonical key.
 pub(crate) fn wire_name(key: &str) -> String {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name: String =
-        key.replace('.', "__").chars().map(|c| if allowed(c) { c } else { '_' }).collect();
+    let refused = |c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let name = key.replace('.', "__").replace(refused, "_");
     if name.len() <= LONGEST {
         return name;
     }
-    let digest = Sha256::digest(key.as_bytes());
-    let hex: String = digest[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}_{hex}", &name[..KEPT])
+    format!("{}_{}", &name[..KEPT], &sha256(key.as_bytes())[..8])
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! `write`: a whole file.
 
-use std::{path::Path, time::Duration};
-
 use hivewright_actors::tool::Effect;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    contract::{Limits, Pool, Tool, ToolContext, ToolError},
+    about::About,
+    contract::{Tool, ToolContext, ToolError},
     provenance::Scope,
     reach::Reach,
 };
@@ -18,7 +17,6 @@ const LARGEST: usize = 1 << 20;
 pub(super) struct Write;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// The file, absolute or relative to the workspace. Its folders are made if need be.
     file_path: String,
@@ -27,17 +25,13 @@ pub(super) struct Args {
 }
 
 impl Tool for Write {
-    const NAME: &'static str = "write";
-    const GROUP: &'static str = "@files";
-    const POOL: Pool = Pool::Unbounded;
+    const ABOUT: About = About::new("write", "@files", "file.write", Effect::Idempotent)
+        .unbounded()
+        .exclusive()
+        .paths(&["file_path"])
+        .refuses_secrets();
     const DESCRIPTION: &'static str = "Writes a whole file, replacing what was there. Makes missing folders. \
         To change a part of a file use `edit`.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const PATHS: &'static [&'static str] = &["file_path"];
-    const REFUSES_SECRETS: bool = true;
-    const CLASS: &'static str = "file.write";
     type Args = Args;
 
     fn reaches(args: &Args) -> Vec<Reach> {
@@ -51,22 +45,13 @@ impl Tool for Write {
         }
     }
 
-    async fn call(
-        &self,
-        Args { file_path, content }: Args,
-        cx: &ToolContext,
-    ) -> Result<String, ToolError> {
-        let window = cx.before_change(Self::NAME, &file_path).await?;
-        let (path, size) = (file_path.clone(), content.len());
-        let written = cx.blocking(move |cx| {
-            cx.sandbox.quota().admit(&cx.workspace, &path, content.len() as u64)?;
-            let admit = |place: &Path| cx.admit(place);
-            Ok(cx.workspace.write(&path, content.as_bytes(), &admit)?)
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
+        let path = args.file_path.clone();
+        let written = cx.change(Self::ABOUT.name, &path, Scope::Whole, move |cx| {
+            let Args { file_path, content } = args;
+            let written = cx.write(&file_path, content.as_bytes())?;
+            Ok((format!("Wrote {} bytes to {file_path}", content.len()), Some(written)))
         });
-        let written = written.await;
-        cx.after_change(Self::NAME, window, &written, Scope::Whole).await?;
-        let class = written?.class;
-        tracing::debug!(team = %cx.team, path = %file_path, %class, "file written");
-        Ok(format!("Wrote {size} bytes to {file_path}"))
+        written.await
     }
 }

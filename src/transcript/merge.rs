@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use hivewright_actors::{
+    clock::Timestamp,
     history::{Fact, HistoryEvent, Meta as Remark, Origin, SUMMARY},
     ids::{TaskId, TurnId},
 };
@@ -16,7 +17,6 @@ pub struct Merge {
     done: Vec<Message>,
 }
 
-/// What is known of a turn.
 #[derive(Debug, Default)]
 struct Turn {
     task: Option<TaskId>,
@@ -31,23 +31,11 @@ struct Turn {
 }
 
 impl Merge {
-    /// Takes in the next event.
     pub fn push(&mut self, event: HistoryEvent) {
         let HistoryEvent { seq, turn: id, timestamp, fact, redacted: _ } = event;
         let turn = self.turns.entry(id.clone()).or_default();
         let neighbours = std::mem::replace(&mut turn.neighbours, false);
-        let blank = |role, turn: &Turn| Message {
-            first: seq,
-            seq,
-            turn: id.clone(),
-            task_id: turn.task.clone(),
-            role,
-            timestamp: timestamp.0,
-            content: Vec::new(),
-            from: None,
-            meta: None,
-            answers: None,
-        };
+        let blank = turn.blank(seq, &id, timestamp);
         match fact {
             Fact::TurnStart { task_ids, provider, model, .. } => {
                 turn.task = task_ids.into_iter().next();
@@ -55,62 +43,49 @@ impl Merge {
                 turn.model = Some(model);
             }
             Fact::User { text, from, origin, task_id, .. } => {
-                self.done.extend(turn.open.take());
                 let role = match origin {
                     Origin::System => Role::System,
                     Origin::Person | Origin::Task | Origin::Steer => Role::User,
                 };
-                self.done.push(Message {
-                    task_id: Some(task_id),
-                    content: vec![Block::Text { text }],
-                    from: Some(from),
-                    ..blank(role, turn)
-                });
+                let told = Message { task_id: Some(task_id), role, from: Some(from), ..blank };
+                self.tell(&id, Some((told, text)));
             }
             Fact::AssistantText { text, .. } => {
-                let message = turn.speaking(&mut self.done, blank);
-                message.seq = seq;
-                match message.content.last_mut() {
+                let content = turn.speaking(&mut self.done, blank);
+                match content.last_mut() {
                     Some(Block::Text { text: before }) if neighbours => before.push_str(&text),
-                    _ => message.content.push(Block::Text { text }),
+                    _ => content.push(Block::Text { text }),
                 }
                 turn.neighbours = true;
             }
             Fact::AssistantThinking { text, .. } => {
-                let message = turn.speaking(&mut self.done, blank);
-                message.seq = seq;
-                match message.content.last_mut() {
+                let content = turn.speaking(&mut self.done, blank);
+                match content.last_mut() {
                     Some(Block::Thinking { thinking }) if neighbours => thinking.push_str(&text),
-                    _ => message.content.push(Block::Thinking { thinking: text }),
+                    _ => content.push(Block::Thinking { thinking: text }),
                 }
                 turn.neighbours = true;
             }
             Fact::ToolCall { id, name, args, .. } => {
                 // The journal has what a step cost before its calls.
-                let message = turn.calling(blank);
-                message.seq = seq;
-                message.content.push(Block::ToolCall { id, name, arguments: args });
+                turn.calling(blank).push(Block::ToolCall { id, name, arguments: args });
             }
-            Fact::ToolResult { id, name, content, fault, duration_ms, truncated, .. } => {
-                self.done.extend(turn.open.take());
-                self.done.push(Message {
-                    content: vec![Block::Text { text: content }],
-                    answers: Some(Answers {
-                        tool_call_id: id,
-                        tool_name: name,
-                        is_error: fault.is_some(),
-                        duration_ms,
-                        truncated,
-                    }),
-                    ..blank(Role::ToolResult, turn)
-                });
+            Fact::ToolResult { id: call, name, content, fault, duration_ms, truncated, .. } => {
+                let answers = Answers {
+                    tool_call_id: call,
+                    tool_name: name,
+                    is_error: fault.is_some(),
+                    duration_ms,
+                    truncated,
+                };
+                let told = Message { role: Role::ToolResult, answers: Some(answers), ..blank };
+                self.tell(&id, Some((told, content)));
             }
             Fact::Meta(Remark::Usage { model, usage, stop_reason, .. }) => {
-                let provider = turn.provider.clone();
                 if let Some(message) = &mut turn.open {
                     message.seq = seq;
                     message.meta = Some(Meta {
-                        provider,
+                        provider: turn.provider.clone(),
                         model: Some(model),
                         usage: Some(usage),
                         stop_reason: Some(stop_reason),
@@ -120,25 +95,24 @@ impl Merge {
             }
             Fact::Meta(remark) => {
                 if let Some(text) = words(&remark) {
-                    self.done.extend(turn.open.take());
-                    self.done.push(Message {
-                        content: vec![Block::Text { text }],
-                        ..blank(Role::System, turn)
-                    });
+                    self.tell(&id, Some((blank, text)));
                 }
             }
             Fact::TurnEnd { .. } => {
-                self.done.extend(turn.open.take());
+                self.tell(&id, None);
                 self.turns.remove(&id);
             }
-            Fact::TurnSuspended { message, .. } => {
-                self.done.extend(turn.open.take());
-                self.done.push(Message {
-                    content: vec![Block::Text { text: message }],
-                    ..blank(Role::System, turn)
-                });
-            }
+            Fact::TurnSuspended { message, .. } => self.tell(&id, Some((blank, message))),
         }
+    }
+
+    /// Ends the open message of a turn, and tells one of another kind behind it.
+    fn tell(&mut self, turn: &TurnId, told: Option<(Message, String)>) {
+        let open = self.turns.get_mut(turn).and_then(|turn| turn.open.take());
+        self.done.extend(open);
+        let told =
+            told.map(|(message, text)| Message { content: vec![Block::Text { text }], ..message });
+        self.done.extend(told);
     }
 
     /// The messages that are over, oldest first.
@@ -146,12 +120,10 @@ impl Merge {
         std::mem::take(&mut self.done)
     }
 
-    /// How many messages are over.
     pub fn len(&self) -> usize {
         self.done.len()
     }
 
-    /// None is over.
     pub fn is_empty(&self) -> bool {
         self.done.is_empty()
     }
@@ -167,33 +139,40 @@ impl Merge {
 }
 
 impl Turn {
-    /// The message that text goes into.
-    fn speaking(
-        &mut self,
-        done: &mut Vec<Message>,
-        blank: impl Fn(Role, &Self) -> Message,
-    ) -> &mut Message {
+    fn blank(&self, seq: u64, id: &TurnId, timestamp: Timestamp) -> Message {
+        Message {
+            first: seq,
+            seq,
+            turn: id.clone(),
+            task_id: self.task.clone(),
+            role: Role::System,
+            timestamp: timestamp.0,
+            content: Vec::new(),
+            from: None,
+            meta: None,
+            answers: None,
+        }
+    }
+
+    /// What text of the model is added to.
+    fn speaking(&mut self, done: &mut Vec<Message>, blank: Message) -> &mut Vec<Block> {
         if self.counted {
             done.extend(self.open.take());
         }
         self.calling(blank)
     }
 
-    /// The message that calls go into.
-    fn calling(&mut self, blank: impl Fn(Role, &Self) -> Message) -> &mut Message {
-        let message = match self.open.take() {
-            Some(message) => message,
-            None => {
-                self.counted = false;
-                let meta = Meta {
-                    provider: self.provider.clone(),
-                    model: self.model.clone(),
-                    ..Meta::default()
-                };
-                Message { meta: Some(meta), ..blank(Role::Assistant, self) }
-            }
-        };
-        self.open.insert(message)
+    /// What calls of the model are added to.
+    fn calling(&mut self, blank: Message) -> &mut Vec<Block> {
+        let seq = blank.seq;
+        let message = self.open.get_or_insert_with(|| {
+            self.counted = false;
+            let (provider, model) = (self.provider.clone(), self.model.clone());
+            let meta = Meta { provider, model, ..Meta::default() };
+            Message { role: Role::Assistant, meta: Some(meta), ..blank }
+        });
+        message.seq = seq;
+        &mut message.content
     }
 }
 
@@ -217,33 +196,24 @@ fn words(remark: &Remark) -> Option<String> {
 /// The same messages with one of the model per turn: its reasoning, its calls, its words; then the
 /// results.
 pub fn group(messages: Vec<Message>) -> Vec<Message> {
-    let mut grouped: Vec<Message> = Vec::new();
-    let mut rest = messages.into_iter().peekable();
-    while let Some(first) = rest.next() {
-        let turn = first.turn.clone();
-        let mut of_turn = vec![first];
-        while let Some(next) = rest.next_if(|next| next.turn == turn) {
-            of_turn.push(next);
-        }
-        grouped.extend(group_turn(of_turn));
-    }
-    grouped
+    let turns = messages.chunk_by(|one, next| one.turn == next.turn);
+    turns.flat_map(|turn| group_turn(turn.to_vec())).collect()
 }
 
 fn group_turn(messages: Vec<Message>) -> Vec<Message> {
     let (mut before, mut results) = (Vec::new(), Vec::new());
     let mut answer: Option<Message> = None;
     let (mut thinking, mut calls, mut text) = (Vec::new(), Vec::new(), Vec::new());
-    for message in messages {
+    for mut message in messages {
         match message.role {
             Role::User | Role::System => before.push(message),
             Role::ToolResult => results.push(message),
             Role::Assistant => {
-                for block in &message.content {
+                for block in std::mem::take(&mut message.content) {
                     match block {
-                        Block::Thinking { thinking: words } => thinking.push(words.clone()),
-                        Block::Text { text: words } => text.push(words.clone()),
-                        Block::ToolCall { .. } => calls.push(block.clone()),
+                        Block::Thinking { thinking: words } => thinking.push(words),
+                        Block::Text { text: words } => text.push(words),
+                        call @ Block::ToolCall { .. } => calls.push(call),
                     }
                 }
                 match &mut answer {
@@ -257,15 +227,12 @@ fn group_turn(messages: Vec<Message>) -> Vec<Message> {
         }
     }
     if let Some(mut answer) = answer {
-        answer.content = Vec::new();
         if !thinking.is_empty() {
-            let thinking = thinking.join("\n\n");
-            answer.content.push(Block::Thinking { thinking });
+            answer.content.push(Block::Thinking { thinking: thinking.join("\n\n") });
         }
         answer.content.append(&mut calls);
         if !text.is_empty() {
-            let text = text.join("\n\n");
-            answer.content.push(Block::Text { text });
+            answer.content.push(Block::Text { text: text.join("\n\n") });
         }
         before.push(answer);
     }

@@ -18,7 +18,6 @@ use crate::api::{
 /// No page is made of more events than this.
 const MOST_EVENTS: usize = 5_000;
 
-/// A part of a transcript.
 #[derive(Debug)]
 pub struct Page {
     /// Oldest first.
@@ -29,7 +28,6 @@ pub struct Page {
     pub prev_before: Option<u64>,
 }
 
-/// Reads a page. Blocks.
 pub fn read(
     storage: &dyn Storage,
     lane: &LaneKey,

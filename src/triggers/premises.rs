@@ -147,7 +147,7 @@ impl Outlook {
 }
 
 /// Why a team's subagent cannot be asked, if it has none of that name.
-pub(super) fn unknown_subagent(
+pub(crate) fn unknown_subagent(
     team: &TeamName,
     subagent: &str,
     known: &[String],

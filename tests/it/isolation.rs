@@ -11,7 +11,8 @@ use hivewright::{
     },
     tools::{
         self,
-        contract::{Limits, Tool, ToolContext, ToolError},
+        about::About,
+        contract::{Tool, ToolContext, ToolError},
     },
 };
 use hivewright_actors::{
@@ -41,12 +42,9 @@ struct Panics;
 struct Nothing {}
 
 impl Tool for Panics {
-    const NAME: &'static str = "panics";
+    const ABOUT: About = About::new("panics", "@plugins", "plugin", Effect::Pure)
+        .within(Duration::from_secs(5), Duration::from_secs(5));
     const DESCRIPTION: &'static str = "Panics.";
-    const EFFECT: Effect = Effect::Pure;
-    const CLASS: &'static str = "plugin";
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(5));
     type Args = Nothing;
 
     async fn call(&self, _: Nothing, _: &ToolContext) -> Result<String, ToolError> {

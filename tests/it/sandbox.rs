@@ -23,7 +23,7 @@ use hivewright::{
         team::{Access, AllowedDir},
     },
     taint::Taint,
-    tools::{self, filter::ToolFilter, host::Grant},
+    tools::{self, filter::ToolFilter, toolbox::Grant},
     vault::{Vault, scrubbers::Scrubbers},
 };
 use hivewright_actors::{

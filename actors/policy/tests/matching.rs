@@ -197,8 +197,6 @@ fn requests_ask_and_tests_of_triggers_do_not() {
         }
     };
 
-    assert_eq!(asks("org.request_spawn", false), Some(Kind::Spawn));
-    assert_eq!(asks("org.request_apply_config", false), Some(Kind::Config));
     assert_eq!(asks("org.propose_change", false), Some(Kind::SelfChange));
     assert_eq!(asks("trigger.test_trigger", true), None);
     assert_eq!(asks("trigger.update_trigger", true), Some(Kind::SelfChange));

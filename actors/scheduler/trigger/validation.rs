@@ -11,7 +11,7 @@ use crate::scheduler::{
     ports::{Expressions, Language, View},
     window,
 };
-use crate::text::{Size, Span};
+use crate::text::{Size, Span, is_slug};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -160,7 +160,7 @@ impl Check<'_> {
         let Definition { name, task, max_steps, failure_threshold, .. } = definition;
         let mut problems = Problems::default();
         let reason = "expected lower-case words joined by `-`, at most 64 characters";
-        problems.ensure(is_slug(name), "name", reason);
+        problems.ensure(is_slug(name, 64), "name", reason);
         let words = if task.trim().is_empty() { "" } else { task };
         problems.ensure_length("task", words, LONGEST_TASK);
         let is_fit = max_steps.is_none_or(|steps| (1..=500).contains(&steps));
@@ -272,14 +272,6 @@ impl Check<'_> {
             problems.ensure(!is_hidden, &format!("config.pass_headers[{place}]"), reason);
         }
     }
-}
-
-fn is_slug(name: &str) -> bool {
-    let word = |word: &str| {
-        let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        !word.is_empty() && word.bytes().all(good)
-    };
-    name.len() <= 64 && name.split('-').all(word)
 }
 
 /// The name is kept for triggers that settings make.

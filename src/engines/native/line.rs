@@ -9,13 +9,11 @@ use hivewright_actors::{ids::TeamName, sliding_window::SlidingWindow};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// One waiting request.
 pub(super) type Ticket = u64;
 
 /// What a waiting request is told.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Start.
     Now,
     /// Ask again then, unless called earlier.
     At(Instant),
@@ -29,7 +27,6 @@ pub(super) struct Line {
     places: usize,
     per_minute: Option<usize>,
     running: usize,
-    /// When requests were started.
     starts: SlidingWindow<Instant>,
     /// The team at the front is the next; none of them is without a ticket.
     teams: VecDeque<(TeamName, VecDeque<Ticket>)>,
@@ -48,7 +45,6 @@ impl Line {
         }
     }
 
-    /// Queues up.
     pub(super) fn join(&mut self, team: &TeamName) -> Ticket {
         self.last_ticket += 1;
         match self.teams.iter_mut().find(|(name, _)| name == team) {
@@ -63,7 +59,6 @@ impl Line {
         self.teams.front()?.1.front().copied()
     }
 
-    /// Starts a request if it is its turn.
     pub(super) fn start(&mut self, ticket: Ticket, now: Instant) -> Turn {
         if self.head() != Some(ticket) || self.running >= self.places {
             return Turn::Later;
@@ -84,7 +79,6 @@ impl Line {
         Turn::Now
     }
 
-    /// Gives up waiting.
     pub(super) fn leave(&mut self, ticket: Ticket) {
         for (_, tickets) in &mut self.teams {
             tickets.retain(|waiting| *waiting != ticket);
@@ -92,7 +86,6 @@ impl Line {
         self.teams.retain(|(_, tickets)| !tickets.is_empty());
     }
 
-    /// A request that was started has ended.
     pub(super) fn end(&mut self) {
         self.running = self.running.saturating_sub(1);
     }

@@ -34,7 +34,6 @@ use voice::{Voice, clean_blocks};
 /// A model that pauses more often than this within a step is not coming to an end.
 const MOST_PAUSES: usize = 8;
 
-/// A profile of a chain.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pub(super) profile: Arc<Profile>,
@@ -99,7 +98,6 @@ impl Engine for NativeEngine {
     }
 }
 
-/// One step on its way.
 struct Step<'a> {
     engine: &'a NativeEngine,
     request: &'a StepRequest,
@@ -241,7 +239,6 @@ impl Step<'_> {
         }
     }
 
-    /// What went wrong, for a person.
     fn describe(&self, link: &Link, fault: &Fault, tries: u32) -> String {
         let Fault { message, .. } = fault;
         let name = &link.profile.name;
@@ -273,7 +270,6 @@ fn verdict(failures: Vec<EngineFailure>) -> EngineFailure {
     EngineFailure { code, message: messages.join("; "), retry_after, answered }
 }
 
-/// Adds the price, if prices are known.
 fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
     usage.cost_usd = pricing.map(|pricing| {
         let parts = [

@@ -17,31 +17,19 @@ pub(crate) struct ProfileState {
     left_out: Mutex<LeftOut>,
 }
 
-/// The settings that the state depends on.
-#[derive(Debug, PartialEq, Eq)]
-struct Settings {
-    provider: Provider,
-    api_url: Option<String>,
-    max_concurrency: usize,
-    requests_per_minute: Option<u32>,
-}
+/// The settings that the state depends on: provider, address, concurrency and rate.
+type Settings = (Provider, Option<String>, usize, Option<u32>);
 
-impl Settings {
-    fn of(profile: &Profile) -> Self {
-        Self {
-            provider: profile.provider,
-            api_url: profile.api_url.clone(),
-            max_concurrency: profile.max_concurrency,
-            requests_per_minute: profile.requests_per_minute,
-        }
-    }
+fn settings(profile: &Profile) -> Settings {
+    let Profile { provider, api_url, max_concurrency, requests_per_minute, .. } = profile;
+    (*provider, api_url.clone(), *max_concurrency, *requests_per_minute)
 }
 
 impl ProfileState {
     pub(crate) fn new(profile: &Profile) -> Self {
         let line = Line::new(profile.max_concurrency, profile.requests_per_minute);
         Self {
-            made_for: Settings::of(profile),
+            made_for: settings(profile),
             gate: Arc::new(Gate::new(line)),
             left_out: Mutex::default(),
         }
@@ -49,15 +37,13 @@ impl ProfileState {
 
     /// The profile still is as it was when this state was made.
     pub(crate) fn fits(&self, profile: &Profile) -> bool {
-        self.made_for == Settings::of(profile)
+        self.made_for == settings(profile)
     }
 
-    /// The fields that the server refuses.
     pub(super) fn left_out(&self) -> LeftOut {
         *self.left_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers that the server refuses a field.
     pub(super) fn leave_out(&self, field: OptionalField) {
         let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         *left_out = left_out.with(field);

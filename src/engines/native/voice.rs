@@ -1,12 +1,12 @@
 //! What a model says on its way out: scrubbed, and taken back if the call breaks.
 
-use hivewright_actors::engine::{Block, EngineEvent, EventSink};
-use hivewright_actors::tool::{Args, ToolCall};
-use serde_json::Value;
+use hivewright_actors::{
+    engine::{Block, EngineEvent, EventSink},
+    tool::{Args, ToolCall},
+};
 
-use crate::scrub::{Scrubber, stream::StreamScrubber};
+use crate::scrub::{Scrubber, json, stream::StreamScrubber};
 
-/// Passes events on.
 pub(super) struct Voice {
     sink: EventSink,
     text: StreamScrubber,
@@ -19,7 +19,6 @@ impl Voice {
         Self { sink, text: scrubber.stream(), thinking: scrubber.stream(), spoke: false }
     }
 
-    /// Says something.
     pub(super) fn say(&mut self, event: EngineEvent) {
         match event {
             EngineEvent::Text(piece) => {
@@ -40,7 +39,6 @@ impl Voice {
         }
     }
 
-    /// All has been said.
     pub(super) fn end(&mut self) {
         self.end_thinking();
         self.end_text();
@@ -86,11 +84,18 @@ pub(super) fn clean_blocks(blocks: Vec<Block>, scrubber: &Scrubber) -> Vec<Block
             Block::Thinking { text, block } => Block::Thinking {
                 text: clean(text),
                 // It is signed, so it goes back as it is or not at all.
-                block: block.filter(|block| !has_secret(block, scrubber)),
+                // Signatures look like anything, so only the known values count.
+                block: block
+                    .filter(|block| !json::texts(block).iter().any(|text| scrubber.knows(text))),
             },
             Block::Call(call) => Block::Call(ToolCall {
                 args: match call.args {
-                    Args::Json(value) => Args::Json(clean_value(value, scrubber)),
+                    // They keep what only looks like a credential: a tool may need it, and it is not ours.
+                    // They also keep values of the vault until the call has been looked at: some tools
+                    // refuse them.
+                    Args::Json(value) => Args::Json(json::replaced(&value, &|text| {
+                        scrubber.scrub_hidden(text).into_owned()
+                    })),
                     Args::Unreadable { unreadable, reason } => {
                         Args::Unreadable { unreadable: clean(unreadable), reason }
                     }
@@ -100,33 +105,6 @@ pub(super) fn clean_blocks(blocks: Vec<Block>, scrubber: &Scrubber) -> Vec<Block
             }),
         })
         .collect()
-}
-
-/// Signatures look like anything, so only the known values count.
-fn has_secret(value: &Value, scrubber: &Scrubber) -> bool {
-    match value {
-        Value::String(text) => scrubber.knows(text),
-        Value::Array(items) => items.iter().any(|item| has_secret(item, scrubber)),
-        Value::Object(fields) => fields.values().any(|field| has_secret(field, scrubber)),
-        _ => false,
-    }
-}
-
-/// Arguments keep what only looks like a credential: a tool may need it, and it is not ours. They
-/// also keep values of the vault until the call has been looked at: some tools refuse them.
-fn clean_value(value: Value, scrubber: &Scrubber) -> Value {
-    match value {
-        Value::String(text) => scrubber.scrub_hidden(&text).into_owned().into(),
-        Value::Array(items) => items.into_iter().map(|item| clean_value(item, scrubber)).collect(),
-        Value::Object(fields) => fields
-            .into_iter()
-            .map(|(name, field)| {
-                let name = scrubber.scrub_hidden(&name).into_owned();
-                (name, clean_value(field, scrubber))
-            })
-            .collect(),
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hivewright_actors::org::names::check_name;
+use hivewright_actors::{org::names::check_name, text::is_slug};
 
 const LONGEST_TEAM: usize = 48;
 const LONGEST_PROFILE: usize = 40;
@@ -62,12 +62,6 @@ pub(super) fn unique(name: &str, before: &str, taken: &BTreeSet<String>) -> Stri
         .chain(numbered)
         .find(|name| !taken.contains(name))
         .unwrap_or_else(|| name.to_owned())
-}
-
-fn is_slug(name: &str, longest: usize) -> bool {
-    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let word = |word: &str| !word.is_empty() && word.bytes().all(good);
-    name.len() <= longest && name.split('-').all(word)
 }
 
 /// Lower-case words with hyphens between them.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{Place, in_order, place};
-use crate::prompt::library::Library;
+use crate::prompt::{library::Library, role::Role};
 
 fn skill(description: &str) -> String {
     format!("# Skill: x\n\n## Purpose\n{description}\n")
@@ -218,7 +218,7 @@ async fn an_unknown_skill_or_subagent_is_answered_with_those_that_exist() {
     place.team_rule("scouts", "subagents/owl.md", &subagent("owl", ""));
     let (scouts, others) = (place.library("scouts"), place.library("others"));
     let wrong = |library: &Library, subagent, skill| {
-        library.role(subagent, skill, false).unwrap_err().to_string()
+        Role::choose(library, subagent, skill, false).unwrap_err().to_string()
     };
 
     assert_eq!(wrong(&scouts, Some("cat"), None), "there is no subagent `cat`; known are `owl`");
@@ -238,13 +238,13 @@ async fn no_turn_is_offered_the_procedures_of_cycles() {
     place.team_rule("scouts", "subagents/owl.md", &subagent("owl", "learning-cycle, write-skill"));
 
     let library = place.library("scouts");
-    let names = |role: &crate::prompt::role::Role| -> Vec<String> {
+    let names = |role: &Role| -> Vec<String> {
         let skills = role.loadable.iter().chain(&role.active);
         skills.map(|skill| skill.name().to_owned()).collect()
     };
 
-    let team = library.role(None, None, false).unwrap();
-    let owl = library.role(Some("owl"), None, false).unwrap();
+    let team = Role::choose(&library, None, None, false).unwrap();
+    let owl = Role::choose(&library, Some("owl"), None, false).unwrap();
     assert_eq!(names(&team), ["write-subagent"]);
     assert_eq!(names(&owl), ["write-skill"]);
     let text = library.body(library.skill("reflection-cycle").unwrap());
@@ -321,7 +321,7 @@ async fn a_skill_that_cannot_be_read_is_named() {
     };
     fs::remove_file(place.home.team("scouts").join("skills/look.md")).unwrap();
 
-    let error = place.prompts.compose(request).await.unwrap_err();
+    let error = place.prompts.compose(&request).unwrap_err();
 
     assert!(error.to_string().starts_with("the skill `look` cannot be read"), "{error}");
 }

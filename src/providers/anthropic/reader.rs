@@ -78,7 +78,6 @@ struct Reported {
     cache_creation_input_tokens: Option<Tokens>,
 }
 
-/// A block under way.
 struct Part {
     index: usize,
     /// As the provider began it.

@@ -1,17 +1,14 @@
 //! The request: the conversation in Anthropic's words, with its cache markers.
 
 use hivewright_actors::{
-    engine::{Block, Message, SystemPrompt},
-    task::Code,
+    engine::{Block, Message, ToolOutput},
     tool::ToolSpec,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::providers::{
-    Ask, OptionalField, Outgoing, endpoint,
-    fault::{Fault, Remedy},
-    sent_arguments,
+    Ask, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments,
 };
 
 const API: &str = "https://api.anthropic.com";
@@ -36,25 +33,19 @@ struct Turn {
 }
 
 pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
-    let Some(key) = &ask.profile.api_key else {
-        return Err(Fault::new(Code::ProviderAuth, Remedy::Fallback, "it has no `api_key`"));
-    };
     let base = ask.profile.api_url.as_deref().unwrap_or(API);
-    Ok(Outgoing {
-        url: endpoint(base, "messages"),
-        headers: vec![
-            ("content-type", "application/json".to_owned()),
-            ("anthropic-version", VERSION.to_owned()),
-            ("x-api-key", key.expose().to_owned()),
-        ],
-        body: body(ask)?,
-    })
+    let headers = vec![
+        ("content-type", "application/json".to_owned()),
+        ("anthropic-version", VERSION.to_owned()),
+        ("x-api-key", key(ask)?.to_owned()),
+    ];
+    Outgoing::new(endpoint(base, "messages"), headers, &body(ask))
 }
 
 /// The same conversation gives the same bytes.
-fn body(ask: &Ask<'_>) -> Result<Vec<u8>, Fault> {
-    let mut tools = tools(ask.tools);
-    let mut system = system(ask.system);
+fn body<'a>(ask: &Ask<'a>) -> Body<'a> {
+    let mut tools: Vec<Value> = ask.tools.iter().map(tool).collect();
+    let mut system: Vec<Value> = parts(ask.system).map(text).collect();
     let mut messages = conversation(ask.messages);
     if !ask.without.has(OptionalField::CacheMarkers) {
         tools.last_mut().map(mark);
@@ -67,17 +58,8 @@ fn body(ask: &Ask<'_>) -> Result<Vec<u8>, Fault> {
             .filter(|block| takes_marker(block))
             .map(mark);
     }
-    serde_json::to_vec(&Body {
-        model: ask.model,
-        max_tokens: ask.max_output_tokens,
-        stream: true,
-        tools,
-        system,
-        messages,
-    })
-    .map_err(|error| {
-        Fault::new(Code::Internal, Remedy::None, format!("the request cannot be written: {error}"))
-    })
+    let max_tokens = ask.max_output_tokens;
+    Body { model: ask.model, max_tokens, stream: true, tools, system, messages }
 }
 
 fn mark(block: &mut Value) {
@@ -88,25 +70,8 @@ fn takes_marker(block: &Value) -> bool {
     matches!(block["type"].as_str(), Some("text" | "tool_use" | "tool_result"))
 }
 
-fn tools(specs: &[ToolSpec]) -> Vec<Value> {
-    specs
-        .iter()
-        .map(|spec| {
-            json!({
-                "name": spec.name,
-                "description": spec.description,
-                "input_schema": spec.schema,
-            })
-        })
-        .collect()
-}
-
-fn system(prompt: &SystemPrompt) -> Vec<Value> {
-    [&*prompt.shared, &prompt.team, &prompt.turn]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .map(text)
-        .collect()
+fn tool(spec: &ToolSpec) -> Value {
+    json!({ "name": spec.name, "description": spec.description, "input_schema": spec.schema })
 }
 
 fn text(text: &str) -> Value {
@@ -122,20 +87,7 @@ fn conversation(messages: &[Message]) -> Vec<Turn> {
             Message::Assistant(blocks) => {
                 ("assistant", blocks.iter().filter_map(assistant_block).collect())
             }
-            Message::ToolResults(results) => (
-                "user",
-                results
-                    .iter()
-                    .map(|result| {
-                        json!({
-                            "type": "tool_result",
-                            "tool_use_id": wire_id(result.id.as_str()),
-                            "content": result.content,
-                            "is_error": result.fault.is_some(),
-                        })
-                    })
-                    .collect(),
-            ),
+            Message::ToolResults(results) => ("user", results.iter().map(result_block).collect()),
         };
         match turns.last_mut() {
             _ if content.is_empty() => {}
@@ -160,6 +112,15 @@ fn assistant_block(block: &Block) -> Option<Value> {
     }
 }
 
+fn result_block(result: &ToolOutput) -> Value {
+    json!({
+        "type": "tool_result",
+        "tool_use_id": wire_id(result.id.as_str()),
+        "content": result.content,
+        "is_error": result.fault.is_some(),
+    })
+}
+
 /// Text without a visible character is rejected.
 fn words_block(words: &str) -> Option<Value> {
     (!words.trim().is_empty()).then(|| text(words))
@@ -167,19 +128,14 @@ fn words_block(words: &str) -> Option<Value> {
 
 /// Another provider may have named a call with characters that are rejected here.
 fn wire_id(id: &str) -> String {
-    id.chars()
-        .map(|c| match c {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => c,
-            _ => '_',
-        })
-        .collect()
+    id.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'), "_")
 }
 
 #[cfg(test)]
 mod tests {
 
     use hivewright_actors::{
-        engine::ToolOutput,
+        engine::SystemPrompt,
         tool::{Args, ToolCall, ToolFault},
     };
 
@@ -224,21 +180,20 @@ mod tests {
             description: "d".into(),
             schema: json!({"type": "object"}),
         };
-        body(&Ask {
+        let system =
+            SystemPrompt { shared: "shared".into(), team: "team".into(), turn: "turn".into() };
+        let tools = [tool("read"), tool("write")];
+        let sent = body(&Ask {
             profile: &profile,
             model: "m",
             max_output_tokens: 100,
             step: 2,
-            system: &SystemPrompt {
-                shared: "shared".into(),
-                team: "team".into(),
-                turn: "turn".into(),
-            },
-            tools: &[tool("read"), tool("write")],
+            system: &system,
+            tools: &tools,
             messages,
             without,
-        })
-        .unwrap()
+        });
+        serde_json::to_vec(&sent).unwrap()
     }
 
     /// SE-44, SE-115: four markers; the results of a step and what was said after them are one

@@ -2,7 +2,8 @@
 
 use hivewright_actors::{engine::ToolOutput, excerpt};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+
+use crate::system::sha256;
 
 /// What can be typed, for `help`.
 pub(super) const HELP: &str = "\
@@ -108,7 +109,6 @@ impl Command {
         }
     }
 
-    /// The result in one sentence.
     pub(super) fn report(&self, result: &ToolOutput) -> String {
         let answer: Value = serde_json::from_str(&result.content).unwrap_or_default();
         if result.fault.is_some() || answer["success"] == false {
@@ -199,12 +199,8 @@ fn trigger_name(cron: &str, task: &str) -> String {
         .take(4)
         .map(|word| word.chars().take(12).collect::<String>().to_lowercase())
         .collect();
-    let digest = Sha256::digest(format!("{cron}\n{task}"));
-    let mut name = words.join("-");
-    if name.is_empty() {
-        name.push_str("task");
-    }
-    format!("{name}-{:02x}{:02x}", digest[0], digest[1])
+    let name = if words.is_empty() { "task".to_owned() } else { words.join("-") };
+    format!("{name}-{}", &sha256(format!("{cron}\n{task}").as_bytes())[..4])
 }
 
 fn list(items: &Value, line: impl Fn(&Value) -> String) -> String {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use hivewright_actors::{
     engine::{Block, EngineEvent, Message, ToolOutput},
     history::SUMMARY,
+    inbox::AROUND,
     tool::{Args, ToolCall, ToolSpec},
     usage::Usage,
 };
@@ -80,9 +81,6 @@ pub(super) async fn answer(ask: Ask<'_>, listener: &mut Listener<'_>) -> Answer 
 
 const FIRST_TASK: &str = include_str!("../../../config/prompt/bootstrap.md");
 
-/// What stands between what happened before and the task.
-const BEFORE: (&str, &str) = ("--- Since your last turn ---\n", "--- End ---\n\n");
-
 /// What the answer depends on.
 struct Scene<'a> {
     message: &'a str,
@@ -118,8 +116,8 @@ impl<'a> Scene<'a> {
 
     /// The message without what happened before: that is not for us to obey.
     fn asked(&self) -> &'a str {
-        match self.message.strip_prefix(BEFORE.0) {
-            Some(rest) => rest.rsplit_once(BEFORE.1).map_or("", |(_, asked)| asked),
+        match self.message.strip_prefix(AROUND.0) {
+            Some(rest) => rest.rsplit_once(AROUND.1).map_or("", |(_, asked)| asked),
             None => self.message,
         }
     }
@@ -184,10 +182,7 @@ impl<'a> Scene<'a> {
                 .iter()
                 .map(|block| match block {
                     Block::Text { text } | Block::Thinking { text, .. } => words(text),
-                    Block::Call(call) => match &call.args {
-                        Args::Json(args) => 1 + words(&args.to_string()),
-                        Args::Unreadable { unreadable, .. } => 1 + words(unreadable),
-                    },
+                    Block::Call(call) => 1 + words(&call.args.to_string()),
                 })
                 .sum(),
             ..Usage::default()

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::LONGEST_WAIT;
 
-/// Something the demo does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
     Say(String),

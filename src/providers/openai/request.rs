@@ -2,15 +2,13 @@
 
 use hivewright_actors::{
     engine::{Block, Message, SystemPrompt},
-    task::Code,
+    tool::ToolSpec,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::providers::{
-    Ask, OptionalField, Outgoing, endpoint,
-    fault::{Fault, Remedy},
-    sent_arguments,
+    Ask, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments,
 };
 
 const API: &str = "https://api.openai.com";
@@ -36,19 +34,11 @@ struct Body<'a> {
 pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
     let base = ask.profile.api_url.as_deref().unwrap_or(API);
     let mut headers = vec![("content-type", "application/json".to_owned())];
-    match &ask.profile.api_key {
-        Some(key) => headers.push(("authorization", format!("Bearer {}", key.expose()))),
-        // A proxy in the house may need none.
-        None if !is_own(base) => {}
-        None => {
-            return Err(Fault::new(Code::ProviderAuth, Remedy::Fallback, "it has no `api_key`"));
-        }
+    // A proxy in the house may need none.
+    if is_own(base) || ask.profile.api_key.is_some() {
+        headers.push(("authorization", format!("Bearer {}", key(ask)?)));
     }
-    Ok(Outgoing {
-        url: endpoint(base, "chat/completions"),
-        headers,
-        body: body(ask, is_own(base))?,
-    })
+    Outgoing::new(endpoint(base, "chat/completions"), headers, &body(ask, is_own(base)))
 }
 
 fn is_own(base: &str) -> bool {
@@ -56,24 +46,16 @@ fn is_own(base: &str) -> bool {
 }
 
 /// The same conversation gives the same bytes.
-fn body(ask: &Ask<'_>, own: bool) -> Result<Vec<u8>, Fault> {
+fn body<'a>(ask: &Ask<'a>, own: bool) -> Body<'a> {
     let limit = Some(ask.max_output_tokens);
-    let tools: Vec<Value> = ask
-        .tools
-        .iter()
-        .map(|spec| {
-            json!({
-                "type": "function",
-                "function": {
-                    "name": spec.name,
-                    "description": spec.description,
-                    "parameters": spec.schema,
-                },
-            })
-        })
-        .collect();
+    let tool = |spec: &ToolSpec| {
+        let ToolSpec { name, description, schema } = spec;
+        let function = json!({ "name": name, "description": description, "parameters": schema });
+        json!({ "type": "function", "function": function })
+    };
+    let tools: Vec<Value> = ask.tools.iter().map(tool).collect();
     let sends = |field| !ask.without.has(field);
-    serde_json::to_vec(&Body {
+    Body {
         model: ask.model,
         stream: true,
         stream_options: sends(OptionalField::StreamUsage).then(|| json!({ "include_usage": true })),
@@ -83,17 +65,11 @@ fn body(ask: &Ask<'_>, own: bool) -> Result<Vec<u8>, Fault> {
             .then_some(true),
         tools,
         messages: conversation(ask.system, ask.messages),
-    })
-    .map_err(|error| {
-        Fault::new(Code::Internal, Remedy::None, format!("the request cannot be written: {error}"))
-    })
+    }
 }
 
 fn conversation(system: &SystemPrompt, messages: &[Message]) -> Vec<Value> {
-    let parts: Vec<&str> = [&*system.shared, &system.team, &system.turn]
-        .into_iter()
-        .filter(|part| !part.is_empty())
-        .collect();
+    let parts: Vec<&str> = parts(system).collect();
     let mut sent = Vec::new();
     if !parts.is_empty() {
         sent.push(json!({ "role": "system", "content": parts.join("\n\n") }));
@@ -149,7 +125,7 @@ mod tests {
 
     use hivewright_actors::{
         engine::ToolOutput,
-        tool::{Args, ToolCall, ToolSpec},
+        tool::{Args, ToolCall},
     };
 
     use super::*;

@@ -5,65 +5,43 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use actix::Addr;
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    clock::Clock,
     ids::{TaskId, TopicId},
     journal,
-    queue::{
-        Queue,
-        refusal::Refusal,
-        submit::{CancelTask, Submit},
-        waits::Wait,
-    },
-    store::{StoreHandle, records::Writes},
+    queue::{refusal::Refusal, submit::Submit},
+    store::records::Writes,
     task::{
         Ending, Kind, Label, Lane, OnResult, Options, Outcome, Priority, Source, Task,
         records as tasks,
     },
 };
-use sha2::{Digest, Sha256};
 
 use super::{AgentFailure, AgentReply, AgentRunner, Order};
+use crate::{system::sha256, tools::org::office::Office};
 
 /// A call that is tried again after a crash begins so many sessions at most.
 const SESSIONS: u32 = 3;
 
-/// What sessions are run with. `draining` is set when the process is to end.
-struct Spine {
-    queue: Addr<Queue>,
-    store: StoreHandle,
-    clock: Arc<dyn Clock>,
-    draining: Arc<AtomicBool>,
-}
-
 /// Runs sessions through the queue. Cheap to clone.
 #[derive(Clone)]
-pub struct Sessions(Arc<Spine>);
-
-impl Sessions {
-    pub fn new(
-        queue: Addr<Queue>,
-        store: StoreHandle,
-        clock: Arc<dyn Clock>,
-        draining: Arc<AtomicBool>,
-    ) -> Self {
-        Self(Arc::new(Spine { queue, store, clock, draining }))
-    }
+pub struct Sessions {
+    pub office: Office,
+    /// Set when the process is to end.
+    pub draining: Arc<AtomicBool>,
 }
 
 impl AgentRunner for Sessions {
     fn run(&self, order: Order) -> BoxFuture<'static, Result<AgentReply, AgentFailure>> {
         let this = self.clone();
-        Box::pin(async move { this.0.run(order).await })
+        Box::pin(async move { this.session(order).await })
     }
 }
 
-impl Spine {
-    async fn run(&self, order: Order) -> Result<AgentReply, AgentFailure> {
+impl Sessions {
+    async fn session(&self, order: Order) -> Result<AgentReply, AgentFailure> {
         let mut session = 1;
-        if order.rerun {
+        if order.call.rerun {
             // What an earlier try began goes on, unless it was ended together with that try.
             for earlier in 1..=SESSIONS {
                 let id = name(&order, earlier);
@@ -78,25 +56,21 @@ impl Spine {
         let task = self.task(&order, session);
         let id = task.id.clone();
         let submit = Submit { task, writes: Writes::new(), overlap: None, giver: None };
-        match self.queue.send(submit).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(refusal)) => return Err(refused(&refusal)),
-            Err(_) => return Err(stopping()),
-        }
+        self.office.parts().work.submit(submit).await.map_err(|refusal| refused(&refusal))?;
         match self.wait(&id, &order).await {
             Some(outcome) => self.report(&id, outcome).await,
-            None => Err(stopping()),
+            None => Err(refused(&Refusal::Stopping)),
         }
     }
 
     fn task(&self, order: &Order, session: u32) -> Task {
-        let caller = &order.caller;
+        let caller = &order.call.caller;
         let lane = Lane {
             team: caller.team.name.clone(),
-            topic: Some(TopicId::from(format!("agent:{}", order.key))),
+            topic: Some(TopicId::from(format!("agent:{}", order.call.key))),
         };
         let from = caller.team.name.to_string();
-        let now = self.clock.now();
+        let now = self.office.parts().clock.now();
         Task {
             generation: caller.team.generation,
             kind: Kind::Agent,
@@ -111,7 +85,7 @@ impl Spine {
                 ..Options::default()
             },
             lineage: Some(caller.lineage.clone()),
-            label: order.label,
+            label: order.call.label,
             cause: Some(caller.cause.clone()),
             deadline_at: caller.deadline_at,
             ..Task::new(name(order, session), lane, order.task.clone(), from, now)
@@ -120,24 +94,23 @@ impl Spine {
 
     /// The end of a session; none if there is no such session. Dropped or told to stop, it ends the session.
     async fn wait(&self, id: &TaskId, order: &Order) -> Option<Outcome> {
-        let mut leash = Leash { spine: self, task: Some(id) };
-        let ended =
-            self.queue.send(Wait { task: id.clone(), waiter: Some(order.caller.lane.clone()) });
-        tokio::pin!(ended);
+        let mut leash = Leash { sessions: self, task: Some(id) };
+        let waiter = Some(order.call.caller.lane.clone());
+        let mut ended = self.office.parts().work.wait(id.clone(), waiter);
         let ended = tokio::select! {
             ended = &mut ended => ended,
-            () = order.cancel.cancelled() => {
+            () = order.call.cancel.cancelled() => {
                 leash.pull();
                 ended.await
             }
         };
         leash.task = None;
-        ended.ok().flatten()
+        ended
     }
 
     async fn report(&self, id: &TaskId, outcome: Outcome) -> Result<AgentReply, AgentFailure> {
         let id = id.clone();
-        let row = self.store.read(move |storage| {
+        let row = self.office.parts().store.read(move |storage| {
             let Some(task) = tasks::find(storage, &id)? else {
                 return Ok((Label::Untrusted, None));
             };
@@ -164,7 +137,7 @@ impl Spine {
 
 /// Ends a session whose caller is gone.
 struct Leash<'a> {
-    spine: &'a Spine,
+    sessions: &'a Sessions,
     task: Option<&'a TaskId>,
 }
 
@@ -172,12 +145,10 @@ impl Leash<'_> {
     fn pull(&self) {
         // At the end of the process both go on later, from their journals.
         if let Some(task) = self.task
-            && !self.spine.draining.load(Ordering::Relaxed)
+            && !self.sessions.draining.load(Ordering::Relaxed)
         {
-            self.spine.queue.do_send(CancelTask {
-                task: task.clone(),
-                reason: "the turn that called the subagent was stopped".to_owned(),
-            });
+            let reason = "the turn that called the subagent was stopped".to_owned();
+            self.sessions.office.parts().work.cancel_soon(task.clone(), reason);
         }
     }
 }
@@ -190,36 +161,20 @@ impl Drop for Leash<'_> {
 
 /// The same for every try of a call, so that a session is found again.
 fn name(order: &Order, session: u32) -> TaskId {
-    let mut hasher = Sha256::new();
-    for part in [order.caller.task.as_str(), &order.key] {
-        hasher.update(part.as_bytes());
-        hasher.update([0]);
-    }
-    hasher.update(session.to_be_bytes());
-    let digest = hasher.finalize();
-    let digits: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    TaskId::from(format!("task-{digits}"))
+    let (task, key) = (order.call.caller.task.as_str(), &order.call.key);
+    let parts = [task.as_bytes(), &[0], key.as_bytes(), &[0], &session.to_be_bytes()];
+    TaskId::from(format!("task-{}", &sha256(&parts.concat())[..16]))
 }
 
 fn refused(refusal: &Refusal) -> AgentFailure {
     let error = match refusal {
-        Refusal::QueueFull(_) => "queue_full",
-        Refusal::DiskFull => "disk_full",
-        Refusal::TeamDraining => "team_draining",
         Refusal::Runaway(_) => "fanout_limit",
         Refusal::Stopping => "cancelled",
+        other => other.code(),
     };
-    failure(error, &refusal.to_string())
-}
-
-fn stopping() -> AgentFailure {
-    failure("cancelled", "the service is stopping")
-}
-
-fn failure(error: &str, message: &str) -> AgentFailure {
     AgentFailure {
         error: error.to_owned(),
-        message: message.to_owned(),
+        message: refusal.to_string(),
         ending: None,
         text: String::new(),
         label: Label::Trusted,
@@ -228,7 +183,10 @@ fn failure(error: &str, message: &str) -> AgentFailure {
 
 #[cfg(test)]
 mod tests {
-    use hivewright_actors::{clock::Timestamp, tool::Caller};
+    use hivewright_actors::{
+        clock::Timestamp,
+        tool::{CallContext, Caller},
+    };
     use tokio_util::sync::CancellationToken;
 
     use super::*;
@@ -237,15 +195,18 @@ mod tests {
         let lane = Lane { team: "scouts".into(), topic: None };
         let body = String::new();
         let task = Task::new("task-1".into(), lane, body.clone(), body, Timestamp(0));
-        Order {
+        let call = CallContext {
             caller: Arc::new(Caller::of(&task)),
-            subagent: "owl".to_owned(),
-            task: "look".to_owned(),
             label: Label::Trusted,
+            turn: "turn-1".into(),
+            step: 1,
             key: key.to_owned(),
             rerun: false,
+            approved: None,
+            approved_by: None,
             cancel: CancellationToken::new(),
-        }
+        };
+        Order { subagent: "owl".to_owned(), task: "look".to_owned(), call }
     }
 
     /// TO-108, OR-71

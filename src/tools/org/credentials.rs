@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{ids::TeamKey, store::records::Alongside, tool::Stow};
 use serde_json::Value;
 
 use crate::{
+    scrub::json,
     tools::contract::Redaction,
-    vault::{aside::Origin, audit::Actor, error::VaultError},
+    vault::{
+        Vault,
+        aside::{Origin, check_given},
+        audit::Actor,
+        error::VaultError,
+        teams::Pending,
+    },
 };
 
 /// Keeps values from the moment a call was let through until it has its result, and makes them
@@ -42,7 +49,56 @@ pub trait Credentials: Send + Sync + 'static {
     fn release(&self, of: &Origin);
 }
 
-/// The argument that holds them.
+impl Credentials for Vault {
+    fn check(&self, values: &BTreeMap<String, String>) -> Result<(), VaultError> {
+        match self.locked() {
+            Some(locked) => Err(VaultError::Locked(locked)),
+            None => check_given(values),
+        }
+    }
+
+    fn put_aside(
+        &self,
+        of: &Origin,
+        values: &BTreeMap<String, String>,
+    ) -> Result<Stow, VaultError> {
+        let aside = Self::put_aside(self, of, values)?;
+        Ok(Stow::new(move || {
+            let aside = aside.clone();
+            async move { alongside(aside.keep().await) }.boxed()
+        }))
+    }
+
+    fn hand_over(
+        &self,
+        of: &Origin,
+        keys: Vec<String>,
+        team: TeamKey,
+    ) -> BoxFuture<'static, Result<Alongside, String>> {
+        let (vault, of) = (self.clone(), of.clone());
+        async move { alongside(vault.hand_over(&of, &keys, &team).await) }.boxed()
+    }
+
+    fn give(
+        &self,
+        values: BTreeMap<String, String>,
+        team: TeamKey,
+        by: Actor,
+    ) -> BoxFuture<'static, Result<Alongside, String>> {
+        let vault = self.clone();
+        async move { alongside(vault.give(&values, &team, &by).await) }.boxed()
+    }
+
+    fn release(&self, of: &Origin) {
+        self.release_call(of);
+    }
+}
+
+fn alongside(pending: Result<Pending, VaultError>) -> Result<Alongside, String> {
+    let mut pending = pending.map_err(|error| error.to_string())?;
+    Ok(Alongside { writes: pending.take_writes(), then: Box::pin(pending.committed()) })
+}
+
 const FIELD: &str = "credentials";
 /// Shorter values are not looked for in other texts: too many words would be taken for them.
 const SHORTEST: usize = 4;
@@ -52,10 +108,7 @@ pub(crate) const MOST: usize = 50;
 
 /// A text with references in place of the values that stand in it.
 pub(crate) fn masked(text: &str, values: &BTreeMap<String, String>) -> String {
-    match cleaned(&Value::from(text), &longest_first(values)) {
-        Value::String(text) => text,
-        _ => String::new(),
-    }
+    cleaned(text, &longest_first(values))
 }
 
 /// A value that holds another must go first.
@@ -116,26 +169,13 @@ pub(super) fn redact(args: &Value) -> Option<Redaction> {
             });
             (field.clone(), Value::Object(entries.collect()))
         }
-        _ => (field.clone(), cleaned(value, &longest)),
+        _ => (field.clone(), json::replaced(value, &|text| cleaned(text, &longest))),
     });
     Some(Redaction { args: Value::Object(fields.collect()), values })
 }
 
-fn cleaned(value: &Value, secrets: &[(&String, &String)]) -> Value {
-    match value {
-        Value::String(text) => {
-            let mut text = text.clone();
-            for (key, secret) in secrets {
-                if secret.chars().count() >= SHORTEST {
-                    text = text.replace(secret.as_str(), &reference(key));
-                }
-            }
-            Value::String(text)
-        }
-        Value::Array(items) => items.iter().map(|item| cleaned(item, secrets)).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, field)| (name.clone(), cleaned(field, secrets))).collect()
-        }
-        other => other.clone(),
-    }
+/// A text with references in place of the values that stand in it, given longest first.
+fn cleaned(text: &str, secrets: &[(&String, &String)]) -> String {
+    let told = secrets.iter().filter(|(_, secret)| secret.chars().count() >= SHORTEST);
+    told.fold(text.to_owned(), |text, (key, secret)| text.replace(secret.as_str(), &reference(key)))
 }

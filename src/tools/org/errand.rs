@@ -1,48 +1,30 @@
 //! An errand: the task that a turn makes for another team. It carries on what its own task is part of.
 
 use hivewright_actors::{
+    channel::records::OutboxWrites,
     clock::Timestamp,
+    frame::{Body, Frame, Notification},
     ids::{MAIN, TaskId},
-    org::record::TeamRecord,
+    org::{record::TeamRecord, tree::By},
     queue::{
         causes::Giver,
-        refusal::Refusal,
         submit::{OpenState, OpenTask, Overlap, Submission, Submit},
     },
     store::records::Writes,
     task::{Kind, Lane, OnResult, Priority, Source, Task},
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::office::Parts;
-use crate::tools::contract::ToolContext;
+use super::office::{Parts, refused};
+use crate::tools::{
+    answer,
+    contract::{ToolContext, ToolError},
+};
 
-/// Which of a team's waiting tasks goes first.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Urgency {
-    /// Before all others.
-    Critical,
-    /// Before most.
-    High,
-    /// As it comes.
-    #[default]
-    Normal,
-    /// When there is nothing else.
-    Low,
-}
-
-impl From<Urgency> for Priority {
-    fn from(urgency: Urgency) -> Self {
-        match urgency {
-            Urgency::Critical => Self::Critical,
-            Urgency::High => Self::High,
-            Urgency::Normal => Self::Normal,
-            Urgency::Low => Self::Low,
-        }
-    }
+/// The calling team, as the one that wants something.
+pub(super) fn by(cx: &ToolContext) -> By {
+    By::Team(cx.caller.team.name.clone())
 }
 
 /// Where a team does work that comes of a turn: the main team in the topic it is about.
@@ -99,9 +81,36 @@ pub(super) async fn submit(
     task: Task,
     writes: Writes,
     overlap: Option<Overlap>,
-) -> Result<Submission, Refusal> {
+) -> Result<Submission, ToolError> {
+    let team = task.lane.team.clone();
     let submit = Submit { task, writes, overlap, giver: Some(giver(cx, words)) };
-    parts.work.submit(submit).await
+    parts.work.submit(submit).await.map_err(|refusal| refused(&team, &refusal))
+}
+
+/// The same for a task that stands beside all others.
+pub(super) async fn enqueue(
+    parts: &Parts,
+    cx: &ToolContext,
+    words: &str,
+    task: Task,
+    writes: Writes,
+) -> Result<(), ToolError> {
+    let team = task.lane.team.clone();
+    match submit(parts, cx, words, task, writes, None).await? {
+        Submission::Enqueued { .. } => Ok(()),
+        _ => Err(answer::refuse("busy", format!("`{team}` is busy"))),
+    }
+}
+
+/// Tells whoever is behind a turn.
+pub(super) fn notify(
+    writes: Writes,
+    source: &Source,
+    ts: Timestamp,
+    notification: Notification,
+) -> Writes {
+    let body = Body::Notification(notification);
+    writes.frame(&source.channel, Frame { topic: source.topic.clone(), ts, body })
 }
 
 /// An open task as answers show it.
@@ -109,25 +118,19 @@ pub(super) fn shown(open: &OpenTask) -> Value {
     json!({
         "task_id": open.task_id,
         "type": open.kind.as_str(),
-        "state": state(open.state),
+        "state": match open.state {
+            OpenState::Accepted => "accepted",
+            OpenState::Running => "running",
+            OpenState::Parked(_) => "waiting",
+        },
         "age_ms": open.age_ms,
         "stale": open.stale,
     })
 }
 
-/// Where an open task is, as answers name it.
-pub(super) fn state(state: OpenState) -> &'static str {
-    match state {
-        OpenState::Accepted => "accepted",
-        OpenState::Running => "running",
-        OpenState::Parked(_) => "waiting",
-    }
-}
-
 /// What is stored of an errand for when its call is made again.
-#[derive(Clone, Debug, serde::Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Sent {
     pub(super) task_id: TaskId,
-    /// When.
     pub(super) at: Timestamp,
 }

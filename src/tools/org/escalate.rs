@@ -1,14 +1,10 @@
 //! `escalate`: a problem goes up, and an answer comes back.
 
-use std::time::Duration;
-
 use hivewright_actors::{
-    channel::records::OutboxWrites,
     excerpt,
-    frame::{Body, Frame, Notification, NotificationKind},
+    frame::{Notification, NotificationKind},
     ids::{TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
-    queue::submit::Submission,
     store::{reads::get, records::Writes},
     task::{Ending, Kind, OnResult, Priority, Task, records as tasks},
     tool::{Effect, records::Answer},
@@ -18,34 +14,31 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    check_length, check_text,
-    errand::{errand, submit},
-    office::{Office, Parts, no, refused},
+    LONGEST_ID, LONGEST_TEXT,
+    errand::{enqueue, errand, notify},
+    office::{Office, Parts},
 };
 use crate::tools::{
+    about::About,
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext, ToolError, not_blank},
 };
 
-/// The longest reason, in characters.
-const LONGEST_REASON: usize = 2_000;
-/// The longest correlation id, in characters.
-pub(super) const LONGEST_ID: usize = 128;
 /// Where an escalation of the main team goes.
 const OPERATOR: &str = "operator";
 
 pub(super) struct Escalate(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
-    /// What is needed, complete in itself. At most 100,000 characters.
+    /// What is needed, complete in itself.
+    #[schemars(length(min = 1, max = LONGEST_TEXT))]
     message: String,
-    /// Why you cannot go on yourself. At most 2,000 characters.
-    #[serde(default)]
+    /// Why you cannot go on yourself.
+    #[schemars(length(max = 2_000))]
     reason: Option<String>,
     /// Links it to an earlier escalation of yours; left out, a new one is made.
-    #[serde(default)]
+    #[schemars(length(min = 1, max = LONGEST_ID))]
     correlation_id: Option<String>,
 }
 
@@ -64,17 +57,13 @@ pub(super) struct Escalation {
     task: Option<TaskId>,
 }
 
-/// What became of an escalation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// Nobody has answered.
     Open,
-    /// The team above has answered.
     Answered,
     /// It ended without an answer.
     Closed,
-    /// Nobody answered in time.
     Expired,
 }
 
@@ -100,14 +89,13 @@ fn key_of(team: &TeamKey, correlation: &str) -> String {
     format!("{team}/{correlation}")
 }
 
-/// What became of the last escalation under an id.
 async fn earlier(
     parts: &Parts,
     team: &TeamKey,
     correlation: &str,
 ) -> Result<Option<State>, ToolError> {
     let key = key_of(team, correlation);
-    let found = parts.store.read(move |storage| {
+    let read = parts.store.read(move |storage| {
         let Some(row) = get::<Escalation>(storage, &key)? else {
             return Ok(None);
         };
@@ -117,7 +105,7 @@ async fn earlier(
         };
         Ok(Some(state_of(&row, task.as_ref())))
     });
-    found.await.map_err(|error| ToolError::failed(error.to_string()))
+    Ok(read.await?)
 }
 
 impl Escalate {
@@ -131,15 +119,15 @@ impl Escalate {
     ) -> Result<Option<String>, ToolError> {
         let parts = self.0.parts();
         let tree = parts.tree();
-        let team = tree.known(&parent).map_err(no)?;
+        let team = tree.known(&parent)?;
         let note = parts.note(team).await;
-        let reason = match &args.reason {
-            Some(reason) => format!("\n\nReason: {reason}"),
-            None => String::new(),
-        };
+        let reason = args.reason.as_ref().map(|reason| format!("\n\nReason: {reason}"));
         let body = format!(
-            "Escalation {} from team {}. Your answer goes back to it.{reason}\n\n{}",
-            escalated.correlation_id, cx.caller.team.name, args.message
+            "Escalation {} from team {}. Your answer goes back to it.{}\n\n{}",
+            escalated.correlation_id,
+            cx.caller.team.name,
+            reason.unwrap_or_default(),
+            args.message
         );
         let mut task = errand(parts, cx, team, Kind::Escalation, body);
         task.priority = Priority::High;
@@ -148,11 +136,8 @@ impl Escalate {
         let writes = Writes::new()
             .put_at(&cx.key, &Answer(escalated))
             .put_at(&key_of(&cx.caller.team, &escalated.correlation_id), &row);
-        match submit(parts, cx, &args.message, task, writes, None).await {
-            Ok(Submission::Enqueued { .. }) => Ok(note),
-            Ok(_) => Err(answer::refuse("busy", format!("`{parent}` is busy"))),
-            Err(refusal) => Err(refused(&parent, &refusal)),
-        }
+        enqueue(parts, cx, &args.message, task, writes).await?;
+        Ok(note)
     }
 
     /// From the main team: a notice for the operator, and a word to the person.
@@ -165,11 +150,8 @@ impl Escalate {
         let parts = self.0.parts();
         let now = parts.clock.now();
         let team = &cx.caller.team;
-        let reason = match &args.reason {
-            Some(reason) => format!(" ({reason})"),
-            None => String::new(),
-        };
-        let text = format!("{}{reason}", args.message);
+        let reason = args.reason.as_ref().map(|reason| format!(" ({reason})"));
+        let text = format!("{}{}", args.message, reason.unwrap_or_default());
         let mut writes = Writes::new()
             .put_at(&cx.key, &Answer(escalated))
             .put_at(&key_of(team, &escalated.correlation_id), &Escalation { task: None })
@@ -183,22 +165,18 @@ impl Escalate {
                 read: false,
             });
         if let Some(source) = &cx.caller.source {
-            let frame = Frame {
-                topic: source.topic.clone(),
-                ts: now,
-                body: Body::Notification(Notification {
-                    task_id: Some(cx.caller.task.clone()),
-                    status: "open".to_owned(),
-                    ref_id: Some(escalated.correlation_id.clone()),
-                    ..Notification::new(
-                        NotificationKind::Escalation,
-                        team.name.clone(),
-                        format!("[{}] {text}", team.name),
-                        &excerpt::of_task(&cx.caller.task),
-                    )
-                }),
+            let notification = Notification {
+                task_id: Some(cx.caller.task.clone()),
+                status: "open".to_owned(),
+                ref_id: Some(escalated.correlation_id.clone()),
+                ..Notification::new(
+                    NotificationKind::Escalation,
+                    team.name.clone(),
+                    format!("[{}] {text}", team.name),
+                    &excerpt::of_task(&cx.caller.task),
+                )
             };
-            writes = writes.frame(&source.channel, frame);
+            writes = notify(writes, source, now, notification);
         }
         parts.commit(writes).await?;
         Ok(None)
@@ -206,29 +184,14 @@ impl Escalate {
 }
 
 impl Tool for Escalate {
-    const NAME: &'static str = "escalate";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("escalate", "@org", "org.escalate", Effect::Idempotent);
     const DESCRIPTION: &'static str = "Hands a problem that you cannot solve to the team above you; its answer comes back to \
         you as a turn. From the main team it goes to the operator. Go on with what you can do meanwhile, or end your turn.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const CLASS: &'static str = "org.escalate";
     type Args = Args;
 
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
-
     fn accept(args: &Args) -> Result<(), String> {
-        check_text("message", &args.message)?;
-        let reason = args.reason.as_deref().unwrap_or_default();
-        check_length("reason", reason, LONGEST_REASON)?;
-        match &args.correlation_id {
-            Some(id) => check_text("correlation_id", id)
-                .and_then(|()| check_length("correlation_id", id, LONGEST_ID)),
-            None => Ok(()),
-        }
+        not_blank("message", &args.message)?;
+        args.correlation_id.iter().try_for_each(|id| not_blank("correlation_id", id))
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
@@ -242,10 +205,7 @@ impl Tool for Escalate {
             if let Some(earlier) = escalated.earlier {
                 fields["earlier"] = json!({ "state": earlier });
             }
-            if let Some(note) = note {
-                fields["note"] = note.into();
-            }
-            answer::ok(fields)
+            answer::noted(fields, note)
         };
         if let Some(escalated) = parts.earlier::<Escalated>(cx, "").await? {
             return Ok(answered(&escalated, None));
@@ -256,7 +216,7 @@ impl Tool for Escalate {
             None => None,
         };
         let tree = parts.tree();
-        let parent = tree.known(&team.name).map_err(no)?.parent.clone();
+        let parent = tree.known(&team.name)?.parent.clone();
         let escalated = Escalated {
             correlation_id: args
                 .correlation_id

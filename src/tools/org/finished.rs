@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hivewright_actors::{
+    clock::millis,
     excerpt::{self, Part},
     ids::{TaskId, TeamName},
     inbox,
@@ -16,12 +17,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::office::{Office, Parts, moment, no};
+use super::office::{Office, Parts};
 use crate::{
+    api::when::When,
     time,
     tools::{
+        about::About,
         answer,
-        contract::{Limits, Tool, ToolContext, ToolError},
+        contract::{Tool, ToolContext, ToolError},
     },
 };
 
@@ -29,7 +32,6 @@ use crate::{
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How many, unless the call says otherwise.
 const SOME: usize = 50;
-const MOST: usize = 200;
 /// So much of a result is shown, in characters.
 const SNIPPET: usize = 200;
 /// So much of one text is read at once, in characters.
@@ -38,19 +40,15 @@ const PIECE: usize = 10_000;
 pub(super) struct ListCompletedTasks(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// Your own team, or one below it.
-    #[serde(default)]
     team: Option<String>,
     /// A moment (RFC 3339), or how long ago, such as `2d`. Left out: seven days.
-    #[serde(default)]
-    since: Option<String>,
-    /// At most so many, 1 to 200. Left out: 50.
-    #[serde(default)]
+    since: Option<When>,
+    /// At most so many. Left out: 50.
+    #[schemars(range(min = 1, max = 200))]
     limit: Option<usize>,
     /// Reads one text instead: that of a task (`task-…`), or of a message to you that was shown cut (`m-…`).
-    #[serde(default)]
     id: Option<String>,
     /// With `id`: what came of a task (`result`, which is usual), or what was asked (`body`).
     #[serde(default)]
@@ -71,7 +69,7 @@ fn row(task: &Task, outcome: &Outcome) -> Value {
         "team": task.lane.team,
         "type": task.kind.as_str(),
         "state": outcome.ending.as_str(),
-        "duration_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        "duration_ms": millis(took),
         "result_snippet": excerpt::line(said, SNIPPET),
         "finished_at": time::date(outcome.finished_at),
     })
@@ -124,8 +122,7 @@ impl ListCompletedTasks {
             let task = tasks::find(storage, &TaskId::from(key.as_str()))?;
             Ok((task, inbox::partly_shown(storage, &lane, generation, &key)?))
         });
-        let found = found.await.map_err(|error| ToolError::failed(error.to_string()))?;
-        let (text, label): (String, Label) = match found {
+        let (text, label): (String, Label) = match found.await? {
             (Some(task), _) => {
                 let tree = parts.tree();
                 let team = tree.as_self_or_above(&caller.team.name, &task.lane.team);
@@ -157,28 +154,11 @@ impl ListCompletedTasks {
 }
 
 impl Tool for ListCompletedTasks {
-    const NAME: &'static str = excerpt::READER;
-    const GROUP: &'static str = "@org";
+    const ABOUT: About =
+        About::new(excerpt::READER, "@org", "org.list_completed_tasks", Effect::Pure);
     const DESCRIPTION: &'static str = "Lists tasks that your team, or one below it, has ended lately, the newest first. With `id` \
         it reads one text instead, for what was shown to you cut.";
-    const EFFECT: Effect = Effect::Pure;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const CLASS: &'static str = "org.list_completed_tasks";
     type Args = Args;
-
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
-
-    fn accept(args: &Args) -> Result<(), String> {
-        match args.limit {
-            Some(limit) if !(1..=MOST).contains(&limit) => {
-                Err(format!("`limit`: expected a number from 1 to {MOST}"))
-            }
-            _ => Ok(()),
-        }
-    }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts();
@@ -188,17 +168,9 @@ impl Tool for ListCompletedTasks {
         let tree = parts.tree();
         let caller = &cx.caller.team.name;
         let name = args.team.map_or_else(|| caller.clone(), TeamName::from);
-        let team = tree.as_self_or_above(caller, &name).map_err(no)?.key();
+        let team = tree.as_self_or_above(caller, &name)?.key();
         let now = parts.clock.now();
-        let since = match &args.since {
-            None => now - WEEK,
-            Some(text) => moment(text, |ago| now - ago).ok_or_else(|| {
-                answer::refuse(
-                    "invalid_input",
-                    "`since`: expected a moment in RFC 3339, or a duration such as `2d`",
-                )
-            })?,
-        };
+        let since = args.since.map_or(now - WEEK, |since| since.from(now));
         let limit = args.limit.unwrap_or(SOME);
         let behind = cx.caller.cause.clone();
         let tasks = parts.store.read(move |storage| {
@@ -208,7 +180,7 @@ impl Tool for ListCompletedTasks {
                 |task: &Task| task.generation == team.generation && is_shown(task, &behind);
             tasks::ended(storage, since, limit, of, wanted)
         });
-        let tasks = tasks.await.map_err(|error| ToolError::failed(error.to_string()))?;
+        let tasks = tasks.await?;
         // What a turn said holds what it had read.
         tasks.iter().for_each(|task| cx.believe(task.label));
         let rows: Vec<Value> =

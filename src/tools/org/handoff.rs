@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use hivewright_actors::{
-    channel::{Recheck, records::OutboxWrites},
+    channel::Recheck,
     clock::{Timestamp, millis},
     excerpt,
-    frame::{Body, Frame, Notification, NotificationKind},
+    frame::{Notification, NotificationKind},
     ids::{TaskId, TeamKey},
-    queue::submit::Submission,
     sliding_window::SlidingWindow,
     store::{reads::get, records::Writes},
-    task::Kind,
+    task::{Kind, Priority},
     tool::{Effect, records::Answer},
 };
 use schemars::JsonSchema;
@@ -19,14 +18,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    check_length, check_text,
-    errand::{Urgency, errand, submit},
-    escalate::LONGEST_ID,
-    office::{Office, Parts, no, refused},
+    LONGEST_ID, LONGEST_TEXT,
+    errand::{enqueue, errand, notify},
+    office::Office,
 };
 use crate::tools::{
+    about::About,
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext, ToolError, not_blank},
 };
 
 /// A team may hand up this much …
@@ -39,21 +38,21 @@ const REMEMBERED: Duration = Duration::from_secs(5 * 60);
 pub(super) struct EnqueueParentTask(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
-    /// What your parent is to do, complete in itself. At most 100,000 characters.
+    /// What your parent is to do, complete in itself.
+    #[schemars(length(min = 1, max = LONGEST_TEXT))]
     task: String,
     /// How soon, among the tasks of your parent.
     #[serde(default)]
-    priority: Urgency,
+    priority: Priority,
     /// What it should know: where things are, what you found.
-    #[serde(default)]
+    #[schemars(length(max = LONGEST_TEXT))]
     context: Option<String>,
     /// What the person is told right now.
-    #[serde(default)]
+    #[schemars(length(max = LONGEST_TEXT))]
     message_for_user: Option<String>,
     /// Your name for this work; the same one is refused for five minutes.
-    #[serde(default)]
+    #[schemars(length(min = 1, max = LONGEST_ID))]
     correlation_id: Option<String>,
 }
 
@@ -104,13 +103,6 @@ hivewright_actors::records! {
     Lately: "edge\0handoffs", TeamKey;
 }
 
-async fn lately(parts: &Parts, team: &TeamKey) -> Result<Lately, ToolError> {
-    let team = team.clone();
-    let row = parts.store.read(move |storage| get::<Lately>(storage, &team));
-    let row = row.await.map_err(|error| ToolError::failed(error.to_string()))?;
-    Ok(row.unwrap_or_default())
-}
-
 /// What the parent reads: who, what, and the rest under names of its own.
 fn body(args: &Args, cx: &ToolContext, correlation_id: &str) -> String {
     let mut text = format!(
@@ -127,100 +119,64 @@ fn body(args: &Args, cx: &ToolContext, correlation_id: &str) -> String {
 }
 
 impl Tool for EnqueueParentTask {
-    const NAME: &'static str = "enqueue_parent_task";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About =
+        About::new("enqueue_parent_task", "@org", "org.enqueue_parent_task", Effect::Idempotent)
+            .exclusive();
     const DESCRIPTION: &'static str = "Hands work up to your parent: something that is not yours to do. You don't wait for it. \
         At most five times a minute. If you need an answer to go on, use `escalate`.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const CLASS: &'static str = "org.enqueue_parent_task";
     type Args = Args;
 
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
-
     fn accept(args: &Args) -> Result<(), String> {
-        check_text("task", &args.task)?;
-        let context = args.context.as_deref().unwrap_or_default();
-        check_length("context", context, super::LONGEST_TEXT)?;
-        let message = args.message_for_user.as_deref().unwrap_or_default();
-        check_length("message_for_user", message, super::LONGEST_TEXT)?;
-        match &args.correlation_id {
-            Some(id) => check_text("correlation_id", id)
-                .and_then(|()| check_length("correlation_id", id, LONGEST_ID)),
-            None => Ok(()),
-        }
+        not_blank("task", &args.task)?;
+        args.correlation_id.iter().try_for_each(|id| not_blank("correlation_id", id))
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
         let parts = self.0.parts();
-        let answered = |handed: &Handed, note: Option<String>| {
-            let mut fields = json!({
-                "task_id": handed.task_id,
-                "correlation_id": handed.correlation_id,
-            });
-            if let Some(note) = note {
-                fields["note"] = note.into();
-            }
-            answer::ok(fields)
-        };
         if let Some(handed) = parts.earlier::<Handed>(cx, "").await? {
-            return Ok(answered(&handed, None));
+            return Ok(answer::ok(json!(handed)));
         }
         let caller = &cx.caller.team;
         let tree = parts.tree();
-        let Some(parent) = tree.known(&caller.name).map_err(no)?.parent.clone() else {
-            return Err(answer::refuse(
-                "no_parent",
-                format!(
-                    "`{}` has no team above it; use `escalate` to reach the operator",
-                    caller.name
-                ),
-            ));
+        let Some(parent) = tree.known(&caller.name)?.parent.clone() else {
+            let name = &caller.name;
+            let message =
+                format!("`{name}` has no team above it; use `escalate` to reach the operator");
+            return Err(answer::refuse("no_parent", message));
         };
-        let team = tree.known(&parent).map_err(no)?;
+        let team = tree.known(&parent)?;
         let correlation_id = args
             .correlation_id
             .clone()
             .unwrap_or_else(|| format!("hand-{:016x}", parts.ids.bits()));
         let now = parts.clock.now();
-        let lately = lately(parts, caller).await?.with(&correlation_id, now)?;
+        let team_key = caller.clone();
+        let lately = parts.store.read(move |storage| get::<Lately>(storage, &team_key)).await?;
+        let lately = lately.unwrap_or_default().with(&correlation_id, now)?;
         let note = parts.note(team).await;
         let mut task = errand(parts, cx, team, Kind::Handoff, body(&args, cx, &correlation_id));
-        task.priority = args.priority.into();
+        task.priority = args.priority;
         let handed = Handed { task_id: task.id.clone(), correlation_id };
         let mut writes = Writes::new().put_at(&cx.key, &Answer(&handed)).put_at(caller, &lately);
         let told = args.message_for_user.as_ref().zip(cx.caller.source.as_ref());
         if let Some((message, source)) = told {
-            let frame = Frame {
-                topic: source.topic.clone(),
-                ts: now,
-                body: Body::Notification(Notification {
-                    task_id: Some(handed.task_id.clone()),
-                    status: "accepted".to_owned(),
-                    ref_id: Some(handed.correlation_id.clone()),
-                    ..Notification::new(
-                        NotificationKind::Task,
-                        caller.name.clone(),
-                        format!("[{}] {message}", caller.name),
-                        &excerpt::of_task(&handed.task_id),
-                    )
-                }),
+            let notification = Notification {
+                task_id: Some(handed.task_id.clone()),
+                status: "accepted".to_owned(),
+                ref_id: Some(handed.correlation_id.clone()),
+                ..Notification::new(
+                    NotificationKind::Task,
+                    caller.name.clone(),
+                    format!("[{}] {message}", caller.name),
+                    &excerpt::of_task(&handed.task_id),
+                )
             };
-            writes = writes.frame(&source.channel, frame);
+            writes = notify(writes, source, now, notification);
         }
-        match submit(parts, cx, &args.task, task, writes, None).await {
-            Ok(Submission::Enqueued { .. }) => {
-                if let Some((_, source)) = told {
-                    let channel = source.channel.clone();
-                    parts.channel.do_send(Recheck { channel });
-                }
-                Ok(answered(&handed, note))
-            }
-            Ok(_) => Err(answer::refuse("busy", format!("`{parent}` is busy"))),
-            Err(refusal) => Err(refused(&parent, &refusal)),
+        enqueue(parts, cx, &args.task, task, writes).await?;
+        if let Some((_, source)) = told {
+            parts.channel.do_send(Recheck { channel: source.channel.clone() });
         }
+        Ok(answer::noted(json!(handed), note))
     }
 }

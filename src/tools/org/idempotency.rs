@@ -15,12 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::{errand::Sent, office::Parts};
 use crate::tools::contract::ToolError;
 
-/// The longest key, in characters.
-pub(super) const LONGEST: usize = 128;
-
 /// What is known of a key.
 pub(super) enum Known {
-    /// Nothing.
     Not,
     /// The same words were given under it.
     Same(TaskId),
@@ -43,7 +39,6 @@ fn key_of(team: &TeamKey, key: &str) -> String {
     format!("{team}/{key}")
 }
 
-/// Looks a key up.
 pub(super) async fn look_up(
     parts: &Parts,
     team: &TeamKey,
@@ -51,8 +46,7 @@ pub(super) async fn look_up(
     words: &str,
 ) -> Result<Known, ToolError> {
     let key = key_of(team, key);
-    let row = parts.store.read(move |storage| get::<KeyRow>(storage, &key));
-    let row = row.await.map_err(|error| ToolError::failed(error.to_string()))?;
+    let row = parts.store.read(move |storage| get::<KeyRow>(storage, &key)).await?;
     let fresh = row.filter(|row| is_known(row.at, parts.clock.now()));
     Ok(match fresh {
         None => Known::Not,

@@ -1,12 +1,10 @@
 //! `send_message`: words for a neighbour in the tree.
 
-use std::time::Duration;
-
 use hivewright_actors::{
     ids::{MessageId, TaskId, TeamName},
     inbox::InboxEvent,
     org::record::TeamState,
-    queue::{refusal::Refusal, submit::Submission},
+    queue::refusal::Refusal,
     store::records::Writes,
     task::{Kind, OnResult, records::LaneKey},
     tool::{Effect, records::Answer},
@@ -16,32 +14,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    check_length, check_text,
-    errand::{errand, lane_of, submit},
-    office::{Office, no, refused},
+    LONGEST_ID, LONGEST_TEXT,
+    errand::{enqueue, errand, lane_of},
+    office::{Office, refused},
 };
 use crate::tools::{
+    about::About,
     answer,
-    contract::{Limits, Tool, ToolContext, ToolError},
+    contract::{Tool, ToolContext, ToolError, not_blank},
 };
-
-/// The longest id of another message, in characters.
-const LONGEST_ID: usize = 128;
 
 pub(super) struct SendMessage(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Args {
     /// Your parent, one of your children or one of your siblings.
     target: String,
-    /// What to say, complete in itself. At most 100,000 characters.
+    /// What to say, complete in itself.
+    #[schemars(length(min = 1, max = LONGEST_TEXT))]
     message: String,
     /// Whether it gets a turn of its own at once, or is shown at the team's next turn.
     #[serde(default = "yes")]
     wake: bool,
     /// The id of the message that this answers.
-    #[serde(default)]
+    #[schemars(length(max = LONGEST_ID))]
     in_reply_to: Option<String>,
 }
 
@@ -61,32 +57,18 @@ impl Said {
         if let Some(task) = &self.task_id {
             fields["task_id"] = json!(task);
         }
-        if let Some(note) = note {
-            fields["note"] = note.into();
-        }
-        answer::ok(fields)
+        answer::noted(fields, note)
     }
 }
 
 impl Tool for SendMessage {
-    const NAME: &'static str = "send_message";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("send_message", "@org", "org.send_message", Effect::Idempotent);
     const DESCRIPTION: &'static str = "Says something to your parent, a child or a sibling without asking for work. Nothing \
         comes back unless that team answers with a message of its own.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(30));
-    const CLASS: &'static str = "org.send_message";
     type Args = Args;
 
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
-
     fn accept(args: &Args) -> Result<(), String> {
-        check_text("message", &args.message)?;
-        let reply = args.in_reply_to.as_deref().unwrap_or_default();
-        check_length("in_reply_to", reply, LONGEST_ID)
+        not_blank("message", &args.message)
     }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {
@@ -97,12 +79,10 @@ impl Tool for SendMessage {
         let tree = parts.tree();
         let from = &cx.caller.team.name;
         let target = TeamName::from(args.target);
-        let team = tree.as_neighbour(from, &target).map_err(no)?;
+        let team = tree.as_neighbour(from, &target)?;
         let message_id = parts.ids.message();
-        let reply = match &args.in_reply_to {
-            Some(id) => format!(", in reply to {id}"),
-            None => String::new(),
-        };
+        let reply = args.in_reply_to.as_ref().map(|id| format!(", in reply to {id}"));
+        let reply = reply.unwrap_or_default();
         let body = format!("Message {message_id} from team {from}{reply}:\n\n{}", args.message);
         let note = parts.note(team).await;
         if !args.wake {
@@ -131,10 +111,7 @@ impl Tool for SendMessage {
         task.on_result = OnResult::Silent;
         let said = Said { message_id, task_id: Some(task.id.clone()) };
         let writes = Writes::new().put_at(&cx.key, &Answer(&said));
-        match submit(parts, cx, &args.message, task, writes, None).await {
-            Ok(Submission::Enqueued { .. }) => Ok(said.answer(note)),
-            Ok(_) => Err(answer::refuse("busy", format!("`{target}` is busy"))),
-            Err(refusal) => Err(refused(&target, &refusal)),
-        }
+        enqueue(parts, cx, &args.message, task, writes).await?;
+        Ok(said.answer(note))
     }
 }

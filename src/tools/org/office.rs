@@ -6,7 +6,7 @@ use actix::{Addr, dev::ToEnvelope};
 use hivewright_actors::{
     budget::Spent,
     channel::{Channel, Deliver},
-    clock::{Clock, Timestamp},
+    clock::Clock,
     ids::{Ids, TeamName},
     org::{
         Org,
@@ -17,11 +17,12 @@ use hivewright_actors::{
         work::Work,
     },
     queue::refusal::Refusal,
+    storage::StorageError,
     store::{StoreError, StoreHandle, reads::get, records::Writes},
-    text::Span,
     tool::records::Answer,
 };
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::credentials::Credentials;
 use crate::{
@@ -42,27 +43,17 @@ pub type Spending = Arc<dyn Fn(&TeamName) -> Spent + Send + Sync>;
 #[derive(Clone)]
 pub struct Office(Arc<Parts>);
 
-/// What is in the office.
 pub struct Parts {
-    /// Makes teams and lets them go.
     pub org: Addr<Org>,
-    /// Who is above whom.
     pub view: OrgView,
-    /// The queue.
     pub work: Arc<dyn Work>,
-    /// Records.
     pub store: StoreHandle,
-    /// The way out.
     pub channel: Addr<Channel>,
-    /// Wall time.
     pub clock: Arc<dyn Clock>,
-    /// Fresh ids.
     pub ids: Ids,
-    /// Settings as they are now.
     pub live: Live,
     /// Where secrets of new teams go.
     pub credentials: Arc<dyn Credentials>,
-    /// Who works in a team.
     pub roster: Roster,
     pub spent: Spending,
 }
@@ -78,12 +69,10 @@ impl Office {
 }
 
 impl Parts {
-    /// The tree at this moment.
     pub(super) fn tree(&self) -> Arc<Tree> {
         self.view.now()
     }
 
-    /// Asks the organisation for a change.
     pub(super) async fn ask<M, T>(&self, message: M) -> Result<T, ToolError>
     where
         M: actix::Message<Result = Result<T, OrgError>> + Send + 'static,
@@ -91,10 +80,7 @@ impl Parts {
         Org: actix::Handler<M>,
         <Org as actix::Actor>::Context: ToEnvelope<Org, M>,
     {
-        match self.org.send(message).await {
-            Ok(result) => result.map_err(no),
-            Err(_) => Err(no(OrgError::Stopping)),
-        }
+        Ok(self.org.send(message).await.unwrap_or(Err(OrgError::Stopping))?)
     }
 
     /// The answer that an earlier try of this call was given.
@@ -107,8 +93,7 @@ impl Parts {
             return Ok(None);
         }
         let key = format!("{}{part}", cx.key);
-        let read = self.store.read(move |storage| get::<Answer<T>>(storage, &key));
-        let found = read.await.map_err(|error| ToolError::failed(error.to_string()))?;
+        let found = self.store.read(move |storage| get::<Answer<T>>(storage, &key)).await?;
         Ok(found.map(|Answer(answer)| answer))
     }
 
@@ -145,30 +130,22 @@ impl Parts {
     }
 }
 
-/// The organisation says no.
-pub(super) fn no(error: OrgError) -> ToolError {
-    match error {
-        OrgError::Busy(_) => answer::refuse_with(
-            error.code(),
-            error.to_string(),
-            serde_json::json!({"retry_after_ms": 1_000}),
-        ),
-        error => answer::refuse(error.code(), error.to_string()),
+impl From<OrgError> for ToolError {
+    fn from(error: OrgError) -> Self {
+        let fields = match error {
+            OrgError::Busy(_) => json!({ "retry_after_ms": 1_000 }),
+            _ => Value::Null,
+        };
+        answer::refuse_with(error.code(), error.to_string(), fields)
     }
 }
 
-/// The queue says no.
+impl From<StorageError> for ToolError {
+    fn from(error: StorageError) -> Self {
+        Self::failed(error.to_string())
+    }
+}
+
 pub(super) fn refused(team: &TeamName, refusal: &Refusal) -> ToolError {
     answer::refuse(refusal.code(), format!("`{team}`: {refusal}"))
-}
-
-/// A moment as a model writes it: RFC 3339, or a duration that is counted with `from`.
-pub(super) fn moment(
-    text: &str,
-    from: impl FnOnce(std::time::Duration) -> Timestamp,
-) -> Option<Timestamp> {
-    match text.parse::<Span>() {
-        Ok(span) => Some(from(span.0)),
-        Err(_) => crate::time::parse(text),
-    }
 }

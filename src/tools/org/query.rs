@@ -7,10 +7,9 @@ use hivewright_actors::{
     ids::{TaskId, TeamName},
     org::{
         record::{TeamRecord, TeamState},
-        tree::{By, Tree},
+        tree::Tree,
         work::Work,
     },
-    queue::submit::Submission,
     store::records::Writes,
     task::{Ending, Kind, Label, OnResult, Outcome, Priority, records as tasks},
     tool::{Effect, records::Answer},
@@ -20,13 +19,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    check_text,
-    errand::{Sent, errand, shown, submit},
-    office::{Office, Parts, no, refused},
+    LONGEST_TEXT,
+    errand::{Sent, by, enqueue, errand, shown},
+    office::{Office, Parts},
 };
 use crate::tools::{
+    about::About,
     answer,
-    contract::{LONGEST, Limits, Tool, ToolContext, ToolError},
+    contract::{LONGEST, Tool, ToolContext, ToolError, not_blank},
 };
 
 /// How long one team is waited for, unless the call says otherwise.
@@ -42,26 +42,27 @@ pub(super) struct QueryTeam(pub(super) Office);
 pub(super) struct QueryTeams(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct One {
     /// The child team.
     team: String,
-    /// The question, complete in itself. At most 100,000 characters.
+    /// The question, complete in itself.
+    #[schemars(length(min = 1, max = LONGEST_TEXT))]
     query: String,
-    /// How long to wait, in milliseconds, at most 600000. Then the question is withdrawn.
-    #[serde(default)]
+    /// How long to wait, in milliseconds. Then the question is withdrawn.
+    #[schemars(range(min = 1, max = LONGEST.as_millis() as u64))]
     timeout_ms: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Several {
     /// The child teams, 1 to 5, each once.
+    #[schemars(length(min = 1))]
     teams: Vec<String>,
-    /// The question to all of them, complete in itself. At most 100,000 characters.
+    /// The question to all of them, complete in itself.
+    #[schemars(length(min = 1, max = LONGEST_TEXT))]
     query: String,
-    /// How long to wait, in milliseconds, at most 120000. Then the questions are withdrawn.
-    #[serde(default)]
+    /// How long to wait, in milliseconds. Then the questions are withdrawn.
+    #[schemars(range(min = 1, max = SEVERAL.1.as_millis() as u64))]
     timeout_ms: Option<u64>,
 }
 
@@ -71,6 +72,12 @@ struct Silence {
     message: String,
     /// What the team does instead.
     current: Option<Value>,
+}
+
+impl Silence {
+    fn new(code: &'static str, message: String) -> Self {
+        Self { code, message, current: None }
+    }
 }
 
 /// Withdraws a question if whoever asked goes away without an answer.
@@ -104,8 +111,7 @@ async fn ask(
     patience: Duration,
 ) -> Result<(TaskId, Result<String, Silence>), ToolError> {
     let tree = parts.tree();
-    let by = By::Team(cx.caller.team.name.clone());
-    let team = tree.as_parent(&by, name).map_err(no)?;
+    let team = tree.as_parent(&by(cx), name)?;
     let part = format!("/{name}");
     let id = match parts.earlier::<Sent>(cx, &part).await? {
         Some(sent) => sent.task_id,
@@ -128,12 +134,7 @@ async fn ask(
         Ok(()) = degraded => {
             parts.work.cancel(id.clone(), rests(name)).await;
             open.closed();
-            let silence = Silence {
-                code: "team_failed",
-                message: rests(name),
-                current: None,
-            };
-            return Ok((id, Err(silence)));
+            return Ok((id, Err(Silence::new("team_failed", rests(name)))));
         }
         () = tokio::time::sleep(patience) => {
             let silence = withdraw(parts, team, &id, patience).await;
@@ -149,17 +150,9 @@ async fn ask(
     // The row has the label of the turn that answered. What cannot be looked up is not believed.
     cx.believe(row.as_ref().map_or(Label::Untrusted, |task| task.label));
     let outcome = ended.or_else(|| row.and_then(|task| task.outcome));
-    let heard = outcome.map_or_else(
-        || {
-            Err(Silence {
-                code: "team_failed",
-                message: format!("`{name}`: the question was lost; ask again"),
-                current: None,
-            })
-        },
-        |outcome| read(name, outcome),
-    );
-    Ok((id, heard))
+    let lost =
+        || Silence::new("team_failed", format!("`{name}`: the question was lost; ask again"));
+    Ok((id, outcome.ok_or_else(lost).and_then(|outcome| read(name, outcome))))
 }
 
 /// Nobody waits for an answer of a team that starts no turn before it has rested.
@@ -186,11 +179,8 @@ async fn give(
     task.deadline_at = task.deadline_at.min(task.created_at + patience + SLACK);
     let sent = Sent { task_id: task.id.clone(), at: task.created_at };
     let writes = Writes::new().put_at(&format!("{}{part}", cx.key), &Answer(&sent));
-    match submit(parts, cx, query, task, writes, None).await {
-        Ok(Submission::Enqueued { .. }) => Ok(sent.task_id),
-        Ok(_) => Err(answer::refuse("busy", format!("`{}` is busy", team.name))),
-        Err(refusal) => Err(refused(&team.name, &refusal)),
-    }
+    enqueue(parts, cx, query, task, writes).await?;
+    Ok(sent.task_id)
 }
 
 /// The time is over: the question ends, and the caller learns what the team does.
@@ -212,13 +202,12 @@ async fn withdraw(parts: &Parts, team: &TeamRecord, id: &TaskId, patience: Durat
 
 /// What the end of a question says.
 fn read(team: &TeamName, outcome: Outcome) -> Result<String, Silence> {
-    let silence = |code, message| Silence { code, message, current: None };
     match outcome.ending {
         Ending::Done if outcome.text.trim().is_empty() => {
-            Err(silence("empty_response", format!("`{team}` answered with nothing")))
+            Err(Silence::new("empty_response", format!("`{team}` answered with nothing")))
         }
         Ending::Done => Ok(outcome.text),
-        Ending::Expired => Err(silence(
+        Ending::Expired => Err(Silence::new(
             "timeout",
             format!(
                 "`{team}` gave no answer in time; use `delegate_task` for work that takes longer"
@@ -227,19 +216,11 @@ fn read(team: &TeamName, outcome: Outcome) -> Result<String, Silence> {
         Ending::Failed | Ending::Cancelled | Ending::Dead => {
             let why = outcome.message.unwrap_or_else(|| "no reason was given".to_owned());
             let ending = outcome.ending.as_str();
-            Err(silence("team_failed", format!("`{team}`: the question ended as {ending}: {why}")))
+            Err(Silence::new(
+                "team_failed",
+                format!("`{team}`: the question ended as {ending}: {why}"),
+            ))
         }
-    }
-}
-
-fn check_timeout(asked: Option<u64>, most: Duration) -> Result<(), String> {
-    let most = most.as_millis();
-    match asked {
-        Some(0) => Err("`timeout_ms`: must be above 0".to_owned()),
-        Some(millis) if u128::from(millis) > most => {
-            Err(format!("`timeout_ms`: at most {most} is allowed"))
-        }
-        _ => Ok(()),
     }
 }
 
@@ -250,23 +231,14 @@ fn patience(asked: Option<u64>, default: Duration) -> Duration {
 }
 
 impl Tool for QueryTeam {
-    const NAME: &'static str = "query_team";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About =
+        About::new("query_team", "@org", "org.query_team", Effect::Idempotent).within(ONE, LONGEST);
     const DESCRIPTION: &'static str = "Asks a child team something and waits for its answer. For questions that take \
         seconds to a few minutes; for longer work use `delegate_task`.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits { timeout: ONE, longest: LONGEST };
-    const CLASS: &'static str = "org.query_team";
     type Args = One;
 
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
-
     fn accept(args: &One) -> Result<(), String> {
-        check_text("query", &args.query)?;
-        check_timeout(args.timeout_ms, LONGEST)
+        not_blank("query", &args.query)
     }
 
     fn timeout(args: &One) -> Option<Duration> {
@@ -290,30 +262,19 @@ impl Tool for QueryTeam {
 }
 
 impl Tool for QueryTeams {
-    const NAME: &'static str = "query_teams";
-    const GROUP: &'static str = "@org";
+    const ABOUT: About = About::new("query_teams", "@org", "org.query_teams", Effect::Idempotent)
+        .within(SEVERAL.0, LONGEST);
     const DESCRIPTION: &'static str = "Asks one to five child teams the same at the same time and waits for their answers. \
         A team that fails or is too slow leaves the others' answers alone.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = false;
-    const LIMITS: Limits = Limits { timeout: SEVERAL.0, longest: LONGEST };
-    const CLASS: &'static str = "org.query_teams";
     type Args = Several;
 
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
-
     fn accept(args: &Several) -> Result<(), String> {
-        check_text("query", &args.query)?;
-        if args.teams.is_empty() {
-            return Err("`teams`: name at least one".to_owned());
-        }
+        not_blank("query", &args.query)?;
         let mut seen = std::collections::HashSet::new();
         if let Some(twice) = args.teams.iter().find(|team| !seen.insert(*team)) {
             return Err(format!("`teams`: `{twice}` is named twice"));
         }
-        check_timeout(args.timeout_ms, SEVERAL.1)
+        Ok(())
     }
 
     fn timeout(args: &Several) -> Option<Duration> {
@@ -330,9 +291,8 @@ impl Tool for QueryTeams {
         }
         let names: Vec<TeamName> = args.teams.into_iter().map(TeamName::from).collect();
         let tree = parts.tree();
-        let by = By::Team(cx.caller.team.name.clone());
         for name in &names {
-            tree.as_parent(&by, name).map_err(no)?;
+            tree.as_parent(&by(cx), name)?;
         }
         let patience = patience(args.timeout_ms, SEVERAL.0);
         let asked = names.iter().map(|name| ask(parts, cx, name, &args.query, patience));

@@ -3,31 +3,31 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use hivewright_actors::{
-    budget::Caps,
     clock::Timestamp,
     ids::{MAIN, TaskId, TeamName},
-    org::{self, folders::FolderPlan, names, record::TeamRecord, tree::By},
+    org::{self, folders::FolderPlan, names, record::TeamRecord},
     policy::caution::{Caution, Kind as CautionKind, Risk},
     store::records::Writes,
     task::{Kind, Priority},
     tool::{Caller, Effect, Stow, records::Answer},
 };
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     credentials::{MOST, redact, reference},
-    errand::{errand, giver},
-    office::{Office, Parts, no},
+    errand::{by, errand, giver},
+    office::{Office, Parts},
 };
 use crate::{
     api::teams::NewTeam,
     settings::config::Config,
     teams::creation::{BOOTSTRAP, WishError},
     tools::{
+        about::About,
         answer,
-        contract::{Limits, Pool, Redaction, Tool, ToolContext, ToolError},
+        contract::{Redaction, Tool, ToolContext, ToolError},
         filter::ToolFilter,
     },
     vault::{aside::Origin, entry::is_key},
@@ -35,36 +35,31 @@ use crate::{
 
 pub(super) struct SpawnTeam(pub(super) Office);
 
+/// A team that is wanted. Who is above it is not the model's to say.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(transform = for_models)]
 pub(super) struct Args {
-    /// Its name: lower-case words with `-` between them, 2 to 48 characters.
-    name: String,
-    /// What it is for, in a sentence or two, for people and other teams. At most 500 characters.
-    #[serde(default)]
-    description: String,
-    /// Words for what it takes on, at least one.
-    scope_accepts: Vec<String>,
-    /// What it should know from the start: purpose, ways of working, where things are. At most
-    /// 20,000 characters.
-    #[serde(default)]
-    init_context: Option<String>,
+    #[serde(flatten)]
+    team: NewTeam,
     /// Secrets of the new team by key. They go into its vault; nobody sees them again.
     #[serde(default)]
     credentials: BTreeMap<String, String>,
-    /// Tools by name, pattern or group; left out, it gets the usual ones. More than those needs an
-    /// operator's consent.
-    #[serde(default)]
-    allowed_tools: Option<Vec<String>>,
     /// What answers for it.
-    #[serde(default, rename = "sdk")]
+    #[serde(rename = "sdk")]
     _sdk: Option<SdkName>,
-    /// The profile of its model; left out, the default one.
-    #[serde(default)]
-    provider_profile: Option<String>,
-    /// What it and all teams below it may spend.
-    #[serde(default)]
-    budgets: Option<Budgets>,
+}
+
+fn for_models(schema: &mut Schema) {
+    let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    fields.remove("parent");
+    // A cap that is misspelt would be none.
+    if let Some(caps) =
+        fields.get_mut("budgets").and_then(|budgets| budgets.pointer_mut("/anyOf/0"))
+    {
+        caps["additionalProperties"] = false.into();
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -72,20 +67,6 @@ pub(super) struct Args {
 enum SdkName {
     /// The configured models, with the tools of Hivewright.
     Native,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct Budgets {
-    /// US dollars a day.
-    #[serde(default)]
-    usd_per_day: Option<f64>,
-    /// Tokens a day.
-    #[serde(default)]
-    tokens_per_day: Option<u64>,
-    /// US dollars for one task with all it leads to.
-    #[serde(default)]
-    usd_per_task: Option<f64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -114,27 +95,6 @@ impl Spawned {
     }
 }
 
-impl Args {
-    /// What is wanted, without secrets.
-    fn wish(&self) -> NewTeam {
-        let budgets = self.budgets.map(|budgets| Caps {
-            usd_per_day: budgets.usd_per_day,
-            tokens_per_day: budgets.tokens_per_day,
-            usd_per_task: budgets.usd_per_task,
-        });
-        NewTeam {
-            name: self.name.clone(),
-            parent: None,
-            description: self.description.clone(),
-            scope_accepts: self.scope_accepts.clone(),
-            init_context: self.init_context.clone(),
-            allowed_tools: self.allowed_tools.clone(),
-            provider_profile: self.provider_profile.clone(),
-            budgets,
-        }
-    }
-}
-
 /// Why a team cannot be made as it is wanted, for a model.
 fn unwanted(error: WishError) -> ToolError {
     match error {
@@ -144,7 +104,7 @@ fn unwanted(error: WishError) -> ToolError {
         WishError::Settings(found) => {
             ToolError::failed(format!("the settings cannot be used: {found}"))
         }
-        WishError::Refused(error) => no(error),
+        WishError::Refused(error) => error.into(),
     }
 }
 
@@ -168,7 +128,7 @@ impl SpawnTeam {
         config: &Config,
         cx: &ToolContext,
     ) -> Result<(org::Spawn, Spawned), ToolError> {
-        let name = names::check_name(&args.name).map_err(no)?;
+        let name = names::check_name(&args.team.name)?;
         // Only for where the first work goes: the record is the organisation's to make.
         let to_be = TeamRecord { name: name.clone(), ..TeamRecord::main(Timestamp::default()) };
         let mut bootstrap = errand(parts, cx, &to_be, Kind::Bootstrap, BOOTSTRAP.to_owned());
@@ -186,14 +146,14 @@ impl SpawnTeam {
             hand_over
         });
         let spawn = org::Spawn {
-            name: args.name.clone(),
+            name: args.team.name.clone(),
             parent: cx.caller.team.name.clone(),
-            by: By::Team(cx.caller.team.name.clone()),
-            scope: args.scope_accepts.clone(),
+            by: by(cx),
+            scope: args.team.scope_accepts.clone(),
             limits: config.limits.tree(),
             plan: FolderPlan {
-                config: args.wish().file(&name, &config.defaults.allowed_tools),
-                context: args.init_context.clone(),
+                config: args.team.file(&name, &config.defaults.allowed_tools),
+                context: args.team.init_context.clone(),
             },
             bootstrap,
             giver: Some(giver(cx, BOOTSTRAP)),
@@ -205,29 +165,22 @@ impl SpawnTeam {
 }
 
 impl Tool for SpawnTeam {
-    const NAME: &'static str = "spawn_team";
-    const GROUP: &'static str = "@org";
-    const POOL: Pool = Pool::Structural;
+    const ABOUT: About = About::new("spawn_team", "@org", "org.spawn_team", Effect::Idempotent)
+        .structural()
+        .within(Duration::from_secs(60), Duration::from_secs(60));
     const DESCRIPTION: &'static str = "Makes a new team below you, with a folder, tools and a vault of its own. It sets itself \
-        up first; give it work with `delegate_task`. Put secrets into `credentials`, nowhere else.";
-    const EFFECT: Effect = Effect::Idempotent;
-    const EXCLUSIVE: bool = true;
-    const LIMITS: Limits = Limits::fixed(Duration::from_secs(60));
-    const CLASS: &'static str = "org.spawn_team";
+        up first; give it work with `delegate_task`. Tools beyond the usual ones need an operator's consent. Put secrets into \
+        `credentials`, nowhere else.";
     type Args = Args;
 
-    fn misfit(reason: String) -> ToolError {
-        answer::refuse("invalid_input", reason)
-    }
-
     fn accept(args: &Args) -> Result<(), String> {
-        if args.scope_accepts.is_empty() {
+        if args.team.scope_accepts.is_empty() {
             return Err("`scope_accepts`: name at least one keyword".to_owned());
         }
         if args.credentials.len() > MOST {
             return Err(format!("`credentials`: at most {MOST} are allowed"));
         }
-        args.wish().check_fields().map_err(|error| match error {
+        args.team.check_fields().map_err(|error| match error {
             WishError::Field { field, reason } => format!("`{field}`: {reason}"),
             other => other.to_string(),
         })
@@ -241,12 +194,12 @@ impl Tool for SpawnTeam {
         let Some(config) = held.or_else(|| parts.live.config_now().ok()) else {
             return ask("the settings that say which tools may be given cannot be read".to_owned());
         };
-        let (name, usual) = (TeamName::from(args.name.as_str()), &config.defaults.allowed_tools);
-        let file = args.wish().file(&name, usual);
+        let (name, usual) = (TeamName::from(&*args.team.name), &config.defaults.allowed_tools);
+        let file = args.team.file(&name, usual);
         if caller.team.name.as_str() != MAIN {
             return ask(format!("team {} makes a team of its own:\n{file}", caller.team.name));
         }
-        let tools = args.allowed_tools.as_ref().unwrap_or(usual);
+        let tools = args.team.allowed_tools.as_ref().unwrap_or(usual);
         let more = beyond(tools, &config.defaults.grantable_tools);
         if more.is_empty() {
             return None;
@@ -280,7 +233,7 @@ impl Tool for SpawnTeam {
         if let Some(spawned) = parts.earlier::<Spawned>(cx, "").await? {
             return Ok(spawned.answer());
         }
-        let config = args.wish().check(&parts.live).await.map_err(unwanted)?;
+        let config = args.team.check(&parts.live).await.map_err(unwanted)?;
         // The values were taken out before the call was written down.
         if let Some((key, _)) =
             args.credentials.iter().find(|(key, value)| **value != reference(key))

@@ -53,7 +53,7 @@ use crate::{
     teams::folders::TeamFolders,
     tools::{
         filter::ToolFilter,
-        host::{Grant, Toolbox},
+        toolbox::{Grant, Toolbox},
     },
     vault::{
         Vault,

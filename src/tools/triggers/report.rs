@@ -12,15 +12,17 @@ use hivewright_actors::{
     scheduler::{run::Report, trigger::validation::check_cursors},
     task::Label,
     tool::{
-        Args, CallContext, Caller, Checked, Effect, REPORT_RUN, ToolCall, ToolFault, ToolReply,
-        ToolSpec, Toolset,
+        Args, CallContext, Caller, Checked, Effect, REPORT_RUN, ToolCall, ToolReply, ToolSpec,
+        Toolset,
     },
 };
 use serde_json::Value;
 
-use crate::{api::input::Reader, tools::answer};
+use crate::{
+    api::input::Reader,
+    tools::{answer, hosted},
+};
 
-/// It only says something.
 const LIMIT: Duration = Duration::from_secs(5);
 
 const DESCRIPTION: &str = "Says how this run of the trigger went. Call it once, when you are done; the last call counts. \
@@ -30,12 +32,11 @@ static REPORTS: LazyLock<Reader<Report>> = LazyLock::new(Reader::default);
 
 /// The tools of a turn with this one.
 pub fn with_report(tools: Arc<dyn Toolset>) -> Arc<dyn Toolset> {
-    let mut schema = REPORTS.schema().clone();
-    if let Some(fields) = schema.as_object_mut() {
-        fields.retain(|key, _| !["title", "description"].contains(&key.as_str()));
-    }
-    let spec =
-        ToolSpec { name: REPORT_RUN.to_owned(), description: DESCRIPTION.to_owned(), schema };
+    let spec = ToolSpec {
+        name: REPORT_RUN.to_owned(),
+        description: DESCRIPTION.to_owned(),
+        schema: hosted::schema(&REPORTS),
+    };
     let specs = tools.specs().iter().cloned().chain([spec]).collect();
     Arc::new(Reporting { tools, specs })
 }
@@ -47,8 +48,8 @@ struct Reporting {
 
 fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
     let refuse = |reason: String| {
-        let message = answer::refuse("invalid_input", reason).message;
-        ToolReply::failed(ToolFault::InvalidArguments, message)
+        let refusal = answer::invalid(reason);
+        ToolReply::failed(refusal.fault, refusal.message)
     };
     let args = match &call.args {
         Args::Json(args) => args,
@@ -56,7 +57,7 @@ fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
             return Err(refuse(format!("arguments are not JSON: {reason}")));
         }
     };
-    let report = REPORTS.json(args.clone()).map_err(|problems| refuse(problems.to_string()))?;
+    let report = REPORTS.json(args.clone()).map_err(|problems| refuse(hosted::told(&problems)))?;
     if let Some(cursors) = &report.cursors {
         check_cursors(cursors).map_err(|problem| refuse(problem.to_string()))?;
     }
@@ -94,13 +95,8 @@ impl Toolset for Reporting {
             return self.tools.run(call, cx);
         }
         // The turn keeps what was said, and it becomes durable with the turn's outcome.
-        Box::pin(std::future::ready(ToolReply {
-            content: answer::ok(serde_json::json!({})),
-            fault: None,
-            truncated: false,
-            taints: false,
-            rule: None,
-        }))
+        let content = answer::ok(serde_json::json!({}));
+        Box::pin(std::future::ready(ToolReply { content, ..ToolReply::default() }))
     }
 }
 

@@ -2,13 +2,14 @@
 
 use serde_json::json;
 
-use super::{super::contract::Tool, *};
+use super::{
+    super::{contract::Tool, hosted},
+    *,
+};
+use crate::api::input::Reader;
 
 fn refused<T: Tool>(args: Value) -> String {
-    match serde_json::from_value::<T::Args>(args) {
-        Ok(args) => T::accept(&args).unwrap_err(),
-        Err(error) => error.to_string(),
-    }
+    hosted::read::<T>(&Reader::default(), &args).err().unwrap().message
 }
 
 /// TO-127, TO-128, TO-130
@@ -18,15 +19,15 @@ fn a_wrong_type_or_level_is_refused_with_those_there_are() {
     let types = "there are `ws`, `discord`, `cli`, `api` and `plugin.<key>`";
 
     for refusal in [
-        refused::<add::AddTrustedSender>(slack()),
-        refused::<revoke::RevokeSenderTrust>(slack()),
-        refused::<list::ListTrustedSenders>(json!({"channel_type": "slack"})),
+        refused::<AddTrustedSender>(slack()),
+        refused::<RevokeSenderTrust>(slack()),
+        refused::<ListTrustedSenders>(json!({"channel_type": "slack"})),
     ] {
         assert!(refusal.contains("`channel_type`") && refusal.contains(types), "{refusal}");
     }
     let level = json!({"channel_type": "ws", "sender_id": "b", "trust_level": "friend"});
-    let refusal = refused::<add::AddTrustedSender>(level);
-    assert!(refusal.contains("`trusted` or `denied`"), "{refusal}");
+    let refusal = refused::<AddTrustedSender>(level);
+    assert!(refusal.contains("`trusted`, `denied`"), "{refusal}");
 }
 
 /// CH-07, TO-127
@@ -35,8 +36,8 @@ fn a_sender_must_be_one() {
     let spaced = json!({"channel_type": "ws", "sender_id": "a b"});
     let none = json!({"channel_type": "ws"});
 
-    assert!(refused::<add::AddTrustedSender>(spaced).contains("`sender_id`"));
-    assert!(refused::<add::AddTrustedSender>(none).contains("sender_id"));
+    assert!(refused::<AddTrustedSender>(spaced).contains("`sender_id`"));
+    assert!(refused::<AddTrustedSender>(none).contains("sender_id"));
 }
 
 /// OR-19

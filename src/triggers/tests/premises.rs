@@ -47,7 +47,7 @@ fn record() -> TeamRecord {
 fn scene(record: TeamRecord) -> Scene {
     let (place, taint) = (place(), Taint::default());
     let view = OrgView::new(Tree::new([TeamRecord::main(Timestamp(0)), record]));
-    let prompts = Prompts::with_taint(place.home.clone(), taint.clone());
+    let prompts = Prompts::new(place.home.clone(), taint.clone());
     let store = Store::start(
         &Arbiter::current(),
         Arc::new(MemoryStorage::default()),

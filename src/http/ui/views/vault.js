@@ -232,7 +232,7 @@ class Vault extends View {
           { class: "pair" },
           input("Tools that may use it", "tools", {
             value: row?.tools.join(", ") ?? "",
-            placeholder: "web_fetch",
+            placeholder: "bash",
             hint: "Parted by commas; none means no tool",
           }),
           input("Hosts it may go to", "hosts", { value: row?.hosts.join(", ") ?? "", placeholder: "api.example.org" }),

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::providers::{
     Answer, Ask, LONGEST_CALL, Listener, Reader, arguments, call_ids, fault::Fault,
-    http::error_text, sent_arguments, sse, tokens::Tokens,
+    http::error_text, parts, sent_arguments, sse, tokens::Tokens,
 };
 
 /// A chunk of a stream, or a whole answer. Proxies leave out or null whatever they like.
@@ -73,6 +73,7 @@ struct Call {
 }
 
 /// Puts the answer together.
+#[derive(Default)]
 pub(in crate::providers) struct Reading {
     step: u32,
     taken_ids: HashSet<String>,
@@ -93,13 +94,7 @@ impl Reading {
             step: ask.step,
             taken_ids: call_ids(ask.messages),
             asked_chars: asked_chars(ask),
-            text: String::new(),
-            thinking: String::new(),
-            refusal: String::new(),
-            calls: Vec::new(),
-            usage: None,
-            finish_reason: None,
-            complete: false,
+            ..Self::default()
         }
     }
 
@@ -286,7 +281,6 @@ fn figures(reported: &Reported) -> Usage {
 }
 
 fn asked_chars(ask: &Ask<'_>) -> usize {
-    let system = [&*ask.system.shared, &ask.system.team, &ask.system.turn];
     let tools = ask.tools.iter().map(|spec| {
         spec.name.chars().count()
             + spec.description.chars().count()
@@ -309,7 +303,7 @@ fn asked_chars(ask: &Ask<'_>) -> usize {
             results.iter().map(|result| result.content.chars().count()).sum()
         }
     });
-    system.into_iter().map(|part| part.chars().count()).chain(tools).chain(messages).sum()
+    parts(ask.system).map(|part| part.chars().count()).chain(tools).chain(messages).sum()
 }
 
 /// An error in the stream stands for the status that the response could not have any more.

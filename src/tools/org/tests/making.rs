@@ -366,7 +366,7 @@ async fn all_twelve_are_there_and_only_looking_is_pure() {
         assert_eq!(effect(tool, json!({})), Effect::Pure);
     }
     assert_eq!(effect("escalate", json!({"message": "x"})), Effect::Idempotent);
-    assert_eq!(SpawnTeam::CLASS, "org.spawn_team");
+    assert_eq!(SpawnTeam::ABOUT.class, "org.spawn_team");
     let paused = Pause { team: Some("main".into()), paused: true, now: false };
     assert!(bench.org.send(paused).await.unwrap().is_ok());
     assert!(bench.clock.now() > Timestamp(0) + Duration::ZERO);

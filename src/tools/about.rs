@@ -1,0 +1,112 @@
+//! What a tool says of all its calls.
+
+use std::time::Duration;
+
+use hivewright_actors::tool::Effect;
+
+/// Unless a tool says otherwise, its calls take no longer.
+const USUAL: Duration = Duration::from_secs(30);
+
+/// Which calls of a team share places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Everyday ones.
+    Daily,
+    /// Those that change what teams, triggers and trusted senders there are.
+    Structural,
+    /// Those that are bounded otherwise.
+    Unbounded,
+}
+
+/// What a tool says of all its calls.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The key it is configured and called by.
+    pub name: &'static str,
+    /// A pattern of the keys that it has, where many tools are made of it.
+    pub keys: &'static str,
+    /// What settings name it with, and where among all a model is told of it.
+    pub group: &'static str,
+    /// What kind of thing it does, for the operator's rules.
+    pub class: &'static str,
+    /// What running it again after a crash would do.
+    pub effect: Effect,
+    pub pool: Pool,
+    /// Never beside another call of the same step.
+    pub exclusive: bool,
+    /// How long a call may take unless it asks for another time.
+    pub timeout: Duration,
+    /// The most a call can ask for.
+    pub longest: Duration,
+    /// A call may take as long as its turn: nothing else ends it.
+    pub whole_turn: bool,
+    /// Arguments in which references to the vault are expanded, as the last act before the call.
+    pub expands: &'static [&'static str],
+    /// Arguments that are paths: a reference to the vault in one is a mistake.
+    pub paths: &'static [&'static str],
+    /// A call whose arguments hold the value of a secret is refused.
+    pub refuses_secrets: bool,
+}
+
+impl About {
+    pub const fn new(
+        name: &'static str,
+        group: &'static str,
+        class: &'static str,
+        effect: Effect,
+    ) -> Self {
+        Self {
+            name,
+            keys: name,
+            group,
+            class,
+            effect,
+            pool: Pool::Daily,
+            exclusive: false,
+            timeout: USUAL,
+            longest: USUAL,
+            whole_turn: false,
+            expands: &[],
+            paths: &[],
+            refuses_secrets: false,
+        }
+    }
+
+    pub(super) const fn keys(self, keys: &'static str) -> Self {
+        Self { keys, ..self }
+    }
+
+    pub const fn exclusive(self) -> Self {
+        Self { exclusive: true, ..self }
+    }
+
+    /// It changes what teams, triggers or trusted senders there are.
+    pub(super) const fn structural(self) -> Self {
+        Self { pool: Pool::Structural, exclusive: true, ..self }
+    }
+
+    pub(super) const fn unbounded(self) -> Self {
+        Self { pool: Pool::Unbounded, ..self }
+    }
+
+    /// A call takes so long, or so long at most if it asks for that.
+    pub const fn within(self, timeout: Duration, longest: Duration) -> Self {
+        Self { timeout, longest, ..self }
+    }
+
+    pub(super) const fn whole_turn(self) -> Self {
+        Self { whole_turn: true, ..self }
+    }
+
+    pub(super) const fn expands(self, expands: &'static [&'static str]) -> Self {
+        Self { expands, ..self }
+    }
+
+    pub(super) const fn paths(self, paths: &'static [&'static str]) -> Self {
+        Self { paths, ..self }
+    }
+
+    pub(super) const fn refuses_secrets(self) -> Self {
+        Self { refuses_secrets: true, ..self }
+    }
+}

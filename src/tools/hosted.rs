@@ -1,0 +1,147 @@
+//! Hosted tools: what the host knows of every tool, whatever the type of its arguments.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use hivewright_actors::tool::{Caller, Checked, Stow, ToolSpec};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    about::About,
+    answer,
+    contract::{LONGEST, Redaction, Tool, ToolContext, ToolError},
+    judge::Sight,
+};
+use crate::{
+    api::input::{Problem, Problems, Reader},
+    sandbox::process::Sandbox,
+    settings::config::LONGEST_TURN,
+    vault::{aside::Origin, expand},
+};
+
+/// The largest arguments, in bytes of JSON.
+const LARGEST_ARGUMENTS: usize = 2 << 20;
+
+/// A tool whose argument type is hidden.
+pub(super) trait Hosted: Send + Sync {
+    fn about(&self) -> About;
+    fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec;
+    /// Reads the arguments of a call: how it runs, and what rules are to look at.
+    fn look(&self, key: &str, args: &Value, caller: &Caller)
+    -> Result<(Checked, Sight), ToolError>;
+    fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError>;
+    fn redact(&self, args: &Value) -> Option<Redaction>;
+    fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError>;
+    fn settled(&self, of: &Origin);
+    fn call(
+        self: Arc<Self>,
+        args: Value,
+        cx: ToolContext,
+    ) -> BoxFuture<'static, Result<String, ToolError>>;
+}
+
+/// A tool with what reads its arguments.
+pub(super) struct Host<T: Tool> {
+    tool: T,
+    arguments: Reader<T::Args>,
+}
+
+impl<T: Tool> Host<T> {
+    pub(super) fn new(tool: T) -> Self {
+        Self { tool, arguments: Reader::default() }
+    }
+}
+
+impl<T: Tool> Hosted for Host<T> {
+    fn about(&self) -> About {
+        T::ABOUT
+    }
+
+    fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec {
+        let description = self.tool.description(sandbox);
+        ToolSpec { name, description, schema: schema(&self.arguments) }
+    }
+
+    fn look(
+        &self,
+        key: &str,
+        args: &Value,
+        caller: &Caller,
+    ) -> Result<(Checked, Sight), ToolError> {
+        if args.to_string().len() > LARGEST_ARGUMENTS {
+            return Err(ToolError::invalid("arguments are larger than 2 MiB"));
+        }
+        let args = read::<T>(&self.arguments, args)?;
+        let about = T::ABOUT;
+        let asked = T::timeout(&args).unwrap_or(about.timeout);
+        let limit =
+            if about.whole_turn { LONGEST_TURN } else { asked.min(about.longest).min(LONGEST) };
+        let sight = Sight {
+            key: key.to_owned(),
+            about,
+            reaches: T::reaches(&args),
+            caution: self.tool.caution(&args, caller),
+        };
+        Ok((Checked::allowed(about.effect, about.exclusive, limit), sight))
+    }
+
+    fn objection(&self, args: &Value, caller: &Caller) -> Result<(), ToolError> {
+        self.tool.objection(&read::<T>(&self.arguments, args)?, caller)
+    }
+
+    fn redact(&self, args: &Value) -> Option<Redaction> {
+        T::redact(args)
+    }
+
+    fn stow(&self, values: &BTreeMap<String, String>, of: &Origin) -> Result<Stow, ToolError> {
+        self.tool.stow(values, of)
+    }
+
+    fn settled(&self, of: &Origin) {
+        self.tool.settled(of);
+    }
+
+    fn call(
+        self: Arc<Self>,
+        mut args: Value,
+        cx: ToolContext,
+    ) -> BoxFuture<'static, Result<String, ToolError>> {
+        let parsed = read::<T>(&self.arguments, &args);
+        // They may hold values of the vault.
+        expand::wipe(&mut args);
+        Box::pin(async move { self.tool.call(parsed?, &cx).await })
+    }
+}
+
+/// The schema of arguments as a model is told of it.
+pub(super) fn schema<T: DeserializeOwned + JsonSchema>(arguments: &Reader<T>) -> Value {
+    let mut schema = arguments.schema().clone();
+    if let Some(fields) = schema.as_object_mut() {
+        fields.retain(|key, _| !["title", "description"].contains(&key.as_str()));
+    }
+    schema
+}
+
+/// The arguments of a call, or all that is wrong with them.
+pub(super) fn read<T: Tool>(
+    arguments: &Reader<T::Args>,
+    args: &Value,
+) -> Result<T::Args, ToolError> {
+    let parsed = arguments.json(args.clone()).map_err(|problems| told(&problems));
+    let accepted = parsed.and_then(|args| T::accept(&args).map(|()| args));
+    accepted.map_err(|reason| match T::ABOUT.group {
+        "@org" | "@triggers" => answer::refuse("invalid_input", reason),
+        "@memory" => answer::invalid(reason),
+        _ => ToolError::invalid(format!("invalid arguments: {reason}")),
+    })
+}
+
+/// What is wrong with arguments, for a model.
+pub(super) fn told(problems: &Problems) -> String {
+    let line = |Problem { path, reason, .. }: &Problem| {
+        if path.0.is_empty() { reason.clone() } else { format!("`{path}`: {reason}") }
+    };
+    problems.0.iter().map(line).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,119 @@
+//! `update_team` and `shutdown_team`: a child takes on other things, or goes with all it has.
+
+use std::time::Duration;
+
+use hivewright_actors::{
+    ids::TeamName,
+    org::{Shutdown, Update, record::TeamRecord, shutdown::Removed},
+    tool::Effect,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{
+    errand::by,
+    office::{Office, Parts},
+};
+use crate::{
+    settings::team::LONGEST_DESCRIPTION,
+    tools::{
+        about::About,
+        answer,
+        contract::{LONGEST, Tool, ToolContext, ToolError},
+    },
+};
+
+pub(super) struct UpdateTeam(pub(super) Office);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Changes {
+    /// The child team.
+    team: String,
+    /// Words to add to what it takes on.
+    #[serde(default)]
+    scope_add: Vec<String>,
+    /// Words to take away. One has to stay.
+    #[serde(default)]
+    scope_remove: Vec<String>,
+    /// Another description.
+    #[schemars(length(max = LONGEST_DESCRIPTION))]
+    description: Option<String>,
+}
+
+async fn updated(parts: &Parts, team: &TeamRecord) -> String {
+    let file = parts.live.team(&team.name).await;
+    let description = file.map(|file| file.description.clone());
+    answer::ok(json!({
+        "team": team.name,
+        "scope": team.scope,
+        "description": description.unwrap_or_default(),
+    }))
+}
+
+impl Tool for UpdateTeam {
+    const ABOUT: About =
+        About::new("update_team", "@org", "org.update_team", Effect::Idempotent).structural();
+    const DESCRIPTION: &'static str =
+        "Changes what a child team takes on (its scope keywords) or its description.";
+    type Args = Changes;
+
+    fn accept(args: &Changes) -> Result<(), String> {
+        let Changes { scope_add, scope_remove, description, .. } = args;
+        if scope_add.is_empty() && scope_remove.is_empty() && description.is_none() {
+            return Err("give `scope_add`, `scope_remove` or `description`".to_owned());
+        }
+        Ok(())
+    }
+
+    async fn call(&self, args: Changes, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts();
+        if let Some(team) = parts.earlier::<TeamRecord>(cx, "").await? {
+            return Ok(updated(parts, &team).await);
+        }
+        let update = Update {
+            name: TeamName::from(args.team),
+            by: by(cx),
+            add: args.scope_add,
+            remove: args.scope_remove,
+            description: args.description,
+            capabilities: None,
+            call: Some(cx.key.clone()),
+        };
+        let team = parts.ask(update).await?;
+        Ok(updated(parts, &team).await)
+    }
+}
+
+pub(super) struct ShutdownTeam(pub(super) Office);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Ending {
+    /// The child team.
+    name: String,
+    /// Also all teams below it.
+    #[serde(default)]
+    cascade: bool,
+}
+
+impl Tool for ShutdownTeam {
+    const ABOUT: About =
+        About::new("shutdown_team", "@org", "org.shutdown_team", Effect::Idempotent)
+            .structural()
+            .within(Duration::from_secs(300), LONGEST);
+    const DESCRIPTION: &'static str = "Shuts a child team down for good: its tasks are cancelled, its memory, triggers and \
+        secrets deleted, its folder moved to the trash. An operator has to agree.";
+    type Args = Ending;
+
+    async fn call(&self, args: Ending, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts();
+        let removed = match parts.earlier::<Removed>(cx, "").await? {
+            Some(removed) => removed,
+            None => {
+                let (name, call) = (TeamName::from(args.name), Some(cx.key.clone()));
+                parts.ask(Shutdown { name, cascade: args.cascade, by: by(cx), call }).await?
+            }
+        };
+        Ok(answer::ok(json!(removed)))
+    }
+}

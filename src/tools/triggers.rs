@@ -1,0 +1,330 @@
+//! The trigger tools: how teams arrange for work that starts without a person typing.
+
+use hivewright_actors::{
+    policy::caution::Caution,
+    queue::causes::Giver,
+    scheduler::{
+        firing::ByTurn,
+        manage::{Change, Manage},
+        requests::{ByHand, Fire, Overlap},
+        run::Cause,
+        trigger::{Trigger, Which},
+    },
+    tool::{Caller, Effect},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    about::About,
+    answer,
+    contract::{Tool, ToolContext, ToolError},
+    toolbox::Toolbox,
+};
+use crate::{
+    api::{trigger_form::Fields, triggers::TriggerRow},
+    settings::team::STEPS,
+    time::date,
+    triggers::desk::{Author, Desk, DeskError, Parts},
+};
+
+mod consent;
+pub mod report;
+
+use consent::Deed;
+
+pub(super) const TOOLS: &[About] = &[
+    CreateTrigger::ABOUT,
+    DisableTrigger::ABOUT,
+    EnableTrigger::ABOUT,
+    ListTriggers::ABOUT,
+    TestTrigger::ABOUT,
+    UpdateTrigger::ABOUT,
+];
+
+/// So many of the next times are shown to whoever made or changed a trigger.
+const NEXT_SHOWN: usize = 3;
+
+/// The tools that exist, and those of triggers. `report_run` is not among them: turns of triggers have
+/// it, whatever their team is allowed, and no others do.
+pub fn add(toolbox: Toolbox, desk: &Desk) -> Toolbox {
+    toolbox
+        .with(CreateTrigger(desk.clone()))
+        .with(DisableTrigger(desk.clone()))
+        .with(EnableTrigger(desk.clone()))
+        .with(ListTriggers(desk.clone()))
+        .with(TestTrigger(desk.clone()))
+        .with(UpdateTrigger(desk.clone()))
+}
+
+impl From<DeskError> for ToolError {
+    fn from(error: DeskError) -> Self {
+        answer::refuse_with(error.code, error.message, error.details.unwrap_or_default())
+    }
+}
+
+fn author(cx: &ToolContext) -> Author<'_> {
+    Author::Team(&cx.caller)
+}
+
+/// A trigger by its team and name.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Named {
+    /// The team it belongs to.
+    team: String,
+    /// Its name.
+    trigger_name: String,
+}
+
+impl Named {
+    /// The trigger, if the caller may manage it.
+    fn which(&self, parts: &Parts, cx: &ToolContext) -> Result<Which, ToolError> {
+        let team = parts.team(&author(cx), &self.team)?;
+        Ok(Which::Named { team, name: self.trigger_name.clone() })
+    }
+}
+
+/// What the model reads of a trigger that it made or changed: with its next times, so that a wrong
+/// pattern is seen at once.
+fn told(parts: &Parts, trigger: &Trigger) -> String {
+    let shown = TriggerRow::from(trigger);
+    let mut fields = standing(parts, trigger);
+    if let Some(path) = &shown.path {
+        fields["path"] = json!(path);
+    }
+    fields["trigger"] = json!(shown);
+    answer::ok(fields)
+}
+
+/// Whether a trigger fires, and when next.
+fn standing(parts: &Parts, trigger: &Trigger) -> Value {
+    let next_due_at = trigger.next_due_at.and_then(date);
+    let mut fields = json!({ "next_due_at": next_due_at, "state": trigger.state });
+    let next = parts.next_times(trigger, NEXT_SHOWN);
+    if !next.is_empty() {
+        fields["next_due"] = json!(next);
+    }
+    fields
+}
+
+pub(super) struct CreateTrigger(Desk);
+
+/// A new trigger. What its form may say is for the desk to judge.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
+pub(super) struct New {
+    /// The team that does the work: a child of yours.
+    team: String,
+    /// It fires from the start. Left out: it waits for `enable_trigger`.
+    enable: Option<bool>,
+    #[serde(flatten)]
+    #[schemars(with = "Fields<true, true>")]
+    form: Map<String, Value>,
+}
+
+impl Tool for CreateTrigger {
+    const ABOUT: About =
+        About::new("create_trigger", "@triggers", "trigger.create_trigger", Effect::Idempotent)
+            .structural();
+    const DESCRIPTION: &'static str = "Makes a trigger: a task that a team gets by itself, at certain times (`schedule`, \
+        `window`), when a message fits (`keyword`, `message`) or when another program calls (`webhook`). It waits for \
+        `enable_trigger` unless `enable` is set. The answer shows its next times: check that they are the ones you meant. \
+        Only the team's direct parent may do this.";
+    type Args = New;
+
+    fn caution(&self, New { team, form, .. }: &New, caller: &Caller) -> Option<Caution> {
+        consent::caution(self.0.parts(), caller, team, &Deed::Make(form))
+    }
+
+    async fn call(&self, new: New, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts();
+        let author = author(cx);
+        let team = parts.team(&author, &new.team)?;
+        let enable = new.enable.unwrap_or_default();
+        let made = parts.create(&author, team, &new.form, enable, cx.rerun).await?;
+        Ok(told(parts, &made))
+    }
+}
+
+pub(super) struct UpdateTrigger(Desk);
+
+/// Changes to a trigger. What they may be is for the desk to judge.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
+pub(super) struct Changes {
+    /// The team it belongs to.
+    team: String,
+    /// Its name. Another one is `name`.
+    trigger_name: String,
+    #[serde(flatten)]
+    #[schemars(with = "Fields<false, true>")]
+    form: Map<String, Value>,
+}
+
+impl Tool for UpdateTrigger {
+    const ABOUT: About =
+        About::new("update_trigger", "@triggers", "trigger.update_trigger", Effect::Idempotent)
+            .structural();
+    const DESCRIPTION: &'static str = "Changes a trigger. Fields that are left out stay as they are, `config` is merged \
+        field by field, and null clears a field. Its type cannot change. Takes effect at once.";
+    type Args = Changes;
+
+    fn caution(&self, changes: &Changes, caller: &Caller) -> Option<Caution> {
+        let Changes { team, trigger_name, form } = changes;
+        consent::caution(self.0.parts(), caller, team, &Deed::Change(trigger_name, form))
+    }
+
+    async fn call(&self, changes: Changes, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts();
+        let Changes { team, trigger_name, form } = changes;
+        let which = Named { team, trigger_name }.which(parts, cx)?;
+        Ok(told(parts, &parts.update(&author(cx), which, form).await?))
+    }
+}
+
+pub(super) struct EnableTrigger(Desk);
+
+impl Tool for EnableTrigger {
+    const ABOUT: About =
+        About::new("enable_trigger", "@triggers", "trigger.enable_trigger", Effect::Idempotent)
+            .structural();
+    const DESCRIPTION: &'static str = "Lets a trigger fire from now on. The time it was off is not made up, and its \
+        failures are forgotten.";
+    type Args = Named;
+
+    fn caution(&self, args: &Named, caller: &Caller) -> Option<Caution> {
+        let deed = Deed::Enable(&args.trigger_name);
+        consent::caution(self.0.parts(), caller, &args.team, &deed)
+    }
+
+    async fn call(&self, args: Named, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts();
+        let trigger = parts.enable(args.which(parts, cx)?).await?;
+        Ok(answer::ok(standing(parts, &trigger)))
+    }
+}
+
+pub(super) struct DisableTrigger(Desk);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Off {
+    #[serde(flatten)]
+    trigger: Named,
+    /// Why.
+    #[schemars(length(max = 2_000))]
+    reason: Option<String>,
+    /// Also stop the task that it started last.
+    #[serde(default)]
+    cancel_running: bool,
+}
+
+impl Tool for DisableTrigger {
+    const ABOUT: About =
+        About::new("disable_trigger", "@triggers", "trigger.disable_trigger", Effect::Idempotent)
+            .structural();
+    const DESCRIPTION: &'static str = "Lets a trigger fire no more, until it is enabled again. Work that it started goes on unless `cancel_running` is set.";
+    type Args = Off;
+
+    async fn call(&self, args: Off, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts();
+        let by = || format!("disabled by team {}", cx.caller.team.name);
+        let which = args.trigger.which(parts, cx)?;
+        let reason = args.reason.unwrap_or_else(by);
+        let change = Change::Disable { reason, cancel_running: args.cancel_running };
+        let trigger = parts.ask(Manage { which, change }).await?;
+        Ok(answer::ok(json!({ "state": trigger.state })))
+    }
+}
+
+pub(super) struct ListTriggers(Desk);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Listing {
+    /// Whose: your own team, or a child of yours. Left out: your own.
+    team: Option<String>,
+}
+
+impl Tool for ListTriggers {
+    const ABOUT: About =
+        About::new("list_triggers", "@triggers", "trigger.list_triggers", Effect::Pure);
+    const DESCRIPTION: &'static str =
+        "Lists the triggers of your team or of a child, each with its next time and its last run.";
+    type Args = Listing;
+
+    async fn call(&self, args: Listing, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts();
+        let name = args.team.unwrap_or_else(|| cx.caller.team.name.to_string());
+        let team = parts.team_to_see(&author(cx), &name)?;
+        let listed = parts.list(Some(team)).await?;
+        let triggers: Vec<TriggerRow> = listed.iter().map(TriggerRow::from).collect();
+        Ok(answer::ok(json!({ "triggers": triggers })))
+    }
+}
+
+pub(super) struct TestTrigger(Desk);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Test {
+    #[serde(flatten)]
+    trigger: Named,
+    /// The most model calls of this run.
+    #[schemars(range(min = *STEPS.start(), max = *STEPS.end()))]
+    max_steps: Option<u32>,
+    /// What to do if the trigger's last task is unfinished.
+    #[serde(default)]
+    overlap_policy: Overlap,
+    /// For `keyword` and `message` a message, for `webhook` a body, as it would have come.
+    #[schemars(length(max = 20_000))]
+    sample: Option<String>,
+}
+
+impl Tool for TestTrigger {
+    const ABOUT: About =
+        About::new("test_trigger", "@triggers", "trigger.test_trigger", Effect::Idempotent);
+    const DESCRIPTION: &'static str = "Starts a run of a trigger right now, whatever its state, to see whether it does what \
+        it should. Its schedule, its failures and its cursors stay as they are.";
+    type Args = Test;
+
+    async fn call(&self, args: Test, cx: &ToolContext) -> Result<String, ToolError> {
+        let parts = self.0.parts();
+        let sample = args.sample.as_deref().unwrap_or_default();
+        let words = format!("{} {sample}", args.trigger.trigger_name);
+        let fired = parts.ask(Fire {
+            which: args.trigger.which(parts, cx)?,
+            cause: Cause::Test,
+            key: cx.key.clone(),
+            max_steps: args.max_steps,
+            overlap: args.overlap_policy,
+            sample: args.sample,
+            principal: cx.caller.cause.clone(),
+            source: cx.caller.source.clone(),
+            turn: Some(ByTurn {
+                label: cx.label,
+                lineage: cx.caller.lineage.clone(),
+                deadline_at: cx.caller.deadline_at,
+                giver: Giver { task: cx.caller.task.clone(), step: cx.step, words },
+            }),
+        });
+        let applied = args.overlap_policy;
+        Ok(answer::ok(match fired.await? {
+            ByHand::NeedsConfirmation(task) => json!({
+                "enqueued": false,
+                "requires_confirmation": true,
+                "overlap_policy_applied": applied,
+                "in_flight": [{ "task_id": task }],
+            }),
+            ByHand::Fired(answer) => {
+                let run = answer.run;
+                json!({
+                    "run_id": answer.first.unwrap_or(run.id),
+                    "task_id": run.task_id,
+                    "enqueued": run.decision.made_a_task(),
+                    "decision": run.decision.as_str(),
+                    "reason": run.reason,
+                    "overlap_policy_applied": applied,
+                })
+            }
+        }))
+    }
+}

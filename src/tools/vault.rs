@@ -1,0 +1,134 @@
+//! The vault tools: what a team keeps for itself, and references to its secrets.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hivewright_actors::{excerpt, tool::Effect};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    about::About,
+    answer,
+    contract::{Tool, ToolContext, ToolError},
+    secrets,
+    toolbox::Toolbox,
+};
+use crate::vault::{audit::Actor, entry::Put, scope::Scope};
+
+/// So much of a value is shown in a list, in characters.
+const SHOWN: usize = 200;
+
+pub(super) const TOOLS: &[About] =
+    &[VaultDelete::ABOUT, VaultGet::ABOUT, VaultList::ABOUT, VaultSet::ABOUT];
+
+pub fn add(toolbox: Toolbox) -> Toolbox {
+    toolbox.with(VaultDelete).with(VaultGet).with(VaultList).with(VaultSet)
+}
+
+/// The calling team's own entries, and the team as their user.
+fn own(cx: &ToolContext) -> (Scope, Actor) {
+    (Scope::Team(cx.caller.team.clone()), secrets::actor(&cx.caller))
+}
+
+pub(super) struct VaultDelete;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct OneKey {
+    /// The key.
+    key: String,
+}
+
+impl Tool for VaultDelete {
+    const ABOUT: About = About::new("vault_delete", "@vault", "vault", Effect::Idempotent);
+    const DESCRIPTION: &'static str =
+        "Forgets what is kept under a key. Secrets cannot be deleted from here: an operator can.";
+    type Args = OneKey;
+
+    async fn call(&self, OneKey { key }: OneKey, cx: &ToolContext) -> Result<String, ToolError> {
+        let (scope, actor) = own(cx);
+        let deleted = cx.grant.secrets.vault().delete(&scope, &key, &actor).await?;
+        Ok(answer::ok(json!({ "deleted": deleted })))
+    }
+}
+
+pub(super) struct VaultGet;
+
+impl Tool for VaultGet {
+    const ABOUT: About = About::new("vault_get", "@vault", "vault", Effect::Pure);
+    const DESCRIPTION: &'static str = "Reads what is kept under a key. The value of a secret is not shown: its \
+        reference `${vault:KEY}` stands for it in the arguments of the tools that are named with it.";
+    type Args = OneKey;
+
+    async fn call(&self, OneKey { key }: OneKey, cx: &ToolContext) -> Result<String, ToolError> {
+        let (scope, actor) = own(cx);
+        let seen = cx.grant.secrets.vault().get(&scope, &key, &actor).await?;
+        let fields = match &seen.value {
+            None => json!({
+                "secret": true,
+                "reference": format!("${{vault:{key}}}"),
+                "tools": seen.entry.tools,
+                "hosts": seen.entry.hosts,
+            }),
+            Some(value) => match value.text() {
+                Some(text) => json!({ "value": text }),
+                None => json!({ "value_base64": STANDARD.encode(value.bytes()) }),
+            },
+        };
+        Ok(answer::ok(fields))
+    }
+}
+
+pub(super) struct VaultList;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Listing {
+    /// Only keys that begin like this.
+    #[serde(default)]
+    prefix: String,
+}
+
+impl Tool for VaultList {
+    const ABOUT: About = About::new("vault_list", "@vault", "vault", Effect::Pure);
+    const DESCRIPTION: &'static str = "Lists the keys of this team: which of them are secrets, what they are for, and the \
+        first 200 characters of values that are none.";
+    type Args = Listing;
+
+    async fn call(&self, args: Listing, cx: &ToolContext) -> Result<String, ToolError> {
+        let (scope, actor) = own(cx);
+        let listed = cx.grant.secrets.vault().list(&scope, &args.prefix, &actor).await?;
+        let rows = listed.into_iter().map(|seen| {
+            let mut row = json!({ "key": seen.entry.key, "secret": seen.entry.secret, "note": seen.entry.note });
+            if let Some(text) = seen.value.as_ref().and_then(|value| value.text()) {
+                let rest = format!(r#"vault_get {{"key":"{}"}}"#, seen.entry.key);
+                row["value"] = excerpt::excerpt(text, SHOWN, &rest).into();
+            }
+            row
+        });
+        Ok(rows.collect::<Value>().to_string())
+    }
+}
+
+pub(super) struct VaultSet;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Setting {
+    /// The name: 1 to 128 of letters, digits, `_`, `.`, `:` and `-`.
+    key: String,
+    /// The value, at most 64 KiB.
+    value: String,
+}
+
+impl Tool for VaultSet {
+    const ABOUT: About = About::new("vault_set", "@vault", "vault", Effect::Idempotent);
+    const DESCRIPTION: &'static str = "Keeps a value under a key, for this team alone; it lasts until it is replaced or \
+        deleted. For cursors, ids and other small facts, not for secrets: those are set by an operator, and cannot be \
+        replaced from here.";
+    type Args = Setting;
+
+    async fn call(&self, args: Setting, cx: &ToolContext) -> Result<String, ToolError> {
+        let (scope, actor) = own(cx);
+        let (vault, put) = (cx.grant.secrets.vault(), Put::public(args.value));
+        let entry = vault.set(&scope, &args.key, put, &actor).await?;
+        Ok(answer::ok(json!({ "key": args.key, "version": entry.version })))
+    }
+}
