@@ -16,41 +16,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    batch::ItemError,
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, get, post},
     flags::words,
     grants::GrantCovers,
-    reply::{Data, Rows},
+    reply::{Data, ItemError, Rows},
     scope::Scope::*,
 };
 
-pub const LIST_APPROVALS: Endpoint<Rows<ApprovalRow>, Empty, ApprovalFilter> = Endpoint::new(
-    Get,
-    "/api/v1/approvals",
-    Read,
-    "Lists calls that wait for a person, and what became of them.",
-)
-.sorted(&["created_at", "expires_at"]);
+pub const LIST_APPROVALS: Endpoint<Rows<ApprovalRow>, Empty, ApprovalFilter> =
+    get("/api/v1/approvals", Read, "Lists calls that wait for a person, and what became of them.")
+        .sorted(&["created_at", "expires_at"]);
 
 pub const DECIDE_SEVERAL: Endpoint<Data<DecidedItems>, Empty, Empty, ApprovalDecisions> =
-    Endpoint::new(
-        Post,
-        "/api/v1/approvals/batch",
-        Approve,
-        "Decides on several calls, each by itself.",
-    )
-    .description("Each item succeeds or fails alone, and has its own answer.")
-    .example(r#"{"items": [{"id": "bcdfgh", "decision": "deny", "digest": "…"}]}"#);
+    post("/api/v1/approvals/batch", Approve, "Decides on several calls, each by itself.")
+        .description("Each item succeeds or fails alone, and has its own answer.")
+        .example(r#"{"items": [{"id": "bcdfgh", "decision": "deny", "digest": "…"}]}"#);
 
-pub const SHOW_APPROVAL: Endpoint<Data<ApprovalRow>, ById> = Endpoint::new(
-    Get,
-    "/api/v1/approvals/{id}",
-    Read,
-    "Shows an approval, named by its id or its short id.",
-);
+pub const SHOW_APPROVAL: Endpoint<Data<ApprovalRow>, ById> =
+    get("/api/v1/approvals/{id}", Read, "Shows an approval, named by its id or its short id.");
 
 pub const DECIDE: Endpoint<Data<ApprovalRow>, ById, Empty, ApprovalDecision> =
-    Endpoint::new(Post, "/api/v1/approvals/{id}", Approve, "Approves a call, or denies it.")
+    post("/api/v1/approvals/{id}", Approve, "Approves a call, or denies it.")
         .description(
             "`digest` repeats what was shown: if the call has changed since, nothing is \
              decided. A note reaches the team. With `uses` the approval is good for more \

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{Empty, Endpoint, Method::*},
+    endpoint::{Empty, Endpoint, get},
     flags::words,
     reply::Rows,
     scope::Scope::*,
@@ -14,8 +14,7 @@ use super::{
 };
 
 pub const LIST_AUDIT: Endpoint<Rows<AuditRow>, Empty, AuditFilter> =
-    Endpoint::new(Get, "/api/v1/audit", Admin, "Lists who did what to the service.")
-        .sorted(&["-at"]);
+    get("/api/v1/audit", Admin, "Lists who did what to the service.").sorted(&["-at"]).scrubbed();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

@@ -6,26 +6,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, delete, get},
     reply::{Done, Rows},
     scope::Scope::*,
 };
 
-pub const LIST_GRANTS: Endpoint<Rows<GrantRow>, Empty, GrantFilter> = Endpoint::new(
-    Get,
+pub const LIST_GRANTS: Endpoint<Rows<GrantRow>, Empty, GrantFilter> = get(
     "/api/v1/grants",
     Read,
     "Lists calls that need no decision, because somebody made it before.",
 )
-.sorted(&["-created_at", "team", "tool"]);
+.sorted(&["-created_at", "team", "tool"])
+.scrubbed();
 
-pub const REVOKE_GRANT: Endpoint<Done, ById> = Endpoint::new(
-    Delete,
-    "/api/v1/grants/{id}",
-    Approve,
-    "Takes back a grant: the next such call asks again.",
-)
-.recorded();
+pub const REVOKE_GRANT: Endpoint<Done, ById> =
+    delete("/api/v1/grants/{id}", Approve, "Takes back a grant: the next such call asks again.")
+        .recorded();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

@@ -6,22 +6,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, get, post},
     flags::words,
     reply::{Done, Rows},
     scope::Scope::*,
 };
 
 pub const LIST_NOTICES: Endpoint<Rows<NoticeRow>, Empty, NoticeFilter> =
-    Endpoint::new(Get, "/api/v1/inbox", Operate, "Lists notices: what the operator should know.")
+    get("/api/v1/inbox", Operate, "Lists notices: what the operator should know.")
         .description("Equal notices within ten minutes are one row.")
         .sorted(&["-last_at", "at"]);
 
 pub const READ_ALL_NOTICES: Endpoint<Done> =
-    Endpoint::new(Post, "/api/v1/inbox/read-all", Operate, "Marks all notices as read.");
+    post("/api/v1/inbox/read-all", Operate, "Marks all notices as read.");
 
 pub const READ_NOTICE: Endpoint<Done, ById> =
-    Endpoint::new(Post, "/api/v1/inbox/{id}/read", Operate, "Marks a notice as read.");
+    post("/api/v1/inbox/{id}/read", Operate, "Marks a notice as read.");
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

@@ -6,10 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    batch::ItemError,
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, delete, get, patch, post},
     flags,
-    reply::{Created, Data, Done, Rows, Saved},
+    reply::{Created, Data, Done, ItemError, Rows, Saved},
     scope::Scope::*,
 };
 use crate::memory::{
@@ -21,43 +20,35 @@ use crate::memory::{
 };
 
 pub const LIST_MEMORIES: Endpoint<Rows<MemoryRow>, Empty, MemoryFilter> =
-    Endpoint::new(Get, "/api/v1/memories", Read, "Lists or searches what teams remember.")
+    get("/api/v1/memories", Read, "Lists or searches what teams remember.")
         .description("With `q` the best match is first.")
         .sorted(&["-updated_at", "score"])
         .usually_sorted(|filter| filter.words.is_some().then_some("-score"));
 
-pub const SAVE_MEMORY: Endpoint<Saved<MemoryRow>, Empty, Empty, NewMemory> = Endpoint::new(
-    Post,
-    "/api/v1/memories",
-    Operate,
-    "Saves a memory for a team.",
-)
-.refuses(&[409])
-.example(r#"{"team": "main", "key": "office", "content": "We are in Berlin.", "type": "context"}"#);
+pub const SAVE_MEMORY: Endpoint<Saved<MemoryRow>, Empty, Empty, NewMemory> =
+    post("/api/v1/memories", Operate, "Saves a memory for a team.").refuses(&[409]).example(
+        r#"{"team": "main", "key": "office", "content": "We are in Berlin.", "type": "context"}"#,
+    );
 
-pub const REVIEW_MEMORIES: Endpoint<Data<ReviewedItems>, Empty, Empty, MemoryReviews> =
-    Endpoint::new(
-        Post,
-        "/api/v1/memories/review",
-        Operate,
-        "Approves or rejects several memories, each by itself.",
-    )
-    .example(r#"{"items": [{"id": "mem-1", "decision": "reject", "note": "hearsay"}]}"#);
+pub const REVIEW_MEMORIES: Endpoint<Data<ReviewedItems>, Empty, Empty, MemoryReviews> = post(
+    "/api/v1/memories/review",
+    Operate,
+    "Approves or rejects several memories, each by itself.",
+)
+.example(r#"{"items": [{"id": "mem-1", "decision": "reject", "note": "hearsay"}]}"#);
 
 pub const LIST_MEMORY_VERSIONS: Endpoint<Rows<MemoryRow>, ById> =
-    Endpoint::new(Get, "/api/v1/memories/{id}/chain", Read, "Lists all versions of a memory.")
+    get("/api/v1/memories/{id}/chain", Read, "Lists all versions of a memory.")
         .sorted(&["-version"]);
 
-pub const ROLL_BACK_MEMORY: Endpoint<Created<MemoryRow>, ById> = Endpoint::new(
-    Post,
+pub const ROLL_BACK_MEMORY: Endpoint<Created<MemoryRow>, ById> = post(
     "/api/v1/memories/{id}/rollback",
     Operate,
     "Brings an earlier version back, as a new one.",
 )
 .refuses(&[409]);
 
-pub const REVIEW_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryReview> = Endpoint::new(
-    Post,
+pub const REVIEW_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryReview> = post(
     "/api/v1/memories/{id}/review",
     Operate,
     "Approves a memory that waits for a person, in other words if need be, or rejects it.",
@@ -65,8 +56,7 @@ pub const REVIEW_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryReview> = 
 .refuses(&[409])
 .example(r#"{"decision": "approve", "content": "We are in Hamburg."}"#);
 
-pub const PIN_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryPin> = Endpoint::new(
-    Post,
+pub const PIN_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryPin> = post(
     "/api/v1/memories/{id}/pin",
     Operate,
     "Puts a memory before others of its type in prompts, or no longer.",
@@ -75,20 +65,16 @@ pub const PIN_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryPin> = Endpoi
 .example(r#"{"pinned": true}"#);
 
 pub const SHOW_MEMORY: Endpoint<Data<MemoryRow>, ById> =
-    Endpoint::new(Get, "/api/v1/memories/{id}", Read, "Shows a version of a memory, whole.");
+    get("/api/v1/memories/{id}", Read, "Shows a version of a memory, whole.");
 
 pub const CORRECT_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryCorrection> =
-    Endpoint::new(Patch, "/api/v1/memories/{id}", Operate, "Corrects a memory, as a new version.")
+    patch("/api/v1/memories/{id}", Operate, "Corrects a memory, as a new version.")
         .refuses(&[409])
         .example(r#"{"content": "We are in Hamburg.", "supersede_reason": "moved"}"#);
 
-pub const END_MEMORY: Endpoint<Done, ById, MemoryEnd> = Endpoint::new(
-    Delete,
-    "/api/v1/memories/{id}",
-    Operate,
-    "Ends a memory: it is kept, and no longer counts.",
-)
-.refuses(&[409]);
+pub const END_MEMORY: Endpoint<Done, ById, MemoryEnd> =
+    delete("/api/v1/memories/{id}", Operate, "Ends a memory: it is kept, and no longer counts.")
+        .refuses(&[409]);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

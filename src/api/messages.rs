@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, get, post},
     reply::{Data, Progress},
     scope::Scope::*,
 };
 
 pub const SEND_MESSAGE: Endpoint<Progress<MessageRow>, Empty, Empty, NewMessage> =
-    Endpoint::new(Post, "/api/v1/messages", Chat, "Says something to a team.")
+    post("/api/v1/messages", Chat, "Says something to a team.")
         .description(
             "Answers once it is stored; with `wait_s` once there is a reply, if that comes in \
              time. A `topic` is made if there is none of that name. Another team than the main \
@@ -24,10 +24,11 @@ pub const SEND_MESSAGE: Endpoint<Progress<MessageRow>, Empty, Empty, NewMessage>
              the work; the answer stays here.",
         )
         .refuses(&[404, 409])
-        .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#);
+        .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#)
+.scrubbed();
 
 pub const SHOW_MESSAGE: Endpoint<Data<MessageRow>, ById, MessageFilter> =
-    Endpoint::new(Get, "/api/v1/messages/{id}", Read, "Says what became of a message.");
+    get("/api/v1/messages/{id}", Read, "Says what became of a message.").scrubbed();
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NewMessage {

@@ -6,12 +6,10 @@
 pub mod approvals;
 pub mod audit;
 pub mod backups;
-pub mod batch;
 pub mod changes;
 pub mod channels;
 pub mod check;
 pub mod config;
-pub mod description;
 pub mod doctor;
 pub mod draft;
 pub mod endpoint;

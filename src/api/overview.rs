@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     channels::Channel,
-    endpoint::{Endpoint, Method::*},
+    endpoint::{Endpoint, get},
     reply::Data,
     scope::Scope::*,
 };
 
 pub const SHOW_OVERVIEW: Endpoint<Data<Overview>> =
-    Endpoint::new(Get, "/api/v1/overview", Read, "Shows the state of the service at a glance.");
+    get("/api/v1/overview", Read, "Shows the state of the service at a glance.");
 
 /// The state of the service at a glance.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

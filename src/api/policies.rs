@@ -13,23 +13,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, delete, get, post},
     reply::{Created, Data, Done, Rows},
     scope::Scope::*,
 };
 
 pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
-    Endpoint::new(Get, "/api/v1/policies", Admin, "Lists the rules over what teams may do.")
+    get("/api/v1/policies", Admin, "Lists the rules over what teams may do.")
         .sorted(&["id", "team", "resource"]);
 
 pub const ADD_RULE: Endpoint<Created<RuleRow>, Empty, Empty, NewRule> =
-    Endpoint::new(Post, "/api/v1/policies", Admin, "Adds a rule.")
+    post("/api/v1/policies", Admin, "Adds a rule.")
         .refuses(&[409])
         .recorded()
         .example(r#"{"resource": "tool:bash", "effect": "require_approval", "team": "billing"}"#);
 
-pub const EXPLAIN_CALL: Endpoint<Data<Explained>, Empty, Empty, ExplainCall> = Endpoint::new(
-    Post,
+pub const EXPLAIN_CALL: Endpoint<Data<Explained>, Empty, Empty, ExplainCall> = post(
     "/api/v1/policies/explain",
     Read,
     "Says what the rules would decide on a call, without making it.",
@@ -37,7 +36,7 @@ pub const EXPLAIN_CALL: Endpoint<Data<Explained>, Empty, Empty, ExplainCall> = E
 .example(r#"{"team": "main", "tool": "read", "args": {"path": "notes.md"}}"#);
 
 pub const REMOVE_RULE: Endpoint<Done, ById> =
-    Endpoint::new(Delete, "/api/v1/policies/{id}", Admin, "Removes a rule that was added here.")
+    delete("/api/v1/policies/{id}", Admin, "Removes a rule that was added here.")
         .refuses(&[409])
         .recorded();
 

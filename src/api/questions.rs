@@ -9,21 +9,21 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, get, post},
     flags::words,
     reply::{Data, Rows},
     scope::Scope::*,
 };
 
 pub const LIST_QUESTIONS: Endpoint<Rows<QuestionRow>, Empty, QuestionFilter> =
-    Endpoint::new(Get, "/api/v1/questions", Read, "Lists what teams ask the operator.")
+    get("/api/v1/questions", Read, "Lists what teams ask the operator.")
         .sorted(&["created_at", "expires_at"]);
 
 pub const SHOW_QUESTION: Endpoint<Data<QuestionRow>, ById> =
-    Endpoint::new(Get, "/api/v1/questions/{id}", Read, "Shows a question.");
+    get("/api/v1/questions/{id}", Read, "Shows a question.");
 
 pub const ANSWER_QUESTION: Endpoint<Data<QuestionRow>, ById, Empty, QuestionAnswer> =
-    Endpoint::new(Post, "/api/v1/questions/{id}/answer", Approve, "Answers a question.")
+    post("/api/v1/questions/{id}/answer", Approve, "Answers a question.")
         .description("Of kind `secret`, `text` goes into the vault under `key` and nowhere else.")
         .refuses(&[409, 422, 503])
         .secret()

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, ByName, Empty, Endpoint, Method::*},
+    endpoint::{ById, ByName, Empty, Endpoint, get, post},
     flags::{switch, words},
     page::USUAL_LIMIT,
     reply::{Accepted, Bare, Data, Lines, Rows},
@@ -19,11 +19,10 @@ use super::{
 };
 
 pub const LIST_SESSIONS: Endpoint<Rows<SessionRow>, Empty, SessionFilter> =
-    Endpoint::new(Get, "/api/v1/sessions", Read, "Lists journals, the one used last first.")
+    get("/api/v1/sessions", Read, "Lists journals, the one used last first.")
         .sorted(&["-updated_at"]);
 
-pub const SHOW_HISTORY: Endpoint<Bare<Transcript>, ById, HistoryFilter> = Endpoint::new(
-    Get,
+pub const SHOW_HISTORY: Endpoint<Bare<Transcript>, ById, HistoryFilter> = get(
     "/api/v1/sessions/{id}/history",
     Read,
     "Shows a part of what was said and done, oldest first.",
@@ -31,17 +30,13 @@ pub const SHOW_HISTORY: Endpoint<Bare<Transcript>, ById, HistoryFilter> = Endpoi
 .description(
     "Without a place these are the newest messages. `next_after` goes on with what \
      comes then, `prev_before` with what came before; that is null at the beginning.",
-);
+)
+.scrubbed();
 
-pub const EXPORT_SESSION: Endpoint<Lines, ById> = Endpoint::new(
-    Get,
-    "/api/v1/sessions/{id}/export",
-    Read,
-    "Sends a whole transcript, one JSON object a line.",
-);
+pub const EXPORT_SESSION: Endpoint<Lines, ById> =
+    get("/api/v1/sessions/{id}/export", Read, "Sends a whole transcript, one JSON object a line.");
 
-pub const RESET_SESSION: Endpoint<Data<SessionRow>, ById> = Endpoint::new(
-    Post,
+pub const RESET_SESSION: Endpoint<Data<SessionRow>, ById> = post(
     "/api/v1/sessions/{id}/reset",
     Operate,
     "Begins a conversation anew: the model is not shown what was said before.",
@@ -49,8 +44,7 @@ pub const RESET_SESSION: Endpoint<Data<SessionRow>, ById> = Endpoint::new(
 .description("The journal keeps everything. Not while a turn runs in the session.")
 .refuses(&[409]);
 
-pub const COMPACT_SESSION: Endpoint<Accepted<CompactionTask>, ById> = Endpoint::new(
-    Post,
+pub const COMPACT_SESSION: Endpoint<Accepted<CompactionTask>, ById> = post(
     "/api/v1/sessions/{id}/compact",
     Operate,
     "Has a conversation summarised, for the model to be shown less of it.",
@@ -62,13 +56,13 @@ pub const COMPACT_SESSION: Endpoint<Accepted<CompactionTask>, ById> = Endpoint::
 )
 .refuses(&[409, 503]);
 
-pub const SHOW_TEAM_HISTORY: Endpoint<Bare<Transcript>, ByName, TeamHistoryFilter> = Endpoint::new(
-    Get,
+pub const SHOW_TEAM_HISTORY: Endpoint<Bare<Transcript>, ByName, TeamHistoryFilter> = get(
     "/api/v1/teams/{name}/history",
     Read,
     "Shows a part of what a team said and did, oldest first.",
 )
-.description("Without a session it is the one that was used last.");
+.description("Without a session it is the one that was used last.")
+.scrubbed();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

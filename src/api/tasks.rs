@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, get, post},
     flags::words,
     reply::{Accepted, Created, Data, Progress, Rows},
     scope::Scope::*,
@@ -21,11 +21,10 @@ use super::{
 };
 
 pub const LIST_TASKS: Endpoint<Rows<TaskRow>, Empty, TaskFilter> =
-    Endpoint::new(Get, "/api/v1/tasks", Read, "Lists tasks, open and ended.")
-        .sorted(&["-created_at"]);
+    get("/api/v1/tasks", Read, "Lists tasks, open and ended.").sorted(&["-created_at"]);
 
 pub const CREATE_TASK: Endpoint<Accepted<GivenTask>, Empty, Empty, NewTask> =
-    Endpoint::new(Post, "/api/v1/tasks", Operate, "Gives work to a team.")
+    post("/api/v1/tasks", Operate, "Gives work to a team.")
         .description(
             "The main team works in topics: send it a message instead. \
              `X-Source-Channel` names a channel that hears of the end.",
@@ -33,8 +32,7 @@ pub const CREATE_TASK: Endpoint<Accepted<GivenTask>, Empty, Empty, NewTask> =
         .refuses(&[404, 409, 503])
         .example(r#"{"team": "billing", "task": "Send the invoices."}"#);
 
-pub const COUNT_TASKS: Endpoint<Data<TaskStats>> = Endpoint::new(
-    Get,
+pub const COUNT_TASKS: Endpoint<Data<TaskStats>> = get(
     "/api/v1/tasks/stats",
     Read,
     "Counts tasks by state, type, priority and team.",
@@ -44,7 +42,7 @@ pub const COUNT_TASKS: Endpoint<Data<TaskStats>> = Endpoint::new(
 );
 
 pub const CANCEL_TASK: Endpoint<Progress<TaskCancelled>, ById, Empty, TaskCancel> =
-    Endpoint::new(Post, "/api/v1/tasks/{id}/cancel", Operate, "Cancels a task that has not ended.")
+    post("/api/v1/tasks/{id}/cancel", Operate, "Cancels a task that has not ended.")
         .description(
             "Answers when it has ended, or after 25 seconds, when it goes on ending. \
      `cascade` cancels all open tasks that came of it too.",
@@ -52,8 +50,7 @@ pub const CANCEL_TASK: Endpoint<Progress<TaskCancelled>, ById, Empty, TaskCancel
         .refuses(&[409, 503])
         .example(r#"{"reason": "no longer needed", "cascade": false}"#);
 
-pub const RETRY_TASK: Endpoint<Created<TaskRetried>, ById> = Endpoint::new(
-    Post,
+pub const RETRY_TASK: Endpoint<Created<TaskRetried>, ById> = post(
     "/api/v1/tasks/{id}/retry",
     Operate,
     "Does a task that did not end well again, as a new task.",
@@ -61,7 +58,7 @@ pub const RETRY_TASK: Endpoint<Created<TaskRetried>, ById> = Endpoint::new(
 .refuses(&[409, 503]);
 
 pub const SHOW_TASK: Endpoint<Data<OneTask>, ById> =
-    Endpoint::new(Get, "/api/v1/tasks/{id}", Read, "Shows a task, whole, with what it made.");
+    get("/api/v1/tasks/{id}", Read, "Shows a task, whole, with what it made.").scrubbed();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

@@ -6,32 +6,27 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::{ById, Empty, Endpoint, delete, get, post},
     flags,
     reply::{Created, Done, Rows},
     scope::Scope::*,
     when::When,
 };
 
-pub const LIST_TRUST: Endpoint<Rows<TrustGrant>, Empty, TrustFilter> = Endpoint::new(
-    Get,
-    "/api/v1/trust",
-    Operate,
-    "Lists the senders who are let in or kept out by name.",
-)
-.sorted(&["granted_at", "sender_id"]);
+pub const LIST_TRUST: Endpoint<Rows<TrustGrant>, Empty, TrustFilter> =
+    get("/api/v1/trust", Operate, "Lists the senders who are let in or kept out by name.")
+        .sorted(&["granted_at", "sender_id"]);
 
 pub const GRANT_TRUST: Endpoint<Created<TrustGrant>, Empty, Empty, NewTrustGrant> =
-    Endpoint::new(Post, "/api/v1/trust", Operate, "Lets a sender in, or keeps one out.")
+    post("/api/v1/trust", Operate, "Lets a sender in, or keeps one out.")
         .refuses(&[409])
         .example(r#"{"channel_type": "discord", "sender_id": "1234"}"#);
 
 pub const LIST_TRUST_DECISIONS: Endpoint<Rows<TrustDecision>, Empty, TrustDecisionFilter> =
-    Endpoint::new(Get, "/api/v1/trust/audit", Operate, "Lists what the trust gate decided.")
-        .sorted(&["-time"]);
+    get("/api/v1/trust/audit", Operate, "Lists what the trust gate decided.").sorted(&["-time"]);
 
 pub const REVOKE_TRUST: Endpoint<Done, ById> =
-    Endpoint::new(Delete, "/api/v1/trust/{id}", Operate, "Takes a grant back.");
+    delete("/api/v1/trust/{id}", Operate, "Takes a grant back.");
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -104,5 +99,5 @@ pub struct NewTrustGrant {
     /// Null is all channels.
     pub channel_id: Option<String>,
     /// `trusted`, which is usual, or `denied`.
-    pub trust_level: Option<String>,
+    pub trust_level: Option<Level>,
 }

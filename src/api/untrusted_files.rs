@@ -4,33 +4,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ByName, Empty, Endpoint, Method::*},
+    endpoint::{ByName, Empty, Endpoint, get, post},
     reply::{Data, Rows},
     scope::Scope::*,
 };
 use crate::taint::Extent;
 
-pub const LIST_UNTRUSTED_FILES: Endpoint<Rows<UntrustedFileRow>, ByName> = Endpoint::new(
-    Get,
+pub const LIST_UNTRUSTED_FILES: Endpoint<Rows<UntrustedFileRow>, ByName> = get(
     "/api/v1/teams/{name}/untrusted-files",
     Read,
     "Lists files that untrusted turns of a team wrote or changed.",
 )
 .description("A turn that reads one is untrusted from then on.")
-.sorted(&["path", "-at"]);
+.sorted(&["path", "-at"])
+.scrubbed();
 
-pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles> = Endpoint::new(
-    Post,
-    "/api/v1/teams/{name}/untrusted-files/accept",
-    Operate,
-    "Accepts files as they are now.",
-)
+pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles> = post("/api/v1/teams/{name}/untrusted-files/accept", Operate, "Accepts files as they are now.")
 .description(
     "By the `id` of each, which names one state of the file: one that was changed since is refused, \
      and none is accepted.",
 )
 .refuses(&[409])
-.example(r#"{"ids": ["0123456789abcdef"]}"#);
+.example(r#"{"ids": ["0123456789abcdef"]}"#)
+.scrubbed();
 
 /// A label as answers show it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{Empty, Endpoint, Method::*},
+    endpoint::{Empty, Endpoint, delete, get, post, put},
     flags,
     reply::{Data, Done, Rows, Saved},
     scope::Scope::*,
@@ -14,41 +14,27 @@ use super::{
 use crate::vault::audit::{Action, Actor};
 
 pub const LIST_VAULT: Endpoint<Rows<VaultEntry>, Empty, VaultFilter> =
-    Endpoint::new(Get, "/api/v1/vault", Secrets, "Lists entries of the vault, without values.")
+    get("/api/v1/vault", Secrets, "Lists entries of the vault, without values.")
         .sorted(&["key", "scope", "updated_at", "last_used_at"])
         .refuses(&[404, 409]);
 
-pub const LIST_VAULT_AUDIT: Endpoint<Rows<VaultAct>, Empty, VaultAuditFilter> = Endpoint::new(
-    Get,
-    "/api/v1/vault/audit",
-    Secrets,
-    "Lists what was done with entries of the vault.",
-)
-.sorted(&["-at"]);
+pub const LIST_VAULT_AUDIT: Endpoint<Rows<VaultAct>, Empty, VaultAuditFilter> =
+    get("/api/v1/vault/audit", Secrets, "Lists what was done with entries of the vault.")
+        .sorted(&["-at"]);
 
-pub const ROTATE_VAULT: Endpoint<Data<VaultRotated>, Empty, Empty, VaultRotate> = Endpoint::new(
-    Post,
-    "/api/v1/vault/rotate",
-    Admin,
-    "Replaces the master key, or forgets the former one.",
-)
-.refuses(&[409])
-.example("{}");
+pub const ROTATE_VAULT: Endpoint<Data<VaultRotated>, Empty, Empty, VaultRotate> =
+    post("/api/v1/vault/rotate", Admin, "Replaces the master key, or forgets the former one.")
+        .refuses(&[409])
+        .example("{}");
 
-pub const SHOW_VAULT_ENTRY: Endpoint<Data<VaultEntry>, VaultPath> = Endpoint::new(
-    Get,
+pub const SHOW_VAULT_ENTRY: Endpoint<Data<VaultEntry>, VaultPath> = get(
     "/api/v1/vault/{scope}/{key}",
     Secrets,
     "Shows an entry, with its value if it is no secret.",
 )
 .refuses(&[409]);
 
-pub const SET_VAULT_ENTRY: Endpoint<Saved<VaultSet>, VaultPath, Empty, VaultPut> = Endpoint::new(
-    Put,
-    "/api/v1/vault/{scope}/{key}",
-    Secrets,
-    "Sets an entry, or changes what it may be used for.",
-)
+pub const SET_VAULT_ENTRY: Endpoint<Saved<VaultSet>, VaultPath, Empty, VaultPut> = put("/api/v1/vault/{scope}/{key}", Secrets, "Sets an entry, or changes what it may be used for.")
 .description(
     "What is set is a secret unless `secret` is false. With `create` it is refused if there is such an \
      entry; without, what is not given stays as it was.",
@@ -57,8 +43,7 @@ pub const SET_VAULT_ENTRY: Endpoint<Saved<VaultSet>, VaultPath, Empty, VaultPut>
 .example(r#"{"value": "…", "hosts": ["api.example.org"]}"#);
 
 pub const DELETE_VAULT_ENTRY: Endpoint<Done, VaultPath> =
-    Endpoint::new(Delete, "/api/v1/vault/{scope}/{key}", Secrets, "Deletes an entry.")
-        .refuses(&[409]);
+    delete("/api/v1/vault/{scope}/{key}", Secrets, "Deletes an entry.").refuses(&[409]);
 
 /// Where an entry is: its scope is `system`, or `team:` and a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,9 +11,9 @@ use hivewright_actors::{
 };
 
 use super::{
-    auth::{authenticator::Authenticator, principal::Principal},
+    auth::authenticator::{Authenticator, Principal},
     connections::is_local,
-    error::ApiError,
+    error::{ApiError, ApiResult},
     origin::{Gate, is_change},
 };
 use crate::api::scope::Scope;
@@ -28,7 +28,6 @@ const LONGEST_SENDER: usize = 128;
 /// Lets requests in, or not.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Who is who.
     pub auth: Authenticator,
     /// From where requests may come.
     pub gate: Gate,
@@ -37,7 +36,6 @@ pub struct Access {
 /// A request for a WebSocket that may go ahead.
 #[derive(Debug)]
 pub struct Upgrade {
-    /// Who connects.
     pub principal: Principal,
     /// In whose name they speak.
     pub sender: String,
@@ -59,7 +57,7 @@ impl Upgrade {
             is_operator: self.principal.is_operator() && self.asserted_by.is_none(),
             // Whoever decides in a chat may be asked about any team.
             may_approve: self.principal.may(Scope::Approve)
-                && self.principal.teams().is_none()
+                && self.principal.teams.is_none()
                 && self.asserted_by.is_none(),
         }
     }
@@ -82,7 +80,7 @@ enum Credential<'a> {
 
 impl Access {
     /// Who is asking. A browser that wants to change something has to show that its page does.
-    pub fn principal(&self, request: &HttpRequest) -> Result<Principal, ApiError> {
+    pub fn principal(&self, request: &HttpRequest) -> ApiResult<Principal> {
         match credential(request.headers()).ok_or_else(ApiError::unauthenticated)? {
             Credential::Token(token) => self.auth.token(token),
             Credential::Cookie(cookie) => {
@@ -108,13 +106,13 @@ impl Access {
     }
 
     /// Who is asking, if they may do this.
-    pub fn require(&self, request: &HttpRequest, scope: Scope) -> Result<Principal, ApiError> {
+    pub fn require(&self, request: &HttpRequest, scope: Scope) -> ApiResult<Principal> {
         let principal = self.principal(request)?;
         if principal.may(scope) { Ok(principal) } else { Err(ApiError::forbidden(scope)) }
     }
 
     /// Everything that is asked of a request before it becomes a WebSocket.
-    pub fn upgrade(&self, request: &HttpRequest) -> Result<Upgrade, ApiError> {
+    pub fn upgrade(&self, request: &HttpRequest) -> ApiResult<Upgrade> {
         if has_token(request.query_string()) {
             return Err(ApiError::token_in_url());
         }
@@ -128,12 +126,12 @@ impl Access {
         let principal = self.require(request, Scope::Chat)?;
         // Connections talk to the main team.
         let is_main = |name: &String| name == MAIN;
-        if !principal.teams().is_none_or(|teams| teams.iter().any(is_main)) {
+        if !principal.teams.is_none_or(|teams| teams.iter().any(is_main)) {
             return Err(ApiError::other_team());
         }
         let Some(claimed) = claimed_sender(request.headers())? else {
             return Ok(Upgrade {
-                sender: principal.id().to_string(),
+                sender: principal.id.to_string(),
                 channel_type: channel_type(&principal, request.headers()),
                 principal,
                 asserted_by: None,
@@ -145,7 +143,7 @@ impl Access {
         }
         Ok(Upgrade {
             sender: claimed,
-            asserted_by: Some(principal.id().clone()),
+            asserted_by: Some(principal.id.clone()),
             channel_type: ChannelType::Ws,
             principal,
             listener: listener(request),
@@ -195,7 +193,7 @@ fn channel_type(principal: &Principal, headers: &HeaderMap) -> ChannelType {
     if is_command_line(principal, headers) { ChannelType::Cli } else { ChannelType::Ws }
 }
 
-fn claimed_sender(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+fn claimed_sender(headers: &HeaderMap) -> ApiResult<Option<String>> {
     let mut values = headers.get_all(SENDER);
     let Some(value) = values.next() else {
         return Ok(None);

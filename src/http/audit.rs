@@ -8,16 +8,11 @@ use hivewright_actors::{
 
 use super::{
     call::Call,
-    error::ApiError,
+    error::ApiResult,
     json, listing,
-    reply::Clean,
     routes::{Resource, on},
 };
-use crate::api::{
-    audit::{AuditCall, AuditFilter, AuditRow, LIST_AUDIT},
-    endpoint::Empty,
-    reply::Rows,
-};
+use crate::api::{audit::*, endpoint::Empty, reply::Rows};
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![on(&LIST_AUDIT, list)]
@@ -69,8 +64,7 @@ fn is_wanted(filter: &AuditFilter, audit: &Audit, now: Timestamp) -> bool {
         let words = words.to_lowercase();
         parts.any(|part| part.to_lowercase().contains(&words))
     };
-    let call = audit.call.as_deref();
-    let of_call = |is: &dyn Fn(&CallAudit) -> bool| call.is_some_and(is);
+    let of_call = |is: &dyn Fn(&CallAudit) -> bool| audit.call.as_deref().is_some_and(is);
     until.is_none_or(|until| audit.at <= until.from(now))
         && team.as_ref().is_none_or(|name| of_call(&|call| call.team.as_str() == name))
         && tool.as_ref().is_none_or(|name| of_call(&|call| call.tool == *name))
@@ -82,16 +76,14 @@ fn is_wanted(filter: &AuditFilter, audit: &Audit, now: Timestamp) -> bool {
 
 async fn list(
     Call { state, caller, query: filter, page, .. }: Call<Empty, AuditFilter>,
-) -> Result<Clean<Rows<AuditRow>>, ApiError> {
+) -> ApiResult<Rows<AuditRow>> {
     caller.all_teams()?;
-    let now = state.access.auth.now();
+    let now = state.now();
     let since = filter.since.map(|since| since.from(now)).unwrap_or_default();
-    let found = state.spine.store.read(move |storage| {
-        let range = Range::all().since(&since);
-        listing::scan(storage, range, &page, |_, audit: Audit| {
+    let rows = state.read(move |storage| {
+        listing::scan(storage, Range::all().since(&since), &page, |_, audit: Audit| {
             is_wanted(&filter, &audit, now).then(|| AuditRow::from(audit))
         })
     });
-    let rows = found.await.map_err(ApiError::internal)?;
-    Ok(Clean::new(&state.secrets, rows))
+    rows.await
 }

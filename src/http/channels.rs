@@ -3,16 +3,15 @@
 use hivewright_actors::channel::{CountConnections, Reconnect};
 
 use super::{
-    State,
-    approvals::{PATIENCE, ask},
+    State, ask,
     call::Call,
-    error::ApiError,
+    error::{ApiError, ApiResult},
     listing,
     routes::{Resource, on},
 };
 use crate::{
     api::{
-        channels::{ByType, Channel, LIST_CHANNELS, RECONNECT_CHANNEL, Reconnected},
+        channels::*,
         reply::{Data, Rows},
     },
     settings::channels::WebSocket,
@@ -33,9 +32,7 @@ pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
     }]
 }
 
-async fn reconnect(
-    Call { state, caller, path, .. }: Call<ByType>,
-) -> Result<Data<Reconnected>, ApiError> {
+async fn reconnect(Call { state, caller, path, .. }: Call<ByType>) -> ApiResult<Data<Reconnected>> {
     caller.all_teams()?;
     let known = all(&state, 0).into_iter().find(|row| row.kind == path.kind);
     let row = known.ok_or_else(|| ApiError::not_found("there is no channel of this type"))?;
@@ -43,13 +40,12 @@ async fn reconnect(
         let way_out = "the channel is off; turn it on in `config/channels.yaml`";
         return Err(ApiError::conflict(way_out));
     }
-    let ended = state.spine.channel.send(Reconnect).timeout(PATIENCE);
-    Ok(Data(Reconnected { kind: row.kind, connections: ask(ended.await)? }))
+    let connections = ask(&state.spine.channel, Reconnect).await?;
+    Ok(Data(Reconnected { kind: row.kind, connections }))
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<Channel>, ApiError> {
+async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<Channel>> {
     caller.all_teams()?;
-    let connected = state.spine.channel.send(CountConnections).timeout(PATIENCE);
-    let connected = ask(connected.await)?;
+    let connected = ask(&state.spine.channel, CountConnections).await?;
     listing::page(all(&state, connected), &page, |row| row.kind.clone())
 }

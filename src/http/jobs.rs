@@ -5,9 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use actix_web::http::StatusCode;
 use hivewright_actors::{
-    clock::{Clock, Timestamp},
+    clock::Clock,
     live::{
         Publisher,
         event::{Event, Kind},
@@ -17,13 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     call::Call,
-    error::ApiError,
+    error::{ApiError, ApiResult},
     json, listing,
     routes::{Resource, on},
 };
 use crate::api::{
     endpoint::{ById, Empty},
-    jobs::{CANCEL_JOB, Job, JobFilter, JobProgress, JobState, LIST_JOBS, SHOW_JOB},
+    jobs::*,
     reply::{Accepted, Data, Rows},
 };
 
@@ -65,14 +64,11 @@ impl Work {
 
 /// What came of asking a job to stop.
 pub enum Stopping {
-    /// It will, or has.
     Heard(Job),
-    /// It ended before.
     Over,
 }
 
 impl Jobs {
-    /// None yet.
     pub fn new(clock: Arc<dyn Clock>, live: Publisher) -> Self {
         Self { clock, live, list: Arc::default(), stops: Arc::default() }
     }
@@ -91,7 +87,6 @@ impl Jobs {
             if list.iter().any(is_running) {
                 return None;
             }
-            let now: Timestamp = self.clock.now();
             let number = list.back().map_or(0, |job| number(&job.id)) + 1;
             // Numbers begin anew with the process, names do not.
             let id = format!("job-{}-{number}", self.live.mark().boot);
@@ -101,7 +96,7 @@ impl Jobs {
                 state: JobState::Running,
                 progress: JobProgress::default(),
                 message: String::new(),
-                started_at: json::date(now).unwrap_or_default(),
+                started_at: self.clock.now().date(),
             });
             if list.len() > MOST {
                 list.pop_front();
@@ -193,31 +188,28 @@ impl Drop for Ending<'_> {
 }
 
 fn number(id: &str) -> u64 {
-    let number = id.rsplit('-').next().and_then(|text| text.parse().ok());
-    number.unwrap_or(0)
+    id.rsplit('-').next().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 async fn list(
     Call { state, caller, query: JobFilter { state: wanted }, page, .. }: Call<Empty, JobFilter>,
-) -> Result<Rows<Job>, ApiError> {
+) -> ApiResult<Rows<Job>> {
     caller.all_teams()?;
     let jobs = state.jobs.all().into_iter();
     let jobs = jobs.filter(|job| wanted.is_none_or(|state| job.state == state));
     listing::page(jobs, &page, |job| job.id.clone())
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<Job>, ApiError> {
+async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<Job>> {
     caller.all_teams()?;
     state.jobs.get(&path.id).map(Data).ok_or_else(unknown)
 }
 
-async fn cancel(Call { state, caller, path, .. }: Call<ById>) -> Result<Accepted<Job>, ApiError> {
+async fn cancel(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Accepted<Job>> {
     caller.all_teams()?;
     match state.jobs.cancel(&path.id).ok_or_else(unknown)? {
         Stopping::Heard(job) => Ok(Accepted(job)),
-        Stopping::Over => {
-            Err(ApiError::new(StatusCode::CONFLICT, "final", "the job has ended already"))
-        }
+        Stopping::Over => Err(ApiError::conflict_as("final", "the job has ended already")),
     }
 }
 

@@ -11,7 +11,7 @@ use hivewright_actors::{
     router::rate::{Bucket, Rate},
 };
 
-use super::error::ApiError;
+use super::error::{ApiError, ApiResult};
 use crate::api::tokens::CredentialId;
 
 const RATE: Rate = Rate { per_minute: 3_000, burst: 3_000 };
@@ -56,7 +56,7 @@ impl Drop for Running {
 
 impl Limits {
     /// Lets a request of a token in, or says that there are too many.
-    pub(super) fn admit(&self, token: &CredentialId, now: Timestamp) -> Result<Running, ApiError> {
+    pub(super) fn admit(&self, token: &CredentialId, now: Timestamp) -> ApiResult<Running> {
         if self.0.len() >= MOST_TOKENS && !self.0.contains_key(token) {
             self.0.retain(|_, usage| !usage.is_idle(now));
         }
@@ -78,11 +78,7 @@ impl Limits {
 
     /// Lets a stream of a token be open, or says that there are too many. The request that asks for it
     /// ends when it begins.
-    pub(super) fn open_stream(
-        &self,
-        token: &CredentialId,
-        now: Timestamp,
-    ) -> Result<Running, ApiError> {
+    pub(super) fn open_stream(&self, token: &CredentialId, now: Timestamp) -> ApiResult<Running> {
         let usage = self.0.entry(token.clone());
         let usage = usage.or_insert_with(|| Usage::new(now));
         let stream = Running(usage.streams.clone());

@@ -8,7 +8,7 @@ use actix_web::{
 
 use super::{
     call::{Anyone, Call},
-    error::ApiError,
+    error::{ApiError, ApiResult},
     routes::{Resource, on},
     ui,
 };
@@ -18,18 +18,16 @@ use crate::api::{
 };
 
 const SHOW_PAGE: Endpoint<Content> =
-    Endpoint::needing(Needs::Nothing, Get, "/", "Shows the web page.").raw();
+    Endpoint::new(Get, "/", Needs::Nothing, "Shows the web page.").raw();
 
 const SERVE_FILE: Endpoint<Content> =
-    Endpoint::needing(Needs::Nothing, Get, "/ui/{file}", "Serves a file of the web page.").raw();
+    Endpoint::new(Get, "/ui/{file}", Needs::Nothing, "Serves a file of the web page.").raw();
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![on(&SHOW_PAGE, serve), on(&SERVE_FILE, serve).deep()]
 }
 
-async fn serve(
-    Call { request, .. }: Call<Empty, Empty, Empty, Anyone>,
-) -> Result<HttpResponse, ApiError> {
+async fn serve(Call { request, .. }: Call<Empty, Empty, Empty, Anyone>) -> ApiResult<HttpResponse> {
     let asset = ui::asset(request.path());
     let asset = asset.ok_or_else(|| ApiError::not_found("there is no such file"))?;
     let packed = takes_gzip(&request);

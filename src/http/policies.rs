@@ -11,21 +11,18 @@ use hivewright_actors::{
         rule::{Rule, Who},
     },
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     call::Call,
-    error::ApiError,
+    error::{ApiError, ApiResult},
     json, listing,
     routes::{Resource, on},
 };
 use crate::{
     api::{
         endpoint::{ById, Empty},
-        policies::{
-            ADD_RULE, EXPLAIN_CALL, ExplainCall, Explained, LIST_RULES, NewRule, REMOVE_RULE,
-            RuleRow, RuleSource,
-        },
+        policies::*,
         reply::{Created, Data, Done, Rows},
     },
     policy::{RuleError, Source},
@@ -39,7 +36,8 @@ pub type Explainer =
 
 pub(super) fn resources() -> Vec<Resource> {
     vec![
-        on(&LIST_RULES, list).on(&ADD_RULE, add),
+        on(&LIST_RULES, list),
+        on(&ADD_RULE, add),
         on(&EXPLAIN_CALL, explain),
         on(&REMOVE_RULE, remove),
     ]
@@ -66,29 +64,23 @@ fn row(rule: Rule, source: Source) -> RuleRow {
     }
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<RuleRow>, ApiError> {
+async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<RuleRow>> {
     caller.all_teams()?;
     let rules = state.rules.clone();
     let rules = web::block(move || {
         rules.refresh();
         rules.list()
     });
-    let rules = rules.await.map_err(ApiError::internal)?;
-    let rows = rules.into_iter().map(|(rule, source)| row(rule, source));
+    let rows = rules.await?.into_iter().map(|(rule, source)| row(rule, source));
     listing::page(rows, &page, |row| row.id.clone())
 }
 
 async fn add(
     Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewRule>,
-) -> Result<Created<RuleRow>, ApiError> {
+) -> ApiResult<Created<RuleRow>> {
     caller.all_teams()?;
-    let expires_at = match &wish.expires_at {
-        Some(text) => {
-            let wrong = |reason| ApiError::invalid_field("expires_at", reason);
-            Some(date(text).map_err(wrong)?)
-        }
-        None => None,
-    };
+    let expires_at = wish.expires_at.as_deref().map(date).transpose();
+    let expires_at = expires_at.map_err(|reason| ApiError::invalid_field("expires_at", reason))?;
     let draft = Draft {
         id: wish.id,
         note: wish.note,
@@ -102,36 +94,32 @@ async fn add(
         quorum: wish.quorum,
         risk: wish.risk,
     };
-    let rule = state.rules.add(draft, caller.principal.id()).await?;
+    let rule = state.rules.add(draft, &caller.principal.id).await?;
     Ok(Created(row(rule, Source::Stored)))
 }
 
-async fn remove(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
+async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     caller.all_teams()?;
-    state.rules.remove(&path.id, caller.principal.id()).await?;
+    state.rules.remove(&path.id, &caller.principal.id).await?;
     Ok(Done)
 }
 
 async fn explain(
     Call { state, caller, body: call, .. }: Call<Empty, Empty, ExplainCall>,
-) -> Result<Data<Explained>, ApiError> {
+) -> ApiResult<Data<Explained>> {
     caller.team(&call.team)?;
     let unknown = || ApiError::invalid_field("team", "there is no such team");
     let team = state.service.team(&call.team).ok_or_else(unknown)?;
     let subject = subject(call.principal.as_deref())?;
-    let args = match call.args {
-        Value::Null => serde_json::json!({}),
-        args => args,
-    };
+    let args = if call.args.is_null() { json!({}) } else { call.args };
     let explainer = Arc::clone(&state.explainer);
-    let judged = web::block(move || explainer(&team, &call.tool, &args, &subject)).await;
-    let judged = judged.map_err(ApiError::internal)?;
+    let judged = web::block(move || explainer(&team, &call.tool, &args, &subject)).await?;
     let judged = judged.map_err(|reason| ApiError::invalid_field("tool", reason))?;
     Ok(Data(explained(judged)))
 }
 
 /// On whose behalf a call would be made.
-fn subject(principal: Option<&str>) -> Result<Subject, ApiError> {
+fn subject(principal: Option<&str>) -> ApiResult<Subject> {
     let who = Who::parse(principal.unwrap_or("any"))
         .map_err(|reason| ApiError::invalid_field("principal", reason))?;
     let mut subject = Subject { role: Role::User, user: None, untrusted: false };

@@ -7,18 +7,15 @@ use actix_web::web;
 use super::{
     State,
     call::Call,
-    error::ApiError,
+    error::{ApiError, ApiResult},
     json, listing,
-    reply::Clean,
     routes::{Resource, on},
 };
 use crate::{
     api::{
         endpoint::{ByName, Empty},
         reply::{Data, Rows},
-        untrusted_files::{
-            ACCEPT_FILES, AcceptFiles, AcceptedFiles, LIST_UNTRUSTED_FILES, UntrustedFileRow,
-        },
+        untrusted_files::*,
     },
     taint::{TaintError, UntrustedFile},
 };
@@ -45,36 +42,33 @@ fn path_from(folder: &Path, path: &str) -> String {
 }
 
 /// The real folder of a team that there is.
-async fn folder(state: &State, name: &str) -> Result<PathBuf, ApiError> {
+async fn folder(state: &State, name: &str) -> ApiResult<PathBuf> {
     let team = super::config::known(state, name)?;
     let folder = state.files.home.team(&team);
-    let real = folder.clone();
-    let real = web::block(move || real.canonicalize()).await;
-    Ok(real.ok().and_then(Result::ok).unwrap_or(folder))
+    Ok(web::block(move || folder.canonicalize().unwrap_or(folder)).await?)
 }
 
 async fn list(
     Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
-) -> Result<Clean<Rows<UntrustedFileRow>>, ApiError> {
+) -> ApiResult<Clean<Rows<UntrustedFileRow>>> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
     let labels = state.taint.list(&name.as_str().into());
     let rows = labels.iter().map(|label| row(label, &folder));
-    let rows = listing::page(rows, &page, |row| row.id.clone())?;
-    Ok(Clean::new(&state.secrets, rows))
+    listing::page(rows, &page, |row| row.id.clone())
 }
 
 async fn accept(
     Call { state, caller, path: ByName { name }, body, .. }: Call<ByName, Empty, AcceptFiles>,
-) -> Result<Clean<Data<AcceptedFiles>>, ApiError> {
+) -> ApiResult<Clean<Data<AcceptedFiles>>> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
     let team = name.as_str().into();
-    let accepted = state.taint.accept(&team, &body.ids, caller.principal.id()).await;
+    let accepted = state.taint.accept(&team, &body.ids, &caller.principal.id).await;
     let accepted = accepted.map_err(|error| match error {
         TaintError::Unknown(_) => ApiError::conflict(error.to_string()),
         error => ApiError::internal(error),
     })?;
     let accepted = accepted.iter().map(|label| path_from(&folder, &label.path)).collect();
-    Ok(Clean::new(&state.secrets, Data(AcceptedFiles { accepted })))
+    Ok(Data(AcceptedFiles { accepted }))
 }

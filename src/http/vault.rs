@@ -1,17 +1,15 @@
 //! `/api/v1/vault`: what the service and its teams keep secret, for operators. No answer holds the
 //! value of a secret.
 
-use actix_web::{http::StatusCode, web};
+use actix_web::web;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hivewright_actors::ids::TeamKey;
 use serde_json::json;
 
 use super::{
     State,
-    auth::principal::Principal,
-    call::Call,
-    caller::Caller,
-    error::ApiError,
+    auth::authenticator::Principal,
+    call::{Call, Caller},
+    error::{ApiError, ApiResult},
     json,
     listing::{self, Gathering},
     routes::{Resource, on},
@@ -20,11 +18,7 @@ use crate::{
     api::{
         endpoint::Empty,
         reply::{Data, Done, Rows, Saved},
-        vault::{
-            DELETE_VAULT_ENTRY, LIST_VAULT, LIST_VAULT_AUDIT, ROTATE_VAULT, SET_VAULT_ENTRY,
-            SHOW_VAULT_ENTRY, VaultAct, VaultAuditFilter, VaultEntry, VaultFilter, VaultPath,
-            VaultPut, VaultRotate, VaultRotated, VaultSet, VaultUse,
-        },
+        vault::*,
     },
     tools::filter::ToolFilter,
     vault::{
@@ -41,7 +35,9 @@ pub(super) fn resources() -> Vec<Resource> {
         on(&LIST_VAULT, list),
         on(&LIST_VAULT_AUDIT, list_audit),
         on(&ROTATE_VAULT, rotate),
-        on(&SHOW_VAULT_ENTRY, show).on(&SET_VAULT_ENTRY, set).on(&DELETE_VAULT_ENTRY, remove),
+        on(&SHOW_VAULT_ENTRY, show),
+        on(&SET_VAULT_ENTRY, set),
+        on(&DELETE_VAULT_ENTRY, remove),
     ]
 }
 
@@ -78,7 +74,7 @@ impl From<AuditRow> for VaultAct {
     }
 }
 
-fn put(wish: VaultPut) -> Result<Put, ApiError> {
+fn put(wish: VaultPut) -> ApiResult<Put> {
     let value = match (wish.value, wish.value_base64) {
         (Some(_), Some(_)) => {
             let both = "`value` and `value_base64` exclude each other";
@@ -86,10 +82,8 @@ fn put(wish: VaultPut) -> Result<Put, ApiError> {
         }
         (Some(text), None) => Some(Plain::new(text)),
         (None, Some(text)) => {
-            let bytes = STANDARD.decode(text);
-            let bytes =
-                bytes.map_err(|_| ApiError::invalid_field("value_base64", "expected base64"))?;
-            Some(Plain::new(bytes))
+            let unreadable = |_| ApiError::invalid_field("value_base64", "expected base64");
+            Some(Plain::new(STANDARD.decode(text).map_err(unreadable)?))
         }
         (None, None) => None,
     };
@@ -111,7 +105,7 @@ fn put(wish: VaultPut) -> Result<Put, ApiError> {
 
 async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, VaultFilter>,
-) -> Result<Rows<VaultEntry>, ApiError> {
+) -> ApiResult<Rows<VaultEntry>> {
     let actor = operator(&caller.principal);
     let prefix = query.prefix.unwrap_or_default();
     let words = query.words.map(|words| words.to_lowercase());
@@ -119,13 +113,10 @@ async fn list(
         Some(text) => Some(scope(&state, &caller, &text).await?),
         None => None,
     };
-    let teams = caller.principal.teams().map(<[String]>::to_vec);
-    let reached = move |scope: &Scope| match (&teams, scope) {
-        (None, _) => true,
-        (Some(_), Scope::System) => false,
-        (Some(teams), Scope::Team(team) | Scope::Aside(team)) => {
-            teams.iter().any(|name| name == team.name.as_str())
-        }
+    let (has_all, reaches) = (caller.principal.teams.is_none(), caller.reach());
+    let reached = move |scope: &Scope| match scope {
+        Scope::System => has_all,
+        Scope::Team(team) | Scope::Aside(team) => reaches(team.name.as_str()),
     };
     let whose = of.clone();
     let found = state.vault.browse(of.as_ref(), &actor, move |entries| {
@@ -172,12 +163,9 @@ fn named(name: &str) -> Option<(Scope, &str)> {
     Some((Scope::of_tag(tag)?, key))
 }
 
-async fn show(
-    Call { state, caller, path, .. }: Call<VaultPath>,
-) -> Result<Data<VaultEntry>, ApiError> {
+async fn show(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Data<VaultEntry>> {
     let of = scope(&state, &caller, &path.scope).await?;
-    let actor = operator(&caller.principal);
-    let seen = state.vault.get(&of, &path.key, &actor).await?;
+    let seen = state.vault.get(&of, &path.key, &operator(&caller.principal)).await?;
     let mut row = row(&of, seen.entry);
     if let Some(value) = seen.value {
         match value.text() {
@@ -190,34 +178,24 @@ async fn show(
 
 async fn set(
     Call { state, caller, path, body, .. }: Call<VaultPath, Empty, VaultPut>,
-) -> Result<Saved<VaultSet>, ApiError> {
+) -> ApiResult<Saved<VaultSet>> {
     let put = put(body)?;
     let of = scope(&state, &caller, &path.scope).await?;
     let is_new = state.vault.version_of(&of, &path.key).is_none();
-    let actor = operator(&caller.principal);
-    let entry = state.vault.set(&of, &path.key, put, &actor).await?;
-    let data = VaultSet {
-        scope: of.to_string(),
-        key: entry.key,
-        secret: entry.secret,
-        version: entry.version,
-    };
-    Ok(Saved { data, is_new })
+    let set = state.vault.set(&of, &path.key, put, &operator(&caller.principal)).await?;
+    let Entry { key, secret, version, .. } = set;
+    Ok(Saved { data: VaultSet { scope: of.to_string(), key, secret, version }, is_new })
 }
 
-async fn remove(Call { state, caller, path, .. }: Call<VaultPath>) -> Result<Done, ApiError> {
+async fn remove(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Done> {
     let of = scope(&state, &caller, &path.scope).await?;
-    let actor = operator(&caller.principal);
-    if state.vault.delete(&of, &path.key, &actor).await? {
-        Ok(Done)
-    } else {
-        Err(ApiError::not_found("there is no such entry"))
-    }
+    let is_gone = state.vault.delete(&of, &path.key, &operator(&caller.principal)).await?;
+    if is_gone { Ok(Done) } else { Err(ApiError::not_found("there is no such entry")) }
 }
 
 async fn list_audit(
     Call { state, caller, query, page, .. }: Call<Empty, VaultAuditFilter>,
-) -> Result<Rows<VaultAct>, ApiError> {
+) -> ApiResult<Rows<VaultAct>> {
     if let Some(scope) = query.scope.as_deref().filter(|scope| !scope.starts_with("aside:")) {
         team_of(scope)?;
     }
@@ -228,26 +206,23 @@ async fn list_audit(
         since: query.since.map(|since| since.from(state.vault.now())),
         limit: usize::MAX,
     };
-    let teams = caller.principal.teams().map(<[String]>::to_vec);
+    let (has_all, reaches) = (caller.principal.teams.is_none(), caller.reach());
     let seen = move |row: &AuditRow| {
-        teams.as_ref().is_none_or(|teams| {
-            let scope = row.shown_scope();
-            let team = scope.strip_prefix("team:");
-            let team = team.or_else(|| scope.strip_prefix("aside:"));
-            team.is_some_and(|team| teams.iter().any(|name| name == team))
-        })
+        let scope = row.shown_scope();
+        let team = scope.strip_prefix("team:").or_else(|| scope.strip_prefix("aside:"));
+        has_all || team.is_some_and(&reaches)
     };
-    let rows = state.spine.store.read(move |storage| {
+    let rows = state.read(move |storage| {
         listing::scan(storage, wanted.range(), &page, |_, row: AuditRow| {
             (wanted.takes(&row) && seen(&row)).then(|| VaultAct::from(row))
         })
     });
-    rows.await.map_err(ApiError::internal)
+    rows.await
 }
 
 async fn rotate(
     Call { state, caller, body, .. }: Call<Empty, Empty, VaultRotate>,
-) -> Result<Data<VaultRotated>, ApiError> {
+) -> ApiResult<Data<VaultRotated>> {
     caller.all_teams()?;
     let actor = operator(&caller.principal);
     let mut rotated = VaultRotated::default();
@@ -260,11 +235,11 @@ async fn rotate(
 }
 
 pub(super) fn operator(principal: &Principal) -> Actor {
-    Actor::Operator { name: principal.id().to_string(), token: principal.credential().to_string() }
+    Actor::Operator { name: principal.id.to_string(), token: principal.credential.to_string() }
 }
 
 /// The team that a scope names; none is the service itself.
-fn team_of(scope: &str) -> Result<Option<&str>, ApiError> {
+fn team_of(scope: &str) -> ApiResult<Option<&str>> {
     match scope.strip_prefix("team:") {
         None if scope == "system" => Ok(None),
         Some(name) => Ok(Some(name)),
@@ -276,15 +251,14 @@ fn team_of(scope: &str) -> Result<Option<&str>, ApiError> {
 }
 
 /// The scope of `system` or `team:<name>`, if the caller reaches it.
-async fn scope(state: &State, caller: &Caller, text: &str) -> Result<Scope, ApiError> {
+async fn scope(state: &State, caller: &Caller, text: &str) -> ApiResult<Scope> {
     let Some(name) = team_of(text)? else {
         caller.all_teams()?;
         return Ok(Scope::System);
     };
     caller.team(name)?;
     let (service, name) = (state.service.clone(), name.to_owned());
-    let team = web::block(move || service.team(&name)).await;
-    let team: Option<TeamKey> = team.map_err(ApiError::internal)?;
+    let team = web::block(move || service.team(&name)).await?;
     team.map(Scope::Team).ok_or_else(|| ApiError::not_found("there is no such team"))
 }
 
@@ -297,7 +271,7 @@ impl From<VaultError> for ApiError {
             "too_short" | "too_large" => Self::invalid_as("value", code, message),
             "invalid_input" => Self::invalid(message),
             "internal" => Self::internal(message),
-            _ => Self::new(StatusCode::CONFLICT, code, message),
+            _ => Self::conflict_as(code, message),
         }
     }
 }

@@ -19,7 +19,6 @@ pub fn list(storage: &dyn Storage) -> Result<Vec<Grant>, AuthError> {
     Ok(Registry::load(storage)?.grants())
 }
 
-/// Makes a token.
 pub fn create(
     storage: &dyn Storage,
     new: NewToken,

@@ -56,7 +56,6 @@ const LONGEST_EXPIRY: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 /// Who makes a token: nobody gives more than they have, or for longer.
 #[derive(Clone, Debug, Default)]
 pub struct Maker {
-    /// What they may do.
     pub scopes: Scopes,
     /// The teams that they reach; none is all.
     pub teams: Option<Vec<String>>,
@@ -87,13 +86,10 @@ impl From<&Grant> for Maker {
 /// A credential that was just made: the only moment at which its text is known.
 #[derive(Debug)]
 pub struct Minted<T> {
-    /// What is stored.
     pub row: T,
-    /// What is handed out.
     pub text: Secret,
 }
 
-/// All credentials.
 #[derive(Debug, Default)]
 pub struct Registry {
     grants: Vec<Grant>,
@@ -321,7 +317,6 @@ impl Registry {
         Ok((Minted { row: session, text }, change))
     }
 
-    /// Ends a session.
     pub fn close_session(&self, id: &CredentialId) -> Change {
         Change { ended_sessions: vec![id.clone()], ..Change::default() }
     }
