@@ -15,13 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, get, post},
-    flags::words,
-    grants::GrantCovers,
-    reply::{Data, ItemError, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, grants::GrantCovers, reply::*, scope::Scope::*};
 
 pub const LIST_APPROVALS: Endpoint<Rows<ApprovalRow>, Empty, ApprovalFilter> =
     get("/api/v1/approvals", Read, "Lists calls that wait for a person, and what became of them.")

@@ -5,13 +5,7 @@ use hivewright_actors::audit::Decision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, get},
-    flags::words,
-    reply::Rows,
-    scope::Scope::*,
-    when::When,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
 
 pub const LIST_AUDIT: Endpoint<Rows<AuditRow>, Empty, AuditFilter> =
     get("/api/v1/audit", Admin, "Lists who did what to the service.").sorted(&["-at"]).scrubbed();

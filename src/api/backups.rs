@@ -3,12 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, get, post},
-    jobs::StartedJob,
-    reply::{Accepted, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, jobs::StartedJob, reply::*, scope::Scope::*};
 
 pub const LIST_BACKUPS: Endpoint<Rows<BackupRow>> =
     get("/api/v1/backups", Admin, "Lists the backups that are kept where all go.").sorted(&[

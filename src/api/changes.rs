@@ -4,11 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, get, post},
-    reply::{Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_CHANGES: Endpoint<Rows<ChangeRow>, Empty, ChangeFilter> = get(
     "/api/v1/changes",

@@ -3,11 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Endpoint, get, post},
-    reply::{Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_CHANNELS: Endpoint<Rows<Channel>> =
     get("/api/v1/channels", Read, "Lists the ways in and out, and how they stand.")

@@ -3,11 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ByName, Empty, Endpoint, get, post, put},
-    reply::Data,
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 use crate::settings::{effective::Setting, problem::Problem};
 
 pub const SHOW_CONFIG: Endpoint<Data<Settings>> =

@@ -6,11 +6,7 @@ use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, get, post},
-    reply::Data,
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const SHOW_FINDINGS: Endpoint<Data<Findings>> =
     get("/api/v1/doctor", Read, "Says what could be wrong with the installation.").scrubbed();

@@ -7,11 +7,7 @@ use hivewright_actors::live::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, get},
-    reply::EventStream,
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const WATCH_EVENTS: Endpoint<EventStream, Empty, EventFilter> =
     get("/api/v1/events", Read, "Sends what happens, as it happens.")

@@ -5,11 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, delete, get},
-    reply::{Done, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_GRANTS: Endpoint<Rows<GrantRow>, Empty, GrantFilter> = get(
     "/api/v1/grants",

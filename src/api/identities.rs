@@ -4,11 +4,7 @@ use hivewright_actors::channel_type::ChannelType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, delete, get, post},
-    reply::{Created, Done, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_IDENTITIES: Endpoint<Rows<IdentityRow>> =
     get("/api/v1/identities", Admin, "Lists the senders of channels that are principals.")

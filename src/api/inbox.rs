@@ -5,12 +5,7 @@ use hivewright_actors::{ids::NoticeId, notice::NoticeKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, get, post},
-    flags::words,
-    reply::{Done, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
 
 pub const LIST_NOTICES: Endpoint<Rows<NoticeRow>, Empty, NoticeFilter> =
     get("/api/v1/inbox", Operate, "Lists notices: what the operator should know.")

@@ -4,11 +4,7 @@ use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, get, post},
-    reply::{Accepted, Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_JOBS: Endpoint<Rows<Job>, Empty, JobFilter> =
     get("/api/v1/jobs", Admin, "Lists the jobs of this process.").sorted(&["-started_at", "kind"]);

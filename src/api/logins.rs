@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, Endpoint, delete, get},
-    reply::{Done, Rows},
+    endpoint::*,
+    reply::*,
     scope::Scope::*,
     tokens::{CredentialId, TokenKind},
 };

@@ -5,12 +5,7 @@ use hivewright_actors::ids::{MAIN, MemoryId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, delete, get, patch, post},
-    flags,
-    reply::{Created, Data, Done, ItemError, Rows, Saved},
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*};
 use crate::memory::{
     chain::Verdict,
     entry::{Actor, Key, Review},

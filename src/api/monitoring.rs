@@ -5,9 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{Endpoint, Method::*, Needs::Nothing, get},
-    reply::{Available, Bare, Content},
-    scope::Scope::*,
+    endpoint::Method::*, endpoint::Needs::Nothing, endpoint::*, reply::*, scope::Scope::*,
 };
 
 pub const SHOW_ALIVE: Endpoint<Content> =

@@ -4,12 +4,7 @@ use hivewright_actors::room::Space;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    channels::Channel,
-    endpoint::{Endpoint, get},
-    reply::Data,
-    scope::Scope::*,
-};
+use super::{channels::Channel, endpoint::*, reply::*, scope::Scope::*};
 
 pub const SHOW_OVERVIEW: Endpoint<Data<Overview>> =
     get("/api/v1/overview", Read, "Shows the state of the service at a glance.");

@@ -12,11 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, delete, get, post},
-    reply::{Created, Data, Done, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
     get("/api/v1/policies", Admin, "Lists the rules over what teams may do.")

@@ -4,8 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{Empty, Endpoint, Method::*, Needs, post},
-    reply::{Created, Data, Done},
+    endpoint::Method::*,
+    endpoint::*,
+    reply::*,
     scope::{Scope::*, Scopes},
 };
 

@@ -9,10 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, ByName, Empty, Endpoint, get, post},
+    endpoint::*,
     flags::{switch, words},
     page::USUAL_LIMIT,
-    reply::{Accepted, Bare, Data, Lines, Rows},
+    reply::*,
     scope::Scope::*,
     transcript::Message,
     when::When,

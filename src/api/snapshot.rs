@@ -6,11 +6,11 @@ use serde::Serialize;
 use super::{
     approvals::ApprovalRow,
     channels::Channel,
-    endpoint::{Endpoint, get},
+    endpoint::*,
     jobs::Job,
     overview::Overview,
     questions::QuestionRow,
-    reply::Data,
+    reply::*,
     scope::Scope::*,
     teams::TeamNode,
     topics::{RunningTurn, TopicRow},

@@ -12,13 +12,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, get, post},
-    flags::words,
-    reply::{Accepted, Created, Data, Progress, Rows},
-    scope::Scope::*,
-    when::When,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
 
 pub const LIST_TASKS: Endpoint<Rows<TaskRow>, Empty, TaskFilter> =
     get("/api/v1/tasks", Read, "Lists tasks, open and ended.").sorted(&["-created_at"]);

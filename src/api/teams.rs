@@ -15,12 +15,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ByName, Empty, Endpoint, delete, get, patch, post},
-    flags::words,
-    reply::{Created, Data, Rows, Settled},
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
 
 pub const LIST_TEAMS: Endpoint<Rows<TeamRow>, Empty, TeamFilter> =
     get("/api/v1/teams", Read, "Lists teams.")

@@ -8,9 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, delete, get, post},
+    endpoint::*,
     flags,
-    reply::{Created, Done, Rows},
+    reply::*,
     scope::{Scope, Scope::*, Scopes},
     when::Expiry,
 };

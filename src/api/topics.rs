@@ -9,11 +9,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, get, patch},
-    reply::{Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_TOPICS: Endpoint<Rows<TopicRow>, Empty, TopicFilter> =
     get("/api/v1/topics", Read, "Lists conversations of all channels.").sorted(&[

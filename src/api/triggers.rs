@@ -17,12 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, delete, get, patch, post, put},
-    flags::words,
-    reply::{Accepted, Created, Data, Done, Rows},
-    scope::Scope::*,
-    trigger_form::Fields,
-    when::When,
+    endpoint::*, flags::words, reply::*, scope::Scope::*, trigger_form::Fields, when::When,
 };
 
 pub const LIST_TRIGGERS: Endpoint<Rows<TriggerRow>, Empty, TriggerFilter> =

@@ -5,13 +5,7 @@ use hivewright_actors::{channel_type::ChannelType, router::grants::Level, words}
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, delete, get, post},
-    flags,
-    reply::{Created, Done, Rows},
-    scope::Scope::*,
-    when::When,
-};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::When};
 
 pub const LIST_TRUST: Endpoint<Rows<TrustGrant>, Empty, TrustFilter> =
     get("/api/v1/trust", Operate, "Lists the senders who are let in or kept out by name.")

@@ -9,12 +9,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, get},
-    flags::words,
-    reply::Rows,
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
 
 pub const LIST_USAGE: Endpoint<Rows<UsageRow>, Empty, UsageFilter> =
     get("/api/v1/usage", Read, "Says what model calls have come to.")

@@ -4,13 +4,7 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, delete, get, post, put},
-    flags,
-    reply::{Data, Done, Rows, Saved},
-    scope::Scope::*,
-    when::When,
-};
+use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::When};
 use crate::vault::audit::{Action, Actor};
 
 pub const LIST_VAULT: Endpoint<Rows<VaultEntry>, Empty, VaultFilter> =

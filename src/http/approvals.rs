@@ -15,32 +15,8 @@ use hivewright_actors::{
     store::{reads::get, records::Writes},
 };
 
-use super::{
-    State, access, ask,
-    call::{Call, Caller},
-    error::{ApiError, ApiResult, told},
-    json,
-    listing::{self, Gathering},
-    routes::{Resource, on},
-};
-use crate::api::{
-    approvals::*,
-    endpoint::{ById, Empty},
-    grants::*,
-    reply::{Data, Done, Rows},
-    scope::Scope,
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_APPROVALS, list),
-        on(&DECIDE_SEVERAL, decide_several),
-        on(&SHOW_APPROVAL, show),
-        on(&DECIDE, decide),
-        on(&LIST_GRANTS, list_grants),
-        on(&REVOKE_GRANT, revoke_grant),
-    ]
-}
+use super::{State, access, ask, call::*, error::*, json, listing, listing::Gathering};
+use crate::api::{approvals::*, endpoint::*, grants::*, reply::*, scope::Scope};
 
 pub(super) fn row(approval: Approval, now: Timestamp) -> ApprovalRow {
     let pending = approval.is_pending(now);
@@ -89,7 +65,7 @@ pub(super) fn row(approval: Approval, now: Timestamp) -> ApprovalRow {
 }
 
 /// Oldest first: what has waited longest is decided first.
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, ApprovalFilter>,
 ) -> ApiResult<Rows<ApprovalRow>> {
     let ApprovalFilter { status, team, kind } = query;
@@ -129,7 +105,9 @@ pub(super) async fn settle(state: &State) -> ApiResult<()> {
     Ok(())
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<ApprovalRow>> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<ApprovalRow>> {
     let found = find(&state, &caller, &path.id).await?;
     Ok(Data(row(found, state.now())))
 }
@@ -144,13 +122,13 @@ async fn find(state: &State, caller: &Caller, id: &str) -> ApiResult<Approval> {
         .ok_or_else(|| ApiError::not_found("there is no such approval"))
 }
 
-async fn decide(
+pub(super) async fn decide(
     Call { state, caller, path, body, request, .. }: Call<ById, Empty, ApprovalDecision>,
 ) -> ApiResult<Data<ApprovalRow>> {
     say(&state, &caller, &request, path.id, body).await.map(Data)
 }
 
-async fn decide_several(
+pub(super) async fn decide_several(
     Call { state, caller, body, request, .. }: Call<Empty, Empty, ApprovalDecisions>,
 ) -> ApiResult<Data<DecidedItems>> {
     let mut items = Vec::with_capacity(body.items.len());
@@ -259,7 +237,7 @@ fn standing(state: &State, caller: &Caller) -> impl Iterator<Item = GrantRow> {
     rows.filter(|row| caller.reaches(&row.covers.team))
 }
 
-async fn list_grants(
+pub(super) async fn list_grants(
     Call { state, caller, query: GrantFilter { team }, page, .. }: Call<Empty, GrantFilter>,
 ) -> ApiResult<Rows<GrantRow>> {
     let rows = standing(&state, &caller);
@@ -267,7 +245,7 @@ async fn list_grants(
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn revoke_grant(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+pub(super) async fn revoke_grant(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     let unknown = || ApiError::not_found("there is no such grant");
     let known = standing(&state, &caller).find(|row| row.id == path.id).ok_or_else(unknown)?;
     let revoke = Revoke { grant: known.id, by: caller.principal.id.clone() };

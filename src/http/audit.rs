@@ -6,17 +6,8 @@ use hivewright_actors::{
     store::reads::Range,
 };
 
-use super::{
-    call::Call,
-    error::ApiResult,
-    json, listing,
-    routes::{Resource, on},
-};
-use crate::api::{audit::*, endpoint::Empty, reply::Rows};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_AUDIT, list)]
-}
+use super::{call::*, error::*, json, listing};
+use crate::api::{audit::*, endpoint::*, reply::*};
 
 impl From<CallAudit> for AuditCall {
     fn from(call: CallAudit) -> Self {
@@ -74,7 +65,7 @@ fn is_wanted(filter: &AuditFilter, audit: &Audit, now: Timestamp) -> bool {
         && words.as_ref().is_none_or(holds)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: filter, page, .. }: Call<Empty, AuditFilter>,
 ) -> ApiResult<Rows<AuditRow>> {
     caller.all_teams()?;

@@ -5,20 +5,9 @@ use std::{io, path::PathBuf};
 use actix_web::web;
 use hivewright_actors::clock::Timestamp;
 
-use super::{
-    call::Call,
-    error::{ApiError, ApiResult},
-    jobs::Work,
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, jobs::Work, json, listing};
 use crate::{
-    api::{
-        backups::*,
-        endpoint::Empty,
-        jobs::StartedJob,
-        reply::{Accepted, Rows},
-    },
+    api::{backups::*, endpoint::*, jobs::StartedJob, reply::*},
     storage::backup::BackupName,
 };
 
@@ -40,11 +29,7 @@ pub struct Backup {
     pub made: Timestamp,
 }
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_BACKUPS, list), on(&MAKE_BACKUP, make)]
-}
-
-async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<BackupRow>> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<BackupRow>> {
     caller.all_teams()?;
     let backups = state.backups.clone();
     let kept = web::block(move || backups.list()).await??;
@@ -56,7 +41,7 @@ async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<BackupRo
     listing::page(rows, &page, |row| row.file.clone())
 }
 
-async fn make(
+pub(super) async fn make(
     Call { state, caller, body: NewBackup { name }, .. }: Call<Empty, Empty, NewBackup>,
 ) -> ApiResult<Accepted<StartedJob>> {
     caller.all_teams()?;

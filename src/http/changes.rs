@@ -1,23 +1,10 @@
 //! `/api/v1/changes`: what teams changed about themselves after a person agreed, and the way back.
 
-use super::{
-    call::Call,
-    error::{ApiError, ApiResult},
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, json, listing};
 use crate::{
-    api::{
-        changes::*,
-        endpoint::{ById, Empty},
-        reply::{Data, Rows},
-    },
+    api::{changes::*, endpoint::*, reply::*},
     teams::self_changes::{Change, ChangeError},
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_CHANGES, list), on(&ROLL_BACK_CHANGE, roll_back)]
-}
 
 fn row(change: Change) -> ChangeRow {
     let (by, back_at) = change.rolled_back.unzip();
@@ -47,7 +34,7 @@ impl From<ChangeError> for ApiError {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: ChangeFilter { team }, page, .. }: Call<Empty, ChangeFilter>,
 ) -> ApiResult<Rows<ChangeRow>> {
     let rows = state.changes.list().await?.into_iter().map(row);
@@ -57,7 +44,7 @@ async fn list(
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn roll_back(
+pub(super) async fn roll_back(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
 ) -> ApiResult<Data<ChangeRow>> {
     if caller.principal.teams.is_some() {

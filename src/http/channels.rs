@@ -2,24 +2,11 @@
 
 use hivewright_actors::channel::{CountConnections, Reconnect};
 
-use super::{
-    State, ask,
-    call::Call,
-    error::{ApiError, ApiResult},
-    listing,
-    routes::{Resource, on},
-};
+use super::{State, ask, call::*, error::*, listing};
 use crate::{
-    api::{
-        channels::*,
-        reply::{Data, Rows},
-    },
+    api::{channels::*, reply::*},
     settings::channels::WebSocket,
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_CHANNELS, list), on(&RECONNECT_CHANNEL, reconnect)]
-}
 
 /// All of them, with so many connections.
 pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
@@ -32,7 +19,9 @@ pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
     }]
 }
 
-async fn reconnect(Call { state, caller, path, .. }: Call<ByType>) -> ApiResult<Data<Reconnected>> {
+pub(super) async fn reconnect(
+    Call { state, caller, path, .. }: Call<ByType>,
+) -> ApiResult<Data<Reconnected>> {
     caller.all_teams()?;
     let known = all(&state, 0).into_iter().find(|row| row.kind == path.kind);
     let row = known.ok_or_else(|| ApiError::not_found("there is no channel of this type"))?;
@@ -44,7 +33,7 @@ async fn reconnect(Call { state, caller, path, .. }: Call<ByType>) -> ApiResult<
     Ok(Data(Reconnected { kind: row.kind, connections }))
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<Channel>> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<Channel>> {
     caller.all_teams()?;
     let connected = ask(&state.spine.channel, CountConnections).await?;
     listing::page(all(&state, connected), &page, |row| row.kind.clone())

@@ -4,18 +4,9 @@ use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
 
 use actix_web::web;
 
-use super::{
-    State,
-    call::Call,
-    error::{ApiError, ApiResult},
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*};
 use crate::{
-    api::{
-        config::*,
-        endpoint::{ByName, Empty},
-        reply::Data,
-    },
+    api::{config::*, endpoint::*, reply::*},
     logging::Secrets,
     scrub::REDACTED,
     settings::{
@@ -28,16 +19,6 @@ use crate::{
     },
     system::sha256,
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&SHOW_CONFIG, show),
-        on(&VALIDATE_CONFIG, validate),
-        on(&RELOAD_CONFIG, reload),
-        on(&SHOW_TEAM_CONFIG, show_team),
-        on(&REPLACE_TEAM_CONFIG, put_team),
-    ]
-}
 
 /// Reads the files again that count while the service runs, and tells what is wrong with them.
 pub type Reload =
@@ -60,7 +41,7 @@ async fn looking<T: Send + 'static>(
     Ok(web::block(move || look(&state.files)).await?)
 }
 
-async fn show(Call { state, caller, .. }: Call) -> ApiResult<Clean<Data<Settings>>> {
+pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Clean<Data<Settings>>> {
     caller.all_teams()?;
     let settings = looking(&state, |files| {
         let report = load::check(&files.home, &files.environment);
@@ -88,7 +69,7 @@ fn file(name: &str) -> ApiResult<File> {
     }
 }
 
-async fn validate(
+pub(super) async fn validate(
     Call { state, caller, body: draft, .. }: Call<Empty, Empty, SettingsDraft>,
 ) -> ApiResult<Clean<Data<SettingsTried>>> {
     caller.all_teams()?;
@@ -99,7 +80,7 @@ async fn validate(
 }
 
 /// Team files, providers and limits are read again by themselves; this also reads the channels.
-async fn reload(Call { state, caller, .. }: Call) -> ApiResult<Data<SettingsReloaded>> {
+pub(super) async fn reload(Call { state, caller, .. }: Call) -> ApiResult<Data<SettingsReloaded>> {
     caller.all_teams()?;
     let outcome = (state.files.reload)().await;
     outcome.map_err(|problems| refused(&state.secrets, problems))?;
@@ -137,7 +118,7 @@ pub(super) fn known(state: &State, team: &str) -> ApiResult<String> {
     Ok(key.name.to_string())
 }
 
-async fn show_team(
+pub(super) async fn show_team(
     Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
 ) -> ApiResult<Clean<Data<TeamConfig>>> {
     caller.team(&name)?;
@@ -147,7 +128,7 @@ async fn show_team(
     Ok(Data(found))
 }
 
-async fn put_team(
+pub(super) async fn put_team(
     Call { state, caller, path, body, .. }: Call<ByName, Empty, TeamConfigText>,
 ) -> ApiResult<Clean<Data<TeamConfig>>> {
     let TeamConfigText { content } = body;

@@ -2,28 +2,19 @@
 
 use actix_web::web;
 
-use super::{
-    State,
-    call::Call,
-    error::{ApiError, ApiResult},
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*};
 use crate::{
-    api::{doctor::*, endpoint::Empty, reply::Data, scope::Scope},
+    api::{doctor::*, endpoint::*, reply::*, scope::Scope},
     doctor::{machine, models, settings, store},
     settings::channels::WebSocket,
 };
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_FINDINGS, look), on(&EXAMINE, look_closely)]
-}
-
-async fn look(Call { state, caller, .. }: Call) -> ApiResult<Clean<Data<Findings>>> {
+pub(super) async fn look(Call { state, caller, .. }: Call) -> ApiResult<Clean<Data<Findings>>> {
     caller.all_teams()?;
     examined(&state, Examination::default()).await
 }
 
-async fn look_closely(
+pub(super) async fn look_closely(
     Call { state, caller, body: wanted, .. }: Call<Empty, Empty, Examination>,
 ) -> ApiResult<Clean<Data<Findings>>> {
     caller.all_teams()?;

@@ -19,17 +19,12 @@ use hivewright_actors::{
 };
 use serde::Serialize;
 
-use super::{
-    call::Call,
-    error::{ApiError, ApiResult},
-    limits::Running,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, limits::Running};
 use crate::{
     api::{
-        endpoint::Empty,
+        endpoint::*,
         events::{EventFilter, WATCH_EVENTS},
-        reply::EVENT_STREAM,
+        reply::*,
     },
     logging::Secrets,
 };
@@ -39,11 +34,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// The place where a client that comes back left off.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&WATCH_EVENTS, watch)]
-}
-
-async fn watch(
+pub(super) async fn watch(
     Call { state, caller, query, request, .. }: Call<Empty, EventFilter>,
 ) -> ApiResult<HttpResponse> {
     let EventFilter { types, team, topic, task, since } = query;

@@ -6,16 +6,8 @@ use actix::MailboxError;
 use actix_web::{HttpResponse, http::header::ContentType};
 use hivewright_actors::{channel::CountConnections, queue::Count, room::Space, scheduler::views};
 
-use super::{
-    call::{Anyone, Call},
-    error::ApiResult,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::Empty,
-    monitoring::*,
-    reply::{Available, Bare},
-};
+use super::{call::*, error::*};
+use crate::api::{endpoint::*, monitoring::*, reply::*};
 
 /// All of them answer within 100 ms, if need be with what is not known.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(80);
@@ -23,19 +15,13 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(80);
 /// A request by anybody, whatever stands in its query.
 type Visit = Call<Empty, Empty, Empty, Anyone>;
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&SHOW_ALIVE, show_alive),
-        on(&SHOW_READINESS, show_ready),
-        on(&SHOW_HEALTH, show_counts),
-    ]
-}
-
-async fn show_alive(_: Visit) -> ApiResult<HttpResponse> {
+pub(super) async fn show_alive(_: Visit) -> ApiResult<HttpResponse> {
     Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).body("ok"))
 }
 
-async fn show_ready(Call { state, request, .. }: Visit) -> ApiResult<Available<Readiness>> {
+pub(super) async fn show_ready(
+    Call { state, request, .. }: Visit,
+) -> ApiResult<Available<Readiness>> {
     let service = &state.service;
     let (store, draining) = (state.spine.store.is_usable(), service.is_draining());
     let space = state.spine.store.room().space();
@@ -75,7 +61,7 @@ async fn show_ready(Call { state, request, .. }: Visit) -> ApiResult<Available<R
 }
 
 /// A count that is not to be had in time is null, not a guess.
-async fn show_counts(Call { state, .. }: Visit) -> ApiResult<Bare<Health>> {
+pub(super) async fn show_counts(Call { state, .. }: Visit) -> ApiResult<Bare<Health>> {
     let (triggers, queue, channel) = tokio::join!(
         state.spine.scheduler.send(views::Count).timeout(PROBE_TIMEOUT),
         state.spine.queue.send(Count).timeout(PROBE_TIMEOUT),

@@ -4,21 +4,11 @@ use hivewright_actors::router::grants::Grantee;
 
 use super::{
     auth::identities::{Link, LinkError},
-    call::Call,
-    error::{ApiError, ApiResult},
+    call::*,
+    error::*,
     json, listing,
-    routes::{Resource, on},
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    identities::*,
-    reply::{Created, Done, Rows},
-    scope::Scope,
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_IDENTITIES, list), on(&LINK_IDENTITY, link), on(&UNLINK_IDENTITY, unlink)]
-}
+use crate::api::{endpoint::*, identities::*, reply::*, scope::Scope};
 
 fn row((link, live): (Link, bool)) -> IdentityRow {
     IdentityRow {
@@ -32,13 +22,13 @@ fn row((link, live): (Link, bool)) -> IdentityRow {
     }
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<IdentityRow>> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<IdentityRow>> {
     caller.all_teams()?;
     let rows = state.identities.list().into_iter().map(row);
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn link(
+pub(super) async fn link(
     Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewIdentity>,
 ) -> ApiResult<Created<IdentityRow>> {
     caller.all_teams()?;
@@ -60,7 +50,7 @@ async fn link(
     Ok(Created(row))
 }
 
-async fn unlink(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+pub(super) async fn unlink(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     caller.all_teams()?;
     state.identities.unlink(&path.id, &caller.principal).await?;
     Ok(Done)

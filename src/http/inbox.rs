@@ -12,26 +12,11 @@ use hivewright_actors::{
     },
 };
 
-use super::{
-    State,
-    call::{Call, Caller},
-    error::{ApiError, ApiResult},
-    json,
-    listing::Gathering,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::{ById, Empty},
-    inbox::*,
-    reply::{Done, Rows},
-};
+use super::{State, call::*, error::*, json, listing::Gathering};
+use crate::api::{endpoint::*, inbox::*, reply::*};
 
 /// Notices that are marked in one commit.
 const AT_ONCE: usize = 500;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_NOTICES, list), on(&READ_ALL_NOTICES, read_all), on(&READ_NOTICE, read_one)]
-}
 
 fn row(gathered: Gathered) -> NoticeRow {
     NoticeRow {
@@ -47,7 +32,7 @@ fn row(gathered: Gathered) -> NoticeRow {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, NoticeFilter>,
 ) -> ApiResult<Rows<NoticeRow>> {
     let NoticeFilter { unread, kind } = query;
@@ -89,7 +74,7 @@ async fn list(
     rows.await
 }
 
-async fn read_one(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+pub(super) async fn read_one(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     let (is_seen, id) = (seen(&caller), NoticeId::from(path.id));
     let meant = state.read(move |storage| {
         let Some(meant) = get::<Notice>(storage, &id)?.filter(is_seen) else {
@@ -109,7 +94,7 @@ async fn read_one(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Don
     Ok(Done)
 }
 
-async fn read_all(Call { state, caller, .. }: Call) -> ApiResult<Done> {
+pub(super) async fn read_all(Call { state, caller, .. }: Call) -> ApiResult<Done> {
     let is_seen = seen(&caller);
     // What comes from now on has not been seen by anyone.
     let now = state.now();

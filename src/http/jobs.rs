@@ -14,24 +14,11 @@ use hivewright_actors::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    call::Call,
-    error::{ApiError, ApiResult},
-    json, listing,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::{ById, Empty},
-    jobs::*,
-    reply::{Accepted, Data, Rows},
-};
+use super::{call::*, error::*, json, listing};
+use crate::api::{endpoint::*, jobs::*, reply::*};
 
 /// Jobs that are remembered; the oldest goes.
 const MOST: usize = 100;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_JOBS, list), on(&SHOW_JOB, show), on(&CANCEL_JOB, cancel)]
-}
 
 /// The jobs of this process.
 #[derive(Clone)]
@@ -191,7 +178,7 @@ fn number(id: &str) -> u64 {
     id.rsplit('-').next().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: JobFilter { state: wanted }, page, .. }: Call<Empty, JobFilter>,
 ) -> ApiResult<Rows<Job>> {
     caller.all_teams()?;
@@ -200,12 +187,14 @@ async fn list(
     listing::page(jobs, &page, |job| job.id.clone())
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<Job>> {
+pub(super) async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<Job>> {
     caller.all_teams()?;
     state.jobs.get(&path.id).map(Data).ok_or_else(unknown)
 }
 
-async fn cancel(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Accepted<Job>> {
+pub(super) async fn cancel(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Accepted<Job>> {
     caller.all_teams()?;
     match state.jobs.cancel(&path.id).ok_or_else(unknown)? {
         Stopping::Heard(job) => Ok(Accepted(job)),

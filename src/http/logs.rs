@@ -3,20 +3,11 @@
 use hivewright_actors::store::reads::parse;
 use serde_json::json;
 
-use super::{
-    call::Call,
-    error::ApiResult,
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, json, listing};
 use crate::{
-    api::{endpoint::Empty, logs::*, reply::Rows},
+    api::{endpoint::*, logs::*, reply::*},
     logging::{keeper, tap::Line},
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_LOGS, list)]
-}
 
 fn row(id: String, line: Line) -> LogLine {
     let field = |name: &str| line.field(name).map(str::to_owned);
@@ -33,7 +24,7 @@ fn row(id: String, line: Line) -> LogLine {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, LogFilter>,
 ) -> ApiResult<Rows<LogLine>> {
     let LogFilter { level: worst, team, since, words } = query;

@@ -9,19 +9,9 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    State,
-    call::{Call, Caller},
-    error::{ApiError, ApiResult, told},
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*, json, listing};
 use crate::{
-    api::{
-        endpoint::{ById, Empty},
-        memories::*,
-        reply::{Created, Data, Done, Rows, Saved},
-    },
+    api::{endpoint::*, memories::*, reply::*},
     memory::{
         chain::{Draft, Edit, Verdict},
         entry::{Actor, Entry, Key, Remark},
@@ -34,21 +24,6 @@ use crate::{
 
 /// How much of a content a list shows, in characters.
 const SHOWN: usize = 200;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_MEMORIES, list),
-        on(&SAVE_MEMORY, save),
-        on(&REVIEW_MEMORIES, review_several),
-        on(&LIST_MEMORY_VERSIONS, list_versions),
-        on(&ROLL_BACK_MEMORY, roll_back),
-        on(&REVIEW_MEMORY, review_one),
-        on(&PIN_MEMORY, pin),
-        on(&SHOW_MEMORY, show),
-        on(&CORRECT_MEMORY, correct),
-        on(&END_MEMORY, end),
-    ]
-}
 
 impl From<&Remark> for MemoryRemark {
     fn from(remark: &Remark) -> Self {
@@ -92,7 +67,7 @@ fn whole(entry: &Entry) -> MemoryRow {
     MemoryRow { content: Some(entry.content.clone()), ..row(entry) }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: filter, page, .. }: Call<Empty, MemoryFilter>,
 ) -> ApiResult<Rows<MemoryRow>> {
     let searched = filter.words.is_some();
@@ -182,7 +157,7 @@ fn unknown() -> ApiError {
     ApiError::not_found("there is no such memory")
 }
 
-async fn save(
+pub(super) async fn save(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewMemory>,
 ) -> ApiResult<Saved<MemoryRow>> {
     caller.team(&new.team)?;
@@ -206,7 +181,9 @@ async fn save(
     Ok(Saved { data, is_new: !saved.unchanged })
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<MemoryRow>> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<MemoryRow>> {
     let id = MemoryId::from(path.id);
     let chain = chain_of(&state, &caller, &id).await?;
     let entry = chain.iter().find(|entry| entry.id == id).ok_or_else(unknown)?;
@@ -218,7 +195,7 @@ async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<Me
     Ok(Data(MemoryRow { current, injection: Some(injections.of(entry)), ..whole(entry) }))
 }
 
-async fn correct(
+pub(super) async fn correct(
     Call { state, caller, path, body, .. }: Call<ById, Empty, MemoryCorrection>,
 ) -> ApiResult<Data<MemoryRow>> {
     let id = reached(&state, &caller, &path.id).await?;
@@ -234,7 +211,7 @@ async fn correct(
     Ok(Data(whole(&edited)))
 }
 
-async fn end(
+pub(super) async fn end(
     Call { state, caller, path, query: MemoryEnd { note }, .. }: Call<ById, MemoryEnd>,
 ) -> ApiResult<Done> {
     let id = reached(&state, &caller, &path.id).await?;
@@ -242,26 +219,28 @@ async fn end(
     Ok(Done)
 }
 
-async fn list_versions(
+pub(super) async fn list_versions(
     Call { state, caller, path, page, .. }: Call<ById>,
 ) -> ApiResult<Rows<MemoryRow>> {
     let chain = chain_of(&state, &caller, &path.id.into()).await?;
     listing::page(chain.iter().map(whole), &page, |row| row.id.to_string())
 }
 
-async fn roll_back(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Created<MemoryRow>> {
+pub(super) async fn roll_back(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Created<MemoryRow>> {
     let id = reached(&state, &caller, &path.id).await?;
     let restored = state.memory.rollback(&id, operator(&caller)).await?;
     Ok(Created(whole(&restored)))
 }
 
-async fn review_one(
+pub(super) async fn review_one(
     Call { state, caller, path, body, .. }: Call<ById, Empty, MemoryReview>,
 ) -> ApiResult<Data<MemoryRow>> {
     review(&state, &caller, &path.id, body).await.map(Data)
 }
 
-async fn review_several(
+pub(super) async fn review_several(
     Call { state, caller, body, .. }: Call<Empty, Empty, MemoryReviews>,
 ) -> ApiResult<Data<ReviewedItems>> {
     let mut items = Vec::with_capacity(body.items.len());
@@ -292,7 +271,7 @@ async fn review(
     Ok(whole(&reviewed))
 }
 
-async fn pin(
+pub(super) async fn pin(
     Call { state, caller, path, body: MemoryPin { pinned }, .. }: Call<ById, Empty, MemoryPin>,
 ) -> ApiResult<Data<MemoryRow>> {
     let id = reached(&state, &caller, &path.id).await?;

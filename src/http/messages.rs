@@ -31,24 +31,14 @@ use super::{
     access::Upgrade,
     ask,
     auth::authenticator::Principal,
-    call::Call,
-    error::{ApiError, ApiResult},
-    routes::{Resource, on},
+    call::*,
+    error::*,
     tasks::giving::{check_words, source_channel},
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    messages::*,
-    reply::{Data, Progress},
-    scope::Scope,
-};
+use crate::api::{endpoint::*, messages::*, reply::*, scope::Scope};
 
 /// A team that has not decided by then what it does with a message lets it wait.
 const PLACED_WITHIN: Duration = Duration::from_millis(500);
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SEND_MESSAGE, send), on(&SHOW_MESSAGE, show)]
-}
 
 /// A message as it stands with its task.
 fn row(message: MessageId, channel: ChannelId, task: Option<&Task>) -> MessageRow {
@@ -115,7 +105,7 @@ async fn placement(state: &State, id: &TaskId) -> ApiResult<Option<Placement>> {
     }
 }
 
-async fn send(
+pub(super) async fn send(
     Call { state, caller, request, body: words, .. }: Call<Empty, Empty, NewMessage>,
 ) -> ApiResult<Progress<MessageRow>> {
     caller.team(words.team.as_deref().unwrap_or(MAIN))?;
@@ -278,7 +268,7 @@ fn refused(error: ErrorBody) -> ApiError {
     }
 }
 
-async fn show(
+pub(super) async fn show(
     Call { state, caller, path, query, .. }: Call<ById, MessageFilter>,
 ) -> ApiResult<Data<MessageRow>> {
     let channel = match query.channel {

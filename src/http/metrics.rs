@@ -34,11 +34,7 @@ use prometheus_client::{
     registry::{Metric, Registry},
 };
 
-use super::{
-    call::Call,
-    error::{ApiError, ApiResult},
-    routes::{Resource, on},
-};
+use super::{call::*, error::*};
 use crate::{api::monitoring::SHOW_METRICS, logging::tap::Errors};
 
 #[cfg(test)]
@@ -54,10 +50,6 @@ const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Labels = Vec<(&'static str, String)>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_METRICS, show)]
-}
 
 /// What the actors count themselves, asked when someone looks.
 #[derive(Debug, Default)]
@@ -303,7 +295,7 @@ fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-async fn show(Call { state, .. }: Call) -> ApiResult<HttpResponse> {
+pub(super) async fn show(Call { state, .. }: Call) -> ApiResult<HttpResponse> {
     let spine = &state.spine;
     let (counts, restarts, connections, pending, approvals) = tokio::join!(
         spine.queue.send(Count).timeout(COUNT_TIMEOUT),

@@ -52,6 +52,7 @@ mod questions;
 pub mod record;
 mod reply;
 mod revocation;
+mod route_table;
 mod routes;
 mod session;
 mod sessions;
@@ -77,7 +78,7 @@ use error::{ApiError, ApiResult};
 use jobs::Jobs;
 use metrics::Metrics;
 use policies::Explainer;
-use routes::Resource;
+use route_table::table;
 
 use crate::{
     api::teams::Equipment,
@@ -211,53 +212,6 @@ where
     M: Message<Result: Send> + Send + 'static,
 {
     Ok(actor.send(message).timeout(ANSWER_TIMEOUT).await?)
-}
-
-/// All routes, in the order in which their paths are tried.
-fn table() -> Vec<Resource> {
-    let parts = [
-        session::resources(),
-        tokens::resources(),
-        trust::resources(),
-        identities::resources(),
-        triggers::resources(),
-        webhooks::resources(),
-        overview::resources(),
-        events::resources(),
-        channels::resources(),
-        topics::resources(),
-        messages::resources(),
-        sessions::resources(),
-        usage::resources(),
-        audit::resources(),
-        logs::resources(),
-        config::resources(),
-        doctor::resources(),
-        approvals::resources(),
-        questions::resources(),
-        policies::resources(),
-        inbox::resources(),
-        teams::resources(),
-        tasks::resources(),
-        changes::resources(),
-        untrusted_files::resources(),
-        memories::resources(),
-        vault::resources(),
-        backups::resources(),
-        jobs::resources(),
-        openapi::resources(),
-        health::resources(),
-        metrics::resources(),
-        page::resources(),
-    ];
-    let mut table: Vec<Resource> = Vec::new();
-    for resource in parts.into_iter().flatten() {
-        match table.iter_mut().find(|known| known.path == resource.path) {
-            Some(known) => known.join(resource),
-            None => table.push(resource),
-        }
-    }
-    table
 }
 
 /// All routes, for an `App`. `others` adds those that live elsewhere; they pass the same checks,

@@ -13,7 +13,7 @@ use super::{
     call::Call,
     error::{ApiResult, Refusal},
     page_of_docs,
-    routes::{Resource, on},
+    routes::Resource,
     ui,
 };
 use crate::api::{
@@ -24,14 +24,14 @@ use crate::api::{
     reply::{Content, JSON},
 };
 
-const SHOW_OPENAPI: Endpoint<Content> = Endpoint::new(
+pub(super) const SHOW_OPENAPI: Endpoint<Content> = Endpoint::new(
     Get,
     "/api/v1/openapi.json",
     Needs::Login,
     "Describes all routes, in OpenAPI 3.1.",
 );
 
-const SHOW_DOCS: Endpoint<Content> =
+pub(super) const SHOW_DOCS: Endpoint<Content> =
     Endpoint::new(Get, "/api/v1/docs", Needs::Login, "Describes all routes, as a page.");
 
 /// What requests may be refused with, whatever they ask for.
@@ -53,10 +53,6 @@ never stands in a URL.
 **Repeating.** `Idempotency-Key` on a POST makes a repeat within 24 hours return the first answer.
 
 **Limits.** A body has at most 1 MiB. A credential has 3,000 requests a minute, and 64 at once.";
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_OPENAPI, show), on(&SHOW_DOCS, read)]
-}
 
 /// A text that does not change while the program runs. It holds no secret that the length of its
 /// compressed form could give away.
@@ -85,13 +81,13 @@ impl Fixed {
     }
 }
 
-async fn show(Call { request, .. }: Call) -> ApiResult<HttpResponse> {
+pub(super) async fn show(Call { request, .. }: Call) -> ApiResult<HttpResponse> {
     let mut response = HttpResponse::Ok();
     response.content_type(JSON);
     Ok(text().answer(&request, response))
 }
 
-async fn read(Call { request, .. }: Call) -> ApiResult<HttpResponse> {
+pub(super) async fn read(Call { request, .. }: Call) -> ApiResult<HttpResponse> {
     static PAGE: OnceLock<Fixed> = OnceLock::new();
     let mut response = HttpResponse::Ok();
     for (name, value) in ui::security_headers() {

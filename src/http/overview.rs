@@ -19,18 +19,11 @@ use hivewright_actors::{
     task::records as tasks,
 };
 
-use super::{
-    State, VERSION, approvals, ask,
-    call::Call,
-    channels,
-    error::ApiResult,
-    routes::{Resource, on},
-    teams, topics,
-};
+use super::{State, VERSION, approvals, ask, call::*, channels, error::*, teams, topics};
 use crate::api::{
     overview::*,
     questions::QuestionRow,
-    reply::Data,
+    reply::*,
     snapshot::{SHOW_SNAPSHOT, Snapshot},
     topics::RunningTurn,
 };
@@ -39,10 +32,6 @@ use crate::api::{
 const TRIES: usize = 4;
 /// Topics in it, those with the newest activity.
 const TOPICS: usize = 200;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_OVERVIEW, show), on(&SHOW_SNAPSHOT, show_snapshot)]
-}
 
 /// What the store says, all of it as new as the last commit.
 struct Stored {
@@ -150,7 +139,7 @@ async fn count_teams(state: &web::Data<State>, tree: &Tree) -> ApiResult<TeamCou
     Ok(teams)
 }
 
-async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Overview>> {
+pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Overview>> {
     caller.all_teams()?;
     let stored = state.read(Stored::read).await?;
     gathered(&state, &stored).await.map(Data)
@@ -159,7 +148,7 @@ async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Overview>> {
 /// What is read after the place is at least as new as the place. If nothing but passing words came
 /// meanwhile it is exactly that; otherwise it is taken again, and at last given as it is: events
 /// tell what is, not what is added, so that one which is in it already changes nothing.
-async fn show_snapshot(Call { state, caller, .. }: Call) -> ApiResult<Data<Snapshot>> {
+pub(super) async fn show_snapshot(Call { state, caller, .. }: Call) -> ApiResult<Data<Snapshot>> {
     caller.all_teams()?;
     let mut tries = 1;
     loop {

@@ -13,18 +13,9 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    call::Call,
-    error::{ApiError, ApiResult},
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, json, listing};
 use crate::{
-    api::{
-        endpoint::{ById, Empty},
-        policies::*,
-        reply::{Created, Data, Done, Rows},
-    },
+    api::{endpoint::*, policies::*, reply::*},
     policy::{RuleError, Source},
     settings::policy::date,
     tools::judge::Judgement,
@@ -33,15 +24,6 @@ use crate::{
 /// Judges a call of a team that nobody makes. Blocks. An error is in words for a person.
 pub type Explainer =
     dyn Fn(&TeamKey, &str, &Value, &Subject) -> Result<Judgement, String> + Send + Sync;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_RULES, list),
-        on(&ADD_RULE, add),
-        on(&EXPLAIN_CALL, explain),
-        on(&REMOVE_RULE, remove),
-    ]
-}
 
 fn row(rule: Rule, source: Source) -> RuleRow {
     let risk = rule.risk;
@@ -64,7 +46,7 @@ fn row(rule: Rule, source: Source) -> RuleRow {
     }
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<RuleRow>> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<RuleRow>> {
     caller.all_teams()?;
     let rules = state.rules.clone();
     let rules = web::block(move || {
@@ -75,7 +57,7 @@ async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<RuleRow>
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn add(
+pub(super) async fn add(
     Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewRule>,
 ) -> ApiResult<Created<RuleRow>> {
     caller.all_teams()?;
@@ -98,13 +80,13 @@ async fn add(
     Ok(Created(row(rule, Source::Stored)))
 }
 
-async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+pub(super) async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     caller.all_teams()?;
     state.rules.remove(&path.id, &caller.principal.id).await?;
     Ok(Done)
 }
 
-async fn explain(
+pub(super) async fn explain(
     Call { state, caller, body: call, .. }: Call<Empty, Empty, ExplainCall>,
 ) -> ApiResult<Data<Explained>> {
     caller.team(&call.team)?;

@@ -13,25 +13,8 @@ use hivewright_actors::{
     store::reads::get,
 };
 
-use super::{
-    State,
-    approvals::settle,
-    ask,
-    call::{Call, Caller},
-    error::{ApiError, ApiResult},
-    json,
-    listing::Gathering,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::{ById, Empty},
-    questions::*,
-    reply::{Data, Rows},
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_QUESTIONS, list), on(&SHOW_QUESTION, show), on(&ANSWER_QUESTION, reply)]
-}
+use super::{State, approvals::settle, ask, call::*, error::*, json, listing::Gathering};
+use crate::api::{endpoint::*, questions::*, reply::*};
 
 impl From<Question> for QuestionRow {
     fn from(question: Question) -> Self {
@@ -57,7 +40,7 @@ impl From<Question> for QuestionRow {
 }
 
 /// Oldest first.
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, QuestionFilter>,
 ) -> ApiResult<Rows<QuestionRow>> {
     let QuestionFilter { status, team } = query;
@@ -89,7 +72,9 @@ async fn list(
     rows.await
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<QuestionRow>> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<QuestionRow>> {
     settle(&state).await?;
     let found = find(&state, &caller, &QuestionId::from(path.id)).await?;
     Ok(Data(found.into()))
@@ -104,7 +89,7 @@ async fn find(state: &State, caller: &Caller, id: &QuestionId) -> ApiResult<Ques
         .ok_or_else(|| ApiError::not_found("there is no such question"))
 }
 
-async fn reply(
+pub(super) async fn reply(
     Call { state, caller, path, body, .. }: Call<ById, Empty, QuestionAnswer>,
 ) -> ApiResult<Data<QuestionRow>> {
     let QuestionAnswer { selected, text } = body;

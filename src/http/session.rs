@@ -6,26 +6,12 @@ use super::{
     State,
     access::COOKIE,
     auth::authenticator::{LINK_VALID, LoggedIn, Principal},
-    call::{Anyone, Call},
-    error::{ApiError, ApiResult},
+    call::*,
+    error::*,
     record,
     reply::Dressed,
-    routes::{Resource, on},
 };
-use crate::api::{
-    endpoint::Empty,
-    reply::{Created, Data, Done},
-    session::*,
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&SHOW_SESSION, show),
-        on(&LOG_IN, log_in),
-        on(&LOG_OUT, log_out),
-        on(&MAKE_LOGIN_LINK, make_link),
-    ]
-}
+use crate::api::{endpoint::*, reply::*, session::*};
 
 fn row(state: &State, principal: &Principal, csrf: Option<String>) -> SessionRow {
     SessionRow {
@@ -38,12 +24,12 @@ fn row(state: &State, principal: &Principal, csrf: Option<String>) -> SessionRow
     }
 }
 
-async fn show(Call { state, caller, request, .. }: Call) -> ApiResult<Data<SessionRow>> {
+pub(super) async fn show(Call { state, caller, request, .. }: Call) -> ApiResult<Data<SessionRow>> {
     let csrf = state.access.csrf(&request);
     Ok(Data(row(&state, &caller.principal, csrf)))
 }
 
-async fn log_in(
+pub(super) async fn log_in(
     Call { state, body: login, request, .. }: Call<Empty, Empty, Login, Anyone>,
 ) -> ApiResult<Dressed<Data<SessionRow>>> {
     let auth = &state.access.auth;
@@ -60,7 +46,7 @@ async fn log_in(
     })
 }
 
-async fn log_out(Call { state, caller, request, .. }: Call) -> ApiResult<Dressed<Done>> {
+pub(super) async fn log_out(Call { state, caller, request, .. }: Call) -> ApiResult<Dressed<Done>> {
     if state.access.csrf(&request).is_none() {
         return Err(ApiError::invalid(
             "this request comes with a token, which no session can be ended for; revoke it instead",
@@ -71,7 +57,7 @@ async fn log_out(Call { state, caller, request, .. }: Call) -> ApiResult<Dressed
     Ok(Dressed { reply: Done, headers: vec![(header::SET_COOKIE, cookie)] })
 }
 
-async fn make_link(Call { state, caller, .. }: Call) -> ApiResult<Created<LoginLink>> {
+pub(super) async fn make_link(Call { state, caller, .. }: Call) -> ApiResult<Created<LoginLink>> {
     let code = state.access.auth.link(&caller.principal)?;
     let expires_in_s = LINK_VALID.as_secs();
     Ok(Created(LoginLink { code: code.expose().to_owned(), expires_in_s }))

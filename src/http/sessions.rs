@@ -16,37 +16,15 @@ use hivewright_actors::{
     team::BeganAnew,
 };
 
-use super::{
-    State,
-    call::{Call, Caller},
-    error::{ApiError, ApiResult},
-    listing::Gathering,
-    routes::{Resource, on},
-    tasks::giving,
-};
+use super::{State, call::*, error::*, listing::Gathering, tasks::giving};
 use crate::{
-    api::{
-        endpoint::{ById, ByName, Empty},
-        reply::{Accepted, Bare, Data, LINES, Rows},
-        sessions::*,
-    },
+    api::{endpoint::*, reply::*, sessions::*},
     logging::Secrets,
     transcript::{lines, merge::Merge, page},
 };
 
 /// An export reads this many events at a time.
 const PIECE: usize = 200;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_SESSIONS, list),
-        on(&SHOW_HISTORY, show),
-        on(&EXPORT_SESSION, hand_out),
-        on(&RESET_SESSION, begin_anew),
-        on(&COMPACT_SESSION, compact),
-        on(&SHOW_TEAM_HISTORY, show_of_team),
-    ]
-}
 
 impl From<Session> for SessionRow {
     fn from(session: Session) -> Self {
@@ -62,7 +40,7 @@ impl From<Session> for SessionRow {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, SessionFilter>,
 ) -> ApiResult<Rows<SessionRow>> {
     let SessionFilter { team, topic, since } = query;
@@ -112,7 +90,7 @@ async fn stored(state: &State, lane: &Lane, generation: u32) -> ApiResult<Sessio
     found.ok_or_else(|| missing(&lane.session_id(generation)))
 }
 
-async fn show(
+pub(super) async fn show(
     Call { state, caller, path, query, .. }: Call<ById, HistoryFilter>,
 ) -> ApiResult<Bare<Transcript>> {
     let (lane, generation) = reached(&caller, &path.id)?;
@@ -120,7 +98,7 @@ async fn show(
 }
 
 /// The session of a team by its id or key; without either, the one that was used last.
-async fn show_of_team(
+pub(super) async fn show_of_team(
     Call { state, caller, path: ByName { name }, query, .. }: Call<ByName, TeamHistoryFilter>,
 ) -> ApiResult<Bare<Transcript>> {
     caller.team(&name)?;
@@ -202,7 +180,7 @@ struct Export {
     merge: Option<Merge>,
 }
 
-async fn hand_out(
+pub(super) async fn hand_out(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
 ) -> ApiResult<HttpResponse> {
     let (lane, generation) = reached(&caller, &id)?;
@@ -224,7 +202,7 @@ async fn hand_out(
     Ok(answer)
 }
 
-async fn begin_anew(
+pub(super) async fn begin_anew(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
 ) -> ApiResult<Data<SessionRow>> {
     let (lane, generation) = reached(&caller, &id)?;
@@ -245,7 +223,7 @@ async fn begin_anew(
     Ok(Data(session.into()))
 }
 
-async fn compact(
+pub(super) async fn compact(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
 ) -> ApiResult<Accepted<CompactionTask>> {
     let (lane, generation) = reached(&caller, &id)?;

@@ -15,19 +15,8 @@ use hivewright_actors::{
     usage::Usage,
 };
 
-use super::{
-    State,
-    call::{Call, Caller},
-    error::{ApiError, ApiResult},
-    json,
-    listing::Gathering,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::{ById, Empty},
-    reply::{Created, Data, Progress, Rows},
-    tasks::*,
-};
+use super::{State, call::*, error::*, json, listing::Gathering};
+use crate::api::{endpoint::*, reply::*, tasks::*};
 
 /// What takes longer to end goes on without whoever cancelled it.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(25);
@@ -41,18 +30,7 @@ const BEGINNING: usize = 200;
 const SHOWN: usize = 10_000;
 
 pub(crate) mod giving;
-mod stats;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TASKS, list),
-        on(&CREATE_TASK, giving::create),
-        on(&COUNT_TASKS, stats::show),
-        on(&CANCEL_TASK, cancel),
-        on(&RETRY_TASK, retry),
-        on(&SHOW_TASK, show),
-    ]
-}
+pub(super) mod stats;
 
 /// What an open task waits for, if it is not simply its turn. It `asks` while a question of its turn to
 /// another team is open.
@@ -180,7 +158,7 @@ impl<F: Fn(&str) -> bool> Wanted<F> {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TaskFilter>,
 ) -> ApiResult<Rows<TaskRow>> {
     let wanted = Wanted::new(query, caller.reach(), state.now());
@@ -227,7 +205,7 @@ async fn find(state: &State, caller: &Caller, id: &str) -> ApiResult<Task> {
         .ok_or_else(|| ApiError::not_found(format!("there is no task `{id}`")))
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<OneTask>> {
+pub(super) async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<OneTask>> {
     let task = find(&state, &caller, &path.id).await?;
     let Below { mut children, more_children, asks, tree } = below(&state, &task, &caller).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
@@ -299,7 +277,7 @@ fn is_final(task: &Task, what: &str) -> ApiError {
     ApiError::conflict_as("final", reason)
 }
 
-async fn cancel(
+pub(super) async fn cancel(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TaskCancel>,
 ) -> ApiResult<Progress<TaskCancelled>> {
     let TaskCancel { reason, cascade } = body;
@@ -338,7 +316,9 @@ async fn cancel(
     Ok(Progress { data, is_done })
 }
 
-async fn retry(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Created<TaskRetried>> {
+pub(super) async fn retry(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Created<TaskRetried>> {
     let task = find(&state, &caller, &path.id).await?;
     match task.outcome.as_ref().map(|outcome| outcome.ending) {
         Some(Ending::Failed | Ending::Dead | Ending::Expired | Ending::Cancelled) => {}

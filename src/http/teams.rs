@@ -16,40 +16,14 @@ use hivewright_actors::{
     },
 };
 
-use super::{
-    Equipper, State,
-    call::Call,
-    error::{ApiError, ApiResult},
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{Equipper, State, call::*, error::*, json, listing};
 use crate::{
-    api::{
-        endpoint::{ByName, Empty},
-        reply::{Data, Rows},
-        teams::*,
-    },
+    api::{endpoint::*, reply::*, teams::*},
     logging::Secrets,
     tools::org::office::Parts,
 };
 
 pub(super) mod acting;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TEAMS, list),
-        on(&CREATE_TEAM, acting::create),
-        on(&SHOW_ORG, show_tree),
-        on(&PAUSE_TEAM, acting::pause_one),
-        on(&RESUME_TEAM, acting::resume_one),
-        on(&BOOTSTRAP_TEAM, acting::set_up_again),
-        on(&PAUSE_ALL, acting::pause_every),
-        on(&RESUME_ALL, acting::resume_every),
-        on(&SHOW_TEAM, show),
-        on(&CHANGE_TEAM, acting::update),
-        on(&SHUT_DOWN_TEAM, acting::shut_down),
-    ]
-}
 
 /// Runs something that looks at files away from the async threads.
 async fn looking<T: Send + 'static>(
@@ -180,7 +154,7 @@ impl From<&OpenTask> for TeamWork {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TeamFilter>,
 ) -> ApiResult<Rows<TeamRow>> {
     let TeamFilter { state: standing, parent, words } = query;
@@ -204,7 +178,7 @@ async fn list(
     listing::page(rows, &page, |row| row.name.to_string())
 }
 
-async fn show(
+pub(super) async fn show(
     Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
 ) -> ApiResult<Data<OneTeam>> {
     caller.team(&name)?;
@@ -214,7 +188,7 @@ async fn show(
     Ok(Data(shown.await?.ok_or(missing)?))
 }
 
-async fn show_tree(Call { state, caller, .. }: Call) -> ApiResult<Data<TeamNode>> {
+pub(super) async fn show_tree(Call { state, caller, .. }: Call) -> ApiResult<Data<TeamNode>> {
     caller.all_teams()?;
     let root = looking(&state, |sight| sight.node(MAIN)).await?;
     root.map(Data).ok_or_else(ApiError::draining)

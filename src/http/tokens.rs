@@ -3,29 +3,17 @@
 
 use super::{
     auth::rows::{Grant, Session},
-    call::{Call, Caller},
-    error::{ApiError, ApiResult},
+    call::*,
+    error::*,
     json, listing,
-    routes::{Resource, on},
 };
 use crate::api::{
-    endpoint::{ById, Empty},
+    endpoint::*,
     logins::*,
-    reply::{Created, Done, Rows},
+    reply::*,
     scope::{Scope, Scopes},
     tokens::*,
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TOKENS, list),
-        on(&CREATE_TOKEN, create),
-        on(&ROTATE_OPERATOR, rotate),
-        on(&REVOKE_TOKEN, revoke),
-        on(&LIST_LOGINS, list_logins),
-        on(&END_LOGIN, end_login),
-    ]
-}
 
 impl From<Grant> for TokenRow {
     fn from(grant: Grant) -> Self {
@@ -57,13 +45,13 @@ fn is_within(grant: &Grant, caller: &Caller) -> bool {
     caller.principal.teams.is_none() || grant.teams.as_ref().is_some_and(is_reached)
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<TokenRow>> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<TokenRow>> {
     let grants = state.access.auth.grants().into_iter();
     let rows = grants.filter(|grant| is_within(grant, &caller)).map(TokenRow::from);
     listing::page(rows, &page, |row| row.id.to_string())
 }
 
-async fn create(
+pub(super) async fn create(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewToken>,
 ) -> ApiResult<Created<TokenRow>> {
     caller.names(&new.name);
@@ -74,7 +62,7 @@ async fn create(
     Ok(Created(row))
 }
 
-async fn revoke(
+pub(super) async fn revoke(
     Call { state, caller, path, query: Revocation { minted }, .. }: Call<ById, Revocation>,
 ) -> ApiResult<Done> {
     let auth = &state.access.auth;
@@ -90,7 +78,7 @@ async fn revoke(
 }
 
 /// The new token is in its file, not in the answer.
-async fn rotate(Call { state, caller, .. }: Call) -> ApiResult<Done> {
+pub(super) async fn rotate(Call { state, caller, .. }: Call) -> ApiResult<Done> {
     let principal = &caller.principal;
     // The operator token has all scopes: only whoever has them all may make one.
     if let Some(missing) = Scopes::all().beyond(principal.scopes) {
@@ -114,14 +102,16 @@ fn login_row(session: Session, grant: Grant, caller: &Caller) -> LoginRow {
     }
 }
 
-async fn list_logins(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<LoginRow>> {
+pub(super) async fn list_logins(
+    Call { state, caller, page, .. }: Call,
+) -> ApiResult<Rows<LoginRow>> {
     let sessions = state.access.auth.sessions().into_iter();
     let within = sessions.filter(|(_, grant)| is_within(grant, &caller));
     let rows = within.map(|(session, grant)| login_row(session, grant, &caller));
     listing::page(rows, &page, |row| row.id.to_string())
 }
 
-async fn end_login(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+pub(super) async fn end_login(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     let auth = &state.access.auth;
     let mut sessions = auth.sessions().into_iter();
     let meant = sessions

@@ -21,30 +21,8 @@ use hivewright_actors::{
     },
 };
 
-use super::{
-    State, ask,
-    call::Call,
-    error::{ApiError, ApiResult},
-    json,
-    listing::Gathering,
-    query::Page,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::{ById, Empty},
-    page::Sort,
-    reply::{Data, Rows},
-    topics::*,
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TOPICS, list),
-        on(&SHOW_RUNNING_TURN, running),
-        on(&SHOW_TOPIC, show),
-        on(&CHANGE_TOPIC, change),
-    ]
-}
+use super::{State, ask, call::*, error::*, json, listing::Gathering, query::Page};
+use crate::api::{endpoint::*, page::Sort, reply::*, topics::*};
 
 /// By what a topic's state is told.
 struct Standing {
@@ -161,7 +139,7 @@ pub(super) async fn newest(
     Ok(rows.await?.data)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TopicFilter>,
 ) -> ApiResult<Rows<TopicRow>> {
     caller.team(MAIN)?;
@@ -196,12 +174,14 @@ async fn known(state: &State, id: &str) -> ApiResult<TopicRow> {
     found.await?.ok_or_else(|| ApiError::not_found(format!("there is no topic `{id}`")))
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<TopicRow>> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<TopicRow>> {
     caller.team(MAIN)?;
     known(&state, &path.id).await.map(Data)
 }
 
-async fn change(
+pub(super) async fn change(
     Call { state, caller, path: ById { id }, body: wish, .. }: Call<ById, Empty, TopicChange>,
 ) -> ApiResult<Data<TopicRow>> {
     caller.team(MAIN)?;
@@ -229,7 +209,7 @@ impl From<NotChanged> for ApiError {
     }
 }
 
-async fn running(
+pub(super) async fn running(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
 ) -> ApiResult<Data<Option<RunningTurn>>> {
     caller.team(MAIN)?;

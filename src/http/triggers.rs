@@ -16,19 +16,9 @@ use hivewright_actors::{
     task,
 };
 
-use super::{
-    State,
-    call::{Call, Caller},
-    error::{ApiError, ApiResult},
-    listing::{self, Gathering},
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*, listing, listing::Gathering};
 use crate::{
-    api::{
-        endpoint::{ById, Empty},
-        reply::{Accepted, Created, Data, Done, Rows},
-        triggers::*,
-    },
+    api::{endpoint::*, reply::*, triggers::*},
     triggers::{
         desk::{Author, DeskError, Parts},
         preview,
@@ -39,22 +29,6 @@ use crate::{
 const KEY: &str = "idempotency-key";
 /// How many of the next times are shown with a trigger.
 const NEXT_SHOWN: usize = 3;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TRIGGERS, list),
-        on(&CREATE_TRIGGER, create),
-        on(&PREVIEW_TRIGGER, look),
-        on(&ENABLE_TRIGGER, enable),
-        on(&DISABLE_TRIGGER, disable),
-        on(&RUN_TRIGGER, run),
-        on(&LIST_RUNS, history),
-        on(&SET_CURSORS, set_cursors),
-        on(&SHOW_TRIGGER, show),
-        on(&CHANGE_TRIGGER, change),
-        on(&DELETE_TRIGGER, remove),
-    ]
-}
 
 impl From<DeskError> for ApiError {
     fn from(error: DeskError) -> Self {
@@ -114,7 +88,7 @@ fn fits(filter: &TriggerFilter, trigger: &Trigger) -> bool {
         && filter.words.as_ref().is_none_or(holds)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: filter, page, .. }: Call<Empty, TriggerFilter>,
 ) -> ApiResult<Rows<TriggerRow>> {
     let reaches = caller.reach();
@@ -138,7 +112,7 @@ async fn list(
     rows.await
 }
 
-async fn create(
+pub(super) async fn create(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewTrigger>,
 ) -> ApiResult<Created<TriggerRow>> {
     caller.team(&new.team)?;
@@ -150,13 +124,15 @@ async fn create(
     Ok(Created(with_times(desk, &made)))
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<TriggerRow>> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<TriggerRow>> {
     let (_, listed) = named(&state, &caller, &path).await?;
     let next_due = state.desk.parts().next_times(&listed.trigger, NEXT_SHOWN);
     Ok(Data(TriggerRow { next_due: Some(next_due), ..TriggerRow::from(&listed) }))
 }
 
-async fn change(
+pub(super) async fn change(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TriggerChange>,
 ) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
@@ -165,20 +141,22 @@ async fn change(
     Ok(Data(with_times(desk, &changed)))
 }
 
-async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+pub(super) async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     let (which, _) = named(&state, &caller, &path).await?;
     state.desk.parts().ask(Delete { which }).await?;
     Ok(Done)
 }
 
-async fn enable(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<TriggerRow>> {
+pub(super) async fn enable(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
     let desk = state.desk.parts();
     let enabled = desk.enable(which).await?;
     Ok(Data(with_times(desk, &enabled)))
 }
 
-async fn disable(
+pub(super) async fn disable(
     Call { state, caller, path, body: off, .. }: Call<ById, Empty, TriggerOff>,
 ) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
@@ -189,7 +167,7 @@ async fn disable(
     Ok(Data(TriggerRow::from(&disabled)))
 }
 
-async fn run(
+pub(super) async fn run(
     Call { state, caller, path, body: start, request, .. }: Call<ById, Empty, TriggerStart>,
 ) -> ApiResult<Accepted<RunRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
@@ -218,7 +196,7 @@ async fn run(
     }
 }
 
-async fn history(
+pub(super) async fn history(
     Call { state, caller, path, query, page, .. }: Call<ById, RunFilter>,
 ) -> ApiResult<Rows<RunRow>> {
     let before = query.before.map(|before| before.from(state.now()));
@@ -259,7 +237,7 @@ async fn left_by(
     found.await
 }
 
-async fn set_cursors(
+pub(super) async fn set_cursors(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TriggerCursors>,
 ) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
@@ -267,7 +245,7 @@ async fn set_cursors(
     Ok(Data(TriggerRow::from(&state.desk.parts().ask(set).await?)))
 }
 
-async fn look(
+pub(super) async fn look(
     Call { state, caller, body: sketch, .. }: Call<Empty, Empty, TriggerSketch>,
 ) -> ApiResult<Data<TriggerPreview>> {
     let TriggerSketch { kind, config, sample } = sketch;

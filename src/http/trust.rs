@@ -10,28 +10,8 @@ use hivewright_actors::{
     },
 };
 
-use super::{
-    ask,
-    call::Call,
-    error::{ApiError, ApiResult},
-    json,
-    listing::{self, Gathering},
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::{ById, Empty},
-    reply::{Created, Done, Rows},
-    trust::*,
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TRUST, list),
-        on(&GRANT_TRUST, grant),
-        on(&LIST_TRUST_DECISIONS, list_decisions),
-        on(&REVOKE_TRUST, revoke),
-    ]
-}
+use super::{ask, call::*, error::*, json, listing, listing::Gathering};
+use crate::api::{endpoint::*, reply::*, trust::*};
 
 impl From<SenderGrant> for TrustGrant {
     fn from(grant: SenderGrant) -> Self {
@@ -72,7 +52,7 @@ impl From<GrantError> for ApiError {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TrustFilter>,
 ) -> ApiResult<Rows<TrustGrant>> {
     caller.all_teams()?;
@@ -89,7 +69,7 @@ async fn list(
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn grant(
+pub(super) async fn grant(
     Call { state, caller, body, .. }: Call<Empty, Empty, NewTrustGrant>,
 ) -> ApiResult<Created<TrustGrant>> {
     caller.all_teams()?;
@@ -103,13 +83,13 @@ async fn grant(
     Ok(Created(row))
 }
 
-async fn revoke(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+pub(super) async fn revoke(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     caller.all_teams()?;
     let is_revoked = ask(&state.spine.router, Revoke(Which::Id(path.id))).await??;
     if is_revoked { Ok(Done) } else { Err(ApiError::not_found("there is no such grant")) }
 }
 
-async fn list_decisions(
+pub(super) async fn list_decisions(
     Call { state, caller, query, page, .. }: Call<Empty, TrustDecisionFilter>,
 ) -> ApiResult<Rows<TrustDecision>> {
     caller.all_teams()?;

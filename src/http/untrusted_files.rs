@@ -4,25 +4,11 @@ use std::path::{Path, PathBuf};
 
 use actix_web::web;
 
-use super::{
-    State,
-    call::Call,
-    error::{ApiError, ApiResult},
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*, json, listing};
 use crate::{
-    api::{
-        endpoint::{ByName, Empty},
-        reply::{Data, Rows},
-        untrusted_files::*,
-    },
+    api::{endpoint::*, reply::*, untrusted_files::*},
     taint::{TaintError, UntrustedFile},
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_UNTRUSTED_FILES, list), on(&ACCEPT_FILES, accept)]
-}
 
 fn row(label: &UntrustedFile, folder: &Path) -> UntrustedFileRow {
     UntrustedFileRow {
@@ -48,7 +34,7 @@ async fn folder(state: &State, name: &str) -> ApiResult<PathBuf> {
     Ok(web::block(move || folder.canonicalize().unwrap_or(folder)).await?)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
 ) -> ApiResult<Clean<Rows<UntrustedFileRow>>> {
     caller.team(&name)?;
@@ -58,7 +44,7 @@ async fn list(
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn accept(
+pub(super) async fn accept(
     Call { state, caller, path: ByName { name }, body, .. }: Call<ByName, Empty, AcceptFiles>,
 ) -> ApiResult<Clean<Data<AcceptedFiles>>> {
     caller.team(&name)?;

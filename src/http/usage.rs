@@ -10,25 +10,14 @@ use hivewright_actors::{
     store::records::digest,
 };
 
-use super::{
-    State,
-    call::Call,
-    error::{ApiError, ApiResult},
-    listing::{self, Gathering},
-    query::Page,
-    routes::{Resource, on},
-};
-use crate::api::{endpoint::Empty, reply::Rows, usage::*, when::When};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_USAGE, list), on(&LIST_BUDGETS, list_budgets)]
-}
+use super::{State, call::*, error::*, listing, listing::Gathering, query::Page};
+use crate::api::{endpoint::*, reply::*, usage::*, when::When};
 
 fn row(key: String, tally: Tally) -> UsageRow {
     UsageRow { key, tally, cached_share: tally.cached_share() }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, UsageFilter>,
 ) -> ApiResult<Rows<UsageRow>> {
     let UsageFilter { group, from, to } = query;
@@ -119,7 +108,9 @@ fn day(state: &State, field: &str, text: Option<String>) -> ApiResult<Option<u32
     })
 }
 
-async fn list_budgets(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<BudgetRow>> {
+pub(super) async fn list_budgets(
+    Call { state, caller, page, .. }: Call,
+) -> ApiResult<Rows<BudgetRow>> {
     let files = state.clone();
     let budgets = web::block(move || {
         let (org, tree) = (files.org(), files.org().view.now());

@@ -6,20 +6,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 
 use super::{
-    State,
-    auth::authenticator::Principal,
-    call::{Call, Caller},
-    error::{ApiError, ApiResult},
-    json,
-    listing::{self, Gathering},
-    routes::{Resource, on},
+    State, auth::authenticator::Principal, call::*, error::*, json, listing, listing::Gathering,
 };
 use crate::{
-    api::{
-        endpoint::Empty,
-        reply::{Data, Done, Rows, Saved},
-        vault::*,
-    },
+    api::{endpoint::*, reply::*, vault::*},
     tools::filter::ToolFilter,
     vault::{
         audit::{Actor, AuditRow, Wanted},
@@ -29,17 +19,6 @@ use crate::{
         seal::Plain,
     },
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_VAULT, list),
-        on(&LIST_VAULT_AUDIT, list_audit),
-        on(&ROTATE_VAULT, rotate),
-        on(&SHOW_VAULT_ENTRY, show),
-        on(&SET_VAULT_ENTRY, set),
-        on(&DELETE_VAULT_ENTRY, remove),
-    ]
-}
 
 fn row(scope: &Scope, entry: Entry) -> VaultEntry {
     VaultEntry {
@@ -103,7 +82,7 @@ fn put(wish: VaultPut) -> ApiResult<Put> {
     })
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, VaultFilter>,
 ) -> ApiResult<Rows<VaultEntry>> {
     let actor = operator(&caller.principal);
@@ -163,7 +142,9 @@ fn named(name: &str) -> Option<(Scope, &str)> {
     Some((Scope::of_tag(tag)?, key))
 }
 
-async fn show(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Data<VaultEntry>> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<VaultPath>,
+) -> ApiResult<Data<VaultEntry>> {
     let of = scope(&state, &caller, &path.scope).await?;
     let seen = state.vault.get(&of, &path.key, &operator(&caller.principal)).await?;
     let mut row = row(&of, seen.entry);
@@ -176,7 +157,7 @@ async fn show(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Da
     Ok(Data(row))
 }
 
-async fn set(
+pub(super) async fn set(
     Call { state, caller, path, body, .. }: Call<VaultPath, Empty, VaultPut>,
 ) -> ApiResult<Saved<VaultSet>> {
     let put = put(body)?;
@@ -187,13 +168,13 @@ async fn set(
     Ok(Saved { data: VaultSet { scope: of.to_string(), key, secret, version }, is_new })
 }
 
-async fn remove(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Done> {
+pub(super) async fn remove(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Done> {
     let of = scope(&state, &caller, &path.scope).await?;
     let is_gone = state.vault.delete(&of, &path.key, &operator(&caller.principal)).await?;
     if is_gone { Ok(Done) } else { Err(ApiError::not_found("there is no such entry")) }
 }
 
-async fn list_audit(
+pub(super) async fn list_audit(
     Call { state, caller, query, page, .. }: Call<Empty, VaultAuditFilter>,
 ) -> ApiResult<Rows<VaultAct>> {
     if let Some(scope) = query.scope.as_deref().filter(|scope| !scope.starts_with("aside:")) {
@@ -220,7 +201,7 @@ async fn list_audit(
     rows.await
 }
 
-async fn rotate(
+pub(super) async fn rotate(
     Call { state, caller, body, .. }: Call<Empty, Empty, VaultRotate>,
 ) -> ApiResult<Data<VaultRotated>> {
     caller.all_teams()?;

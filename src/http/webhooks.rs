@@ -29,7 +29,6 @@ use super::{
     error::{ApiError, ApiResult},
     json,
     reply::BareAccepted,
-    routes::{Resource, on},
 };
 use crate::{
     api::{
@@ -51,7 +50,7 @@ const LONGEST_ID: usize = 256;
 #[derive(Default)]
 pub struct Callers(DashMap<TriggerId, (u32, Bucket)>);
 
-const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::new(
+pub(super) const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::new(
     Post,
     "/hooks/{team}/{name}",
     Needs::Nothing,
@@ -63,10 +62,6 @@ const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::new(
 )
 .refuses(&[401, 408, 411, 413, 415, 503])
 .raw();
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&CALL_HOOK, receive)]
-}
 
 type HookReply = Either<BareAccepted<Started>, Bare<Ignored>>;
 
@@ -100,7 +95,7 @@ struct Ignored {
     decision: Option<&'static str>,
 }
 
-async fn receive(
+pub(super) async fn receive(
     call::Call { state, path, payload, request, .. }: call::Call<HookPath, Empty, Empty, Anyone>,
 ) -> ApiResult<HookReply> {
     let desk = state.desk.parts();

@@ -29,7 +29,7 @@ const LONGEST: usize = 100_000;
 /// Where notices about the work go.
 const SOURCE_CHANNEL: &str = "x-source-channel";
 
-pub(super) async fn create(
+pub(in crate::http) async fn create(
     Call { state, caller, body: new, request, .. }: Call<Empty, Empty, NewTask>,
 ) -> ApiResult<Accepted<GivenTask>> {
     caller.team(&new.team)?;

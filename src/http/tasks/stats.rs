@@ -29,7 +29,7 @@ fn count(stats: &mut TaskStats, task: &Task) {
     stats.all += 1;
 }
 
-pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<TaskStats>> {
+pub(in crate::http) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<TaskStats>> {
     caller.all_teams()?;
     let stats = state.read(|storage| {
         let mut stats = TaskStats::default();

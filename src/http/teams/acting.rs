@@ -98,7 +98,7 @@ impl From<WishError> for ApiError {
     }
 }
 
-pub(super) async fn create(
+pub(in crate::http) async fn create(
     Call { state, caller, body, .. }: Call<Empty, Empty, TeamOrder>,
 ) -> ApiResult<Created<MadeTeam>> {
     let TeamOrder { team: mut wish, credentials } = body;
@@ -118,7 +118,7 @@ pub(super) async fn create(
     Ok(Created(MadeTeam { team: key.name, generation: key.generation, bootstrap_task_id: task }))
 }
 
-pub(super) async fn update(
+pub(in crate::http) async fn update(
     Call { state, caller, path, body: change, .. }: Call<ByName, Empty, TeamChange>,
 ) -> ApiResult<Data<TeamScope>> {
     caller.team(&path.name)?;
@@ -138,7 +138,7 @@ pub(super) async fn update(
     Ok(Data(TeamScope { team: team.name, scope: team.scope, capabilities: team.capabilities }))
 }
 
-pub(super) async fn shut_down(
+pub(in crate::http) async fn shut_down(
     Call { state, caller, path, query: TeamShutdown { cascade }, .. }: Call<ByName, TeamShutdown>,
 ) -> ApiResult<Settled<Removed, TeamEnding>> {
     caller.team(&path.name)?;
@@ -161,34 +161,36 @@ async fn pause(state: &State, pause: Pause) -> ApiResult<Data<TeamsPaused>> {
     Ok(Data(TeamsPaused { teams, state: wanted }))
 }
 
-pub(super) async fn pause_one(
+pub(in crate::http) async fn pause_one(
     Call { state, caller, path, body, .. }: Call<ByName, Empty, TeamPause>,
 ) -> ApiResult<Data<TeamsPaused>> {
     caller.team(&path.name)?;
     pause(&state, Pause { team: Some(path.name.into()), paused: true, now: body.now }).await
 }
 
-pub(super) async fn resume_one(
+pub(in crate::http) async fn resume_one(
     Call { state, caller, path, .. }: Call<ByName>,
 ) -> ApiResult<Data<TeamsPaused>> {
     caller.team(&path.name)?;
     pause(&state, Pause { team: Some(path.name.into()), paused: false, now: false }).await
 }
 
-pub(super) async fn pause_every(
+pub(in crate::http) async fn pause_every(
     Call { state, caller, body, .. }: Call<Empty, Empty, TeamPause>,
 ) -> ApiResult<Data<TeamsPaused>> {
     caller.all_teams()?;
     pause(&state, Pause { team: None, paused: true, now: body.now }).await
 }
 
-pub(super) async fn resume_every(Call { state, caller, .. }: Call) -> ApiResult<Data<TeamsPaused>> {
+pub(in crate::http) async fn resume_every(
+    Call { state, caller, .. }: Call,
+) -> ApiResult<Data<TeamsPaused>> {
     caller.all_teams()?;
     pause(&state, Pause { team: None, paused: false, now: false }).await
 }
 
 /// The first work of a team is given to it again. A team that is ready has none to do.
-pub(super) async fn set_up_again(
+pub(in crate::http) async fn set_up_again(
     Call { state, caller, path, .. }: Call<ByName>,
 ) -> ApiResult<Data<TeamBootstrap>> {
     caller.team(&path.name)?;
