@@ -6,7 +6,7 @@ use clap::Args;
 use hivewright_actors::{
     approvals::{
         grants::MOST_USES,
-        record::{Choice, Execution, Resolution, Status},
+        record::{self, Choice, Execution, Resolution, Status},
     },
     policy::caution::{Kind, Risk},
     task::{Cause, Label, Lineage},
@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{endpoint::*, flags::words, grants::GrantCovers, reply::*, scope::Scope::*};
+use crate::time::date;
 
 pub const LIST_APPROVALS: Endpoint<Rows<ApprovalRow>, Empty, ApprovalFilter> =
     get("/api/v1/approvals", Read, "Lists calls that wait for a person, and what became of them.")
@@ -106,12 +107,14 @@ pub struct ApprovalRow {
     pub grant: Option<GrantCovers>,
 }
 
-/// One person's word.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Vote {
-    pub by: String,
-    pub choice: Choice,
-    pub at: Option<String>,
+row! {
+    /// One person's word.
+    #[derive(Debug)]
+    pub struct Vote from vote: record::Vote {
+        pub by: String = vote.by,
+        pub choice: Choice = vote.choice,
+        pub at: Option<String> = date(vote.at),
+    }
 }
 
 /// For how many calls an approval is good.

@@ -6,12 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{endpoint::*, flags, reply::*, scope::Scope::*};
-use crate::memory::{
-    chain::Verdict,
-    entry::{Actor, Key, Review},
-    inject::Injection,
-    kind::Kind,
-    provenance::Provenance,
+use crate::{
+    memory::{
+        chain::Verdict,
+        entry::{Actor, Entry, Key, Remark, Review},
+        inject::Injection,
+        kind::Kind,
+        provenance::Provenance,
+    },
+    time::date,
 };
 
 pub const LIST_MEMORIES: Endpoint<Rows<MemoryRow>, Empty, MemoryFilter> =
@@ -96,60 +99,64 @@ pub struct MemoryFilter {
     pub words: Option<String>,
 }
 
-/// A version as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Memory")]
-pub struct MemoryRow {
-    pub id: MemoryId,
-    pub team: String,
-    pub generation: u32,
-    #[schemars(with = "String")]
-    pub key: Key,
-    pub version: u32,
-    #[serde(rename = "type")]
-    pub kind: Kind,
-    /// Whole where one version is shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-    /// The beginning, or the part that was found, in lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub snippet: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub score: Option<f64>,
-    pub active: bool,
-    /// It waits to take the place of the active version.
-    pub proposal: bool,
-    pub review: Review,
-    pub reviewed: Option<MemoryRemark>,
-    pub pinned: bool,
-    pub expires_at: Option<String>,
-    pub ended: Option<MemoryRemark>,
-    pub supersedes_id: Option<MemoryId>,
-    pub supersede_reason: Option<String>,
-    pub provenance: Provenance,
-    pub sources: Vec<String>,
-    #[schemars(with = "String")]
-    pub updated_by: Actor,
-    pub created_at: Option<String>,
-    pub updated_at: Option<String>,
-    /// Whether the next prompt holds it, and if not, why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub injection: Option<Injection>,
-    /// The version that a proposal would replace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub current: Option<MemoryCurrent>,
-    /// It was so already.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unchanged: bool,
+row! {
+    /// A version as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Memory")]
+    pub struct MemoryRow from entry: &Entry {
+        pub id: MemoryId = entry.id.clone(),
+        pub team: String = entry.team.name.to_string(),
+        pub generation: u32 = entry.team.generation,
+        #[schemars(with = "String")]
+        pub key: Key = entry.key.clone(),
+        pub version: u32 = entry.version,
+        #[serde(rename = "type")]
+        pub kind: Kind = entry.kind,
+        /// Whole where one version is shown.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub content: Option<String> = None,
+        /// The beginning, or the part that was found, in lists.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub snippet: Option<String> = None,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub score: Option<f64> = None,
+        pub active: bool = entry.active,
+        /// It waits to take the place of the active version.
+        pub proposal: bool = entry.is_proposal(),
+        pub review: Review = entry.review,
+        pub reviewed: Option<MemoryRemark> = entry.reviewed.as_ref().map(MemoryRemark::from),
+        pub pinned: bool = entry.pinned,
+        pub expires_at: Option<String> = entry.expires_at.and_then(date),
+        pub ended: Option<MemoryRemark> = entry.ended.as_ref().map(MemoryRemark::from),
+        pub supersedes_id: Option<MemoryId> = entry.supersedes_id.clone(),
+        pub supersede_reason: Option<String> = entry.supersede_reason.clone(),
+        pub provenance: Provenance = entry.provenance.clone(),
+        pub sources: Vec<String> = entry.sources.clone(),
+        #[schemars(with = "String")]
+        pub updated_by: Actor = entry.updated_by.clone(),
+        pub created_at: Option<String> = date(entry.created_at),
+        pub updated_at: Option<String> = date(entry.updated_at),
+        /// Whether the next prompt holds it, and if not, why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub injection: Option<Injection> = None,
+        /// The version that a proposal would replace.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub current: Option<MemoryCurrent> = None,
+        /// It was so already.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub unchanged: bool = false,
+    }
 }
 
-/// Who did something, when and why.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct MemoryRemark {
-    pub at: Option<String>,
-    #[schemars(with = "String")]
-    pub by: Actor,
-    pub note: Option<String>,
+row! {
+    /// Who did something, when and why.
+    #[derive(Debug)]
+    pub struct MemoryRemark from remark: &Remark {
+        pub at: Option<String> = date(remark.at),
+        #[schemars(with = "String")]
+        pub by: Actor = remark.by.clone(),
+        pub note: Option<String> = remark.note.clone(),
+    }
 }
 
 /// The version that counts.

@@ -3,6 +3,7 @@
 use clap::{ArgAction::SetTrue, Args};
 use hivewright_actors::{
     ids::{TaskId, TeamName, TopicId},
+    journal::sessions::Session,
     words,
 };
 use schemars::JsonSchema;
@@ -153,19 +154,21 @@ pub struct TeamHistoryFilter {
     pub session_key: Option<String>,
 }
 
-/// A session as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Journal")]
-pub struct SessionRow {
-    pub id: String,
-    pub team: TeamName,
-    /// How often the name of the team was given.
-    pub generation: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub topic_id: Option<TopicId>,
-    pub created_at: String,
-    pub updated_at: String,
-    pub events: u64,
+row! {
+    /// A session as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Journal")]
+    pub struct SessionRow from session: Session {
+        pub id: String = session.lane.session_id(session.generation),
+        pub team: TeamName = session.lane.team,
+        /// How often the name of the team was given.
+        pub generation: u32 = session.generation,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub topic_id: Option<TopicId> = session.lane.topic,
+        pub created_at: String = session.created_at.date(),
+        pub updated_at: String = session.updated_at.date(),
+        pub events: u64 = session.events,
+    }
 }
 
 /// A part of a transcript.

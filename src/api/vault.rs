@@ -5,7 +5,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::When};
-use crate::vault::audit::{Action, Actor};
+use crate::{
+    time::date,
+    vault::{
+        audit::{Action, Actor, AuditRow},
+        entry::Entry,
+        scope::Scope,
+    },
+};
 
 pub const LIST_VAULT: Endpoint<Rows<VaultEntry>, Empty, VaultFilter> =
     get("/api/v1/vault", Secrets, "Lists entries of the vault, without values.")
@@ -78,39 +85,42 @@ pub struct VaultAuditFilter {
     pub since: Option<When>,
 }
 
-/// An entry as answers show it.
-#[derive(Serialize, Deserialize, JsonSchema)]
-pub struct VaultEntry {
-    pub scope: String,
-    pub key: String,
-    pub secret: bool,
-    pub tools: Vec<String>,
-    pub hosts: Vec<String>,
-    pub note: String,
-    pub version: u64,
-    pub updated_by: String,
-    pub created_at: Option<String>,
-    pub updated_at: Option<String>,
-    pub last_used_at: Option<String>,
-    /// Only of one that is no secret, and not in lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    /// The same, if it is no text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value_base64: Option<String>,
+row! {
+    /// An entry as answers show it.
+    pub struct VaultEntry from (scope, entry): (&Scope, Entry) {
+        pub scope: String = scope.to_string(),
+        pub key: String = entry.key,
+        pub secret: bool = entry.secret,
+        pub tools: Vec<String> = entry.tools,
+        pub hosts: Vec<String> = entry.hosts,
+        pub note: String = entry.note,
+        pub version: u64 = entry.version,
+        pub updated_by: String = entry.updated_by,
+        pub created_at: Option<String> = date(entry.created_at),
+        pub updated_at: Option<String> = date(entry.updated_at),
+        pub last_used_at: Option<String> = entry.last_used_at.and_then(date),
+        /// Only of one that is no secret, and not in lists.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub value: Option<String> = None,
+        /// The same, if it is no text.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub value_base64: Option<String> = None,
+    }
 }
 
-/// A row of the audit as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct VaultAct {
-    pub at: Option<String>,
-    pub scope: String,
-    pub key: Option<String>,
-    pub action: Action,
-    pub actor: Actor,
-    pub tool: Option<String>,
-    pub host: Option<String>,
-    pub outcome: String,
+row! {
+    /// A row of the audit as answers show it.
+    #[derive(Debug)]
+    pub struct VaultAct from row: AuditRow {
+        pub at: Option<String> = date(row.at),
+        pub scope: String = row.shown_scope(),
+        pub key: Option<String> = row.key,
+        pub action: Action = row.action,
+        pub actor: Actor = row.actor,
+        pub tool: Option<String> = row.tool,
+        pub host: Option<String> = row.host,
+        pub outcome: String = row.outcome,
+    }
 }
 
 /// It may hold a secret: it is not for logs.

@@ -5,7 +5,7 @@ use actix_web::HttpRequest;
 use hivewright_actors::{
     approvals::{
         Decide, EndOverdue, Revoke,
-        grants::{Covers, Grant, MOST_USES, NotGrantable},
+        grants::{Covers, MOST_USES, NotGrantable},
         record::{Approval, Decider, Resolution, Status, Word},
         records,
         refusal::NotDecided,
@@ -21,9 +21,6 @@ use crate::api::{approvals::*, endpoint::*, grants::*, reply::*, scope::Scope};
 pub(super) fn row(approval: Approval, now: Timestamp) -> ApprovalRow {
     let pending = approval.is_pending(now);
     let grantable = Covers::of(&approval).ok().filter(|_| pending);
-    let votes = approval.votes.into_iter();
-    let votes =
-        votes.map(|vote| Vote { by: vote.by, choice: vote.choice, at: json::date(vote.at) });
     ApprovalRow {
         id: approval.id.to_string(),
         short_id: approval.short_id,
@@ -50,7 +47,7 @@ pub(super) fn row(approval: Approval, now: Timestamp) -> ApprovalRow {
         digest: approval.digest,
         status: approval.status,
         resolution: approval.resolution,
-        votes: votes.collect(),
+        votes: approval.votes.into_iter().map(Vote::from).collect(),
         resolved_by: approval.resolved_by,
         resolved_via: approval.resolved_via,
         alone: approval.alone,
@@ -205,35 +202,9 @@ fn first(approval: &Approval) -> String {
     format!("it was {} by {who} at {when}", approval.status)
 }
 
-impl From<Covers> for GrantCovers {
-    fn from(covers: Covers) -> Self {
-        Self {
-            team: covers.team.name.to_string(),
-            generation: covers.team.generation,
-            tool: covers.tool,
-            arguments: covers.arguments,
-            cwd: covers.cwd,
-            secrets: covers.secrets.into_keys().collect(),
-            untrusted: covers.untrusted,
-        }
-    }
-}
-
-fn grant_row((grant, uses_left): (Grant, Option<u32>)) -> GrantRow {
-    GrantRow {
-        id: grant.id,
-        covers: grant.covers.into(),
-        approval: grant.approval.to_string(),
-        granted_by: grant.granted_by,
-        created_at: json::date(grant.created_at),
-        expires_at: grant.expires_at.and_then(json::date),
-        uses_left,
-    }
-}
-
 /// Those of the teams that a caller reaches.
 fn standing(state: &State, caller: &Caller) -> impl Iterator<Item = GrantRow> {
-    let rows = state.rules.grants().list(state.now()).into_iter().map(grant_row);
+    let rows = state.rules.grants().list(state.now()).into_iter().map(GrantRow::from);
     rows.filter(|row| caller.reaches(&row.covers.team))
 }
 

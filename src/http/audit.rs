@@ -6,40 +6,8 @@ use hivewright_actors::{
     store::reads::Range,
 };
 
-use super::{call::*, error::*, json, listing};
+use super::{call::*, error::*, listing};
 use crate::api::{audit::*, endpoint::*, reply::*};
-
-impl From<CallAudit> for AuditCall {
-    fn from(call: CallAudit) -> Self {
-        Self {
-            team: call.team.to_string(),
-            task_id: call.task.to_string(),
-            turn: call.turn.to_string(),
-            tool: call.tool,
-            decision: call.decision,
-            rule: call.rule,
-            duration_ms: call.duration_ms,
-            ok: call.ok,
-            arguments: call.arguments,
-            result: call.result,
-        }
-    }
-}
-
-impl From<Audit> for AuditRow {
-    fn from(audit: Audit) -> Self {
-        Self {
-            id: audit.id,
-            at: json::date(audit.at),
-            actor: audit.actor.to_string(),
-            action: audit.action,
-            target: audit.target,
-            from: audit.from,
-            outcome: audit.outcome,
-            call: audit.call.map(|call| AuditCall::from(*call)),
-        }
-    }
-}
 
 /// Whether a line is wanted, of those since the moment where the list begins.
 fn is_wanted(filter: &AuditFilter, audit: &Audit, now: Timestamp) -> bool {

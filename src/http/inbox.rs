@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::ControlFlow};
 
 use hivewright_actors::{
     ids::NoticeId,
-    notice::{Brief, Gathered, Name, Notice, gather, groups},
+    notice::{Brief, Name, Notice, gather, groups},
     storage::Order,
     store::{
         reads::{Range, get},
@@ -12,25 +12,11 @@ use hivewright_actors::{
     },
 };
 
-use super::{State, call::*, error::*, json, listing::Gathering};
+use super::{State, call::*, error::*, listing::Gathering};
 use crate::api::{endpoint::*, inbox::*, reply::*};
 
 /// Notices that are marked in one commit.
 const AT_ONCE: usize = 500;
-
-fn row(gathered: Gathered) -> NoticeRow {
-    NoticeRow {
-        id: gathered.first.id,
-        kind: gathered.first.kind,
-        team: gathered.first.team.map(|team| team.to_string()),
-        text: gathered.first.text,
-        count: gathered.ids.len(),
-        links: gathered.first.refs,
-        at: json::date(gathered.first.at),
-        last_at: json::date(gathered.last_at),
-        read: gathered.read,
-    }
-}
 
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, NoticeFilter>,
@@ -66,7 +52,7 @@ pub(super) async fn list(
             })?;
             for (name, mut notices) in members {
                 notices.sort_by_key(|notice| notice.at);
-                found.insert(name, gather(notices).pop().map(row));
+                found.insert(name, gather(notices).pop().map(NoticeRow::from));
             }
             Ok(())
         })

@@ -9,12 +9,12 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::{State, call::*, error::*, json, listing};
+use super::{State, call::*, error::*, listing};
 use crate::{
     api::{endpoint::*, memories::*, reply::*},
     memory::{
         chain::{Draft, Edit, Verdict},
-        entry::{Actor, Entry, Key, Remark},
+        entry::{Actor, Entry, Key},
         kind::Kind,
         provenance::Provenance,
         reading::{Browse, Found, Sort},
@@ -25,46 +25,8 @@ use crate::{
 /// How much of a content a list shows, in characters.
 const SHOWN: usize = 200;
 
-impl From<&Remark> for MemoryRemark {
-    fn from(remark: &Remark) -> Self {
-        Self { at: json::date(remark.at), by: remark.by.clone(), note: remark.note.clone() }
-    }
-}
-
-/// Without its content.
-fn row(entry: &Entry) -> MemoryRow {
-    MemoryRow {
-        id: entry.id.clone(),
-        team: entry.team.name.to_string(),
-        generation: entry.team.generation,
-        key: entry.key.clone(),
-        version: entry.version,
-        kind: entry.kind,
-        content: None,
-        snippet: None,
-        score: None,
-        active: entry.active,
-        proposal: entry.is_proposal(),
-        review: entry.review,
-        reviewed: entry.reviewed.as_ref().map(MemoryRemark::from),
-        pinned: entry.pinned,
-        expires_at: entry.expires_at.and_then(json::date),
-        ended: entry.ended.as_ref().map(MemoryRemark::from),
-        supersedes_id: entry.supersedes_id.clone(),
-        supersede_reason: entry.supersede_reason.clone(),
-        provenance: entry.provenance.clone(),
-        sources: entry.sources.clone(),
-        updated_by: entry.updated_by.clone(),
-        created_at: json::date(entry.created_at),
-        updated_at: json::date(entry.updated_at),
-        injection: None,
-        current: None,
-        unchanged: false,
-    }
-}
-
 fn whole(entry: &Entry) -> MemoryRow {
-    MemoryRow { content: Some(entry.content.clone()), ..row(entry) }
+    MemoryRow { content: Some(entry.content.clone()), ..MemoryRow::from(entry) }
 }
 
 pub(super) async fn list(
@@ -118,7 +80,7 @@ pub(super) async fn list(
             snippet: Some(snippet.to_owned()),
             score: searched.then_some(found.score),
             injection: (injections.get(&found.entry.team)).map(|all| all.of(&found.entry)),
-            ..row(&found.entry)
+            ..MemoryRow::from(&found.entry)
         }
     };
     Ok(Rows {

@@ -16,29 +16,6 @@ use hivewright_actors::{
 use super::{State, approvals::settle, ask, call::*, error::*, json, listing::Gathering};
 use crate::api::{endpoint::*, questions::*, reply::*};
 
-impl From<Question> for QuestionRow {
-    fn from(question: Question) -> Self {
-        Self {
-            id: question.id.to_string(),
-            generation: question.team.generation,
-            team: question.team.name.to_string(),
-            lane: question.lane,
-            task_id: question.task.to_string(),
-            question: question.question,
-            options: question.options,
-            multi: question.multi,
-            kind: question.kind,
-            key: question.key,
-            status: question.status,
-            answer: question.answer,
-            by: question.by,
-            created_at: json::date(question.created_at),
-            expires_at: json::date(question.expires_at),
-            answered_at: question.answered_at.and_then(json::date),
-        }
-    }
-}
-
 /// Oldest first.
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, QuestionFilter>,

@@ -26,20 +26,6 @@ use crate::{
 /// An export reads this many events at a time.
 const PIECE: usize = 200;
 
-impl From<Session> for SessionRow {
-    fn from(session: Session) -> Self {
-        Self {
-            id: session.lane.session_id(session.generation),
-            team: session.lane.team,
-            generation: session.generation,
-            topic_id: session.lane.topic,
-            created_at: session.created_at.date(),
-            updated_at: session.updated_at.date(),
-            events: session.events,
-        }
-    }
-}
-
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, SessionFilter>,
 ) -> ApiResult<Rows<SessionRow>> {

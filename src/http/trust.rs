@@ -3,45 +3,14 @@
 use hivewright_actors::{
     channel_type::{ChannelType, UnknownChannelType},
     router::{
-        audit::AuditRow,
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
-        grants::{Grantee, SenderGrant},
+        grants::Grantee,
         records::{AuditFilter, each_decision},
     },
 };
 
-use super::{ask, call::*, error::*, json, listing, listing::Gathering};
+use super::{ask, call::*, error::*, listing, listing::Gathering};
 use crate::api::{endpoint::*, reply::*, trust::*};
-
-impl From<SenderGrant> for TrustGrant {
-    fn from(grant: SenderGrant) -> Self {
-        Self {
-            id: grant.id,
-            channel_type: grant.grantee.channel_type,
-            sender_id: grant.grantee.sender,
-            channel_id: grant.grantee.channel.map(|channel| channel.to_string()),
-            trust_level: grant.level,
-            granted_by: grant.granted_by,
-            granted_at: json::date(grant.at),
-        }
-    }
-}
-
-impl From<AuditRow> for TrustDecision {
-    fn from(row: AuditRow) -> Self {
-        Self {
-            id: row.id,
-            time: json::date(row.at),
-            channel_type: row.channel_type,
-            channel_id: row.channel.to_string(),
-            sender: row.sender,
-            asserted_by: row.asserted_by.map(|principal| principal.to_string()),
-            listener: row.listener,
-            decision: if row.decision.allowed { Verdict::Allowed } else { Verdict::Denied },
-            reason: row.decision.reason.as_str().to_owned(),
-        }
-    }
-}
 
 impl From<GrantError> for ApiError {
     fn from(error: GrantError) -> Self {

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 
 use super::{
-    State, auth::authenticator::Principal, call::*, error::*, json, listing, listing::Gathering,
+    State, auth::authenticator::Principal, call::*, error::*, listing, listing::Gathering,
 };
 use crate::{
     api::{endpoint::*, reply::*, vault::*},
@@ -19,39 +19,6 @@ use crate::{
         seal::Plain,
     },
 };
-
-fn row(scope: &Scope, entry: Entry) -> VaultEntry {
-    VaultEntry {
-        scope: scope.to_string(),
-        key: entry.key,
-        secret: entry.secret,
-        tools: entry.tools,
-        hosts: entry.hosts,
-        note: entry.note,
-        version: entry.version,
-        updated_by: entry.updated_by,
-        created_at: json::date(entry.created_at),
-        updated_at: json::date(entry.updated_at),
-        last_used_at: entry.last_used_at.and_then(json::date),
-        value: None,
-        value_base64: None,
-    }
-}
-
-impl From<AuditRow> for VaultAct {
-    fn from(row: AuditRow) -> Self {
-        Self {
-            at: json::date(row.at),
-            scope: row.shown_scope(),
-            key: row.key,
-            action: row.action,
-            actor: row.actor,
-            tool: row.tool,
-            host: row.host,
-            outcome: row.outcome,
-        }
-    }
-}
 
 fn put(wish: VaultPut) -> ApiResult<Put> {
     let value = match (wish.value, wish.value_base64) {
@@ -126,7 +93,7 @@ pub(super) async fn list(
                 return Ok(None);
             };
             let entry = entries.one(&scope, key)?;
-            Ok(entry.map(|entry| row(&scope, entry)))
+            Ok(entry.map(|entry| VaultEntry::from((&scope, entry))))
         })
     });
     Ok(found.await?)
@@ -147,7 +114,7 @@ pub(super) async fn show(
 ) -> ApiResult<Data<VaultEntry>> {
     let of = scope(&state, &caller, &path.scope).await?;
     let seen = state.vault.get(&of, &path.key, &operator(&caller.principal)).await?;
-    let mut row = row(&of, seen.entry);
+    let mut row = VaultEntry::from((&of, seen.entry));
     if let Some(value) = seen.value {
         match value.text() {
             Some(text) => row.value = Some(text.to_owned()),

@@ -22,7 +22,7 @@ use super::{
     error::AuthError,
     links::{self, Links},
     operator,
-    registry::{Maker, Minted, OPERATOR, Registry},
+    registry::{Minted, OPERATOR, Registry},
     rows::{Change, Grant, Session},
     token,
 };
@@ -239,7 +239,7 @@ impl Authenticator {
         let now = self.now();
         let minted = self.change(|registry| {
             let own = registry.grant(&by.grant).ok_or(AuthError::Ended)?;
-            registry.mint(new, Maker::from(own), now)
+            registry.mint(new, Some(own), now)
         });
         let minted = minted.await?;
         tracing::info!(by = %by.id, token = %minted.row.name, scopes = ?minted.row.scopes, "token made");

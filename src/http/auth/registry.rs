@@ -53,36 +53,6 @@ const USE_STEP: Duration = Duration::from_secs(5 * 60);
 const SHORTEST_EXPIRY: Duration = Duration::from_secs(60);
 const LONGEST_EXPIRY: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
-/// Who makes a token: nobody gives more than they have, or for longer.
-#[derive(Clone, Debug, Default)]
-pub struct Maker {
-    pub scopes: Scopes,
-    /// The teams that they reach; none is all.
-    pub teams: Option<Vec<String>>,
-    /// When that ends; none is never.
-    pub expires_at: Option<Timestamp>,
-    /// Their token, if they need one.
-    pub token: Option<MintedBy>,
-}
-
-impl Maker {
-    /// Whoever has the store in their hands, and needs no token.
-    pub fn owner() -> Self {
-        Self { scopes: Scopes::all(), ..Self::default() }
-    }
-}
-
-impl From<&Grant> for Maker {
-    fn from(grant: &Grant) -> Self {
-        Self {
-            scopes: grant.scopes,
-            teams: grant.teams.clone(),
-            expires_at: grant.expires_at,
-            token: Some(MintedBy { id: grant.id.clone(), name: grant.name.clone() }),
-        }
-    }
-}
-
 /// A credential that was just made: the only moment at which its text is known.
 #[derive(Debug)]
 pub struct Minted<T> {
@@ -173,11 +143,12 @@ impl Registry {
         Ok(ends.into_iter().flatten().min())
     }
 
-    /// A token with no more than its maker has.
+    /// A token. Nobody gives more than they have, or for longer; without a maker it is made by whoever has
+    /// the store in their hands, and needs no token.
     pub fn mint(
         &self,
         new: NewToken,
-        maker: Maker,
+        maker: Option<&Grant>,
         now: Timestamp,
     ) -> Result<(Minted<Grant>, Change), AuthError> {
         if !is_name(&new.name) {
@@ -190,10 +161,10 @@ impl Registry {
         if scopes.is_empty() {
             return Err(AuthError::NoScopes);
         }
-        if let Some(scope) = scopes.beyond(maker.scopes) {
+        if let Some(scope) = scopes.beyond(maker.map_or_else(Scopes::all, |maker| maker.scopes)) {
             return Err(AuthError::BeyondOwn(scope));
         }
-        let teams = match (new.teams, maker.teams) {
+        let teams = match (new.teams, maker.and_then(|maker| maker.teams.as_ref())) {
             (Some(teams), _) if teams.is_empty() || teams.len() > MOST_TEAMS => {
                 return Err(AuthError::NoTeams);
             }
@@ -202,7 +173,7 @@ impl Registry {
                 None => Some(teams),
             },
             // Whoever has some teams gives no more than those.
-            (None, Some(own)) => Some(own),
+            (None, Some(own)) => Some(own.clone()),
             (teams, None) => teams,
         };
         let in_range = |span| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(&span);
@@ -214,6 +185,7 @@ impl Registry {
             return Err(AuthError::TooMany(self.grants.len()));
         }
         let text = token::fresh(token::API)?;
+        let ends = [expires_in.map(|span| now + span), maker.and_then(|maker| maker.expires_at)];
         let grant = Grant {
             id: CredentialId::new(token::fresh_id("token")?),
             kind: TokenKind::Api,
@@ -222,12 +194,10 @@ impl Registry {
             scopes,
             teams,
             created_at: now,
-            expires_at: [expires_in.map(|span| now + span), maker.expires_at]
-                .into_iter()
-                .flatten()
-                .min(),
+            expires_at: ends.into_iter().flatten().min(),
             last_used_at: None,
-            minted_by: maker.token,
+            minted_by: maker
+                .map(|maker| MintedBy { id: maker.id.clone(), name: maker.name.clone() }),
         };
         let change = Change { grants: vec![grant.clone()], ..Change::default() };
         Ok((Minted { row: grant, text }, change))

@@ -14,15 +14,12 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::{
-    authenticator::Authenticator,
-    error::AuthError,
-    offline, operator,
-    registry::{Maker, Registry},
-    rows::Grant,
+    authenticator::Authenticator, error::AuthError, offline, operator, registry::Registry,
+    rows::Grant, token::Hash,
 };
 use crate::api::{
     scope::{Scope, Scopes},
-    tokens::NewToken,
+    tokens::{CredentialId, NewToken, TokenKind},
     when::Expiry,
 };
 
@@ -471,13 +468,19 @@ proptest! {
             expires: Some(lasts.map_or(Expiry::Never, |millis| after(Duration::from_millis(millis)))),
         };
 
-        let maker = Maker {
+        let maker = Grant {
+            id: CredentialId::new("maker".to_owned()),
+            kind: TokenKind::Api,
+            name: "maker".to_owned(),
+            hash: Hash::of("maker"),
             scopes: set(own),
             teams: teams(own_teams),
+            created_at: Timestamp(0),
             expires_at: ends.map(Timestamp),
-            token: None,
+            last_used_at: None,
+            minted_by: None,
         };
-        let minted = Registry::default().mint(wish, maker, Timestamp(0));
+        let minted = Registry::default().mint(wish, Some(&maker), Timestamp(0));
 
         let allowed = wished != 0
             && wished & !own == 0
