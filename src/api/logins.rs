@@ -1,14 +1,10 @@
 //! Logins: the browsers that are logged in.
 
+use hivewright_actors::ids::CredentialId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::*,
-    reply::*,
-    scope::Scope::*,
-    tokens::{CredentialId, TokenKind},
-};
+use super::{endpoint::*, reply::*, scope::Scope::*, tokens::TokenKind};
 
 pub const LIST_LOGINS: Endpoint<Rows<LoginRow>> =
     get("/api/v1/logins", Admin, "Lists browsers that are logged in.").sorted(&[

@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
+use crate::settings::team::LONGEST_DESCRIPTION;
 
 pub const LIST_TEAMS: Endpoint<Rows<TeamRow>, Empty, TeamFilter> =
     get("/api/v1/teams", Read, "Lists teams.")
@@ -234,7 +235,7 @@ pub struct NewTeam {
     /// What it is for.
     #[arg(long, default_value = "")]
     #[serde(default)]
-    #[schemars(length(max = 500))]
+    #[schemars(length(max = LONGEST_DESCRIPTION))]
     pub description: String,
     /// Words for what it takes on.
     #[arg(long = "scope", required = true, value_name = "WORDS")]
@@ -282,7 +283,7 @@ pub struct TeamChange {
     pub scope_add: Vec<String>,
     /// Words for what it no longer takes on.
     pub scope_remove: Vec<String>,
-    #[schemars(length(max = 500))]
+    #[schemars(length(max = LONGEST_DESCRIPTION))]
     pub description: Option<String>,
     /// What it may do beyond its tools, instead of what it may now.
     pub capabilities: Option<BTreeSet<Capability>>,

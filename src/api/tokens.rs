@@ -1,9 +1,7 @@
 //! Tokens: credentials for programs and people.
 
-use std::fmt;
-
 use clap::Args;
-use hivewright_actors::words;
+use hivewright_actors::{ids::CredentialId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,33 +44,6 @@ pub const REVOKE_TOKEN: Endpoint<Done, ById, Revocation> = delete(
     "Revokes a token, named by its id or name, and all that it opened.",
 )
 .refuses(&[409]);
-
-/// The name of a credential: not secret, and never used again for another.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct CredentialId(String);
-
-impl CredentialId {
-    pub(crate) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for CredentialId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for CredentialId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 words! {
     /// Whose a token is.

@@ -19,45 +19,12 @@ use super::{State, access, ask, call::*, error::*, json, listing, listing::Gathe
 use crate::api::{approvals::*, endpoint::*, grants::*, reply::*, scope::Scope};
 
 pub(super) fn row(approval: Approval, now: Timestamp) -> ApprovalRow {
-    let pending = approval.is_pending(now);
-    let grantable = Covers::of(&approval).ok().filter(|_| pending);
+    let is_pending = approval.is_pending(now);
+    let covers = Covers::of(&approval).ok().filter(|_| is_pending);
     ApprovalRow {
-        id: approval.id.to_string(),
-        short_id: approval.short_id,
-        kind: approval.kind,
-        generation: approval.team.generation,
-        team: approval.team.name.to_string(),
-        session: approval.lane.map(|lane| match lane.topic {
-            Some(topic) => format!("{}/{topic}", lane.team),
-            None => lane.team.to_string(),
-        }),
-        turn: approval.turn.map(|turn| turn.to_string()),
-        task_id: approval.task.map(|task| task.to_string()),
-        requester: approval.requester,
-        tool: approval.tool,
-        arguments: approval.arguments,
-        cwd: approval.cwd,
-        secrets: approval.secrets.into_keys().collect(),
-        summary: approval.summary,
-        diff: approval.diff,
-        rule: approval.rule,
-        risk: approval.risk,
-        label: approval.label,
-        lineage: approval.lineage,
-        digest: approval.digest,
-        status: approval.status,
-        resolution: approval.resolution,
-        votes: approval.votes.into_iter().map(Vote::from).collect(),
-        resolved_by: approval.resolved_by,
-        resolved_via: approval.resolved_via,
-        alone: approval.alone,
-        note: approval.note,
-        created_at: json::date(approval.created_at),
-        expires_at: json::date(approval.expires_at),
-        time_left_ms: pending.then(|| millis(approval.expires_at.since(now))),
-        resolved_at: approval.resolved_at.and_then(json::date),
-        execution: approval.execution,
-        grant: grantable.map(GrantCovers::from),
+        time_left_ms: is_pending.then(|| millis(approval.expires_at.since(now))),
+        grant: covers.map(GrantCovers::from),
+        ..ApprovalRow::from(approval)
     }
 }
 

@@ -8,11 +8,11 @@ use std::sync::{
 use dashmap::DashMap;
 use hivewright_actors::{
     clock::Timestamp,
+    ids::CredentialId,
     router::rate::{Bucket, Rate},
 };
 
 use super::error::{ApiError, ApiResult};
-use crate::api::tokens::CredentialId;
 
 const RATE: Rate = Rate { per_minute: 3_000, burst: 3_000 };
 /// Requests of one token that are answered at the same time.
@@ -99,7 +99,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
     fn token(name: &str) -> CredentialId {
-        CredentialId::new(name.to_owned())
+        CredentialId::from(name.to_owned())
     }
 
     /// OP-08

@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
     use crate::api::{
-        endpoint::{Empty, Endpoint, Method},
+        endpoint::{Empty, Endpoint, get},
         input::convert,
         reply::Rows,
         scope::Scope,
@@ -100,7 +100,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
     const LIST: Endpoint<Rows<String>, Empty, Filter> =
-        Endpoint::new(Method::Get, "/rows", Scope::Read, "Lists.").sorted(&["-at", "name"]);
+        get("/rows", Scope::Read, "Lists.").sorted(&["-at", "name"]);
 
     words! {
         enum Standing { On = "on", Off = "off" }

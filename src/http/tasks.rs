@@ -46,49 +46,18 @@ fn waits_for(task: &Task, tree: &Tree, asks: bool) -> Option<WaitReason> {
     }
 }
 
-fn row(task: Task, whole: bool, tree: &Tree, asks: bool) -> TaskRow {
-    let rest = format!("GET /api/v1/tasks/{}", task.id);
-    let cut = |text: &str, most: usize| {
-        if whole { text.to_owned() } else { excerpt::excerpt(text, most, &rest) }
-    };
-    let state = task.state();
-    let (line, source) = (task.lineage.as_ref(), task.source.as_ref());
-    let outcome = task.outcome.as_ref().map(|outcome| TaskOutcome {
-        result: cut(&outcome.text, SHOWN),
-        truncated: outcome.truncated,
-        error: outcome.code.map(|code| TaskFault { code, message: outcome.message.clone() }),
-        notified: task.is_notified(outcome) && source.is_some_and(|it| it.message.is_none()),
-        finished_at: json::date(outcome.finished_at),
-        duration_ms: millis(outcome.finished_at.since(task.created_at)),
-        usage: outcome.usage,
-    });
-    TaskRow {
-        body: cut(&task.body, BEGINNING),
-        state,
-        wait_reason: waits_for(&task, tree, asks),
-        created_at: json::date(task.created_at),
-        not_before: task.not_before.and_then(json::date),
-        deadline_at: json::date(task.deadline_at),
-        reply_to: task.reply_to.as_ref().map(|lane| lane.team.to_string()),
-        source_channel_id: source.map(|source| source.channel.to_string()),
-        topic_id: source.and_then(|source| source.topic.as_ref()).map(|topic| topic.id.to_string()),
-        lineage: TaskLineage {
-            root: task.root().clone(),
-            parent: line.and_then(|line| line.parent()).cloned(),
-            hops: line.map_or(0, |line| line.hops()),
-            path: line.map(|line| line.path.iter().map(|above| above.task.clone()).collect()),
-        },
-        label: task.label,
-        outcome,
-        id: task.id,
-        team: task.lane.team,
-        generation: task.generation,
-        kind: task.kind,
-        priority: task.priority,
-        created_by: task.from,
-        attempts: task.attempts,
-        redelivered: task.redelivered,
+fn row(task: &Task, tree: &Tree, asks: bool) -> TaskRow {
+    TaskRow { wait_reason: waits_for(task, tree, asks), ..TaskRow::from(task) }
+}
+
+/// A row as lists show it: the beginning of what was asked and answered.
+fn shortened(mut row: TaskRow) -> TaskRow {
+    let rest = format!("GET /api/v1/tasks/{}", row.id);
+    row.body = excerpt::excerpt(&row.body, BEGINNING, &rest);
+    if let Some(outcome) = &mut row.outcome {
+        outcome.result = excerpt::excerpt(&outcome.result, SHOWN, &rest);
     }
+    row
 }
 
 /// Which tasks are wanted.
@@ -188,10 +157,7 @@ pub(super) async fn list(
         }
         gathering.rows(&page, |id| {
             let task = tasks::find(storage, &TaskId::from(id))?;
-            Ok(task.map(|task| {
-                let asks = asking.contains(&task.id);
-                row(task, false, &tree, asks)
-            }))
+            Ok(task.map(|task| shortened(row(&task, &tree, asking.contains(&task.id)))))
         })
     });
     rows.await
@@ -214,7 +180,7 @@ pub(super) async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiRes
         children,
         more_children,
         tree,
-        row: row(task, true, &state.org().view.now(), asks),
+        row: row(&task, &state.org().view.now(), asks),
     }))
 }
 
@@ -259,14 +225,7 @@ async fn below(state: &State, task: &Task, caller: &Caller) -> ApiResult<Below> 
         let line = task.lineage.as_ref();
         line.and_then(|line| line.parent()) == Some(&id)
     });
-    let mut children: Vec<TaskChild> = made
-        .map(|task| TaskChild {
-            state: task.state(),
-            team: task.lane.team,
-            kind: task.kind,
-            id: task.id,
-        })
-        .collect();
+    let mut children: Vec<TaskChild> = made.map(|task| TaskChild::from(&task)).collect();
     let more_children = children.len() > CHILDREN;
     children.truncate(CHILDREN);
     Ok(Below { children, more_children, asks, tree })

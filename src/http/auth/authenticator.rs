@@ -13,7 +13,7 @@ use std::{
 use hivewright_actors::{
     clock::{Clock, Timestamp},
     identities::Owner,
-    ids::PrincipalId,
+    ids::{CredentialId, PrincipalId},
     store::{StoreError, StoreHandle},
 };
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ use super::{
 use crate::{
     api::{
         scope::{Scope, Scopes},
-        tokens::{CredentialId, NewToken},
+        tokens::NewToken,
     },
     settings::secret::Secret,
 };

@@ -9,7 +9,7 @@ use hivewright_actors::{
     channel_type::ChannelType,
     clock::{Clock, Timestamp},
     identities::{self, Linked},
-    ids::PrincipalId,
+    ids::{CredentialId, PrincipalId},
     router::grants::Grantee,
     storage::StorageError,
     store::{
@@ -25,10 +25,7 @@ use super::{
     rows::Grant,
     token,
 };
-use crate::api::{
-    scope::Scope,
-    tokens::{CredentialId, TokenKind},
-};
+use crate::api::{scope::Scope, tokens::TokenKind};
 
 /// So many links there can be.
 const MOST: usize = 1_000;

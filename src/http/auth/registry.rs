@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hivewright_actors::{
     clock::Timestamp,
+    ids::CredentialId,
     router::trust::NOBODY,
     storage::{Storage, StorageError},
 };
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     api::{
         scope::Scopes,
-        tokens::{CredentialId, MintedBy, NewToken, TokenKind},
+        tokens::{MintedBy, NewToken, TokenKind},
     },
     settings::secret::Secret,
 };
@@ -187,7 +188,7 @@ impl Registry {
         let text = token::fresh(token::API)?;
         let ends = [expires_in.map(|span| now + span), maker.and_then(|maker| maker.expires_at)];
         let grant = Grant {
-            id: CredentialId::new(token::fresh_id("token")?),
+            id: CredentialId::from(token::fresh_id("token")?),
             kind: TokenKind::Api,
             name: new.name,
             hash: Hash::of(text.expose()),
@@ -244,7 +245,7 @@ impl Registry {
         let mut change = former
             .map_or_else(Change::default, |former| self.without(std::slice::from_ref(&former.id)));
         change.grants.push(Grant {
-            id: CredentialId::new(token::fresh_id("operator")?),
+            id: CredentialId::from(token::fresh_id("operator")?),
             kind: TokenKind::Operator,
             name: OPERATOR.to_owned(),
             hash,
@@ -268,7 +269,7 @@ impl Registry {
         self.grant(grant).filter(|grant| grant.is_live(now)).ok_or(AuthError::Ended)?;
         let text = token::fresh("")?;
         let session = Session {
-            id: CredentialId::new(token::fresh_id("session")?),
+            id: CredentialId::from(token::fresh_id("session")?),
             hash: Hash::of(text.expose()),
             grant: grant.clone(),
             created_at: now,

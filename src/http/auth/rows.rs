@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hivewright_actors::{
     clock::Timestamp,
+    ids::CredentialId,
     storage::{Batch, Storage, StorageError},
     store::{
-        keys::{Key, KeyReader, KeyWriter, Parts},
         reads::{Range, scan},
         records::Writes,
     },
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::token::Hash;
 use crate::api::{
     scope::Scopes,
-    tokens::{CredentialId, MintedBy, TokenKind},
+    tokens::{MintedBy, TokenKind},
 };
 
 /// A browser session ends when it was not used for this long …
@@ -103,18 +103,6 @@ impl Change {
 hivewright_actors::records! {
     Grant: "edge\0token", CredentialId, |row| row.id.clone();
     Session: "edge\0session", CredentialId, |row| row.id.clone();
-}
-
-impl Parts for CredentialId {
-    fn write(&self, key: &mut KeyWriter) {
-        key.text(self.as_str());
-    }
-}
-
-impl Key for CredentialId {
-    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
-        key.text().map(|id| Self::new(id.to_owned()))
-    }
 }
 
 /// All grants and sessions, whether still good or not. A damaged row lets nobody in.

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use hivewright_actors::{
     clock::{Clock, Timestamp},
     doubles::{clock::ManualClock, disk::MemoryStorage},
+    ids::CredentialId,
     store::Store,
     text::Span,
 };
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::api::{
     scope::{Scope, Scopes},
-    tokens::{CredentialId, NewToken, TokenKind},
+    tokens::{NewToken, TokenKind},
     when::Expiry,
 };
 
@@ -469,7 +470,7 @@ proptest! {
         };
 
         let maker = Grant {
-            id: CredentialId::new("maker".to_owned()),
+            id: CredentialId::from("maker".to_owned()),
             kind: TokenKind::Api,
             name: "maker".to_owned(),
             hash: Hash::of("maker"),

@@ -10,18 +10,8 @@ use hivewright_actors::{
 };
 
 use crate::{
-    api::{
-        endpoint::Empty,
-        reply::Accepted,
-        scope::Scope,
-        tasks::{GivenTask, NewTask},
-    },
-    http::{
-        State,
-        auth::authenticator::Principal,
-        call::Call,
-        error::{ApiError, ApiResult},
-    },
+    api::{endpoint::*, reply::*, scope::Scope, tasks::*},
+    http::{State, auth::authenticator::Principal, call::*, error::*},
 };
 
 /// The longest text of a task, in characters.

@@ -8,8 +8,8 @@ use hivewright_actors::{
 };
 
 use crate::{
-    api::{reply::Data, tasks::TaskStats},
-    http::{call::Call, error::ApiResult},
+    api::{reply::*, tasks::*},
+    http::{call::*, error::*},
 };
 
 /// So many tasks that have ended are counted, the last ones.

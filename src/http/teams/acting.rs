@@ -16,18 +16,8 @@ use hivewright_actors::{
 };
 
 use crate::{
-    api::{
-        endpoint::{ByName, Empty},
-        reply::{Created, Data, Settled},
-        scope::Scope,
-        teams::*,
-    },
-    http::{
-        State,
-        call::Call,
-        error::{ApiError, ApiResult},
-        vault,
-    },
+    api::{endpoint::*, reply::*, scope::Scope, teams::*},
+    http::{State, call::*, error::*, vault},
     teams::creation::{self, WishError},
     tools::org::{credentials, office::Parts},
     vault::audit::Actor,
