@@ -25,6 +25,7 @@ use hivewright_actors::{
         reads::{Range, parse},
         records::{Writes, decode},
     },
+    words,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,13 +36,15 @@ const MOST: usize = 1_000;
 /// The note of a rule that takes the place of one that cannot be read.
 const UNREADABLE: &str = "this rule cannot be read: until it is removed, everything is denied";
 
-/// Where a rule comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The settings: it is changed there.
-    Settings,
-    /// REST or the command line.
-    Stored,
+words! {
+    /// Where a rule comes from.
+    #[schemars(rename = "RuleSource")]
+    pub enum Source {
+        /// The settings: it is changed there.
+        Settings = "settings",
+        /// REST or the command line.
+        Stored = "stored",
+    }
 }
 
 /// Why a rule was not stored or removed.

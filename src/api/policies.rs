@@ -1,18 +1,16 @@
 //! Policies: the operator's rules, and what they say to a call.
 
 use clap::Args;
-use hivewright_actors::{
-    policy::{
-        caution::{Kind, Risk},
-        draft::DraftCondition,
-    },
-    words,
+use hivewright_actors::policy::{
+    caution::{Kind, Risk},
+    draft::{Draft, DraftCondition},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
+use crate::{policy::Source, time::date};
 
 pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
     get("/api/v1/policies", Admin, "Lists the rules over what teams may do.")
@@ -36,30 +34,24 @@ pub const REMOVE_RULE: Endpoint<Done, ById> =
         .refuses(&[409])
         .recorded();
 
-words! {
-    /// Where a rule stands.
-    pub enum RuleSource {
-        Settings = "settings",
-        Stored = "stored",
+row! {
+    /// A rule as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Rule")]
+    pub struct RuleRow from (draft, source, risk): (Draft, Source, Risk) {
+        pub id: String = draft.id,
+        pub source: Source = source,
+        pub note: String = draft.note,
+        pub team: String = draft.team.unwrap_or_default(),
+        pub resource: String = draft.resource,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub mode: Option<String> = draft.mode,
+        pub principal: String = draft.principal.unwrap_or_default(),
+        pub when: Vec<DraftCondition> = draft.when,
+        pub effect: String = draft.effect,
+        pub risk: Risk = risk,
+        pub expires_at: Option<String> = draft.expires_at.and_then(date),
     }
-}
-
-/// A rule as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Rule")]
-pub struct RuleRow {
-    pub id: String,
-    pub source: RuleSource,
-    pub note: String,
-    pub team: String,
-    pub resource: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
-    pub principal: String,
-    pub when: Vec<DraftCondition>,
-    pub effect: String,
-    pub risk: Risk,
-    pub expires_at: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]

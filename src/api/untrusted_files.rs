@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
-use crate::taint::Extent;
+use crate::{
+    taint::{Extent, UntrustedFile},
+    time::date,
+};
 
 pub const LIST_UNTRUSTED_FILES: Endpoint<Rows<UntrustedFileRow>, ByName> = get(
     "/api/v1/teams/{name}/untrusted-files",
@@ -24,19 +27,21 @@ pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles
 .example(r#"{"ids": ["0123456789abcdef"]}"#)
 .scrubbed();
 
-/// A label as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "UntrustedFile")]
-pub struct UntrustedFileRow {
-    /// Names this state of the file.
-    pub id: String,
-    /// From the folder of the team, or absolute if it is elsewhere.
-    pub path: String,
-    /// Whether it is about a file or all that is below.
-    pub extent: Extent,
-    pub task_id: String,
-    pub tool: String,
-    pub at: Option<String>,
+row! {
+    /// A label as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "UntrustedFile")]
+    pub struct UntrustedFileRow from (label, path): (&UntrustedFile, String) {
+        /// Names this state of the file.
+        pub id: String = label.id(),
+        /// From the folder of the team, or absolute if it is elsewhere.
+        pub path: String = path,
+        /// Whether it is about a file or all that is below.
+        pub extent: Extent = label.extent,
+        pub task_id: String = label.task.to_string(),
+        pub tool: String = label.tool.clone(),
+        pub at: Option<String> = date(label.at),
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -82,7 +82,6 @@ impl Stored {
 
 async fn gathered(state: &web::Data<State>, stored: &Stored) -> ApiResult<Overview> {
     let connected = ask(&state.spine.channel, CountConnections).await?;
-    let triggers = ask(&state.spine.scheduler, views::Count).await?;
     let service = state.service.clone();
     let bytes = web::block(move || (service.store_bytes(), service.free_bytes()));
     let (store_bytes, free_bytes) = bytes.await?;
@@ -95,11 +94,7 @@ async fn gathered(state: &web::Data<State>, stored: &Stored) -> ApiResult<Overvi
         free_bytes,
         teams: count_teams(state, &stored.tree).await?,
         tasks: stored.tasks(),
-        triggers: TriggerCounts {
-            total: triggers.total,
-            active: triggers.active,
-            disabled: triggers.disabled,
-        },
+        triggers: ask(&state.spine.scheduler, views::Count).await?,
         channels: channels::all(state, connected),
         settings_error: (state.service.settings_fault())
             .or_else(|| state.service.providers_fault())

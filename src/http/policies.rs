@@ -13,7 +13,7 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::{call::*, error::*, json, listing};
+use super::{call::*, error::*, listing};
 use crate::{
     api::{endpoint::*, policies::*, reply::*},
     policy::{RuleError, Source},
@@ -27,23 +27,7 @@ pub type Explainer =
 
 fn row(rule: Rule, source: Source) -> RuleRow {
     let risk = rule.risk;
-    let draft = Draft::from(rule);
-    RuleRow {
-        id: draft.id,
-        source: match source {
-            Source::Settings => RuleSource::Settings,
-            Source::Stored => RuleSource::Stored,
-        },
-        note: draft.note,
-        team: draft.team.unwrap_or_default(),
-        resource: draft.resource,
-        mode: draft.mode,
-        principal: draft.principal.unwrap_or_default(),
-        when: draft.when,
-        effect: draft.effect,
-        risk,
-        expires_at: draft.expires_at.and_then(json::date),
-    }
+    RuleRow::from((Draft::from(rule), source, risk))
 }
 
 pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<RuleRow>> {

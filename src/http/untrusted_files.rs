@@ -4,22 +4,11 @@ use std::path::{Path, PathBuf};
 
 use actix_web::web;
 
-use super::{State, call::*, error::*, json, listing};
+use super::{State, call::*, error::*, listing};
 use crate::{
     api::{endpoint::*, reply::*, untrusted_files::*},
     taint::{TaintError, UntrustedFile},
 };
-
-fn row(label: &UntrustedFile, folder: &Path) -> UntrustedFileRow {
-    UntrustedFileRow {
-        id: label.id(),
-        path: path_from(folder, &label.path),
-        extent: label.extent,
-        task_id: label.task.to_string(),
-        tool: label.tool.clone(),
-        at: json::date(label.at),
-    }
-}
 
 fn path_from(folder: &Path, path: &str) -> String {
     let path = Path::new(path);
@@ -40,7 +29,8 @@ pub(super) async fn list(
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
     let labels = state.taint.list(&name.as_str().into());
-    let rows = labels.iter().map(|label| row(label, &folder));
+    let rows =
+        labels.iter().map(|label| UntrustedFileRow::from((label, path_from(&folder, &label.path))));
     listing::page(rows, &page, |row| row.id.clone())
 }
 
