@@ -41,7 +41,7 @@ async fn looking<T: Send + 'static>(
     Ok(web::block(move || look(&state.files)).await?)
 }
 
-pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Clean<Data<Settings>>> {
+pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Settings>> {
     caller.all_teams()?;
     let settings = looking(&state, |files| {
         let report = load::check(&files.home, &files.environment);
@@ -71,7 +71,7 @@ fn file(name: &str) -> ApiResult<File> {
 
 pub(super) async fn validate(
     Call { state, caller, body: draft, .. }: Call<Empty, Empty, SettingsDraft>,
-) -> ApiResult<Clean<Data<SettingsTried>>> {
+) -> ApiResult<Data<SettingsTried>> {
     caller.all_teams()?;
     let file = file(&draft.file)?;
     let found = looking(&state, move |files| load::validate(&files.home, &file, &draft.content));
@@ -120,7 +120,7 @@ pub(super) fn known(state: &State, team: &str) -> ApiResult<String> {
 
 pub(super) async fn show_team(
     Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
-) -> ApiResult<Clean<Data<TeamConfig>>> {
+) -> ApiResult<Data<TeamConfig>> {
     caller.team(&name)?;
     let team = known(&state, &name)?;
     let secrets = state.secrets.clone();
@@ -130,7 +130,7 @@ pub(super) async fn show_team(
 
 pub(super) async fn put_team(
     Call { state, caller, path, body, .. }: Call<ByName, Empty, TeamConfigText>,
-) -> ApiResult<Clean<Data<TeamConfig>>> {
+) -> ApiResult<Data<TeamConfig>> {
     let TeamConfigText { content } = body;
     caller.team(&path.name)?;
     let team = known(&state, &path.name)?;

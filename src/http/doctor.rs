@@ -9,14 +9,14 @@ use crate::{
     settings::channels::WebSocket,
 };
 
-pub(super) async fn look(Call { state, caller, .. }: Call) -> ApiResult<Clean<Data<Findings>>> {
+pub(super) async fn look(Call { state, caller, .. }: Call) -> ApiResult<Data<Findings>> {
     caller.all_teams()?;
     examined(&state, Examination::default()).await
 }
 
 pub(super) async fn look_closely(
     Call { state, caller, body: wanted, .. }: Call<Empty, Empty, Examination>,
-) -> ApiResult<Clean<Data<Findings>>> {
+) -> ApiResult<Data<Findings>> {
     caller.all_teams()?;
     if (wanted.deep || wanted.store) && !caller.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
@@ -27,7 +27,7 @@ pub(super) async fn look_closely(
 async fn examined(
     state: &web::Data<State>,
     Examination { deep, store: whole_store }: Examination,
-) -> ApiResult<Clean<Data<Findings>>> {
+) -> ApiResult<Data<Findings>> {
     let files = state.clone();
     let looked = web::block(move || {
         let (home, environment) = (&files.files.home, &files.files.environment);

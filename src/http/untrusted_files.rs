@@ -25,7 +25,7 @@ async fn folder(state: &State, name: &str) -> ApiResult<PathBuf> {
 
 pub(super) async fn list(
     Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
-) -> ApiResult<Clean<Rows<UntrustedFileRow>>> {
+) -> ApiResult<Rows<UntrustedFileRow>> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
     let labels = state.taint.list(&name.as_str().into());
@@ -36,7 +36,7 @@ pub(super) async fn list(
 
 pub(super) async fn accept(
     Call { state, caller, path: ByName { name }, body, .. }: Call<ByName, Empty, AcceptFiles>,
-) -> ApiResult<Clean<Data<AcceptedFiles>>> {
+) -> ApiResult<Data<AcceptedFiles>> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
     let team = name.as_str().into();

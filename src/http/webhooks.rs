@@ -63,10 +63,10 @@ pub(super) const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::new(
 .refuses(&[401, 408, 411, 413, 415, 503])
 .raw();
 
-type HookReply = Either<BareAccepted<Started>, Bare<Ignored>>;
+pub(super) type HookReply = Either<BareAccepted<Started>, Bare<Ignored>>;
 
 #[derive(Deserialize)]
-struct HookPath {
+pub(super) struct HookPath {
     team: TeamName,
     name: String,
 }
@@ -74,7 +74,7 @@ struct HookPath {
 /// Work that a call started.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "HookStarted")]
-struct Started {
+pub(super) struct Started {
     run_id: String,
     task_id: Option<String>,
 }
@@ -82,7 +82,7 @@ struct Started {
 /// A call that started nothing.
 #[derive(Default, Serialize, JsonSchema)]
 #[schemars(rename = "HookIgnored")]
-struct Ignored {
+pub(super) struct Ignored {
     /// It does not concern the trigger.
     #[serde(skip_serializing_if = "Option::is_none")]
     ignored: Option<bool>,
