@@ -21,11 +21,7 @@ use serde::Serialize;
 
 use super::{call::*, error::*, limits::Running};
 use crate::{
-    api::{
-        endpoint::*,
-        events::{EventFilter, WATCH_EVENTS},
-        reply::*,
-    },
+    api::{endpoint::*, events::*, reply::*},
     logging::Secrets,
 };
 

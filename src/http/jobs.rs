@@ -14,7 +14,7 @@ use hivewright_actors::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{call::*, error::*, json, listing};
+use super::{call::*, error::*, listing};
 use crate::api::{endpoint::*, jobs::*, reply::*};
 
 /// Jobs that are remembered; the oldest goes.

@@ -35,7 +35,7 @@ use prometheus_client::{
 };
 
 use super::{call::*, error::*};
-use crate::{api::monitoring::SHOW_METRICS, logging::tap::Errors};
+use crate::logging::tap::Errors;
 
 #[cfg(test)]
 mod tests;

@@ -20,13 +20,7 @@ use hivewright_actors::{
 };
 
 use super::{State, VERSION, approvals, ask, call::*, channels, error::*, teams, topics};
-use crate::api::{
-    overview::*,
-    questions::QuestionRow,
-    reply::*,
-    snapshot::{SHOW_SNAPSHOT, Snapshot},
-    topics::RunningTurn,
-};
+use crate::api::{overview::*, questions::QuestionRow, reply::*, snapshot::*, topics::RunningTurn};
 
 /// A snapshot during which something changed is taken again, so often.
 const TRIES: usize = 4;

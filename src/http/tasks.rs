@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ops::ControlFlow, time::Duration};
 
 use hivewright_actors::{
-    clock::{Timestamp, millis},
+    clock::Timestamp,
     excerpt,
     ids::{TaskId, TeamName},
     org::{Bootstrap, record::TeamState, tree::Tree},
@@ -15,7 +15,7 @@ use hivewright_actors::{
     usage::Usage,
 };
 
-use super::{State, call::*, error::*, json, listing::Gathering};
+use super::{State, call::*, error::*, listing::Gathering};
 use crate::api::{endpoint::*, reply::*, tasks::*};
 
 /// What takes longer to end goes on without whoever cancelled it.

@@ -7,7 +7,7 @@ use actix_web::web;
 use super::{State, call::*, error::*, listing};
 use crate::{
     api::{endpoint::*, reply::*, untrusted_files::*},
-    taint::{TaintError, UntrustedFile},
+    taint::TaintError,
 };
 
 fn path_from(folder: &Path, path: &str) -> String {
