@@ -9,7 +9,7 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{endpoint::*, reply::*, scope::Scope::*};
+use super::{endpoint::*, reply::*, scope::Scope::*, tasks::LONGEST_TASK};
 
 pub const SEND_MESSAGE: Endpoint<Progress<MessageRow>, Empty, Empty, NewMessage> =
     post("/api/v1/messages", Chat, "Says something to a team.")
@@ -28,7 +28,7 @@ pub const SHOW_MESSAGE: Endpoint<Data<MessageRow>, ById, MessageFilter> =
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NewMessage {
-    #[schemars(length(min = 1, max = 100_000))]
+    #[schemars(length(min = 1, max = LONGEST_TASK))]
     pub content: String,
     /// Without one it is the main team.
     pub team: Option<String>,

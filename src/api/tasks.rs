@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
 use crate::time::date;
 
+/// The longest text of a task, in characters.
+pub const LONGEST_TASK: usize = 100_000;
+
 pub const LIST_TASKS: Endpoint<Rows<TaskRow>, Empty, TaskFilter> =
     get("/api/v1/tasks", Read, "Lists tasks, open and ended.").sorted(&["-created_at"]);
 
@@ -228,7 +231,7 @@ pub struct NewTask {
     pub team: String,
     /// What is to be done; `-` reads it from standard input.
     #[arg(value_name = "TEXT")]
-    #[schemars(length(min = 1, max = 100_000), description = "What is to be done.")]
+    #[schemars(length(min = 1, max = LONGEST_TASK), description = "What is to be done.")]
     pub task: String,
     /// How soon.
     #[arg(long, default_value_t, value_parser = words::<Priority>())]

@@ -92,14 +92,9 @@ impl ApiError {
 
     /// Nobody knows who is asking.
     pub fn unauthenticated() -> Self {
-        Self {
-            header: Some(Box::new((header::WWW_AUTHENTICATE, "Bearer".to_owned()))),
-            ..Self::new(
-                StatusCode::UNAUTHORIZED,
-                "unauthenticated",
-                "no valid credential; log in or send `Authorization: Bearer …`",
-            )
-        }
+        let message = "no valid credential; log in or send `Authorization: Bearer …`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
+            .with(header::WWW_AUTHENTICATE, "Bearer")
     }
 
     /// The credential does not allow it.
@@ -123,14 +118,9 @@ impl ApiError {
 
     /// The path is right, the method is not.
     pub fn method(allowed: &str) -> Self {
-        Self {
-            header: Some(Box::new((header::ALLOW, allowed.to_owned()))),
-            ..Self::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                format!("this path answers {allowed}"),
-            )
-        }
+        let message = format!("this path answers {allowed}");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+            .with(header::ALLOW, allowed)
     }
 
     /// It is in the way of something else.
@@ -150,31 +140,27 @@ impl ApiError {
 
     /// The body is too long.
     pub fn too_large(most: usize) -> Self {
-        Self::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            format!("a body has at most {most} bytes"),
-        )
+        let message = format!("a body has at most {most} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
     /// Too much at once.
     pub fn rate_limited(message: impl Into<String>) -> Self {
-        Self {
-            header: Some(Box::new((header::RETRY_AFTER, "1".to_owned()))),
-            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
-        }
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+            .with(header::RETRY_AFTER, "1")
     }
 
     /// Our own fault. The cause goes to the log.
     pub fn internal(cause: impl fmt::Display) -> Self {
+        let message = "something went wrong here; the log has it under this request id";
         Self {
             cause: Some(cause.to_string().into_boxed_str()),
-            ..Self::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "internal",
-                "something went wrong here; the log has it under this request id",
-            )
+            ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
         }
+    }
+
+    fn with(self, header: HeaderName, value: &str) -> Self {
+        Self { header: Some(Box::new((header, value.to_owned()))), ..self }
     }
 
     /// The same, of what may have been done before it was cut off.

@@ -40,7 +40,7 @@ use super::{
 };
 use crate::system::sha256;
 
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const LONGEST: usize = 128;
 

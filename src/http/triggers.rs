@@ -16,7 +16,7 @@ use hivewright_actors::{
     task,
 };
 
-use super::{State, call::*, error::*, listing, listing::Gathering};
+use super::{State, call::*, error::*, idempotency, listing, listing::Gathering};
 use crate::{
     api::{endpoint::*, reply::*, triggers::*},
     triggers::{
@@ -25,8 +25,6 @@ use crate::{
     },
 };
 
-/// A key that callers may give so that the same request makes no second task.
-const KEY: &str = "idempotency-key";
 /// How many of the next times are shown with a trigger.
 const NEXT_SHOWN: usize = 3;
 
@@ -171,7 +169,7 @@ pub(super) async fn run(
     Call { state, caller, path, body: start, request, .. }: Call<ById, Empty, TriggerStart>,
 ) -> ApiResult<Accepted<RunRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
-    let key = match request.headers().get(KEY).map(|value| value.to_str()) {
+    let key = match request.headers().get(idempotency::KEY).map(|value| value.to_str()) {
         Some(Ok(key)) => key.to_owned(),
         _ => format!("{:016x}", getrandom::u64()?),
     };

@@ -5,9 +5,7 @@ use actix_web::web;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 
-use super::{
-    State, auth::authenticator::Principal, call::*, error::*, listing, listing::Gathering,
-};
+use super::{State, call::*, error::*, listing, listing::Gathering};
 use crate::{
     api::{endpoint::*, reply::*, vault::*},
     tools::filter::ToolFilter,
@@ -52,7 +50,7 @@ fn put(wish: VaultPut) -> ApiResult<Put> {
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, VaultFilter>,
 ) -> ApiResult<Rows<VaultEntry>> {
-    let actor = operator(&caller.principal);
+    let actor = operator(&caller);
     let prefix = query.prefix.unwrap_or_default();
     let words = query.words.map(|words| words.to_lowercase());
     let of = match query.scope {
@@ -113,7 +111,7 @@ pub(super) async fn show(
     Call { state, caller, path, .. }: Call<VaultPath>,
 ) -> ApiResult<Data<VaultEntry>> {
     let of = scope(&state, &caller, &path.scope).await?;
-    let seen = state.vault.get(&of, &path.key, &operator(&caller.principal)).await?;
+    let seen = state.vault.get(&of, &path.key, &operator(&caller)).await?;
     let mut row = VaultEntry::from((&of, seen.entry));
     if let Some(value) = seen.value {
         match value.text() {
@@ -130,14 +128,14 @@ pub(super) async fn set(
     let put = put(body)?;
     let of = scope(&state, &caller, &path.scope).await?;
     let is_new = state.vault.version_of(&of, &path.key).is_none();
-    let set = state.vault.set(&of, &path.key, put, &operator(&caller.principal)).await?;
+    let set = state.vault.set(&of, &path.key, put, &operator(&caller)).await?;
     let Entry { key, secret, version, .. } = set;
     Ok(Saved { data: VaultSet { scope: of.to_string(), key, secret, version }, is_new })
 }
 
 pub(super) async fn remove(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Done> {
     let of = scope(&state, &caller, &path.scope).await?;
-    let is_gone = state.vault.delete(&of, &path.key, &operator(&caller.principal)).await?;
+    let is_gone = state.vault.delete(&of, &path.key, &operator(&caller)).await?;
     if is_gone { Ok(Done) } else { Err(ApiError::not_found("there is no such entry")) }
 }
 
@@ -172,7 +170,7 @@ pub(super) async fn rotate(
     Call { state, caller, body, .. }: Call<Empty, Empty, VaultRotate>,
 ) -> ApiResult<Data<VaultRotated>> {
     caller.all_teams()?;
-    let actor = operator(&caller.principal);
+    let actor = operator(&caller);
     let mut rotated = VaultRotated::default();
     if body.forget_old {
         rotated.forgotten = Some(state.vault.forget_old_master(&actor).await?);
@@ -182,7 +180,7 @@ pub(super) async fn rotate(
     Ok(Data(rotated))
 }
 
-pub(super) fn operator(principal: &Principal) -> Actor {
+pub(super) fn operator(Caller { principal, .. }: &Caller) -> Actor {
     Actor::Operator { name: principal.id.to_string(), token: principal.credential.to_string() }
 }
 

@@ -14,8 +14,6 @@ use crate::{
     http::{State, auth::authenticator::Principal, call::*, error::*},
 };
 
-/// The longest text of a task, in characters.
-const LONGEST: usize = 100_000;
 /// Where notices about the work go.
 const SOURCE_CHANNEL: &str = "x-source-channel";
 
@@ -51,10 +49,10 @@ pub(in crate::http) async fn create(
 
 /// Refuses words for a team that say nothing, or too much. `field` is where they stood.
 pub(in crate::http) fn check_words(field: &str, words: &str) -> ApiResult<()> {
-    if !words.trim().is_empty() && words.chars().count() <= LONGEST {
+    if !words.trim().is_empty() && words.chars().count() <= LONGEST_TASK {
         return Ok(());
     }
-    Err(ApiError::invalid_field(field, format!("expected 1 to {LONGEST} characters")))
+    Err(ApiError::invalid_field(field, format!("expected 1 to {LONGEST_TASK} characters")))
 }
 
 /// Another channel that hears of the work. It must be one of their own, unless they operate.

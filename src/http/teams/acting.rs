@@ -101,7 +101,7 @@ pub(in crate::http) async fn create(
     let org = state.org();
     let task = org.ids.task();
     wish.check(&org.live).await?;
-    let beside = stow(&mut wish, credentials, org, vault::operator(&caller.principal))?;
+    let beside = stow(&mut wish, credentials, org, vault::operator(&caller))?;
     let operator = caller.principal.id.to_string();
     let spawn = wish.order(&org.live, &operator, task.clone(), org.clock.now()).await?;
     let key = org.org.send(Spawn { beside, ..spawn }).await??;
