@@ -267,7 +267,7 @@ async fn a_session_survives_a_restart() {
     let auth = place.start().await;
 
     let again = auth.session(browser.cookie.expose()).unwrap();
-    assert_eq!(again.credential(), browser.principal.credential);
+    assert_eq!(again.credential, browser.principal.credential);
     assert_eq!(again.scopes, Scopes::all());
     assert!(auth.is_csrf(browser.cookie.expose(), &browser.csrf));
     assert!(!auth.is_csrf(browser.cookie.expose(), ""));
@@ -340,7 +340,7 @@ async fn a_code_logs_one_browser_in_as_whoever_made_it() {
     let browser = auth.log_in_by_link(code.expose()).await.unwrap();
 
     assert_eq!(browser.principal.id.as_str(), "ann");
-    assert_eq!(browser.principal.scopes, ann.scopes());
+    assert_eq!(browser.principal.scopes, ann.scopes);
     let again = auth.log_in_by_link(code.expose()).await;
     assert!(matches!(again, Err(AuthError::Ended)));
     let late = auth.operator_link().unwrap();
