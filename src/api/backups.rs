@@ -12,13 +12,14 @@ pub const LIST_BACKUPS: Endpoint<Rows<BackupRow>> =
         "bytes",
     ]);
 
-pub const MAKE_BACKUP: Endpoint<Accepted<StartedJob>, Empty, Empty, NewBackup> = post("/api/v1/backups", Admin, "Makes a backup, as a job that goes on after the answer.")
-.description(
-    "It goes where all go, and replaces nothing there. One with a `name` stays until it is deleted by \
-     hand; of those without, the newest seven stay.",
-)
-.refuses(&[409])
-.example(r#"{"name": "before-the-move"}"#);
+pub const MAKE_BACKUP: Endpoint<Accepted<StartedJob>, Empty, Empty, NewBackup> =
+    post("/api/v1/backups", Admin, "Makes a backup, as a job that goes on after the answer.")
+        .description(
+            "It goes where all go, and replaces nothing there. One with a `name` stays until \
+             it is deleted by hand; of those without, the newest seven stay.",
+        )
+        .refuses(&[409])
+        .example(r#"{"name": "before-the-move"}"#);
 
 /// A backup as answers show it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -15,13 +15,13 @@ pub const SEND_MESSAGE: Endpoint<Progress<MessageRow>, Empty, Empty, NewMessage>
     post("/api/v1/messages", Chat, "Says something to a team.")
         .description(
             "Answers once it is stored; with `wait_s` once there is a reply, if that comes in \
-             time. A `topic` is made if there is none of that name. Another team than the main \
-             one needs the scope `operate` too. `X-Source-Channel` names another channel that hears of \
-             the work; the answer stays here.",
+             time. A `topic` is made if there is none of that name. Another team than the \
+             main one needs the scope `operate` too. `X-Source-Channel` names another channel \
+             that hears of the work; the answer stays here.",
         )
         .refuses(&[404, 409])
         .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#)
-.scrubbed();
+        .scrubbed();
 
 pub const SHOW_MESSAGE: Endpoint<Data<MessageRow>, ById, MessageFilter> =
     get("/api/v1/messages/{id}", Read, "Says what became of a message.").scrubbed();

@@ -14,11 +14,11 @@ pub const SHOW_ALIVE: Endpoint<Content> =
 pub const SHOW_READINESS: Endpoint<Available<Readiness>> =
     Endpoint::new(Get, "/readyz", Nothing, "Says whether the service can serve.")
         .description(
-            "It can, unless a commit to the store failed or it is about to stop. With a login the \
-             answer also says how its parts are: `ok`, `error`, `locked` (the vault), `demo` (no \
-             model is configured) or `slow` (no answer in time). `disk` is told to everyone when there \
-             is little room (`low`) or too little for new work (`full`): what was accepted goes on, so \
-             the service stays ready.",
+            "It can, unless a commit to the store failed or it is about to stop. With a login \
+             the answer also says how its parts are: `ok`, `error`, `locked` (the vault), \
+             `demo` (no model is configured) or `slow` (no answer in time). `disk` is told to \
+             everyone when there is little room (`low`) or too little for new work (`full`): \
+             what was accepted goes on, so the service stays ready.",
         )
         .raw();
 

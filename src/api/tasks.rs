@@ -25,26 +25,24 @@ pub const LIST_TASKS: Endpoint<Rows<TaskRow>, Empty, TaskFilter> =
 pub const CREATE_TASK: Endpoint<Accepted<GivenTask>, Empty, Empty, NewTask> =
     post("/api/v1/tasks", Operate, "Gives work to a team.")
         .description(
-            "The main team works in topics: send it a message instead. \
-             `X-Source-Channel` names a channel that hears of the end.",
+            "The main team works in topics: send it a message instead. `X-Source-Channel` \
+             names a channel that hears of the end.",
         )
         .refuses(&[404, 409, 503])
         .example(r#"{"team": "billing", "task": "Send the invoices."}"#);
 
-pub const COUNT_TASKS: Endpoint<Data<TaskStats>> = get(
-    "/api/v1/tasks/stats",
-    Read,
-    "Counts tasks by state, type, priority and team.",
-)
-.description(
-    "Of those that have ended, the last 2,000 are counted; `capped` says that there are more.",
-);
+pub const COUNT_TASKS: Endpoint<Data<TaskStats>> =
+    get("/api/v1/tasks/stats", Read, "Counts tasks by state, type, priority and team.")
+        .description(
+            "Of those that have ended, the last 2,000 are counted; `capped` says that there \
+             are more.",
+        );
 
 pub const CANCEL_TASK: Endpoint<Progress<TaskCancelled>, ById, Empty, TaskCancel> =
     post("/api/v1/tasks/{id}/cancel", Operate, "Cancels a task that has not ended.")
         .description(
             "Answers when it has ended, or after 25 seconds, when it goes on ending. \
-     `cascade` cancels all open tasks that came of it too.",
+             `cascade` cancels all open tasks that came of it too.",
         )
         .refuses(&[409, 503])
         .example(r#"{"reason": "no longer needed", "cascade": false}"#);

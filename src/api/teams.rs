@@ -28,8 +28,8 @@ pub const CREATE_TEAM: Endpoint<Created<MadeTeam>, Empty, Empty, TeamOrder> = po
     "Makes a team, and gives it its first work.",
 )
 .description(
-    "`credentials` go into the vault of the team, and nowhere else; they need \
-             the scope `secrets` too.",
+    "`credentials` go into the vault of the team, and nowhere else; they need the \
+             scope `secrets` too.",
 )
 .refuses(&[404, 409, 503])
 .secret()

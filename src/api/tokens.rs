@@ -20,18 +20,16 @@ pub const LIST_TOKENS: Endpoint<Rows<TokenRow>> =
         "last_used_at",
     ]);
 
-pub const CREATE_TOKEN: Endpoint<Created<TokenRow>, Empty, Empty, NewToken> = post(
-    "/api/v1/tokens",
-    Admin,
-    "Makes a token, whose text is shown this once.",
-)
-.description(
-    "Nobody gives a scope or a team that they do not have themselves. `expires` is a duration such \
-     as `90d`, which is usual, or `never`; it ends with the token that made it in any case.",
-)
-.refuses(&[409])
-.secret()
-.example(r#"{"name": "ci", "scopes": ["read", "chat"], "expires": "30d"}"#);
+pub const CREATE_TOKEN: Endpoint<Created<TokenRow>, Empty, Empty, NewToken> =
+    post("/api/v1/tokens", Admin, "Makes a token, whose text is shown this once.")
+        .description(
+            "Nobody gives a scope or a team that they do not have themselves. `expires` is a \
+             duration such as `90d`, which is usual, or `never`; it ends with the token that \
+             made it in any case.",
+        )
+        .refuses(&[409])
+        .secret()
+        .example(r#"{"name": "ci", "scopes": ["read", "chat"], "expires": "30d"}"#);
 
 pub const ROTATE_OPERATOR: Endpoint<Done> =
     post("/api/v1/tokens/operator/rotate", Admin, "Replaces the operator token.").description(

@@ -18,14 +18,15 @@ pub const LIST_UNTRUSTED_FILES: Endpoint<Rows<UntrustedFileRow>, ByName> = get(
 .sorted(&["path", "-at"])
 .scrubbed();
 
-pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles> = post("/api/v1/teams/{name}/untrusted-files/accept", Operate, "Accepts files as they are now.")
-.description(
-    "By the `id` of each, which names one state of the file: one that was changed since is refused, \
-     and none is accepted.",
-)
-.refuses(&[409])
-.example(r#"{"ids": ["0123456789abcdef"]}"#)
-.scrubbed();
+pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles> =
+    post("/api/v1/teams/{name}/untrusted-files/accept", Operate, "Accepts files as they are now.")
+        .description(
+            "By the `id` of each, which names one state of the file: one that was changed \
+             since is refused, and none is accepted.",
+        )
+        .refuses(&[409])
+        .example(r#"{"ids": ["0123456789abcdef"]}"#)
+        .scrubbed();
 
 row! {
     /// A label as answers show it.

@@ -35,10 +35,14 @@ pub const SHOW_VAULT_ENTRY: Endpoint<Data<VaultEntry>, VaultPath> = get(
 )
 .refuses(&[409]);
 
-pub const SET_VAULT_ENTRY: Endpoint<Saved<VaultSet>, VaultPath, Empty, VaultPut> = put("/api/v1/vault/{scope}/{key}", Secrets, "Sets an entry, or changes what it may be used for.")
+pub const SET_VAULT_ENTRY: Endpoint<Saved<VaultSet>, VaultPath, Empty, VaultPut> = put(
+    "/api/v1/vault/{scope}/{key}",
+    Secrets,
+    "Sets an entry, or changes what it may be used for.",
+)
 .description(
-    "What is set is a secret unless `secret` is false. With `create` it is refused if there is such an \
-     entry; without, what is not given stays as it was.",
+    "What is set is a secret unless `secret` is false. With `create` it is refused if \
+             there is such an entry; without, what is not given stays as it was.",
 )
 .refuses(&[409])
 .example(r#"{"value": "…", "hosts": ["api.example.org"]}"#);
