@@ -109,6 +109,10 @@ id!(
     PrincipalId
 );
 id!(
+    /// A credential: not secret, and never used again for another.
+    CredentialId
+);
+id!(
     /// What somebody is let in by, for all time: a name may be given again, this is not.
     GrantId
 );

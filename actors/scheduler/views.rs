@@ -35,7 +35,10 @@ pub struct List {
 pub struct Count;
 
 /// See [`Count`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[schemars(rename = "TriggerCounts")]
 pub struct Counts {
     /// All.
     pub total: usize,

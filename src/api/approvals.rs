@@ -6,51 +6,32 @@ use clap::Args;
 use hivewright_actors::{
     approvals::{
         grants::MOST_USES,
-        record::{Choice, Execution, Resolution, Status},
+        record::{self, Approval, Choice, Execution, Resolution, Status},
     },
     policy::caution::{Kind, Risk},
-    task::{Cause, Label, Lineage},
+    task::{Cause, Label, Lane, Lineage},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    batch::ItemError,
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    flags::words,
-    grants::GrantCovers,
-    reply::{Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, grants::GrantCovers, reply::*, scope::Scope::*};
+use crate::time::date;
 
-pub const LIST_APPROVALS: Endpoint<Rows<ApprovalRow>, Empty, ApprovalFilter> = Endpoint::new(
-    Get,
-    "/api/v1/approvals",
-    Read,
-    "Lists calls that wait for a person, and what became of them.",
-)
-.sorted(&["created_at", "expires_at"]);
+pub const LIST_APPROVALS: Endpoint<Rows<ApprovalRow>, Empty, ApprovalFilter> =
+    get("/api/v1/approvals", Read, "Lists calls that wait for a person, and what became of them.")
+        .sorted(&["created_at", "expires_at"]);
 
 pub const DECIDE_SEVERAL: Endpoint<Data<DecidedItems>, Empty, Empty, ApprovalDecisions> =
-    Endpoint::new(
-        Post,
-        "/api/v1/approvals/batch",
-        Approve,
-        "Decides on several calls, each by itself.",
-    )
-    .description("Each item succeeds or fails alone, and has its own answer.")
-    .example(r#"{"items": [{"id": "bcdfgh", "decision": "deny", "digest": "…"}]}"#);
+    post("/api/v1/approvals/batch", Approve, "Decides on several calls, each by itself.")
+        .description("Each item succeeds or fails alone, and has its own answer.")
+        .example(r#"{"items": [{"id": "bcdfgh", "decision": "deny", "digest": "…"}]}"#);
 
-pub const SHOW_APPROVAL: Endpoint<Data<ApprovalRow>, ById> = Endpoint::new(
-    Get,
-    "/api/v1/approvals/{id}",
-    Read,
-    "Shows an approval, named by its id or its short id.",
-);
+pub const SHOW_APPROVAL: Endpoint<Data<ApprovalRow>, ById> =
+    get("/api/v1/approvals/{id}", Read, "Shows an approval, named by its id or its short id.");
 
 pub const DECIDE: Endpoint<Data<ApprovalRow>, ById, Empty, ApprovalDecision> =
-    Endpoint::new(Post, "/api/v1/approvals/{id}", Approve, "Approves a call, or denies it.")
+    post("/api/v1/approvals/{id}", Approve, "Approves a call, or denies it.")
         .description(
             "`digest` repeats what was shown: if the call has changed since, nothing is \
              decided. A note reaches the team. With `uses` the approval is good for more \
@@ -76,62 +57,73 @@ pub struct ApprovalFilter {
     pub kind: Option<Kind>,
 }
 
-/// An approval as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Approval")]
-pub struct ApprovalRow {
-    pub id: String,
-    /// Six letters for people.
-    pub short_id: String,
-    pub kind: Kind,
-    pub team: String,
-    pub generation: u32,
-    pub session: Option<String>,
-    pub turn: Option<String>,
-    pub task_id: Option<String>,
-    /// Who is behind it.
-    pub requester: Cause,
-    pub tool: Option<String>,
-    /// The final arguments, without secrets.
-    pub arguments: Value,
-    pub cwd: Option<String>,
-    /// Names of the secrets that it would use.
-    pub secrets: Vec<String>,
-    /// What would happen, in one sentence.
-    pub summary: String,
-    pub diff: Option<String>,
-    /// The rule that asks.
-    pub rule: Option<String>,
-    pub risk: Risk,
-    pub label: Label,
-    pub lineage: Option<Lineage>,
-    /// Stands for everything that is decided on.
-    pub digest: String,
-    pub status: Status,
-    pub resolution: Option<Resolution>,
-    pub votes: Vec<Vote>,
-    pub resolved_by: Option<String>,
-    pub resolved_via: Option<String>,
-    /// Whoever caused it decided, since nobody else could.
-    pub alone: bool,
-    pub note: Option<String>,
-    pub created_at: Option<String>,
-    pub expires_at: Option<String>,
-    /// Milliseconds until nobody can decide any more.
-    pub time_left_ms: Option<u64>,
-    pub resolved_at: Option<String>,
-    /// What became of the call.
-    pub execution: Execution,
-    /// What would be granted beyond this one call by `uses` or `always`; null if nothing can be.
-    pub grant: Option<GrantCovers>,
+row! {
+    /// An approval as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Approval")]
+    pub struct ApprovalRow from approval: Approval {
+        pub id: String = approval.id.to_string(),
+        /// Six letters for people.
+        pub short_id: String = approval.short_id,
+        pub kind: Kind = approval.kind,
+        pub team: String = approval.team.name.to_string(),
+        pub generation: u32 = approval.team.generation,
+        pub session: Option<String> = approval.lane.map(session_of),
+        pub turn: Option<String> = approval.turn.map(|turn| turn.to_string()),
+        pub task_id: Option<String> = approval.task.map(|task| task.to_string()),
+        /// Who is behind it.
+        pub requester: Cause = approval.requester,
+        pub tool: Option<String> = approval.tool,
+        /// The final arguments, without secrets.
+        pub arguments: Value = approval.arguments,
+        pub cwd: Option<String> = approval.cwd,
+        /// Names of the secrets that it would use.
+        pub secrets: Vec<String> = approval.secrets.into_keys().collect(),
+        /// What would happen, in one sentence.
+        pub summary: String = approval.summary,
+        pub diff: Option<String> = approval.diff,
+        /// The rule that asks.
+        pub rule: Option<String> = approval.rule,
+        pub risk: Risk = approval.risk,
+        pub label: Label = approval.label,
+        pub lineage: Option<Lineage> = approval.lineage,
+        /// Stands for everything that is decided on.
+        pub digest: String = approval.digest,
+        pub status: Status = approval.status,
+        pub resolution: Option<Resolution> = approval.resolution,
+        pub votes: Vec<Vote> = approval.votes.into_iter().map(Vote::from).collect(),
+        pub resolved_by: Option<String> = approval.resolved_by,
+        pub resolved_via: Option<String> = approval.resolved_via,
+        /// Whoever caused it decided, since nobody else could.
+        pub alone: bool = approval.alone,
+        pub note: Option<String> = approval.note,
+        pub created_at: Option<String> = date(approval.created_at),
+        pub expires_at: Option<String> = date(approval.expires_at),
+        /// Milliseconds until nobody can decide any more.
+        pub time_left_ms: Option<u64> = None,
+        pub resolved_at: Option<String> = approval.resolved_at.and_then(date),
+        /// What became of the call.
+        pub execution: Execution = approval.execution,
+        /// What would be granted beyond this one call by `uses` or `always`; null if nothing can be.
+        pub grant: Option<GrantCovers> = None,
+    }
 }
 
-/// One person's word.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Vote {
-    pub by: String,
-    pub choice: Choice,
-    pub at: Option<String>,
+fn session_of(lane: Lane) -> String {
+    match lane.topic {
+        Some(topic) => format!("{}/{topic}", lane.team),
+        None => lane.team.to_string(),
+    }
+}
+
+row! {
+    /// One person's word.
+    #[derive(Debug)]
+    pub struct Vote from vote: record::Vote {
+        pub by: String = vote.by,
+        pub choice: Choice = vote.choice,
+        pub at: Option<String> = date(vote.at),
+    }
 }
 
 /// For how many calls an approval is good.

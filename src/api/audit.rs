@@ -1,21 +1,15 @@
 //! Audit: who did what to the service.
 
 use clap::Args;
-use hivewright_actors::audit::Decision;
+use hivewright_actors::audit::{Audit, CallAudit, Decision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, Method::*},
-    flags::words,
-    reply::Rows,
-    scope::Scope::*,
-    when::When,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
+use crate::time::date;
 
 pub const LIST_AUDIT: Endpoint<Rows<AuditRow>, Empty, AuditFilter> =
-    Endpoint::new(Get, "/api/v1/audit", Admin, "Lists who did what to the service.")
-        .sorted(&["-at"]);
+    get("/api/v1/audit", Admin, "Lists who did what to the service.").sorted(&["-at"]).scrubbed();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
@@ -47,35 +41,39 @@ pub struct AuditFilter {
     pub words: Option<String>,
 }
 
-/// A line as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "AuditLine")]
-pub struct AuditRow {
-    pub id: String,
-    pub at: Option<String>,
-    pub actor: String,
-    pub action: String,
-    pub target: String,
-    pub from: String,
-    pub outcome: String,
-    /// The tool call that it tells of, if it tells of one.
-    pub call: Option<AuditCall>,
+row! {
+    /// A line as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "AuditLine")]
+    pub struct AuditRow from audit: Audit {
+        pub id: String = audit.id,
+        pub at: Option<String> = date(audit.at),
+        pub actor: String = audit.actor.to_string(),
+        pub action: String = audit.action,
+        pub target: String = audit.target,
+        pub from: String = audit.from,
+        pub outcome: String = audit.outcome,
+        /// The tool call that it tells of, if it tells of one.
+        pub call: Option<AuditCall> = audit.call.map(|call| AuditCall::from(*call)),
+    }
 }
 
-/// A tool call as a line shows it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct AuditCall {
-    pub team: String,
-    pub task_id: String,
-    pub turn: String,
-    pub tool: String,
-    pub decision: Decision,
-    /// The operator's rule, or the check that refused.
-    pub rule: Option<String>,
-    pub duration_ms: u64,
-    pub ok: bool,
-    /// The first 200 characters.
-    pub arguments: String,
-    /// The first 200 characters.
-    pub result: String,
+row! {
+    /// A tool call as a line shows it.
+    #[derive(Debug)]
+    pub struct AuditCall from call: CallAudit {
+        pub team: String = call.team.to_string(),
+        pub task_id: String = call.task.to_string(),
+        pub turn: String = call.turn.to_string(),
+        pub tool: String = call.tool,
+        pub decision: Decision = call.decision,
+        /// The operator's rule, or the check that refused.
+        pub rule: Option<String> = call.rule,
+        pub duration_ms: u64 = call.duration_ms,
+        pub ok: bool = call.ok,
+        /// The first 200 characters.
+        pub arguments: String = call.arguments,
+        /// The first 200 characters.
+        pub result: String = call.result,
+    }
 }

@@ -3,29 +3,23 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, Method::*},
-    jobs::StartedJob,
-    reply::{Accepted, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, jobs::StartedJob, reply::*, scope::Scope::*};
 
 pub const LIST_BACKUPS: Endpoint<Rows<BackupRow>> =
-    Endpoint::new(Get, "/api/v1/backups", Admin, "Lists the backups that are kept where all go.")
-        .sorted(&["-created_at", "file", "bytes"]);
+    get("/api/v1/backups", Admin, "Lists the backups that are kept where all go.").sorted(&[
+        "-created_at",
+        "file",
+        "bytes",
+    ]);
 
-pub const MAKE_BACKUP: Endpoint<Accepted<StartedJob>, Empty, Empty, NewBackup> = Endpoint::new(
-    Post,
-    "/api/v1/backups",
-    Admin,
-    "Makes a backup, as a job that goes on after the answer.",
-)
-.description(
-    "It goes where all go, and replaces nothing there. One with a `name` stays until it is deleted by \
-     hand; of those without, the newest seven stay.",
-)
-.refuses(&[409])
-.example(r#"{"name": "before-the-move"}"#);
+pub const MAKE_BACKUP: Endpoint<Accepted<StartedJob>, Empty, Empty, NewBackup> =
+    post("/api/v1/backups", Admin, "Makes a backup, as a job that goes on after the answer.")
+        .description(
+            "It goes where all go, and replaces nothing there. One with a `name` stays until \
+             it is deleted by hand; of those without, the newest seven stay.",
+        )
+        .refuses(&[409])
+        .example(r#"{"name": "before-the-move"}"#);
 
 /// A backup as answers show it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

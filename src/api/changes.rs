@@ -4,28 +4,19 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    reply::{Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
-pub const LIST_CHANGES: Endpoint<Rows<ChangeRow>, Empty, ChangeFilter> = Endpoint::new(
-    Get,
+pub const LIST_CHANGES: Endpoint<Rows<ChangeRow>, Empty, ChangeFilter> = get(
     "/api/v1/changes",
     Read,
     "Lists what teams changed about themselves after a person agreed.",
 )
 .sorted(&["-at", "team", "file"]);
 
-pub const ROLL_BACK_CHANGE: Endpoint<Data<ChangeRow>, ById> = Endpoint::new(
-    Post,
-    "/api/v1/changes/{id}/rollback",
-    Operate,
-    "Puts back the text from before a change.",
-)
-.description("Refused if the file was changed since.")
-.refuses(&[409]);
+pub const ROLL_BACK_CHANGE: Endpoint<Data<ChangeRow>, ById> =
+    post("/api/v1/changes/{id}/rollback", Operate, "Puts back the text from before a change.")
+        .description("Refused if the file was changed since.")
+        .refuses(&[409]);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

@@ -3,18 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Endpoint, Method::*},
-    reply::{Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_CHANNELS: Endpoint<Rows<Channel>> =
-    Endpoint::new(Get, "/api/v1/channels", Read, "Lists the ways in and out, and how they stand.")
+    get("/api/v1/channels", Read, "Lists the ways in and out, and how they stand.")
         .sorted(&["type"]);
 
-pub const RECONNECT_CHANNEL: Endpoint<Data<Reconnected>, ByType> = Endpoint::new(
-    Post,
+pub const RECONNECT_CHANNEL: Endpoint<Data<Reconnected>, ByType> = post(
     "/api/v1/channels/{type}/reconnect",
     Operate,
     "Ends all connections of a channel, so that they are made anew.",

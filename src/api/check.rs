@@ -2,11 +2,101 @@
 
 use std::fmt;
 
-use hivewright_actors::text::{Span, Text, quoted};
+use hivewright_actors::{
+    excerpt,
+    text::{Span, Text, quoted},
+};
 use serde_json::{Map, Value};
 
-use super::input::{Format, Path, Problem};
 use crate::text::{did_you_mean, unknown_field};
+
+/// The most characters that are repeated of a name that somebody sent.
+const LONGEST_NAME: usize = 64;
+
+/// The syntax check of a [`Text`].
+pub struct Format {
+    name: &'static str,
+    check: fn(&str) -> Result<(), String>,
+}
+
+impl Format {
+    pub const fn of<T: Text>() -> Self {
+        let check = |text: &str| text.parse::<T>().map(drop).map_err(|error| error.to_string());
+        Self { name: T::FORMAT, check }
+    }
+}
+
+/// One step on the way to a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Field(String),
+    Item(usize),
+}
+
+/// The way to a value, kept in parts: it also leads to a line of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path(pub Vec<Step>);
+
+impl Path {
+    pub fn field(&self, name: &str) -> Self {
+        self.then(Step::Field(excerpt::line(name, LONGEST_NAME)))
+    }
+
+    fn item(&self, index: usize) -> Self {
+        self.then(Step::Item(index))
+    }
+
+    fn then(&self, step: Step) -> Self {
+        Self(self.0.iter().cloned().chain([step]).collect())
+    }
+}
+
+/// Such as `config.hours[2]`.
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Field(name) if place == 0 => f.write_str(name)?,
+                Step::Field(name) => write!(f, ".{name}")?,
+                Step::Item(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a value. It never says what was found, which may be a secret in the wrong place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub path: Path,
+    pub reason: String,
+    /// The name that was probably meant.
+    pub meant: Option<String>,
+}
+
+impl Problem {
+    pub fn new(path: Path, reason: impl fmt::Display) -> Self {
+        Self { path, reason: reason.to_string(), meant: None }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let colon = if self.path.0.is_empty() { "" } else { ": " };
+        write!(f, "{}{colon}{}", self.path, self.reason)
+    }
+}
+
+/// Everything that is wrong with an input; at least one problem.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("; "))]
+pub struct Problems(pub Vec<Problem>);
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Self {
+        Self(vec![problem])
+    }
+}
 
 /// The schema behind references and `Option`.
 pub(super) fn resolve<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {

@@ -3,49 +3,37 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ByName, Empty, Endpoint, Method::*},
-    reply::Data,
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 use crate::settings::{effective::Setting, problem::Problem};
 
-pub const SHOW_CONFIG: Endpoint<Data<Settings>> = Endpoint::new(
-    Get,
-    "/api/v1/config",
-    Read,
-    "Shows each setting with its value and where that comes from.",
-)
-.description("References stay references.");
+pub const SHOW_CONFIG: Endpoint<Data<Settings>> =
+    get("/api/v1/config", Read, "Shows each setting with its value and where that comes from.")
+        .description("References stay references.")
+        .scrubbed();
 
 pub const VALIDATE_CONFIG: Endpoint<Data<SettingsTried>, Empty, Empty, SettingsDraft> =
-    Endpoint::new(
-        Post,
-        "/api/v1/config/validate",
-        Admin,
-        "Tries out a settings file, and writes nothing.",
-    )
-    .description("References are checked for their form, and not followed.")
-    .secret()
-    .example(r#"{"file": "config", "content": "server:\n  port: 8080\n"}"#);
+    post("/api/v1/config/validate", Admin, "Tries out a settings file, and writes nothing.")
+        .description("References are checked for their form, and not followed.")
+        .secret()
+        .example(r#"{"file": "config", "content": "server:\n  port: 8080\n"}"#)
+        .scrubbed();
 
 pub const RELOAD_CONFIG: Endpoint<Data<SettingsReloaded>> =
-    Endpoint::new(Post, "/api/v1/config/reload", Admin, "Reads the settings files again.")
+    post("/api/v1/config/reload", Admin, "Reads the settings files again.")
         .description("If one of them is wrong, all stays as it was.")
         .refuses(&[422]);
 
 pub const SHOW_TEAM_CONFIG: Endpoint<Data<TeamConfig>, ByName> =
-    Endpoint::new(Get, "/api/v1/teams/{name}/config", Read, "Shows the file of a team.");
+    get("/api/v1/teams/{name}/config", Read, "Shows the file of a team.").scrubbed();
 
-pub const REPLACE_TEAM_CONFIG: Endpoint<Data<TeamConfig>, ByName, Empty, TeamConfigText> =
-    Endpoint::new(
-        Put,
-        "/api/v1/teams/{name}/config",
-        Admin,
-        "Replaces the file of a team, if the new one is valid.",
-    )
-    .refuses(&[422])
-    .example(r#"{"content": "description: Invoices\n"}"#);
+pub const REPLACE_TEAM_CONFIG: Endpoint<Data<TeamConfig>, ByName, Empty, TeamConfigText> = put(
+    "/api/v1/teams/{name}/config",
+    Admin,
+    "Replaces the file of a team, if the new one is valid.",
+)
+.refuses(&[422])
+.example(r#"{"content": "description: Invoices\n"}"#)
+.scrubbed();
 
 /// The settings that count.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

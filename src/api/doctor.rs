@@ -6,27 +6,20 @@ use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, Method::*},
-    reply::Data,
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const SHOW_FINDINGS: Endpoint<Data<Findings>> =
-    Endpoint::new(Get, "/api/v1/doctor", Read, "Says what could be wrong with the installation.");
+    get("/api/v1/doctor", Read, "Says what could be wrong with the installation.").scrubbed();
 
-pub const EXAMINE: Endpoint<Data<Findings>, Empty, Empty, Examination> = Endpoint::new(
-    Post,
-    "/api/v1/doctor",
-    Read,
-    "Says what could be wrong, and looks closer if that is wanted.",
-)
-.description(
-    "With `deep` each model is asked a question, which costs money and needs the \
+pub const EXAMINE: Endpoint<Data<Findings>, Empty, Empty, Examination> =
+    post("/api/v1/doctor", Read, "Says what could be wrong, and looks closer if that is wanted.")
+        .description(
+            "With `deep` each model is asked a question, which costs money and needs the \
      scope `operate` too. With `store` every record of the store is read, which takes a \
      moment and needs that scope too; the service goes on meanwhile.",
-)
-.example(r#"{"deep": false}"#);
+        )
+        .example(r#"{"deep": false}"#)
+        .scrubbed();
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DoctorWish")]

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::{endpoint::Needs, input::Reader};
+use super::input::Reader;
 
 /// Where a document keeps its schemas.
 pub const SCHEMAS: &str = "/components/schemas";
@@ -14,7 +14,6 @@ pub type Content = (&'static str, Value);
 
 /// What the types of an operation say.
 pub struct Draft {
-    pub needs: Needs,
     /// The fields of its query.
     pub query: Map<String, Value>,
     pub body: Option<Value>,
@@ -33,7 +32,6 @@ impl Default for Draft {
             settings.meta_schema = None;
         });
         Self {
-            needs: Needs::default(),
             query: Map::new(),
             body: None,
             needs_body: false,

@@ -1,7 +1,7 @@
 //! Endpoints: a route as a typed constant, from which the server's reader, the operation of the API
 //! document and the client's call are made.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Deref};
 
 use hivewright_actors::words;
 use schemars::JsonSchema;
@@ -21,10 +21,9 @@ words! {
 }
 
 /// Who may ask.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Anybody.
-    #[default]
     Nothing,
     /// Whoever is logged in.
     Login,
@@ -32,10 +31,9 @@ pub enum Needs {
     Scope(Scope),
 }
 
-/// One method of one path, with the types of its reply, path parameters, query and body.
-///
-/// As a trait with associated types it would take twelve lines a route, most of them saying nothing.
-pub struct Endpoint<R, P = Empty, Q = Empty, B = Empty> {
+/// What one method of one path does: an endpoint whose types are known by their description alone.
+#[derive(Clone, Copy)]
+pub struct Operation {
     pub method: Method,
     pub path: &'static str,
     pub needs: Needs,
@@ -45,86 +43,75 @@ pub struct Endpoint<R, P = Empty, Q = Empty, B = Empty> {
     pub description: &'static str,
     /// By which fields its rows can be sorted, the usual one first; none if it lists nothing.
     pub sorts: &'static [&'static str],
-    /// Which of them is the usual one for this query, if not the first.
-    pub usual_sort: fn(&Q) -> Option<&'static str>,
     /// Statuses of refusals beyond those that every operation has.
     pub refusals: &'static [u16],
     /// A body that it takes, as JSON.
     pub example: Option<&'static str>,
     /// A secret may be in its body or answer, so that neither is stored.
     pub secret: bool,
+    /// Words of models and tools are in its answer, from which what is known to be secret is taken out.
+    pub scrubbed: bool,
     /// It writes its own line in the audit when it succeeds.
     pub recorded: bool,
     /// Its handler reads query and body itself, and takes what others would refuse.
     pub raw: bool,
+    types: fn(&Self) -> Draft,
+}
+
+impl Operation {
+    /// Whether a request has a body; one that has nothing to say may be left out.
+    pub fn has_body(&self) -> bool {
+        !self.raw && !matches!(self.method, Method::Get | Method::Delete)
+    }
+
+    /// What its types say.
+    pub fn draft(&self) -> Draft {
+        (self.types)(self)
+    }
+}
+
+/// An operation with the types of its reply, path parameters, query and body.
+///
+/// As a trait with associated types it would take twelve lines a route, most of them saying nothing.
+pub struct Endpoint<R, P = Empty, Q = Empty, B = Empty> {
+    operation: Operation,
+    /// By which field its rows are sorted for this query, if not by the first.
+    pub usual_sort: fn(&Q) -> Option<&'static str>,
     types: PhantomData<fn(P, Q, B) -> R>,
 }
 
-impl<R, P, Q, B> Endpoint<R, P, Q, B> {
-    pub const fn new(
-        method: Method,
-        path: &'static str,
-        scope: Scope,
-        summary: &'static str,
-    ) -> Self {
-        Self::needing(Needs::Scope(scope), method, path, summary)
-    }
+impl<R, P, Q, B> Deref for Endpoint<R, P, Q, B> {
+    type Target = Operation;
 
-    /// For others than those who have one right.
-    pub const fn needing(
-        needs: Needs,
-        method: Method,
-        path: &'static str,
-        summary: &'static str,
-    ) -> Self {
-        Self {
-            method,
-            path,
-            needs,
-            summary,
-            description: "",
-            sorts: &[],
-            usual_sort: |_| None,
-            refusals: &[],
-            example: None,
-            secret: false,
-            recorded: false,
-            raw: false,
-            types: PhantomData,
+    fn deref(&self) -> &Operation {
+        &self.operation
+    }
+}
+
+macro_rules! methods {
+    ($($name:ident: $method:ident;)+) => {$(
+        /// An endpoint of this method, for whoever has a right.
+        pub const fn $name<R, P, Q, B>(
+            path: &'static str,
+            scope: Scope,
+            summary: &'static str,
+        ) -> Endpoint<R, P, Q, B>
+        where
+            R: Reply,
+            Q: DeserializeOwned + JsonSchema,
+            B: DeserializeOwned + JsonSchema,
+        {
+            Endpoint::new(Method::$method, path, Needs::Scope(scope), summary)
         }
-    }
+    )+};
+}
 
-    pub const fn description(self, description: &'static str) -> Self {
-        Self { description, ..self }
-    }
-
-    pub const fn sorted(self, sorts: &'static [&'static str]) -> Self {
-        Self { sorts, ..self }
-    }
-
-    pub const fn usually_sorted(self, usual_sort: fn(&Q) -> Option<&'static str>) -> Self {
-        Self { usual_sort, ..self }
-    }
-
-    pub const fn refuses(self, refusals: &'static [u16]) -> Self {
-        Self { refusals, ..self }
-    }
-
-    pub const fn example(self, example: &'static str) -> Self {
-        Self { example: Some(example), ..self }
-    }
-
-    pub const fn secret(self) -> Self {
-        Self { secret: true, ..self }
-    }
-
-    pub const fn recorded(self) -> Self {
-        Self { recorded: true, ..self }
-    }
-
-    pub const fn raw(self) -> Self {
-        Self { raw: true, ..self }
-    }
+methods! {
+    get: Get;
+    post: Post;
+    put: Put;
+    patch: Patch;
+    delete: Delete;
 }
 
 impl<R, P, Q, B> Endpoint<R, P, Q, B>
@@ -133,25 +120,95 @@ where
     Q: DeserializeOwned + JsonSchema,
     B: DeserializeOwned + JsonSchema,
 {
-    /// Whether a request has a body; one that has nothing to say may be left out.
-    pub fn has_body(&self) -> bool {
-        !self.raw && !matches!(self.method, Method::Get | Method::Delete)
+    pub const fn new(
+        method: Method,
+        path: &'static str,
+        needs: Needs,
+        summary: &'static str,
+    ) -> Self {
+        let operation = Operation {
+            method,
+            path,
+            needs,
+            summary,
+            description: "",
+            sorts: &[],
+            refusals: &[],
+            example: None,
+            secret: false,
+            scrubbed: false,
+            recorded: false,
+            raw: false,
+            types: described::<R, Q, B>,
+        };
+        Self { operation, usual_sort: |_| None, types: PhantomData }
+    }
+
+    pub const fn description(mut self, description: &'static str) -> Self {
+        self.operation.description = description;
+        self
+    }
+
+    pub const fn sorted(mut self, sorts: &'static [&'static str]) -> Self {
+        self.operation.sorts = sorts;
+        self
+    }
+
+    pub const fn usually_sorted(mut self, usual_sort: fn(&Q) -> Option<&'static str>) -> Self {
+        self.usual_sort = usual_sort;
+        self
+    }
+
+    pub const fn refuses(mut self, refusals: &'static [u16]) -> Self {
+        self.operation.refusals = refusals;
+        self
+    }
+
+    pub const fn example(mut self, example: &'static str) -> Self {
+        self.operation.example = Some(example);
+        self
+    }
+
+    pub const fn secret(mut self) -> Self {
+        self.operation.secret = true;
+        self
+    }
+
+    pub const fn scrubbed(mut self) -> Self {
+        self.operation.scrubbed = true;
+        self
+    }
+
+    pub const fn recorded(mut self) -> Self {
+        self.operation.recorded = true;
+        self
+    }
+
+    pub const fn raw(mut self) -> Self {
+        self.operation.raw = true;
+        self
     }
 
     /// Reads the query, with the fields of a page where rows are listed.
     pub fn query(&self) -> Reader<Q> {
         Reader::default().with_fields(page::fields(self.sorts))
     }
+}
 
-    pub fn describe(&self, draft: &mut Draft) {
-        draft.needs = self.needs;
-        let query = Reader::<Q>::default();
-        draft.query = query.schema()["properties"].as_object().cloned().unwrap_or_default();
-        if self.has_body() {
-            draft.takes::<B>();
-        }
-        R::describe(draft);
+fn described<R, Q, B>(operation: &Operation) -> Draft
+where
+    R: Reply,
+    Q: DeserializeOwned + JsonSchema,
+    B: DeserializeOwned + JsonSchema,
+{
+    let mut draft = Draft::default();
+    let query = Reader::<Q>::default();
+    draft.query = query.schema()["properties"].as_object().cloned().unwrap_or_default();
+    if operation.has_body() {
+        draft.takes::<B>();
     }
+    R::describe(&mut draft);
+    draft
 }
 
 /// No path parameters, no query, or a body that says nothing.
@@ -209,7 +266,7 @@ mod tests {
     use crate::api::reply::Data;
 
     const SHOW: Endpoint<Data<String>, ById> =
-        Endpoint::new(Method::Get, "/api/v1/tasks/{id}/cancel", Scope::Read, "Shows a task.");
+        get("/api/v1/tasks/{id}/cancel", Scope::Read, "Shows a task.");
 
     #[test]
     fn an_id_that_leads_elsewhere_is_none() {

@@ -7,14 +7,10 @@ use hivewright_actors::live::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, Method::*},
-    reply::EventStream,
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const WATCH_EVENTS: Endpoint<EventStream, Empty, EventFilter> =
-    Endpoint::new(Get, "/api/v1/events", Read, "Sends what happens, as it happens.")
+    get("/api/v1/events", Read, "Sends what happens, as it happens.")
         .description(
             "A stream of server-sent events that does not end by itself. `id` says where it is; \
              `Last-Event-ID`, which goes before `since`, is where a client left off. What cannot \

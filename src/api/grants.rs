@@ -1,31 +1,25 @@
 //! Grants: calls that somebody has decided on in advance.
 
 use clap::Args;
+use hivewright_actors::approvals::grants::{Covers, Grant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    reply::{Done, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
+use crate::time::date;
 
-pub const LIST_GRANTS: Endpoint<Rows<GrantRow>, Empty, GrantFilter> = Endpoint::new(
-    Get,
+pub const LIST_GRANTS: Endpoint<Rows<GrantRow>, Empty, GrantFilter> = get(
     "/api/v1/grants",
     Read,
     "Lists calls that need no decision, because somebody made it before.",
 )
-.sorted(&["-created_at", "team", "tool"]);
+.sorted(&["-created_at", "team", "tool"])
+.scrubbed();
 
-pub const REVOKE_GRANT: Endpoint<Done, ById> = Endpoint::new(
-    Delete,
-    "/api/v1/grants/{id}",
-    Approve,
-    "Takes back a grant: the next such call asks again.",
-)
-.recorded();
+pub const REVOKE_GRANT: Endpoint<Done, ById> =
+    delete("/api/v1/grants/{id}", Approve, "Takes back a grant: the next such call asks again.")
+        .recorded();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
@@ -35,33 +29,37 @@ pub struct GrantFilter {
     pub team: Option<String>,
 }
 
-/// What a grant covers: calls that equal it in everything.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct GrantCovers {
-    pub team: String,
-    pub generation: u32,
-    pub tool: String,
-    /// The exact arguments.
-    pub arguments: Value,
-    pub cwd: Option<String>,
-    /// Names of the secrets that it uses; a new value of one voids the grant.
-    pub secrets: Vec<String>,
-    /// Also for turns that have read what a stranger wrote.
-    pub untrusted: bool,
+row! {
+    /// What a grant covers: calls that equal it in everything.
+    #[derive(Debug)]
+    pub struct GrantCovers from covers: Covers {
+        pub team: String = covers.team.name.to_string(),
+        pub generation: u32 = covers.team.generation,
+        pub tool: String = covers.tool,
+        /// The exact arguments.
+        pub arguments: Value = covers.arguments,
+        pub cwd: Option<String> = covers.cwd,
+        /// Names of the secrets that it uses; a new value of one voids the grant.
+        pub secrets: Vec<String> = covers.secrets.into_keys().collect(),
+        /// Also for turns that have read what a stranger wrote.
+        pub untrusted: bool = covers.untrusted,
+    }
 }
 
-/// A grant as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Grant")]
-pub struct GrantRow {
-    pub id: String,
-    #[serde(flatten)]
-    pub covers: GrantCovers,
-    /// The approval that it was given with.
-    pub approval: String,
-    pub granted_by: String,
-    pub created_at: Option<String>,
-    pub expires_at: Option<String>,
-    /// How many calls are left; null for any number.
-    pub uses_left: Option<u32>,
+row! {
+    /// A grant as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Grant")]
+    pub struct GrantRow from (grant, uses_left): (Grant, Option<u32>) {
+        pub id: String = grant.id,
+        #[serde(flatten)]
+        pub covers: GrantCovers = grant.covers.into(),
+        /// The approval that it was given with.
+        pub approval: String = grant.approval.to_string(),
+        pub granted_by: String = grant.granted_by,
+        pub created_at: Option<String> = date(grant.created_at),
+        pub expires_at: Option<String> = grant.expires_at.and_then(date),
+        /// How many calls are left; null for any number.
+        pub uses_left: Option<u32> = uses_left,
+    }
 }

@@ -4,31 +4,19 @@ use hivewright_actors::channel_type::ChannelType;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    reply::{Created, Done, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
-pub const LIST_IDENTITIES: Endpoint<Rows<IdentityRow>> = Endpoint::new(
-    Get,
-    "/api/v1/identities",
-    Admin,
-    "Lists the senders of channels that are principals.",
-)
-.sorted(&["linked_at", "token"]);
+pub const LIST_IDENTITIES: Endpoint<Rows<IdentityRow>> =
+    get("/api/v1/identities", Admin, "Lists the senders of channels that are principals.")
+        .sorted(&["linked_at", "token"]);
 
-pub const LINK_IDENTITY: Endpoint<Created<IdentityRow>, Empty, Empty, NewIdentity> = Endpoint::new(
-    Post,
-    "/api/v1/identities",
-    Admin,
-    "Makes a sender of a channel the principal of a token.",
-)
-.refuses(&[409])
-.example(r#"{"channel_type": "discord", "sender_id": "1234", "token": "ann"}"#);
+pub const LINK_IDENTITY: Endpoint<Created<IdentityRow>, Empty, Empty, NewIdentity> =
+    post("/api/v1/identities", Admin, "Makes a sender of a channel the principal of a token.")
+        .refuses(&[409])
+        .example(r#"{"channel_type": "discord", "sender_id": "1234", "token": "ann"}"#);
 
 pub const UNLINK_IDENTITY: Endpoint<Done, ById> =
-    Endpoint::new(Delete, "/api/v1/identities/{id}", Admin, "Ends a link at once.");
+    delete("/api/v1/identities/{id}", Admin, "Ends a link at once.");
 
 /// A link as answers show it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,27 +1,26 @@
 //! Inbox: what the operator should know, until it was read.
 
 use clap::Args;
-use hivewright_actors::{ids::NoticeId, notice::NoticeKind};
+use hivewright_actors::{
+    ids::NoticeId,
+    notice::{Gathered, NoticeKind},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    flags::words,
-    reply::{Done, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
+use crate::time::date;
 
 pub const LIST_NOTICES: Endpoint<Rows<NoticeRow>, Empty, NoticeFilter> =
-    Endpoint::new(Get, "/api/v1/inbox", Operate, "Lists notices: what the operator should know.")
+    get("/api/v1/inbox", Operate, "Lists notices: what the operator should know.")
         .description("Equal notices within ten minutes are one row.")
         .sorted(&["-last_at", "at"]);
 
 pub const READ_ALL_NOTICES: Endpoint<Done> =
-    Endpoint::new(Post, "/api/v1/inbox/read-all", Operate, "Marks all notices as read.");
+    post("/api/v1/inbox/read-all", Operate, "Marks all notices as read.");
 
 pub const READ_NOTICE: Endpoint<Done, ById> =
-    Endpoint::new(Post, "/api/v1/inbox/{id}/read", Operate, "Marks a notice as read.");
+    post("/api/v1/inbox/{id}/read", Operate, "Marks a notice as read.");
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
@@ -34,19 +33,21 @@ pub struct NoticeFilter {
     pub kind: Option<NoticeKind>,
 }
 
-/// Equal notices of ten minutes, as answers show them.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Notice")]
-pub struct NoticeRow {
-    pub id: NoticeId,
-    pub kind: NoticeKind,
-    pub team: Option<String>,
-    pub text: String,
-    /// How often it was said.
-    pub count: usize,
-    /// Ids of tasks, runs, triggers and approvals that it is about.
-    pub links: Vec<String>,
-    pub at: Option<String>,
-    pub last_at: Option<String>,
-    pub read: bool,
+row! {
+    /// Equal notices of ten minutes, as answers show them.
+    #[derive(Debug)]
+    #[schemars(rename = "Notice")]
+    pub struct NoticeRow from gathered: Gathered {
+        pub id: NoticeId = gathered.first.id,
+        pub kind: NoticeKind = gathered.first.kind,
+        pub team: Option<String> = gathered.first.team.map(|team| team.to_string()),
+        pub text: String = gathered.first.text,
+        /// How often it was said.
+        pub count: usize = gathered.ids.len(),
+        /// Ids of tasks, runs, triggers and approvals that it is about.
+        pub links: Vec<String> = gathered.first.refs,
+        pub at: Option<String> = date(gathered.first.at),
+        pub last_at: Option<String> = date(gathered.last_at),
+        pub read: bool = gathered.read,
+    }
 }

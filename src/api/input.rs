@@ -4,43 +4,24 @@
 //! `flatten`, and quotes what it found. The schema is checked first, and whole; serde then converts what
 //! is known to fit. So what is refused is what is documented.
 
-use std::{fmt, marker::PhantomData};
+use std::marker::PhantomData;
 
 use hivewright_actors::{
-    excerpt,
     live::{Mark, event::Kinds},
     scheduler::trigger::{
         definition::TimeOfDay,
         webhook::{Rate, SecretRef},
     },
-    text::{Size, Span, Text},
+    text::{Size, Span},
 };
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json, map::Entry};
 
 use super::{
-    check::{check, has_type, resolve, words},
-    tokens::Expiry,
-    when::When,
+    check::{Format, Path, Problem, Problems, Step, check, has_type, resolve, words},
+    when::{Expiry, When},
 };
-
-/// The most characters that are repeated of a name that somebody sent.
-const LONGEST_NAME: usize = 64;
-
-/// The syntax check of a [`Text`].
-#[derive(Clone, Copy)]
-pub struct Format {
-    pub(super) name: &'static str,
-    pub(super) check: fn(&str) -> Result<(), String>,
-}
-
-impl Format {
-    pub const fn of<T: Text>() -> Self {
-        let check = |text: &str| text.parse::<T>().map(drop).map_err(|error| error.to_string());
-        Self { name: T::FORMAT, check }
-    }
-}
 
 /// Formats that every reader knows.
 const FORMATS: [Format; 9] = [
@@ -55,89 +36,15 @@ const FORMATS: [Format; 9] = [
     Format::of::<Mark>(),
 ];
 
-/// One step on the way to a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    Field(String),
-    Item(usize),
-}
-
-/// The way to a value, kept in parts: it also leads to a line of a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Path(pub Vec<Step>);
-
-impl Path {
-    pub fn field(&self, name: &str) -> Self {
-        self.then(Step::Field(excerpt::line(name, LONGEST_NAME)))
-    }
-
-    pub(super) fn item(&self, index: usize) -> Self {
-        self.then(Step::Item(index))
-    }
-
-    fn then(&self, step: Step) -> Self {
-        Self(self.0.iter().cloned().chain([step]).collect())
-    }
-}
-
-/// Such as `config.hours[2]`.
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, step) in self.0.iter().enumerate() {
-            match step {
-                Step::Field(name) if place == 0 => f.write_str(name)?,
-                Step::Field(name) => write!(f, ".{name}")?,
-                Step::Item(index) => write!(f, "[{index}]")?,
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What is wrong with a value. It never says what was found, which may be a secret in the wrong place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    pub path: Path,
-    pub reason: String,
-    /// The name that was probably meant.
-    pub meant: Option<String>,
-}
-
-impl Problem {
-    pub fn new(path: Path, reason: impl fmt::Display) -> Self {
-        Self { path, reason: reason.to_string(), meant: None }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let colon = if self.path.0.is_empty() { "" } else { ": " };
-        write!(f, "{}{colon}{}", self.path, self.reason)
-    }
-}
-
-/// Everything that is wrong with an input; at least one problem.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.iter().map(Problem::to_string).collect::<Vec<_>>().join("; "))]
-pub struct Problems(pub Vec<Problem>);
-
-impl From<Problem> for Problems {
-    fn from(problem: Problem) -> Self {
-        Self(vec![problem])
-    }
-}
-
 /// Reads a `T`. It holds the schema: keep it where many are read.
 pub struct Reader<T> {
     schema: Value,
-    formats: Vec<Format>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned + JsonSchema> Default for Reader<T> {
     fn default() -> Self {
-        let formats = FORMATS.to_vec();
-        Self { schema: closed(input_schema::<T>()), formats, of: PhantomData }
+        Self { schema: closed(input_schema::<T>()), of: PhantomData }
     }
 }
 
@@ -147,15 +54,11 @@ impl<T: DeserializeOwned + JsonSchema> Reader<T> {
         &self.schema
     }
 
-    /// Checks texts of these formats too.
-    pub fn with_formats(mut self, formats: &[Format]) -> Self {
-        self.formats.extend(formats);
-        self
-    }
-
     /// Takes these fields too, which `T` does not have.
     pub fn with_fields(mut self, fields: Map<String, Value>) -> Self {
-        if let Some(properties) = properties_mut(&mut self.schema) {
+        if let Some(properties) =
+            self.schema.pointer_mut("/properties").and_then(Value::as_object_mut)
+        {
             properties.extend(fields);
         }
         self
@@ -168,7 +71,7 @@ impl<T: DeserializeOwned + JsonSchema> Reader<T> {
 
     /// Reports everything in which a value does not fit the schema.
     pub fn check(&self, value: &Value) -> Result<(), Problems> {
-        let problems = check(&self.schema, value, &self.formats);
+        let problems = check(&self.schema, value, &FORMATS);
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 
@@ -202,17 +105,6 @@ impl<T: DeserializeOwned + JsonSchema> Reader<T> {
         let value = Value::Object(fields);
         self.check(&value)?;
         Ok(value)
-    }
-
-    /// Applies a JSON merge patch (RFC 7396): what it names is replaced, null clears.
-    pub fn patched(&self, old: &T, patch: Value) -> Result<T, Problems>
-    where
-        T: Serialize,
-    {
-        let mut value =
-            serde_json::to_value(old).map_err(|error| Problem::new(Path::default(), error))?;
-        merge(&mut value, patch);
-        self.json(value)
     }
 }
 
@@ -258,26 +150,6 @@ fn closed(mut schema: Value) -> Value {
     schema
 }
 
-fn properties_mut(schema: &mut Value) -> Option<&mut Map<String, Value>> {
-    schema.get_mut("properties")?.as_object_mut()
-}
-
-/// A null that clears nothing stays, so that a misspelt name is refused instead of passed over.
-fn merge(value: &mut Value, patch: Value) {
-    match (value, patch) {
-        (Value::Object(fields), Value::Object(patch)) => {
-            for (name, new) in patch {
-                match fields.get_mut(&name) {
-                    Some(_) if new.is_null() => drop(fields.remove(&name)),
-                    Some(old) => merge(old, new),
-                    None => drop(fields.insert(name, new)),
-                }
-            }
-        }
-        (value, new) => *value = new,
-    }
-}
-
 /// A number or boolean where one is wanted. What is none stays text, which the check refuses.
 fn scalar(schema: &Value, text: &str) -> Value {
     let is_text = has_type(schema, "string") || schema["type"].is_null();
@@ -290,7 +162,7 @@ fn scalar(schema: &Value, text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use hivewright_actors::words;
-    use serde::Deserialize;
+    use serde::{Deserialize, Serialize};
 
     use super::*;
 
@@ -418,14 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_replaces_and_clears() {
-        let reader = Reader::<Webhook>::default();
-        let old = Webhook { standing: Some(Standing::On), ..webhook(Scheme::Standard) };
-
-        let new = reader.patched(&old, json!({"rate": 2, "standing": null}));
-        let slip = reader.patched(&old, json!({"rat": null}));
+    fn a_null_clears_what_may_be_absent_and_is_refused_under_a_misspelt_name() {
+        let new = read(json!({"scheme": "standard", "rate": 2, "standing": null}));
+        let slip = read(json!({"scheme": "standard", "rate": 2, "rat": null}));
 
         assert_eq!(new, Ok(Webhook { rate: 2, ..webhook(Scheme::Standard) }));
-        assert!(slip.unwrap_err().to_string().contains("did you mean `rate`?"));
+        assert!(slip.unwrap_err().contains("did you mean `rate`?"));
     }
 }

@@ -4,21 +4,15 @@ use hivewright_actors::words;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    reply::{Accepted, Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_JOBS: Endpoint<Rows<Job>, Empty, JobFilter> =
-    Endpoint::new(Get, "/api/v1/jobs", Admin, "Lists the jobs of this process.")
-        .sorted(&["-started_at", "kind"]);
+    get("/api/v1/jobs", Admin, "Lists the jobs of this process.").sorted(&["-started_at", "kind"]);
 
 pub const SHOW_JOB: Endpoint<Data<Job>, ById> =
-    Endpoint::new(Get, "/api/v1/jobs/{id}", Admin, "Says how far a job is.");
+    get("/api/v1/jobs/{id}", Admin, "Says how far a job is.");
 
-pub const CANCEL_JOB: Endpoint<Accepted<Job>, ById> = Endpoint::new(
-    Post,
+pub const CANCEL_JOB: Endpoint<Accepted<Job>, ById> = post(
     "/api/v1/jobs/{id}/cancel",
     Admin,
     "Asks a job to stop at the next safe point, leaving nothing half done.",

@@ -1,24 +1,20 @@
 //! Logins: the browsers that are logged in.
 
+use hivewright_actors::ids::CredentialId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Endpoint, Method::*},
-    reply::{Done, Rows},
-    scope::Scope::*,
-    tokens::{CredentialId, TokenKind},
-};
+use super::{endpoint::*, reply::*, scope::Scope::*, tokens::TokenKind};
 
 pub const LIST_LOGINS: Endpoint<Rows<LoginRow>> =
-    Endpoint::new(Get, "/api/v1/logins", Admin, "Lists browsers that are logged in.").sorted(&[
+    get("/api/v1/logins", Admin, "Lists browsers that are logged in.").sorted(&[
         "created_at",
         "last_used_at",
         "principal",
     ]);
 
 pub const END_LOGIN: Endpoint<Done, ById> =
-    Endpoint::new(Delete, "/api/v1/logins/{id}", Admin, "Logs a browser out.")
+    delete("/api/v1/logins/{id}", Admin, "Logs a browser out.")
         .description("Its requests and streams end within a second.");
 
 /// A browser that is logged in.

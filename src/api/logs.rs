@@ -6,21 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{
-    endpoint::{Empty, Endpoint, Method::*},
-    flags::words,
-    reply::Rows,
-    scope::Scope::*,
-    when::When,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
 
-pub const LIST_LOGS: Endpoint<Rows<LogLine>, Empty, LogFilter> = Endpoint::new(
-    Get,
-    "/api/v1/logs",
-    Read,
-    "Lists what the service wrote to its log in the last 14 days.",
-)
-.sorted(&["-at"]);
+pub const LIST_LOGS: Endpoint<Rows<LogLine>, Empty, LogFilter> =
+    get("/api/v1/logs", Read, "Lists what the service wrote to its log in the last 14 days.")
+        .sorted(&["-at"])
+        .scrubbed();
 
 words! {
     /// From the worst to the least.

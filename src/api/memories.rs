@@ -5,58 +5,47 @@ use hivewright_actors::ids::{MAIN, MemoryId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{
-    batch::ItemError,
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    flags,
-    reply::{Created, Data, Done, Rows, Saved},
-    scope::Scope::*,
-};
-use crate::memory::{
-    chain::Verdict,
-    entry::{Actor, Key, Kind, Review},
-    inject::Injection,
-    provenance::Provenance,
+use super::{endpoint::*, flags, reply::*, scope::Scope::*};
+use crate::{
+    memory::{
+        chain::Verdict,
+        entry::{Actor, Entry, Key, Kind, Remark, Review},
+        inject::Injection,
+        provenance::Provenance,
+    },
+    time::date,
 };
 
 pub const LIST_MEMORIES: Endpoint<Rows<MemoryRow>, Empty, MemoryFilter> =
-    Endpoint::new(Get, "/api/v1/memories", Read, "Lists or searches what teams remember.")
+    get("/api/v1/memories", Read, "Lists or searches what teams remember.")
         .description("With `q` the best match is first.")
         .sorted(&["-updated_at", "score"])
         .usually_sorted(|filter| filter.words.is_some().then_some("-score"));
 
-pub const SAVE_MEMORY: Endpoint<Saved<MemoryRow>, Empty, Empty, NewMemory> = Endpoint::new(
-    Post,
-    "/api/v1/memories",
-    Operate,
-    "Saves a memory for a team.",
-)
-.refuses(&[409])
-.example(r#"{"team": "main", "key": "office", "content": "We are in Berlin.", "type": "context"}"#);
+pub const SAVE_MEMORY: Endpoint<Saved<MemoryRow>, Empty, Empty, NewMemory> =
+    post("/api/v1/memories", Operate, "Saves a memory for a team.").refuses(&[409]).example(
+        r#"{"team": "main", "key": "office", "content": "We are in Berlin.", "type": "context"}"#,
+    );
 
-pub const REVIEW_MEMORIES: Endpoint<Data<ReviewedItems>, Empty, Empty, MemoryReviews> =
-    Endpoint::new(
-        Post,
-        "/api/v1/memories/review",
-        Operate,
-        "Approves or rejects several memories, each by itself.",
-    )
-    .example(r#"{"items": [{"id": "mem-1", "decision": "reject", "note": "hearsay"}]}"#);
+pub const REVIEW_MEMORIES: Endpoint<Data<ReviewedItems>, Empty, Empty, MemoryReviews> = post(
+    "/api/v1/memories/review",
+    Operate,
+    "Approves or rejects several memories, each by itself.",
+)
+.example(r#"{"items": [{"id": "mem-1", "decision": "reject", "note": "hearsay"}]}"#);
 
 pub const LIST_MEMORY_VERSIONS: Endpoint<Rows<MemoryRow>, ById> =
-    Endpoint::new(Get, "/api/v1/memories/{id}/chain", Read, "Lists all versions of a memory.")
+    get("/api/v1/memories/{id}/chain", Read, "Lists all versions of a memory.")
         .sorted(&["-version"]);
 
-pub const ROLL_BACK_MEMORY: Endpoint<Created<MemoryRow>, ById> = Endpoint::new(
-    Post,
+pub const ROLL_BACK_MEMORY: Endpoint<Created<MemoryRow>, ById> = post(
     "/api/v1/memories/{id}/rollback",
     Operate,
     "Brings an earlier version back, as a new one.",
 )
 .refuses(&[409]);
 
-pub const REVIEW_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryReview> = Endpoint::new(
-    Post,
+pub const REVIEW_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryReview> = post(
     "/api/v1/memories/{id}/review",
     Operate,
     "Approves a memory that waits for a person, in other words if need be, or rejects it.",
@@ -64,8 +53,7 @@ pub const REVIEW_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryReview> = 
 .refuses(&[409])
 .example(r#"{"decision": "approve", "content": "We are in Hamburg."}"#);
 
-pub const PIN_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryPin> = Endpoint::new(
-    Post,
+pub const PIN_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryPin> = post(
     "/api/v1/memories/{id}/pin",
     Operate,
     "Puts a memory before others of its type in prompts, or no longer.",
@@ -74,20 +62,16 @@ pub const PIN_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryPin> = Endpoi
 .example(r#"{"pinned": true}"#);
 
 pub const SHOW_MEMORY: Endpoint<Data<MemoryRow>, ById> =
-    Endpoint::new(Get, "/api/v1/memories/{id}", Read, "Shows a version of a memory, whole.");
+    get("/api/v1/memories/{id}", Read, "Shows a version of a memory, whole.");
 
 pub const CORRECT_MEMORY: Endpoint<Data<MemoryRow>, ById, Empty, MemoryCorrection> =
-    Endpoint::new(Patch, "/api/v1/memories/{id}", Operate, "Corrects a memory, as a new version.")
+    patch("/api/v1/memories/{id}", Operate, "Corrects a memory, as a new version.")
         .refuses(&[409])
         .example(r#"{"content": "We are in Hamburg.", "supersede_reason": "moved"}"#);
 
-pub const END_MEMORY: Endpoint<Done, ById, MemoryEnd> = Endpoint::new(
-    Delete,
-    "/api/v1/memories/{id}",
-    Operate,
-    "Ends a memory: it is kept, and no longer counts.",
-)
-.refuses(&[409]);
+pub const END_MEMORY: Endpoint<Done, ById, MemoryEnd> =
+    delete("/api/v1/memories/{id}", Operate, "Ends a memory: it is kept, and no longer counts.")
+        .refuses(&[409]);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
@@ -114,60 +98,64 @@ pub struct MemoryFilter {
     pub words: Option<String>,
 }
 
-/// A version as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Memory")]
-pub struct MemoryRow {
-    pub id: MemoryId,
-    pub team: String,
-    pub generation: u32,
-    #[schemars(with = "String")]
-    pub key: Key,
-    pub version: u32,
-    #[serde(rename = "type")]
-    pub kind: Kind,
-    /// Whole where one version is shown.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-    /// The beginning, or the part that was found, in lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub snippet: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub score: Option<f64>,
-    pub active: bool,
-    /// It waits to take the place of the active version.
-    pub proposal: bool,
-    pub review: Review,
-    pub reviewed: Option<MemoryRemark>,
-    pub pinned: bool,
-    pub expires_at: Option<String>,
-    pub ended: Option<MemoryRemark>,
-    pub supersedes_id: Option<MemoryId>,
-    pub supersede_reason: Option<String>,
-    pub provenance: Provenance,
-    pub sources: Vec<String>,
-    #[schemars(with = "String")]
-    pub updated_by: Actor,
-    pub created_at: Option<String>,
-    pub updated_at: Option<String>,
-    /// Whether the next prompt holds it, and if not, why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub injection: Option<Injection>,
-    /// The version that a proposal would replace.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub current: Option<MemoryCurrent>,
-    /// It was so already.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unchanged: bool,
+row! {
+    /// A version as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Memory")]
+    pub struct MemoryRow from entry: &Entry {
+        pub id: MemoryId = entry.id.clone(),
+        pub team: String = entry.team.name.to_string(),
+        pub generation: u32 = entry.team.generation,
+        #[schemars(with = "String")]
+        pub key: Key = entry.key.clone(),
+        pub version: u32 = entry.version,
+        #[serde(rename = "type")]
+        pub kind: Kind = entry.kind,
+        /// Whole where one version is shown.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub content: Option<String> = None,
+        /// The beginning, or the part that was found, in lists.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub snippet: Option<String> = None,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub score: Option<f64> = None,
+        pub active: bool = entry.active,
+        /// It waits to take the place of the active version.
+        pub proposal: bool = entry.is_proposal(),
+        pub review: Review = entry.review,
+        pub reviewed: Option<MemoryRemark> = entry.reviewed.as_ref().map(MemoryRemark::from),
+        pub pinned: bool = entry.pinned,
+        pub expires_at: Option<String> = entry.expires_at.and_then(date),
+        pub ended: Option<MemoryRemark> = entry.ended.as_ref().map(MemoryRemark::from),
+        pub supersedes_id: Option<MemoryId> = entry.supersedes_id.clone(),
+        pub supersede_reason: Option<String> = entry.supersede_reason.clone(),
+        pub provenance: Provenance = entry.provenance.clone(),
+        pub sources: Vec<String> = entry.sources.clone(),
+        #[schemars(with = "String")]
+        pub updated_by: Actor = entry.updated_by.clone(),
+        pub created_at: Option<String> = date(entry.created_at),
+        pub updated_at: Option<String> = date(entry.updated_at),
+        /// Whether the next prompt holds it, and if not, why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub injection: Option<Injection> = None,
+        /// The version that a proposal would replace.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub current: Option<MemoryCurrent> = None,
+        /// It was so already.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub unchanged: bool = false,
+    }
 }
 
-/// Who did something, when and why.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct MemoryRemark {
-    pub at: Option<String>,
-    #[schemars(with = "String")]
-    pub by: Actor,
-    pub note: Option<String>,
+row! {
+    /// Who did something, when and why.
+    #[derive(Debug)]
+    pub struct MemoryRemark from remark: &Remark {
+        pub at: Option<String> = date(remark.at),
+        #[schemars(with = "String")]
+        pub by: Actor = remark.by.clone(),
+        pub note: Option<String> = remark.note.clone(),
+    }
 }
 
 /// The version that counts.

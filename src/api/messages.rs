@@ -9,29 +9,26 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    reply::{Data, Progress},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*, tasks::LONGEST_TASK};
 
 pub const SEND_MESSAGE: Endpoint<Progress<MessageRow>, Empty, Empty, NewMessage> =
-    Endpoint::new(Post, "/api/v1/messages", Chat, "Says something to a team.")
+    post("/api/v1/messages", Chat, "Says something to a team.")
         .description(
             "Answers once it is stored; with `wait_s` once there is a reply, if that comes in \
-             time. A `topic` is made if there is none of that name. Another team than the main \
-             one needs the scope `operate` too. `X-Source-Channel` names another channel that hears of \
-             the work; the answer stays here.",
+             time. A `topic` is made if there is none of that name. Another team than the \
+             main one needs the scope `operate` too. `X-Source-Channel` names another channel \
+             that hears of the work; the answer stays here.",
         )
         .refuses(&[404, 409])
-        .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#);
+        .example(r#"{"content": "How are you?", "topic": "small talk", "wait_s": 20}"#)
+        .scrubbed();
 
 pub const SHOW_MESSAGE: Endpoint<Data<MessageRow>, ById, MessageFilter> =
-    Endpoint::new(Get, "/api/v1/messages/{id}", Read, "Says what became of a message.");
+    get("/api/v1/messages/{id}", Read, "Says what became of a message.").scrubbed();
 
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NewMessage {
-    #[schemars(length(min = 1, max = 100_000))]
+    #[schemars(length(min = 1, max = LONGEST_TASK))]
     pub content: String,
     /// Without one it is the main team.
     pub team: Option<String>,

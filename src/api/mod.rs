@@ -3,15 +3,35 @@
 //! The server reads requests by these types, the client sends them and prints what comes back, and the
 //! API document is made from their schemas.
 
+/// Declares a row of answers, with what each of its fields is made from.
+macro_rules! row {
+    (
+        $(#[$outer:meta])*
+        pub struct $name:ident from $source:tt: $of:ty {
+            $($(#[$inner:meta])* pub $field:ident: $type:ty = $value:expr,)+
+        }
+    ) => {
+        #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        $(#[$outer])*
+        pub struct $name {
+            $($(#[$inner])* pub $field: $type,)+
+        }
+
+        impl From<$of> for $name {
+            fn from($source: $of) -> Self {
+                Self { $($field: $value,)+ }
+            }
+        }
+    };
+}
+
 pub mod approvals;
 pub mod audit;
 pub mod backups;
-pub mod batch;
 pub mod changes;
 pub mod channels;
 pub mod check;
 pub mod config;
-pub mod description;
 pub mod doctor;
 pub mod draft;
 pub mod endpoint;

@@ -5,32 +5,30 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{Endpoint, Method::*, Needs::Nothing},
-    reply::{Available, Bare, Content},
-    scope::Scope::*,
+    endpoint::Method::*, endpoint::Needs::Nothing, endpoint::*, reply::*, scope::Scope::*,
 };
 
 pub const SHOW_ALIVE: Endpoint<Content> =
-    Endpoint::needing(Nothing, Get, "/healthz", "Says `ok` while the process answers.").raw();
+    Endpoint::new(Get, "/healthz", Nothing, "Says `ok` while the process answers.").raw();
 
 pub const SHOW_READINESS: Endpoint<Available<Readiness>> =
-    Endpoint::needing(Nothing, Get, "/readyz", "Says whether the service can serve.")
+    Endpoint::new(Get, "/readyz", Nothing, "Says whether the service can serve.")
         .description(
-            "It can, unless a commit to the store failed or it is about to stop. With a login the \
-             answer also says how its parts are: `ok`, `error`, `locked` (the vault), `demo` (no \
-             model is configured) or `slow` (no answer in time). `disk` is told to everyone when there \
-             is little room (`low`) or too little for new work (`full`): what was accepted goes on, so \
-             the service stays ready.",
+            "It can, unless a commit to the store failed or it is about to stop. With a login \
+             the answer also says how its parts are: `ok`, `error`, `locked` (the vault), \
+             `demo` (no model is configured) or `slow` (no answer in time). `disk` is told to \
+             everyone when there is little room (`low`) or too little for new work (`full`): \
+             what was accepted goes on, so the service stays ready.",
         )
         .raw();
 
 pub const SHOW_HEALTH: Endpoint<Bare<Health>> =
-    Endpoint::needing(Nothing, Get, "/health", "Counts what there is, for simple monitors.")
+    Endpoint::new(Get, "/health", Nothing, "Counts what there is, for simple monitors.")
         .description("A count that is not to be had in time is null, not a guess.")
         .raw();
 
 pub const SHOW_METRICS: Endpoint<Content> =
-    Endpoint::new(Get, "/metrics", Metrics, "Shows figures in the text form of Prometheus.");
+    get("/metrics", Metrics, "Shows figures in the text form of Prometheus.");
 
 /// Whether the service can serve.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

@@ -1,18 +1,13 @@
 //! Overview: the state of the service at a glance.
 
-use hivewright_actors::room::Space;
+use hivewright_actors::{room::Space, scheduler::views::Counts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    channels::Channel,
-    endpoint::{Endpoint, Method::*},
-    reply::Data,
-    scope::Scope::*,
-};
+use super::{channels::Channel, endpoint::*, reply::*, scope::Scope::*};
 
 pub const SHOW_OVERVIEW: Endpoint<Data<Overview>> =
-    Endpoint::new(Get, "/api/v1/overview", Read, "Shows the state of the service at a glance.");
+    get("/api/v1/overview", Read, "Shows the state of the service at a glance.");
 
 /// The state of the service at a glance.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -28,7 +23,7 @@ pub struct Overview {
     pub free_bytes: Option<u64>,
     pub teams: TeamCounts,
     pub tasks: TaskCounts,
-    pub triggers: TriggerCounts,
+    pub triggers: Counts,
     pub channels: Vec<Channel>,
     /// What is wrong with the settings files. What they said before counts meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,11 +53,4 @@ pub struct TaskCounts {
     pub running: usize,
     /// Their turn was set aside.
     pub waiting: usize,
-}
-
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct TriggerCounts {
-    pub total: usize,
-    pub active: usize,
-    pub disabled: usize,
 }

@@ -11,25 +11,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    reply::{Created, Data, Done, Rows},
-    scope::Scope::*,
+use super::{endpoint::*, reply::*, scope::Scope::*};
+use crate::{
+    policy::RuleSource,
+    time::{self, date},
 };
-use crate::{policy::RuleSource, time};
 
 pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
-    Endpoint::new(Get, "/api/v1/policies", Admin, "Lists the rules over what teams may do.")
+    get("/api/v1/policies", Admin, "Lists the rules over what teams may do.")
         .sorted(&["id", "team", "resource"]);
 
 pub const ADD_RULE: Endpoint<Created<RuleRow>, Empty, Empty, NewRule> =
-    Endpoint::new(Post, "/api/v1/policies", Admin, "Adds a rule.")
+    post("/api/v1/policies", Admin, "Adds a rule.")
         .refuses(&[409])
         .recorded()
         .example(r#"{"resource": "tool:bash", "effect": "require_approval", "team": "billing"}"#);
 
-pub const EXPLAIN_CALL: Endpoint<Data<Explained>, Empty, Empty, ExplainCall> = Endpoint::new(
-    Post,
+pub const EXPLAIN_CALL: Endpoint<Data<Explained>, Empty, Empty, ExplainCall> = post(
     "/api/v1/policies/explain",
     Read,
     "Says what the rules would decide on a call, without making it.",
@@ -37,43 +35,27 @@ pub const EXPLAIN_CALL: Endpoint<Data<Explained>, Empty, Empty, ExplainCall> = E
 .example(r#"{"team": "main", "tool": "read", "args": {"path": "notes.md"}}"#);
 
 pub const REMOVE_RULE: Endpoint<Done, ById> =
-    Endpoint::new(Delete, "/api/v1/policies/{id}", Admin, "Removes a rule that was added here.")
+    delete("/api/v1/policies/{id}", Admin, "Removes a rule that was added here.")
         .refuses(&[409])
         .recorded();
 
-/// A rule as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Rule")]
-pub struct RuleRow {
-    pub id: String,
-    pub source: RuleSource,
-    pub note: String,
-    pub team: String,
-    pub resource: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mode: Option<String>,
-    pub principal: String,
-    pub when: Vec<Condition>,
-    pub effect: String,
-    pub risk: Risk,
-    pub expires_at: Option<String>,
-}
-
-impl RuleRow {
-    pub fn new(rule: Rule, source: RuleSource) -> Self {
-        Self {
-            id: rule.id,
-            source,
-            note: rule.note,
-            team: rule.team,
-            resource: rule.resource.to_string(),
-            mode: rule.mode.map(|mode| mode.to_string()),
-            principal: rule.principal.to_string(),
-            when: rule.when,
-            effect: rule.effect.to_string(),
-            risk: rule.risk,
-            expires_at: rule.expires_at.and_then(time::date),
-        }
+row! {
+    /// A rule as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Rule")]
+    pub struct RuleRow from (rule, source): (Rule, RuleSource) {
+        pub id: String = rule.id,
+        pub source: RuleSource = source,
+        pub note: String = rule.note,
+        pub team: String = rule.team,
+        pub resource: String = rule.resource.to_string(),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub mode: Option<String> = rule.mode.map(|mode| mode.to_string()),
+        pub principal: String = rule.principal.to_string(),
+        pub when: Vec<Condition> = rule.when,
+        pub effect: String = rule.effect.to_string(),
+        pub risk: Risk = rule.risk,
+        pub expires_at: Option<String> = rule.expires_at.and_then(date),
     }
 }
 

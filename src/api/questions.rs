@@ -2,28 +2,24 @@
 
 use clap::Args;
 use hivewright_actors::{
-    approvals::question::{Answer, AnswerKind, QuestionStatus},
+    approvals::question::{Answer, AnswerKind, Question, QuestionStatus},
     task::Lane,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    flags::words,
-    reply::{Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
+use crate::time::date;
 
 pub const LIST_QUESTIONS: Endpoint<Rows<QuestionRow>, Empty, QuestionFilter> =
-    Endpoint::new(Get, "/api/v1/questions", Read, "Lists what teams ask the operator.")
+    get("/api/v1/questions", Read, "Lists what teams ask the operator.")
         .sorted(&["created_at", "expires_at"]);
 
 pub const SHOW_QUESTION: Endpoint<Data<QuestionRow>, ById> =
-    Endpoint::new(Get, "/api/v1/questions/{id}", Read, "Shows a question.");
+    get("/api/v1/questions/{id}", Read, "Shows a question.");
 
 pub const ANSWER_QUESTION: Endpoint<Data<QuestionRow>, ById, Empty, QuestionAnswer> =
-    Endpoint::new(Post, "/api/v1/questions/{id}/answer", Approve, "Answers a question.")
+    post("/api/v1/questions/{id}/answer", Approve, "Answers a question.")
         .description("Of kind `secret`, `text` goes into the vault under `key` and nowhere else.")
         .refuses(&[409, 422, 503])
         .secret()
@@ -40,30 +36,32 @@ pub struct QuestionFilter {
     pub team: Option<String>,
 }
 
-/// A question as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Question")]
-pub struct QuestionRow {
-    pub id: String,
-    pub team: String,
-    pub generation: u32,
-    /// Where the answer goes.
-    pub lane: Lane,
-    pub task_id: String,
-    pub question: String,
-    /// What can be chosen; other words are always welcome.
-    pub options: Vec<String>,
-    pub multi: bool,
-    pub kind: AnswerKind,
-    /// Where a secret goes in the vault.
-    pub key: Option<String>,
-    pub status: QuestionStatus,
-    /// Never a secret.
-    pub answer: Option<Answer>,
-    pub by: Option<String>,
-    pub created_at: Option<String>,
-    pub expires_at: Option<String>,
-    pub answered_at: Option<String>,
+row! {
+    /// A question as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Question")]
+    pub struct QuestionRow from question: Question {
+        pub id: String = question.id.to_string(),
+        pub team: String = question.team.name.to_string(),
+        pub generation: u32 = question.team.generation,
+        /// Where the answer goes.
+        pub lane: Lane = question.lane,
+        pub task_id: String = question.task.to_string(),
+        pub question: String = question.question,
+        /// What can be chosen; other words are always welcome.
+        pub options: Vec<String> = question.options,
+        pub multi: bool = question.multi,
+        pub kind: AnswerKind = question.kind,
+        /// Where a secret goes in the vault.
+        pub key: Option<String> = question.key,
+        pub status: QuestionStatus = question.status,
+        /// Never a secret.
+        pub answer: Option<Answer> = question.answer,
+        pub by: Option<String> = question.by,
+        pub created_at: Option<String> = date(question.created_at),
+        pub expires_at: Option<String> = date(question.expires_at),
+        pub answered_at: Option<String> = question.answered_at.and_then(date),
+    }
 }
 
 /// It may hold a secret: it is not to be shown.

@@ -1,7 +1,7 @@
 //! Replies: the forms that answers have.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::draft::Draft;
@@ -84,6 +84,15 @@ pub struct Rows<T> {
     pub next_cursor: Option<String>,
 }
 
+/// Why one of several acts in one request failed.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ItemError {
+    pub code: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub field: Option<String>,
+}
+
 /// Adds an answer with something under `data`.
 fn enveloped<T: JsonSchema>(draft: &mut Draft, status: u16) {
     let data = draft.schema::<T>();
@@ -139,7 +148,7 @@ impl Readable for Done {
 }
 
 /// Adds an answer without an envelope.
-fn bare<T: JsonSchema>(draft: &mut Draft, status: u16) {
+pub(crate) fn bare<T: JsonSchema>(draft: &mut Draft, status: u16) {
     let schema = draft.schema::<T>().to_value();
     draft.answers.push((status, Some((JSON, schema))));
 }

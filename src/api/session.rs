@@ -4,16 +4,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{Empty, Endpoint, Method::*, Needs},
-    reply::{Created, Data, Done},
+    endpoint::Method::*,
+    endpoint::*,
+    reply::*,
     scope::{Scope::*, Scopes},
 };
 
 pub const SHOW_SESSION: Endpoint<Data<SessionRow>> =
-    Endpoint::needing(Needs::Login, Get, "/api/v1/session", "Says who is logged in.");
+    Endpoint::new(Get, "/api/v1/session", Needs::Login, "Says who is logged in.");
 
 pub const LOG_IN: Endpoint<Data<SessionRow>, Empty, Empty, Login> =
-    Endpoint::needing(Needs::Nothing, Post, "/api/v1/session", "Logs a browser in.")
+    Endpoint::new(Post, "/api/v1/session", Needs::Nothing, "Logs a browser in.")
         .description(
             "Takes a token, or the code of a link. Sets the cookie `hw_session`; requests with it \
              that change something repeat `csrf` in `X-CSRF-Token`.",
@@ -23,12 +24,11 @@ pub const LOG_IN: Endpoint<Data<SessionRow>, Empty, Empty, Login> =
         .example(r#"{"token": "hwt_…"}"#);
 
 pub const LOG_OUT: Endpoint<Done> =
-    Endpoint::needing(Needs::Login, Delete, "/api/v1/session", "Logs the browser out that asks.")
+    Endpoint::new(Delete, "/api/v1/session", Needs::Login, "Logs the browser out that asks.")
         .description("A request with a token has no session to end.");
 
 pub const MAKE_LOGIN_LINK: Endpoint<Created<LoginLink>> =
-    Endpoint::new(Post, "/api/v1/session/links", Admin, "Makes a code that logs one browser in.")
-        .secret();
+    post("/api/v1/session/links", Admin, "Makes a code that logs one browser in.").secret();
 
 /// Who is logged in.
 #[derive(Serialize, Deserialize, JsonSchema)]

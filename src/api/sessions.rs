@@ -3,27 +3,27 @@
 use clap::{ArgAction::SetTrue, Args};
 use hivewright_actors::{
     ids::{TaskId, TeamName, TopicId},
+    journal::sessions::Session,
     words,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, ByName, Empty, Endpoint, Method::*},
+    endpoint::*,
     flags::{switch, words},
     page::USUAL_LIMIT,
-    reply::{Accepted, Bare, Data, Lines, Rows},
+    reply::*,
     scope::Scope::*,
     transcript::Message,
     when::When,
 };
 
 pub const LIST_SESSIONS: Endpoint<Rows<SessionRow>, Empty, SessionFilter> =
-    Endpoint::new(Get, "/api/v1/sessions", Read, "Lists journals, the one used last first.")
+    get("/api/v1/sessions", Read, "Lists journals, the one used last first.")
         .sorted(&["-updated_at"]);
 
-pub const SHOW_HISTORY: Endpoint<Bare<Transcript>, ById, HistoryFilter> = Endpoint::new(
-    Get,
+pub const SHOW_HISTORY: Endpoint<Bare<Transcript>, ById, HistoryFilter> = get(
     "/api/v1/sessions/{id}/history",
     Read,
     "Shows a part of what was said and done, oldest first.",
@@ -31,17 +31,13 @@ pub const SHOW_HISTORY: Endpoint<Bare<Transcript>, ById, HistoryFilter> = Endpoi
 .description(
     "Without a place these are the newest messages. `next_after` goes on with what \
      comes then, `prev_before` with what came before; that is null at the beginning.",
-);
+)
+.scrubbed();
 
-pub const EXPORT_SESSION: Endpoint<Lines, ById> = Endpoint::new(
-    Get,
-    "/api/v1/sessions/{id}/export",
-    Read,
-    "Sends a whole transcript, one JSON object a line.",
-);
+pub const EXPORT_SESSION: Endpoint<Lines, ById> =
+    get("/api/v1/sessions/{id}/export", Read, "Sends a whole transcript, one JSON object a line.");
 
-pub const RESET_SESSION: Endpoint<Data<SessionRow>, ById> = Endpoint::new(
-    Post,
+pub const RESET_SESSION: Endpoint<Data<SessionRow>, ById> = post(
     "/api/v1/sessions/{id}/reset",
     Operate,
     "Begins a conversation anew: the model is not shown what was said before.",
@@ -49,8 +45,7 @@ pub const RESET_SESSION: Endpoint<Data<SessionRow>, ById> = Endpoint::new(
 .description("The journal keeps everything. Not while a turn runs in the session.")
 .refuses(&[409]);
 
-pub const COMPACT_SESSION: Endpoint<Accepted<CompactionTask>, ById> = Endpoint::new(
-    Post,
+pub const COMPACT_SESSION: Endpoint<Accepted<CompactionTask>, ById> = post(
     "/api/v1/sessions/{id}/compact",
     Operate,
     "Has a conversation summarised, for the model to be shown less of it.",
@@ -62,13 +57,13 @@ pub const COMPACT_SESSION: Endpoint<Accepted<CompactionTask>, ById> = Endpoint::
 )
 .refuses(&[409, 503]);
 
-pub const SHOW_TEAM_HISTORY: Endpoint<Bare<Transcript>, ByName, TeamHistoryFilter> = Endpoint::new(
-    Get,
+pub const SHOW_TEAM_HISTORY: Endpoint<Bare<Transcript>, ByName, TeamHistoryFilter> = get(
     "/api/v1/teams/{name}/history",
     Read,
     "Shows a part of what a team said and did, oldest first.",
 )
-.description("Without a session it is the one that was used last.");
+.description("Without a session it is the one that was used last.")
+.scrubbed();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
@@ -159,19 +154,21 @@ pub struct TeamHistoryFilter {
     pub session_key: Option<String>,
 }
 
-/// A session as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Journal")]
-pub struct SessionRow {
-    pub id: String,
-    pub team: TeamName,
-    /// How often the name of the team was given.
-    pub generation: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub topic_id: Option<TopicId>,
-    pub created_at: String,
-    pub updated_at: String,
-    pub events: u64,
+row! {
+    /// A session as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "Journal")]
+    pub struct SessionRow from session: Session {
+        pub id: String = session.lane.session_id(session.generation),
+        pub team: TeamName = session.lane.team,
+        /// How often the name of the team was given.
+        pub generation: u32 = session.generation,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub topic_id: Option<TopicId> = session.lane.topic,
+        pub created_at: String = session.created_at.date(),
+        pub updated_at: String = session.updated_at.date(),
+        pub events: u64 = session.events,
+    }
 }
 
 /// A part of a transcript.

@@ -6,23 +6,20 @@ use serde::Serialize;
 use super::{
     approvals::ApprovalRow,
     channels::Channel,
-    endpoint::{Endpoint, Method::*},
+    endpoint::*,
     jobs::Job,
     overview::Overview,
     questions::QuestionRow,
-    reply::Data,
+    reply::*,
     scope::Scope::*,
     teams::TeamNode,
     topics::{RunningTurn, TopicRow},
 };
 
-pub const SHOW_SNAPSHOT: Endpoint<Data<Snapshot>> = Endpoint::new(
-    Get,
-    "/api/v1/snapshot",
-    Read,
-    "Shows all that a watcher of events needs to begin with.",
-)
-.description("Events of the same `boot` with a `seq` up to the one here are in it already.");
+pub const SHOW_SNAPSHOT: Endpoint<Data<Snapshot>> =
+    get("/api/v1/snapshot", Read, "Shows all that a watcher of events needs to begin with.")
+        .description("Events of the same `boot` with a `seq` up to the one here are in it already.")
+        .scrubbed();
 
 /// Everything at one place in the order of events.
 #[derive(Serialize, JsonSchema)]

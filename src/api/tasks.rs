@@ -4,56 +4,50 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use hivewright_actors::{
+    clock::millis,
     ids::{TaskId, TeamName},
-    task::{Code, Kind, Label, Priority, TaskState, WaitReason},
+    task::{Code, Kind, Label, Lineage, Outcome, Priority, Task, TaskState, WaitReason},
     text::Span,
     usage::Usage,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    flags::words,
-    reply::{Accepted, Created, Data, Progress, Rows},
-    scope::Scope::*,
-    when::When,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*, when::When};
+use crate::time::date;
+
+/// The longest text of a task, in characters.
+pub const LONGEST_TASK: usize = 100_000;
 
 pub const LIST_TASKS: Endpoint<Rows<TaskRow>, Empty, TaskFilter> =
-    Endpoint::new(Get, "/api/v1/tasks", Read, "Lists tasks, open and ended.")
-        .sorted(&["-created_at"]);
+    get("/api/v1/tasks", Read, "Lists tasks, open and ended.").sorted(&["-created_at"]);
 
 pub const CREATE_TASK: Endpoint<Accepted<GivenTask>, Empty, Empty, NewTask> =
-    Endpoint::new(Post, "/api/v1/tasks", Operate, "Gives work to a team.")
+    post("/api/v1/tasks", Operate, "Gives work to a team.")
         .description(
-            "The main team works in topics: send it a message instead. \
-             `X-Source-Channel` names a channel that hears of the end.",
+            "The main team works in topics: send it a message instead. `X-Source-Channel` \
+             names a channel that hears of the end.",
         )
         .refuses(&[404, 409, 503])
         .example(r#"{"team": "billing", "task": "Send the invoices."}"#);
 
-pub const COUNT_TASKS: Endpoint<Data<TaskStats>> = Endpoint::new(
-    Get,
-    "/api/v1/tasks/stats",
-    Read,
-    "Counts tasks by state, type, priority and team.",
-)
-.description(
-    "Of those that have ended, the last 2,000 are counted; `capped` says that there are more.",
-);
+pub const COUNT_TASKS: Endpoint<Data<TaskStats>> =
+    get("/api/v1/tasks/stats", Read, "Counts tasks by state, type, priority and team.")
+        .description(
+            "Of those that have ended, the last 2,000 are counted; `capped` says that there \
+             are more.",
+        );
 
 pub const CANCEL_TASK: Endpoint<Progress<TaskCancelled>, ById, Empty, TaskCancel> =
-    Endpoint::new(Post, "/api/v1/tasks/{id}/cancel", Operate, "Cancels a task that has not ended.")
+    post("/api/v1/tasks/{id}/cancel", Operate, "Cancels a task that has not ended.")
         .description(
             "Answers when it has ended, or after 25 seconds, when it goes on ending. \
-     `cascade` cancels all open tasks that came of it too.",
+             `cascade` cancels all open tasks that came of it too.",
         )
         .refuses(&[409, 503])
         .example(r#"{"reason": "no longer needed", "cascade": false}"#);
 
-pub const RETRY_TASK: Endpoint<Created<TaskRetried>, ById> = Endpoint::new(
-    Post,
+pub const RETRY_TASK: Endpoint<Created<TaskRetried>, ById> = post(
     "/api/v1/tasks/{id}/retry",
     Operate,
     "Does a task that did not end well again, as a new task.",
@@ -61,7 +55,7 @@ pub const RETRY_TASK: Endpoint<Created<TaskRetried>, ById> = Endpoint::new(
 .refuses(&[409, 503]);
 
 pub const SHOW_TASK: Endpoint<Data<OneTask>, ById> =
-    Endpoint::new(Get, "/api/v1/tasks/{id}", Read, "Shows a task, whole, with what it made.");
+    get("/api/v1/tasks/{id}", Read, "Shows a task, whole, with what it made.").scrubbed();
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]
@@ -97,35 +91,43 @@ pub struct TaskFilter {
     pub words: Option<String>,
 }
 
-/// A task in a list.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Task")]
-pub struct TaskRow {
-    pub id: TaskId,
-    pub team: TeamName,
-    pub generation: u32,
-    #[serde(rename = "type")]
-    pub kind: Kind,
-    pub priority: Priority,
-    pub state: TaskState,
-    /// What it waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wait_reason: Option<WaitReason>,
-    /// What was asked; in lists its beginning.
-    pub body: String,
-    pub created_by: String,
-    pub created_at: Option<String>,
-    pub not_before: Option<String>,
-    pub deadline_at: Option<String>,
-    pub attempts: u32,
-    pub redelivered: bool,
-    pub reply_to: Option<String>,
-    pub source_channel_id: Option<String>,
-    pub topic_id: Option<String>,
-    pub lineage: TaskLineage,
-    pub label: Label,
-    /// How it ended.
-    pub outcome: Option<TaskOutcome>,
+row! {
+    /// A task in a list.
+    #[derive(Debug)]
+    #[schemars(rename = "Task")]
+    pub struct TaskRow from task: &Task {
+        pub id: TaskId = task.id.clone(),
+        pub team: TeamName = task.lane.team.clone(),
+        pub generation: u32 = task.generation,
+        #[serde(rename = "type")]
+        pub kind: Kind = task.kind,
+        pub priority: Priority = task.priority,
+        pub state: TaskState = task.state(),
+        /// What it waits for.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub wait_reason: Option<WaitReason> = None,
+        /// What was asked; in lists its beginning.
+        pub body: String = task.body.clone(),
+        pub created_by: String = task.from.clone(),
+        pub created_at: Option<String> = date(task.created_at),
+        pub not_before: Option<String> = task.not_before.and_then(date),
+        pub deadline_at: Option<String> = date(task.deadline_at),
+        pub attempts: u32 = task.attempts,
+        pub redelivered: bool = task.redelivered,
+        pub reply_to: Option<String> = task.reply_to.as_ref().map(|lane| lane.team.to_string()),
+        pub source_channel_id: Option<String> =
+            task.source.as_ref().map(|source| source.channel.to_string()),
+        pub topic_id: Option<String> = task
+            .source
+            .as_ref()
+            .and_then(|source| source.topic.as_ref())
+            .map(|topic| topic.id.to_string()),
+        pub lineage: TaskLineage = task.into(),
+        pub label: Label = task.label,
+        /// How it ended.
+        pub outcome: Option<TaskOutcome> =
+            task.outcome.as_ref().map(|outcome| TaskOutcome::from((task, outcome))),
+    }
 }
 
 impl TaskRow {
@@ -142,29 +144,38 @@ pub fn standing(state: TaskState, wait_reason: Option<WaitReason>) -> String {
     }
 }
 
-/// Where a task stands in the work that one cause led to.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct TaskLineage {
-    pub root: TaskId,
-    pub parent: Option<TaskId>,
-    pub hops: usize,
-    /// From the first task to the one above.
-    pub path: Option<Vec<TaskId>>,
+row! {
+    /// Where a task stands in the work that one cause led to.
+    #[derive(Debug)]
+    pub struct TaskLineage from task: &Task {
+        pub root: TaskId = task.root().clone(),
+        pub parent: Option<TaskId> = task.lineage.as_ref().and_then(Lineage::parent).cloned(),
+        pub hops: usize = task.lineage.as_ref().map_or(0, Lineage::hops),
+        /// From the first task to the one above.
+        pub path: Option<Vec<TaskId>> = task
+            .lineage
+            .as_ref()
+            .map(|line| line.path.iter().map(|above| above.task.clone()).collect()),
+    }
 }
 
-/// How a task ended.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct TaskOutcome {
-    pub result: String,
-    /// The model's output limit cut the result.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub truncated: bool,
-    pub error: Option<TaskFault>,
-    /// The person behind it is told of this end in their channel.
-    pub notified: bool,
-    pub finished_at: Option<String>,
-    pub duration_ms: u64,
-    pub usage: Usage,
+row! {
+    /// How a task ended.
+    #[derive(Debug)]
+    pub struct TaskOutcome from (task, outcome): (&Task, &Outcome) {
+        pub result: String = outcome.text.clone(),
+        /// The model's output limit cut the result.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub truncated: bool = outcome.truncated,
+        pub error: Option<TaskFault> =
+            outcome.code.map(|code| TaskFault { code, message: outcome.message.clone() }),
+        /// The person behind it is told of this end in their channel.
+        pub notified: bool = task.is_notified(outcome)
+            && task.source.as_ref().is_some_and(|source| source.message.is_none()),
+        pub finished_at: Option<String> = date(outcome.finished_at),
+        pub duration_ms: u64 = millis(outcome.finished_at.since(task.created_at)),
+        pub usage: Usage = outcome.usage,
+    }
 }
 
 /// Why a task did not end well.
@@ -199,14 +210,16 @@ pub struct TaskTree {
     pub usage: Usage,
 }
 
-/// A task that another one made.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct TaskChild {
-    pub id: TaskId,
-    pub team: TeamName,
-    #[serde(rename = "type")]
-    pub kind: Kind,
-    pub state: TaskState,
+row! {
+    /// A task that another one made.
+    #[derive(Debug)]
+    pub struct TaskChild from task: &Task {
+        pub id: TaskId = task.id.clone(),
+        pub team: TeamName = task.lane.team.clone(),
+        #[serde(rename = "type")]
+        pub kind: Kind = task.kind,
+        pub state: TaskState = task.state(),
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
@@ -216,7 +229,7 @@ pub struct NewTask {
     pub team: String,
     /// What is to be done; `-` reads it from standard input.
     #[arg(value_name = "TEXT")]
-    #[schemars(length(min = 1, max = 100_000), description = "What is to be done.")]
+    #[schemars(length(min = 1, max = LONGEST_TASK), description = "What is to be done.")]
     pub task: String,
     /// How soon.
     #[arg(long, default_value_t, value_parser = words::<Priority>())]

@@ -15,26 +15,21 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ByName, Empty, Endpoint, Method::*},
-    flags::words,
-    reply::{Created, Data, Rows, Settled},
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
+use crate::settings::team::LONGEST_DESCRIPTION;
 
 pub const LIST_TEAMS: Endpoint<Rows<TeamRow>, Empty, TeamFilter> =
-    Endpoint::new(Get, "/api/v1/teams", Read, "Lists teams.")
+    get("/api/v1/teams", Read, "Lists teams.")
         .sorted(&["name", "parent", "state", "pending", "running"]);
 
-pub const CREATE_TEAM: Endpoint<Created<MadeTeam>, Empty, Empty, TeamOrder> = Endpoint::new(
-    Post,
+pub const CREATE_TEAM: Endpoint<Created<MadeTeam>, Empty, Empty, TeamOrder> = post(
     "/api/v1/teams",
     Operate,
     "Makes a team, and gives it its first work.",
 )
 .description(
-    "`credentials` go into the vault of the team, and nowhere else; they need \
-             the scope `secrets` too.",
+    "`credentials` go into the vault of the team, and nowhere else; they need the \
+             scope `secrets` too.",
 )
 .refuses(&[404, 409, 503])
 .secret()
@@ -43,10 +38,9 @@ pub const CREATE_TEAM: Endpoint<Created<MadeTeam>, Empty, Empty, TeamOrder> = En
 );
 
 pub const SHOW_ORG: Endpoint<Data<TeamNode>> =
-    Endpoint::new(Get, "/api/v1/org", Read, "Shows all teams as a tree, the main team first.");
+    get("/api/v1/org", Read, "Shows all teams as a tree, the main team first.");
 
-pub const PAUSE_TEAM: Endpoint<Data<TeamsPaused>, ByName, Empty, TeamPause> = Endpoint::new(
-    Post,
+pub const PAUSE_TEAM: Endpoint<Data<TeamsPaused>, ByName, Empty, TeamPause> = post(
     "/api/v1/teams/{name}/pause",
     Operate,
     "Pauses a team: tasks are accepted, none is started.",
@@ -56,11 +50,10 @@ pub const PAUSE_TEAM: Endpoint<Data<TeamsPaused>, ByName, Empty, TeamPause> = En
 .example(r#"{"now": true}"#);
 
 pub const RESUME_TEAM: Endpoint<Data<TeamsPaused>, ByName> =
-    Endpoint::new(Post, "/api/v1/teams/{name}/resume", Operate, "Lets a paused team work again.")
+    post("/api/v1/teams/{name}/resume", Operate, "Lets a paused team work again.")
         .refuses(&[409, 503]);
 
-pub const BOOTSTRAP_TEAM: Endpoint<Data<TeamBootstrap>, ByName> = Endpoint::new(
-    Post,
+pub const BOOTSTRAP_TEAM: Endpoint<Data<TeamBootstrap>, ByName> = post(
     "/api/v1/teams/{name}/bootstrap",
     Operate,
     "Gives a team its first work again, unless it is ready.",
@@ -68,30 +61,25 @@ pub const BOOTSTRAP_TEAM: Endpoint<Data<TeamBootstrap>, ByName> = Endpoint::new(
 .refuses(&[409, 503]);
 
 pub const PAUSE_ALL: Endpoint<Data<TeamsPaused>, Empty, Empty, TeamPause> =
-    Endpoint::new(Post, "/api/v1/pause", Operate, "Pauses all teams.")
+    post("/api/v1/pause", Operate, "Pauses all teams.")
         .description("With `now` it is the kill switch: nothing runs a second later.")
         .refuses(&[409, 503])
         .example(r#"{"now": true}"#);
 
 pub const RESUME_ALL: Endpoint<Data<TeamsPaused>> =
-    Endpoint::new(Post, "/api/v1/resume", Operate, "Lets all teams work again.")
-        .refuses(&[409, 503]);
+    post("/api/v1/resume", Operate, "Lets all teams work again.").refuses(&[409, 503]);
 
 pub const SHOW_TEAM: Endpoint<Data<OneTeam>, ByName> =
-    Endpoint::new(Get, "/api/v1/teams/{name}", Read, "Shows a team.");
+    get("/api/v1/teams/{name}", Read, "Shows a team.");
 
-pub const CHANGE_TEAM: Endpoint<Data<TeamScope>, ByName, Empty, TeamChange> = Endpoint::new(
-    Patch,
-    "/api/v1/teams/{name}",
-    Operate,
-    "Changes what a team is for, or what it may do.",
-)
-.description("`capabilities` replace those it has; they need the scope `admin`.")
-.refuses(&[409, 503])
-.example(r#"{"scope_add": ["refunds"], "scope_remove": []}"#);
+pub const CHANGE_TEAM: Endpoint<Data<TeamScope>, ByName, Empty, TeamChange> =
+    patch("/api/v1/teams/{name}", Operate, "Changes what a team is for, or what it may do.")
+        .description("`capabilities` replace those it has; they need the scope `admin`.")
+        .refuses(&[409, 503])
+        .example(r#"{"scope_add": ["refunds"], "scope_remove": []}"#);
 
 pub const SHUT_DOWN_TEAM: Endpoint<Settled<Removed, TeamEnding>, ByName, TeamShutdown> =
-    Endpoint::new(Delete, "/api/v1/teams/{name}", Operate, "Shuts a team down.")
+    delete("/api/v1/teams/{name}", Operate, "Shuts a team down.")
         .description("What takes longer than 25 seconds goes on after the answer.")
         .refuses(&[409, 503]);
 
@@ -247,7 +235,7 @@ pub struct NewTeam {
     /// What it is for.
     #[arg(long, default_value = "")]
     #[serde(default)]
-    #[schemars(length(max = 500))]
+    #[schemars(length(max = LONGEST_DESCRIPTION))]
     pub description: String,
     /// Words for what it takes on.
     #[arg(long = "scope", required = true, value_name = "WORDS")]
@@ -295,7 +283,7 @@ pub struct TeamChange {
     pub scope_add: Vec<String>,
     /// Words for what it no longer takes on.
     pub scope_remove: Vec<String>,
-    #[schemars(length(max = 500))]
+    #[schemars(length(max = LONGEST_DESCRIPTION))]
     pub description: Option<String>,
     /// What it may do beyond its tools, instead of what it may now.
     pub capabilities: Option<BTreeSet<Capability>>,

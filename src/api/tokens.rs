@@ -1,84 +1,47 @@
 //! Tokens: credentials for programs and people.
 
-use std::{fmt, str::FromStr, time::Duration};
-
 use clap::Args;
-use hivewright_actors::{
-    text,
-    text::{Span, Text},
-    words,
-};
+use hivewright_actors::{ids::CredentialId, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
+    endpoint::*,
     flags,
-    reply::{Created, Done, Rows},
+    reply::*,
     scope::{Scope, Scope::*, Scopes},
+    when::Expiry,
 };
 
 pub const LIST_TOKENS: Endpoint<Rows<TokenRow>> =
-    Endpoint::new(Get, "/api/v1/tokens", Admin, "Lists tokens, without their text.").sorted(&[
+    get("/api/v1/tokens", Admin, "Lists tokens, without their text.").sorted(&[
         "created_at",
         "name",
         "last_used_at",
     ]);
 
-pub const CREATE_TOKEN: Endpoint<Created<TokenRow>, Empty, Empty, NewToken> = Endpoint::new(
-    Post,
-    "/api/v1/tokens",
-    Admin,
-    "Makes a token, whose text is shown this once.",
-)
-.description(
-    "Nobody gives a scope or a team that they do not have themselves. `expires` is a duration such \
-     as `90d`, which is usual, or `never`; it ends with the token that made it in any case.",
-)
-.refuses(&[409])
-.secret()
-.example(r#"{"name": "ci", "scopes": ["read", "chat"], "expires": "30d"}"#);
+pub const CREATE_TOKEN: Endpoint<Created<TokenRow>, Empty, Empty, NewToken> =
+    post("/api/v1/tokens", Admin, "Makes a token, whose text is shown this once.")
+        .description(
+            "Nobody gives a scope or a team that they do not have themselves. `expires` is a \
+             duration such as `90d`, which is usual, or `never`; it ends with the token that \
+             made it in any case.",
+        )
+        .refuses(&[409])
+        .secret()
+        .example(r#"{"name": "ci", "scopes": ["read", "chat"], "expires": "30d"}"#);
 
 pub const ROTATE_OPERATOR: Endpoint<Done> =
-    Endpoint::new(Post, "/api/v1/tokens/operator/rotate", Admin, "Replaces the operator token.")
-        .description(
-            "The new one is in its file, not in the answer. Needs every scope, and all teams.",
-        );
+    post("/api/v1/tokens/operator/rotate", Admin, "Replaces the operator token.").description(
+        "The new one is in its file, not in the answer. Needs every scope, and all teams.",
+    );
 
-pub const REVOKE_TOKEN: Endpoint<Done, ById, Revocation> = Endpoint::new(
-    Delete,
+pub const REVOKE_TOKEN: Endpoint<Done, ById, Revocation> = delete(
     "/api/v1/tokens/{id}",
     Admin,
     "Revokes a token, named by its id or name, and all that it opened.",
 )
 .refuses(&[409]);
-
-/// The name of a credential: not secret, and never used again for another.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct CredentialId(String);
-
-impl CredentialId {
-    pub(crate) fn new(text: String) -> Self {
-        Self(text)
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for CredentialId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for CredentialId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 words! {
     /// Whose a token is.
@@ -135,61 +98,6 @@ pub struct NewToken {
     /// How long it is good, such as 12h or 30d, or `never`; 90d if it is not given.
     #[arg(long, value_name = "DURATION")]
     pub expires: Option<Expiry>,
-}
-
-/// How long a token is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expiry {
-    Never,
-    After(Span),
-}
-
-impl Default for Expiry {
-    fn default() -> Self {
-        Self::After(Span(Duration::from_secs(90 * 24 * 60 * 60)))
-    }
-}
-
-impl Expiry {
-    /// None is for ever.
-    pub fn span(self) -> Option<Duration> {
-        match self {
-            Self::Never => None,
-            Self::After(span) => Some(span.0),
-        }
-    }
-}
-
-text!(Expiry);
-
-impl Text for Expiry {
-    const FORMAT: &'static str = "expiry";
-    const PATTERN: &'static str = "^(never|[0-9]+(ms|s|m|h|d))$";
-    const EXAMPLES: &'static [&'static str] = &["30d", "never"];
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a duration such as 90d, or `never`")]
-pub struct NotAnExpiry;
-
-impl FromStr for Expiry {
-    type Err = NotAnExpiry;
-
-    fn from_str(text: &str) -> Result<Self, NotAnExpiry> {
-        match text {
-            "never" => Ok(Self::Never),
-            text => text.parse().map(Self::After).map_err(|_| NotAnExpiry),
-        }
-    }
-}
-
-impl fmt::Display for Expiry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Never => f.write_str("never"),
-            Self::After(span) => span.fmt(f),
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]

@@ -9,37 +9,29 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    reply::{Data, Rows},
-    scope::Scope::*,
-};
+use super::{endpoint::*, reply::*, scope::Scope::*};
 
 pub const LIST_TOPICS: Endpoint<Rows<TopicRow>, Empty, TopicFilter> =
-    Endpoint::new(Get, "/api/v1/topics", Read, "Lists conversations of all channels.").sorted(&[
+    get("/api/v1/topics", Read, "Lists conversations of all channels.").sorted(&[
         "-last_activity",
         "-created_at",
         "name",
     ]);
 
 pub const SHOW_TOPIC: Endpoint<Data<TopicRow>, ById> =
-    Endpoint::new(Get, "/api/v1/topics/{id}", Read, "Shows a topic.");
+    get("/api/v1/topics/{id}", Read, "Shows a topic.");
 
-pub const SHOW_RUNNING_TURN: Endpoint<Data<Option<RunningTurn>>, ById> = Endpoint::new(
-    Get,
+pub const SHOW_RUNNING_TURN: Endpoint<Data<Option<RunningTurn>>, ById> = get(
     "/api/v1/topics/{id}/live",
     Read,
     "Shows the turn under way in a topic; null if there is none.",
-);
-
-pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> = Endpoint::new(
-    Patch,
-    "/api/v1/topics/{id}",
-    Operate,
-    "Renames a topic, closes it, or opens it again.",
 )
-.refuses(&[409])
-.example(r#"{"name": "billing", "state": "done"}"#);
+.scrubbed();
+
+pub const CHANGE_TOPIC: Endpoint<Data<TopicRow>, ById, Empty, TopicChange> =
+    patch("/api/v1/topics/{id}", Operate, "Renames a topic, closes it, or opens it again.")
+        .refuses(&[409])
+        .example(r#"{"name": "billing", "state": "done"}"#);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

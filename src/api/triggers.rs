@@ -17,45 +17,34 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    endpoint::{ById, Empty, Endpoint, Method::*},
-    flags::words,
-    reply::{Accepted, Created, Data, Done, Rows},
-    scope::Scope::*,
-    trigger_form::Fields,
-    when::When,
+    endpoint::*, flags::words, reply::*, scope::Scope::*, trigger_form::Fields, when::When,
 };
 
-pub const LIST_TRIGGERS: Endpoint<Rows<TriggerRow>, Empty, TriggerFilter> = Endpoint::new(
-    Get,
-    "/api/v1/triggers",
-    Operate,
-    "Lists triggers: what starts work without a person typing.",
-)
-.sorted(&["name", "team", "next_due_at", "last_fired_at", "created_at"])
-.refuses(&[503]);
+pub const LIST_TRIGGERS: Endpoint<Rows<TriggerRow>, Empty, TriggerFilter> =
+    get("/api/v1/triggers", Operate, "Lists triggers: what starts work without a person typing.")
+        .sorted(&["name", "team", "next_due_at", "last_fired_at", "created_at"])
+        .refuses(&[503]);
 
 pub const CREATE_TRIGGER: Endpoint<Created<TriggerRow>, Empty, Empty, NewTrigger> =
-    Endpoint::new(Post, "/api/v1/triggers", Operate, "Makes a trigger.")
+    post("/api/v1/triggers", Operate, "Makes a trigger.")
         .refuses(&[404, 409, 503])
         .example(
             r#"{"team": "main", "name": "morning", "type": "schedule", "config": {"cron": "0 8 * * *"}, "task": "Sum up the night.", "enable": true}"#,
         );
 
-pub const PREVIEW_TRIGGER: Endpoint<Data<TriggerPreview>, Empty, Empty, TriggerSketch> =
-    Endpoint::new(
-        Post,
-        "/api/v1/triggers/preview",
-        Operate,
-        "Says what a trigger would do: its next times, or whether a sample fits.",
-    )
-    .refuses(&[503])
-    .example(r#"{"type": "schedule", "config": {"cron": "0 8 * * *"}}"#);
+pub const PREVIEW_TRIGGER: Endpoint<Data<TriggerPreview>, Empty, Empty, TriggerSketch> = post(
+    "/api/v1/triggers/preview",
+    Operate,
+    "Says what a trigger would do: its next times, or whether a sample fits.",
+)
+.refuses(&[503])
+.example(r#"{"type": "schedule", "config": {"cron": "0 8 * * *"}}"#);
 
 pub const SHOW_TRIGGER: Endpoint<Data<TriggerRow>, ById> =
-    Endpoint::new(Get, "/api/v1/triggers/{id}", Operate, "Shows a trigger.").refuses(&[503]);
+    get("/api/v1/triggers/{id}", Operate, "Shows a trigger.").refuses(&[503]);
 
 pub const CHANGE_TRIGGER: Endpoint<Data<TriggerRow>, ById, Empty, TriggerChange> =
-    Endpoint::new(Patch, "/api/v1/triggers/{id}", Operate, "Changes a trigger.")
+    patch("/api/v1/triggers/{id}", Operate, "Changes a trigger.")
         .description(
             "`config` is merged field by field, and null clears. `team` and `enable` \
              cannot be changed here.",
@@ -64,29 +53,22 @@ pub const CHANGE_TRIGGER: Endpoint<Data<TriggerRow>, ById, Empty, TriggerChange>
         .example(r#"{"config": {"cron": "0 9 * * *"}}"#);
 
 pub const DELETE_TRIGGER: Endpoint<Done, ById> =
-    Endpoint::new(Delete, "/api/v1/triggers/{id}", Operate, "Deletes a trigger.")
-        .refuses(&[409, 503]);
+    delete("/api/v1/triggers/{id}", Operate, "Deletes a trigger.").refuses(&[409, 503]);
 
 pub const ENABLE_TRIGGER: Endpoint<Data<TriggerRow>, ById> =
-    Endpoint::new(Post, "/api/v1/triggers/{id}/enable", Operate, "Lets a trigger fire.")
-        .refuses(&[409, 503]);
+    post("/api/v1/triggers/{id}/enable", Operate, "Lets a trigger fire.").refuses(&[409, 503]);
 
 pub const DISABLE_TRIGGER: Endpoint<Data<TriggerRow>, ById, Empty, TriggerOff> =
-    Endpoint::new(Post, "/api/v1/triggers/{id}/disable", Operate, "Lets a trigger fire no more.")
+    post("/api/v1/triggers/{id}/disable", Operate, "Lets a trigger fire no more.")
         .refuses(&[409, 503])
         .example(r#"{"reason": "holidays"}"#);
 
-pub const RUN_TRIGGER: Endpoint<Accepted<RunRow>, ById, Empty, TriggerStart> = Endpoint::new(
-    Post,
-    "/api/v1/triggers/{id}/run",
-    Operate,
-    "Fires a trigger now, whatever its state.",
-)
-.refuses(&[409, 503])
-.example(r#"{"overlap_policy": "skip"}"#);
+pub const RUN_TRIGGER: Endpoint<Accepted<RunRow>, ById, Empty, TriggerStart> =
+    post("/api/v1/triggers/{id}/run", Operate, "Fires a trigger now, whatever its state.")
+        .refuses(&[409, 503])
+        .example(r#"{"overlap_policy": "skip"}"#);
 
-pub const LIST_RUNS: Endpoint<Rows<RunRow>, ById, RunFilter> = Endpoint::new(
-    Get,
+pub const LIST_RUNS: Endpoint<Rows<RunRow>, ById, RunFilter> = get(
     "/api/v1/triggers/{id}/runs",
     Operate,
     "Lists what became of the times at which a trigger fired.",
@@ -94,14 +76,10 @@ pub const LIST_RUNS: Endpoint<Rows<RunRow>, ById, RunFilter> = Endpoint::new(
 .sorted(&["-fired_at"])
 .refuses(&[503]);
 
-pub const SET_CURSORS: Endpoint<Data<TriggerRow>, ById, Empty, TriggerCursors> = Endpoint::new(
-    Put,
-    "/api/v1/triggers/{id}/cursors",
-    Operate,
-    "Sets what the next run goes on from.",
-)
-.refuses(&[409, 503])
-.example(r#"{"cursors": {"last_id": "42"}}"#);
+pub const SET_CURSORS: Endpoint<Data<TriggerRow>, ById, Empty, TriggerCursors> =
+    put("/api/v1/triggers/{id}/cursors", Operate, "Sets what the next run goes on from.")
+        .refuses(&[409, 503])
+        .example(r#"{"cursors": {"last_id": "42"}}"#);
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(default)]

@@ -3,48 +3,46 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{ByName, Empty, Endpoint, Method::*},
-    reply::{Data, Rows},
-    scope::Scope::*,
+use super::{endpoint::*, reply::*, scope::Scope::*};
+use crate::{
+    taint::{Extent, UntrustedFile},
+    time::date,
 };
-use crate::taint::Extent;
 
-pub const LIST_UNTRUSTED_FILES: Endpoint<Rows<UntrustedFileRow>, ByName> = Endpoint::new(
-    Get,
+pub const LIST_UNTRUSTED_FILES: Endpoint<Rows<UntrustedFileRow>, ByName> = get(
     "/api/v1/teams/{name}/untrusted-files",
     Read,
     "Lists files that untrusted turns of a team wrote or changed.",
 )
 .description("A turn that reads one is untrusted from then on.")
-.sorted(&["path", "-at"]);
+.sorted(&["path", "-at"])
+.scrubbed();
 
-pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles> = Endpoint::new(
-    Post,
-    "/api/v1/teams/{name}/untrusted-files/accept",
-    Operate,
-    "Accepts files as they are now.",
-)
-.description(
-    "By the `id` of each, which names one state of the file: one that was changed since is refused, \
-     and none is accepted.",
-)
-.refuses(&[409])
-.example(r#"{"ids": ["0123456789abcdef"]}"#);
+pub const ACCEPT_FILES: Endpoint<Data<AcceptedFiles>, ByName, Empty, AcceptFiles> =
+    post("/api/v1/teams/{name}/untrusted-files/accept", Operate, "Accepts files as they are now.")
+        .description(
+            "By the `id` of each, which names one state of the file: one that was changed \
+             since is refused, and none is accepted.",
+        )
+        .refuses(&[409])
+        .example(r#"{"ids": ["0123456789abcdef"]}"#)
+        .scrubbed();
 
-/// A label as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "UntrustedFile")]
-pub struct UntrustedFileRow {
-    /// Names this state of the file.
-    pub id: String,
-    /// From the folder of the team, or absolute if it is elsewhere.
-    pub path: String,
-    /// Whether it is about a file or all that is below.
-    pub extent: Extent,
-    pub task_id: String,
-    pub tool: String,
-    pub at: Option<String>,
+row! {
+    /// A label as answers show it.
+    #[derive(Debug)]
+    #[schemars(rename = "UntrustedFile")]
+    pub struct UntrustedFileRow from (label, path): (&UntrustedFile, String) {
+        /// Names this state of the file.
+        pub id: String = label.id(),
+        /// From the folder of the team, or absolute if it is elsewhere.
+        pub path: String = path,
+        /// Whether it is about a file or all that is below.
+        pub extent: Extent = label.extent,
+        pub task_id: String = label.task.to_string(),
+        pub tool: String = label.tool.clone(),
+        pub at: Option<String> = date(label.at),
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

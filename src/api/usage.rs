@@ -9,26 +9,17 @@ use hivewright_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, Method::*},
-    flags::words,
-    reply::Rows,
-    scope::Scope::*,
-};
+use super::{endpoint::*, flags::words, reply::*, scope::Scope::*};
 
 pub const LIST_USAGE: Endpoint<Rows<UsageRow>, Empty, UsageFilter> =
-    Endpoint::new(Get, "/api/v1/usage", Read, "Says what model calls have come to.")
+    get("/api/v1/usage", Read, "Says what model calls have come to.")
         .description("The most expensive come first, days in their order.")
         .sorted(&["-usd", "key", "requests"])
         .usually_sorted(|filter| (filter.group == UsageGroup::Day).then_some("key"));
 
-pub const LIST_BUDGETS: Endpoint<Rows<BudgetRow>> = Endpoint::new(
-    Get,
-    "/api/v1/usage/budgets",
-    Read,
-    "Lists what teams may spend, and have spent today.",
-)
-.sorted(&["team"]);
+pub const LIST_BUDGETS: Endpoint<Rows<BudgetRow>> =
+    get("/api/v1/usage/budgets", Read, "Lists what teams may spend, and have spent today.")
+        .sorted(&["team"]);
 
 words! {
     /// What calls are told apart by.

@@ -4,61 +4,51 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    endpoint::{Empty, Endpoint, Method::*},
-    flags,
-    reply::{Data, Done, Rows, Saved},
-    scope::Scope::*,
-    when::When,
+use super::{endpoint::*, flags, reply::*, scope::Scope::*, when::When};
+use crate::{
+    time::date,
+    vault::{
+        audit::{Action, Actor, AuditRow},
+        entry::Entry,
+        scope::Scope,
+    },
 };
-use crate::vault::audit::{Action, Actor};
 
 pub const LIST_VAULT: Endpoint<Rows<VaultEntry>, Empty, VaultFilter> =
-    Endpoint::new(Get, "/api/v1/vault", Secrets, "Lists entries of the vault, without values.")
+    get("/api/v1/vault", Secrets, "Lists entries of the vault, without values.")
         .sorted(&["key", "scope", "updated_at", "last_used_at"])
         .refuses(&[404, 409]);
 
-pub const LIST_VAULT_AUDIT: Endpoint<Rows<VaultAct>, Empty, VaultAuditFilter> = Endpoint::new(
-    Get,
-    "/api/v1/vault/audit",
-    Secrets,
-    "Lists what was done with entries of the vault.",
-)
-.sorted(&["-at"]);
+pub const LIST_VAULT_AUDIT: Endpoint<Rows<VaultAct>, Empty, VaultAuditFilter> =
+    get("/api/v1/vault/audit", Secrets, "Lists what was done with entries of the vault.")
+        .sorted(&["-at"]);
 
-pub const ROTATE_VAULT: Endpoint<Data<VaultRotated>, Empty, Empty, VaultRotate> = Endpoint::new(
-    Post,
-    "/api/v1/vault/rotate",
-    Admin,
-    "Replaces the master key, or forgets the former one.",
-)
-.refuses(&[409])
-.example("{}");
+pub const ROTATE_VAULT: Endpoint<Data<VaultRotated>, Empty, Empty, VaultRotate> =
+    post("/api/v1/vault/rotate", Admin, "Replaces the master key, or forgets the former one.")
+        .refuses(&[409])
+        .example("{}");
 
-pub const SHOW_VAULT_ENTRY: Endpoint<Data<VaultEntry>, VaultPath> = Endpoint::new(
-    Get,
+pub const SHOW_VAULT_ENTRY: Endpoint<Data<VaultEntry>, VaultPath> = get(
     "/api/v1/vault/{scope}/{key}",
     Secrets,
     "Shows an entry, with its value if it is no secret.",
 )
 .refuses(&[409]);
 
-pub const SET_VAULT_ENTRY: Endpoint<Saved<VaultSet>, VaultPath, Empty, VaultPut> = Endpoint::new(
-    Put,
+pub const SET_VAULT_ENTRY: Endpoint<Saved<VaultSet>, VaultPath, Empty, VaultPut> = put(
     "/api/v1/vault/{scope}/{key}",
     Secrets,
     "Sets an entry, or changes what it may be used for.",
 )
 .description(
-    "What is set is a secret unless `secret` is false. With `create` it is refused if there is such an \
-     entry; without, what is not given stays as it was.",
+    "What is set is a secret unless `secret` is false. With `create` it is refused if \
+             there is such an entry; without, what is not given stays as it was.",
 )
 .refuses(&[409])
 .example(r#"{"value": "…", "hosts": ["api.example.org"]}"#);
 
 pub const DELETE_VAULT_ENTRY: Endpoint<Done, VaultPath> =
-    Endpoint::new(Delete, "/api/v1/vault/{scope}/{key}", Secrets, "Deletes an entry.")
-        .refuses(&[409]);
+    delete("/api/v1/vault/{scope}/{key}", Secrets, "Deletes an entry.").refuses(&[409]);
 
 /// Where an entry is: its scope is `system`, or `team:` and a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,39 +89,42 @@ pub struct VaultAuditFilter {
     pub since: Option<When>,
 }
 
-/// An entry as answers show it.
-#[derive(Serialize, Deserialize, JsonSchema)]
-pub struct VaultEntry {
-    pub scope: String,
-    pub key: String,
-    pub secret: bool,
-    pub tools: Vec<String>,
-    pub hosts: Vec<String>,
-    pub note: String,
-    pub version: u64,
-    pub updated_by: String,
-    pub created_at: Option<String>,
-    pub updated_at: Option<String>,
-    pub last_used_at: Option<String>,
-    /// Only of one that is no secret, and not in lists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value: Option<String>,
-    /// The same, if it is no text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub value_base64: Option<String>,
+row! {
+    /// An entry as answers show it.
+    pub struct VaultEntry from (scope, entry): (&Scope, Entry) {
+        pub scope: String = scope.to_string(),
+        pub key: String = entry.key,
+        pub secret: bool = entry.secret,
+        pub tools: Vec<String> = entry.tools,
+        pub hosts: Vec<String> = entry.hosts,
+        pub note: String = entry.note,
+        pub version: u64 = entry.version,
+        pub updated_by: String = entry.updated_by,
+        pub created_at: Option<String> = date(entry.created_at),
+        pub updated_at: Option<String> = date(entry.updated_at),
+        pub last_used_at: Option<String> = entry.last_used_at.and_then(date),
+        /// Only of one that is no secret, and not in lists.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub value: Option<String> = None,
+        /// The same, if it is no text.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub value_base64: Option<String> = None,
+    }
 }
 
-/// A row of the audit as answers show it.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
-pub struct VaultAct {
-    pub at: Option<String>,
-    pub scope: String,
-    pub key: Option<String>,
-    pub action: Action,
-    pub actor: Actor,
-    pub tool: Option<String>,
-    pub host: Option<String>,
-    pub outcome: String,
+row! {
+    /// A row of the audit as answers show it.
+    #[derive(Debug)]
+    pub struct VaultAct from row: AuditRow {
+        pub at: Option<String> = date(row.at),
+        pub scope: String = row.shown_scope(),
+        pub key: Option<String> = row.key,
+        pub action: Action = row.action,
+        pub actor: Actor = row.actor,
+        pub tool: Option<String> = row.tool,
+        pub host: Option<String> = row.host,
+        pub outcome: String = row.outcome,
+    }
 }
 
 /// It may hold a secret: it is not for logs.

@@ -1,6 +1,6 @@
-//! A moment in a filter: a date, or how long ago it was.
+//! Times as people write them: a moment in a filter, how long a token is good.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
@@ -62,10 +62,63 @@ impl fmt::Display for When {
     }
 }
 
+/// How long a token is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    Never,
+    After(Span),
+}
+
+impl Default for Expiry {
+    fn default() -> Self {
+        Self::After(Span(Duration::from_secs(90 * 24 * 60 * 60)))
+    }
+}
+
+impl Expiry {
+    /// None is for ever.
+    pub fn span(self) -> Option<Duration> {
+        match self {
+            Self::Never => None,
+            Self::After(span) => Some(span.0),
+        }
+    }
+}
+
+text!(Expiry);
+
+impl Text for Expiry {
+    const FORMAT: &'static str = "expiry";
+    const PATTERN: &'static str = "^(never|[0-9]+(ms|s|m|h|d))$";
+    const EXAMPLES: &'static [&'static str] = &["30d", "never"];
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a duration such as 90d, or `never`")]
+pub struct NotAnExpiry;
+
+impl FromStr for Expiry {
+    type Err = NotAnExpiry;
+
+    fn from_str(text: &str) -> Result<Self, NotAnExpiry> {
+        match text {
+            "never" => Ok(Self::Never),
+            text => text.parse().map(Self::After).map_err(|_| NotAnExpiry),
+        }
+    }
+}
+
+impl fmt::Display for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str("never"),
+            Self::After(span) => span.fmt(f),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const NOW: Timestamp = Timestamp(1_700_000_000_000);

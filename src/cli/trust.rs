@@ -102,7 +102,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 channel_type,
                 sender_id: id,
                 channel_id: channel,
-                trust_level: Some(level.to_string()),
+                trust_level: Some(level),
             };
             let granted = service.call(&GRANT_TRUST, &Empty {}, &Empty {}, &new).await?;
             let NewTrustGrant { channel_type, sender_id, .. } = new;

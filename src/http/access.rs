@@ -11,9 +11,9 @@ use hivewright_actors::{
 };
 
 use super::{
-    auth::{authenticator::Authenticator, principal::Principal},
+    auth::authenticator::{Authenticator, Principal},
     connections::is_local,
-    error::ApiError,
+    error::{ApiError, ApiResult},
     origin::{Gate, is_change},
 };
 use crate::api::scope::Scope;
@@ -28,7 +28,6 @@ const LONGEST_SENDER: usize = 128;
 /// Lets requests in, or not.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Who is who.
     pub auth: Authenticator,
     /// From where requests may come.
     pub gate: Gate,
@@ -37,7 +36,6 @@ pub struct Access {
 /// A request for a WebSocket that may go ahead.
 #[derive(Debug)]
 pub struct Upgrade {
-    /// Who connects.
     pub principal: Principal,
     /// In whose name they speak.
     pub sender: String,
@@ -59,7 +57,7 @@ impl Upgrade {
             is_operator: self.principal.is_operator() && self.asserted_by.is_none(),
             // Whoever decides in a chat may be asked about any team.
             may_approve: self.principal.may(Scope::Approve)
-                && self.principal.teams().is_none()
+                && self.principal.teams.is_none()
                 && self.asserted_by.is_none(),
         }
     }
@@ -67,11 +65,8 @@ impl Upgrade {
 
 /// The listener that a request came in on, for the audit.
 fn listener(request: &HttpRequest) -> String {
-    if is_local(request) {
-        "unix".to_owned()
-    } else {
-        request.app_config().local_addr().to_string()
-    }
+    let is_unix = is_local(request);
+    if is_unix { "unix".to_owned() } else { request.app_config().local_addr().to_string() }
 }
 
 /// What a request proves itself with.
@@ -82,21 +77,16 @@ enum Credential<'a> {
 
 impl Access {
     /// Who is asking. A browser that wants to change something has to show that its page does.
-    pub fn principal(&self, request: &HttpRequest) -> Result<Principal, ApiError> {
-        match credential(request.headers()).ok_or_else(ApiError::unauthenticated)? {
-            Credential::Token(token) => self.auth.token(token),
-            Credential::Cookie(cookie) => {
-                let principal = self.auth.session(cookie);
-                if principal.is_some()
-                    && is_change(request.method())
-                    && !self.repeats_csrf(request, cookie)
-                {
-                    return Err(ApiError::csrf());
-                }
-                principal
+    pub fn principal(&self, request: &HttpRequest) -> ApiResult<Principal> {
+        let principal = self.holder(request).ok_or_else(ApiError::unauthenticated)?;
+        match credential(request.headers()) {
+            Some(Credential::Cookie(cookie))
+                if is_change(request.method()) && !self.repeats_csrf(request, cookie) =>
+            {
+                Err(ApiError::csrf())
             }
+            _ => Ok(principal),
         }
-        .ok_or_else(ApiError::unauthenticated)
     }
 
     /// Whose credential a request has, whether or not it may do what it asks for.
@@ -108,13 +98,13 @@ impl Access {
     }
 
     /// Who is asking, if they may do this.
-    pub fn require(&self, request: &HttpRequest, scope: Scope) -> Result<Principal, ApiError> {
+    pub fn require(&self, request: &HttpRequest, scope: Scope) -> ApiResult<Principal> {
         let principal = self.principal(request)?;
         if principal.may(scope) { Ok(principal) } else { Err(ApiError::forbidden(scope)) }
     }
 
     /// Everything that is asked of a request before it becomes a WebSocket.
-    pub fn upgrade(&self, request: &HttpRequest) -> Result<Upgrade, ApiError> {
+    pub fn upgrade(&self, request: &HttpRequest) -> ApiResult<Upgrade> {
         if has_token(request.query_string()) {
             return Err(ApiError::token_in_url());
         }
@@ -127,26 +117,18 @@ impl Access {
         }
         let principal = self.require(request, Scope::Chat)?;
         // Connections talk to the main team.
-        let is_main = |name: &String| name == MAIN;
-        if !principal.teams().is_none_or(|teams| teams.iter().any(is_main)) {
+        if !principal.reaches(MAIN) {
             return Err(ApiError::other_team());
         }
-        let Some(claimed) = claimed_sender(request.headers())? else {
-            return Ok(Upgrade {
-                sender: principal.id().to_string(),
-                channel_type: channel_type(&principal, request.headers()),
-                principal,
-                asserted_by: None,
-                listener: listener(request),
-            });
-        };
-        if !principal.may(Scope::AssertSender) {
+        let claimed = claimed_sender(request.headers())?;
+        if claimed.is_some() && !principal.may(Scope::AssertSender) {
             return Err(ApiError::sender());
         }
+        let is_cli = claimed.is_none() && is_command_line(&principal, request.headers());
         Ok(Upgrade {
-            sender: claimed,
-            asserted_by: Some(principal.id().clone()),
-            channel_type: ChannelType::Ws,
+            asserted_by: claimed.as_ref().map(|_| principal.id.clone()),
+            sender: claimed.unwrap_or_else(|| principal.id.to_string()),
+            channel_type: if is_cli { ChannelType::Cli } else { ChannelType::Ws },
             principal,
             listener: listener(request),
         })
@@ -161,10 +143,8 @@ impl Access {
     }
 
     fn repeats_csrf(&self, request: &HttpRequest, cookie: &str) -> bool {
-        let value = request.headers().get(CSRF);
-        value
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|value| self.auth.is_csrf(cookie, value))
+        let value = request.headers().get(CSRF).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| self.auth.is_csrf(cookie, value))
     }
 }
 
@@ -191,11 +171,7 @@ pub(super) fn is_command_line(principal: &Principal, headers: &HeaderMap) -> boo
     names_itself && principal.is_operator() && principal.has_token()
 }
 
-fn channel_type(principal: &Principal, headers: &HeaderMap) -> ChannelType {
-    if is_command_line(principal, headers) { ChannelType::Cli } else { ChannelType::Ws }
-}
-
-fn claimed_sender(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+fn claimed_sender(headers: &HeaderMap) -> ApiResult<Option<String>> {
     let mut values = headers.get_all(SENDER);
     let Some(value) = values.next() else {
         return Ok(None);
@@ -203,13 +179,10 @@ fn claimed_sender(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let sender = value.to_str().unwrap_or_default().trim();
     let is_plain = sender.bytes().all(|byte| byte.is_ascii_graphic());
     if values.next().is_none() && is_plain && (1..=LONGEST_SENDER).contains(&sender.len()) {
-        Ok(Some(sender.to_owned()))
-    } else {
-        Err(ApiError::invalid_field(
-            "X-Sender-Id",
-            "a sender has 1 to 128 printable characters without space",
-        ))
+        return Ok(Some(sender.to_owned()));
     }
+    let reason = "a sender has 1 to 128 printable characters without space";
+    Err(ApiError::invalid_field("X-Sender-Id", reason))
 }
 
 /// The text holds one of our tokens, by its look.

@@ -1,11 +1,10 @@
-//! `/api/v1/approvals`: calls that wait for a person, and what became of them.
+//! `/api/v1/approvals` and `/api/v1/grants`: calls that wait for a person, what became of them, and calls
+//! that somebody has decided on in advance.
 
-use std::time::Duration;
-
-use actix_web::{HttpRequest, http::StatusCode};
+use actix_web::HttpRequest;
 use hivewright_actors::{
     approvals::{
-        Decide, EndOverdue,
+        Decide, EndOverdue, Revoke,
         grants::{Covers, MOST_USES, NotGrantable},
         record::{Approval, Decider, Resolution, Status, Word},
         records,
@@ -13,120 +12,45 @@ use hivewright_actors::{
     },
     clock::{Timestamp, millis},
     ids::ApprovalId,
-    store::reads::get,
+    store::{reads::get, records::Writes},
 };
 
-use super::{
-    State, access,
-    auth::principal::Principal,
-    batch,
-    call::Call,
-    caller::Caller,
-    error::ApiError,
-    json,
-    listing::Gathering,
-    routes::{Resource, on},
-};
-use crate::api::{
-    approvals::{
-        ApprovalDecision, ApprovalDecisions, ApprovalFilter, ApprovalRow, DECIDE, DECIDE_SEVERAL,
-        DecidedItem, DecidedItems, LIST_APPROVALS, SHOW_APPROVAL, Vote,
-    },
-    endpoint::{ById, Empty},
-    grants::GrantCovers,
-    reply::{Data, Rows},
-    scope::Scope,
-};
-
-/// An actor that does not answer in this time is in trouble.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_APPROVALS, list),
-        on(&DECIDE_SEVERAL, decide_several),
-        on(&SHOW_APPROVAL, show).on(&DECIDE, decide),
-    ]
-}
+use super::{State, access, ask, call::*, error::*, json, listing, listing::Gathering};
+use crate::api::{approvals::*, endpoint::*, grants::*, reply::*, scope::Scope};
 
 pub(super) fn row(approval: Approval, now: Timestamp) -> ApprovalRow {
-    let pending = approval.is_pending(now);
-    let grantable = Covers::of(&approval).ok().filter(|_| pending);
-    let votes = approval.votes.into_iter().map(|vote| Vote {
-        by: vote.by,
-        choice: vote.choice,
-        at: json::date(vote.at),
-    });
-    let votes = votes.collect();
+    let is_pending = approval.is_pending(now);
+    let covers = Covers::of(&approval).ok().filter(|_| is_pending);
     ApprovalRow {
-        id: approval.id.to_string(),
-        short_id: approval.short_id,
-        kind: approval.kind,
-        generation: approval.team.generation,
-        team: approval.team.name.to_string(),
-        session: approval.lane.map(|lane| match lane.topic {
-            Some(topic) => format!("{}/{topic}", lane.team),
-            None => lane.team.to_string(),
-        }),
-        turn: approval.turn.map(|turn| turn.to_string()),
-        task_id: approval.task.map(|task| task.to_string()),
-        requester: approval.requester,
-        tool: approval.tool,
-        arguments: approval.arguments,
-        cwd: approval.cwd,
-        secrets: approval.secrets.into_keys().collect(),
-        summary: approval.summary,
-        diff: approval.diff,
-        rule: approval.rule,
-        risk: approval.risk,
-        label: approval.label,
-        lineage: approval.lineage,
-        digest: approval.digest,
-        status: approval.status,
-        resolution: approval.resolution,
-        votes,
-        resolved_by: approval.resolved_by,
-        resolved_via: approval.resolved_via,
-        alone: approval.alone,
-        note: approval.note,
-        created_at: json::date(approval.created_at),
-        expires_at: json::date(approval.expires_at),
-        time_left_ms: pending.then(|| millis(approval.expires_at.since(now))),
-        resolved_at: approval.resolved_at.and_then(json::date),
-        execution: approval.execution,
-        grant: grantable.map(GrantCovers::from),
+        time_left_ms: is_pending.then(|| millis(approval.expires_at.since(now))),
+        grant: covers.map(GrantCovers::from),
+        ..ApprovalRow::from(approval)
     }
 }
 
 /// Oldest first: what has waited longest is decided first.
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, ApprovalFilter>,
-) -> Result<Rows<ApprovalRow>, ApiError> {
+) -> ApiResult<Rows<ApprovalRow>> {
     let ApprovalFilter { status, team, kind } = query;
-    let now = state.access.auth.now();
-    let teams = caller.principal.teams().map(<[String]>::to_vec);
-    let wanted = move |row: &Approval| {
-        let name = row.team.name.as_str();
-        let reached = |teams: &Vec<String>| teams.iter().any(|team| team == name);
-        teams.as_ref().is_none_or(reached)
-            && status.is_none_or(|wanted| row.status == wanted)
-            && kind.is_none_or(|wanted| row.kind == wanted)
-            && team.as_ref().is_none_or(|wanted| name == wanted)
-    };
-    settled(&state).await?;
+    let (now, reaches) = (state.now(), caller.reach());
+    settle(&state).await?;
     // What waits is found without looking at the rest.
     let each = match status {
         Some(Status::Pending) => records::each_waiting::<Approval>,
         _ => records::each::<Approval>,
     };
-    let rows = state.spine.store.read(move |storage| {
+    let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         each(storage, &mut |row: Approval| {
-            if wanted(&row) {
-                let at = match page.sort.field {
-                    "expires_at" => row.expires_at,
-                    _ => row.created_at,
-                };
+            let name = row.team.name.as_str();
+            if reaches(name)
+                && status.is_none_or(|wanted| row.status == wanted)
+                && kind.is_none_or(|wanted| row.kind == wanted)
+                && team.as_ref().is_none_or(|wanted| name == wanted)
+            {
+                let is_by_end = page.sort.field == "expires_at";
+                let at = if is_by_end { row.expires_at } else { row.created_at };
                 gathering.see(at, row.id.as_str());
             }
         })?;
@@ -135,51 +59,47 @@ async fn list(
             Ok(found.map(|found| row(found, now)))
         })
     });
-    rows.await.map_err(ApiError::internal)
+    rows.await
 }
 
 /// Ends what has run out, and waits until that is stored.
-pub(super) async fn settled(state: &State) -> Result<(), ApiError> {
-    let approvals = &state.spine.approvals;
-    ask(approvals.send(EndOverdue).timeout(PATIENCE).await)?;
-    let stored = state.spine.store.commit(Default::default()).await;
-    stored.map(drop).map_err(ApiError::internal)
+pub(super) async fn settle(state: &State) -> ApiResult<()> {
+    ask(&state.spine.approvals, EndOverdue).await?;
+    state.spine.store.commit(Writes::new()).await?;
+    Ok(())
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<ApprovalRow>, ApiError> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<ApprovalRow>> {
     let found = find(&state, &caller, &path.id).await?;
-    Ok(Data(row(found, state.access.auth.now())))
+    Ok(Data(row(found, state.now())))
 }
 
 /// An approval by one of its names, of a team that the caller reaches.
-async fn find(state: &State, caller: &Caller, id: &str) -> Result<Approval, ApiError> {
-    settled(state).await?;
+async fn find(state: &State, caller: &Caller, id: &str) -> ApiResult<Approval> {
+    settle(state).await?;
     let which = id.to_owned();
-    let store = &state.spine.store;
-    let found = store.read(move |storage| records::called(storage, &which));
+    let found = state.read(move |storage| records::called(storage, &which)).await?;
     found
-        .await
-        .map_err(ApiError::internal)?
         .filter(|row| caller.reaches(row.team.name.as_str()))
         .ok_or_else(|| ApiError::not_found("there is no such approval"))
 }
 
-async fn decide(
+pub(super) async fn decide(
     Call { state, caller, path, body, request, .. }: Call<ById, Empty, ApprovalDecision>,
-) -> Result<Data<ApprovalRow>, ApiError> {
-    let decided = say(&state, &caller, via(&caller.principal, &request), path.id, body);
-    decided.await.map(Data)
+) -> ApiResult<Data<ApprovalRow>> {
+    say(&state, &caller, &request, path.id, body).await.map(Data)
 }
 
-async fn decide_several(
+pub(super) async fn decide_several(
     Call { state, caller, body, request, .. }: Call<Empty, Empty, ApprovalDecisions>,
-) -> Result<Data<DecidedItems>, ApiError> {
-    let via = via(&caller.principal, &request);
+) -> ApiResult<Data<DecidedItems>> {
     let mut items = Vec::with_capacity(body.items.len());
-    for item in body.items {
-        let decided = say(&state, &caller, via, item.id.clone(), item.decision).await;
-        let (status, approval, error) = batch::told(decided);
-        items.push(DecidedItem { id: item.id, status, approval, error });
+    for ApprovalDecisionItem { id, decision } in body.items {
+        let decided = say(&state, &caller, &request, id.clone(), decision).await;
+        let (status, approval, error) = told(decided);
+        items.push(DecidedItem { id, status, approval, error });
     }
     Ok(Data(DecidedItems { items }))
 }
@@ -188,11 +108,11 @@ async fn decide_several(
 async fn say(
     state: &State,
     caller: &Caller,
-    via: &'static str,
+    request: &HttpRequest,
     which: String,
     verdict: ApprovalDecision,
-) -> Result<ApprovalRow, ApiError> {
-    if caller.principal.teams().is_some() {
+) -> ApiResult<ApprovalRow> {
+    if caller.principal.teams.is_some() {
         find(state, caller, &which).await?;
     }
     let resolution = verdict.uses.map_or(Resolution::Once, From::from);
@@ -206,6 +126,7 @@ async fn say(
         }
         _ => {}
     }
+    let is_command_line = access::is_command_line(&caller.principal, request.headers());
     let word = Word {
         which,
         choice: verdict.decision,
@@ -213,46 +134,58 @@ async fn say(
         digest: Some(verdict.digest),
         note: verdict.note,
         confirm: verdict.confirm,
-        by: Decider::new(caller.principal.id().clone()),
-        via: via.to_owned(),
+        by: Decider::new(caller.principal.id.clone()),
+        via: if is_command_line { "cli" } else { "api" }.to_owned(),
     };
-    let decide = Decide { word, channel: None };
-    let decided = state.spine.approvals.send(decide).timeout(PATIENCE).await;
-    match ask(decided)? {
-        Ok(approval) => Ok(row(approval, state.access.auth.now())),
-        Err(refusal) => Err(refused(refusal)),
-    }
+    let decided = ask(&state.spine.approvals, Decide { word, channel: None }).await??;
+    Ok(row(decided, state.now()))
 }
 
-fn refused(refusal: NotDecided) -> ApiError {
-    let message = refusal.to_string();
-    let conflict = |code, message| ApiError::new(StatusCode::CONFLICT, code, message);
-    match refusal {
-        NotDecided::NotFound => ApiError::not_found(message),
-        NotDecided::AlreadyResolved(approval) => conflict("already_resolved", told(&approval)),
-        NotDecided::Expired(_) => conflict("expired", message),
-        NotDecided::DigestMismatch => conflict("digest_mismatch", message),
-        NotDecided::NotGrantable(NotGrantable::TooMany) => conflict("conflict", message),
-        NotDecided::NotGrantable(_) => ApiError::unfit("uses", message),
-        NotDecided::NotAllowed => ApiError::new(StatusCode::FORBIDDEN, "forbidden", message),
-        NotDecided::Unconfirmed(_) => conflict("unconfirmed", message).about("confirm"),
-        other => ApiError::internal(other),
+impl From<NotDecided> for ApiError {
+    fn from(refusal: NotDecided) -> Self {
+        let message = refusal.to_string();
+        match refusal {
+            NotDecided::NotFound => Self::not_found(message),
+            NotDecided::AlreadyResolved(approval) => {
+                Self::conflict_as("already_resolved", first(&approval))
+            }
+            NotDecided::Expired(_) => Self::conflict_as("expired", message),
+            NotDecided::DigestMismatch => Self::conflict_as("digest_mismatch", message),
+            NotDecided::NotGrantable(NotGrantable::TooMany) => Self::conflict(message),
+            NotDecided::NotGrantable(_) => Self::unfit("uses", message),
+            NotDecided::NotAllowed => Self::denied(message),
+            NotDecided::Unconfirmed(_) => {
+                Self::conflict_as("unconfirmed", message).about("confirm")
+            }
+            other => Self::internal(other),
+        }
     }
-}
-
-/// On which way somebody decides.
-fn via(principal: &Principal, request: &HttpRequest) -> &'static str {
-    if access::is_command_line(principal, request.headers()) { "cli" } else { "api" }
 }
 
 /// Who was first, and when.
-fn told(approval: &Approval) -> String {
+fn first(approval: &Approval) -> String {
     let who = approval.resolved_by.as_deref().unwrap_or("nobody");
     let when = approval.resolved_at.and_then(json::date).unwrap_or_default();
-    format!("it was {} by {who} at {when}", approval.status.as_str())
+    format!("it was {} by {who} at {when}", approval.status)
 }
 
-/// What an actor answered.
-pub(super) fn ask<T>(answer: Result<T, actix::MailboxError>) -> Result<T, ApiError> {
-    answer.map_err(ApiError::internal)
+/// Those of the teams that a caller reaches.
+fn standing(state: &State, caller: &Caller) -> impl Iterator<Item = GrantRow> {
+    let rows = state.rules.grants().list(state.now()).into_iter().map(GrantRow::from);
+    rows.filter(|row| caller.reaches(&row.covers.team))
+}
+
+pub(super) async fn list_grants(
+    Call { state, caller, query: GrantFilter { team }, page, .. }: Call<Empty, GrantFilter>,
+) -> ApiResult<Rows<GrantRow>> {
+    let rows = standing(&state, &caller);
+    let rows = rows.filter(|row| team.as_ref().is_none_or(|team| row.covers.team == *team));
+    listing::page(rows, &page, |row| row.id.clone())
+}
+
+pub(super) async fn revoke_grant(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+    let unknown = || ApiError::not_found("there is no such grant");
+    let known = standing(&state, &caller).find(|row| row.id == path.id).ok_or_else(unknown)?;
+    let revoke = Revoke { grant: known.id, by: caller.principal.id.clone() };
+    if ask(&state.spine.approvals, revoke).await?? { Ok(Done) } else { Err(unknown()) }
 }

@@ -6,54 +6,8 @@ use hivewright_actors::{
     store::reads::Range,
 };
 
-use super::{
-    call::Call,
-    error::ApiError,
-    json, listing,
-    reply::Clean,
-    routes::{Resource, on},
-};
-use crate::api::{
-    audit::{AuditCall, AuditFilter, AuditRow, LIST_AUDIT},
-    endpoint::Empty,
-    reply::Rows,
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_AUDIT, list)]
-}
-
-impl From<CallAudit> for AuditCall {
-    fn from(call: CallAudit) -> Self {
-        Self {
-            team: call.team.to_string(),
-            task_id: call.task.to_string(),
-            turn: call.turn.to_string(),
-            tool: call.tool,
-            decision: call.decision,
-            rule: call.rule,
-            duration_ms: call.duration_ms,
-            ok: call.ok,
-            arguments: call.arguments,
-            result: call.result,
-        }
-    }
-}
-
-impl From<Audit> for AuditRow {
-    fn from(audit: Audit) -> Self {
-        Self {
-            id: audit.id,
-            at: json::date(audit.at),
-            actor: audit.actor.to_string(),
-            action: audit.action,
-            target: audit.target,
-            from: audit.from,
-            outcome: audit.outcome,
-            call: audit.call.map(|call| AuditCall::from(*call)),
-        }
-    }
-}
+use super::{call::*, error::*, listing};
+use crate::api::{audit::*, endpoint::*, reply::*};
 
 /// Whether a line is wanted, of those since the moment where the list begins.
 fn is_wanted(filter: &AuditFilter, audit: &Audit, now: Timestamp) -> bool {
@@ -69,8 +23,7 @@ fn is_wanted(filter: &AuditFilter, audit: &Audit, now: Timestamp) -> bool {
         let words = words.to_lowercase();
         parts.any(|part| part.to_lowercase().contains(&words))
     };
-    let call = audit.call.as_deref();
-    let of_call = |is: &dyn Fn(&CallAudit) -> bool| call.is_some_and(is);
+    let of_call = |is: &dyn Fn(&CallAudit) -> bool| audit.call.as_deref().is_some_and(is);
     until.is_none_or(|until| audit.at <= until.from(now))
         && team.as_ref().is_none_or(|name| of_call(&|call| call.team.as_str() == name))
         && tool.as_ref().is_none_or(|name| of_call(&|call| call.tool == *name))
@@ -80,18 +33,16 @@ fn is_wanted(filter: &AuditFilter, audit: &Audit, now: Timestamp) -> bool {
         && words.as_ref().is_none_or(holds)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: filter, page, .. }: Call<Empty, AuditFilter>,
-) -> Result<Clean<Rows<AuditRow>>, ApiError> {
+) -> ApiResult<Rows<AuditRow>> {
     caller.all_teams()?;
-    let now = state.access.auth.now();
+    let now = state.now();
     let since = filter.since.map(|since| since.from(now)).unwrap_or_default();
-    let found = state.spine.store.read(move |storage| {
-        let range = Range::all().since(&since);
-        listing::scan(storage, range, &page, |_, audit: Audit| {
+    let rows = state.read(move |storage| {
+        listing::scan(storage, Range::all().since(&since), &page, |_, audit: Audit| {
             is_wanted(&filter, &audit, now).then(|| AuditRow::from(audit))
         })
     });
-    let rows = found.await.map_err(ApiError::internal)?;
-    Ok(Clean::new(&state.secrets, rows))
+    rows.await
 }

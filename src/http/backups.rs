@@ -5,20 +5,9 @@ use std::{io, path::PathBuf};
 use actix_web::web;
 use hivewright_actors::clock::Timestamp;
 
-use super::{
-    call::Call,
-    error::ApiError,
-    jobs::Work,
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, jobs::Work, json, listing};
 use crate::{
-    api::{
-        backups::{BackupRow, LIST_BACKUPS, MAKE_BACKUP, NewBackup},
-        endpoint::Empty,
-        jobs::StartedJob,
-        reply::{Accepted, Rows},
-    },
+    api::{backups::*, endpoint::*, jobs::StartedJob, reply::*},
     storage::backup::BackupName,
 };
 
@@ -40,31 +29,21 @@ pub struct Backup {
     pub made: Timestamp,
 }
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_BACKUPS, list).on(&MAKE_BACKUP, make)]
-}
-
-impl From<Backup> for BackupRow {
-    fn from(backup: Backup) -> Self {
-        Self {
-            file: backup.file.display().to_string(),
-            bytes: backup.bytes,
-            created_at: json::date(backup.made),
-        }
-    }
-}
-
-async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<BackupRow>, ApiError> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<BackupRow>> {
     caller.all_teams()?;
     let backups = state.backups.clone();
-    let kept = web::block(move || backups.list()).await.map_err(ApiError::internal)?;
-    let rows = kept.map_err(ApiError::internal)?.into_iter().map(BackupRow::from);
+    let kept = web::block(move || backups.list()).await??;
+    let rows = kept.into_iter().map(|backup| BackupRow {
+        file: backup.file.display().to_string(),
+        bytes: backup.bytes,
+        created_at: json::date(backup.made),
+    });
     listing::page(rows, &page, |row| row.file.clone())
 }
 
-async fn make(
+pub(super) async fn make(
     Call { state, caller, body: NewBackup { name }, .. }: Call<Empty, Empty, NewBackup>,
-) -> Result<Accepted<StartedJob>, ApiError> {
+) -> ApiResult<Accepted<StartedJob>> {
     caller.all_teams()?;
     let named = |name: &String| {
         BackupName::new(name).ok_or_else(|| ApiError::invalid_field("name", BackupName::FORM))

@@ -1,19 +1,21 @@
-//! Calls: a request of an endpoint as its handler gets it, read by the endpoint's types.
+//! Calls: a request of an endpoint as its handler gets it, read by the endpoint's types, and who sends it.
 
-use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use actix_web::{FromRequest, HttpMessage, HttpRequest, http::Method, web};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{
     State,
-    caller::{Caller, within_limits},
-    error::ApiError,
+    auth::authenticator::Principal,
+    error::{ApiError, ApiResult},
     json,
+    limits::Running,
     query::{Page, pairs},
-    record::Target,
 };
 use crate::api::{
-    endpoint::{Empty, Endpoint, Needs},
+    endpoint::{Empty, Endpoint, Needs, Operation},
     input::{Reader, convert},
     page::PageQuery,
     reply::Reply,
@@ -35,27 +37,14 @@ pub(super) struct Call<P = Empty, Q = Empty, B = Empty, W = Caller> {
 
 /// Who sends a request, having what the endpoint needs.
 pub(super) trait Requester: Sized {
-    fn admit(needs: Needs, state: &State, request: &HttpRequest) -> Result<Self, ApiError>;
-}
-
-impl Requester for Caller {
-    fn admit(needs: Needs, state: &State, request: &HttpRequest) -> Result<Self, ApiError> {
-        let principal = match needs {
-            Needs::Nothing | Needs::Login => state.access.principal(request)?,
-            Needs::Scope(scope) => state.access.require(request, scope)?,
-        };
-        within_limits(state, request, &principal)?;
-        let target = Target::default();
-        request.extensions_mut().insert(target.clone());
-        Ok(Self::new(principal, target))
-    }
+    fn admit(needs: Needs, state: &State, request: &HttpRequest) -> ApiResult<Self>;
 }
 
 /// Somebody, whoever it is.
 pub(super) struct Anyone;
 
 impl Requester for Anyone {
-    fn admit(needs: Needs, _: &State, _: &HttpRequest) -> Result<Self, ApiError> {
+    fn admit(needs: Needs, _: &State, _: &HttpRequest) -> ApiResult<Self> {
         match needs {
             Needs::Nothing => Ok(Self),
             Needs::Login | Needs::Scope(_) => Err(ApiError::internal("not for everybody")),
@@ -63,47 +52,127 @@ impl Requester for Anyone {
     }
 }
 
+/// Who asks, having the right to, and which teams they reach.
+pub(super) struct Caller {
+    pub(super) principal: Principal,
+    target: Target,
+}
+
+impl Requester for Caller {
+    fn admit(needs: Needs, state: &State, request: &HttpRequest) -> ApiResult<Self> {
+        let principal = match needs {
+            Needs::Nothing | Needs::Login => state.access.principal(request)?,
+            Needs::Scope(scope) => state.access.require(request, scope)?,
+        };
+        within_limits(state, request, &principal)?;
+        let target = Target::default();
+        request.extensions_mut().insert(target.clone());
+        Ok(Self { principal, target })
+    }
+}
+
+impl Caller {
+    /// Tells the audit what this is about, where the path does not.
+    pub(super) fn names(&self, what: impl Into<String>) {
+        *self.target.0.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+    }
+
+    /// They may act on this team.
+    pub(super) fn reaches(&self, team: &str) -> bool {
+        self.principal.reaches(team)
+    }
+
+    /// The same test, for rows that are looked at on another thread.
+    pub(super) fn reach(&self) -> impl Fn(&str) -> bool + Clone + Send + 'static + use<> {
+        let principal = self.principal.clone();
+        move |team| principal.reaches(team)
+    }
+
+    /// Refuses whoever may not act on this team.
+    pub(super) fn team(&self, team: &str) -> ApiResult<()> {
+        if self.reaches(team) { Ok(()) } else { Err(ApiError::other_team()) }
+    }
+
+    /// Refuses whoever may act on some teams only: this is not about one of them.
+    pub(super) fn all_teams(&self) -> ApiResult<()> {
+        if self.principal.teams.is_none() { Ok(()) } else { Err(ApiError::other_team()) }
+    }
+
+    /// Refuses whoever may act on some teams only, unless it is about one that they reach.
+    pub(super) fn team_or_all(&self, team: Option<&str>) -> ApiResult<()> {
+        team.map_or_else(|| self.all_teams(), |team| self.team(team))
+    }
+}
+
+/// What a request is about, as far as its path does not say it: the name of what was made.
+#[derive(Clone, Debug, Default)]
+struct Target(Arc<Mutex<String>>);
+
+/// What the handler of a request said that it is about.
+pub(super) fn target(request: &HttpRequest) -> Option<String> {
+    let target = request.extensions().get::<Target>().cloned()?;
+    let named = target.0.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(named.clone())
+}
+
+/// Counts a request of a token, once, and refuses what is too much.
+pub(super) fn within_limits(
+    state: &State,
+    request: &HttpRequest,
+    principal: &Principal,
+) -> ApiResult<()> {
+    if !request.extensions().contains::<Running>() {
+        let running = state.limits.admit(&principal.grant, state.now())?;
+        request.extensions_mut().insert(running);
+    }
+    Ok(())
+}
+
+/// The operations of the path that was asked for.
+pub(super) struct Here(pub(super) Vec<(Method, &'static Operation)>);
+
+/// The operation that a request asks for.
+pub(super) fn operation(request: &HttpRequest) -> Option<&'static Operation> {
+    let Here(operations) = request.app_data::<Here>()?;
+    let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+    operations.iter().find(|(known, _)| known == method).map(|(_, operation)| *operation)
+}
+
 /// What reads the requests of an endpoint.
-pub(super) struct Readers<Q, B> {
-    needs: Needs,
-    raw: bool,
-    sorts: &'static [&'static str],
-    usual_sort: fn(&Q) -> Option<&'static str>,
+pub(super) struct Readers<R: 'static, P: 'static, Q: 'static, B: 'static> {
+    pub(super) endpoint: &'static Endpoint<R, P, Q, B>,
     query: Reader<Q>,
     body: Option<Reader<B>>,
 }
 
-impl<Q, B> Readers<Q, B>
+impl<R, P, Q, B> Readers<R, P, Q, B>
 where
+    R: Reply,
+    P: DeserializeOwned,
     Q: DeserializeOwned + JsonSchema,
     B: DeserializeOwned + JsonSchema,
 {
-    pub(super) fn new<R: Reply, P>(endpoint: &Endpoint<R, P, Q, B>) -> Self {
-        Self {
-            needs: endpoint.needs,
-            raw: endpoint.raw,
-            sorts: endpoint.sorts,
-            usual_sort: endpoint.usual_sort,
-            query: endpoint.query(),
-            body: endpoint.has_body().then(Reader::default),
-        }
+    pub(super) fn new(endpoint: &'static Endpoint<R, P, Q, B>) -> Self {
+        let body = endpoint.has_body().then(Reader::default);
+        Self { endpoint, query: endpoint.query(), body }
     }
 
     /// Rights come first, then the query. The body is not read of someone who has no right to send one.
-    pub(super) async fn read<P: DeserializeOwned, W: Requester>(
+    pub(super) async fn read<W: Requester>(
         &self,
         request: HttpRequest,
         payload: web::Payload,
-    ) -> Result<Call<P, Q, B, W>, ApiError> {
+    ) -> ApiResult<Call<P, Q, B, W>> {
+        let endpoint = self.endpoint;
         let state = request.app_data::<web::Data<State>>().cloned();
         let state = state.ok_or_else(|| ApiError::internal("no state"))?;
-        let caller = W::admit(self.needs, &state, &request)?;
-        let given = if self.raw { Vec::new() } else { pairs(request.query_string())? };
+        let caller = W::admit(endpoint.needs, &state, &request)?;
+        let given = if endpoint.raw { Vec::new() } else { pairs(request.query_string())? };
         let fields = self.query.query(given)?;
         let page: PageQuery = convert(fields.clone())?;
         let query: Q = convert(fields)?;
-        let usual = (self.usual_sort)(&query).or(self.sorts.first().copied()).unwrap_or("id");
-        let page = Page::new(request.path(), &page, self.sorts, usual)?;
+        let usual = (endpoint.usual_sort)(&query).or(endpoint.sorts.first().copied());
+        let page = Page::new(request.path(), &page, endpoint.sorts, usual.unwrap_or("id"))?;
         let path = web::Path::<P>::extract(&request).await.map_err(ApiError::internal)?;
         let (body, payload) = match &self.body {
             Some(reader) => (json::read(reader, &request, payload).await?, None),

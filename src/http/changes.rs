@@ -1,23 +1,10 @@
 //! `/api/v1/changes`: what teams changed about themselves after a person agreed, and the way back.
 
-use super::{
-    call::Call,
-    error::ApiError,
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, json, listing};
 use crate::{
-    api::{
-        changes::{ChangeFilter, ChangeRow, LIST_CHANGES, ROLL_BACK_CHANGE},
-        endpoint::{ById, Empty},
-        reply::{Data, Rows},
-    },
+    api::{changes::*, endpoint::*, reply::*},
     teams::self_changes::{Change, ChangeError},
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_CHANGES, list), on(&ROLL_BACK_CHANGE, roll_back)]
-}
 
 fn row(change: Change) -> ChangeRow {
     let (by, back_at) = change.rolled_back.unzip();
@@ -35,38 +22,38 @@ fn row(change: Change) -> ChangeRow {
     }
 }
 
-fn refused(error: ChangeError) -> ApiError {
-    match error {
-        ChangeError::Unknown(_) => ApiError::not_found(error.to_string()),
-        ChangeError::Again | ChangeError::MovedOn(_) | ChangeError::File(_) => {
-            ApiError::conflict(error.to_string())
+impl From<ChangeError> for ApiError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Unknown(_) => Self::not_found(error.to_string()),
+            ChangeError::Again | ChangeError::MovedOn(_) | ChangeError::File(_) => {
+                Self::conflict(error.to_string())
+            }
+            error => Self::internal(error),
         }
-        error => ApiError::internal(error),
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: ChangeFilter { team }, page, .. }: Call<Empty, ChangeFilter>,
-) -> Result<Rows<ChangeRow>, ApiError> {
-    let changes = state.changes.list().await.map_err(refused)?;
-    let wanted = |change: &Change| {
-        let name = change.team.name.as_str();
-        caller.reaches(name) && team.as_ref().is_none_or(|team| name == team)
-    };
-    let rows = changes.into_iter().filter(wanted).map(row);
+) -> ApiResult<Rows<ChangeRow>> {
+    let rows = state.changes.list().await?.into_iter().map(row);
+    let rows = rows.filter(|row| {
+        caller.reaches(&row.team) && team.as_ref().is_none_or(|team| row.team == *team)
+    });
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn roll_back(
+pub(super) async fn roll_back(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
-) -> Result<Data<ChangeRow>, ApiError> {
-    if caller.principal.teams().is_some() {
-        let changes = state.changes.list().await.map_err(refused)?;
+) -> ApiResult<Data<ChangeRow>> {
+    if caller.principal.teams.is_some() {
+        let changes = state.changes.list().await?;
         let is_own = |change: &Change| change.id == id && caller.reaches(change.team.name.as_str());
         if !changes.iter().any(is_own) {
-            return Err(refused(ChangeError::Unknown(id)));
+            return Err(ChangeError::Unknown(id).into());
         }
     }
-    let change = state.changes.roll_back(&id, caller.principal.id()).await;
-    change.map(row).map(Data).map_err(refused)
+    let change = state.changes.roll_back(&id, &caller.principal.id).await?;
+    Ok(Data(row(change)))
 }

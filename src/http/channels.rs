@@ -2,25 +2,11 @@
 
 use hivewright_actors::channel::{CountConnections, Reconnect};
 
-use super::{
-    State,
-    approvals::{PATIENCE, ask},
-    call::Call,
-    error::ApiError,
-    listing,
-    routes::{Resource, on},
-};
+use super::{State, ask, call::*, error::*, listing};
 use crate::{
-    api::{
-        channels::{ByType, Channel, LIST_CHANNELS, RECONNECT_CHANNEL, Reconnected},
-        reply::{Data, Rows},
-    },
+    api::{channels::*, reply::*},
     settings::channels::WebSocket,
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_CHANNELS, list), on(&RECONNECT_CHANNEL, reconnect)]
-}
 
 /// All of them, with so many connections.
 pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
@@ -33,9 +19,9 @@ pub(super) fn all(state: &State, connected: usize) -> Vec<Channel> {
     }]
 }
 
-async fn reconnect(
+pub(super) async fn reconnect(
     Call { state, caller, path, .. }: Call<ByType>,
-) -> Result<Data<Reconnected>, ApiError> {
+) -> ApiResult<Data<Reconnected>> {
     caller.all_teams()?;
     let known = all(&state, 0).into_iter().find(|row| row.kind == path.kind);
     let row = known.ok_or_else(|| ApiError::not_found("there is no channel of this type"))?;
@@ -43,13 +29,12 @@ async fn reconnect(
         let way_out = "the channel is off; turn it on in `config/channels.yaml`";
         return Err(ApiError::conflict(way_out));
     }
-    let ended = state.spine.channel.send(Reconnect).timeout(PATIENCE);
-    Ok(Data(Reconnected { kind: row.kind, connections: ask(ended.await)? }))
+    let connections = ask(&state.spine.channel, Reconnect).await?;
+    Ok(Data(Reconnected { kind: row.kind, connections }))
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<Channel>, ApiError> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<Channel>> {
     caller.all_teams()?;
-    let connected = state.spine.channel.send(CountConnections).timeout(PATIENCE);
-    let connected = ask(connected.await)?;
+    let connected = ask(&state.spine.channel, CountConnections).await?;
     listing::page(all(&state, connected), &page, |row| row.kind.clone())
 }

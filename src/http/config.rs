@@ -4,23 +4,9 @@ use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
 
 use actix_web::web;
 
-use super::{
-    State,
-    call::Call,
-    error::ApiError,
-    reply::Clean,
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*};
 use crate::{
-    api::{
-        config::{
-            RELOAD_CONFIG, REPLACE_TEAM_CONFIG, SHOW_CONFIG, SHOW_TEAM_CONFIG, Settings,
-            SettingsDraft, SettingsReloaded, SettingsTried, TeamConfig, TeamConfigText,
-            VALIDATE_CONFIG,
-        },
-        endpoint::{ByName, Empty},
-        reply::Data,
-    },
+    api::{config::*, endpoint::*, reply::*},
     logging::Secrets,
     scrub::REDACTED,
     settings::{
@@ -34,26 +20,15 @@ use crate::{
     system::sha256,
 };
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&SHOW_CONFIG, show),
-        on(&VALIDATE_CONFIG, validate),
-        on(&RELOAD_CONFIG, reload),
-        on(&SHOW_TEAM_CONFIG, show_team).on(&REPLACE_TEAM_CONFIG, put_team),
-    ]
-}
-
 /// Reads the files again that count while the service runs, and tells what is wrong with them.
 pub type Reload =
     dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), Problems>> + Send>> + Send + Sync;
 
 /// Where the settings files are, and what they refer to.
 pub struct Files {
-    /// The folders.
     pub home: Home,
     /// What references stand for.
     pub environment: Environment,
-    /// Reads them again.
     pub reload: Arc<Reload>,
 }
 
@@ -61,13 +36,12 @@ pub struct Files {
 async fn looking<T: Send + 'static>(
     state: &web::Data<State>,
     look: impl FnOnce(&Files) -> T + Send + 'static,
-) -> Result<T, ApiError> {
+) -> ApiResult<T> {
     let state = state.clone();
-    let looked = tokio::task::spawn_blocking(move || look(&state.files));
-    looked.await.map_err(ApiError::internal)
+    Ok(web::block(move || look(&state.files)).await?)
 }
 
-async fn show(Call { state, caller, .. }: Call) -> Result<Clean<Data<Settings>>, ApiError> {
+pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Settings>> {
     caller.all_teams()?;
     let settings = looking(&state, |files| {
         let report = load::check(&files.home, &files.environment);
@@ -77,10 +51,10 @@ async fn show(Call { state, caller, .. }: Call) -> Result<Clean<Data<Settings>>,
             warnings: report.warnings,
         }
     });
-    Ok(Clean::new(&state.secrets, Data(settings.await?)))
+    settings.await.map(Data)
 }
 
-fn file(name: &str) -> Result<File, ApiError> {
+fn file(name: &str) -> ApiResult<File> {
     match name {
         "config" => Ok(File::Config),
         "providers" => Ok(File::Providers),
@@ -95,19 +69,18 @@ fn file(name: &str) -> Result<File, ApiError> {
     }
 }
 
-async fn validate(
+pub(super) async fn validate(
     Call { state, caller, body: draft, .. }: Call<Empty, Empty, SettingsDraft>,
-) -> Result<Clean<Data<SettingsTried>>, ApiError> {
+) -> ApiResult<Data<SettingsTried>> {
     caller.all_teams()?;
     let file = file(&draft.file)?;
     let found = looking(&state, move |files| load::validate(&files.home, &file, &draft.content));
     let problems = found.await?.err().unwrap_or_default();
-    let tried = SettingsTried { valid: problems.0.is_empty(), problems: problems.0 };
-    Ok(Clean::new(&state.secrets, Data(tried)))
+    Ok(Data(SettingsTried { valid: problems.0.is_empty(), problems: problems.0 }))
 }
 
 /// Team files, providers and limits are read again by themselves; this also reads the channels.
-async fn reload(Call { state, caller, .. }: Call) -> Result<Data<SettingsReloaded>, ApiError> {
+pub(super) async fn reload(Call { state, caller, .. }: Call) -> ApiResult<Data<SettingsReloaded>> {
     caller.all_teams()?;
     let outcome = (state.files.reload)().await;
     outcome.map_err(|problems| refused(&state.secrets, problems))?;
@@ -139,35 +112,30 @@ fn read_team(files: &Files, secrets: &Secrets, team: &str) -> std::io::Result<Te
     })
 }
 
-pub(super) fn known(state: &State, team: &str) -> Result<String, ApiError> {
-    match state.service.team(team) {
-        Some(key) => Ok(key.name.to_string()),
-        None => Err(ApiError::not_found(format!("there is no team `{team}`"))),
-    }
+pub(super) fn known(state: &State, team: &str) -> ApiResult<String> {
+    let key = state.service.team(team);
+    let key = key.ok_or_else(|| ApiError::not_found(format!("there is no team `{team}`")))?;
+    Ok(key.name.to_string())
 }
 
-async fn show_team(
+pub(super) async fn show_team(
     Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
-) -> Result<Clean<Data<TeamConfig>>, ApiError> {
+) -> ApiResult<Data<TeamConfig>> {
     caller.team(&name)?;
     let team = known(&state, &name)?;
     let secrets = state.secrets.clone();
-    let found = looking(&state, move |files| read_team(files, &secrets, &team)).await?;
-    let found = found.map_err(ApiError::internal)?;
-    Ok(Clean::new(&state.secrets, Data(found)))
+    let found = looking(&state, move |files| read_team(files, &secrets, &team)).await??;
+    Ok(Data(found))
 }
 
-async fn put_team(
-    Call { state, caller, path: ByName { name }, body: TeamConfigText { content }, .. }: Call<
-        ByName,
-        Empty,
-        TeamConfigText,
-    >,
-) -> Result<Clean<Data<TeamConfig>>, ApiError> {
-    caller.team(&name)?;
-    let team = known(&state, &name)?;
+pub(super) async fn put_team(
+    Call { state, caller, path, body, .. }: Call<ByName, Empty, TeamConfigText>,
+) -> ApiResult<Data<TeamConfig>> {
+    let TeamConfigText { content } = body;
+    caller.team(&path.name)?;
+    let team = known(&state, &path.name)?;
     let secrets = state.secrets.clone();
-    let of_some_teams = caller.principal.teams().is_some();
+    let of_some_teams = caller.principal.teams.is_some();
     let written = looking(&state, move |files| {
         let file = File::Team(team.clone());
         let (path, beside) = (files.home.team_file(&team), files.home.teams());
@@ -184,14 +152,13 @@ async fn put_team(
         if of_some_teams && load::gains_folders(&files.home, &team, &before, &content) {
             return Err(ApiError::other_team().about("content"));
         }
-        replace(&path, &beside, &content).map_err(ApiError::internal)?;
-        read_team(files, &secrets, &team).map_err(ApiError::internal)
-    })
-    .await??;
-    let path = state.files.home.team_file(&name);
-    let kept = state.taint.operator_wrote(path).await;
-    kept.map_err(ApiError::internal)?;
-    Ok(Clean::new(&state.secrets, Data(written)))
+        replace(&path, &beside, &content)?;
+        Ok(read_team(files, &secrets, &team)?)
+    });
+    let written = written.await??;
+    let file = state.files.home.team_file(&path.name);
+    state.taint.operator_wrote(file).await.map_err(ApiError::internal)?;
+    Ok(Data(written))
 }
 
 /// A mark that a shown text has in place of a value of the file, and that would be written instead.

@@ -5,7 +5,10 @@ use std::{net::IpAddr, sync::Arc};
 use actix_web::{HttpRequest, dev::Extensions, http::StatusCode, rt::net::UnixStream};
 use dashmap::DashMap;
 
-use super::{error::ApiError, origin::Gate};
+use super::{
+    error::{ApiError, ApiResult},
+    origin::Gate,
+};
 
 /// One address may hold this many.
 const MOST: usize = 1_024;
@@ -79,7 +82,7 @@ pub fn is_local(request: &HttpRequest) -> bool {
 }
 
 /// Refuses a request on a connection that is one too many. Proxies speak for many.
-pub(super) fn check(request: &HttpRequest, gate: &Gate) -> Result<(), ApiError> {
+pub(super) fn check(request: &HttpRequest, gate: &Gate) -> ApiResult<()> {
     if request.conn_data::<Local>().is_some_and(|local| local.is_foreign) {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,

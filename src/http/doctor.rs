@@ -1,38 +1,22 @@
 //! `/api/v1/doctor`: what could be wrong with the installation.
 
 use actix_web::web;
-use hivewright_actors::storage::Storage;
 
-use super::{
-    State,
-    call::Call,
-    error::ApiError,
-    reply::Clean,
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*};
 use crate::{
-    api::{
-        doctor::{EXAMINE, Examination, Finding, Findings, SHOW_FINDINGS},
-        endpoint::Empty,
-        reply::Data,
-        scope::Scope,
-    },
+    api::{doctor::*, endpoint::*, reply::*, scope::Scope},
     doctor::{machine, models, settings, store},
     settings::channels::WebSocket,
 };
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_FINDINGS, look).on(&EXAMINE, look_closely)]
-}
-
-async fn look(Call { state, caller, .. }: Call) -> Result<Clean<Data<Findings>>, ApiError> {
+pub(super) async fn look(Call { state, caller, .. }: Call) -> ApiResult<Data<Findings>> {
     caller.all_teams()?;
     examined(&state, Examination::default()).await
 }
 
-async fn look_closely(
+pub(super) async fn look_closely(
     Call { state, caller, body: wanted, .. }: Call<Empty, Empty, Examination>,
-) -> Result<Clean<Data<Findings>>, ApiError> {
+) -> ApiResult<Data<Findings>> {
     caller.all_teams()?;
     if (wanted.deep || wanted.store) && !caller.principal.may(Scope::Operate) {
         return Err(ApiError::forbidden(Scope::Operate));
@@ -43,22 +27,20 @@ async fn look_closely(
 async fn examined(
     state: &web::Data<State>,
     Examination { deep, store: whole_store }: Examination,
-) -> Result<Clean<Data<Findings>>, ApiError> {
+) -> ApiResult<Data<Findings>> {
     let files = state.clone();
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = web::block(move || {
         let (home, environment) = (&files.files.home, &files.files.environment);
         let found = settings::check(home, environment);
         let of_machine = [machine::modes(home), machine::disk(home), machine::clock(home)];
         (found, of_machine.concat())
     });
-    let (settings, of_machine) = looked.await.map_err(ApiError::internal)?;
+    let (settings, of_machine) = looked.await?;
     let mut checks = vec![service(state), channels(state)];
     checks.extend(settings.findings);
     checks.extend(of_machine);
     if whole_store {
-        let read = |storage: &dyn Storage| store::read_all(storage, &|_| {});
-        let found = state.spine.store.read(read).await;
-        checks.extend(found.map_err(ApiError::internal)?);
+        checks.extend(state.read(|storage| store::read_all(storage, &|_| {})).await?);
     }
     checks.push(vault(state));
     checks.extend(models::check(settings.providers, deep, &|_, _| {}).await);
@@ -66,7 +48,7 @@ async fn examined(
         let home = &state.files.home;
         checks.extend(machine::sandbox(home, settings.config.as_ref()).await);
     }
-    Ok(Clean::new(&state.secrets, Data(Findings { checks })))
+    Ok(Data(Findings { checks }))
 }
 
 fn service(state: &State) -> Finding {

@@ -15,7 +15,9 @@ use actix_web::{
 };
 
 use super::{
-    LONGEST_BODY, LONGEST_HEADER, MOST_HEADERS, State, access, connections, error::ApiError, record,
+    LONGEST_BODY, LONGEST_HEADER, MOST_HEADERS, State, access, connections,
+    error::{ApiError, ApiResult},
+    record,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -25,12 +27,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct RequestId(String);
 
 impl RequestId {
-    fn fresh() -> Result<Self, ApiError> {
-        let bits = getrandom::u64().map_err(ApiError::internal)?;
-        Ok(Self(format!("req-{bits:016x}")))
+    fn fresh() -> ApiResult<Self> {
+        Ok(Self(format!("req-{:016x}", getrandom::u64()?)))
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -74,7 +74,7 @@ pub(super) async fn pass<B: MessageBody>(
 }
 
 /// Lets a request in; or answers a browser that only asks whether it would be.
-fn admit(state: &State, request: &HttpRequest) -> Result<Option<HttpResponse>, ApiError> {
+fn admit(state: &State, request: &HttpRequest) -> ApiResult<Option<HttpResponse>> {
     let headers = request.headers();
     let lengths = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
     if headers.len() > MOST_HEADERS || lengths.sum::<usize>() > LONGEST_HEADER {

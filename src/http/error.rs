@@ -2,24 +2,30 @@
 
 use std::fmt;
 
+use actix::MailboxError;
 use actix_web::{
     HttpResponse, ResponseError,
+    error::BlockingError,
     http::{
         StatusCode,
         header::{self, HeaderName},
     },
 };
-use hivewright_actors::room::DISK_FULL;
+use hivewright_actors::{room::DISK_FULL, storage::StorageError, store::StoreError};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::task::JoinError;
 
 use super::auth::error::AuthError;
 use crate::{
-    api::{input::Problems, scope::Scope},
+    api::{check::Problems, reply::ItemError, scope::Scope},
     memory::error::MemoryError,
     settings::problem::Problem as SettingsFault,
 };
+
+/// What comes of a request, or why it is refused.
+pub(super) type ApiResult<T> = Result<T, ApiError>;
 
 /// Why a request is refused. Its body is written on the way out, where the request's id is known.
 #[derive(Clone, Debug)]
@@ -62,27 +68,21 @@ impl ApiError {
 
     /// A field makes no sense.
     pub fn invalid_field(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: Some(field.into().into_boxed_str()), ..Self::invalid(message) }
+        Self::invalid(message).about(field)
     }
 
     /// A field is well formed and does not fit what it is for.
     pub fn unfit(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            field: Some(field.into().into_boxed_str()),
-            ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_input", message)
-        }
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_input", message).about(field)
     }
 
-    /// The same with a code of its own.
+    /// A field makes no sense, with a code of its own.
     pub fn invalid_as(
         field: impl Into<String>,
         code: &'static str,
         message: impl Into<String>,
     ) -> Self {
-        Self {
-            field: Some(field.into().into_boxed_str()),
-            ..Self::new(StatusCode::BAD_REQUEST, code, message)
-        }
+        Self::new(StatusCode::BAD_REQUEST, code, message).about(field)
     }
 
     /// The same, about a field.
@@ -90,67 +90,25 @@ impl ApiError {
         Self { field: Some(field.into().into_boxed_str()), ..self }
     }
 
-    /// A credential stands in the address, where logs and histories keep it.
-    pub fn token_in_url() -> Self {
-        Self::new(
-            StatusCode::BAD_REQUEST,
-            "token_in_url",
-            "a token may not stand in a URL; send it as `Authorization: Bearer …`, and replace this one, since it may have been recorded on the way",
-        )
-    }
-
     /// Nobody knows who is asking.
     pub fn unauthenticated() -> Self {
-        Self {
-            header: Some(Box::new((header::WWW_AUTHENTICATE, "Bearer".to_owned()))),
-            ..Self::new(
-                StatusCode::UNAUTHORIZED,
-                "unauthenticated",
-                "no valid credential; log in or send `Authorization: Bearer …`",
-            )
-        }
-    }
-
-    /// The disk has no room for new work.
-    pub fn disk_full() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "disk_full", DISK_FULL)
+        let message = "no valid credential; log in or send `Authorization: Bearer …`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
+            .with(header::WWW_AUTHENTICATE, "Bearer")
     }
 
     /// The credential does not allow it.
+    pub fn denied(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
     pub fn forbidden(missing: Scope) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "forbidden", format!("this needs scope `{missing}`"))
-    }
-
-    /// The credential is for some teams, and this is about others.
-    pub fn other_team() -> Self {
-        Self::new(
-            StatusCode::FORBIDDEN,
-            "forbidden",
-            "this token is for other teams; use one whose `teams` reach this",
-        )
-    }
-
-    /// A browser sent it without what its page knows.
-    pub fn csrf() -> Self {
-        Self::new(
-            StatusCode::FORBIDDEN,
-            "csrf",
-            "`X-CSRF-Token` must repeat the `csrf` value of the session",
-        )
+        Self::denied(format!("this needs scope `{missing}`"))
     }
 
     /// A page of someone else sent it.
     pub fn origin(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "origin", message)
-    }
-
-    /// The sender may not call themselves something else.
-    pub fn sender() -> Self {
-        Self::new(
-            StatusCode::FORBIDDEN,
-            "sender_not_allowed",
-            "`X-Sender-Id` needs scope `assert_sender`",
-        )
     }
 
     /// There is no such thing.
@@ -160,19 +118,9 @@ impl ApiError {
 
     /// The path is right, the method is not.
     pub fn method(allowed: &str) -> Self {
-        Self {
-            header: Some(Box::new((header::ALLOW, allowed.to_owned()))),
-            ..Self::new(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "method_not_allowed",
-                format!("this path answers {allowed}"),
-            )
-        }
-    }
-
-    /// The body took too long to come.
-    pub fn too_slow() -> Self {
-        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not arrive in time")
+        let message = format!("this path answers {allowed}");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+            .with(header::ALLOW, allowed)
     }
 
     /// It is in the way of something else.
@@ -180,65 +128,39 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
+    /// The same with a code of its own.
+    pub fn conflict_as(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    /// Too much waits already.
+    pub fn queue_full(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "queue_full", message)
+    }
+
     /// The body is too long.
     pub fn too_large(most: usize) -> Self {
-        Self::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            format!("a body has at most {most} bytes"),
-        )
-    }
-
-    /// The body is no JSON by its own account.
-    pub fn media_type() -> Self {
-        Self::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            "a body needs `Content-Type: application/json`",
-        )
-    }
-
-    /// The name under which we were reached is not ours.
-    pub fn unknown_host() -> Self {
-        Self::new(
-            StatusCode::MISDIRECTED_REQUEST,
-            "unknown_host",
-            "this server is not known under that `Host`; name it in `server.public_url`",
-        )
-    }
-
-    /// The header is too long.
-    pub fn header_too_large() -> Self {
-        Self::new(
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "header_too_large",
-            "the request has too many or too long header fields",
-        )
+        let message = format!("a body has at most {most} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
     }
 
     /// Too much at once.
     pub fn rate_limited(message: impl Into<String>) -> Self {
-        Self {
-            header: Some(Box::new((header::RETRY_AFTER, "1".to_owned()))),
-            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
-        }
-    }
-
-    /// The service is about to stop.
-    pub fn draining() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "draining", "the service is shutting down")
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+            .with(header::RETRY_AFTER, "1")
     }
 
     /// Our own fault. The cause goes to the log.
     pub fn internal(cause: impl fmt::Display) -> Self {
+        let message = "something went wrong here; the log has it under this request id";
         Self {
             cause: Some(cause.to_string().into_boxed_str()),
-            ..Self::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "internal",
-                "something went wrong here; the log has it under this request id",
-            )
+            ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
         }
+    }
+
+    fn with(self, header: HeaderName, value: &str) -> Self {
+        Self { header: Some(Box::new((header, value.to_owned()))), ..self }
     }
 
     /// The same, of what may have been done before it was cut off.
@@ -263,7 +185,6 @@ impl ApiError {
         self.cause.as_deref()
     }
 
-    /// What the client reads.
     pub(super) fn body(&self, request_id: &str) -> Value {
         json!(Refusal {
             error: Problem {
@@ -274,21 +195,6 @@ impl ApiError {
                 request_id,
             },
         })
-    }
-
-    /// The status it is answered with.
-    pub(super) fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    /// For programs.
-    pub(super) fn code(&self) -> &'static str {
-        self.code
-    }
-
-    /// What is to blame.
-    pub(super) fn field(&self) -> Option<&str> {
-        self.field.as_deref()
     }
 
     fn details(&self) -> Option<Details<'_>> {
@@ -310,6 +216,66 @@ impl ApiError {
     }
 }
 
+macro_rules! fixed {
+    ($($(#[$doc:meta])* $name:ident: $status:ident, $code:literal, $message:expr;)+) => {
+        /// Refusals that say the same wherever they are met.
+        impl ApiError {$(
+            $(#[$doc])*
+            pub fn $name() -> Self {
+                Self::new(StatusCode::$status, $code, $message)
+            }
+        )+}
+    };
+}
+
+fixed! {
+    /// A credential stands in the address, where logs and histories keep it.
+    token_in_url: BAD_REQUEST, "token_in_url",
+        "a token may not stand in a URL; send it as `Authorization: Bearer …`, and replace this one, \
+         since it may have been recorded on the way";
+    disk_full: SERVICE_UNAVAILABLE, "disk_full", DISK_FULL;
+    draining: SERVICE_UNAVAILABLE, "draining", "the service is shutting down";
+    /// The credential is for some teams, and this is about others.
+    other_team: FORBIDDEN, "forbidden",
+        "this token is for other teams; use one whose `teams` reach this";
+    /// A browser sent it without what its page knows.
+    csrf: FORBIDDEN, "csrf", "`X-CSRF-Token` must repeat the `csrf` value of the session";
+    /// The sender may not call themselves something else.
+    sender: FORBIDDEN, "sender_not_allowed", "`X-Sender-Id` needs scope `assert_sender`";
+    /// The body took too long to come.
+    too_slow: REQUEST_TIMEOUT, "timeout", "the body did not arrive in time";
+    /// The body is no JSON by its own account.
+    media_type: UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type",
+        "a body needs `Content-Type: application/json`";
+    /// The name under which we were reached is not ours.
+    unknown_host: MISDIRECTED_REQUEST, "unknown_host",
+        "this server is not known under that `Host`; name it in `server.public_url`";
+    header_too_large: REQUEST_HEADER_FIELDS_TOO_LARGE, "header_too_large",
+        "the request has too many or too long header fields";
+}
+
+/// Failures of our own, about which whoever asks can do nothing.
+macro_rules! internal {
+    ($($error:ty),+ $(,)?) => {$(
+        impl From<$error> for ApiError {
+            fn from(error: $error) -> Self {
+                Self::internal(error)
+            }
+        }
+    )+};
+}
+
+internal!(
+    StorageError,
+    StoreError,
+    MailboxError,
+    JoinError,
+    BlockingError,
+    getrandom::Error,
+    serde_json::Error,
+    std::io::Error,
+);
+
 /// Why a request is refused.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Error")]
@@ -317,7 +283,6 @@ pub(super) struct Refusal<'a> {
     error: Problem<'a>,
 }
 
-/// What is wrong.
 #[derive(Serialize, JsonSchema)]
 struct Problem<'a> {
     /// For programs.
@@ -333,7 +298,6 @@ struct Problem<'a> {
     request_id: &'a str,
 }
 
-/// More about a problem.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ProblemDetails")]
 struct Details<'a> {
@@ -369,6 +333,21 @@ impl ResponseError for ApiError {
     }
 }
 
+/// What a request for one of several acts alone would have been answered with, and its parts.
+pub(super) fn told<T>(outcome: ApiResult<T>) -> (u16, Option<T>, Option<ItemError>) {
+    match outcome {
+        Ok(done) => (200, Some(done), None),
+        Err(error) => {
+            let item = ItemError {
+                code: error.code.to_owned(),
+                message: error.message.into(),
+                field: error.field.map(String::from),
+            };
+            (error.status.as_u16(), None, Some(item))
+        }
+    }
+}
+
 /// The first problem is the one to blame; the others are told with it.
 impl From<Problems> for ApiError {
     fn from(Problems(problems): Problems) -> Self {
@@ -396,12 +375,8 @@ impl From<AuthError> for ApiError {
                 Self::conflict(message)
             }
             AuthError::NoScopes => Self::invalid_field("scopes", message),
-            AuthError::BeyondOwn(_) => {
-                Self::new(StatusCode::FORBIDDEN, "forbidden", message).about("scopes")
-            }
-            AuthError::BeyondOwnTeams(_) => {
-                Self::new(StatusCode::FORBIDDEN, "forbidden", message).about("teams")
-            }
+            AuthError::BeyondOwn(_) => Self::denied(message).about("scopes"),
+            AuthError::BeyondOwnTeams(_) => Self::denied(message).about("teams"),
             AuthError::NoTeams => Self::invalid_field("teams", message),
             AuthError::Expiry => Self::invalid_field("expires", message),
             AuthError::Unknown(_) => Self::not_found("there is no such token"),

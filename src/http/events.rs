@@ -9,7 +9,6 @@ use actix_web::{
 };
 use futures_util::{Stream, stream};
 use hivewright_actors::{
-    clock::Timestamp,
     ids::{TaskId, TeamName, TopicId},
     live::{
         Mark,
@@ -20,18 +19,9 @@ use hivewright_actors::{
 };
 use serde::Serialize;
 
-use super::{
-    call::Call,
-    error::ApiError,
-    limits::Running,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, limits::Running};
 use crate::{
-    api::{
-        endpoint::Empty,
-        events::{EventFilter, WATCH_EVENTS},
-        reply::EVENT_STREAM,
-    },
+    api::{endpoint::*, events::*, reply::*},
     logging::Secrets,
 };
 
@@ -40,18 +30,11 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 /// The place where a client that comes back left off.
 const LAST_EVENT_ID: &str = "last-event-id";
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&WATCH_EVENTS, watch)]
-}
-
-async fn watch(
+pub(super) async fn watch(
     Call { state, caller, query, request, .. }: Call<Empty, EventFilter>,
-) -> Result<HttpResponse, ApiError> {
+) -> ApiResult<HttpResponse> {
     let EventFilter { types, team, topic, task, since } = query;
-    match &team {
-        Some(team) => caller.team(team)?,
-        None => caller.all_teams()?,
-    }
+    caller.team_or_all(team.as_deref())?;
     let from = left_off(&request)?.or(since);
     let filter = Filter {
         kinds: types.unwrap_or_default().0,
@@ -68,8 +51,7 @@ async fn watch(
     if request.method() == Method::HEAD {
         return Ok(answer.finish());
     }
-    let grant = caller.principal.grant();
-    let place = state.limits.open_stream(grant, state.access.auth.now())?;
+    let place = state.limits.open_stream(&caller.principal.grant, state.now())?;
     let watch = state.spine.live.watch(from, filter);
     let listener = Listener {
         _place: place,
@@ -113,22 +95,16 @@ impl Listener {
     }
 
     fn words(&self, batch: &Batch) -> String {
-        let mut text = String::new();
-        if let Some(gap) = &batch.before {
-            text.push_str(&self.gap(gap));
-        }
+        let gap = |gap: &Gap| {
+            let place = Mark { boot: self.boot, seq: gap.to };
+            format!("id: {place}\nevent: gap\ndata: {}\n\n", gap.data())
+        };
+        let mut text = batch.before.as_ref().map(gap).unwrap_or_default();
         for told in &batch.events {
             text.push_str(told.wire(|told| event(self.boot, told, &self.secrets)));
         }
-        if let Some(gap) = &batch.after {
-            text.push_str(&self.gap(gap));
-        }
+        text.extend(batch.after.as_ref().map(gap));
         text
-    }
-
-    fn gap(&self, gap: &Gap) -> String {
-        let place = Mark { boot: self.boot, seq: gap.to };
-        format!("id: {place}\nevent: gap\ndata: {}\n\n", gap.data())
     }
 }
 
@@ -155,7 +131,7 @@ pub(super) fn event(boot: u64, told: &Told, secrets: &Secrets) -> String {
     let wire = Wire {
         seq: told.seq,
         team_seq: told.team_seq,
-        at: Timestamp::date(told.at),
+        at: told.at.date(),
         team: event.team.as_ref(),
         topic_id: event.topic.as_ref(),
         task_id: event.task.as_ref(),
@@ -168,7 +144,7 @@ pub(super) fn event(boot: u64, told: &Told, secrets: &Secrets) -> String {
 }
 
 /// Where a client that comes back left off.
-fn left_off(request: &HttpRequest) -> Result<Option<Mark>, ApiError> {
+fn left_off(request: &HttpRequest) -> ApiResult<Option<Mark>> {
     let header = request.headers().get(LAST_EVENT_ID);
     match header.map(|value| value.to_str().unwrap_or_default()) {
         None | Some("") => Ok(None),

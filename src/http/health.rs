@@ -6,39 +6,22 @@ use actix::MailboxError;
 use actix_web::{HttpResponse, http::header::ContentType};
 use hivewright_actors::{channel::CountConnections, queue::Count, room::Space, scheduler::views};
 
-use super::{
-    call::{Anyone, Call},
-    error::ApiError,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::Empty,
-    monitoring::{
-        Condition, Health, HealthChannels, HealthSessions, HealthStorage, HealthTriggers,
-        Readiness, ReadinessChecks, SHOW_ALIVE, SHOW_HEALTH, SHOW_READINESS,
-    },
-    reply::{Available, Bare},
-};
+use super::{call::*, error::*};
+use crate::api::{endpoint::*, monitoring::*, reply::*};
 
 /// All of them answer within 100 ms, if need be with what is not known.
-const PATIENCE: Duration = Duration::from_millis(80);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(80);
 
 /// A request by anybody, whatever stands in its query.
 type Visit = Call<Empty, Empty, Empty, Anyone>;
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&SHOW_ALIVE, show_alive),
-        on(&SHOW_READINESS, show_ready),
-        on(&SHOW_HEALTH, show_counts),
-    ]
-}
-
-async fn show_alive(_: Visit) -> Result<HttpResponse, ApiError> {
+pub(super) async fn show_alive(_: Visit) -> ApiResult<HttpResponse> {
     Ok(HttpResponse::Ok().content_type(ContentType::plaintext()).body("ok"))
 }
 
-async fn show_ready(Call { state, request, .. }: Visit) -> Result<Available<Readiness>, ApiError> {
+pub(super) async fn show_ready(
+    Call { state, request, .. }: Visit,
+) -> ApiResult<Available<Readiness>> {
     let service = &state.service;
     let (store, draining) = (state.spine.store.is_usable(), service.is_draining());
     let space = state.spine.store.room().space();
@@ -50,7 +33,7 @@ async fn show_ready(Call { state, request, .. }: Visit) -> Result<Available<Read
     };
     if state.access.principal(&request).is_ok() {
         let word = |good: bool| if good { Condition::Ok } else { Condition::Error };
-        let scheduler = state.spine.scheduler.send(views::Count).timeout(PATIENCE);
+        let scheduler = state.spine.scheduler.send(views::Count).timeout(PROBE_TIMEOUT);
         readiness.vault = state.vault.locked().map(|locked| locked.to_string());
         readiness.checks = Some(ReadinessChecks {
             store: word(store),
@@ -78,16 +61,13 @@ async fn show_ready(Call { state, request, .. }: Visit) -> Result<Available<Read
 }
 
 /// A count that is not to be had in time is null, not a guess.
-async fn show_counts(Call { state, .. }: Visit) -> Result<Bare<Health>, ApiError> {
+pub(super) async fn show_counts(Call { state, .. }: Visit) -> ApiResult<Bare<Health>> {
     let (triggers, queue, channel) = tokio::join!(
-        state.spine.scheduler.send(views::Count).timeout(PATIENCE),
-        state.spine.queue.send(Count).timeout(PATIENCE),
-        state.spine.channel.send(CountConnections).timeout(PATIENCE),
+        state.spine.scheduler.send(views::Count).timeout(PROBE_TIMEOUT),
+        state.spine.queue.send(Count).timeout(PROBE_TIMEOUT),
+        state.spine.channel.send(CountConnections).timeout(PROBE_TIMEOUT),
     );
-    let running = queue.ok().map(|counts| {
-        let running = counts.teams.iter().map(|(_, _, running)| running);
-        running.sum::<usize>()
-    });
+    let running = queue.ok().map(|counts| counts.teams.iter().map(|(_, _, running)| running).sum());
     Ok(Bare(Health {
         storage: HealthStorage { ok: state.spine.store.is_usable() },
         sessions: HealthSessions { active: running },

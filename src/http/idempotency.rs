@@ -30,11 +30,17 @@ use hivewright_actors::{
     },
 };
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::{State, auth::principal::Principal, caller, error::ApiError, json, routes};
+use super::{
+    LONGEST_BODY, State,
+    auth::authenticator::Principal,
+    call::{operation, within_limits},
+    error::{ApiError, ApiResult},
+    json,
+};
+use crate::system::sha256;
 
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const LONGEST: usize = 128;
 
@@ -98,7 +104,7 @@ pub(super) async fn pass<B: MessageBody + 'static>(
     let Ok(principal) = state.access.principal(request.request()) else {
         return Ok(next.call(request).await?.map_into_boxed_body());
     };
-    if let Err(refusal) = caller::within_limits(&state, request.request(), &principal) {
+    if let Err(refusal) = within_limits(&state, request.request(), &principal) {
         return Ok(request.error_response(refusal));
     }
     let body = match read(&mut request).await {
@@ -122,24 +128,19 @@ pub(super) async fn pass<B: MessageBody + 'static>(
 }
 
 /// A repeat has to be the same: the body is read here.
-async fn read(request: &mut ServiceRequest) -> Result<Vec<u8>, ApiError> {
-    let payload = request.extract::<web::Payload>().await;
-    json::bytes(payload.map_err(ApiError::internal)?).await
+async fn read(request: &mut ServiceRequest) -> ApiResult<Vec<u8>> {
+    let payload = request.extract::<web::Payload>().await.map_err(ApiError::internal)?;
+    json::bytes(payload, LONGEST_BODY, json::SLOWEST_BODY).await
 }
 
-fn key(request: &HttpRequest) -> Result<&str, ApiError> {
-    let value = request.headers().get(KEY);
-    let key = value.and_then(|value| value.to_str().ok());
-    let key = key.unwrap_or_default();
+fn key(request: &HttpRequest) -> ApiResult<&str> {
+    let key = request.headers().get(KEY).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain && (1..=LONGEST).contains(&key.len()) {
-        Ok(key)
-    } else {
-        Err(ApiError::invalid_field(
-            "Idempotency-Key",
-            "a key has 1 to 128 printable characters without space",
-        ))
+        return Ok(key);
     }
+    let reason = "a key has 1 to 128 printable characters without space";
+    Err(ApiError::invalid_field("Idempotency-Key", reason))
 }
 
 /// Looks whether this was asked before, and notes that it is.
@@ -148,10 +149,10 @@ async fn begin<'a>(
     principal: &Principal,
     request: &HttpRequest,
     body: &[u8],
-) -> Result<Turn<'a>, ApiError> {
-    let now = state.access.auth.now();
+) -> ApiResult<Turn<'a>> {
+    let now = state.now();
     let name = name(principal, key(request)?);
-    let is_secret = routes::operation(request).is_some_and(|operation| operation.secret);
+    let is_secret = operation(request).is_some_and(|operation| operation.secret);
     if !state.repeats.running.insert(name.clone()) {
         return Err(ApiError::conflict(
             "a request with this `Idempotency-Key` is under way; wait for its answer",
@@ -162,22 +163,16 @@ async fn begin<'a>(
         name: name.clone(),
         row: Row { at: now, digest: (!is_secret).then(|| digest(request, body)), answer: None },
     };
-    let known = {
-        let name = name.clone();
-        let found = state.spine.store.read(move |storage| find(storage, &name, now));
-        found.await.map_err(ApiError::internal)?
-    };
-    if let Some(known) = known {
+    let of = name.clone();
+    if let Some(known) = state.read(move |storage| find(storage, &of, now)).await? {
         return answer(&known, &keyed.row).map(Turn::Again);
     }
     let mut writes = Writes::new().put_at(&place(now, &name), &keyed.row);
     let day = day(now);
     if state.repeats.swept.swap(day, Ordering::AcqRel) < day {
-        let old = state.spine.store.read(move |storage| old(storage, now));
-        writes = writes.drop_keys(old.await.map_err(ApiError::internal)?);
+        writes = writes.drop_keys(state.read(move |storage| old(storage, now)).await?);
     }
-    let stored = state.spine.store.commit(writes).await;
-    stored.map_err(ApiError::internal)?;
+    state.spine.store.commit(writes).await?;
     Ok(Turn::First(keyed))
 }
 
@@ -196,34 +191,30 @@ async fn end(
     state: &State,
     mut keyed: Keyed<'_>,
     response: HttpResponse<impl MessageBody + 'static>,
-) -> Result<HttpResponse<BoxBody>, ApiError> {
+) -> ApiResult<HttpResponse<BoxBody>> {
     let refused = is_refused(&response);
     let (response, body) = response.into_parts();
     let status = response.status();
     let place = place(keyed.row.at, &keyed.name);
-    if !status.is_success() && !refused {
-        return Ok(response.set_body(body.boxed()));
-    }
     if refused {
-        let forgotten = state.spine.store.commit(Writes::new().delete::<Row>(&place));
-        forgotten.await.map_err(ApiError::internal)?;
+        state.spine.store.commit(Writes::new().delete::<Row>(&place)).await?;
+    }
+    if refused || !status.is_success() {
         return Ok(response.set_body(body.boxed()));
     }
-    let bytes = to_bytes(body).await;
-    let bytes = bytes.map_err(|_| ApiError::internal("an answer broke off"))?;
+    let bytes = to_bytes(body).await.map_err(|_| ApiError::internal("an answer broke off"))?;
     let kind = response.headers().get(header::CONTENT_TYPE);
     keyed.row.answer = Some(Stored {
         status: status.as_u16(),
         content_type: kind.and_then(|kind| kind.to_str().ok()).map(str::to_owned),
         body: keyed.row.digest.is_some().then(|| STANDARD.encode(&bytes)),
     });
-    let stored = state.spine.store.commit(Writes::new().put_at(&place, &keyed.row));
-    stored.await.map_err(ApiError::internal)?;
+    state.spine.store.commit(Writes::new().put_at(&place, &keyed.row)).await?;
     Ok(response.set_body(bytes.boxed()))
 }
 
 /// What a repeat is told.
-fn answer(known: &Row, asked: &Row) -> Result<HttpResponse, ApiError> {
+fn answer(known: &Row, asked: &Row) -> ApiResult<HttpResponse> {
     if known.digest != asked.digest {
         return Err(ApiError::conflict(
             "this `Idempotency-Key` was used for another request; take a new one",
@@ -249,25 +240,14 @@ fn answer(known: &Row, asked: &Row) -> Result<HttpResponse, ApiError> {
     Ok(response.body(body))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Keys of different tokens have nothing to do with each other.
 fn name(principal: &Principal, key: &str) -> String {
-    let of =
-        Sha256::new().chain_update(principal.grant().as_str()).chain_update([0]).chain_update(key);
-    hex(&of.finalize())
+    sha256(format!("{}\0{key}", principal.grant).as_bytes())
 }
 
 fn digest(request: &HttpRequest, body: &[u8]) -> String {
-    let of = Sha256::new()
-        .chain_update(request.path())
-        .chain_update([0])
-        .chain_update(request.query_string())
-        .chain_update([0])
-        .chain_update(body);
-    hex(&of.finalize())
+    let asked = format!("{}\0{}\0", request.path(), request.query_string());
+    sha256(&[asked.as_bytes(), body].concat())
 }
 
 fn day(at: Timestamp) -> u64 {

@@ -3,25 +3,12 @@
 use hivewright_actors::router::grants::Grantee;
 
 use super::{
-    auth::{
-        identities::{Link, LinkError},
-        rows::Grant,
-    },
-    call::Call,
-    error::ApiError,
+    auth::identities::{Link, LinkError},
+    call::*,
+    error::*,
     json, listing,
-    routes::{Resource, on},
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    identities::{IdentityRow, LINK_IDENTITY, LIST_IDENTITIES, NewIdentity, UNLINK_IDENTITY},
-    reply::{Created, Done, Rows},
-    scope::Scope,
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_IDENTITIES, list).on(&LINK_IDENTITY, link), on(&UNLINK_IDENTITY, unlink)]
-}
+use crate::api::{endpoint::*, identities::*, reply::*, scope::Scope};
 
 fn row((link, live): (Link, bool)) -> IdentityRow {
     IdentityRow {
@@ -35,37 +22,35 @@ fn row((link, live): (Link, bool)) -> IdentityRow {
     }
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<IdentityRow>, ApiError> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<IdentityRow>> {
     caller.all_teams()?;
     let rows = state.identities.list().into_iter().map(row);
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn link(
+pub(super) async fn link(
     Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewIdentity>,
-) -> Result<Created<IdentityRow>, ApiError> {
+) -> ApiResult<Created<IdentityRow>> {
     caller.all_teams()?;
     // The sender will have these, so whoever links them must.
     let mut grants = state.access.auth.grants().into_iter();
     let grant = grants.find(|grant| grant.name == wish.token || grant.id.as_str() == wish.token);
-    let given = [Scope::Chat, Scope::Approve].into_iter().find(|scope| {
-        let has = |grant: &Grant| grant.scopes.has(*scope);
-        grant.as_ref().is_some_and(has) && !caller.principal.may(*scope)
-    });
-    if let Some(missing) = given {
-        return Err(ApiError::forbidden(missing));
+    for scope in [Scope::Chat, Scope::Approve] {
+        let is_given = grant.as_ref().is_some_and(|grant| grant.scopes.has(scope));
+        if is_given && !caller.principal.may(scope) {
+            return Err(ApiError::forbidden(scope));
+        }
     }
-    let who = Grantee::read(&wish.channel_type, &wish.sender_id, None)
+    let NewIdentity { channel_type, sender_id, token } = wish;
+    let who = Grantee::read(&channel_type, &sender_id, None)
         .map_err(|(field, reason)| ApiError::invalid_field(field, reason))?;
-    let by = &caller.principal;
-    let link = state.identities.link(who, &wish.token, by).await?;
+    let link = state.identities.link(who, &token, &caller.principal).await?;
     let row = row((link, true));
-    let (kind, sender) = (&wish.channel_type, &wish.sender_id);
-    caller.names(format!("{} {kind}:{sender} {}", row.id, wish.token));
+    caller.names(format!("{} {channel_type}:{sender_id} {token}", row.id));
     Ok(Created(row))
 }
 
-async fn unlink(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
+pub(super) async fn unlink(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     caller.all_teams()?;
     state.identities.unlink(&path.id, &caller.principal).await?;
     Ok(Done)

@@ -1,13 +1,12 @@
 //! `/api/v1/jobs`: work that takes longer than a request.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use actix_web::http::StatusCode;
 use hivewright_actors::{
-    clock::{Clock, Timestamp},
+    clock::Clock,
     live::{
         Publisher,
         event::{Event, Kind},
@@ -15,33 +14,24 @@ use hivewright_actors::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    call::Call,
-    error::ApiError,
-    json, listing,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::{ById, Empty},
-    jobs::{CANCEL_JOB, Job, JobFilter, JobProgress, JobState, LIST_JOBS, SHOW_JOB},
-    reply::{Accepted, Data, Rows},
-};
+use super::{call::*, error::*, listing};
+use crate::api::{endpoint::*, jobs::*, reply::*};
 
 /// Jobs that are remembered; the oldest goes.
 const MOST: usize = 100;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_JOBS, list), on(&SHOW_JOB, show), on(&CANCEL_JOB, cancel)]
-}
 
 /// The jobs of this process.
 #[derive(Clone)]
 pub struct Jobs {
     clock: Arc<dyn Clock>,
     live: Publisher,
-    list: Arc<Mutex<VecDeque<Job>>>,
-    /// Of those at work, by id: how they are asked to stop.
-    stops: Arc<Mutex<HashMap<String, CancellationToken>>>,
+    list: Arc<Mutex<VecDeque<Known>>>,
+}
+
+/// A job that is remembered, and how it is asked to stop.
+struct Known {
+    job: Job,
+    stop: CancellationToken,
 }
 
 /// A job, as whoever does it sees it.
@@ -65,16 +55,13 @@ impl Work {
 
 /// What came of asking a job to stop.
 pub enum Stopping {
-    /// It will, or has.
     Heard(Job),
-    /// It ended before.
     Over,
 }
 
 impl Jobs {
-    /// None yet.
     pub fn new(clock: Arc<dyn Clock>, live: Publisher) -> Self {
-        Self { clock, live, list: Arc::default(), stops: Arc::default() }
+        Self { clock, live, list: Arc::default() }
     }
 
     /// Starts blocking work on a thread of its own; none if one of its kind is at work already.
@@ -85,31 +72,32 @@ impl Jobs {
         kind: &'static str,
         work: impl FnOnce(&Work) -> Result<String, String> + Send + 'static,
     ) -> Option<String> {
+        let stop = CancellationToken::new();
         let id = {
             let mut list = self.lock();
-            let is_running = |job: &Job| job.kind == kind && job.state == JobState::Running;
+            let is_running =
+                |Known { job, .. }: &Known| job.kind == kind && job.state == JobState::Running;
             if list.iter().any(is_running) {
                 return None;
             }
-            let now: Timestamp = self.clock.now();
-            let number = list.back().map_or(0, |job| number(&job.id)) + 1;
+            let number = list.back().map_or(0, |known| number(&known.job.id)) + 1;
             // Numbers begin anew with the process, names do not.
             let id = format!("job-{}-{number}", self.live.mark().boot);
-            list.push_back(Job {
+            let job = Job {
                 id: id.clone(),
                 kind: kind.to_owned(),
                 state: JobState::Running,
                 progress: JobProgress::default(),
                 message: String::new(),
-                started_at: json::date(now).unwrap_or_default(),
-            });
+                started_at: self.clock.now().date(),
+            };
+            list.push_back(Known { job, stop: stop.clone() });
             if list.len() > MOST {
                 list.pop_front();
             }
             id
         };
-        let at_work = Work { jobs: self.clone(), id: id.clone(), stop: CancellationToken::new() };
-        self.stops().insert(id.clone(), at_work.stop.clone());
+        let at_work = Work { jobs: self.clone(), id: id.clone(), stop };
         tokio::task::spawn_blocking(move || {
             // A panic must not leave it running for ever.
             let mut ending =
@@ -121,48 +109,44 @@ impl Jobs {
 
     /// Asks a job to stop. None: there is no such job.
     pub fn cancel(&self, id: &str) -> Option<Stopping> {
-        let job = self.get(id)?;
-        match self.stops().get(id) {
-            Some(stop) => stop.cancel(),
-            None if job.state == JobState::Cancelled => {}
-            None => return Some(Stopping::Over),
+        let list = self.lock();
+        let known = list.iter().find(|known| known.job.id == id)?;
+        if matches!(known.job.state, JobState::Done | JobState::Failed) {
+            return Some(Stopping::Over);
         }
-        Some(Stopping::Heard(job))
+        known.stop.cancel();
+        Some(Stopping::Heard(known.job.clone()))
     }
 
     /// A job by its name.
     pub fn get(&self, id: &str) -> Option<Job> {
-        self.lock().iter().find(|job| job.id == id).cloned()
+        self.lock().iter().find(|known| known.job.id == id).map(|known| known.job.clone())
     }
 
     /// All that are remembered, newest first.
     pub fn all(&self) -> Vec<Job> {
-        self.lock().iter().rev().cloned().collect()
+        self.lock().iter().rev().map(|known| known.job.clone()).collect()
     }
 
     fn update(&self, id: &str, change: impl FnOnce(&mut Job)) {
         let mut list = self.lock();
-        let Some(job) = list.iter_mut().find(|job| job.id == id) else {
+        let Some(known) = list.iter_mut().find(|known| known.job.id == id) else {
             return;
         };
-        change(job);
-        let told = serde_json::to_value(&*job).unwrap_or_default();
+        change(&mut known.job);
+        let told = serde_json::to_value(&known.job).unwrap_or_default();
         drop(list);
         self.live.publish(Event::new(Kind::JobProgress, told));
     }
 
-    fn stops(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Known>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl std::fmt::Debug for Jobs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.lock().iter()).finish()
+        f.debug_list().entries(self.all()).finish()
     }
 }
 
@@ -188,36 +172,34 @@ impl Drop for Ending<'_> {
             job.state = state;
             job.message.clone_from(message);
         });
-        jobs.stops().remove(id);
     }
 }
 
 fn number(id: &str) -> u64 {
-    let number = id.rsplit('-').next().and_then(|text| text.parse().ok());
-    number.unwrap_or(0)
+    id.rsplit('-').next().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: JobFilter { state: wanted }, page, .. }: Call<Empty, JobFilter>,
-) -> Result<Rows<Job>, ApiError> {
+) -> ApiResult<Rows<Job>> {
     caller.all_teams()?;
     let jobs = state.jobs.all().into_iter();
     let jobs = jobs.filter(|job| wanted.is_none_or(|state| job.state == state));
     listing::page(jobs, &page, |job| job.id.clone())
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<Job>, ApiError> {
+pub(super) async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<Job>> {
     caller.all_teams()?;
     state.jobs.get(&path.id).map(Data).ok_or_else(unknown)
 }
 
-async fn cancel(Call { state, caller, path, .. }: Call<ById>) -> Result<Accepted<Job>, ApiError> {
+pub(super) async fn cancel(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Accepted<Job>> {
     caller.all_teams()?;
     match state.jobs.cancel(&path.id).ok_or_else(unknown)? {
         Stopping::Heard(job) => Ok(Accepted(job)),
-        Stopping::Over => {
-            Err(ApiError::new(StatusCode::CONFLICT, "final", "the job has ended already"))
-        }
+        Stopping::Over => Err(ApiError::conflict_as("final", "the job has ended already")),
     }
 }
 

@@ -8,34 +8,54 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{LONGEST_BODY, error::ApiError};
+use super::{
+    LONGEST_BODY,
+    error::{ApiError, ApiResult},
+};
 pub(super) use crate::time::date;
 use crate::{api::input::Reader, json_limits};
 
 /// A body that does not arrive in this time is given up.
-const SLOWEST_BODY: Duration = Duration::from_secs(30);
+pub(super) const SLOWEST_BODY: Duration = Duration::from_secs(30);
 
 /// Reads the body of a request that is allowed to have one. What has nothing to say may be left out.
 pub(super) async fn read<T: DeserializeOwned + JsonSchema>(
     reader: &Reader<T>,
     request: &HttpRequest,
     payload: web::Payload,
-) -> Result<T, ApiError> {
+) -> ApiResult<T> {
+    let body = bytes(payload, LONGEST_BODY, SLOWEST_BODY);
     if !request.headers().contains_key(header::CONTENT_TYPE) {
         return match reader.json(json!({})) {
-            Ok(nothing) if bytes(payload).await?.is_empty() => Ok(nothing),
+            Ok(nothing) if body.await?.is_empty() => Ok(nothing),
             _ => Err(ApiError::media_type()),
         };
     }
     if !is_json(request) {
         return Err(ApiError::media_type());
     }
-    parse(reader, &bytes(payload).await?)
+    parse(reader, &body.await?)
 }
 
-/// The whole body, if it comes in time and is not too long.
-pub(super) async fn bytes(payload: web::Payload) -> Result<Vec<u8>, ApiError> {
-    tokio::time::timeout(SLOWEST_BODY, collect(payload)).await.map_err(|_| ApiError::too_slow())?
+/// The whole body, if it comes in time and is not too long. The declared length was checked before; a
+/// body without one is cut off here.
+pub(super) async fn bytes(
+    mut payload: web::Payload,
+    most: usize,
+    within: Duration,
+) -> ApiResult<Vec<u8>> {
+    let collected = async {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = payload.next().await {
+            let chunk = chunk.map_err(|_| ApiError::invalid("the body broke off"))?;
+            if bytes.len() + chunk.len() > most {
+                return Err(ApiError::too_large(most));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(within, collected).await.map_err(|_| ApiError::too_slow())?
 }
 
 fn is_json(request: &HttpRequest) -> bool {
@@ -53,23 +73,7 @@ fn is_json(request: &HttpRequest) -> bool {
         })
 }
 
-/// The declared length was checked before; a body without one is cut off here.
-async fn collect(mut payload: web::Payload) -> Result<Vec<u8>, ApiError> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(|_| ApiError::invalid("the body broke off"))?;
-        if bytes.len() + chunk.len() > LONGEST_BODY {
-            return Err(ApiError::too_large(LONGEST_BODY));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
-}
-
-fn parse<T: DeserializeOwned + JsonSchema>(
-    reader: &Reader<T>,
-    bytes: &[u8],
-) -> Result<T, ApiError> {
+fn parse<T: DeserializeOwned + JsonSchema>(reader: &Reader<T>, bytes: &[u8]) -> ApiResult<T> {
     json_limits::check(bytes).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         ApiError::invalid(format!(

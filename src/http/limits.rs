@@ -8,11 +8,11 @@ use std::sync::{
 use dashmap::DashMap;
 use hivewright_actors::{
     clock::Timestamp,
+    ids::CredentialId,
     router::rate::{Bucket, Rate},
 };
 
-use super::error::ApiError;
-use crate::api::tokens::CredentialId;
+use super::error::{ApiError, ApiResult};
 
 const RATE: Rate = Rate { per_minute: 3_000, burst: 3_000 };
 /// Requests of one token that are answered at the same time.
@@ -48,6 +48,14 @@ impl Usage {
 #[derive(Debug)]
 pub(super) struct Running(Arc<AtomicUsize>);
 
+impl Running {
+    /// One more, if there are not too many.
+    fn among(count: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        let running = Self(count.clone());
+        (count.fetch_add(1, Ordering::AcqRel) < most).then_some(running)
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
@@ -56,40 +64,25 @@ impl Drop for Running {
 
 impl Limits {
     /// Lets a request of a token in, or says that there are too many.
-    pub(super) fn admit(&self, token: &CredentialId, now: Timestamp) -> Result<Running, ApiError> {
+    pub(super) fn admit(&self, token: &CredentialId, now: Timestamp) -> ApiResult<Running> {
         if self.0.len() >= MOST_TOKENS && !self.0.contains_key(token) {
             self.0.retain(|_, usage| !usage.is_idle(now));
         }
-        let usage = self.0.entry(token.clone());
-        let mut usage = usage.or_insert_with(|| Usage::new(now));
+        let mut usage = self.0.entry(token.clone()).or_insert_with(|| Usage::new(now));
         if usage.bucket.take(now).is_err() {
-            return Err(ApiError::rate_limited(
-                "this token has made 3,000 requests in a minute; slow down",
-            ));
+            let reason = "this token has made 3,000 requests in a minute; slow down";
+            return Err(ApiError::rate_limited(reason));
         }
-        let running = Running(usage.running.clone());
-        if usage.running.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
-            return Err(ApiError::rate_limited(
-                "64 requests of this token are under way; wait for one to end",
-            ));
-        }
-        Ok(running)
+        let reason = "64 requests of this token are under way; wait for one to end";
+        Running::among(&usage.running, AT_ONCE).ok_or_else(|| ApiError::rate_limited(reason))
     }
 
     /// Lets a stream of a token be open, or says that there are too many. The request that asks for it
     /// ends when it begins.
-    pub(super) fn open_stream(
-        &self,
-        token: &CredentialId,
-        now: Timestamp,
-    ) -> Result<Running, ApiError> {
-        let usage = self.0.entry(token.clone());
-        let usage = usage.or_insert_with(|| Usage::new(now));
-        let stream = Running(usage.streams.clone());
-        if usage.streams.fetch_add(1, Ordering::AcqRel) >= STREAMS {
-            return Err(ApiError::rate_limited("64 streams of this token are open; close one"));
-        }
-        Ok(stream)
+    pub(super) fn open_stream(&self, token: &CredentialId, now: Timestamp) -> ApiResult<Running> {
+        let usage = self.0.entry(token.clone()).or_insert_with(|| Usage::new(now));
+        let reason = "64 streams of this token are open; close one";
+        Running::among(&usage.streams, STREAMS).ok_or_else(|| ApiError::rate_limited(reason))
     }
 }
 
@@ -103,7 +96,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
     fn token(name: &str) -> CredentialId {
-        CredentialId::new(name.to_owned())
+        CredentialId::from(name.to_owned())
     }
 
     /// OP-08

@@ -1,6 +1,10 @@
 //! Lists: the part that is wanted of the rows that there are.
 
-use std::{cmp::Ordering, collections::BinaryHeap, ops::ControlFlow};
+use std::{
+    cmp::Ordering,
+    collections::{BinaryHeap, HashMap},
+    ops::ControlFlow,
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hivewright_actors::{
@@ -11,7 +15,7 @@ use hivewright_actors::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{error::ApiError, query::Page};
+use super::{error::ApiResult, query::Page};
 use crate::api::reply::{MOST_COUNTED, Rows};
 
 /// The wanted part of rows that are all at hand: of things that there are never many of.
@@ -19,20 +23,12 @@ pub(super) fn page<T: Serialize>(
     rows: impl IntoIterator<Item = T>,
     page: &Page,
     id: impl Fn(&T) -> String,
-) -> Result<Rows<T>, ApiError> {
-    page_by_id(rows.into_iter().map(|row| (id(&row), row)), page)
-}
-
-/// The same of rows that come with their ids.
-pub(super) fn page_by_id<T: Serialize>(
-    rows: impl IntoIterator<Item = (String, T)>,
-    page: &Page,
-) -> Result<Rows<T>, ApiError> {
+) -> ApiResult<Rows<T>> {
     let mut placed = Vec::new();
-    for (id, row) in rows {
-        let shown = serde_json::to_value(&row).map_err(ApiError::internal)?;
+    for row in rows {
+        let shown = serde_json::to_value(&row)?;
         let value = shown.get(page.sort.field).cloned().unwrap_or_default();
-        placed.push((value, id, row));
+        placed.push((value, id(&row), row));
     }
     let turned = |order: Ordering| if page.sort.falling { order.reverse() } else { order };
     placed.sort_by(|(a, x, _), (b, y, _)| turned(compare(a, b)).then_with(|| turned(x.cmp(y))));
@@ -217,6 +213,19 @@ impl Gathering {
         self.total > MOST_COUNTED
             && self.beyond > self.most
             && self.best.peek().is_some_and(is_last)
+    }
+
+    /// The rows of the page, which another walk finds by their ids.
+    pub(super) fn rows_of<T>(
+        self,
+        page: &Page,
+        walk: impl FnOnce(&mut HashMap<String, Option<T>>) -> Result<(), StorageError>,
+    ) -> Result<Rows<T>, StorageError> {
+        let ids = self.rows(page, |id| Ok(Some(id.to_owned())))?;
+        let mut found = ids.data.iter().map(|id| (id.clone(), None)).collect();
+        walk(&mut found)?;
+        let data = ids.data.iter().filter_map(|id| found.remove(id)?).collect();
+        Ok(Rows { data, total: ids.total, next_cursor: ids.next_cursor })
     }
 
     /// The rows of the page, each looked up by its id.

@@ -3,25 +3,11 @@
 use hivewright_actors::store::reads::parse;
 use serde_json::json;
 
-use super::{
-    call::Call,
-    error::ApiError,
-    json, listing,
-    reply::Clean,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, json, listing};
 use crate::{
-    api::{
-        endpoint::Empty,
-        logs::{LIST_LOGS, Level, LogFilter, LogLine},
-        reply::Rows,
-    },
+    api::{endpoint::*, logs::*, reply::*},
     logging::{keeper, tap::Line},
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_LOGS, list)]
-}
 
 fn row(id: String, line: Line) -> LogLine {
     let field = |name: &str| line.field(name).map(str::to_owned);
@@ -38,18 +24,14 @@ fn row(id: String, line: Line) -> LogLine {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, LogFilter>,
-) -> Result<Clean<Rows<LogLine>>, ApiError> {
+) -> ApiResult<Rows<LogLine>> {
     let LogFilter { level: worst, team, since, words } = query;
-    match &team {
-        Some(team) => caller.team(team)?,
-        None => caller.all_teams()?,
-    }
+    caller.team_or_all(team.as_deref())?;
     let words = words.map(|words| words.to_lowercase());
-    let since = since.map(|since| since.from(state.access.auth.now()));
-    let found = state.spine.store.read(move |storage| {
-        let range = keeper::since(since.unwrap_or_default());
+    let range = keeper::since(since.map(|since| since.from(state.now())).unwrap_or_default());
+    let rows = state.read(move |storage| {
         listing::scan(storage, range, &page, |key, line| {
             let says = |words: &String| {
                 let whole = format!("{} {} {}", line.target, line.message, json!(line.fields));
@@ -62,6 +44,5 @@ async fn list(
             is_wanted.then(|| row(parse::<Line>(key).unwrap_or_default(), line))
         })
     });
-    let rows = found.await.map_err(ApiError::internal)?;
-    Ok(Clean::new(&state.secrets, rows))
+    rows.await
 }

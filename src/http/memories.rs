@@ -9,30 +9,12 @@ use hivewright_actors::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    State,
-    auth::principal::Principal,
-    batch,
-    call::Call,
-    caller::Caller,
-    error::ApiError,
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*, listing};
 use crate::{
-    api::{
-        endpoint::{ById, Empty},
-        memories::{
-            CORRECT_MEMORY, END_MEMORY, LIST_MEMORIES, LIST_MEMORY_VERSIONS, MemoryCorrection,
-            MemoryCurrent, MemoryEnd, MemoryFilter, MemoryPin, MemoryRemark, MemoryReview,
-            MemoryReviewItem, MemoryReviews, MemoryRow, NewMemory, PIN_MEMORY, REVIEW_MEMORIES,
-            REVIEW_MEMORY, ROLL_BACK_MEMORY, ReviewedItem, ReviewedItems, SAVE_MEMORY, SHOW_MEMORY,
-        },
-        reply::{Created, Data, Done, Rows, Saved},
-    },
+    api::{endpoint::*, memories::*, reply::*},
     memory::{
         chain::{Draft, Edit, Verdict},
-        entry::{Actor, Entry, Key, Kind, Remark},
+        entry::{Actor, Entry, Key, Kind},
         provenance::Provenance,
         reading::{Browse, Found, Sort},
     },
@@ -42,63 +24,13 @@ use crate::{
 /// How much of a content a list shows, in characters.
 const SHOWN: usize = 200;
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_MEMORIES, list).on(&SAVE_MEMORY, save),
-        on(&REVIEW_MEMORIES, review_several),
-        on(&LIST_MEMORY_VERSIONS, list_versions),
-        on(&ROLL_BACK_MEMORY, roll_back),
-        on(&REVIEW_MEMORY, review_one),
-        on(&PIN_MEMORY, pin),
-        on(&SHOW_MEMORY, show).on(&CORRECT_MEMORY, correct).on(&END_MEMORY, end),
-    ]
-}
-
-impl From<&Remark> for MemoryRemark {
-    fn from(remark: &Remark) -> Self {
-        Self { at: json::date(remark.at), by: remark.by.clone(), note: remark.note.clone() }
-    }
-}
-
-/// Without its content.
-fn row(entry: &Entry) -> MemoryRow {
-    MemoryRow {
-        id: entry.id.clone(),
-        team: entry.team.name.to_string(),
-        generation: entry.team.generation,
-        key: entry.key.clone(),
-        version: entry.version,
-        kind: entry.kind,
-        content: None,
-        snippet: None,
-        score: None,
-        active: entry.active,
-        proposal: entry.is_proposal(),
-        review: entry.review,
-        reviewed: entry.reviewed.as_ref().map(MemoryRemark::from),
-        pinned: entry.pinned,
-        expires_at: entry.expires_at.and_then(json::date),
-        ended: entry.ended.as_ref().map(MemoryRemark::from),
-        supersedes_id: entry.supersedes_id.clone(),
-        supersede_reason: entry.supersede_reason.clone(),
-        provenance: entry.provenance.clone(),
-        sources: entry.sources.clone(),
-        updated_by: entry.updated_by.clone(),
-        created_at: json::date(entry.created_at),
-        updated_at: json::date(entry.updated_at),
-        injection: None,
-        current: None,
-        unchanged: false,
-    }
-}
-
 fn whole(entry: &Entry) -> MemoryRow {
-    MemoryRow { content: Some(entry.content.clone()), ..row(entry) }
+    MemoryRow { content: Some(entry.content.clone()), ..MemoryRow::from(entry) }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: filter, page, .. }: Call<Empty, MemoryFilter>,
-) -> Result<Rows<MemoryRow>, ApiError> {
+) -> ApiResult<Rows<MemoryRow>> {
     let searched = filter.words.is_some();
     let by_score = page.sort.field == "score";
     // What fits words has no place of its own: a list of it goes on by how many were seen.
@@ -109,7 +41,7 @@ async fn list(
     let offset = seen.unwrap_or(page.offset);
     let browse = Browse {
         team: filter.team.map(Into::into),
-        teams: caller.principal.teams().map(<[String]>::to_vec),
+        teams: caller.principal.teams.as_deref().map(<[String]>::to_vec),
         key: filter.key.as_deref().map(Key::parse).transpose()?,
         kind: filter.kind.as_deref().map(Kind::named).transpose()?,
         review: filter.review,
@@ -131,11 +63,8 @@ async fn list(
     found.rows.truncate(page.limit);
     let last = found.rows.last().filter(|_| goes_on);
     let last = last.map(|last| {
-        if by_score {
-            json!(offset.saturating_add(page.limit))
-        } else {
-            json!([last.entry.updated_at.0, last.entry.id])
-        }
+        let (at, id) = (last.entry.updated_at.0, &last.entry.id);
+        if by_score { json!(offset.saturating_add(page.limit)) } else { json!([at, id]) }
     });
     let mut injections = HashMap::new();
     for team in found.rows.iter().map(|found| &found.entry.team) {
@@ -150,7 +79,7 @@ async fn list(
             snippet: Some(snippet.to_owned()),
             score: searched.then_some(found.score),
             injection: (injections.get(&found.entry.team)).map(|all| all.of(&found.entry)),
-            ..row(&found.entry)
+            ..MemoryRow::from(&found.entry)
         }
     };
     Ok(Rows {
@@ -167,7 +96,7 @@ fn changed(place: &Value) -> Option<(Timestamp, MemoryId)> {
 }
 
 /// Its versions, if the caller reaches the team.
-async fn chain_of(state: &State, caller: &Caller, id: &MemoryId) -> Result<Vec<Entry>, ApiError> {
+async fn chain_of(state: &State, caller: &Caller, id: &MemoryId) -> ApiResult<Vec<Entry>> {
     let chain = state.memory.chain(id).await?;
     if chain.iter().all(|entry| caller.reaches(entry.team.name.as_str())) {
         Ok(chain)
@@ -177,9 +106,9 @@ async fn chain_of(state: &State, caller: &Caller, id: &MemoryId) -> Result<Vec<E
 }
 
 /// The id of a memory of a team that the caller reaches.
-async fn reached(state: &State, caller: &Caller, id: &str) -> Result<MemoryId, ApiError> {
+async fn reached(state: &State, caller: &Caller, id: &str) -> ApiResult<MemoryId> {
     let id = MemoryId::from(id);
-    if caller.principal.teams().is_some() {
+    if caller.principal.teams.is_some() {
         chain_of(state, caller, &id).await?;
     }
     Ok(id)
@@ -189,11 +118,11 @@ fn unknown() -> ApiError {
     ApiError::not_found("there is no such memory")
 }
 
-async fn save(
+pub(super) async fn save(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewMemory>,
-) -> Result<Saved<MemoryRow>, ApiError> {
+) -> ApiResult<Saved<MemoryRow>> {
     caller.team(&new.team)?;
-    let by = operator(&caller.principal);
+    let by = operator(&caller);
     let draft = Draft {
         team: team(&state, &new.team)?,
         key: Key::parse(&new.key)?,
@@ -213,72 +142,72 @@ async fn save(
     Ok(Saved { data, is_new: !saved.unchanged })
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<MemoryRow>, ApiError> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<MemoryRow>> {
     let id = MemoryId::from(path.id);
     let chain = chain_of(&state, &caller, &id).await?;
     let entry = chain.iter().find(|entry| entry.id == id).ok_or_else(unknown)?;
     let active = chain.iter().find(|entry| entry.active);
-    let current = active
-        .filter(|_| entry.is_proposal())
-        .map(|active| MemoryCurrent { id: active.id.clone(), content: active.content.clone() });
+    let current = active.filter(|_| entry.is_proposal());
+    let current =
+        current.map(|now| MemoryCurrent { id: now.id.clone(), content: now.content.clone() });
     let injections = state.memory.injections(&entry.team).await?;
     Ok(Data(MemoryRow { current, injection: Some(injections.of(entry)), ..whole(entry) }))
 }
 
-async fn correct(
+pub(super) async fn correct(
     Call { state, caller, path, body, .. }: Call<ById, Empty, MemoryCorrection>,
-) -> Result<Data<MemoryRow>, ApiError> {
+) -> ApiResult<Data<MemoryRow>> {
     let id = reached(&state, &caller, &path.id).await?;
-    let expires_at = match body.expires_at {
-        Some(text) => Some(text.as_deref().map(moment).transpose()?),
-        None => None,
-    };
+    let moment = |text: Option<String>| text.as_deref().map(moment).transpose();
+    let expires_at = body.expires_at.map(moment).transpose()?;
     let edit = Edit {
         content: body.content,
         kind: body.kind.as_deref().map(Kind::named).transpose()?,
         reason: body.supersede_reason,
         expires_at,
     };
-    let edited = state.memory.edit(&id, edit, operator(&caller.principal)).await?;
+    let edited = state.memory.edit(&id, edit, operator(&caller)).await?;
     Ok(Data(whole(&edited)))
 }
 
-async fn end(
+pub(super) async fn end(
     Call { state, caller, path, query: MemoryEnd { note }, .. }: Call<ById, MemoryEnd>,
-) -> Result<Done, ApiError> {
+) -> ApiResult<Done> {
     let id = reached(&state, &caller, &path.id).await?;
-    state.memory.deactivate(&id, note, operator(&caller.principal)).await?;
+    state.memory.deactivate(&id, note, operator(&caller)).await?;
     Ok(Done)
 }
 
-async fn list_versions(
+pub(super) async fn list_versions(
     Call { state, caller, path, page, .. }: Call<ById>,
-) -> Result<Rows<MemoryRow>, ApiError> {
+) -> ApiResult<Rows<MemoryRow>> {
     let chain = chain_of(&state, &caller, &path.id.into()).await?;
     listing::page(chain.iter().map(whole), &page, |row| row.id.to_string())
 }
 
-async fn roll_back(
+pub(super) async fn roll_back(
     Call { state, caller, path, .. }: Call<ById>,
-) -> Result<Created<MemoryRow>, ApiError> {
+) -> ApiResult<Created<MemoryRow>> {
     let id = reached(&state, &caller, &path.id).await?;
-    let restored = state.memory.rollback(&id, operator(&caller.principal)).await?;
+    let restored = state.memory.rollback(&id, operator(&caller)).await?;
     Ok(Created(whole(&restored)))
 }
 
-async fn review_one(
+pub(super) async fn review_one(
     Call { state, caller, path, body, .. }: Call<ById, Empty, MemoryReview>,
-) -> Result<Data<MemoryRow>, ApiError> {
+) -> ApiResult<Data<MemoryRow>> {
     review(&state, &caller, &path.id, body).await.map(Data)
 }
 
-async fn review_several(
+pub(super) async fn review_several(
     Call { state, caller, body, .. }: Call<Empty, Empty, MemoryReviews>,
-) -> Result<Data<ReviewedItems>, ApiError> {
+) -> ApiResult<Data<ReviewedItems>> {
     let mut items = Vec::with_capacity(body.items.len());
     for MemoryReviewItem { id, review: decided } in body.items {
         let reviewed = review(&state, &caller, &id, decided).await;
-        let (status, memory, error) = batch::told(reviewed);
+        let (status, memory, error) = told(reviewed);
         items.push(ReviewedItem { id, status, memory, error });
     }
     Ok(Data(ReviewedItems { items }))
@@ -289,9 +218,9 @@ async fn review(
     caller: &Caller,
     id: &str,
     MemoryReview { decision, content, note }: MemoryReview,
-) -> Result<MemoryRow, ApiError> {
+) -> ApiResult<MemoryRow> {
     let id = reached(state, caller, id).await?;
-    let by = operator(&caller.principal);
+    let by = operator(caller);
     let reviewed = match (decision, content) {
         (Verdict::Approve, Some(content)) => state.memory.correct(&id, content, note, by).await?,
         (decision, None) => state.memory.review(&id, decision, note, by).await?,
@@ -303,23 +232,23 @@ async fn review(
     Ok(whole(&reviewed))
 }
 
-async fn pin(
+pub(super) async fn pin(
     Call { state, caller, path, body: MemoryPin { pinned }, .. }: Call<ById, Empty, MemoryPin>,
-) -> Result<Data<MemoryRow>, ApiError> {
+) -> ApiResult<Data<MemoryRow>> {
     let id = reached(&state, &caller, &path.id).await?;
-    let entry = state.memory.pin(&id, pinned, operator(&caller.principal)).await?;
+    let entry = state.memory.pin(&id, pinned, operator(&caller)).await?;
     Ok(Data(whole(&entry)))
 }
 
-fn operator(principal: &Principal) -> Actor {
-    Actor::Operator(principal.id().to_string())
+fn operator(caller: &Caller) -> Actor {
+    Actor::Operator(caller.principal.id.to_string())
 }
 
-fn team(state: &State, name: &str) -> Result<TeamKey, ApiError> {
+fn team(state: &State, name: &str) -> ApiResult<TeamKey> {
     let found = state.service.team(name);
     found.ok_or_else(|| ApiError::invalid_field("team", "there is no such team"))
 }
 
-fn moment(text: &str) -> Result<Timestamp, ApiError> {
+fn moment(text: &str) -> ApiResult<Timestamp> {
     time::read(text).map_err(|error| ApiError::invalid_field("expires_at", error.to_string()))
 }

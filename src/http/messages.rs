@@ -27,33 +27,18 @@ use hivewright_actors::{
 use tokio::time::Instant;
 
 use super::{
-    State,
+    ANSWER_TIMEOUT, State,
     access::Upgrade,
-    approvals::{PATIENCE, ask},
-    auth::principal::Principal,
-    call::Call,
-    error::ApiError,
-    reply::Clean,
-    routes::{Resource, on},
-    tasks::giving::{self, LONGEST},
-    teams::{acting, parts},
+    ask,
+    auth::authenticator::Principal,
+    call::*,
+    error::*,
+    tasks::giving::{check_words, source_channel},
 };
-use crate::api::{
-    endpoint::{ById, Empty},
-    messages::{
-        MessageFilter, MessagePlacement, MessageReply, MessageRow, NewMessage, SEND_MESSAGE,
-        SHOW_MESSAGE,
-    },
-    reply::{Data, Progress},
-    scope::Scope,
-};
+use crate::api::{endpoint::*, messages::*, reply::*, scope::Scope};
 
 /// A team that has not decided by then what it does with a message lets it wait.
 const PLACED_WITHIN: Duration = Duration::from_millis(500);
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SEND_MESSAGE, send), on(&SHOW_MESSAGE, show)]
-}
 
 /// A message as it stands with its task.
 fn row(message: MessageId, channel: ChannelId, task: Option<&Task>) -> MessageRow {
@@ -88,19 +73,15 @@ fn placed(row: MessageRow, placement: Option<Placement>) -> MessageRow {
 
 /// The channel of whoever speaks over REST. A former version named it after the token's name, which
 /// may be another's by now: such a channel is gone on with by the token that opened it only.
-async fn own_channel(state: &State, principal: &Principal) -> Result<ChannelId, ApiError> {
+async fn own_channel(state: &State, principal: &Principal) -> ApiResult<ChannelId> {
     let owner = principal.owner();
     let own = ChannelId::from(format!("api:{}", owner.grant));
     if principal.is_operator() {
         return Ok(own);
     }
     let former = ChannelId::from(format!("api:{}", owner.principal));
-    let row = {
-        let former = former.clone();
-        let store = &state.spine.store;
-        let found = store.read(move |storage| get::<ChannelRow>(storage, &former));
-        found.await.map_err(ApiError::internal)?
-    };
+    let of = former.clone();
+    let row = state.read(move |storage| get::<ChannelRow>(storage, &of)).await?;
     if row.is_some_and(|row| row.belongs_to(&owner)) { Ok(former) } else { Ok(own) }
 }
 
@@ -110,44 +91,40 @@ fn begun(task: &Task) -> Option<Placement> {
 }
 
 /// A channel that the caller named.
-fn named(field: &str, id: &str) -> Result<ChannelId, ApiError> {
+fn named(field: &str, id: &str) -> ApiResult<ChannelId> {
     let reason = "expected 1 to 128 printable characters";
     ChannelId::named(id).ok_or_else(|| ApiError::invalid_field(field, reason))
 }
 
 /// Where a task stood when that was decided. None is one that is no longer open.
-async fn placement(state: &State, id: &TaskId) -> Result<Option<Placement>, ApiError> {
-    let place = Place { task: id.clone() };
-    let asked = state.spine.queue.send(place);
+async fn placement(state: &State, id: &TaskId) -> ApiResult<Option<Placement>> {
+    let asked = state.spine.queue.send(Place { task: id.clone() });
     match tokio::time::timeout(PLACED_WITHIN, asked).await {
-        Ok(placed) => ask(placed),
+        Ok(placed) => Ok(placed?),
         Err(_late) => Ok(Some(Placement::NextTurn)),
     }
 }
 
-async fn send(
+pub(super) async fn send(
     Call { state, caller, request, body: words, .. }: Call<Empty, Empty, NewMessage>,
-) -> Result<Clean<Progress<MessageRow>>, ApiError> {
+) -> ApiResult<Progress<MessageRow>> {
     caller.team(words.team.as_deref().unwrap_or(MAIN))?;
     let upgrade = state.access.upgrade(&request)?;
     if state.service.is_draining() {
         return Err(ApiError::draining());
     }
-    if words.content.trim().is_empty() {
-        let reason = format!("expected 1 to {LONGEST} characters");
-        return Err(ApiError::invalid_field("content", reason));
-    }
+    check_words("content", &words.content)?;
     if words.topic_id.is_some() && words.topic.is_some() {
         let reason = "name the topic by `topic_id` or by `topic`, not by both";
         return Err(ApiError::invalid_field("topic", reason));
     }
     let until = Instant::now() + Duration::from_secs(words.wait_s);
     let waits = words.wait_s > 0;
-    let notify = giving::source_channel(&state, &upgrade.principal, &request).await?;
+    let notify = source_channel(&state, &upgrade.principal, &request).await?;
     // Opened before anything is said, so that nothing is missed.
     let mut fate = Fate::new(&state);
     let team = other_team(&state, &upgrade, &words)?;
-    let message = parts(&state).ids.message();
+    let message = state.org().ids.message();
     let own = match upgrade.channel_type {
         ChannelType::Cli => "cli".into(),
         _ => own_channel(&state, &upgrade.principal).await?,
@@ -161,7 +138,7 @@ async fn send(
         sender.channel_type = ChannelType::Api;
     }
     let topic = words.topic_id.map(Wanted::Id);
-    let said = state.spine.router.send(Say {
+    let say = Say {
         may_open: channel == own,
         channel: channel.clone(),
         owner: upgrade.principal.owner(),
@@ -171,13 +148,13 @@ async fn send(
         topic: topic.or(words.topic.map(Wanted::Name)),
         id: message.clone(),
         notify,
-    });
-    let accepted = ask(said.timeout(PATIENCE).await)?.map_err(refused)?;
-    let saying::Accepted { task, reply, .. } = accepted;
+    };
+    let said = ask(&state.spine.router, say).await?.map_err(refused)?;
+    let saying::Accepted { task, reply, .. } = said;
     let Some(task) = task else {
         let reply = reply.map(|text| MessageReply { text, status: Ending::Done, code: None });
         let row = MessageRow { state: TaskState::Done, reply, ..row(message, channel, None) };
-        return Ok(Clean::new(&state.secrets, Progress { data: row, is_done: true }));
+        return Ok(Progress { data: row, is_done: true });
     };
     let placement = placement(&state, &task).await?;
     let task = match placement {
@@ -188,15 +165,11 @@ async fn send(
     // The end is told to those who waited for it; others hear that it was taken in.
     row.reply = row.reply.filter(|_| waits);
     let is_done = row.reply.is_some();
-    Ok(Clean::new(&state.secrets, Progress { data: row, is_done }))
+    Ok(Progress { data: row, is_done })
 }
 
 /// Another team than the main one that words are for, which only operators may talk to.
-fn other_team(
-    state: &State,
-    upgrade: &Upgrade,
-    words: &NewMessage,
-) -> Result<Option<TeamKey>, ApiError> {
+fn other_team(state: &State, upgrade: &Upgrade, words: &NewMessage) -> ApiResult<Option<TeamKey>> {
     let Some(name) = words.team.as_deref().filter(|name| *name != MAIN) else {
         return Ok(None);
     };
@@ -207,11 +180,11 @@ fn other_team(
         let reason = "only the main team works in topics";
         return Err(ApiError::invalid_field("topic", reason));
     }
-    let tree = parts(state).view.now();
+    let tree = state.org().view.now();
     let unknown = || ApiError::not_found(format!("there is no team `{name}`"));
     let team = tree.get(name).ok_or_else(unknown)?;
     match team.state {
-        TeamState::Draining => Err(acting::refused(&Refusal::TeamDraining.into())),
+        TeamState::Draining => Err(Refusal::TeamDraining.into()),
         _ => Ok(Some(team.key())),
     }
 }
@@ -229,8 +202,8 @@ impl Fate {
     }
 
     /// The task once it is stored, or once it has ended if that is waited for.
-    async fn of(&mut self, id: &TaskId, waits: bool, until: Instant) -> Result<Task, ApiError> {
-        let stored_by = Instant::now() + PATIENCE;
+    async fn of(&mut self, id: &TaskId, waits: bool, until: Instant) -> ApiResult<Task> {
+        let stored_by = Instant::now() + ANSWER_TIMEOUT;
         loop {
             let found = self.find(id).await?;
             let is_over = |task: &Task| task.outcome.is_some();
@@ -251,18 +224,11 @@ impl Fate {
     }
 
     /// A task that the queue does not have any more; or never had, if it was full.
-    async fn ended(&self, id: &TaskId) -> Result<Task, ApiError> {
+    async fn ended(&self, id: &TaskId) -> ApiResult<Task> {
         // Behind whatever is on its way to the store.
-        let store = &self.state.spine.store;
-        let settled = store.commit(Writes::new()).await;
-        settled.map_err(ApiError::internal)?;
-        self.find(id).await?.ok_or_else(|| {
-            ApiError::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "queue_full",
-                "too much waits already; try again later",
-            )
-        })
+        self.state.spine.store.commit(Writes::new()).await?;
+        let full = || ApiError::queue_full("too much waits already; try again later");
+        self.find(id).await?.ok_or_else(full)
     }
 
     /// Waits until something is told of the task, or may have been.
@@ -278,44 +244,40 @@ impl Fate {
         std::future::pending().await
     }
 
-    async fn find(&self, id: &TaskId) -> Result<Option<Task>, ApiError> {
+    async fn find(&self, id: &TaskId) -> ApiResult<Option<Task>> {
         let id = id.clone();
-        let found = self.state.spine.store.read(move |storage| tasks::find(storage, &id));
-        found.await.map_err(ApiError::internal)
+        self.state.read(move |storage| tasks::find(storage, &id)).await
     }
 }
 
 fn refused(error: ErrorBody) -> ApiError {
     let message = error.error;
-    let conflict = |code| ApiError::new(StatusCode::CONFLICT, code, message.clone());
     match error.code.as_str() {
         "rate_limited" => ApiError::rate_limited(message),
         "not_authorized" => ApiError::new(StatusCode::FORBIDDEN, "not_authorized", message),
         "unknown_topic" | "bad_topic_id" => ApiError::not_found(message).about("topic_id"),
-        "topic_done" => conflict("topic_done").about("topic_id"),
-        "too_many_topics" => conflict("too_many_topics"),
+        "topic_done" => ApiError::conflict_as("topic_done", message).about("topic_id"),
+        "too_many_topics" => ApiError::conflict_as("too_many_topics", message),
         "bad_topic_name" => ApiError::invalid_as("topic", "bad_topic_name", message),
         "unknown_channel" => ApiError::not_found(message).about("channel_id"),
         "draining" => ApiError::draining(),
         "internal" => ApiError::internal(message),
         "disk_full" => ApiError::disk_full(),
-        "topic_queue_full" | "team_queue_full" | "queue_full" => {
-            ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "queue_full", message)
-        }
+        "topic_queue_full" | "team_queue_full" | "queue_full" => ApiError::queue_full(message),
         _ => ApiError::conflict(message),
     }
 }
 
-async fn show(
+pub(super) async fn show(
     Call { state, caller, path, query, .. }: Call<ById, MessageFilter>,
-) -> Result<Clean<Data<MessageRow>>, ApiError> {
+) -> ApiResult<Data<MessageRow>> {
     let channel = match query.channel {
         Some(id) => named("channel", &id)?,
         None => own_channel(&state, &caller.principal).await?,
     };
     let message = MessageId::from(path.id);
     let (at, of) = (channel.clone(), message.clone());
-    let found = state.spine.store.read(move |storage| {
+    let found = state.read(move |storage| {
         let Some(row) = get::<StoredMessage>(storage, &(&at, &of))? else {
             // Messages to other teams bear the name of their task.
             let id = TaskId::from(of.as_str());
@@ -327,17 +289,14 @@ async fn show(
             None => Ok(Some(None)),
         }
     });
-    let found = found.await.map_err(ApiError::internal)?;
     let is_reached = |task: &Option<Task>| {
-        let team = task.as_ref().map_or(MAIN, |task| task.lane.team.as_str());
-        caller.reaches(team)
+        caller.reaches(task.as_ref().map_or(MAIN, |task| task.lane.team.as_str()))
     };
-    let task =
-        found.filter(is_reached).ok_or_else(|| ApiError::not_found("there is no such message"))?;
+    let found = found.await?.filter(is_reached);
+    let task = found.ok_or_else(|| ApiError::not_found("there is no such message"))?;
     let placement = match &task {
         Some(task) if task.outcome.is_none() => placement(&state, &task.id).await?,
         _ => None,
     };
-    let row = placed(row(message, channel, task.as_ref()), placement);
-    Ok(Clean::new(&state.secrets, Data(row)))
+    Ok(Data(placed(row(message, channel, task.as_ref()), placement)))
 }

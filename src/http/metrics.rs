@@ -31,15 +31,11 @@ use prometheus_client::{
         histogram::{Histogram, exponential_buckets},
         info::Info,
     },
-    registry::Registry,
+    registry::{Metric, Registry},
 };
 
-use super::{
-    call::Call,
-    error::ApiError,
-    routes::{Resource, on},
-};
-use crate::{api::monitoring::SHOW_METRICS, logging::tap::Errors};
+use super::{call::*, error::*};
+use crate::logging::tap::Errors;
 
 #[cfg(test)]
 mod tests;
@@ -49,15 +45,11 @@ const MOST_TEAMS: usize = 200;
 /// The label they share; also of tools that do not exist, whatever a model calls them.
 const OTHER: &str = "other";
 const PREFIX: &str = "hivewright";
-const PATIENCE: Duration = Duration::from_secs(2);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(2);
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Labels = Vec<(&'static str, String)>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_METRICS, show)]
-}
 
 /// What the actors count themselves, asked when someone looks.
 #[derive(Debug, Default)]
@@ -86,37 +78,21 @@ pub struct Metrics {
 impl Metrics {
     /// Counts nothing yet. The tools are those that there are, by name.
     pub fn new(tools: impl IntoIterator<Item = String>, errors: Errors) -> Self {
-        let mut registry = Registry::with_prefix(PREFIX);
-        let build = Info::new(vec![("version", super::VERSION)]);
-        registry.register("build", "What runs", build);
-        let turns: Histograms = Family::new_with_constructor(seconds);
-        registry.register("turn_seconds", "How long turns took", turns.clone());
-        let overhead = milliseconds();
-        registry.register(
-            "turn_overhead_seconds",
-            "From the acceptance of a message to the first request to a model",
-            overhead.clone(),
-        );
-        let tokens = Family::<Labels, Counter>::default();
-        registry.register("model_tokens", "Tokens of model calls", tokens.clone());
-        let calls = Family::<Labels, Counter>::default();
-        registry.register("tool_calls", "Tool calls that ended", calls.clone());
-        let commits = milliseconds();
-        registry.register(
-            "store_commit_seconds",
-            "How long groups of commits took",
-            commits.clone(),
-        );
+        let mut all = Registry::with_prefix(PREFIX);
+        all.register("build", "What runs", Info::new(vec![("version", super::VERSION)]));
+        let turns = Family::new_with_constructor(seconds as fn() -> Histogram);
+        let overhead = "From the acceptance of a message to the first request to a model";
+        let commits = "How long groups of commits took";
         Self {
-            registry,
             tools: tools.into_iter().collect(),
             errors,
             teams: Mutex::default(),
-            turns,
-            overhead,
-            tokens,
-            calls,
-            commits,
+            turns: kept(&mut all, "turn_seconds", "How long turns took", turns),
+            overhead: kept(&mut all, "turn_overhead_seconds", overhead, milliseconds()),
+            tokens: kept(&mut all, "model_tokens", "Tokens of model calls", Family::default()),
+            calls: kept(&mut all, "tool_calls", "Tool calls that ended", Family::default()),
+            commits: kept(&mut all, "store_commit_seconds", commits, milliseconds()),
+            registry: all,
         }
     }
 
@@ -175,16 +151,11 @@ impl Metrics {
         let label =
             |team: &TeamName| if is_there(team) { self.label(team) } else { OTHER.to_owned() };
         let Counts { teams, ended, waited } = &snapshot.counts;
-        let tasks = Family::<Labels, Counter>::default();
-        for (team, kind, ending, count) in ended {
-            let labels = vec![
-                ("team", label(team)),
-                ("type", kind.as_str().to_owned()),
-                ("outcome", ending.as_str().to_owned()),
-            ];
-            tasks.get_or_create(&labels).inc_by(*count);
-        }
-        registry.register("tasks", "Tasks that ended", tasks);
+        let tasks = ended.iter().map(|(team, kind, ending, count)| {
+            let [kind, ending] = [kind.as_str(), ending.as_str()].map(str::to_owned);
+            (vec![("team", label(team)), ("type", kind), ("outcome", ending)], *count)
+        });
+        registry.register("tasks", "Tasks that ended", counters(tasks));
         let (queued, running) =
             (Family::<Labels, Gauge>::default(), Family::<Labels, Gauge>::default());
         for (team, waiting, at_work) in teams {
@@ -199,27 +170,19 @@ impl Metrics {
             "From the acceptance of a task to its lease",
             Waits::new(waited.iter().map(|(team, waited)| (label(team), *waited))),
         );
-        let restarts = Family::<Labels, Counter>::default();
-        for (team, count) in &snapshot.restarts {
-            let labels = vec![("team", label(team))];
-            restarts.get_or_create(&labels).inc_by(*count);
-        }
+        let restarts = snapshot.restarts.iter();
+        let restarts =
+            counters(restarts.map(|(team, count)| (vec![("team", label(team))], *count)));
         registry.register("actor_restarts", "Teams that died and were started again", restarts);
-        registry.register("ws_connections", "Open WebSockets", gauge(snapshot.connections));
-        registry.register(
-            "approvals_open",
-            "Approvals that wait for a person",
-            gauge(snapshot.approvals),
-        );
-        registry.register(
-            "outbox_pending",
-            "Durable frames that wait for a client",
-            gauge(snapshot.pending),
-        );
-        let errors = Family::<Labels, Counter>::default();
-        for (source, count) in self.errors.counts() {
-            errors.get_or_create(&vec![("source", source)]).inc_by(count);
+        for (name, help, count) in [
+            ("ws_connections", "Open WebSockets", snapshot.connections),
+            ("approvals_open", "Approvals that wait for a person", snapshot.approvals),
+            ("outbox_pending", "Durable frames that wait for a client", snapshot.pending),
+        ] {
+            kept(&mut registry, name, help, <Gauge>::default()).set(signed(count));
         }
+        let errors = self.errors.counts().into_iter();
+        let errors = counters(errors.map(|(source, count)| (vec![("source", source)], count)));
         registry.register("errors", "Errors in the log, by part of the program", errors);
         registry
     }
@@ -314,31 +277,39 @@ fn milliseconds() -> Histogram {
     Histogram::new(exponential_buckets(0.0005, 3.0, 10))
 }
 
-fn gauge(count: usize) -> Gauge {
-    let gauge = Gauge::default();
-    gauge.set(signed(count));
-    gauge
+/// A metric that is counted after it was registered.
+fn kept<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+fn counters(counts: impl Iterator<Item = (Labels, u64)>) -> Family<Labels, Counter> {
+    let family = Family::<Labels, Counter>::default();
+    for (labels, count) in counts {
+        family.get_or_create(&labels).inc_by(count);
+    }
+    family
 }
 
 fn signed(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-async fn show(Call { state, .. }: Call) -> Result<HttpResponse, ApiError> {
+pub(super) async fn show(Call { state, .. }: Call) -> ApiResult<HttpResponse> {
     let spine = &state.spine;
     let (counts, restarts, connections, pending, approvals) = tokio::join!(
-        spine.queue.send(Count).timeout(PATIENCE),
-        spine.supervisor.send(CountRestarts).timeout(PATIENCE),
-        spine.channel.send(CountConnections).timeout(PATIENCE),
-        spine.channel.send(CountPending).timeout(PATIENCE),
+        spine.queue.send(Count).timeout(COUNT_TIMEOUT),
+        spine.supervisor.send(CountRestarts).timeout(COUNT_TIMEOUT),
+        spine.channel.send(CountConnections).timeout(COUNT_TIMEOUT),
+        spine.channel.send(CountPending).timeout(COUNT_TIMEOUT),
         spine.store.read(records::count_pending),
     );
     let snapshot = Snapshot {
-        counts: counts.map_err(ApiError::internal)?,
-        restarts: restarts.map_err(ApiError::internal)?,
-        connections: connections.map_err(ApiError::internal)?,
-        pending: pending.map_err(ApiError::internal)?,
-        approvals: approvals.map_err(ApiError::internal)?,
+        counts: counts?,
+        restarts: restarts?,
+        connections: connections?,
+        pending: pending?,
+        approvals: approvals?,
     };
     let is_there = |team: &TeamName| state.service.team(team.as_str()).is_some();
     let text = state.metrics.text(&snapshot, is_there).map_err(ApiError::internal)?;

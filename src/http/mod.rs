@@ -1,12 +1,18 @@
 //! The way in over HTTP: one file per resource.
 
-use std::{sync::Arc, time::Duration, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
+use actix::{Addr, Handler, Message, dev::ToEnvelope};
 use actix_web::{HttpResponse, middleware, web};
 use hivewright_actors::{
     budget::Days,
+    clock::Timestamp,
     ids::{TeamKey, TeamName},
     spine::Spine,
+    storage::{Storage, StorageError},
 };
 
 pub mod access;
@@ -14,9 +20,7 @@ mod approvals;
 mod audit;
 pub mod auth;
 pub mod backups;
-mod batch;
 mod call;
-mod caller;
 mod changes;
 mod channels;
 pub mod config;
@@ -25,7 +29,6 @@ mod doctor;
 pub mod edge;
 pub mod error;
 mod events;
-mod grants;
 mod health;
 pub mod idempotency;
 mod identities;
@@ -34,13 +37,11 @@ pub mod jobs;
 mod json;
 pub mod limits;
 mod listing;
-mod logins;
 mod logs;
 mod memories;
 mod messages;
 pub mod metrics;
 mod openapi;
-mod operation;
 pub mod origin;
 mod overview;
 mod page;
@@ -51,10 +52,10 @@ mod questions;
 pub mod record;
 mod reply;
 mod revocation;
+mod route_table;
 mod routes;
 mod session;
 mod sessions;
-mod snapshot;
 pub(crate) mod tasks;
 mod teams;
 #[cfg(test)]
@@ -73,29 +74,37 @@ use access::Access;
 use auth::identities::Identities;
 use backups::Backups;
 use config::Files;
-use error::ApiError;
+use error::{ApiError, ApiResult};
 use jobs::Jobs;
 use metrics::Metrics;
 use policies::Explainer;
-use routes::Resource;
+use route_table::table;
 
 use crate::{
-    api::teams::Equipment, logging::Secrets, memory::Memory, policy::Policies,
-    settings::channels::WebSocket, taint::Taint, teams::self_changes::Changes,
-    tools::org::office::Office, triggers::desk::Desk, vault::Vault,
+    api::teams::Equipment,
+    logging::Secrets,
+    memory::Memory,
+    policy::Policies,
+    settings::channels::WebSocket,
+    taint::Taint,
+    teams::self_changes::Changes,
+    tools::org::office::{Office, Parts},
+    triggers::desk::Desk,
+    vault::Vault,
 };
 
 /// For the server's `client_request_timeout`: the header has to be there by then.
 pub const SLOWEST_HEADER: Duration = Duration::from_secs(10);
 /// For the server's `keep_alive`: an idle connection is closed by then.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(75);
+/// An actor that does not answer in this time is in trouble.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest body, in bytes.
 const LONGEST_BODY: usize = 1024 * 1024;
 /// The longest header, in bytes.
 const LONGEST_HEADER: usize = 16 * 1024;
 /// The most fields of a header.
 const MOST_HEADERS: usize = 100;
-/// Of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What is to be known of the service beyond its spine.
@@ -139,15 +148,11 @@ pub type Equipper = dyn Fn(&TeamKey, &[TeamName]) -> Equipment + Send + Sync;
 
 /// What the handlers share.
 pub struct State {
-    /// Who may do what.
     pub access: Access,
     /// Which senders of channels are principals.
     pub identities: Identities,
-    /// The actors.
     pub spine: Spine,
-    /// What teams remember.
     pub memory: Memory,
-    /// What teams changed about themselves.
     pub changes: Changes,
     /// Which files untrusted turns wrote.
     pub taint: Taint,
@@ -155,13 +160,10 @@ pub struct State {
     pub rules: Policies,
     /// Judges calls that nobody makes.
     pub explainer: Arc<Explainer>,
-    /// Says what teams have to work with.
     pub equipment: Arc<Equipper>,
     /// The teams, and what is done to them.
     pub office: Office,
-    /// What the service and its teams keep secret.
     pub vault: Vault,
-    /// Where triggers are managed.
     pub desk: Desk,
     /// How often each token asked lately.
     pub limits: limits::Limits,
@@ -171,65 +173,45 @@ pub struct State {
     pub repeats: idempotency::Repeats,
     /// How often webhooks were called lately.
     pub callers: webhooks::Callers,
-    /// The service around them.
     pub service: Arc<dyn Service>,
-    /// Figures.
     pub metrics: Arc<Metrics>,
-    /// Long work.
     pub jobs: Jobs,
     /// What no answer shows.
     pub secrets: Secrets,
-    /// The settings files.
     pub files: Files,
-    /// The days that budgets count.
     pub days: Arc<dyn Days>,
-    /// Makes backups.
     pub backups: Arc<dyn Backups>,
-    /// When the service came up.
     pub started: Instant,
 }
 
-/// All routes, in the order in which their paths are tried.
-fn table() -> Vec<Resource> {
-    let parts = [
-        session::resources(),
-        tokens::resources(),
-        logins::resources(),
-        trust::resources(),
-        identities::resources(),
-        triggers::resources(),
-        webhooks::resources(),
-        overview::resources(),
-        events::resources(),
-        snapshot::resources(),
-        channels::resources(),
-        topics::resources(),
-        messages::resources(),
-        sessions::resources(),
-        usage::resources(),
-        audit::resources(),
-        logs::resources(),
-        config::resources(),
-        doctor::resources(),
-        approvals::resources(),
-        grants::resources(),
-        questions::resources(),
-        policies::resources(),
-        inbox::resources(),
-        teams::resources(),
-        tasks::resources(),
-        changes::resources(),
-        untrusted_files::resources(),
-        memories::resources(),
-        vault::resources(),
-        backups::resources(),
-        jobs::resources(),
-        openapi::resources(),
-        health::resources(),
-        metrics::resources(),
-        page::resources(),
-    ];
-    parts.into_iter().flatten().collect()
+impl State {
+    /// The present moment, by the clock that credentials end by.
+    fn now(&self) -> Timestamp {
+        self.access.auth.now()
+    }
+
+    /// What is read of the store.
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Storage) -> Result<T, StorageError> + Send + 'static,
+    ) -> ApiResult<T> {
+        Ok(self.spine.store.read(work).await?)
+    }
+
+    /// The organisation: its teams, and their work.
+    fn org(&self) -> &Parts {
+        self.office.parts()
+    }
+}
+
+/// What an actor answers, if it does in time.
+async fn ask<A, M>(actor: &Addr<A>, message: M) -> ApiResult<M::Result>
+where
+    A: Handler<M>,
+    A::Context: ToEnvelope<A, M>,
+    M: Message<Result: Send> + Send + 'static,
+{
+    Ok(actor.send(message).timeout(ANSWER_TIMEOUT).await?)
 }
 
 /// All routes, for an `App`. `others` adds those that live elsewhere; they pass the same checks,
@@ -248,6 +230,6 @@ pub fn configure(
     }
 }
 
-async fn nothing() -> Result<HttpResponse, ApiError> {
+async fn nothing() -> ApiResult<HttpResponse> {
     Err(ApiError::not_found("there is nothing under this path"))
 }

@@ -11,20 +11,28 @@ use serde_json::{Map, Value, json};
 use super::{
     access::COOKIE,
     call::Call,
-    error::{ApiError, Refusal},
-    operation::Operation,
+    error::{ApiResult, Refusal},
     page_of_docs,
-    routes::{Resource, on},
+    routes::Resource,
     ui,
 };
 use crate::api::{
     check::words,
-    description::{SHOW_DOCS, SHOW_OPENAPI},
     draft::Draft,
-    endpoint::Needs,
+    endpoint::{Endpoint, Method::Get, Needs, Operation},
     page,
-    reply::JSON,
+    reply::{Content, JSON},
 };
+
+pub(super) const SHOW_OPENAPI: Endpoint<Content> = Endpoint::new(
+    Get,
+    "/api/v1/openapi.json",
+    Needs::Login,
+    "Describes all routes, in OpenAPI 3.1.",
+);
+
+pub(super) const SHOW_DOCS: Endpoint<Content> =
+    Endpoint::new(Get, "/api/v1/docs", Needs::Login, "Describes all routes, as a page.");
 
 /// What requests may be refused with, whatever they ask for.
 const ALWAYS: [u16; 7] = [400, 403, 421, 429, 431, 500, 503];
@@ -45,10 +53,6 @@ never stands in a URL.
 **Repeating.** `Idempotency-Key` on a POST makes a repeat within 24 hours return the first answer.
 
 **Limits.** A body has at most 1 MiB. A credential has 3,000 requests a minute, and 64 at once.";
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_OPENAPI, show), on(&SHOW_DOCS, read)]
-}
 
 /// A text that does not change while the program runs. It holds no secret that the length of its
 /// compressed form could give away.
@@ -77,20 +81,20 @@ impl Fixed {
     }
 }
 
-async fn show(Call { request, .. }: Call) -> Result<HttpResponse, ApiError> {
+pub(super) async fn show(Call { request, .. }: Call) -> ApiResult<HttpResponse> {
     let mut response = HttpResponse::Ok();
     response.content_type(JSON);
     Ok(text().answer(&request, response))
 }
 
-async fn read(Call { request, .. }: Call) -> Result<HttpResponse, ApiError> {
+pub(super) async fn read(Call { request, .. }: Call) -> ApiResult<HttpResponse> {
     static PAGE: OnceLock<Fixed> = OnceLock::new();
     let mut response = HttpResponse::Ok();
     for (name, value) in ui::security_headers() {
         response.insert_header((name, value));
     }
     response.content_type("text/html; charset=utf-8");
-    let document: Value = serde_json::from_str(&text().plain).map_err(ApiError::internal)?;
+    let document: Value = serde_json::from_str(&text().plain)?;
     let page = PAGE.get_or_init(|| Fixed::new(page_of_docs::render(&document)));
     Ok(page.answer(&request, response))
 }
@@ -179,7 +183,7 @@ fn simplify(value: &mut Value) {
 /// All statuses that an operation may refuse with.
 fn refusals(path: &str, method: &Method, operation: &Operation, draft: &Draft) -> BTreeSet<u16> {
     let mut all: BTreeSet<u16> = ALWAYS.into_iter().collect();
-    if draft.needs != Needs::Nothing {
+    if operation.needs != Needs::Nothing {
         all.insert(401);
     }
     if path.contains('{') {
@@ -247,19 +251,18 @@ fn describe(
     }
     if let Some(schema) = draft.body {
         let mut content = json!({"schema": schema});
-        let example = operation.example.and_then(|text| serde_json::from_str(text).ok());
-        if let Some(example) = example {
+        if let Some(example) = operation.example.and_then(|text| serde_json::from_str(text).ok()) {
             content["example"] = example;
         }
         described["requestBody"] =
             json!({"content": {JSON: content}, "required": draft.needs_body});
     }
-    described["security"] = match draft.needs {
+    described["security"] = match operation.needs {
         Needs::Nothing => json!([]),
         Needs::Login => json!([{"token": []}, {"session": []}]),
         Needs::Scope(scope) => json!([{"token": [scope]}, {"session": [scope]}]),
     };
-    if let Needs::Scope(scope) = draft.needs {
+    if let Needs::Scope(scope) = operation.needs {
         described["x-scope"] = json!(scope);
     }
     let refused = refusals.iter().map(|status| {
@@ -289,8 +292,8 @@ fn describe(
 fn name(path: &str, method: &Method) -> String {
     let short = path.strip_prefix("/api/v1").unwrap_or(path);
     let words = short.split(|letter: char| !letter.is_ascii_alphanumeric());
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    let words = if words.is_empty() { "root".to_owned() } else { words.join("_") };
+    let words = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_");
+    let words = if words.is_empty() { "root" } else { &words };
     format!("{}_{words}", method.as_str().to_ascii_lowercase())
 }
 

@@ -16,7 +16,7 @@ use actix_web::{
     },
 };
 
-use super::error::ApiError;
+use super::error::{ApiError, ApiResult};
 use crate::settings::{
     config::Server,
     network::{Network, Origin},
@@ -54,7 +54,6 @@ impl Names {
 }
 
 impl Gate {
-    /// As the settings say.
     pub fn new(server: &Server) -> Self {
         Self {
             names: Arc::new(RwLock::new(Names::of(server))),
@@ -78,7 +77,7 @@ impl Gate {
     }
 
     /// Refuses what does not come from where it may.
-    pub fn check(&self, request: &HttpRequest) -> Result<(), ApiError> {
+    pub fn check(&self, request: &HttpRequest) -> ApiResult<()> {
         let host = self.host(request).ok_or_else(ApiError::unknown_host)?;
         let authority = request.uri().authority().map(|name| name.as_str());
         if !self.is_ours(&host) || authority.is_some_and(|name| !self.is_ours(name)) {

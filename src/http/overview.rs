@@ -1,10 +1,12 @@
-//! `/api/v1/overview`: the state of the service at a glance.
+//! `/api/v1/overview` and `/api/v1/snapshot`: the state of the service at a glance, and all that a watcher
+//! of events begins with.
 
 use actix_web::web;
 use hivewright_actors::{
-    approvals::records,
+    approvals::{question::Question, record::Approval, records},
     channel::CountConnections,
-    ids::MAIN,
+    clock::Timestamp,
+    ids::{MAIN, TeamName},
     notice::{Brief, Notice, groups},
     org::{
         record::{TeamRecord, TeamState},
@@ -17,36 +19,26 @@ use hivewright_actors::{
     task::records as tasks,
 };
 
-use super::{
-    State,
-    approvals::{PATIENCE, ask},
-    call::Call,
-    channels,
-    error::ApiError,
-    routes::{Resource, on},
-    teams::parts,
-};
-use crate::api::{
-    overview::{Overview, SHOW_OVERVIEW, TaskCounts, TeamCounts, TriggerCounts},
-    reply::Data,
-};
+use super::{State, VERSION, approvals, ask, call::*, channels, error::*, teams, topics};
+use crate::api::{overview::*, questions::QuestionRow, reply::*, snapshot::*, topics::RunningTurn};
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_OVERVIEW, show)]
-}
+/// A snapshot during which something changed is taken again, so often.
+const TRIES: usize = 4;
+/// Topics in it, those with the newest activity.
+const TOPICS: usize = 200;
 
 /// What the store says, all of it as new as the last commit.
-pub(super) struct Stored {
-    pub(super) tree: Tree,
-    pub(super) open: Vec<tasks::OpenWork>,
-    pub(super) approvals: Vec<hivewright_actors::approvals::record::Approval>,
-    pub(super) questions: Vec<hivewright_actors::approvals::question::Question>,
+struct Stored {
+    tree: Tree,
+    open: Vec<tasks::OpenWork>,
+    approvals: Vec<Approval>,
+    questions: Vec<Question>,
     unread: usize,
 }
 
 impl Stored {
     /// Reads it. Blocks.
-    pub(super) fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
+    fn read(storage: &dyn Storage) -> Result<Self, StorageError> {
         let (mut unread, mut groups_unread) = (Vec::new(), 0);
         Range::<Notice>::all().for_each(storage, &mut |notice| {
             // A group with one that is unread is unread.
@@ -75,30 +67,28 @@ impl Stored {
         }
         tasks
     }
+
+    /// The open tasks as rows want them.
+    fn open_tasks(&self, now: Timestamp) -> Vec<OpenTask> {
+        self.open.iter().map(|work| OpenTask::of(work, now)).collect()
+    }
 }
 
-/// Puts it together.
-pub(super) async fn gathered(
-    state: &web::Data<State>,
-    stored: &Stored,
-) -> Result<Overview, ApiError> {
-    let channel = state.spine.channel.send(CountConnections).timeout(PATIENCE);
-    let connected = ask(channel.await)?;
-    let triggers = triggers(state).await?;
+async fn gathered(state: &web::Data<State>, stored: &Stored) -> ApiResult<Overview> {
+    let connected = ask(&state.spine.channel, CountConnections).await?;
     let service = state.service.clone();
-    let bytes = tokio::task::spawn_blocking(move || (service.store_bytes(), service.free_bytes()));
-    let (store_bytes, free_bytes) = bytes.await.map_err(ApiError::internal)?;
-    let parts = parts(state);
+    let bytes = web::block(move || (service.store_bytes(), service.free_bytes()));
+    let (store_bytes, free_bytes) = bytes.await?;
     Ok(Overview {
         uptime_s: state.started.elapsed().as_secs(),
-        version: super::VERSION.to_owned(),
+        version: VERSION.to_owned(),
         demo: state.service.is_demo(),
         store_bytes,
         disk: state.spine.store.room().space(),
         free_bytes,
-        teams: teams(state, &stored.tree).await?,
+        teams: count_teams(state, &stored.tree).await?,
         tasks: stored.tasks(),
-        triggers,
+        triggers: ask(&state.spine.scheduler, views::Count).await?,
         channels: channels::all(state, connected),
         settings_error: (state.service.settings_fault())
             .or_else(|| state.service.providers_fault())
@@ -106,12 +96,12 @@ pub(super) async fn gathered(
         approvals_open: stored.approvals.len(),
         questions_open: stored.questions.len(),
         inbox_unread: stored.unread,
-        spend_today_usd: (parts.spent)(&MAIN.into()).usd,
+        spend_today_usd: (state.org().spent)(&MAIN.into()).usd,
         drain: state.service.is_draining(),
     })
 }
 
-async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<TeamCounts, ApiError> {
+async fn count_teams(state: &web::Data<State>, tree: &Tree) -> ApiResult<TeamCounts> {
     let mut teams = TeamCounts {
         total: tree.len(),
         alive: state.spine.directory.len(),
@@ -127,34 +117,57 @@ async fn teams(state: &web::Data<State>, tree: &Tree) -> Result<TeamCounts, ApiE
         }
     }
     // A team is degraded as long as its file is wrong.
-    let files = state.clone();
-    let checked = tokio::task::spawn_blocking(move || {
-        let live = &self::parts(&files).live;
-        let is_wrong = |name: &&hivewright_actors::ids::TeamName| live.team_now(name).is_err();
-        (active.len(), active.iter().filter(is_wrong).count())
+    let (able, files) = (active.len(), state.clone());
+    let wrong = web::block(move || {
+        let is_wrong = |name: &&TeamName| files.org().live.team_now(name).is_err();
+        active.iter().filter(is_wrong).count()
     });
-    let (able, wrong) = checked.await.map_err(ApiError::internal)?;
+    let wrong = wrong.await?;
     teams.active = able - wrong;
     teams.degraded += wrong;
     Ok(teams)
 }
 
-async fn triggers(state: &State) -> Result<TriggerCounts, ApiError> {
-    let counts = state.spine.scheduler.send(views::Count).timeout(PATIENCE);
-    let counts = ask(counts.await)?;
-    Ok(TriggerCounts { total: counts.total, active: counts.active, disabled: counts.disabled })
-}
-
-/// The open tasks of the store as rows want them.
-pub(super) fn open_tasks(stored: &Stored, state: &State) -> Vec<OpenTask> {
-    let now = state.access.auth.now();
-    let open = stored.open.iter().map(|work| OpenTask::of(work, now));
-    open.collect()
-}
-
-async fn show(Call { state, caller, .. }: Call) -> Result<Data<Overview>, ApiError> {
+pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Overview>> {
     caller.all_teams()?;
-    let stored = state.spine.store.read(Stored::read).await;
-    let stored = stored.map_err(ApiError::internal)?;
+    let stored = state.read(Stored::read).await?;
     gathered(&state, &stored).await.map(Data)
+}
+
+/// What is read after the place is at least as new as the place. If nothing but passing words came
+/// meanwhile it is exactly that; otherwise it is taken again, and at last given as it is: events
+/// tell what is, not what is added, so that one which is in it already changes nothing.
+pub(super) async fn show_snapshot(Call { state, caller, .. }: Call) -> ApiResult<Data<Snapshot>> {
+    caller.all_teams()?;
+    let mut tries = 1;
+    loop {
+        let snapshot = take(&state).await?;
+        if tries == TRIES || state.spine.live.is_quiet_since(snapshot.seq) {
+            return Ok(Data(snapshot));
+        }
+        tries += 1;
+    }
+}
+
+async fn take(state: &web::Data<State>) -> ApiResult<Snapshot> {
+    let (mark, running) = state.spine.live.running();
+    let stored = state.read(Stored::read).await?;
+    let topics = topics::newest(state, &stored.open, TOPICS).await?;
+    let overview = gathered(state, &stored).await?;
+    let now = state.now();
+    let open = stored.open_tasks(now);
+    let Stored { tree, approvals, questions, .. } = stored;
+    Ok(Snapshot {
+        boot: mark.boot,
+        seq: mark.seq,
+        inbox_unread: overview.inbox_unread,
+        channels: overview.channels.clone(),
+        overview,
+        org: teams::tree_of(state, tree, open).await?,
+        running: running.into_iter().map(|turn| RunningTurn::new(mark.boot, turn)).collect(),
+        approvals: approvals.into_iter().map(|approval| approvals::row(approval, now)).collect(),
+        questions: questions.into_iter().map(QuestionRow::from).collect(),
+        topics,
+        jobs: state.jobs.all(),
+    })
 }

@@ -8,8 +8,7 @@ use actix_web::{
 
 use super::{
     call::{Anyone, Call},
-    error::ApiError,
-    routes::{Resource, on},
+    error::{ApiError, ApiResult},
     ui,
 };
 use crate::api::{
@@ -17,19 +16,15 @@ use crate::api::{
     reply::Content,
 };
 
-const SHOW_PAGE: Endpoint<Content> =
-    Endpoint::needing(Needs::Nothing, Get, "/", "Shows the web page.").raw();
+pub(super) const SHOW_PAGE: Endpoint<Content> =
+    Endpoint::new(Get, "/", Needs::Nothing, "Shows the web page.").raw();
 
-const SERVE_FILE: Endpoint<Content> =
-    Endpoint::needing(Needs::Nothing, Get, "/ui/{file}", "Serves a file of the web page.").raw();
+pub(super) const SERVE_FILE: Endpoint<Content> =
+    Endpoint::new(Get, "/ui/{file}", Needs::Nothing, "Serves a file of the web page.").raw();
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&SHOW_PAGE, serve), on(&SERVE_FILE, serve).deep()]
-}
-
-async fn serve(
+pub(super) async fn serve(
     Call { request, .. }: Call<Empty, Empty, Empty, Anyone>,
-) -> Result<HttpResponse, ApiError> {
+) -> ApiResult<HttpResponse> {
     let asset = ui::asset(request.path());
     let asset = asset.ok_or_else(|| ApiError::not_found("there is no such file"))?;
     let packed = takes_gzip(&request);

@@ -2,9 +2,18 @@
 
 use std::fmt::Write;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+/// Adds a line to a page.
+macro_rules! put {
+    ($page:expr, $($text:tt)+) => {
+        {
+            let _ = writeln!($page, $($text)+);
+        }
+    };
+}
 
 /// A page that asks for nothing but the style sheet.
 pub(super) fn render(document: &Value) -> String {
@@ -14,142 +23,115 @@ pub(super) fn render(document: &Value) -> String {
          <title>Hivewright API</title>\
          <link rel=\"stylesheet\" href=\"/ui/docs.css\"></head><body><main>",
     );
-    let (title, version) = (text(&document["info"]["title"]), text(&document["info"]["version"]));
-    put(&mut page, &format!("<h1>{title} API {version}</h1>"));
-    for paragraph in document["info"]["description"].as_str().unwrap_or_default().split("\n\n") {
-        put(&mut page, &format!("<p>{}</p>", prose(paragraph)));
+    let info = &document["info"];
+    put!(page, "<h1>{} API {}</h1>", text(&info["title"]), text(&info["version"]));
+    for paragraph in info["description"].as_str().unwrap_or_default().split("\n\n") {
+        put!(page, "<p>{}</p>", prose(paragraph));
     }
-    put(&mut page, "<p><a href=\"/api/v1/openapi.json\">The same in OpenAPI 3.1</a></p>");
-    let empty = Map::new();
-    let paths = document["paths"].as_object().unwrap_or(&empty);
-    put(&mut page, "<nav><ul>");
-    for (path, item) in paths {
-        for method in METHODS.iter().filter(|method| item.get(**method).is_some()) {
-            let operation = &item[*method];
-            let id = text(&operation["operationId"]);
-            let summary = prose(operation["summary"].as_str().unwrap_or_default());
-            let path = escape(path);
-            let method = method.to_uppercase();
-            put(
-                &mut page,
-                &format!("<li><a href=\"#{id}\"><code>{method} {path}</code></a> {summary}</li>"),
-            );
-        }
+    put!(page, "<p><a href=\"/api/v1/openapi.json\">The same in OpenAPI 3.1</a></p>");
+    let paths = members(&document["paths"]);
+    let operations: Vec<_> = paths
+        .flat_map(|(path, item)| METHODS.iter().map(move |method| (path, *method, &item[*method])))
+        .filter(|(_, _, operation)| !operation.is_null())
+        .collect();
+    put!(page, "<nav><ul>");
+    for (path, method, operation) in &operations {
+        let (id, summary) = (text(&operation["operationId"]), words(&operation["summary"]));
+        let (method, path) = (method.to_uppercase(), escape(path));
+        put!(page, "<li><a href=\"#{id}\"><code>{method} {path}</code></a> {summary}</li>");
     }
-    put(&mut page, "</ul></nav>");
-    for (path, item) in paths {
-        for method in METHODS.iter().filter(|method| item.get(**method).is_some()) {
-            operation(&mut page, path, method, &item[*method]);
-        }
+    put!(page, "</ul></nav>");
+    for (path, method, described) in operations {
+        operation(&mut page, path, method, described);
     }
-    put(&mut page, "<h2>Types</h2>");
-    let schemas = document["components"]["schemas"].as_object();
-    for (name, schema) in schemas.unwrap_or(&empty) {
+    put!(page, "<h2>Types</h2>");
+    for (name, schema) in members(&document["components"]["schemas"]) {
         let name = escape(name);
-        put(&mut page, &format!("<section id=\"type-{name}\"><h3>{name}</h3>"));
-        if let Some(about) = schema["description"].as_str() {
-            put(&mut page, &format!("<p>{}</p>", prose(about)));
+        put!(page, "<section id=\"type-{name}\"><h3>{name}</h3>");
+        if schema["description"].is_string() {
+            put!(page, "<p>{}</p>", words(&schema["description"]));
         }
         fields(&mut page, schema);
-        put(&mut page, "</section>");
+        put!(page, "</section>");
     }
-    put(&mut page, "</main></body></html>");
+    put!(page, "</main></body></html>");
     page
 }
 
-fn put(page: &mut String, text: &str) {
-    page.push_str(text);
-    page.push('\n');
+fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
 }
 
 fn operation(page: &mut String, path: &str, method: &str, operation: &Value) {
-    let id = text(&operation["operationId"]);
-    let summary = prose(operation["summary"].as_str().unwrap_or_default());
+    let (id, summary) = (text(&operation["operationId"]), words(&operation["summary"]));
     let (method, path) = (method.to_uppercase(), escape(path));
-    put(
-        page,
-        &format!("<section id=\"{id}\"><h2><code>{method} {path}</code></h2><p>{summary}</p>"),
-    );
-    if let Some(about) = operation["description"].as_str() {
-        put(page, &format!("<p>{}</p>", prose(about)));
+    put!(page, "<section id=\"{id}\"><h2><code>{method} {path}</code></h2><p>{summary}</p>");
+    if operation["description"].is_string() {
+        put!(page, "<p>{}</p>", words(&operation["description"]));
     }
     let needs = match (operation["x-scope"].as_str(), operation["security"].as_array()) {
         (Some(scope), _) => format!("Needs scope <code>{}</code>.", escape(scope)),
         (None, Some(schemes)) if !schemes.is_empty() => "Needs a login.".to_owned(),
         _ => "Open to all.".to_owned(),
     };
-    put(page, &format!("<p>{needs}</p>"));
+    put!(page, "<p>{needs}</p>");
     let parameters = operation["parameters"].as_array();
     if let Some(parameters) = parameters.filter(|parameters| !parameters.is_empty()) {
-        put(page, "<h3>Parameters</h3><table><tbody>");
+        put!(page, "<h3>Parameters</h3><table><tbody>");
         for parameter in parameters {
-            let (name, place) = (text(&parameter["name"]), text(&parameter["in"]));
-            let about = prose(parameter["description"].as_str().unwrap_or_default());
-            let form = form(&parameter["schema"]);
-            put(
-                page,
-                &format!(
-                    "<tr><th><code>{name}</code></th><td>{place}</td><td>{form}</td><td>{about}</td></tr>"
-                ),
-            );
+            let place = text(&parameter["in"]);
+            row(page, &text(&parameter["name"]), [&place, &form(&parameter["schema"])], parameter);
         }
-        put(page, "</tbody></table>");
+        put!(page, "</tbody></table>");
     }
     let body = &operation["requestBody"]["content"]["application/json"];
     if !body.is_null() {
-        put(page, &format!("<h3>Body</h3><p>{}</p>", form(&body["schema"])));
-        if let Ok(example) = serde_json::to_string_pretty(&body["example"])
-            && !body["example"].is_null()
-        {
-            put(page, &format!("<pre>{}</pre>", escape(&example)));
+        put!(page, "<h3>Body</h3><p>{}</p>", form(&body["schema"]));
+        if !body["example"].is_null() {
+            put!(page, "<pre>{}</pre>", escape(&format!("{:#}", body["example"])));
         }
     }
-    put(page, "<h3>Answers</h3><ul>");
-    let empty = Map::new();
-    for (status, response) in operation["responses"].as_object().unwrap_or(&empty) {
-        if response.get("$ref").is_some() {
-            continue;
+    put!(page, "<h3>Answers</h3><ul>");
+    for (status, response) in members(&operation["responses"]) {
+        if response.get("$ref").is_none() {
+            let content =
+                members(&response["content"]).map(|(_, content)| form(&content["schema"]));
+            let shown = content.collect::<Vec<_>>().join(", ");
+            put!(page, "<li><code>{}</code> {shown}</li>", escape(status));
         }
-        let content = response["content"].as_object().unwrap_or(&empty);
-        let shown: Vec<String> = content.values().map(|content| form(&content["schema"])).collect();
-        let status = escape(status);
-        let shown = shown.join(", ");
-        put(page, &format!("<li><code>{status}</code> {shown}</li>"));
     }
-    put(page, "</ul></section>");
+    put!(page, "</ul></section>");
+}
+
+/// A row of a table: a name, two cells, and what the thing is for.
+fn row(page: &mut String, name: &str, [first, second]: [&str; 2], thing: &Value) {
+    let about = words(&thing["description"]);
+    put!(
+        page,
+        "<tr><th><code>{name}</code></th><td>{first}</td><td>{second}</td><td>{about}</td></tr>"
+    );
 }
 
 fn fields(page: &mut String, schema: &Value) {
     for part in schema["allOf"].as_array().into_iter().flatten() {
         match part.get("$ref") {
-            Some(_) => put(page, &format!("<p>All of {}, and:</p>", form(part))),
+            Some(_) => put!(page, "<p>All of {}, and:</p>", form(part)),
             None => fields(page, part),
         }
     }
     let Some(properties) = schema["properties"].as_object() else {
         if schema.get("allOf").is_none() {
-            put(page, &format!("<p>{}</p>", form(schema)));
+            put!(page, "<p>{}</p>", form(schema));
         }
         return;
     };
-    let required = schema["required"].as_array();
-    let is_required = |name: &str| {
-        let mut names = required.into_iter().flatten();
-        names.any(|known| known == name)
-    };
-    put(page, "<table><tbody>");
+    put!(page, "<table><tbody>");
     for (name, field) in properties {
-        let needed = if is_required(name) { "" } else { "may be left out" };
-        let about = prose(field["description"].as_str().unwrap_or_default());
-        let (name, form) = (escape(name), form(field));
-        put(
-            page,
-            &format!(
-                "<tr><th><code>{name}</code></th><td>{form}</td><td>{needed}</td><td>{about}</td></tr>"
-            ),
-        );
+        let mut required = schema["required"].as_array().into_iter().flatten();
+        let needed = if required.any(|known| known == name) { "" } else { "may be left out" };
+        row(page, &escape(name), [&form(field), needed], field);
     }
-    put(page, "</tbody></table>");
+    put!(page, "</tbody></table>");
 }
 
 /// What something looks like, in a few words.
@@ -189,10 +171,10 @@ fn form(schema: &Value) -> String {
         (items, _) => format!("list of {}", form(items)),
     };
     if let (Some(low), Some(high)) = (schema["minimum"].as_f64(), schema["maximum"].as_f64()) {
-        let _ = write!(shown, " {low}–{high}");
+        shown += &format!(" {low}–{high}");
     }
     if let Some(most) = schema["maxLength"].as_u64() {
-        let _ = write!(shown, ", at most {most} characters");
+        shown += &format!(", at most {most} characters");
     }
     shown
 }
@@ -204,42 +186,35 @@ fn text(value: &Value) -> String {
     }
 }
 
+/// The prose of a description.
+fn words(value: &Value) -> String {
+    prose(value.as_str().unwrap_or_default())
+}
+
 /// Words between backticks are code; those between double stars are strong.
 fn prose(text: &str) -> String {
-    let mut shown = String::new();
-    for (place, part) in escape(text).split('`').enumerate() {
-        match place % 2 {
-            1 => {
-                let _ = write!(shown, "<code>{part}</code>");
-            }
-            _ => {
-                for (place, part) in part.split("**").enumerate() {
-                    match place % 2 {
-                        1 => {
-                            let _ = write!(shown, "<strong>{part}</strong>");
-                        }
-                        _ => shown.push_str(part),
-                    }
-                }
-            }
-        }
-    }
-    shown
+    let strong =
+        |part: &str| marked(part, "**", |part| format!("<strong>{part}</strong>"), str::to_owned);
+    marked(&escape(text), "`", |part| format!("<code>{part}</code>"), strong)
+}
+
+/// A text whose parts between marks are shown in one way, and the others in another.
+fn marked(
+    text: &str,
+    mark: &str,
+    inside: impl Fn(&str) -> String,
+    outside: impl Fn(&str) -> String,
+) -> String {
+    let parts = text.split(mark).enumerate();
+    parts.map(|(place, part)| if place % 2 == 1 { inside(part) } else { outside(part) }).collect()
 }
 
 fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            letter => safe.push(letter),
-        }
-    }
-    safe
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
 
 #[cfg(test)]

@@ -8,23 +8,11 @@ use hivewright_actors::{
     policy::{By, Decision, Role, Subject, rule::Who},
     text::Expected,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{
-    call::Call,
-    error::ApiError,
-    listing,
-    routes::{Resource, on},
-};
+use super::{call::*, error::*, listing};
 use crate::{
-    api::{
-        endpoint::{ById, Empty},
-        policies::{
-            ADD_RULE, EXPLAIN_CALL, ExplainCall, Explained, LIST_RULES, NewRule, REMOVE_RULE,
-            RuleRow,
-        },
-        reply::{Created, Data, Done, Rows},
-    },
+    api::{endpoint::*, policies::*, reply::*},
     policy::{RuleError, RuleSource},
     tools::judge::Judgement,
 };
@@ -33,61 +21,48 @@ use crate::{
 pub type Explainer =
     dyn Fn(&TeamKey, &str, &Value, &Subject) -> Result<Judgement, String> + Send + Sync;
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_RULES, list).on(&ADD_RULE, add),
-        on(&EXPLAIN_CALL, explain),
-        on(&REMOVE_RULE, remove),
-    ]
-}
-
-async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<RuleRow>, ApiError> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<RuleRow>> {
     caller.all_teams()?;
     let rules = state.rules.clone();
     let rules = web::block(move || {
         rules.refresh();
         rules.list()
     });
-    let rules = rules.await.map_err(ApiError::internal)?;
-    let rows = rules.into_iter().map(|(rule, source)| RuleRow::new(rule, source));
+    let rows = rules.await?.into_iter().map(RuleRow::from);
     listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn add(
+pub(super) async fn add(
     Call { state, caller, body: wish, .. }: Call<Empty, Empty, NewRule>,
-) -> Result<Created<RuleRow>, ApiError> {
+) -> ApiResult<Created<RuleRow>> {
     caller.all_teams()?;
     let rule = wish.rule().map_err(RuleError::from)?;
-    let rule = state.rules.add(rule, caller.principal.id()).await?;
-    Ok(Created(RuleRow::new(rule, RuleSource::Stored)))
+    let rule = state.rules.add(rule, &caller.principal.id).await?;
+    Ok(Created(RuleRow::from((rule, RuleSource::Stored))))
 }
 
-async fn remove(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
+pub(super) async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     caller.all_teams()?;
-    state.rules.remove(&path.id, caller.principal.id()).await?;
+    state.rules.remove(&path.id, &caller.principal.id).await?;
     Ok(Done)
 }
 
-async fn explain(
+pub(super) async fn explain(
     Call { state, caller, body: call, .. }: Call<Empty, Empty, ExplainCall>,
-) -> Result<Data<Explained>, ApiError> {
+) -> ApiResult<Data<Explained>> {
     caller.team(&call.team)?;
     let unknown = || ApiError::invalid_field("team", "there is no such team");
     let team = state.service.team(&call.team).ok_or_else(unknown)?;
     let subject = subject(call.principal.as_deref())?;
-    let args = match call.args {
-        Value::Null => serde_json::json!({}),
-        args => args,
-    };
+    let args = if call.args.is_null() { json!({}) } else { call.args };
     let explainer = Arc::clone(&state.explainer);
-    let judged = web::block(move || explainer(&team, &call.tool, &args, &subject)).await;
-    let judged = judged.map_err(ApiError::internal)?;
+    let judged = web::block(move || explainer(&team, &call.tool, &args, &subject)).await?;
     let judged = judged.map_err(|reason| ApiError::invalid_field("tool", reason))?;
     Ok(Data(explained(judged)))
 }
 
 /// On whose behalf a call would be made.
-fn subject(principal: Option<&str>) -> Result<Subject, ApiError> {
+fn subject(principal: Option<&str>) -> ApiResult<Subject> {
     let who = principal.unwrap_or("any").parse();
     let who =
         who.map_err(|error: Expected| ApiError::invalid_field("principal", error.to_string()))?;

@@ -5,7 +5,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hivewright_actors::store::records::digest;
 use serde_json::{Value, json};
 
-use super::error::ApiError;
+use super::error::{ApiError, ApiResult};
 use crate::api::page::{PageQuery, Sort, USUAL_LIMIT};
 
 /// The part of a list that is wanted.
@@ -27,7 +27,7 @@ impl Page {
         query: &PageQuery,
         sorts: &'static [&'static str],
         usual: &'static str,
-    ) -> Result<Self, ApiError> {
+    ) -> ApiResult<Self> {
         let named = query.sort.as_deref().and_then(|name| Sort::named(name, sorts));
         let (list, sort) = (list(path), named.unwrap_or(Sort::of(usual)));
         if query.cursor.is_some() && query.offset.is_some() {
@@ -52,7 +52,7 @@ impl Page {
 }
 
 /// The fields of a query.
-pub(super) fn pairs(text: &str) -> Result<Vec<(String, String)>, ApiError> {
+pub(super) fn pairs(text: &str) -> ApiResult<Vec<(String, String)>> {
     let fields = web::Query::<Vec<(String, String)>>::from_query(text);
     fields.map(web::Query::into_inner).map_err(|_| ApiError::invalid("the query cannot be read"))
 }
@@ -62,7 +62,7 @@ fn list(path: &str) -> String {
     format!("{:016x}", digest(path))
 }
 
-fn place(cursor: &str, list: &str, sort: Sort) -> Result<Value, ApiError> {
+fn place(cursor: &str, list: &str, sort: Sort) -> ApiResult<Value> {
     let unknown = || ApiError::invalid_field("cursor", "not a `next_cursor` of this list");
     let bytes = URL_SAFE_NO_PAD.decode(cursor).map_err(|_| unknown())?;
     let mut cursor: Value = serde_json::from_slice(&bytes).map_err(|_| unknown())?;
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
     use crate::api::{
-        endpoint::{Empty, Endpoint, Method},
+        endpoint::{Empty, Endpoint, get},
         input::convert,
         reply::Rows,
         scope::Scope,
@@ -100,7 +100,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
     const LIST: Endpoint<Rows<String>, Empty, Filter> =
-        Endpoint::new(Method::Get, "/rows", Scope::Read, "Lists.").sorted(&["-at", "name"]);
+        get("/rows", Scope::Read, "Lists.").sorted(&["-at", "name"]);
 
     words! {
         enum Standing { On = "on", Off = "off" }
@@ -115,20 +115,20 @@ mod tests {
         state: Option<Standing>,
     }
 
-    fn query(text: &str) -> Result<Filter, ApiError> {
+    fn query(text: &str) -> ApiResult<Filter> {
         Ok(convert(LIST.query().query(pairs(text)?)?)?)
     }
 
-    fn page_at(path: &str, text: &str) -> Result<Page, ApiError> {
+    fn page_at(path: &str, text: &str) -> ApiResult<Page> {
         let fields = LIST.query().query(pairs(text)?)?;
         Page::new(path, &convert(fields)?, LIST.sorts, "-at")
     }
 
-    fn page(text: &str) -> Result<Page, ApiError> {
+    fn page(text: &str) -> ApiResult<Page> {
         page_at("/rows", text)
     }
 
-    fn refusal<T>(outcome: Result<T, ApiError>) -> String {
+    fn refusal<T>(outcome: ApiResult<T>) -> String {
         outcome.err().unwrap().body("r").to_string()
     }
 

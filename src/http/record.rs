@@ -3,12 +3,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use actix_web::{
     HttpMessage, HttpRequest,
-    http::{Method, StatusCode, header},
+    http::{Method, StatusCode},
 };
 use hivewright_actors::{
     audit::Audit,
@@ -20,7 +20,12 @@ use hivewright_actors::{
     store::records::Writes,
 };
 
-use super::{State, access, error::ApiError, origin::is_change, routes};
+use super::{
+    State, access,
+    call::{operation, target},
+    error::ApiResult,
+    origin::is_change,
+};
 
 /// The most characters of a name that a line holds.
 const LONGEST_TARGET: usize = 256;
@@ -41,22 +46,6 @@ impl Strangers {
     }
 }
 
-/// What a request is about, as far as its path does not say it: the name of what was made.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Target(Arc<Mutex<String>>);
-
-impl Target {
-    /// Says it, in place of what was said before.
-    pub(super) fn name(&self, what: String) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = what;
-    }
-
-    fn get(&self) -> String {
-        let named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        named.chars().take(LONGEST_TARGET).collect()
-    }
-}
-
 /// Who a request turned out to be of.
 struct ActsAs(PrincipalId);
 
@@ -71,46 +60,38 @@ pub(super) async fn write(
     request: &HttpRequest,
     who: Option<PrincipalId>,
     status: StatusCode,
-) -> Result<(), ApiError> {
+) -> ApiResult<()> {
     let is_api = request.path().starts_with("/api/v1/");
     let is_read = !is_change(request.method());
-    let Some(operation) = routes::operation(request).filter(|_| is_api) else {
+    let Some(operation) = operation(request).filter(|_| is_api) else {
         return Ok(());
     };
-    if is_read && !is_denied(request, status) {
-        return Ok(());
-    }
-    if operation.recorded && status.is_success() {
+    if (is_read && !is_denied(request, status)) || (operation.recorded && status.is_success()) {
         return Ok(());
     }
     let logged_in = || request.extensions().get::<ActsAs>().map(|who| who.0.clone());
     let who = who.or_else(logged_in);
-    let now = state.access.auth.now();
+    let now = state.now();
     if (who.is_none() || is_read) && !state.strangers.admit(who.as_ref(), now) {
         return Ok(());
     }
     let route = request.match_pattern().unwrap_or_default();
     let values: Vec<String> =
         request.match_info().iter().map(|(_, value)| parameter(value)).collect();
-    let named = request.extensions().get::<Target>().map(Target::get);
-    let parts = [values.join("/"), named.unwrap_or_default()];
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let from = state.access.gate.client(request);
+    let named: String = target(request).unwrap_or_default().chars().take(LONGEST_TARGET).collect();
+    let address = state.access.gate.client(request);
     let audit = Audit {
-        id: format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
+        id: format!("{:016x}", getrandom::u64()?),
         at: now,
         actor: who.unwrap_or_else(|| PrincipalId::from("nobody")),
         action: action(request.method(), &route),
-        target: parts.join(" "),
-        from: match from {
-            Some(address) => format!("api {address}"),
-            None => "api".to_owned(),
-        },
+        target: format!("{} {named}", values.join("/")).trim().to_owned(),
+        from: address.map_or_else(|| "api".to_owned(), |address| format!("api {address}")),
         outcome: if status.is_success() { "ok".to_owned() } else { status.as_u16().to_string() },
         call: None,
     };
-    let written = state.spine.store.commit(Writes::new().put(&audit)).await;
-    written.map(drop).map_err(ApiError::internal)
+    state.spine.store.commit(Writes::new().put(&audit)).await?;
+    Ok(())
 }
 
 /// A read was denied. That nobody is logged in is what a page asks first, and no denial.
@@ -132,9 +113,8 @@ fn action(method: &Method, route: &str) -> String {
         _ if words.len() == 1 && !route.ends_with('}') => "create",
         _ => "",
     };
-    let words = words.into_iter().chain([verb]);
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    words.join(".")
+    let words = words.into_iter().chain([verb]).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(".")
 }
 
 /// A token of ours stood in a URL, where others may have seen it: the operator should know.
@@ -143,14 +123,14 @@ pub(super) async fn exposed(state: &State, query: &str) {
     let holder =
         values.flatten().find_map(|value| state.access.auth.token(&access::decoded(value)));
     let Some(holder) = holder else { return };
-    let now = state.access.auth.now();
+    let now = state.now();
     let (Ok(bits), true) = (getrandom::u64(), state.strangers.admit(None, now)) else {
         return;
     };
     let cure = if holder.is_operator() {
         "replace it with `hivewright token rotate-operator`".to_owned()
     } else {
-        format!("replace it: `hivewright token revoke {}`", holder.id())
+        format!("replace it: `hivewright token revoke {}`", holder.id)
     };
     let notice = Notice {
         id: NoticeId::from(format!("notice-{bits:016x}")),
@@ -158,7 +138,7 @@ pub(super) async fn exposed(state: &State, query: &str) {
         team: None,
         text: format!(
             "The token `{}` was sent in a URL, where logs and histories keep it; {cure}.",
-            holder.id()
+            holder.id
         ),
         refs: Vec::new(),
         at: now,
@@ -171,11 +151,7 @@ pub(super) async fn exposed(state: &State, query: &str) {
 
 /// Who asked, as far as the request proves it.
 pub(super) fn who(state: &State, request: &HttpRequest) -> Option<PrincipalId> {
-    let has_credential = [header::AUTHORIZATION, header::COOKIE]
-        .iter()
-        .any(|name| request.headers().contains_key(name));
-    let principal = state.access.holder(request).filter(|_| has_credential)?;
-    Some(principal.id().clone())
+    state.access.holder(request).map(|principal| principal.id)
 }
 
 /// A parameter of the path, as it is kept. A token was put in the wrong place.

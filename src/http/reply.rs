@@ -1,4 +1,4 @@
-//! Replies: the forms that answers have.
+//! Replies: how the forms that answers have become responses.
 
 use actix_web::{
     Either, HttpResponse,
@@ -11,12 +11,12 @@ use actix_web::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(super) use crate::api::reply::{Accepted, Bare, Created, Data, Done, Reply, Rows};
 use crate::{
     api::{
         draft::Draft,
         reply::{
-            Available, Content, EventStream, JSON, Lines, MOST_COUNTED, Progress, Saved, Settled,
+            Accepted, Available, Bare, Content, Created, Data, Done, EventStream, Lines,
+            MOST_COUNTED, Progress, Reply, Rows, Saved, Settled, bare,
         },
     },
     logging::Secrets,
@@ -31,7 +31,6 @@ pub(super) trait Respond {
 pub(super) trait Answers<R>: Respond {}
 
 impl<R: Respond> Answers<R> for R {}
-impl<R: Respond> Answers<R> for Clean<R> {}
 impl<R: Respond> Answers<R> for Dressed<R> {}
 // What is no JSON is put together by its handler.
 impl Answers<Content> for HttpResponse {}
@@ -42,18 +41,6 @@ impl Answers<Lines> for HttpResponse {}
 pub(super) struct Dressed<R> {
     pub(super) reply: R,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-}
-
-/// A reply with words of models and tools in it, without what must not be seen.
-pub(super) struct Clean<R> {
-    reply: R,
-    secrets: Secrets,
-}
-
-impl<R> Clean<R> {
-    pub(super) fn new(secrets: &Secrets, reply: R) -> Self {
-        Self { reply, secrets: secrets.clone() }
-    }
 }
 
 /// A JSON document without the envelope of the API, about something that is not done yet.
@@ -74,51 +61,47 @@ struct List<T> {
     next_cursor: Option<String>,
 }
 
-fn document(status: StatusCode, body: impl Serialize) -> HttpResponse {
-    HttpResponse::build(status).json(body)
+/// A status and a document for each form of answer in JSON.
+macro_rules! documents {
+    ($($name:ident: |$reply:ident| $status:expr, $document:expr;)+) => {$(
+        impl<T: Serialize> Respond for $name<T> {
+            fn respond(self) -> HttpResponse {
+                let $reply = self;
+                HttpResponse::build($status).json($document)
+            }
+        }
+    )+};
 }
 
-fn enveloped(status: StatusCode, data: impl Serialize) -> HttpResponse {
-    document(status, Envelope { data })
+documents! {
+    Data: |reply| StatusCode::OK, Envelope { data: reply.0 };
+    Created: |reply| StatusCode::CREATED, Envelope { data: reply.0 };
+    Accepted: |reply| StatusCode::ACCEPTED, Envelope { data: reply.0 };
+    Progress: |reply| either(reply.is_done, StatusCode::OK, StatusCode::ACCEPTED),
+        Envelope { data: reply.data };
+    Saved: |reply| either(reply.is_new, StatusCode::CREATED, StatusCode::OK),
+        Envelope { data: reply.data };
+    Rows: |reply| StatusCode::OK, List {
+        data: reply.data,
+        total: reply.total.min(MOST_COUNTED),
+        total_capped: (reply.total > MOST_COUNTED).then_some(true),
+        next_cursor: reply.next_cursor,
+    };
+    Bare: |reply| StatusCode::OK, reply.0;
+    BareAccepted: |reply| StatusCode::ACCEPTED, reply.0;
+    Available: |reply| either(reply.is_available, StatusCode::OK, StatusCode::SERVICE_UNAVAILABLE),
+        reply.document;
 }
 
-impl<T: Serialize + JsonSchema + 'static> Respond for Data<T> {
-    fn respond(self) -> HttpResponse {
-        enveloped(StatusCode::OK, self.0)
-    }
-}
-
-impl<T: Serialize + JsonSchema + 'static> Respond for Created<T> {
-    fn respond(self) -> HttpResponse {
-        enveloped(StatusCode::CREATED, self.0)
-    }
-}
-
-impl<T: Serialize + JsonSchema + 'static> Respond for Accepted<T> {
-    fn respond(self) -> HttpResponse {
-        enveloped(StatusCode::ACCEPTED, self.0)
-    }
-}
-
-impl<T: Serialize + JsonSchema + 'static> Respond for Progress<T> {
-    fn respond(self) -> HttpResponse {
-        let status = if self.is_done { StatusCode::OK } else { StatusCode::ACCEPTED };
-        enveloped(status, self.data)
-    }
-}
-
-impl<T: Serialize + JsonSchema + 'static> Respond for Saved<T> {
-    fn respond(self) -> HttpResponse {
-        let status = if self.is_new { StatusCode::CREATED } else { StatusCode::OK };
-        enveloped(status, self.data)
-    }
+fn either(is_first: bool, first: StatusCode, second: StatusCode) -> StatusCode {
+    if is_first { first } else { second }
 }
 
 impl<D: Serialize, G: Serialize> Respond for Settled<D, G> {
     fn respond(self) -> HttpResponse {
         match self {
-            Self::Done(data) => enveloped(StatusCode::OK, data),
-            Self::GoesOn(data) => enveloped(StatusCode::ACCEPTED, data),
+            Self::Done(data) => Data(data).respond(),
+            Self::GoesOn(data) => Accepted(data).respond(),
         }
     }
 }
@@ -126,32 +109,6 @@ impl<D: Serialize, G: Serialize> Respond for Settled<D, G> {
 impl Respond for Done {
     fn respond(self) -> HttpResponse {
         HttpResponse::NoContent().finish()
-    }
-}
-
-impl<T: Serialize + JsonSchema + 'static> Respond for Rows<T> {
-    fn respond(self) -> HttpResponse {
-        let list = List {
-            data: self.data,
-            total: self.total.min(MOST_COUNTED),
-            total_capped: (self.total > MOST_COUNTED).then_some(true),
-            next_cursor: self.next_cursor,
-        };
-        document(StatusCode::OK, list)
-    }
-}
-
-impl<T: Serialize> Respond for Bare<T> {
-    fn respond(self) -> HttpResponse {
-        document(StatusCode::OK, self.0)
-    }
-}
-
-impl<T: Serialize> Respond for Available<T> {
-    fn respond(self) -> HttpResponse {
-        let status =
-            if self.is_available { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        document(status, self.document)
     }
 }
 
@@ -171,40 +128,6 @@ impl<R: Respond> Respond for Dressed<R> {
     }
 }
 
-impl<R: Respond> Respond for Clean<R> {
-    fn respond(self) -> HttpResponse {
-        let (response, body) = self.reply.respond().into_parts();
-        match body.try_into_bytes() {
-            Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                response.set_body(BoxBody::new(self.secrets.scrub_known(&text)))
-            }
-            Err(body) => response.set_body(body),
-        }
-    }
-}
-
-macro_rules! bare {
-    ($($name:ident: $status:ident;)+) => {$(
-        impl<T: JsonSchema + 'static> Reply for $name<T> {
-            fn describe(draft: &mut Draft) {
-                let schema = draft.schema::<T>().to_value();
-                draft.answers.push((StatusCode::$status.as_u16(), Some((JSON, schema))));
-            }
-        }
-
-        impl<T: Serialize + JsonSchema + 'static> Respond for $name<T> {
-            fn respond(self) -> HttpResponse {
-                document(StatusCode::$status, self.0)
-            }
-        }
-    )+};
-}
-
-bare! {
-    BareAccepted: ACCEPTED;
-}
-
 impl<L: Respond, R: Respond> Respond for Either<L, R> {
     fn respond(self) -> HttpResponse {
         match self {
@@ -218,5 +141,23 @@ impl<L: Reply, R: Reply> Reply for Either<L, R> {
     fn describe(draft: &mut Draft) {
         L::describe(draft);
         R::describe(draft);
+    }
+}
+
+impl<T: JsonSchema + 'static> Reply for BareAccepted<T> {
+    fn describe(draft: &mut Draft) {
+        bare::<T>(draft, StatusCode::ACCEPTED.as_u16());
+    }
+}
+
+/// An answer with words of models and tools in it, without what must not be seen.
+pub(super) fn scrubbed(response: HttpResponse, secrets: &Secrets) -> HttpResponse {
+    let (response, body) = response.into_parts();
+    match body.try_into_bytes() {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            response.set_body(BoxBody::new(secrets.scrub_known(&text)))
+        }
+        Err(body) => response.set_body(body),
     }
 }

@@ -15,25 +15,24 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{
-    call::{Call, Readers, Requester},
-    error::ApiError,
+    call::{Call, Here, Readers, Requester},
+    error::{ApiError, ApiResult},
     idempotency,
-    operation::Operation,
-    reply::{Answers, Reply, Respond},
+    reply::{Answers, scrubbed},
     revocation,
 };
-use crate::api::endpoint::{self, Endpoint};
+use crate::api::{
+    endpoint::{self, Endpoint, Operation},
+    reply::Reply,
+};
 
 /// A path, and what it answers to each method.
 pub(super) struct Resource {
     pub(super) path: &'static str,
-    pub(super) operations: Vec<(Method, Operation)>,
+    pub(super) operations: Vec<(Method, &'static Operation)>,
     routes: Vec<Route>,
     deep: bool,
 }
-
-/// The operations of the path that was asked for.
-struct Here(Vec<(Method, Operation)>);
 
 /// The path of an endpoint, and what answers it.
 pub(super) fn on<R, P, Q, B, W, H, F, A>(
@@ -47,12 +46,40 @@ where
     B: DeserializeOwned + JsonSchema + 'static,
     W: Requester,
     H: Fn(Call<P, Q, B, W>) -> F + Copy + 'static,
-    F: Future<Output = Result<A, ApiError>> + 'static,
+    F: Future<Output = ApiResult<A>> + 'static,
     A: Answers<R>,
 {
-    let resource =
-        Resource { path: endpoint.path, operations: Vec::new(), routes: Vec::new(), deep: false };
-    resource.on(endpoint, handler)
+    let readers = Rc::new(Readers::new(endpoint));
+    let run = move |request: HttpRequest, payload: web::Payload| {
+        let readers = readers.clone();
+        async move {
+            let call = readers.read(request, payload).await?;
+            let state = call.state.clone();
+            let response = handler(call).await?.respond();
+            let is_plain = !endpoint.scrubbed;
+            Ok::<_, ApiError>(if is_plain { response } else { scrubbed(response, &state.secrets) })
+        }
+    };
+    let (method, route) = match endpoint.method {
+        endpoint::Method::Get => {
+            let either = guard::Any(guard::Get()).or(guard::Head());
+            (Method::GET, web::route().guard(either))
+        }
+        endpoint::Method::Post => (Method::POST, web::post()),
+        endpoint::Method::Put => (Method::PUT, web::put()),
+        endpoint::Method::Patch => (Method::PATCH, web::patch()),
+        endpoint::Method::Delete => (Method::DELETE, web::delete()),
+    };
+    let route = route.to(run);
+    // What makes something can be repeated without making it twice.
+    let route = if method == Method::POST && endpoint.path.starts_with("/api/") {
+        route.wrap(middleware::from_fn(idempotency::pass))
+    } else {
+        route
+    };
+    let route = route.wrap(middleware::from_fn(revocation::pass));
+    let operations = vec![(method, &**endpoint)];
+    Resource { path: endpoint.path, operations, routes: vec![route], deep: false }
 }
 
 impl Resource {
@@ -61,55 +88,10 @@ impl Resource {
         Self { deep: true, ..self }
     }
 
-    /// Answers an endpoint of this path.
-    pub(super) fn on<R, P, Q, B, W, H, F, A>(
-        self,
-        endpoint: &'static Endpoint<R, P, Q, B>,
-        handler: H,
-    ) -> Self
-    where
-        R: Reply,
-        P: DeserializeOwned + 'static,
-        Q: DeserializeOwned + JsonSchema + 'static,
-        B: DeserializeOwned + JsonSchema + 'static,
-        W: Requester,
-        H: Fn(Call<P, Q, B, W>) -> F + Copy + 'static,
-        F: Future<Output = Result<A, ApiError>> + 'static,
-        A: Answers<R>,
-    {
-        debug_assert_eq!(self.path, endpoint.path);
-        let readers = Rc::new(Readers::new(endpoint));
-        let run = move |request: HttpRequest, payload: web::Payload| {
-            let readers = readers.clone();
-            async move {
-                let call = readers.read(request, payload).await?;
-                handler(call).await.map(Respond::respond)
-            }
-        };
-        let (method, route) = match endpoint.method {
-            endpoint::Method::Get => {
-                let either = guard::Any(guard::Get()).or(guard::Head());
-                (Method::GET, web::route().guard(either))
-            }
-            endpoint::Method::Post => (Method::POST, web::post()),
-            endpoint::Method::Put => (Method::PUT, web::put()),
-            endpoint::Method::Patch => (Method::PATCH, web::patch()),
-            endpoint::Method::Delete => (Method::DELETE, web::delete()),
-        };
-        self.insert(method, route.to(run), Operation::of(endpoint))
-    }
-
-    fn insert(mut self, method: Method, route: Route, operation: Operation) -> Self {
-        // What makes something can be repeated without making it twice.
-        let route = if method == Method::POST && self.path.starts_with("/api/") {
-            route.wrap(middleware::from_fn(idempotency::pass))
-        } else {
-            route
-        };
-        let route = route.wrap(middleware::from_fn(revocation::pass));
-        self.operations.push((method, operation));
-        self.routes.push(route);
-        self
+    /// Answers the methods of another one of the same path too.
+    pub(super) fn join(&mut self, other: Self) {
+        self.operations.extend(other.operations);
+        self.routes.extend(other.routes);
     }
 
     /// Answers these methods, and names them to whoever tries another.
@@ -138,15 +120,4 @@ impl Resource {
             .default_service(web::to(other));
         scope.service(resource)
     }
-}
-
-/// The operation that a request asks for.
-pub(super) fn operation(request: &HttpRequest) -> Option<&Operation> {
-    let Here(operations) = request.app_data::<Here>()?;
-    let method = match *request.method() {
-        Method::HEAD => Method::GET,
-        ref method => method.clone(),
-    };
-    let found = operations.iter().find(|(known, _)| *known == method);
-    found.map(|(_, operation)| operation)
 }

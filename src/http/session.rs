@@ -5,55 +5,40 @@ use actix_web::{HttpRequest, http::header};
 use super::{
     State,
     access::COOKIE,
-    auth::{
-        authenticator::{LINK_VALID, LoggedIn},
-        principal::Principal,
-    },
-    call::{Anyone, Call},
-    error::ApiError,
+    auth::authenticator::{LINK_VALID, LoggedIn, Principal},
+    call::*,
+    error::*,
     record,
     reply::Dressed,
-    routes::{Resource, on},
 };
-use crate::api::{
-    endpoint::Empty,
-    reply::{Created, Data, Done},
-    session::{LOG_IN, LOG_OUT, Login, LoginLink, MAKE_LOGIN_LINK, SHOW_SESSION, SessionRow},
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&SHOW_SESSION, show).on(&LOG_IN, log_in).on(&LOG_OUT, log_out),
-        on(&MAKE_LOGIN_LINK, make_link),
-    ]
-}
+use crate::api::{endpoint::*, reply::*, session::*};
 
 fn row(state: &State, principal: &Principal, csrf: Option<String>) -> SessionRow {
     SessionRow {
-        principal: principal.id().to_string(),
-        scopes: principal.scopes(),
-        teams: principal.teams().map(<[String]>::to_vec),
+        principal: principal.id.to_string(),
+        scopes: principal.scopes,
+        teams: principal.teams.as_deref().map(<[String]>::to_vec),
         csrf,
         demo: state.service.is_demo(),
         version: super::VERSION.to_owned(),
     }
 }
 
-async fn show(Call { state, caller, request, .. }: Call) -> Result<Data<SessionRow>, ApiError> {
+pub(super) async fn show(Call { state, caller, request, .. }: Call) -> ApiResult<Data<SessionRow>> {
     let csrf = state.access.csrf(&request);
     Ok(Data(row(&state, &caller.principal, csrf)))
 }
 
-async fn log_in(
+pub(super) async fn log_in(
     Call { state, body: login, request, .. }: Call<Empty, Empty, Login, Anyone>,
-) -> Result<Dressed<Data<SessionRow>>, ApiError> {
+) -> ApiResult<Dressed<Data<SessionRow>>> {
     let auth = &state.access.auth;
     let LoggedIn { principal, cookie, csrf } = match login {
         Login { token: Some(token), code: None } => auth.log_in(token.trim()).await?,
         Login { token: None, code: Some(code) } => auth.log_in_by_link(&code).await?,
         _ => return Err(ApiError::invalid("give either `token` or `code`")),
     };
-    record::acts_as(&request, principal.id());
+    record::acts_as(&request, &principal.id);
     let cookie = cookie_of(&state, &request, cookie.expose(), None)?;
     Ok(Dressed {
         reply: Data(row(&state, &principal, Some(csrf))),
@@ -61,7 +46,7 @@ async fn log_in(
     })
 }
 
-async fn log_out(Call { state, caller, request, .. }: Call) -> Result<Dressed<Done>, ApiError> {
+pub(super) async fn log_out(Call { state, caller, request, .. }: Call) -> ApiResult<Dressed<Done>> {
     if state.access.csrf(&request).is_none() {
         return Err(ApiError::invalid(
             "this request comes with a token, which no session can be ended for; revoke it instead",
@@ -72,7 +57,7 @@ async fn log_out(Call { state, caller, request, .. }: Call) -> Result<Dressed<Do
     Ok(Dressed { reply: Done, headers: vec![(header::SET_COOKIE, cookie)] })
 }
 
-async fn make_link(Call { state, caller, .. }: Call) -> Result<Created<LoginLink>, ApiError> {
+pub(super) async fn make_link(Call { state, caller, .. }: Call) -> ApiResult<Created<LoginLink>> {
     let code = state.access.auth.link(&caller.principal)?;
     let expires_in_s = LINK_VALID.as_secs();
     Ok(Created(LoginLink { code: code.expose().to_owned(), expires_in_s }))
@@ -84,7 +69,7 @@ fn cookie_of(
     request: &HttpRequest,
     value: &str,
     age: Option<u64>,
-) -> Result<header::HeaderValue, ApiError> {
+) -> ApiResult<header::HeaderValue> {
     let mut cookie = format!("{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict");
     if !state.access.gate.is_plain_loopback(request) {
         cookie.push_str("; Secure");

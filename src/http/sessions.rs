@@ -10,33 +10,15 @@ use hivewright_actors::{
         records::Began,
         sessions::{self, Session},
     },
-    queue::submit::Submit,
     storage::{Order, StorageError},
     store::{StoreHandle, records::Writes},
     task::{Cause, Kind, Lane, Task, records::LaneKey},
     team::BeganAnew,
 };
 
-use super::{
-    State,
-    call::Call,
-    caller::Caller,
-    error::ApiError,
-    listing::Gathering,
-    reply::Clean,
-    routes::{Resource, on},
-    teams::{acting::refused, parts},
-};
+use super::{State, call::*, error::*, listing::Gathering, tasks::giving};
 use crate::{
-    api::{
-        endpoint::{ById, ByName, Empty},
-        reply::{Accepted, Bare, Data, LINES, Rows},
-        sessions::{
-            COMPACT_SESSION, CompactionTask, EXPORT_SESSION, HistoryFilter, LIST_SESSIONS,
-            RESET_SESSION, SHOW_HISTORY, SHOW_TEAM_HISTORY, SessionFilter, SessionRow,
-            TeamHistoryFilter, Transcript,
-        },
-    },
+    api::{endpoint::*, reply::*, sessions::*},
     logging::Secrets,
     transcript::{lines, merge::Merge, page},
 };
@@ -44,45 +26,20 @@ use crate::{
 /// An export reads this many events at a time.
 const PIECE: usize = 200;
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_SESSIONS, list),
-        on(&SHOW_HISTORY, show),
-        on(&EXPORT_SESSION, hand_out),
-        on(&RESET_SESSION, begin_anew),
-        on(&COMPACT_SESSION, compact),
-        on(&SHOW_TEAM_HISTORY, show_of_team),
-    ]
-}
-
-impl From<Session> for SessionRow {
-    fn from(session: Session) -> Self {
-        Self {
-            id: session.lane.session_id(session.generation),
-            team: session.lane.team,
-            generation: session.generation,
-            topic_id: session.lane.topic,
-            created_at: session.created_at.date(),
-            updated_at: session.updated_at.date(),
-            events: session.events,
-        }
-    }
-}
-
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, SessionFilter>,
-) -> Result<Rows<SessionRow>, ApiError> {
+) -> ApiResult<Rows<SessionRow>> {
     let SessionFilter { team, topic, since } = query;
     let topic = topic.map(TopicId::from);
-    let since = since.map(|since| since.from(state.access.auth.now()));
-    let teams = caller.principal.teams().map(<[String]>::to_vec);
-    let found = state.spine.store.read(move |storage| {
+    let since = since.map(|since| since.from(state.now()));
+    let reaches = caller.reach();
+    let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         sessions::sessions(storage, team.as_deref(), &mut |session| {
-            let is = |name: &String| session.lane.team.as_str() == name;
-            let is_reached = teams.as_ref().is_none_or(|teams| teams.iter().any(is));
-            let is_late = since.is_none_or(|since| session.updated_at >= since);
-            if is_reached && is_late && (topic.is_none() || session.lane.topic == topic) {
+            if reaches(session.lane.team.as_str())
+                && since.is_none_or(|since| session.updated_at >= since)
+                && (topic.is_none() || session.lane.topic == topic)
+            {
                 let id = session.lane.session_id(session.generation);
                 gathering.see(session.updated_at, &id);
             }
@@ -96,10 +53,10 @@ async fn list(
             Ok(session.map(SessionRow::from))
         })
     });
-    found.await.map_err(ApiError::internal)
+    rows.await
 }
 
-fn lane_of(id: &str) -> Result<(Lane, u32), ApiError> {
+fn lane_of(id: &str) -> ApiResult<(Lane, u32)> {
     Lane::of_session(id).ok_or_else(|| missing(id))
 }
 
@@ -108,29 +65,28 @@ fn missing(id: &str) -> ApiError {
 }
 
 /// The session of a team that the caller reaches.
-fn reached(caller: &Caller, id: &str) -> Result<(Lane, u32), ApiError> {
+fn reached(caller: &Caller, id: &str) -> ApiResult<(Lane, u32)> {
     let (lane, generation) = lane_of(id)?;
     if caller.reaches(lane.team.as_str()) { Ok((lane, generation)) } else { Err(missing(id)) }
 }
 
-async fn stored(state: &State, lane: &Lane, generation: u32) -> Result<Session, ApiError> {
+async fn stored(state: &State, lane: &Lane, generation: u32) -> ApiResult<Session> {
     let of = LaneKey::new(lane, generation);
-    let found = state.spine.store.read(move |storage| sessions::session(storage, &of));
-    let found = found.await.map_err(ApiError::internal)?;
+    let found = state.read(move |storage| sessions::session(storage, &of)).await?;
     found.ok_or_else(|| missing(&lane.session_id(generation)))
 }
 
-async fn show(
+pub(super) async fn show(
     Call { state, caller, path, query, .. }: Call<ById, HistoryFilter>,
-) -> Result<Clean<Bare<Transcript>>, ApiError> {
+) -> ApiResult<Bare<Transcript>> {
     let (lane, generation) = reached(&caller, &path.id)?;
     part(&state, lane, generation, query).await
 }
 
 /// The session of a team by its id or key; without either, the one that was used last.
-async fn show_of_team(
+pub(super) async fn show_of_team(
     Call { state, caller, path: ByName { name }, query, .. }: Call<ByName, TeamHistoryFilter>,
-) -> Result<Clean<Bare<Transcript>>, ApiError> {
+) -> ApiResult<Bare<Transcript>> {
     caller.team(&name)?;
     let unknown = || ApiError::not_found(format!("there is no team `{name}`"));
     let team = state.service.team(&name).ok_or_else(unknown)?;
@@ -145,7 +101,7 @@ async fn show_of_team(
     part(&state, lane, generation, query.part).await
 }
 
-fn of_key(team: &TeamKey, key: &str) -> Result<(Lane, u32), ApiError> {
+fn of_key(team: &TeamKey, key: &str) -> ApiResult<(Lane, u32)> {
     let topic = match key.strip_prefix("topic:") {
         Some(topic) => Some(topic.into()),
         None if key == "main" => None,
@@ -159,9 +115,9 @@ fn of_key(team: &TeamKey, key: &str) -> Result<(Lane, u32), ApiError> {
 }
 
 /// The session of a team that was used last.
-async fn newest_of(state: &State, team: &TeamKey) -> Result<(Lane, u32), ApiError> {
+async fn newest_of(state: &State, team: &TeamKey) -> ApiResult<(Lane, u32)> {
     let key = team.clone();
-    let newest = state.spine.store.read(move |storage| {
+    let newest = state.read(move |storage| {
         let mut newest: Option<Session> = None;
         sessions::sessions(storage, Some(key.name.as_str()), &mut |session| {
             let is_newer = |known: &Session| session.updated_at > known.updated_at;
@@ -172,8 +128,7 @@ async fn newest_of(state: &State, team: &TeamKey) -> Result<(Lane, u32), ApiErro
         })?;
         Ok(newest)
     });
-    let newest = newest.await.map_err(ApiError::internal)?;
-    match newest {
+    match newest.await? {
         Some(session) => Ok((session.lane, session.generation)),
         None => of_key(team, "main"),
     }
@@ -184,20 +139,19 @@ async fn part(
     lane: Lane,
     generation: u32,
     wanted: HistoryFilter,
-) -> Result<Clean<Bare<Transcript>>, ApiError> {
+) -> ApiResult<Bare<Transcript>> {
     let id = lane.session_id(generation);
-    let read = state.spine.store.read(move |storage| {
+    let read = state.read(move |storage| {
         let lane = LaneKey::new(&lane, generation);
         Ok((sessions::session(storage, &lane)?, page::read(storage, &lane, &wanted)?))
     });
-    let (session, page) = read.await.map_err(ApiError::internal)?;
-    let transcript = Transcript {
+    let (session, page) = read.await?;
+    Ok(Bare(Transcript {
         session: session.ok_or_else(|| missing(&id))?.into(),
         data: page.messages,
         next_after: page.next_after,
         prev_before: page.prev_before,
-    };
-    Ok(Clean::new(&state.secrets, Bare(transcript)))
+    }))
 }
 
 /// An export under way.
@@ -212,9 +166,9 @@ struct Export {
     merge: Option<Merge>,
 }
 
-async fn hand_out(
+pub(super) async fn hand_out(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
-) -> Result<HttpResponse, ApiError> {
+) -> ApiResult<HttpResponse> {
     let (lane, generation) = reached(&caller, &id)?;
     stored(&state, &lane, generation).await?;
     let file = format!("{}-{}.jsonl", lane.team, id.replace([':', '~'], "-"));
@@ -234,9 +188,9 @@ async fn hand_out(
     Ok(answer)
 }
 
-async fn begin_anew(
+pub(super) async fn begin_anew(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
-) -> Result<Data<SessionRow>, ApiError> {
+) -> ApiResult<Data<SessionRow>> {
     let (lane, generation) = reached(&caller, &id)?;
     let session = stored(&state, &lane, generation).await?;
     let (_, running) = state.spine.live.running();
@@ -244,42 +198,37 @@ async fn begin_anew(
         let way_out = "a turn runs in this session; cancel its task, or wait for its end";
         return Err(ApiError::conflict(way_out));
     }
-    let at = parts(&state).clock.now();
+    let at = state.org().clock.now();
     let began = Writes::new().put_at(&lane.session_id(generation), &Began(at));
-    state.spine.store.commit(began).await.map_err(ApiError::internal)?;
+    state.spine.store.commit(began).await?;
     // One that starts from now on reads it.
-    let team = state.spine.directory.get(&lane.team);
-    if let Some(team) = team.map(|team| team.clone()) {
-        let topic = lane.topic.clone();
-        team.do_send(BeganAnew { topic, at });
+    let team = state.spine.directory.get(&lane.team).map(|team| team.clone());
+    if let Some(team) = team {
+        team.do_send(BeganAnew { topic: lane.topic, at });
     }
     Ok(Data(session.into()))
 }
 
-async fn compact(
+pub(super) async fn compact(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
-) -> Result<Accepted<CompactionTask>, ApiError> {
+) -> ApiResult<Accepted<CompactionTask>> {
     let (lane, generation) = reached(&caller, &id)?;
     stored(&state, &lane, generation).await?;
-    let parts = parts(&state);
-    let team = parts.view.now().key(lane.team.as_str());
+    let org = state.org();
+    let team = org.view.now().key(lane.team.as_str());
     if team.is_none_or(|team| team.generation != generation) {
         return Err(ApiError::conflict("the team of this session is gone"));
     }
-    let task_id = parts.ids.task();
-    let by = caller.principal.id().to_string();
+    let task_id = org.ids.task();
+    let by = caller.principal.id.to_string();
     let task = Task {
         generation,
         kind: Kind::Compact,
         cause: Some(Cause::Operator { name: by.clone() }),
-        ..Task::new(task_id.clone(), lane, "/compact".to_owned(), by, parts.clock.now())
+        ..Task::new(task_id.clone(), lane, "/compact".to_owned(), by, org.clock.now())
     };
-    let submitted =
-        parts.work.submit(Submit { task, writes: Writes::new(), overlap: None, giver: None });
-    match submitted.await {
-        Ok(_) => Ok(Accepted(CompactionTask { task_id, session_id: id })),
-        Err(refusal) => Err(refused(&refusal.into())),
-    }
+    giving::submit(&state, task).await?;
+    Ok(Accepted(CompactionTask { task_id, session_id: id }))
 }
 
 fn chunks(export: Export) -> impl Stream<Item = Result<Bytes, StorageError>> {
@@ -297,25 +246,17 @@ impl Export {
             let (lane, generation, seen) = (self.lane.clone(), self.generation, self.seen);
             let read = self.store.read(move |storage| {
                 let (mut count, mut last) = (0, seen);
-                let range = (seen, u64::MAX);
-                sessions::journal(
-                    storage,
-                    &LaneKey::new(&lane, generation),
-                    range,
-                    Order::Rising,
-                    &mut |piece| {
-                        count += piece.len();
-                        for event in piece {
-                            last = event.seq;
-                            merge.push(event);
-                        }
-                        if count < PIECE {
-                            ControlFlow::Continue(())
-                        } else {
-                            ControlFlow::Break(())
-                        }
-                    },
-                )?;
+                let of = LaneKey::new(&lane, generation);
+                let (range, order) = ((seen, u64::MAX), Order::Rising);
+                sessions::journal(storage, &of, range, order, &mut |piece| {
+                    count += piece.len();
+                    for event in piece {
+                        last = event.seq;
+                        merge.push(event);
+                    }
+                    let is_full = count >= PIECE;
+                    if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
                 Ok((merge, last, count < PIECE))
             });
             let (mut merge, last, is_end) = match read.await {
@@ -333,11 +274,8 @@ impl Export {
             if messages.is_empty() {
                 continue;
             }
-            let mut text = String::new();
-            for message in &messages {
-                text.push_str(&lines::line(self.lane.team.as_str(), &self.id, message));
-                text.push('\n');
-            }
+            let line = |message| lines::line(self.lane.team.as_str(), &self.id, message) + "\n";
+            let text: String = messages.iter().map(line).collect();
             return Some(Ok(self.secrets.scrub_known(&text)));
         }
     }

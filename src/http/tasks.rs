@@ -2,47 +2,21 @@
 
 use std::{collections::HashSet, ops::ControlFlow, time::Duration};
 
-use actix_web::http::StatusCode;
 use hivewright_actors::{
     clock::Timestamp,
     excerpt,
     ids::{TaskId, TeamName},
     org::{Bootstrap, record::TeamState, tree::Tree},
-    queue::submit::{Submission, Submit},
-    store::{
-        reads::{Range, scan},
-        records::Writes,
-    },
+    store::reads::{Range, scan},
     task::{
-        Cause, Ending, Kind, Source, Task, TaskState, WaitReason,
+        Cause, Ending, Kind, Lineage, Source, Task, TaskState, WaitReason,
         records::{self as tasks, EndedTask},
     },
     usage::Usage,
 };
 
-use super::{
-    State,
-    call::Call,
-    caller::Caller,
-    error::ApiError,
-    json,
-    listing::Gathering,
-    reply::Clean,
-    routes::{Resource, on},
-    teams::{acting::refused, parts},
-};
-use crate::{
-    api::{
-        endpoint::{ById, Empty},
-        reply::{Created, Data, Progress, Rows},
-        tasks::{
-            CANCEL_TASK, COUNT_TASKS, CREATE_TASK, LIST_TASKS, OneTask, RETRY_TASK, SHOW_TASK,
-            TaskCancel, TaskCancelled, TaskChild, TaskFault, TaskFilter, TaskLineage, TaskOutcome,
-            TaskRetried, TaskRow, TaskTree,
-        },
-    },
-    tools::org::office::Parts,
-};
+use super::{State, call::*, error::*, listing::Gathering};
+use crate::api::{endpoint::*, reply::*, tasks::*};
 
 /// What takes longer to end goes on without whoever cancelled it.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(25);
@@ -56,17 +30,7 @@ const BEGINNING: usize = 200;
 const SHOWN: usize = 10_000;
 
 pub(crate) mod giving;
-mod stats;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TASKS, list).on(&CREATE_TASK, giving::create),
-        on(&COUNT_TASKS, stats::show),
-        on(&CANCEL_TASK, cancel),
-        on(&RETRY_TASK, retry),
-        on(&SHOW_TASK, show),
-    ]
-}
+pub(super) mod stats;
 
 /// What an open task waits for, if it is not simply its turn. It `asks` while a question of its turn to
 /// another team is open.
@@ -82,72 +46,35 @@ fn waits_for(task: &Task, tree: &Tree, asks: bool) -> Option<WaitReason> {
     }
 }
 
-fn row(task: Task, whole: bool, tree: &Tree, asks: bool) -> TaskRow {
-    let rest = format!("GET /api/v1/tasks/{}", task.id);
-    let cut = |text: &str, most: usize| {
-        if whole { text.to_owned() } else { excerpt::excerpt(text, most, &rest) }
-    };
-    let state = task.state();
-    let line = task.lineage.as_ref();
-    let outcome = task.outcome.as_ref().map(|outcome| {
-        let error = outcome.code.map(|code| TaskFault { code, message: outcome.message.clone() });
-        let took = outcome.finished_at.since(task.created_at);
-        TaskOutcome {
-            result: cut(&outcome.text, SHOWN),
-            truncated: outcome.truncated,
-            error,
-            notified: task.is_notified(outcome)
-                && (task.source.as_ref()).is_some_and(|source| source.message.is_none()),
-            finished_at: json::date(outcome.finished_at),
-            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-            usage: outcome.usage,
-        }
-    });
-    let source = task.source.as_ref();
-    TaskRow {
-        body: cut(&task.body, BEGINNING),
-        state,
-        wait_reason: waits_for(&task, tree, asks),
-        created_at: json::date(task.created_at),
-        not_before: task.not_before.and_then(json::date),
-        deadline_at: json::date(task.deadline_at),
-        reply_to: task.reply_to.as_ref().map(|lane| lane.team.to_string()),
-        source_channel_id: source.map(|source| source.channel.to_string()),
-        topic_id: source.and_then(|source| source.topic.as_ref()).map(|topic| topic.id.to_string()),
-        lineage: TaskLineage {
-            root: task.root().clone(),
-            parent: line.and_then(|line| line.parent()).cloned(),
-            hops: line.map_or(0, |line| line.hops()),
-            path: line.map(|line| line.path.iter().map(|above| above.task.clone()).collect()),
-        },
-        label: task.label,
-        outcome,
-        id: task.id,
-        team: task.lane.team,
-        generation: task.generation,
-        kind: task.kind,
-        priority: task.priority,
-        created_by: task.from,
-        attempts: task.attempts,
-        redelivered: task.redelivered,
+fn row(task: &Task, tree: &Tree, asks: bool) -> TaskRow {
+    TaskRow { wait_reason: waits_for(task, tree, asks), ..TaskRow::from(task) }
+}
+
+/// A row as lists show it: the beginning of what was asked and answered.
+fn shortened(mut row: TaskRow) -> TaskRow {
+    let rest = format!("GET /api/v1/tasks/{}", row.id);
+    row.body = excerpt::excerpt(&row.body, BEGINNING, &rest);
+    if let Some(outcome) = &mut row.outcome {
+        outcome.result = excerpt::excerpt(&outcome.result, SHOWN, &rest);
     }
+    row
 }
 
 /// Which tasks are wanted.
-struct Wanted {
+struct Wanted<F> {
     filter: TaskFilter,
-    /// All that may be seen; none is every team.
-    teams: Option<Vec<String>>,
+    /// Teams that may be seen.
+    reaches: F,
     since: Timestamp,
     until: Option<Timestamp>,
     /// In lower case.
     words: Option<String>,
 }
 
-impl Wanted {
-    fn new(filter: TaskFilter, teams: Option<&[String]>, now: Timestamp) -> Self {
+impl<F: Fn(&str) -> bool> Wanted<F> {
+    fn new(filter: TaskFilter, reaches: F, now: Timestamp) -> Self {
         Self {
-            teams: teams.map(<[String]>::to_vec),
+            reaches,
             since: filter.since.map(|since| since.from(now)).unwrap_or_default(),
             until: filter.until.map(|until| until.from(now)),
             words: filter.words.as_ref().map(|words| words.to_lowercase()),
@@ -156,9 +83,8 @@ impl Wanted {
     }
 
     fn is_team(&self, team: &TeamName) -> bool {
-        let is = |name: &String| team.as_str() == name;
-        self.filter.team.as_ref().is_none_or(is)
-            && self.teams.as_ref().is_none_or(|teams| teams.iter().any(is))
+        let team = team.as_str();
+        self.filter.team.as_ref().is_none_or(|name| team == name) && (self.reaches)(team)
     }
 
     fn may_hold(&self, ended: &EndedTask) -> bool {
@@ -201,13 +127,12 @@ impl Wanted {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TaskFilter>,
-) -> Result<Rows<TaskRow>, ApiError> {
-    let parts = parts(&state);
-    let wanted = Wanted::new(query, caller.principal.teams(), parts.clock.now());
-    let tree = parts.view.now();
-    let rows = parts.store.read(move |storage| {
+) -> ApiResult<Rows<TaskRow>> {
+    let wanted = Wanted::new(query, caller.reach(), state.now());
+    let tree = state.org().view.now();
+    let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         let mut asking = HashSet::new();
         Range::<Task>::all().for_each(storage, &mut |task| {
@@ -232,40 +157,31 @@ async fn list(
         }
         gathering.rows(&page, |id| {
             let task = tasks::find(storage, &TaskId::from(id))?;
-            Ok(task.map(|task| {
-                let asks = asking.contains(&task.id);
-                row(task, false, &tree, asks)
-            }))
+            Ok(task.map(|task| shortened(row(&task, &tree, asking.contains(&task.id)))))
         })
     });
-    rows.await.map_err(ApiError::internal)
+    rows.await
 }
 
 /// A task by its id, of a team that the caller reaches.
-async fn find(caller: &Caller, parts: &Parts, id: &str) -> Result<Task, ApiError> {
+async fn find(state: &State, caller: &Caller, id: &str) -> ApiResult<Task> {
     let task = TaskId::from(id);
-    let row = parts.store.read(move |storage| tasks::find(storage, &task));
-    row.await
-        .map_err(ApiError::internal)?
-        .filter(|task| caller.reaches(task.lane.team.as_str()))
+    let row = state.read(move |storage| tasks::find(storage, &task)).await?;
+    row.filter(|task| caller.reaches(task.lane.team.as_str()))
         .ok_or_else(|| ApiError::not_found(format!("there is no task `{id}`")))
 }
 
-async fn show(
-    Call { state, caller, path, .. }: Call<ById>,
-) -> Result<Clean<Data<OneTask>>, ApiError> {
-    let parts = parts(&state);
-    let task = find(&caller, parts, &path.id).await?;
+pub(super) async fn show(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Data<OneTask>> {
+    let task = find(&state, &caller, &path.id).await?;
     let Below { mut children, more_children, asks, tree } = below(&state, &task, &caller).await?;
     children.retain(|child| caller.reaches(child.team.as_str()));
-    let shown = OneTask {
+    Ok(Data(OneTask {
         session_id: task.lane.session_id(task.generation),
         children,
         more_children,
         tree,
-        row: row(task, true, &parts.view.now(), asks),
-    };
-    Ok(Clean::new(&state.secrets, Data(shown)))
+        row: row(&task, &state.org().view.now(), asks),
+    }))
 }
 
 /// What a task led to.
@@ -278,9 +194,9 @@ struct Below {
     tree: TaskTree,
 }
 
-async fn below(state: &State, task: &Task, caller: &Caller) -> Result<Below, ApiError> {
+async fn below(state: &State, task: &Task, caller: &Caller) -> ApiResult<Below> {
     let (id, root, created) = (task.id.clone(), task.root().clone(), task.created_at);
-    let found = state.spine.store.read(move |storage| {
+    let found = state.read(move |storage| {
         let first = tasks::find(storage, &root)?;
         let since = first.as_ref().map_or(created, |first| first.created_at);
         let of_root = |task: &Task| *task.root() == root;
@@ -297,7 +213,7 @@ async fn below(state: &State, task: &Task, caller: &Caller) -> Result<Below, Api
         ended.extend(first);
         Ok((open, ended))
     });
-    let (open, mut ended) = found.await.map_err(ApiError::internal)?;
+    let (open, mut ended) = found.await?;
     ended.retain(|task| caller.reaches(task.lane.team.as_str()));
     let mut usage = Usage::default();
     for outcome in ended.iter().filter_map(|task| task.outcome.as_ref()) {
@@ -305,55 +221,38 @@ async fn below(state: &State, task: &Task, caller: &Caller) -> Result<Below, Api
     }
     let tree = TaskTree { ended: ended.len(), usage };
     let asks = open.iter().any(|task| task.awaited_by() == Some(&id));
-    let is_child = |task: &Task| {
+    let made = open.into_iter().chain(ended).filter(|task| {
         let line = task.lineage.as_ref();
         line.and_then(|line| line.parent()) == Some(&id)
-    };
-    let child = |task: Task| TaskChild {
-        state: task.state(),
-        team: task.lane.team,
-        kind: task.kind,
-        id: task.id,
-    };
-    let made = open.into_iter().chain(ended).filter(is_child);
-    let mut children: Vec<TaskChild> = made.map(child).collect();
+    });
+    let mut children: Vec<TaskChild> = made.map(|task| TaskChild::from(&task)).collect();
     let more_children = children.len() > CHILDREN;
     children.truncate(CHILDREN);
     Ok(Below { children, more_children, asks, tree })
 }
 
 fn is_final(task: &Task, what: &str) -> ApiError {
-    let state = task.state();
-    ApiError::new(
-        StatusCode::CONFLICT,
-        "final",
-        format!("task `{}` is {state} and cannot be {what}", task.id),
-    )
+    let reason = format!("task `{}` is {} and cannot be {what}", task.id, task.state());
+    ApiError::conflict_as("final", reason)
 }
 
-async fn cancel(
+pub(super) async fn cancel(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TaskCancel>,
-) -> Result<Progress<TaskCancelled>, ApiError> {
+) -> ApiResult<Progress<TaskCancelled>> {
     let TaskCancel { reason, cascade } = body;
-    let parts = parts(&state);
-    let task = find(&caller, parts, &path.id).await?;
-    let by = || format!("cancelled by {}", caller.principal.id());
-    let reason = reason.unwrap_or_else(by);
+    let task = find(&state, &caller, &path.id).await?;
+    let reason = reason.unwrap_or_else(|| format!("cancelled by {}", caller.principal.id));
     let mut going = vec![task.id.clone()];
     if cascade {
-        let root = task.id.clone();
-        let teams = caller.principal.teams().map(<[String]>::to_vec);
-        let below = parts.store.read(move |storage| {
-            let open = scan::<Task>(storage, Range::all())?;
-            let below = open.into_iter().filter(|task| {
-                let line = task.lineage.as_ref();
-                let is = |name: &String| task.lane.team.as_str() == name;
-                let reached = teams.as_ref().is_none_or(|teams| teams.iter().any(is));
-                reached && line.is_some_and(|line| line.path.iter().any(|above| above.task == root))
+        let (root, reaches) = (task.id.clone(), caller.reach());
+        let below = state.read(move |storage| {
+            let below = scan::<Task>(storage, Range::all())?.into_iter().filter(|task| {
+                let is_below = |line: &Lineage| line.path.iter().any(|above| above.task == root);
+                reaches(task.lane.team.as_str()) && task.lineage.as_ref().is_some_and(is_below)
             });
             Ok(below.map(|task| task.id).collect::<Vec<_>>())
         });
-        going.extend(below.await.map_err(ApiError::internal)?);
+        going.extend(below.await?);
     }
     match task.outcome.as_ref().map(|outcome| outcome.ending) {
         // What was cancelled before is as it should be.
@@ -361,48 +260,25 @@ async fn cancel(
         Some(_) if going.len() > 1 => {}
         Some(_) => return Err(is_final(&task, "cancelled")),
     }
+    let work = &state.org().work;
     for id in &going {
-        parts.work.cancel(id.clone(), reason.clone()).await;
+        work.cancel(id.clone(), reason.clone()).await;
     }
     let ended = async {
         for id in &going {
-            parts.work.wait(id.clone(), None).await;
+            work.wait(id.clone(), None).await;
         }
     };
     let is_done = tokio::time::timeout(CANCEL_TIMEOUT, ended).await.is_ok();
-    let task = find(&caller, parts, task.id.as_str()).await?;
+    let task = find(&state, &caller, task.id.as_str()).await?;
     let data = TaskCancelled { state: task.state(), id: task.id, cancelled: going };
     Ok(Progress { data, is_done })
 }
 
-/// The same work as a new task, linked to the one it follows.
-fn again(task: &Task, id: TaskId, generation: u32, operator: &str, now: Timestamp) -> Task {
-    let source = task.source.as_ref().map(|source| Source {
-        // That message has had its answer: what comes now is a notification.
-        message: None,
-        ..source.clone()
-    });
-    Task {
-        generation,
-        kind: task.kind,
-        priority: task.priority,
-        source,
-        reply_to: task.reply_to.clone(),
-        asker: task.asker,
-        on_result: task.on_result,
-        options: task.options.clone(),
-        lineage: Some(task.lineage_below()),
-        label: task.label,
-        cause: Some(Cause::Operator { name: operator.to_owned() }),
-        ..Task::new(id, task.lane.clone(), task.body.clone(), task.from.clone(), now)
-    }
-}
-
-async fn retry(
+pub(super) async fn retry(
     Call { state, caller, path, .. }: Call<ById>,
-) -> Result<Created<TaskRetried>, ApiError> {
-    let parts = parts(&state);
-    let task = find(&caller, parts, &path.id).await?;
+) -> ApiResult<Created<TaskRetried>> {
+    let task = find(&state, &caller, &path.id).await?;
     match task.outcome.as_ref().map(|outcome| outcome.ending) {
         Some(Ending::Failed | Ending::Dead | Ending::Expired | Ending::Cancelled) => {}
         Some(Ending::Done) | None => return Err(is_final(&task, "tried again")),
@@ -412,38 +288,36 @@ async fn retry(
             "nobody waits for the answer any more: the turn that asked has gone on",
         ));
     }
-    let tree = parts.view.now();
-    let team = tree.get(task.lane.team.as_str());
-    let team = team.filter(|team| team.generation == task.generation);
-    let team = team.ok_or_else(|| {
-        ApiError::conflict(format!("the team of this task, `{}`, is gone", task.team()))
-    })?;
-    let new = again(
-        &task,
-        parts.ids.task(),
-        team.generation,
-        caller.principal.id().as_str(),
-        parts.clock.now(),
-    );
-    let new_id = new.id.clone();
-    if task.kind == Kind::Bootstrap {
-        let given = parts.org.send(Bootstrap { task: new }).await;
-        given
-            .map_err(ApiError::internal)?
-            .map_err(|error| refused(&error))?
-            .ok_or_else(|| ApiError::conflict("the team is ready: there is nothing to set up"))?;
+    let org = state.org();
+    let tree = org.view.now();
+    let team = tree.get(task.lane.team.as_str()).filter(|team| team.generation == task.generation);
+    if team.is_none() {
+        let gone = format!("the team of this task, `{}`, is gone", task.team());
+        return Err(ApiError::conflict(gone));
+    }
+    let (new_id, lineage) = (org.ids.task(), Some(task.lineage_below()));
+    let is_bootstrap = task.kind == Kind::Bootstrap;
+    // The same work as a new task, linked to the one it follows.
+    let new = Task {
+        generation: task.generation,
+        kind: task.kind,
+        priority: task.priority,
+        // That message has had its answer: what comes now is a notification.
+        source: task.source.map(|source| Source { message: None, ..source }),
+        reply_to: task.reply_to,
+        asker: task.asker,
+        on_result: task.on_result,
+        options: task.options,
+        lineage,
+        label: task.label,
+        cause: Some(Cause::Operator { name: caller.principal.id.to_string() }),
+        ..Task::new(new_id.clone(), task.lane, task.body, task.from, org.clock.now())
+    };
+    if is_bootstrap {
+        let given = org.org.send(Bootstrap { task: new }).await??;
+        given.ok_or_else(|| ApiError::conflict("the team is ready: there is nothing to set up"))?;
     } else {
-        let submitted = parts.work.submit(Submit {
-            task: new,
-            writes: Writes::new(),
-            overlap: None,
-            giver: None,
-        });
-        match submitted.await {
-            Ok(Submission::Enqueued { .. }) => {}
-            Ok(_) => return Err(ApiError::conflict("the team is busy")),
-            Err(refusal) => return Err(refused(&refusal.into())),
-        }
+        giving::submit(&state, new).await?;
     }
     Ok(Created(TaskRetried { id: new_id, retry_of: task.id, state: TaskState::Accepted }))
 }

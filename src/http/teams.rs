@@ -16,57 +16,22 @@ use hivewright_actors::{
     },
 };
 
-use super::{
-    Equipper, State,
-    call::Call,
-    error::ApiError,
-    json, listing,
-    routes::{Resource, on},
-};
+use super::{Equipper, State, call::*, error::*, json, listing};
 use crate::{
-    api::{
-        endpoint::{ByName, Empty},
-        reply::{Data, Rows},
-        teams::{
-            BOOTSTRAP_TEAM, CHANGE_TEAM, CREATE_TEAM, LIST_TEAMS, LastError, OneTeam, PAUSE_ALL,
-            PAUSE_TEAM, RESUME_ALL, RESUME_TEAM, SHOW_ORG, SHOW_TEAM, SHUT_DOWN_TEAM, TeamFilter,
-            TeamNode, TeamRow, TeamWork,
-        },
-    },
+    api::{endpoint::*, reply::*, teams::*},
     logging::Secrets,
     tools::org::office::Parts,
 };
 
 pub(super) mod acting;
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TEAMS, list).on(&CREATE_TEAM, acting::create),
-        on(&SHOW_ORG, show_tree),
-        on(&PAUSE_TEAM, acting::pause_one),
-        on(&RESUME_TEAM, acting::resume_one),
-        on(&BOOTSTRAP_TEAM, acting::set_up_again),
-        on(&PAUSE_ALL, acting::pause_every),
-        on(&RESUME_ALL, acting::resume_every),
-        on(&SHOW_TEAM, show)
-            .on(&CHANGE_TEAM, acting::update)
-            .on(&SHUT_DOWN_TEAM, acting::shut_down),
-    ]
-}
-
-/// What the handlers look at.
-pub(super) fn parts(state: &State) -> &Parts {
-    state.office.parts()
-}
-
 /// Runs something that looks at files away from the async threads.
 async fn looking<T: Send + 'static>(
     state: &web::Data<State>,
     look: impl FnOnce(&Sight<'_>) -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    let parts = parts(state);
-    let open = parts.work.open(None).await;
-    look_at(state, parts.view.now(), open, look).await
+) -> ApiResult<T> {
+    let open = state.org().work.open(None).await;
+    look_at(state, state.org().view.now(), open, look).await
 }
 
 async fn look_at<T: Send + 'static>(
@@ -74,20 +39,19 @@ async fn look_at<T: Send + 'static>(
     tree: impl AsRef<Tree> + Send + 'static,
     open: Vec<OpenTask>,
     look: impl FnOnce(&Sight<'_>) -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    let errors = state.spine.store.read(tasks::team_errors).await;
-    let errors = errors.map_err(ApiError::internal)?;
+) -> ApiResult<T> {
+    let errors = state.read(tasks::team_errors).await?;
     let state = state.clone();
-    let looked = tokio::task::spawn_blocking(move || {
-        Ok(look(&Sight {
+    let looked = web::block(move || {
+        look(&Sight {
             tree: tree.as_ref(),
             open: &open,
             errors: &errors,
-            parts: parts(&state),
+            parts: state.org(),
             secrets: &state.secrets,
-        }))
+        })
     });
-    looked.await.map_err(ApiError::internal)?
+    Ok(looked.await?)
 }
 
 /// What teams are seen by.
@@ -116,10 +80,7 @@ impl Sight<'_> {
             name: team.name.clone(),
             generation: team.generation,
             parent: team.parent.clone(),
-            description: match &file {
-                Ok(file) => file.description.clone(),
-                Err(_) => String::new(),
-            },
+            description: file.as_ref().map_or_else(|_| String::new(), |it| it.description.clone()),
             scope: self.tree.effective_scope(name).into_iter().map(str::to_owned).collect(),
             state: match team.state {
                 TeamState::Active if file.is_err() => TeamState::Degraded,
@@ -134,17 +95,13 @@ impl Sight<'_> {
             model,
             usage_today: (self.parts.spent)(&team.name),
             children: self.tree.children(name).count(),
-            last_error: self.errors.get(&team.key()).map(|error| self.last_error(error)),
+            last_error: self.errors.get(&team.key()).map(|error| LastError {
+                task_id: error.task_id.clone(),
+                code: error.code,
+                message: self.secrets.scrub_known(&error.message),
+                at: error.at.date(),
+            }),
         })
-    }
-
-    fn last_error(&self, error: &TeamError) -> LastError {
-        LastError {
-            task_id: error.task_id.clone(),
-            code: error.code,
-            message: self.secrets.scrub_known(&error.message),
-            at: error.at.date(),
-        }
     }
 
     /// The open tasks of a team, oldest first.
@@ -197,23 +154,20 @@ impl From<&OpenTask> for TeamWork {
     }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TeamFilter>,
-) -> Result<Rows<TeamRow>, ApiError> {
+) -> ApiResult<Rows<TeamRow>> {
     let TeamFilter { state: standing, parent, words } = query;
     let [parent, words] = [parent, words].map(|text| text.map(|text| text.to_lowercase()));
     let rows = looking(&state, |sight| {
-        let teams = sight.tree.iter();
-        let rows = teams.filter_map(|team| sight.row(team.name.as_str()));
+        let rows = sight.tree.iter().filter_map(|team| sight.row(team.name.as_str()));
         rows.collect::<Vec<_>>()
     });
-    let mut rows = rows.await?;
-    rows.retain(|row| {
+    let rows = rows.await?.into_iter().filter(|row| {
         let above = row.parent.as_ref().map(|parent| parent.as_str());
         let holds = |words: &String| {
-            let texts = [row.name.as_str(), &row.description];
-            let scope = row.scope.iter().map(String::as_str);
-            let mut texts = texts.into_iter().chain(scope);
+            let texts = [row.name.as_str(), &row.description].into_iter();
+            let mut texts = texts.chain(row.scope.iter().map(String::as_str));
             texts.any(|text| text.to_lowercase().contains(words.as_str()))
         };
         caller.reaches(row.name.as_str())
@@ -224,9 +178,9 @@ async fn list(
     listing::page(rows, &page, |row| row.name.to_string())
 }
 
-async fn show(
+pub(super) async fn show(
     Call { state, caller, path: ByName { name }, .. }: Call<ByName>,
-) -> Result<Data<OneTeam>, ApiError> {
+) -> ApiResult<Data<OneTeam>> {
     caller.team(&name)?;
     let missing = ApiError::not_found(format!("there is no team `{name}`"));
     let equip = state.equipment.clone();
@@ -234,7 +188,7 @@ async fn show(
     Ok(Data(shown.await?.ok_or(missing)?))
 }
 
-async fn show_tree(Call { state, caller, .. }: Call) -> Result<Data<TeamNode>, ApiError> {
+pub(super) async fn show_tree(Call { state, caller, .. }: Call) -> ApiResult<Data<TeamNode>> {
     caller.all_teams()?;
     let root = looking(&state, |sight| sight.node(MAIN)).await?;
     root.map(Data).ok_or_else(ApiError::draining)
@@ -245,6 +199,6 @@ pub(super) async fn tree_of(
     state: &web::Data<State>,
     tree: Tree,
     open: Vec<OpenTask>,
-) -> Result<Option<TeamNode>, ApiError> {
+) -> ApiResult<Option<TeamNode>> {
     look_at(state, Box::new(tree), open, |sight| sight.node(MAIN)).await
 }

@@ -1,29 +1,19 @@
-//! `/api/v1/tokens`: credentials for programs and people.
+//! `/api/v1/tokens` and `/api/v1/logins`: credentials for programs and people, and the browsers that are
+//! logged in with them.
 
 use super::{
-    auth::rows::Grant,
-    call::Call,
-    caller::Caller,
-    error::ApiError,
+    auth::rows::{Grant, Session},
+    call::*,
+    error::*,
     json, listing,
-    routes::{Resource, on},
 };
 use crate::api::{
-    endpoint::{ById, Empty},
-    reply::{Created, Done, Rows},
+    endpoint::*,
+    logins::*,
+    reply::*,
     scope::{Scope, Scopes},
-    tokens::{
-        CREATE_TOKEN, LIST_TOKENS, NewToken, REVOKE_TOKEN, ROTATE_OPERATOR, Revocation, TokenRow,
-    },
+    tokens::*,
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TOKENS, list).on(&CREATE_TOKEN, create),
-        on(&ROTATE_OPERATOR, rotate),
-        on(&REVOKE_TOKEN, revoke),
-    ]
-}
 
 impl From<Grant> for TokenRow {
     fn from(grant: Grant) -> Self {
@@ -50,23 +40,20 @@ fn described(row: &TokenRow) -> String {
 }
 
 /// It reaches no more teams than the caller does.
-pub(super) fn is_within(grant: &Grant, caller: &Caller) -> bool {
-    match (&grant.teams, caller.principal.teams()) {
-        (_, None) => true,
-        (None, Some(_)) => false,
-        (Some(teams), Some(_)) => teams.iter().all(|team| caller.reaches(team)),
-    }
+fn is_within(grant: &Grant, caller: &Caller) -> bool {
+    let is_reached = |teams: &Vec<String>| teams.iter().all(|team| caller.reaches(team));
+    caller.principal.teams.is_none() || grant.teams.as_ref().is_some_and(is_reached)
 }
 
-async fn list(Call { state, caller, page, .. }: Call) -> Result<Rows<TokenRow>, ApiError> {
+pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<TokenRow>> {
     let grants = state.access.auth.grants().into_iter();
     let rows = grants.filter(|grant| is_within(grant, &caller)).map(TokenRow::from);
     listing::page(rows, &page, |row| row.id.to_string())
 }
 
-async fn create(
+pub(super) async fn create(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewToken>,
-) -> Result<Created<TokenRow>, ApiError> {
+) -> ApiResult<Created<TokenRow>> {
     caller.names(&new.name);
     let minted = state.access.auth.mint(new, &caller.principal).await?;
     let mut row = TokenRow::from(minted.row);
@@ -75,9 +62,9 @@ async fn create(
     Ok(Created(row))
 }
 
-async fn revoke(
+pub(super) async fn revoke(
     Call { state, caller, path, query: Revocation { minted }, .. }: Call<ById, Revocation>,
-) -> Result<Done, ApiError> {
+) -> ApiResult<Done> {
     let auth = &state.access.auth;
     let mut grants = auth.grants().into_iter();
     let meant = grants.find(|grant| grant.id.as_str() == path.id || grant.name == path.id);
@@ -91,13 +78,45 @@ async fn revoke(
 }
 
 /// The new token is in its file, not in the answer.
-async fn rotate(Call { state, caller, .. }: Call) -> Result<Done, ApiError> {
+pub(super) async fn rotate(Call { state, caller, .. }: Call) -> ApiResult<Done> {
     let principal = &caller.principal;
     // The operator token has all scopes: only whoever has them all may make one.
-    if let Some(missing) = Scopes::all().beyond(principal.scopes()) {
+    if let Some(missing) = Scopes::all().beyond(principal.scopes) {
         return Err(ApiError::forbidden(missing));
     }
     caller.all_teams()?;
     state.access.auth.rotate_operator(principal).await?;
+    Ok(Done)
+}
+
+fn login_row(session: Session, grant: Grant, caller: &Caller) -> LoginRow {
+    LoginRow {
+        current: session.id == caller.principal.credential,
+        created_at: json::date(session.created_at),
+        last_used_at: json::date(session.last_used_at),
+        ends_at: json::date(session.ends_at()),
+        id: session.id,
+        principal: grant.name,
+        token_id: grant.id,
+        kind: grant.kind,
+    }
+}
+
+pub(super) async fn list_logins(
+    Call { state, caller, page, .. }: Call,
+) -> ApiResult<Rows<LoginRow>> {
+    let sessions = state.access.auth.sessions().into_iter();
+    let within = sessions.filter(|(_, grant)| is_within(grant, &caller));
+    let rows = within.map(|(session, grant)| login_row(session, grant, &caller));
+    listing::page(rows, &page, |row| row.id.to_string())
+}
+
+pub(super) async fn end_login(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
+    let auth = &state.access.auth;
+    let mut sessions = auth.sessions().into_iter();
+    let meant = sessions
+        .find(|(session, grant)| session.id.as_str() == path.id && is_within(grant, &caller));
+    let (session, _) = meant.ok_or_else(|| ApiError::not_found("there is no such login"))?;
+    auth.end_session(&session.id, &caller.principal).await?;
     Ok(Done)
 }

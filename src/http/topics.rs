@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use actix_web::{http::StatusCode, web};
 use hivewright_actors::{
     channel::records::ChannelRow,
     channel_type::ChannelType,
@@ -22,70 +21,30 @@ use hivewright_actors::{
     },
 };
 
-use super::{
-    State,
-    approvals::{PATIENCE, ask},
-    call::Call,
-    caller::Caller,
-    error::ApiError,
-    json,
-    listing::Gathering,
-    query::Page,
-    reply::Clean,
-    routes::{Resource, on},
-};
-use crate::api::{
-    endpoint::{ById, Empty},
-    page::Sort,
-    reply::{Data, Rows},
-    topics::{
-        CHANGE_TOPIC, LIST_TOPICS, RunningTurn, SHOW_RUNNING_TURN, SHOW_TOPIC, TopicChange,
-        TopicFilter, TopicRow, WantedState,
-    },
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TOPICS, list),
-        on(&SHOW_RUNNING_TURN, running),
-        on(&SHOW_TOPIC, show).on(&CHANGE_TOPIC, change),
-    ]
-}
-
-/// How much work each topic has: waiting, running.
-type Work = HashMap<TopicId, (usize, usize)>;
-
-fn work(open: &[OpenWork]) -> Work {
-    let mut counts = Work::new();
-    for task in open {
-        if let Some(topic) = &task.lane.topic {
-            let (queued, running) = counts.entry(topic.clone()).or_default();
-            if task.lease.is_some() && task.parked.is_none() { *running += 1 } else { *queued += 1 }
-        }
-    }
-    counts
-}
+use super::{State, ask, call::*, error::*, json, listing::Gathering, query::Page};
+use crate::api::{endpoint::*, page::Sort, reply::*, topics::*};
 
 /// By what a topic's state is told.
-#[derive(Clone)]
 struct Standing {
-    work: Work,
+    /// How much work each topic has: waiting, running.
+    work: HashMap<TopicId, (usize, usize)>,
     now: Timestamp,
     idle_after: Duration,
 }
 
 impl Standing {
     fn new(state: &State, open: &[OpenWork]) -> Self {
-        Self {
-            work: work(open),
-            now: state.access.auth.now(),
-            idle_after: state.service.topics_idle_after(),
+        let mut work: HashMap<_, (usize, usize)> = HashMap::new();
+        for task in open {
+            let Some(topic) = &task.lane.topic else { continue };
+            let (queued, running) = work.entry(topic.clone()).or_default();
+            if task.lease.is_some() && task.parked.is_none() { *running += 1 } else { *queued += 1 }
         }
+        Self { work, now: state.now(), idle_after: state.service.topics_idle_after() }
     }
 
     fn state(&self, row: &Topic) -> TopicState {
-        let busy = self.work.contains_key(&row.id);
-        row.state(self.now, busy, self.idle_after)
+        row.state(self.now, self.work.contains_key(&row.id), self.idle_after)
     }
 
     fn shown(&self, channel: ChannelId, channel_type: ChannelType, row: Topic) -> TopicRow {
@@ -134,8 +93,8 @@ async fn part(
     standing: Standing,
     page: Page,
     wanted: impl Fn((&ChannelId, &ChannelType), &Topic, TopicState) -> bool + Send + 'static,
-) -> Result<Rows<TopicRow>, ApiError> {
-    let rows = state.spine.store.read(move |storage| {
+) -> ApiResult<Rows<TopicRow>> {
+    let rows = state.read(move |storage| {
         let name = |channel: &ChannelId, row: &Topic| format!("{channel}\0{}", row.id);
         let mut gathering = Gathering::new(&page);
         let mut types = ChannelTypes { storage, last: None };
@@ -150,29 +109,24 @@ async fn part(
                 gathering.see_by(value, &name(&channel, &row));
             }
         })?;
-        let mut found: HashMap<String, Option<TopicRow>> = HashMap::new();
-        let places = gathering.rows(&page, |id| {
-            found.insert(id.to_owned(), None);
-            Ok(Some(id.to_owned()))
-        })?;
-        conversations::each_topic(storage, &mut |channel, row| {
-            if let Some(place) = found.get_mut(&name(&channel, &row)) {
-                let channel_type = types.of(&channel);
-                *place = Some(standing.shown(channel, channel_type, row));
-            }
-        })?;
-        let data = places.data.iter().filter_map(|id| found.remove(id)?);
-        Ok(Rows { data: data.collect(), total: places.total, next_cursor: places.next_cursor })
+        gathering.rows_of(&page, |found| {
+            conversations::each_topic(storage, &mut |channel, row| {
+                if let Some(place) = found.get_mut(&name(&channel, &row)) {
+                    let channel_type = types.of(&channel);
+                    *place = Some(standing.shown(channel, channel_type, row));
+                }
+            })
+        })
     });
-    rows.await.map_err(ApiError::internal)
+    rows.await
 }
 
 /// The open topics with the newest activity.
 pub(super) async fn newest(
-    state: &web::Data<State>,
+    state: &State,
     open: &[OpenWork],
     most: usize,
-) -> Result<Vec<TopicRow>, ApiError> {
+) -> ApiResult<Vec<TopicRow>> {
     let page = Page {
         list: String::new(),
         limit: most,
@@ -182,28 +136,16 @@ pub(super) async fn newest(
     };
     let standing = Standing::new(state, open);
     let rows = part(state, standing, page, |_, _, state| state != TopicState::Done);
-    let rows = rows.await?;
-    Ok(rows.data)
+    Ok(rows.await?.data)
 }
 
-async fn open_work(state: &State) -> Result<Vec<OpenWork>, ApiError> {
-    let open = state.spine.store.read(tasks::open_work).await;
-    open.map_err(ApiError::internal)
-}
-
-/// Only the main team works in topics.
-fn admit(caller: &Caller) -> Result<(), ApiError> {
-    caller.team(MAIN)
-}
-
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TopicFilter>,
-) -> Result<Rows<TopicRow>, ApiError> {
-    admit(&caller)?;
+) -> ApiResult<Rows<TopicRow>> {
+    caller.team(MAIN)?;
     let TopicFilter { channel, state: standing, words } = query;
     let words = words.map(|words| words.to_lowercase());
-    let open = open_work(&state).await?;
-    let by = Standing::new(&state, &open);
+    let by = Standing::new(&state, &state.read(tasks::open_work).await?);
     let rows = part(&state, by, page, move |(of, channel_type), topic, state| {
         let is_there =
             |channel: &String| of.as_str() == channel || channel_type.to_string() == *channel;
@@ -215,10 +157,10 @@ async fn list(
     rows.await
 }
 
-async fn known(state: &web::Data<State>, id: &str) -> Result<TopicRow, ApiError> {
-    let open = open_work(state).await?;
+async fn known(state: &State, id: &str) -> ApiResult<TopicRow> {
+    let open = state.read(tasks::open_work).await?;
     let (standing, wanted) = (Standing::new(state, &open), TopicId::from(id));
-    let found = state.spine.store.read(move |storage| {
+    let found = state.read(move |storage| {
         let mut found = None;
         let mut types = ChannelTypes { storage, last: None };
         conversations::each_topic(storage, &mut |channel, row| {
@@ -229,19 +171,20 @@ async fn known(state: &web::Data<State>, id: &str) -> Result<TopicRow, ApiError>
         })?;
         Ok(found)
     });
-    let found = found.await.map_err(ApiError::internal)?;
-    found.ok_or_else(|| ApiError::not_found(format!("there is no topic `{id}`")))
+    found.await?.ok_or_else(|| ApiError::not_found(format!("there is no topic `{id}`")))
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<TopicRow>, ApiError> {
-    admit(&caller)?;
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<TopicRow>> {
+    caller.team(MAIN)?;
     known(&state, &path.id).await.map(Data)
 }
 
-async fn change(
+pub(super) async fn change(
     Call { state, caller, path: ById { id }, body: wish, .. }: Call<ById, Empty, TopicChange>,
-) -> Result<Data<TopicRow>, ApiError> {
-    admit(&caller)?;
+) -> ApiResult<Data<TopicRow>> {
+    caller.team(MAIN)?;
     let topic = known(&state, &id).await?;
     let change = ChangeTopic {
         channel: topic.channel_id,
@@ -249,36 +192,32 @@ async fn change(
         name: wish.name,
         closed: wish.state.map(|wanted| wanted == WantedState::Done),
     };
-    let changed = state.spine.router.send(change).timeout(PATIENCE).await;
-    ask(changed)?.map_err(|refusal| refused(&refusal))?;
+    ask(&state.spine.router, change).await??;
     known(&state, &id).await.map(Data)
 }
 
-fn refused(refusal: &NotChanged) -> ApiError {
-    let message = refusal.to_string();
-    match refusal {
-        NotChanged::Unknown => ApiError::not_found(message),
-        NotChanged::BadName => ApiError::invalid_as("name", "bad_topic_name", message),
-        NotChanged::NameTaken => {
-            ApiError::new(StatusCode::CONFLICT, "bad_topic_name", message).about("name")
+impl From<NotChanged> for ApiError {
+    fn from(refusal: NotChanged) -> Self {
+        let message = refusal.to_string();
+        match refusal {
+            NotChanged::Unknown => Self::not_found(message),
+            NotChanged::BadName => Self::invalid_as("name", "bad_topic_name", message),
+            NotChanged::NameTaken => Self::conflict_as("bad_topic_name", message).about("name"),
+            NotChanged::TooMany(_) => Self::conflict_as("too_many_topics", message).about("state"),
+            NotChanged::Store => Self::internal(message),
         }
-        NotChanged::TooMany(_) => {
-            ApiError::new(StatusCode::CONFLICT, "too_many_topics", message).about("state")
-        }
-        NotChanged::Store => ApiError::internal(message),
     }
 }
 
-async fn running(
+pub(super) async fn running(
     Call { state, caller, path: ById { id }, .. }: Call<ById>,
-) -> Result<Clean<Data<Option<RunningTurn>>>, ApiError> {
-    admit(&caller)?;
+) -> ApiResult<Data<Option<RunningTurn>>> {
+    caller.team(MAIN)?;
     let topic = TopicId::from(id.as_str());
     let boot = state.spine.live.mark().boot;
     let turn = state.spine.live.turn_of(&topic);
     if turn.is_none() {
         known(&state, &id).await?;
     }
-    let turn = turn.map(|turn| RunningTurn::new(boot, turn));
-    Ok(Clean::new(&state.secrets, Data(turn)))
+    Ok(Data(turn.map(|turn| RunningTurn::new(boot, turn))))
 }

@@ -16,48 +16,17 @@ use hivewright_actors::{
     task,
 };
 
-use super::{
-    State,
-    call::Call,
-    caller::Caller,
-    error::ApiError,
-    listing::{self, Gathering},
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*, idempotency, listing, listing::Gathering};
 use crate::{
-    api::{
-        endpoint::{ById, Empty},
-        reply::{Accepted, Created, Data, Done, Rows},
-        triggers::{
-            CHANGE_TRIGGER, CREATE_TRIGGER, DELETE_TRIGGER, DISABLE_TRIGGER, ENABLE_TRIGGER,
-            LIST_RUNS, LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunFilter, RunRow,
-            SET_CURSORS, SHOW_TRIGGER, TriggerChange, TriggerCursors, TriggerFilter, TriggerOff,
-            TriggerPreview, TriggerRow, TriggerSketch, TriggerStart,
-        },
-    },
+    api::{endpoint::*, reply::*, triggers::*},
     triggers::{
         desk::{Author, DeskError, Parts},
         preview,
     },
 };
 
-/// A key that callers may give so that the same request makes no second task.
-const KEY: &str = "idempotency-key";
 /// How many of the next times are shown with a trigger.
 const NEXT_SHOWN: usize = 3;
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_TRIGGERS, list).on(&CREATE_TRIGGER, create),
-        on(&PREVIEW_TRIGGER, look),
-        on(&ENABLE_TRIGGER, enable),
-        on(&DISABLE_TRIGGER, disable),
-        on(&RUN_TRIGGER, run),
-        on(&LIST_RUNS, history),
-        on(&SET_CURSORS, set_cursors),
-        on(&SHOW_TRIGGER, show).on(&CHANGE_TRIGGER, change).on(&DELETE_TRIGGER, remove),
-    ]
-}
 
 impl From<DeskError> for ApiError {
     fn from(error: DeskError) -> Self {
@@ -84,11 +53,11 @@ impl From<DeskError> for ApiError {
 }
 
 fn author(caller: &Caller) -> Author<'_> {
-    Author::Operator(caller.principal.id().as_str())
+    Author::Operator(caller.principal.id.as_str())
 }
 
 /// The trigger that a path names, if it is of a team that the caller reaches.
-async fn named(state: &State, caller: &Caller, path: &ById) -> Result<(Which, Listed), ApiError> {
+async fn named(state: &State, caller: &Caller, path: &ById) -> ApiResult<(Which, Listed)> {
     let which = Which::Id(TriggerId::from(path.id.as_str()));
     let listed = state.desk.parts().known(which.clone()).await?;
     if caller.reaches(listed.trigger.team.name.as_str()) {
@@ -99,8 +68,9 @@ async fn named(state: &State, caller: &Caller, path: &ById) -> Result<(Which, Li
 }
 
 /// A trigger with its next times in its own zone.
-fn with_times(desk: &Parts, trigger: &Trigger, row: TriggerRow) -> TriggerRow {
-    TriggerRow { next_due: Some(desk.next_times(trigger, NEXT_SHOWN)), ..row }
+fn with_times(desk: &Parts, trigger: &Trigger) -> TriggerRow {
+    let next_due = Some(desk.next_times(trigger, NEXT_SHOWN));
+    TriggerRow { next_due, ..TriggerRow::from(trigger) }
 }
 
 fn fits(filter: &TriggerFilter, trigger: &Trigger) -> bool {
@@ -116,13 +86,11 @@ fn fits(filter: &TriggerFilter, trigger: &Trigger) -> bool {
         && filter.words.as_ref().is_none_or(holds)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query: filter, page, .. }: Call<Empty, TriggerFilter>,
-) -> Result<Rows<TriggerRow>, ApiError> {
-    let teams = caller.principal.teams().map(<[String]>::to_vec);
-    let reaches =
-        move |team: &str| teams.as_ref().is_none_or(|teams| teams.iter().any(|name| name == team));
-    let rows = state.spine.store.read(move |storage| {
+) -> ApiResult<Rows<TriggerRow>> {
+    let reaches = caller.reach();
+    let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
         Range::<Trigger>::all().for_each(storage, &mut |trigger| {
             if reaches(trigger.team.name.as_str()) && fits(&filter, &trigger) {
@@ -139,69 +107,71 @@ async fn list(
             Ok(Some(TriggerRow::from(&Listed { trigger, last_run })))
         })
     });
-    rows.await.map_err(ApiError::internal)
+    rows.await
 }
 
-async fn create(
+pub(super) async fn create(
     Call { state, caller, body: new, .. }: Call<Empty, Empty, NewTrigger>,
-) -> Result<Created<TriggerRow>, ApiError> {
+) -> ApiResult<Created<TriggerRow>> {
     caller.team(&new.team)?;
     let (desk, author) = (state.desk.parts(), author(&caller));
     let team = desk.team(&author, &new.team)?;
     let enable = new.enable.unwrap_or_default();
     let made = desk.create(&author, team, &new.fields, enable, false).await?;
     caller.names(made.id.as_str());
-    Ok(Created(with_times(desk, &made, TriggerRow::from(&made))))
+    Ok(Created(with_times(desk, &made)))
 }
 
-async fn show(Call { state, caller, path, .. }: Call<ById>) -> Result<Data<TriggerRow>, ApiError> {
+pub(super) async fn show(
+    Call { state, caller, path, .. }: Call<ById>,
+) -> ApiResult<Data<TriggerRow>> {
     let (_, listed) = named(&state, &caller, &path).await?;
-    let row = TriggerRow::from(&listed);
-    Ok(Data(with_times(state.desk.parts(), &listed.trigger, row)))
+    let next_due = state.desk.parts().next_times(&listed.trigger, NEXT_SHOWN);
+    Ok(Data(TriggerRow { next_due: Some(next_due), ..TriggerRow::from(&listed) }))
 }
 
-async fn change(
+pub(super) async fn change(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TriggerChange>,
-) -> Result<Data<TriggerRow>, ApiError> {
+) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
     let desk = state.desk.parts();
     let changed = desk.update(&author(&caller), which, body.fields).await?;
-    Ok(Data(with_times(desk, &changed, TriggerRow::from(&changed))))
+    Ok(Data(with_times(desk, &changed)))
 }
 
-async fn remove(Call { state, caller, path, .. }: Call<ById>) -> Result<Done, ApiError> {
+pub(super) async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
     let (which, _) = named(&state, &caller, &path).await?;
     state.desk.parts().ask(Manage { which, change: Change::Delete }).await?;
     Ok(Done)
 }
 
-async fn enable(
+pub(super) async fn enable(
     Call { state, caller, path, .. }: Call<ById>,
-) -> Result<Data<TriggerRow>, ApiError> {
+) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
     let desk = state.desk.parts();
     let enabled = desk.enable(which).await?;
-    Ok(Data(with_times(desk, &enabled, TriggerRow::from(&enabled))))
+    Ok(Data(with_times(desk, &enabled)))
 }
 
-async fn disable(
+pub(super) async fn disable(
     Call { state, caller, path, body: off, .. }: Call<ById, Empty, TriggerOff>,
-) -> Result<Data<TriggerRow>, ApiError> {
+) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
-    let by = || format!("disabled by operator {}", caller.principal.id());
+    let by = || format!("disabled by operator {}", caller.principal.id);
     let reason = off.reason.unwrap_or_else(by);
     let change = Change::Disable { reason, cancel_running: off.cancel_running };
     let disabled = state.desk.parts().ask(Manage { which, change }).await?;
     Ok(Data(TriggerRow::from(&disabled)))
 }
 
-async fn run(
+pub(super) async fn run(
     Call { state, caller, path, body: start, request, .. }: Call<ById, Empty, TriggerStart>,
-) -> Result<Accepted<RunRow>, ApiError> {
+) -> ApiResult<Accepted<RunRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
-    let key = match request.headers().get(KEY).map(|value| value.to_str()) {
+    let key = match request.headers().get(idempotency::KEY).map(|value| value.to_str()) {
         Some(Ok(key)) => key.to_owned(),
-        _ => format!("{:016x}", getrandom::u64().map_err(ApiError::internal)?),
+        _ => format!("{:016x}", getrandom::u64()?),
     };
     let fired = state.desk.parts().ask(Fire {
         which,
@@ -210,7 +180,7 @@ async fn run(
         max_steps: start.max_steps,
         overlap: start.overlap_policy.unwrap_or(Overlap::Allow),
         sample: start.sample,
-        principal: task::Cause::Operator { name: caller.principal.id().to_string() },
+        principal: task::Cause::Operator { name: caller.principal.id.to_string() },
         source: None,
         turn: None,
     });
@@ -224,10 +194,10 @@ async fn run(
     }
 }
 
-async fn history(
+pub(super) async fn history(
     Call { state, caller, path, query, page, .. }: Call<ById, RunFilter>,
-) -> Result<Rows<RunRow>, ApiError> {
-    let before = query.before.map(|before| before.from(state.access.auth.now()));
+) -> ApiResult<Rows<RunRow>> {
+    let before = query.before.map(|before| before.from(state.now()));
     let trigger = TriggerId::from(path.id.as_str());
     let team = match named(&state, &caller, &path).await {
         Ok((_, listed)) => listed.trigger.team,
@@ -238,10 +208,10 @@ async fn history(
         },
     };
     let range = records::runs_of(&team, &trigger, before);
-    let rows = state.spine.store.read(move |storage| {
+    let rows = state.read(move |storage| {
         listing::scan(storage, range, &page, |_, run| Some(RunRow::from(&run)))
     });
-    rows.await.map_err(ApiError::internal)
+    rows.await
 }
 
 /// The team whose trigger left runs, if the caller reaches it.
@@ -249,15 +219,12 @@ async fn left_by(
     state: &State,
     caller: &Caller,
     trigger: &TriggerId,
-) -> Result<Option<TeamKey>, ApiError> {
+) -> ApiResult<Option<TeamKey>> {
     let tree = state.desk.parts().view.now();
-    let teams: Vec<TeamKey> = tree
-        .iter()
-        .filter(|team| caller.reaches(team.name.as_str()))
-        .map(TeamRecord::key)
-        .collect();
+    let reached = tree.iter().filter(|team| caller.reaches(team.name.as_str()));
+    let teams: Vec<TeamKey> = reached.map(TeamRecord::key).collect();
     let id = trigger.clone();
-    let found = state.spine.store.read(move |storage| {
+    let found = state.read(move |storage| {
         for team in teams {
             if !records::runs(storage, &team, &id, None, 1)?.is_empty() {
                 return Ok(Some(team));
@@ -265,22 +232,21 @@ async fn left_by(
         }
         Ok(None)
     });
-    found.await.map_err(ApiError::internal)
+    found.await
 }
 
-async fn set_cursors(
+pub(super) async fn set_cursors(
     Call { state, caller, path, body, .. }: Call<ById, Empty, TriggerCursors>,
-) -> Result<Data<TriggerRow>, ApiError> {
+) -> ApiResult<Data<TriggerRow>> {
     let (which, _) = named(&state, &caller, &path).await?;
     let set = Manage { which, change: Change::SetCursors(body.cursors) };
     Ok(Data(TriggerRow::from(&state.desk.parts().ask(set).await?)))
 }
 
-async fn look(
+pub(super) async fn look(
     Call { state, caller, body: sketch, .. }: Call<Empty, Empty, TriggerSketch>,
-) -> Result<Data<TriggerPreview>, ApiError> {
+) -> ApiResult<Data<TriggerPreview>> {
     let TriggerSketch { kind, config, sample } = sketch;
-    let desk = state.desk.parts();
-    let shown = preview::preview(desk, &author(&caller), kind, config, sample.as_deref())?;
-    Ok(Data(shown))
+    let (desk, author) = (state.desk.parts(), author(&caller));
+    Ok(Data(preview::preview(desk, &author, kind, config, sample.as_deref())?))
 }

@@ -4,39 +4,11 @@ use std::path::{Path, PathBuf};
 
 use actix_web::web;
 
-use super::{
-    State,
-    call::Call,
-    error::ApiError,
-    json, listing,
-    reply::Clean,
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*, listing};
 use crate::{
-    api::{
-        endpoint::{ByName, Empty},
-        reply::{Data, Rows},
-        untrusted_files::{
-            ACCEPT_FILES, AcceptFiles, AcceptedFiles, LIST_UNTRUSTED_FILES, UntrustedFileRow,
-        },
-    },
-    taint::{TaintError, UntrustedFile},
+    api::{endpoint::*, reply::*, untrusted_files::*},
+    taint::TaintError,
 };
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_UNTRUSTED_FILES, list), on(&ACCEPT_FILES, accept)]
-}
-
-fn row(label: &UntrustedFile, folder: &Path) -> UntrustedFileRow {
-    UntrustedFileRow {
-        id: label.id(),
-        path: path_from(folder, &label.path),
-        extent: label.extent,
-        task_id: label.task.to_string(),
-        tool: label.tool.clone(),
-        at: json::date(label.at),
-    }
-}
 
 fn path_from(folder: &Path, path: &str) -> String {
     let path = Path::new(path);
@@ -45,36 +17,34 @@ fn path_from(folder: &Path, path: &str) -> String {
 }
 
 /// The real folder of a team that there is.
-async fn folder(state: &State, name: &str) -> Result<PathBuf, ApiError> {
+async fn folder(state: &State, name: &str) -> ApiResult<PathBuf> {
     let team = super::config::known(state, name)?;
     let folder = state.files.home.team(&team);
-    let real = folder.clone();
-    let real = web::block(move || real.canonicalize()).await;
-    Ok(real.ok().and_then(Result::ok).unwrap_or(folder))
+    Ok(web::block(move || folder.canonicalize().unwrap_or(folder)).await?)
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, path: ByName { name }, page, .. }: Call<ByName>,
-) -> Result<Clean<Rows<UntrustedFileRow>>, ApiError> {
+) -> ApiResult<Rows<UntrustedFileRow>> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
     let labels = state.taint.list(&name.as_str().into());
-    let rows = labels.iter().map(|label| row(label, &folder));
-    let rows = listing::page(rows, &page, |row| row.id.clone())?;
-    Ok(Clean::new(&state.secrets, rows))
+    let rows =
+        labels.iter().map(|label| UntrustedFileRow::from((label, path_from(&folder, &label.path))));
+    listing::page(rows, &page, |row| row.id.clone())
 }
 
-async fn accept(
+pub(super) async fn accept(
     Call { state, caller, path: ByName { name }, body, .. }: Call<ByName, Empty, AcceptFiles>,
-) -> Result<Clean<Data<AcceptedFiles>>, ApiError> {
+) -> ApiResult<Data<AcceptedFiles>> {
     caller.team(&name)?;
     let folder = folder(&state, &name).await?;
     let team = name.as_str().into();
-    let accepted = state.taint.accept(&team, &body.ids, caller.principal.id()).await;
+    let accepted = state.taint.accept(&team, &body.ids, &caller.principal.id).await;
     let accepted = accepted.map_err(|error| match error {
         TaintError::Unknown(_) => ApiError::conflict(error.to_string()),
         error => ApiError::internal(error),
     })?;
     let accepted = accepted.iter().map(|label| path_from(&folder, &label.path)).collect();
-    Ok(Clean::new(&state.secrets, Data(AcceptedFiles { accepted })))
+    Ok(Data(AcceptedFiles { accepted }))
 }

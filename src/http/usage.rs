@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use actix_web::web;
 use hivewright_actors::{
     budget::{Caps, Day, Tally, records as spending},
     clock::Timestamp,
@@ -9,54 +10,34 @@ use hivewright_actors::{
     store::records::digest,
 };
 
-use super::{
-    State,
-    call::Call,
-    error::ApiError,
-    listing::{self, Gathering},
-    query::Page,
-    routes::{Resource, on},
-    teams::parts,
-};
-use crate::api::{
-    endpoint::Empty,
-    reply::Rows,
-    usage::{BudgetRow, LIST_BUDGETS, LIST_USAGE, UsageFilter, UsageGroup, UsageRow},
-    when::When,
-};
-
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&LIST_USAGE, list), on(&LIST_BUDGETS, list_budgets)]
-}
+use super::{State, call::*, error::*, listing, listing::Gathering, query::Page};
+use crate::api::{endpoint::*, reply::*, usage::*, when::When};
 
 fn row(key: String, tally: Tally) -> UsageRow {
     UsageRow { key, tally, cached_share: tally.cached_share() }
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, UsageFilter>,
-) -> Result<Rows<UsageRow>, ApiError> {
+) -> ApiResult<Rows<UsageRow>> {
     let UsageFilter { group, from, to } = query;
     let first = day(&state, "from", from)?.unwrap_or(0);
     let last = day(&state, "to", to)?.unwrap_or(u32::MAX);
-    // Whose a task was is not counted.
     if group == UsageGroup::Task {
+        // Whose a task was is not counted.
         caller.all_teams()?;
-    }
-    let teams = caller.principal.teams().map(<[String]>::to_vec);
-    if group == UsageGroup::Task {
         let days = state.days.clone();
-        let rows = state.spine.store.read(move |storage| {
+        let rows = state.read(move |storage| {
             let day_of = |at| days.day_of(at).number;
             of_tasks(storage, (first, last), &day_of, &page)
         });
-        return rows.await.map_err(ApiError::internal);
+        return rows.await;
     }
-    let tallies = state.spine.store.read(move |storage| {
+    let reaches = caller.reach();
+    let tallies = state.read(move |storage| {
         let mut tallies: HashMap<String, Tally> = HashMap::new();
         spending::each_call(storage, first, last, &mut |day, caller, tally| {
-            let is = |name: &String| caller.team.as_str() == name;
-            if !teams.as_ref().is_none_or(|teams| teams.iter().any(is)) {
+            if !reaches(caller.team.as_str()) {
                 return;
             }
             let key = match group {
@@ -69,8 +50,7 @@ async fn list(
         })?;
         Ok(tallies)
     });
-    let tallies = tallies.await.map_err(ApiError::internal)?;
-    let rows = tallies.into_iter().map(|(key, tally)| row(key, tally));
+    let rows = tallies.await?.into_iter().map(|(key, tally)| row(key, tally));
     listing::page(rows, &page, |row| row.key.clone())
 }
 
@@ -105,12 +85,11 @@ fn of_tasks(
 }
 
 fn date(number: u32) -> String {
-    let day = Day { number, ends_at: Timestamp::default() };
-    day.date()
+    Day { number, ends_at: Timestamp::default() }.date()
 }
 
 /// A day: a date such as `2026-01-31`, or a moment that is in it.
-fn day(state: &State, field: &str, text: Option<String>) -> Result<Option<u32>, ApiError> {
+fn day(state: &State, field: &str, text: Option<String>) -> ApiResult<Option<u32>> {
     let Some(text) = text else {
         return Ok(None);
     };
@@ -121,7 +100,7 @@ fn day(state: &State, field: &str, text: Option<String>) -> Result<Option<u32>, 
             let (month, day) = (date.month().unsigned_abs(), date.day().unsigned_abs());
             Some(year * 10_000 + u32::from(month) * 100 + u32::from(day))
         });
-    let within = |moment: When| state.days.day_of(moment.from(state.access.auth.now())).number;
+    let within = |moment: When| state.days.day_of(moment.from(state.now())).number;
     let day = date.or_else(|| text.parse().ok().map(within));
     day.map(Some).ok_or_else(|| {
         let reason = "expected a day such as 2026-01-31, or a time ago such as 7d";
@@ -129,22 +108,20 @@ fn day(state: &State, field: &str, text: Option<String>) -> Result<Option<u32>, 
     })
 }
 
-async fn list_budgets(Call { state, caller, page, .. }: Call) -> Result<Rows<BudgetRow>, ApiError> {
+pub(super) async fn list_budgets(
+    Call { state, caller, page, .. }: Call,
+) -> ApiResult<Rows<BudgetRow>> {
     let files = state.clone();
-    let read = tokio::task::spawn_blocking(move || {
-        let parts = parts(&files);
-        let tree = parts.view.now();
+    let budgets = web::block(move || {
+        let (org, tree) = (files.org(), files.org().view.now());
         let budgets = tree.iter().map(|team| BudgetRow {
             team: team.name.clone(),
-            caps: match parts.live.team_now(&team.name) {
-                Ok(file) => file.budgets,
-                Err(_) => Caps::default(),
-            },
-            spent: (parts.spent)(&team.name),
+            caps: org.live.team_now(&team.name).map_or_else(|_| Caps::default(), |it| it.budgets),
+            spent: (org.spent)(&team.name),
         });
         budgets.collect::<Vec<_>>()
     });
-    let mut budgets = read.await.map_err(ApiError::internal)?;
-    budgets.retain(|budget| caller.reaches(budget.team.as_str()));
-    listing::page(budgets, &page, |budget| budget.team.to_string())
+    let budgets = budgets.await?.into_iter();
+    let reached = budgets.filter(|budget| caller.reaches(budget.team.as_str()));
+    listing::page(reached, &page, |budget| budget.team.to_string())
 }

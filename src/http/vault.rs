@@ -1,31 +1,14 @@
 //! `/api/v1/vault`: what the service and its teams keep secret, for operators. No answer holds the
 //! value of a secret.
 
-use actix_web::{http::StatusCode, web};
+use actix_web::web;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hivewright_actors::{ids::TeamKey, store::reads::Range};
+use hivewright_actors::store::reads::Range;
 use serde_json::json;
 
-use super::{
-    State,
-    auth::principal::Principal,
-    call::Call,
-    caller::Caller,
-    error::ApiError,
-    json,
-    listing::{self, Gathering},
-    routes::{Resource, on},
-};
+use super::{State, call::*, error::*, listing, listing::Gathering};
 use crate::{
-    api::{
-        endpoint::Empty,
-        reply::{Data, Done, Rows, Saved},
-        vault::{
-            DELETE_VAULT_ENTRY, LIST_VAULT, LIST_VAULT_AUDIT, ROTATE_VAULT, SET_VAULT_ENTRY,
-            SHOW_VAULT_ENTRY, VaultAct, VaultAuditFilter, VaultEntry, VaultFilter, VaultPath,
-            VaultPut, VaultRotate, VaultRotated, VaultSet, VaultUse,
-        },
-    },
+    api::{endpoint::*, reply::*, vault::*},
     tools::filter::ToolFilter,
     vault::{
         audit::{self, Actor, AuditRow},
@@ -36,49 +19,7 @@ use crate::{
     },
 };
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![
-        on(&LIST_VAULT, list),
-        on(&LIST_VAULT_AUDIT, list_audit),
-        on(&ROTATE_VAULT, rotate),
-        on(&SHOW_VAULT_ENTRY, show).on(&SET_VAULT_ENTRY, set).on(&DELETE_VAULT_ENTRY, remove),
-    ]
-}
-
-fn row(scope: &Scope, entry: Entry) -> VaultEntry {
-    VaultEntry {
-        scope: scope.to_string(),
-        key: entry.key,
-        secret: entry.secret,
-        tools: entry.tools,
-        hosts: entry.hosts,
-        note: entry.note,
-        version: entry.version,
-        updated_by: entry.updated_by,
-        created_at: json::date(entry.created_at),
-        updated_at: json::date(entry.updated_at),
-        last_used_at: entry.last_used_at.and_then(json::date),
-        value: None,
-        value_base64: None,
-    }
-}
-
-impl From<AuditRow> for VaultAct {
-    fn from(row: AuditRow) -> Self {
-        Self {
-            at: json::date(row.at),
-            scope: row.shown_scope(),
-            key: row.key,
-            action: row.action,
-            actor: row.actor,
-            tool: row.tool,
-            host: row.host,
-            outcome: row.outcome,
-        }
-    }
-}
-
-fn put(wish: VaultPut) -> Result<Put, ApiError> {
+fn put(wish: VaultPut) -> ApiResult<Put> {
     let value = match (wish.value, wish.value_base64) {
         (Some(_), Some(_)) => {
             let both = "`value` and `value_base64` exclude each other";
@@ -86,10 +27,8 @@ fn put(wish: VaultPut) -> Result<Put, ApiError> {
         }
         (Some(text), None) => Some(Plain::new(text)),
         (None, Some(text)) => {
-            let bytes = STANDARD.decode(text);
-            let bytes =
-                bytes.map_err(|_| ApiError::invalid_field("value_base64", "expected base64"))?;
-            Some(Plain::new(bytes))
+            let unreadable = |_| ApiError::invalid_field("value_base64", "expected base64");
+            Some(Plain::new(STANDARD.decode(text).map_err(unreadable)?))
         }
         (None, None) => None,
     };
@@ -109,21 +48,20 @@ fn put(wish: VaultPut) -> Result<Put, ApiError> {
     })
 }
 
-async fn list(
+pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, VaultFilter>,
-) -> Result<Rows<VaultEntry>, ApiError> {
-    let actor = operator(&caller.principal);
+) -> ApiResult<Rows<VaultEntry>> {
+    let actor = operator(&caller);
     let prefix = query.prefix.unwrap_or_default();
     let words = query.words.map(|words| words.to_lowercase());
     let of = match query.scope {
         Some(text) => Some(scope(&state, &caller, &text).await?),
         None => None,
     };
-    let teams = caller.principal.teams().map(<[String]>::to_vec);
-    let reached = move |scope: &Scope| {
-        teams.as_ref().is_none_or(|teams| {
-            scope.team().is_some_and(|team| teams.iter().any(|name| name == team.name.as_str()))
-        })
+    let (has_all, reaches) = (caller.principal.teams.is_none(), caller.reach());
+    let reached = move |scope: &Scope| match scope {
+        Scope::System => has_all,
+        Scope::Team(team) | Scope::Aside(team) => reaches(team.name.as_str()),
     };
     let whose = of.clone();
     let found = state.vault.browse(of.as_ref(), &actor, move |entries| {
@@ -154,7 +92,7 @@ async fn list(
                 return Ok(None);
             };
             let entry = entries.one(&scope, key)?;
-            Ok(entry.map(|entry| row(&scope, entry)))
+            Ok(entry.map(|entry| VaultEntry::from((&scope, entry))))
         })
     });
     Ok(found.await?)
@@ -170,13 +108,12 @@ fn named(name: &str) -> Option<(Scope, &str)> {
     Some((Scope::of_tag(tag)?, key))
 }
 
-async fn show(
+pub(super) async fn show(
     Call { state, caller, path, .. }: Call<VaultPath>,
-) -> Result<Data<VaultEntry>, ApiError> {
+) -> ApiResult<Data<VaultEntry>> {
     let of = scope(&state, &caller, &path.scope).await?;
-    let actor = operator(&caller.principal);
-    let seen = state.vault.get(&of, &path.key, &actor).await?;
-    let mut row = row(&of, seen.entry);
+    let seen = state.vault.get(&of, &path.key, &operator(&caller)).await?;
+    let mut row = VaultEntry::from((&of, seen.entry));
     if let Some(value) = seen.value {
         match value.text() {
             Some(text) => row.value = Some(text.to_owned()),
@@ -186,36 +123,26 @@ async fn show(
     Ok(Data(row))
 }
 
-async fn set(
+pub(super) async fn set(
     Call { state, caller, path, body, .. }: Call<VaultPath, Empty, VaultPut>,
-) -> Result<Saved<VaultSet>, ApiError> {
+) -> ApiResult<Saved<VaultSet>> {
     let put = put(body)?;
     let of = scope(&state, &caller, &path.scope).await?;
     let is_new = state.vault.version_of(&of, &path.key).is_none();
-    let actor = operator(&caller.principal);
-    let entry = state.vault.set(&of, &path.key, put, &actor).await?;
-    let data = VaultSet {
-        scope: of.to_string(),
-        key: entry.key,
-        secret: entry.secret,
-        version: entry.version,
-    };
-    Ok(Saved { data, is_new })
+    let set = state.vault.set(&of, &path.key, put, &operator(&caller)).await?;
+    let Entry { key, secret, version, .. } = set;
+    Ok(Saved { data: VaultSet { scope: of.to_string(), key, secret, version }, is_new })
 }
 
-async fn remove(Call { state, caller, path, .. }: Call<VaultPath>) -> Result<Done, ApiError> {
+pub(super) async fn remove(Call { state, caller, path, .. }: Call<VaultPath>) -> ApiResult<Done> {
     let of = scope(&state, &caller, &path.scope).await?;
-    let actor = operator(&caller.principal);
-    if state.vault.delete(&of, &path.key, &actor).await? {
-        Ok(Done)
-    } else {
-        Err(ApiError::not_found("there is no such entry"))
-    }
+    let is_gone = state.vault.delete(&of, &path.key, &operator(&caller)).await?;
+    if is_gone { Ok(Done) } else { Err(ApiError::not_found("there is no such entry")) }
 }
 
-async fn list_audit(
+pub(super) async fn list_audit(
     Call { state, caller, query, page, .. }: Call<Empty, VaultAuditFilter>,
-) -> Result<Rows<VaultAct>, ApiError> {
+) -> ApiResult<Rows<VaultAct>> {
     if let Some(scope) = query.scope.as_deref().filter(|scope| !scope.starts_with("aside:")) {
         team_of(scope)?;
     }
@@ -229,28 +156,25 @@ async fn list_audit(
             && (key.is_none() || key == row.key)
             && action.is_none_or(|action| action == row.action)
     };
-    let teams = caller.principal.teams().map(<[String]>::to_vec);
+    let (has_all, reaches) = (caller.principal.teams.is_none(), caller.reach());
     let seen = move |row: &AuditRow| {
-        teams.as_ref().is_none_or(|teams| {
-            let scope = row.shown_scope();
-            let team = scope.strip_prefix("team:");
-            let team = team.or_else(|| scope.strip_prefix("aside:"));
-            team.is_some_and(|team| teams.iter().any(|name| name == team))
-        })
+        let scope = row.shown_scope();
+        let team = scope.strip_prefix("team:").or_else(|| scope.strip_prefix("aside:"));
+        has_all || team.is_some_and(&reaches)
     };
-    let rows = state.spine.store.read(move |storage| {
+    let rows = state.read(move |storage| {
         listing::scan(storage, range, &page, |_, row: AuditRow| {
             (is_wanted(&row) && seen(&row)).then(|| VaultAct::from(row))
         })
     });
-    rows.await.map_err(ApiError::internal)
+    rows.await
 }
 
-async fn rotate(
+pub(super) async fn rotate(
     Call { state, caller, body, .. }: Call<Empty, Empty, VaultRotate>,
-) -> Result<Data<VaultRotated>, ApiError> {
+) -> ApiResult<Data<VaultRotated>> {
     caller.all_teams()?;
-    let actor = operator(&caller.principal);
+    let actor = operator(&caller);
     let mut rotated = VaultRotated::default();
     if body.forget_old {
         rotated.forgotten = Some(state.vault.forget_old_master(&actor).await?);
@@ -260,12 +184,12 @@ async fn rotate(
     Ok(Data(rotated))
 }
 
-pub(super) fn operator(principal: &Principal) -> Actor {
-    Actor::Operator { name: principal.id().to_string(), token: principal.credential().to_string() }
+pub(super) fn operator(Caller { principal, .. }: &Caller) -> Actor {
+    Actor::Operator { name: principal.id.to_string(), token: principal.credential.to_string() }
 }
 
 /// The team that a scope names; none is the service itself.
-fn team_of(scope: &str) -> Result<Option<&str>, ApiError> {
+fn team_of(scope: &str) -> ApiResult<Option<&str>> {
     match scope.strip_prefix("team:") {
         None if scope == "system" => Ok(None),
         Some(name) => Ok(Some(name)),
@@ -277,15 +201,14 @@ fn team_of(scope: &str) -> Result<Option<&str>, ApiError> {
 }
 
 /// The scope of `system` or `team:<name>`, if the caller reaches it.
-async fn scope(state: &State, caller: &Caller, text: &str) -> Result<Scope, ApiError> {
+async fn scope(state: &State, caller: &Caller, text: &str) -> ApiResult<Scope> {
     let Some(name) = team_of(text)? else {
         caller.all_teams()?;
         return Ok(Scope::System);
     };
     caller.team(name)?;
     let (service, name) = (state.service.clone(), name.to_owned());
-    let team = web::block(move || service.team(&name)).await;
-    let team: Option<TeamKey> = team.map_err(ApiError::internal)?;
+    let team = web::block(move || service.team(&name)).await?;
     team.map(Scope::Team).ok_or_else(|| ApiError::not_found("there is no such team"))
 }
 
@@ -298,7 +221,7 @@ impl From<VaultError> for ApiError {
             "too_short" | "too_large" => Self::invalid_as("value", code, message),
             "invalid_input" => Self::invalid(message),
             "internal" => Self::internal(message),
-            _ => Self::new(StatusCode::CONFLICT, code, message),
+            _ => Self::conflict_as(code, message),
         }
     }
 }

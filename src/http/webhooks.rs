@@ -6,10 +6,8 @@ use std::{borrow::Cow, time::Duration};
 use actix_web::{
     Either, HttpRequest,
     http::{StatusCode, header},
-    web,
 };
 use dashmap::DashMap;
-use futures_util::StreamExt;
 use hivewright_actors::{
     clock::Timestamp,
     ids::{TeamName, TriggerId},
@@ -28,12 +26,15 @@ use serde_json::Value;
 
 use super::{
     call::{self, Anyone},
-    error::ApiError,
-    reply::{Bare, BareAccepted},
-    routes::{Resource, on},
+    error::{ApiError, ApiResult},
+    json,
+    reply::BareAccepted,
 };
 use crate::{
-    api::endpoint::{Empty, Endpoint, Method::Post, Needs},
+    api::{
+        endpoint::{Empty, Endpoint, Method::Post, Needs},
+        reply::Bare,
+    },
     json_limits,
     triggers::{
         desk::{Hook, Parts},
@@ -44,7 +45,7 @@ use crate::{
 /// A body that does not arrive in this time is given up.
 const SLOWEST_BODY: Duration = Duration::from_secs(10);
 /// An actor that does not answer in this time is in trouble.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SCHEDULER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest name of a delivery.
 const LONGEST_ID: usize = 256;
 
@@ -52,27 +53,23 @@ const LONGEST_ID: usize = 256;
 #[derive(Default)]
 pub struct Callers(DashMap<TriggerId, (u32, Bucket)>);
 
-const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::needing(
-    Needs::Nothing,
+pub(super) const CALL_HOOK: Endpoint<HookReply, HookPath> = Endpoint::new(
     Post,
     "/hooks/{team}/{name}",
+    Needs::Nothing,
     "Starts the work of a webhook.",
 )
 .description(
-    "Callers prove by a signature where they come from, as the webhook's `scheme` says; the body is of \
-     one of its content types.",
+    "Callers prove by a signature where they come from, as the webhook's `scheme` says; the body \
+             is of one of its content types.",
 )
 .refuses(&[401, 408, 411, 413, 415, 503])
 .raw();
 
-pub(super) fn resources() -> Vec<Resource> {
-    vec![on(&CALL_HOOK, receive)]
-}
-
-type HookReply = Either<BareAccepted<Started>, Bare<Ignored>>;
+pub(super) type HookReply = Either<BareAccepted<Started>, Bare<Ignored>>;
 
 #[derive(Deserialize)]
-struct HookPath {
+pub(super) struct HookPath {
     team: TeamName,
     name: String,
 }
@@ -80,7 +77,7 @@ struct HookPath {
 /// Work that a call started.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "HookStarted")]
-struct Started {
+pub(super) struct Started {
     run_id: String,
     task_id: Option<String>,
 }
@@ -88,7 +85,7 @@ struct Started {
 /// A call that started nothing.
 #[derive(Default, Serialize, JsonSchema)]
 #[schemars(rename = "HookIgnored")]
-struct Ignored {
+pub(super) struct Ignored {
     /// It does not concern the trigger.
     #[serde(skip_serializing_if = "Option::is_none")]
     ignored: Option<bool>,
@@ -101,15 +98,15 @@ struct Ignored {
     decision: Option<&'static str>,
 }
 
-async fn receive(
+pub(super) async fn receive(
     call::Call { state, path, payload, request, .. }: call::Call<HookPath, Empty, Empty, Anyone>,
-) -> Result<HookReply, ApiError> {
+) -> ApiResult<HookReply> {
     let desk = state.desk.parts();
     let found = desk.hook(&path.team, path.name).await;
+    let found = found.map_err(|error| ApiError::internal(error.message))?;
     // Whether it is unknown or off is nobody's business.
-    let hook = found
-        .map_err(|error| ApiError::internal(error.message))?
-        .ok_or_else(|| ApiError::not_found("there is no such webhook"))?;
+    let unknown = || ApiError::not_found("there is no such webhook");
+    let hook = found.ok_or_else(unknown)?;
     let now = desk.now();
     state.callers.admit(&hook, now)?;
     if state.service.is_draining() {
@@ -121,9 +118,7 @@ async fn receive(
     let most = usize::try_from(hook.webhook.max_body.0).unwrap_or(usize::MAX);
     check_length(&request, most)?;
     let payload = payload.ok_or_else(|| ApiError::internal("no body"))?;
-    let body = tokio::time::timeout(SLOWEST_BODY, collect(payload, most))
-        .await
-        .map_err(|_| ApiError::too_slow())??;
+    let body = json::bytes(payload, most, SLOWEST_BODY).await?;
     proof.check(desk, &hook, &body, now)?;
     if state.spine.store.room().is_full() {
         return Err(ApiError::disk_full());
@@ -136,12 +131,11 @@ async fn receive(
         payload: String::from_utf8_lossy(&body).into_owned(),
         filtered,
     };
-    let answer = desk.scheduler.send(call).timeout(PATIENCE).await;
-    let answer = match answer.map_err(ApiError::internal)? {
+    let answer = match desk.scheduler.send(call).timeout(SCHEDULER_TIMEOUT).await? {
         Ok(answer) => answer,
         Err(Refusal::QueueFull(reason)) => return Err(ApiError::rate_limited(reason)),
         Err(Refusal::DiskFull) => return Err(ApiError::disk_full()),
-        Err(Refusal::NotFound) => return Err(ApiError::not_found("there is no such webhook")),
+        Err(Refusal::NotFound) => return Err(unknown()),
         Err(_) => return Err(ApiError::draining()),
     };
     let run = answer.run;
@@ -161,7 +155,7 @@ async fn receive(
         Decision::RateLimited => {
             return Err(ApiError::rate_limited("the team gets too many tasks from triggers"));
         }
-        Decision::NotActive => return Err(ApiError::not_found("there is no such webhook")),
+        Decision::NotActive => return Err(unknown()),
         Decision::Filtered => Either::Right(Bare(ignored)),
         decision => Either::Right(Bare(Ignored {
             run_id: Some(run.id.to_string()),
@@ -172,7 +166,7 @@ async fn receive(
 }
 
 impl Callers {
-    fn admit(&self, hook: &Hook, now: Timestamp) -> Result<(), ApiError> {
+    fn admit(&self, hook: &Hook, now: Timestamp) -> ApiResult<()> {
         let most = hook.webhook.rate.0;
         let rate = Rate { per_minute: most, burst: most };
         let fresh = || (most, Bucket::new(rate, now));
@@ -180,10 +174,7 @@ impl Callers {
         if caller.0 != most {
             *caller = fresh();
         }
-        match caller.1.take(now) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(ApiError::rate_limited("too many calls; slow down")),
-        }
+        caller.1.take(now).map_err(|_| ApiError::rate_limited("too many calls; slow down"))
     }
 }
 
@@ -207,15 +198,12 @@ fn malformed(header: &str) -> ApiError {
 }
 
 fn unproved() -> ApiError {
-    ApiError::new(
-        StatusCode::UNAUTHORIZED,
-        "unauthenticated",
-        "the signature or its time is not right",
-    )
+    let message = "the signature or its time is not right";
+    ApiError::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
 }
 
 impl Proof {
-    fn read(request: &HttpRequest, webhook: &Webhook) -> Result<Self, ApiError> {
+    fn read(request: &HttpRequest, webhook: &Webhook) -> ApiResult<Self> {
         let needed = |name: &str| text(request, name).ok_or_else(|| malformed(name));
         match &webhook.scheme {
             Scheme::Known(KnownScheme::Standard) => {
@@ -265,31 +253,22 @@ impl Proof {
         }
     }
 
-    fn check_time(&self, webhook: &Webhook, now: Timestamp) -> Result<(), ApiError> {
+    fn check_time(&self, webhook: &Webhook, now: Timestamp) -> ApiResult<()> {
         let Some(text) = &self.timestamp else {
             return Ok(());
         };
-        let seconds: u64 = text
-            .parse()
-            .map_err(|_| ApiError::invalid("the timestamp is no number of seconds since 1970"))?;
+        let unreadable = |_| ApiError::invalid("the timestamp is no number of seconds since 1970");
+        let seconds: u64 = text.parse().map_err(unreadable)?;
         let sent = Timestamp(seconds.saturating_mul(1_000));
         let off = now.since(sent).max(sent.since(now));
         if off <= webhook.tolerance.0 { Ok(()) } else { Err(unproved()) }
     }
 
     /// One of the secrets that are good now made one of the signatures.
-    fn check(
-        &self,
-        desk: &Parts,
-        hook: &Hook,
-        body: &[u8],
-        now: Timestamp,
-    ) -> Result<(), ApiError> {
+    fn check(&self, desk: &Parts, hook: &Hook, body: &[u8], now: Timestamp) -> ApiResult<()> {
         let webhook = &hook.webhook;
-        let (id, timestamp) = (
-            self.id.as_deref().unwrap_or_default().as_bytes(),
-            self.timestamp.as_deref().unwrap_or_default().as_bytes(),
-        );
+        let [id, timestamp] =
+            [&self.id, &self.timestamp].map(|text| text.as_deref().unwrap_or_default().as_bytes());
         let signed: Vec<&[u8]> = match &webhook.scheme {
             Scheme::Known(KnownScheme::Standard) => vec![id, b".", timestamp, b".", body],
             Scheme::Custom(custom) if custom.signed == Signed::TimestampBody => {
@@ -335,43 +314,26 @@ impl Proof {
     }
 }
 
-fn content_type(request: &HttpRequest, webhook: &Webhook) -> Result<String, ApiError> {
+fn content_type(request: &HttpRequest, webhook: &Webhook) -> ApiResult<String> {
     let named = text(request, header::CONTENT_TYPE.as_str()).unwrap_or_default();
-    let kind = named.split(';').next().unwrap_or_default().trim();
-    let kind = kind.to_ascii_lowercase();
+    let kind = named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if webhook.content_types.contains(&kind) {
-        Ok(kind)
-    } else {
-        Err(ApiError::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
-            format!("this webhook takes `{}`", webhook.content_types.join("`, `")),
-        ))
+        return Ok(kind);
     }
+    let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+    let reason = format!("this webhook takes `{}`", webhook.content_types.join("`, `"));
+    Err(ApiError::new(status, "unsupported_media_type", reason))
 }
 
-fn check_length(request: &HttpRequest, most: usize) -> Result<(), ApiError> {
+fn check_length(request: &HttpRequest, most: usize) -> ApiResult<()> {
     match text(request, header::CONTENT_LENGTH.as_str()).map(str::parse::<usize>) {
         Some(Ok(length)) if length > most => Err(ApiError::too_large(most)),
         Some(Ok(_)) => Ok(()),
-        _ => Err(ApiError::new(
-            StatusCode::LENGTH_REQUIRED,
-            "length_required",
-            "a call needs `Content-Length`",
-        )),
-    }
-}
-
-async fn collect(mut payload: web::Payload, most: usize) -> Result<Vec<u8>, ApiError> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = payload.next().await {
-        let chunk = chunk.map_err(|_| ApiError::invalid("the body broke off"))?;
-        if bytes.len() + chunk.len() > most {
-            return Err(ApiError::too_large(most));
+        _ => {
+            let (code, message) = ("length_required", "a call needs `Content-Length`");
+            Err(ApiError::new(StatusCode::LENGTH_REQUIRED, code, message))
         }
-        bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
 }
 
 /// Why a body does not concern the trigger.
@@ -380,14 +342,14 @@ fn filter(
     webhook: &Webhook,
     content_type: &str,
     body: &[u8],
-) -> Result<Option<String>, ApiError> {
+) -> ApiResult<Option<String>> {
     if content_type != "application/json" {
         let reason = "the body is no JSON, which the filter needs";
         return Ok((!webhook.filter.is_empty()).then(|| reason.to_owned()));
     }
     json_limits::check(body).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
-    let document: Value = serde_json::from_slice(body)
-        .map_err(|_| ApiError::invalid("the body is not valid JSON"))?;
+    let unreadable = |_| ApiError::invalid("the body is not valid JSON");
+    let document: Value = serde_json::from_slice(body).map_err(unreadable)?;
     let fails = webhook.filter.iter().find(|condition| !holds(desk, condition, &document));
     Ok(fails.map(|condition| format!("the filter on `{}` does not hold", condition.pointer)))
 }
@@ -410,10 +372,6 @@ fn holds(desk: &Parts, condition: &Condition, document: &Value) -> bool {
 
 /// The header fields that the team is shown.
 fn passed(request: &HttpRequest, webhook: &Webhook) -> Vec<(String, String)> {
-    let names = webhook.pass_headers.iter();
-    let found = names.filter_map(|name| {
-        let value = text(request, name)?;
-        Some((name.to_ascii_lowercase(), value.to_owned()))
-    });
-    found.collect()
+    let named = |name: &String| Some((name.to_ascii_lowercase(), text(request, name)?.to_owned()));
+    webhook.pass_headers.iter().filter_map(named).collect()
 }

@@ -15,7 +15,10 @@ use super::{
     judge::Sight,
 };
 use crate::{
-    api::input::{Problem, Problems, Reader},
+    api::{
+        check::{Problem, Problems},
+        input::Reader,
+    },
     sandbox::process::Sandbox,
     settings::config::LONGEST_TURN,
     vault::{aside::Origin, expand},

@@ -19,7 +19,7 @@ use hivewright_actors::{
 };
 use serde_json::{Map, Value};
 
-use crate::api::{input, trigger_form::DEFINITIONS};
+use crate::api::{check, trigger_form::DEFINITIONS};
 
 /// A former secret of a webhook is good for this long.
 const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -198,8 +198,8 @@ fn merge(fields: &mut Map<String, Value>, form: &Map<String, Value>) {
     }
 }
 
-fn problems(input::Problems(problems): input::Problems) -> Problems {
-    let problem = |one: input::Problem| Problem::new(one.path.to_string(), one.reason);
+fn problems(check::Problems(problems): check::Problems) -> Problems {
+    let problem = |one: check::Problem| Problem::new(one.path.to_string(), one.reason);
     Problems(problems.into_iter().map(problem).collect())
 }
 

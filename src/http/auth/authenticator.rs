@@ -1,4 +1,4 @@
-//! The authenticator: the registry of credentials, running.
+//! The authenticator: the registry of credentials, running, and the only maker of principals.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,8 @@ use std::{
 
 use hivewright_actors::{
     clock::{Clock, Timestamp},
-    ids::PrincipalId,
+    identities::Owner,
+    ids::{CredentialId, PrincipalId},
     store::{StoreError, StoreHandle},
 };
 use tokio_util::sync::CancellationToken;
@@ -21,26 +22,109 @@ use super::{
     error::AuthError,
     links::{self, Links},
     operator,
-    principal::Principal,
-    registry::{Maker, Minted, Registry},
+    registry::{Minted, OPERATOR, Registry},
     rows::{Change, Grant, Session},
     token,
 };
 use crate::{
     api::{
-        scope::Scope,
-        tokens::{CredentialId, NewToken},
+        scope::{Scope, Scopes},
+        tokens::NewToken,
     },
     settings::secret::Secret,
 };
 
 /// How long a code for logging in is good.
 pub const LINK_VALID: Duration = links::VALID;
+/// The wall clock may be set, and a machine may sleep: an end that only time brings is looked at
+/// this often.
+const STEP: Duration = Duration::from_secs(30);
+
+/// Someone who proved who they are. Only the authenticator makes one, from what is stored.
+#[derive(Clone)]
+pub struct Principal {
+    /// `operator`, or the name of an API token.
+    pub id: PrincipalId,
+    pub scopes: Scopes,
+    /// The teams that they may act on; none is all.
+    pub teams: Option<Arc<[String]>>,
+    /// What they proved it with.
+    pub credential: CredentialId,
+    /// The token behind it: of a session, the one that opened it.
+    pub grant: CredentialId,
+    /// When that was made.
+    since: Timestamp,
+    end: CancellationToken,
+    authenticator: Authenticator,
+}
+
+impl Principal {
+    /// They may do this.
+    pub fn may(&self, scope: Scope) -> bool {
+        self.scopes.has(scope)
+    }
+
+    pub fn is_operator(&self) -> bool {
+        self.id.as_str() == OPERATOR
+    }
+
+    /// They came with a token, not with the session of a browser.
+    pub fn has_token(&self) -> bool {
+        self.credential == self.grant
+    }
+
+    /// They may act on this team.
+    pub fn reaches(&self, team: &str) -> bool {
+        self.teams.as_ref().is_none_or(|teams| teams.iter().any(|name| name == team))
+    }
+
+    /// As whose the channels that they open are kept. The operator stays the same, whatever the
+    /// token is replaced by.
+    pub fn owner(&self) -> Owner {
+        let (grant, since) = if self.is_operator() {
+            (OPERATOR, Timestamp::default())
+        } else {
+            (self.grant.as_str(), self.since)
+        };
+        Owner { principal: self.id.clone(), grant: grant.into(), since }
+    }
+
+    /// A credential in use does not end for want of use: to be told of each message on a long
+    /// connection. Cheap.
+    pub fn used(&self) {
+        self.authenticator.used(&self.credential);
+    }
+
+    /// Ends when the credential does: revoked, rotated, logged out, or run out.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let this = self.clone();
+        async move {
+            let by_time = async {
+                while let Some(left) = this.authenticator.time_left(&this.credential) {
+                    tokio::time::sleep(left.min(STEP)).await;
+                }
+            };
+            tokio::select! {
+                () = this.end.cancelled() => {}
+                () = by_time => {}
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Principal")
+            .field("id", &self.id)
+            .field("scopes", &self.scopes)
+            .field("credential", &self.credential)
+            .finish()
+    }
+}
 
 /// A browser that just logged in.
 #[derive(Debug)]
 pub struct LoggedIn {
-    /// Who it is.
     pub principal: Principal,
     pub cookie: Secret,
     /// For the page.
@@ -85,7 +169,7 @@ impl Authenticator {
             live: Mutex::new(Live { registry, ends: HashMap::new() }),
             rotation: tokio::sync::Mutex::new(()),
         }));
-        let now = this.0.clock.now();
+        let now = this.now();
         this.change(|registry| Ok(((), registry.adopt_operator(&token, now)?))).await?;
         this.change(|registry| Ok(((), registry.sweep(now)))).await?;
         Ok(this)
@@ -99,14 +183,14 @@ impl Authenticator {
     /// Who holds this token.
     pub fn token(&self, text: &str) -> Option<Principal> {
         let mut live = self.lock();
-        let grant = live.registry.token(text, self.0.clock.now())?.clone();
+        let grant = live.registry.token(text, self.now())?.clone();
         Some(self.admit(&mut live, &grant, grant.id.clone()))
     }
 
     /// Whose browser holds this cookie.
     pub fn session(&self, cookie: &str) -> Option<Principal> {
         let mut live = self.lock();
-        let (session, grant) = live.registry.session(cookie, self.0.clock.now())?;
+        let (session, grant) = live.registry.session(cookie, self.now())?;
         let (id, grant) = (session.id.clone(), grant.clone());
         Some(self.admit(&mut live, &grant, id))
     }
@@ -128,7 +212,7 @@ impl Authenticator {
 
     /// Somebody else than this principal may do this for a team.
     pub fn others_may(&self, scope: Scope, who: &PrincipalId, team: &str) -> bool {
-        let now = self.0.clock.now();
+        let now = self.now();
         self.lock().registry.grants().iter().any(|grant| {
             let reaches = |teams: &Vec<String>| teams.iter().any(|name| name == team);
             grant.name != who.as_str()
@@ -140,7 +224,7 @@ impl Authenticator {
 
     /// The browsers that are logged in, oldest first, with what they may do.
     pub fn sessions(&self) -> Vec<(Session, Grant)> {
-        self.lock().registry.sessions(self.0.clock.now())
+        self.lock().registry.sessions(self.now())
     }
 
     /// Ends a session, whosever it is.
@@ -152,13 +236,12 @@ impl Authenticator {
 
     /// Makes a token with some of the scopes of whoever asks.
     pub async fn mint(&self, new: NewToken, by: &Principal) -> Result<Minted<Grant>, AuthError> {
-        let now = self.0.clock.now();
-        let minted = self
-            .change(|registry| {
-                let own = registry.grant(&by.grant).ok_or(AuthError::Ended)?;
-                registry.mint(new, Maker::from(own), now)
-            })
-            .await?;
+        let now = self.now();
+        let minted = self.change(|registry| {
+            let own = registry.grant(&by.grant).ok_or(AuthError::Ended)?;
+            registry.mint(new, Some(own), now)
+        });
+        let minted = minted.await?;
         tracing::info!(by = %by.id, token = %minted.row.name, scopes = ?minted.row.scopes, "token made");
         Ok(minted)
     }
@@ -170,12 +253,11 @@ impl Authenticator {
         with_minted: bool,
         by: &Principal,
     ) -> Result<Vec<CredentialId>, AuthError> {
-        let ended = self
-            .change(|registry| {
-                let change = registry.revoke(id_or_name, with_minted)?;
-                Ok((change.ended_grants.clone(), change))
-            })
-            .await?;
+        let ended = self.change(|registry| {
+            let change = registry.revoke(id_or_name, with_minted)?;
+            Ok((change.ended_grants.clone(), change))
+        });
+        let ended = ended.await?;
         tracing::info!(by = %by.id, token = id_or_name, ?ended, "token revoked");
         Ok(ended)
     }
@@ -184,7 +266,7 @@ impl Authenticator {
     pub async fn rotate_operator(&self, by: &Principal) -> Result<(), AuthError> {
         let _one = self.0.rotation.lock().await;
         let token = on_file(&self.0.secrets, operator::replace).await?;
-        let now = self.0.clock.now();
+        let now = self.now();
         self.change(|registry| Ok(((), registry.adopt_operator(&token, now)?))).await?;
         tracing::info!(by = %by.id, "operator token rotated");
         Ok(())
@@ -192,13 +274,13 @@ impl Authenticator {
 
     /// A code that logs one browser in as this principal.
     pub fn link(&self, by: &Principal) -> Result<Secret, AuthError> {
-        self.0.links.make(by.grant.clone(), self.0.clock.now())
+        self.0.links.make(by.grant.clone(), self.now())
     }
 
     /// A code that logs one browser in as the operator: for whoever starts the service.
     pub fn operator_link(&self) -> Result<Secret, AuthError> {
         let operator = self.lock().registry.operator().map(|grant| grant.id.clone());
-        self.0.links.make(operator.ok_or(AuthError::Ended)?, self.0.clock.now())
+        self.0.links.make(operator.ok_or(AuthError::Ended)?, self.now())
     }
 
     /// Logs a browser in with a token.
@@ -209,13 +291,13 @@ impl Authenticator {
 
     /// Logs a browser in with a code.
     pub async fn log_in_by_link(&self, code: &str) -> Result<LoggedIn, AuthError> {
-        let grant = self.0.links.take(code, self.0.clock.now());
+        let grant = self.0.links.take(code, self.now());
         self.open_session(grant.ok_or(AuthError::Ended)?).await
     }
 
     /// Ends the session of a principal. One that came with a token has none.
     pub async fn log_out(&self, principal: &Principal) -> Result<(), AuthError> {
-        if principal.credential == principal.grant {
+        if principal.has_token() {
             return Err(AuthError::Ended);
         }
         self.change(|registry| Ok(((), registry.close_session(&principal.credential)))).await?;
@@ -224,7 +306,7 @@ impl Authenticator {
     }
 
     async fn open_session(&self, grant: CredentialId) -> Result<LoggedIn, AuthError> {
-        let now = self.0.clock.now();
+        let now = self.now();
         let Minted { text, row } =
             self.change(|registry| registry.open_session(&grant, now)).await?;
         let principal = self.session(text.expose()).ok_or(AuthError::Ended)?;
@@ -233,27 +315,27 @@ impl Authenticator {
     }
 
     /// A credential was used: a session stays, and the operator sees when.
-    pub(super) fn used(&self, id: &CredentialId) {
-        let mut live = self.lock();
-        let change = live.registry.used(id, self.0.clock.now());
+    fn used(&self, id: &CredentialId) {
+        self.note_use(&mut self.lock(), id);
+    }
+
+    fn note_use(&self, live: &mut Live, id: &CredentialId) {
+        let change = live.registry.used(id, self.now());
         if !change.is_empty() {
             // The store takes it in now; nobody needs to wait until it is safe.
-            drop(self.commit(&mut live, &change));
+            drop(self.commit(live, &change));
         }
     }
 
     /// How long a credential is still good if nothing happens; none is not any more.
-    pub(super) fn time_left(&self, id: &CredentialId) -> Option<Duration> {
+    fn time_left(&self, id: &CredentialId) -> Option<Duration> {
         let end = self.lock().registry.end_of(id).ok()?;
-        let left = end.map_or(Duration::MAX, |end| end.since(self.0.clock.now()));
+        let left = end.map_or(Duration::MAX, |end| end.since(self.now()));
         (!left.is_zero()).then_some(left)
     }
 
     fn admit(&self, live: &mut Live, grant: &Grant, credential: CredentialId) -> Principal {
-        let change = live.registry.used(&credential, self.0.clock.now());
-        if !change.is_empty() {
-            drop(self.commit(live, &change));
-        }
+        self.note_use(live, &credential);
         Principal {
             id: PrincipalId::from(grant.name.as_str()),
             scopes: grant.scopes,

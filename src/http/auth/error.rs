@@ -30,42 +30,26 @@ pub enum AuthError {
     /// A token for no team reaches nothing.
     #[error("a token is for 1 to 100 teams; leave `teams` out for all")]
     NoTeams,
-    /// The moment has no date.
     #[error("a token expires after 1m to 3650d, or `never`")]
     Expiry,
     /// Every token is compared on every request, so there is a bound.
     #[error("there are {0} tokens already; revoke one first")]
     TooMany(usize),
-    /// No such token.
     #[error("there is no token `{0}`")]
     Unknown(String),
     /// The operator token is replaced, never revoked.
     #[error("the operator token can be rotated, not revoked")]
     Operator,
-    /// The credential that was to be used has ended.
     #[error("the credential has ended")]
     Ended,
-    /// The file of the operator token cannot be used.
     #[error("{} cannot be used", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file of the operator token holds something else.
+    File { path: PathBuf, source: io::Error },
     #[error("{} does not hold an operator token; remove it to have a new one made", path.display())]
-    NotAToken {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The machine gives no random numbers.
+    NotAToken { path: PathBuf },
     #[error("the system has no random numbers")]
     Randomness,
-    /// The change is not safe.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The credentials cannot be read, or the change cannot be written.
     #[error(transparent)]
     Storage(#[from] StorageError),
 }

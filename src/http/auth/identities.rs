@@ -9,7 +9,7 @@ use hivewright_actors::{
     channel_type::ChannelType,
     clock::{Clock, Timestamp},
     identities::{self, Linked},
-    ids::PrincipalId,
+    ids::{CredentialId, PrincipalId},
     router::grants::Grantee,
     storage::StorageError,
     store::{
@@ -20,11 +20,12 @@ use hivewright_actors::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{authenticator::Authenticator, principal::Principal, rows::Grant, token};
-use crate::api::{
-    scope::Scope,
-    tokens::{CredentialId, TokenKind},
+use super::{
+    authenticator::{Authenticator, Principal},
+    rows::Grant,
+    token,
 };
+use crate::api::{scope::Scope, tokens::TokenKind};
 
 /// So many links there can be.
 const MOST: usize = 1_000;
@@ -32,18 +33,14 @@ const MOST: usize = 1_000;
 /// A sender who is a principal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Its name.
     pub id: String,
-    /// The type of the sender's channels.
     pub channel_type: ChannelType,
     pub sender: String,
     /// The token's name, for people.
     pub token: String,
     /// The token; none is the operator's.
     pub grant: Option<CredentialId>,
-    /// Who linked them.
     pub by: PrincipalId,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -51,28 +48,17 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// No token has this name.
     #[error("there is no token `{0}`; `hivewright token list` shows those there are")]
     NoToken(String),
     /// The sender is somebody else already.
     #[error("`{channel_type}:{sender}` is linked to `{token}` already; unlink it first")]
-    Taken {
-        /// The type of the sender's channels.
-        channel_type: ChannelType,
-        sender: String,
-        /// Who they are.
-        token: String,
-    },
-    /// There is no room for another.
+    Taken { channel_type: ChannelType, sender: String, token: String },
     #[error("there are {0} links already; unlink some first")]
     TooMany(usize),
-    /// There is no such link.
     #[error("there is no link `{0}`")]
     Unknown(String),
-    /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Randomness,
-    /// The store could not take it.
     #[error("the link could not be stored: {0}")]
     Store(#[from] StoreError),
 }
@@ -126,7 +112,7 @@ impl Identities {
             sender: who.sender,
             token: grant.name.clone(),
             grant: (grant.kind == TokenKind::Api).then(|| grant.id.clone()),
-            by: by.id().clone(),
+            by: by.id.clone(),
             at: self.0.clock.now(),
         };
         let stored = {
@@ -152,7 +138,7 @@ impl Identities {
         };
         stored.await?;
         let Link { channel_type, sender, token, .. } = &link;
-        tracing::info!(by = %by.id(), %channel_type, sender, token, "identity linked");
+        tracing::info!(by = %by.id, %channel_type, sender, token, "identity linked");
         Ok(link)
     }
 
@@ -168,7 +154,7 @@ impl Identities {
             self.0.store.commit(Writes::new().delete::<Link>(id))
         };
         stored.await?;
-        tracing::info!(by = %by.id(), link = id, "identity unlinked");
+        tracing::info!(by = %by.id, link = id, "identity unlinked");
         Ok(())
     }
 

@@ -2,13 +2,13 @@
 
 use std::{sync::Mutex, time::Duration};
 
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{clock::Timestamp, ids::CredentialId};
 
 use super::{
     error::AuthError,
     token::{self, Hash},
 };
-use crate::{api::tokens::CredentialId, settings::secret::Secret};
+use crate::settings::secret::Secret;
 
 /// A code is good for this long.
 pub(super) const VALID: Duration = Duration::from_secs(120);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn grant() -> CredentialId {
-        CredentialId::new("operator-1".to_owned())
+        CredentialId::from("operator-1".to_owned())
     }
 
     /// OP-130

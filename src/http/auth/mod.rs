@@ -2,7 +2,7 @@
 //!
 //! A credential is a grant (the operator token, an API token) or a browser session that a grant
 //! opened. The [`registry`] holds them and decides; the [`authenticator`] is its running form, and
-//! the only maker of a [`principal`]; [`offline`] does the same while the service is stopped.
+//! the only maker of principals; [`offline`] does the same while the service is stopped.
 
 pub mod authenticator;
 pub mod error;
@@ -10,7 +10,6 @@ pub mod identities;
 mod links;
 pub mod offline;
 pub mod operator;
-pub mod principal;
 pub mod registry;
 pub mod rows;
 pub mod token;

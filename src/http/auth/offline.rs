@@ -9,7 +9,7 @@ use hivewright_actors::{clock::Timestamp, storage::Storage};
 use super::{
     error::AuthError,
     operator,
-    registry::{Maker, Minted, Registry},
+    registry::{Minted, Registry},
     rows::{Change, Grant},
 };
 use crate::api::tokens::NewToken;
@@ -19,15 +19,13 @@ pub fn list(storage: &dyn Storage) -> Result<Vec<Grant>, AuthError> {
     Ok(Registry::load(storage)?.grants())
 }
 
-/// Makes a token.
 pub fn create(
     storage: &dyn Storage,
     new: NewToken,
     now: Timestamp,
 ) -> Result<Minted<Grant>, AuthError> {
     let registry = Registry::load(storage)?;
-    let maker = registry.operator().map_or_else(Maker::owner, Maker::from);
-    let (minted, change) = registry.mint(new, maker, now)?;
+    let (minted, change) = registry.mint(new, registry.operator(), now)?;
     commit(storage, &change)?;
     Ok(minted)
 }

@@ -1,14 +1,9 @@
 //! The file of the operator token. What it holds is the operator token: at start the store follows it.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use super::{error::AuthError, token};
-use crate::settings::secret::Secret;
+use crate::settings::{replace, secret::Secret};
 
 const NAME: &str = "operator-token";
 
@@ -40,22 +35,10 @@ pub fn read(secrets: &Path) -> Result<Option<Secret>, AuthError> {
 pub(super) fn replace(secrets: &Path) -> Result<Secret, AuthError> {
     let token = token::fresh(token::OPERATOR)?;
     let path = secrets.join(NAME);
-    write(secrets, &path, token.expose()).map_err(|source| AuthError::File { path, source })?;
-    Ok(token)
-}
-
-fn write(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let partial = path.with_extension("new");
-    // What a crash may have left must not lend its permissions.
-    match fs::remove_file(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+    match replace::replace(&path, secrets, format!("{}\n", token.expose())) {
+        Ok(()) => Ok(token),
+        Err(source) => Err(AuthError::File { path, source }),
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
-    writeln!(file, "{text}")?;
-    file.sync_all()?;
-    fs::rename(&partial, path)?;
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]
@@ -83,7 +66,7 @@ mod tests {
     fn a_replaced_token_is_another_one_for_the_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("operator-token");
-        fs::write(folder.path().join("operator-token.new"), "left by a crash").unwrap();
+        fs::write(folder.path().join(".operator-token.new"), "left by a crash").unwrap();
         let first = read_or_create(folder.path()).unwrap();
 
         let second = replace(folder.path()).unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hivewright_actors::{
     clock::Timestamp,
+    ids::CredentialId,
     router::trust::NOBODY,
     storage::{Storage, StorageError},
 };
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     api::{
         scope::Scopes,
-        tokens::{CredentialId, MintedBy, NewToken, TokenKind},
+        tokens::{MintedBy, NewToken, TokenKind},
     },
     settings::secret::Secret,
 };
@@ -53,47 +54,13 @@ const USE_STEP: Duration = Duration::from_secs(5 * 60);
 const SHORTEST_EXPIRY: Duration = Duration::from_secs(60);
 const LONGEST_EXPIRY: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);
 
-/// Who makes a token: nobody gives more than they have, or for longer.
-#[derive(Clone, Debug, Default)]
-pub struct Maker {
-    /// What they may do.
-    pub scopes: Scopes,
-    /// The teams that they reach; none is all.
-    pub teams: Option<Vec<String>>,
-    /// When that ends; none is never.
-    pub expires_at: Option<Timestamp>,
-    /// Their token, if they need one.
-    pub token: Option<MintedBy>,
-}
-
-impl Maker {
-    /// Whoever has the store in their hands, and needs no token.
-    pub fn owner() -> Self {
-        Self { scopes: Scopes::all(), ..Self::default() }
-    }
-}
-
-impl From<&Grant> for Maker {
-    fn from(grant: &Grant) -> Self {
-        Self {
-            scopes: grant.scopes,
-            teams: grant.teams.clone(),
-            expires_at: grant.expires_at,
-            token: Some(MintedBy { id: grant.id.clone(), name: grant.name.clone() }),
-        }
-    }
-}
-
 /// A credential that was just made: the only moment at which its text is known.
 #[derive(Debug)]
 pub struct Minted<T> {
-    /// What is stored.
     pub row: T,
-    /// What is handed out.
     pub text: Secret,
 }
 
-/// All credentials.
 #[derive(Debug, Default)]
 pub struct Registry {
     grants: Vec<Grant>,
@@ -177,11 +144,12 @@ impl Registry {
         Ok(ends.into_iter().flatten().min())
     }
 
-    /// A token with no more than its maker has.
+    /// A token. Nobody gives more than they have, or for longer; without a maker it is made by whoever has
+    /// the store in their hands, and needs no token.
     pub fn mint(
         &self,
         new: NewToken,
-        maker: Maker,
+        maker: Option<&Grant>,
         now: Timestamp,
     ) -> Result<(Minted<Grant>, Change), AuthError> {
         if !is_name(&new.name) {
@@ -194,10 +162,10 @@ impl Registry {
         if scopes.is_empty() {
             return Err(AuthError::NoScopes);
         }
-        if let Some(scope) = scopes.beyond(maker.scopes) {
+        if let Some(scope) = scopes.beyond(maker.map_or_else(Scopes::all, |maker| maker.scopes)) {
             return Err(AuthError::BeyondOwn(scope));
         }
-        let teams = match (new.teams, maker.teams) {
+        let teams = match (new.teams, maker.and_then(|maker| maker.teams.as_ref())) {
             (Some(teams), _) if teams.is_empty() || teams.len() > MOST_TEAMS => {
                 return Err(AuthError::NoTeams);
             }
@@ -206,7 +174,7 @@ impl Registry {
                 None => Some(teams),
             },
             // Whoever has some teams gives no more than those.
-            (None, Some(own)) => Some(own),
+            (None, Some(own)) => Some(own.clone()),
             (teams, None) => teams,
         };
         let in_range = |span| (SHORTEST_EXPIRY..=LONGEST_EXPIRY).contains(&span);
@@ -218,20 +186,19 @@ impl Registry {
             return Err(AuthError::TooMany(self.grants.len()));
         }
         let text = token::fresh(token::API)?;
+        let ends = [expires_in.map(|span| now + span), maker.and_then(|maker| maker.expires_at)];
         let grant = Grant {
-            id: CredentialId::new(token::fresh_id("token")?),
+            id: CredentialId::from(token::fresh_id("token")?),
             kind: TokenKind::Api,
             name: new.name,
             hash: Hash::of(text.expose()),
             scopes,
             teams,
             created_at: now,
-            expires_at: [expires_in.map(|span| now + span), maker.expires_at]
-                .into_iter()
-                .flatten()
-                .min(),
+            expires_at: ends.into_iter().flatten().min(),
             last_used_at: None,
-            minted_by: maker.token,
+            minted_by: maker
+                .map(|maker| MintedBy { id: maker.id.clone(), name: maker.name.clone() }),
         };
         let change = Change { grants: vec![grant.clone()], ..Change::default() };
         Ok((Minted { row: grant, text }, change))
@@ -278,7 +245,7 @@ impl Registry {
         let mut change = former
             .map_or_else(Change::default, |former| self.without(std::slice::from_ref(&former.id)));
         change.grants.push(Grant {
-            id: CredentialId::new(token::fresh_id("operator")?),
+            id: CredentialId::from(token::fresh_id("operator")?),
             kind: TokenKind::Operator,
             name: OPERATOR.to_owned(),
             hash,
@@ -302,7 +269,7 @@ impl Registry {
         self.grant(grant).filter(|grant| grant.is_live(now)).ok_or(AuthError::Ended)?;
         let text = token::fresh("")?;
         let session = Session {
-            id: CredentialId::new(token::fresh_id("session")?),
+            id: CredentialId::from(token::fresh_id("session")?),
             hash: Hash::of(text.expose()),
             grant: grant.clone(),
             created_at: now,
@@ -321,7 +288,6 @@ impl Registry {
         Ok((Minted { row: session, text }, change))
     }
 
-    /// Ends a session.
     pub fn close_session(&self, id: &CredentialId) -> Change {
         Change { ended_sessions: vec![id.clone()], ..Change::default() }
     }

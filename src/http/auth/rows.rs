@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hivewright_actors::{
     clock::Timestamp,
+    ids::CredentialId,
     storage::{Batch, Storage, StorageError},
     store::{
-        keys::{Key, KeyReader, KeyWriter, Parts},
         reads::{Range, scan},
         records::Writes,
     },
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::token::Hash;
 use crate::api::{
     scope::Scopes,
-    tokens::{CredentialId, MintedBy, TokenKind},
+    tokens::{MintedBy, TokenKind},
 };
 
 /// A browser session ends when it was not used for this long …
@@ -27,20 +27,15 @@ pub(super) const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// What the holder of a token may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Its name for all time.
     pub id: CredentialId,
-    /// Whose it is.
     pub kind: TokenKind,
     /// The principal it speaks for.
     pub name: String,
-    /// Of the token.
     pub hash: Hash,
-    /// What it allows.
     pub scopes: Scopes,
     /// The teams that it reaches; none is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teams: Option<Vec<String>>,
-    /// When it was made.
     pub created_at: Timestamp,
     /// From when on it is good for nothing; none is never.
     pub expires_at: Option<Timestamp>,
@@ -61,13 +56,9 @@ impl Grant {
 /// A browser that logged in. What it may do is what its grant allows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Its name for all time.
     pub id: CredentialId,
-    /// Of the cookie.
     pub hash: Hash,
-    /// Whose token opened it.
     pub grant: CredentialId,
-    /// When.
     pub created_at: Timestamp,
     /// When it was last used.
     pub last_used_at: Timestamp,
@@ -86,23 +77,17 @@ impl Session {
 /// Rows that change together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// New or changed.
     pub grants: Vec<Grant>,
-    /// New or changed.
     pub sessions: Vec<Session>,
-    /// Removed.
     pub ended_grants: Vec<CredentialId>,
-    /// Removed.
     pub ended_sessions: Vec<CredentialId>,
 }
 
 impl Change {
-    /// Nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// For the running store.
     pub fn writes(&self) -> Writes {
         let writes = Writes::new().put_all(&self.grants).put_all(&self.sessions);
         let writes = self.ended_grants.iter().fold(writes, |writes, id| writes.delete::<Grant>(id));
@@ -118,18 +103,6 @@ impl Change {
 hivewright_actors::records! {
     Grant: "edge\0token", CredentialId, |row| row.id.clone();
     Session: "edge\0session", CredentialId, |row| row.id.clone();
-}
-
-impl Parts for CredentialId {
-    fn write(&self, key: &mut KeyWriter) {
-        key.text(self.as_str());
-    }
-}
-
-impl Key for CredentialId {
-    fn read(key: &mut KeyReader<'_>) -> Option<Self> {
-        key.text().map(|id| Self::new(id.to_owned()))
-    }
 }
 
 /// All grants and sessions, whether still good or not. A damaged row lets nobody in.

@@ -1,53 +1,58 @@
 //! Work that an operator gives to a team.
 
-use std::time::Duration;
-
-use actix_web::{HttpRequest, http::StatusCode, web};
+use actix_web::{HttpRequest, http::StatusCode};
 use hivewright_actors::{
     channel::records::ChannelRow,
-    ids::{ChannelId, TaskId, TeamName},
+    ids::ChannelId,
     queue::submit::{Submission, Submit},
     store::{reads::get, records::Writes},
-    task::{Cause, Kind, Lane, OnResult, Options, Priority, Source, Task, TaskState},
+    task::{Cause, Kind, Lane, OnResult, Options, Source, Task, TaskState},
 };
 
 use crate::{
-    api::{
-        endpoint::Empty,
-        reply::Accepted,
-        scope::Scope,
-        tasks::{GivenTask, NewTask},
-    },
-    http::{
-        State,
-        auth::principal::Principal,
-        call::Call,
-        error::ApiError,
-        teams::{acting::refused, parts},
-    },
+    api::{endpoint::*, reply::*, scope::Scope, tasks::*},
+    http::{State, auth::authenticator::Principal, call::*, error::*},
 };
 
-/// The longest text of a task, in characters.
-pub(in crate::http) const LONGEST: usize = 100_000;
 /// Where notices about the work go.
 const SOURCE_CHANNEL: &str = "x-source-channel";
 
-pub(super) async fn create(
+pub(in crate::http) async fn create(
     Call { state, caller, body: new, request, .. }: Call<Empty, Empty, NewTask>,
-) -> Result<Accepted<GivenTask>, ApiError> {
+) -> ApiResult<Accepted<GivenTask>> {
     caller.team(&new.team)?;
-    let work = Work {
-        team: new.team.as_str().into(),
+    let source = source_channel(&state, &caller.principal, &request).await?;
+    check_words("task", &new.task)?;
+    let org = state.org();
+    let (tree, now) = (org.view.now(), org.clock.now());
+    let unknown = || ApiError::not_found(format!("there is no team `{}`", new.team));
+    let team = tree.get(&new.team).ok_or_else(unknown)?;
+    let (id, by) = (org.ids.task(), caller.principal.id.to_string());
+    let lane = Lane { team: team.name.clone(), topic: None };
+    let mut task = Task {
+        generation: team.generation,
         kind: Kind::Delegate,
-        body: new.task,
         priority: new.priority,
-        deadline: new.deadline.map(|span| span.0),
+        source: source.map(Source::channel),
+        on_result: OnResult::Notify,
         options: Options { max_steps: new.max_steps, ..Options::default() },
-        source: source_channel(&state, &caller.principal, &request).await?,
+        cause: Some(Cause::Operator { name: by.clone() }),
+        ..Task::new(id.clone(), lane, new.task, by, now)
     };
-    let id = give(&state, &caller.principal, work, "task").await?;
+    if let Some(deadline) = new.deadline {
+        task.deadline_at = now + deadline.0;
+    }
+    submit(&state, task).await?;
     caller.names(format!("{id} {}", new.team));
     Ok(Accepted(GivenTask { id, team: new.team, state: TaskState::Accepted }))
+}
+
+/// Refuses words for a team that say nothing, or too much. `field` is where they stood.
+pub(in crate::http) fn check_words(field: &str, words: &str) -> ApiResult<()> {
+    if !words.trim().is_empty() && words.chars().count() <= LONGEST_TASK {
+        return Ok(());
+    }
+    Err(ApiError::invalid_field(field, format!("expected 1 to {LONGEST_TASK} characters")))
 }
 
 /// Another channel that hears of the work. It must be one of their own, unless they operate.
@@ -55,78 +60,31 @@ pub(crate) async fn source_channel(
     state: &State,
     principal: &Principal,
     request: &HttpRequest,
-) -> Result<Option<ChannelId>, ApiError> {
+) -> ApiResult<Option<ChannelId>> {
     let Some(named) = request.headers().get(SOURCE_CHANNEL) else {
         return Ok(None);
     };
-    let named = named.to_str().ok().and_then(ChannelId::named);
-    let id = named.clone();
-    let known = state.spine.store.read(move |storage| match id {
-        Some(id) => get::<ChannelRow>(storage, &id),
-        None => Ok(None),
-    });
-    let known = known.await.map_err(ApiError::internal)?;
-    let may =
-        |row: &ChannelRow| row.belongs_to(&principal.owner()) || principal.may(Scope::Operate);
-    if known.is_some_and(|row| may(&row)) {
-        Ok(named)
-    } else {
-        Err(ApiError::new(
-            StatusCode::FORBIDDEN,
-            "source_channel_not_allowed",
-            "`X-Source-Channel` names no channel that this token opened",
-        ))
+    if let Some(id) = named.to_str().ok().and_then(ChannelId::named) {
+        let of = id.clone();
+        let known = state.read(move |storage| get::<ChannelRow>(storage, &of)).await?;
+        let may =
+            |row: ChannelRow| row.belongs_to(&principal.owner()) || principal.may(Scope::Operate);
+        if known.is_some_and(may) {
+            return Ok(Some(id));
+        }
     }
+    Err(ApiError::new(
+        StatusCode::FORBIDDEN,
+        "source_channel_not_allowed",
+        "`X-Source-Channel` names no channel that this token opened",
+    ))
 }
 
-/// Work for a team.
-struct Work {
-    team: TeamName,
-    kind: Kind,
-    body: String,
-    priority: Priority,
-    deadline: Option<Duration>,
-    options: Options,
-    source: Option<ChannelId>,
-}
-
-/// Stores work of an operator. `field` is where its words stood.
-async fn give(
-    state: &web::Data<State>,
-    principal: &Principal,
-    work: Work,
-    field: &str,
-) -> Result<TaskId, ApiError> {
-    if work.body.trim().is_empty() || work.body.chars().count() > LONGEST {
-        let reason = format!("expected 1 to {LONGEST} characters");
-        return Err(ApiError::invalid_field(field, reason));
-    }
-    let parts = parts(state);
-    let tree = parts.view.now();
-    let unknown = || ApiError::not_found(format!("there is no team `{}`", work.team));
-    let team = tree.get(work.team.as_str()).ok_or_else(unknown)?;
-    let now = parts.clock.now();
-    let lane = Lane { team: work.team.clone(), topic: None };
-    let id = parts.ids.task();
-    let by = principal.id().to_string();
-    let mut task = Task {
-        generation: team.generation,
-        kind: work.kind,
-        priority: work.priority,
-        source: work.source.map(Source::channel),
-        on_result: OnResult::Notify,
-        options: work.options,
-        cause: Some(Cause::Operator { name: by.clone() }),
-        ..Task::new(id.clone(), lane, work.body, by, now)
-    };
-    if let Some(deadline) = work.deadline {
-        task.deadline_at = now + deadline;
-    }
-    let submitted =
-        parts.work.submit(Submit { task, writes: Writes::new(), overlap: None, giver: None });
-    match submitted.await {
-        Ok(Submission::Enqueued { .. }) => Ok(id),
-        Ok(_) => Err(ApiError::conflict("the team is busy")),
-        Err(refusal) => Err(refused(&refusal.into())),
+/// Hands a task to its team.
+pub(in crate::http) async fn submit(state: &State, task: Task) -> ApiResult<()> {
+    let submit = Submit { task, writes: Writes::new(), overlap: None, giver: None };
+    match state.org().work.submit(submit).await? {
+        Submission::Enqueued { .. } => Ok(()),
+        _ => Err(ApiError::conflict("the team is busy")),
     }
 }

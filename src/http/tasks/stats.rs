@@ -8,8 +8,8 @@ use hivewright_actors::{
 };
 
 use crate::{
-    api::{reply::Data, tasks::TaskStats},
-    http::{call::Call, error::ApiError},
+    api::{reply::*, tasks::*},
+    http::{call::*, error::*},
 };
 
 /// So many tasks that have ended are counted, the last ones.
@@ -29,9 +29,9 @@ fn count(stats: &mut TaskStats, task: &Task) {
     stats.all += 1;
 }
 
-pub(super) async fn show(Call { state, caller, .. }: Call) -> Result<Data<TaskStats>, ApiError> {
+pub(in crate::http) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<TaskStats>> {
     caller.all_teams()?;
-    let stats = state.spine.store.read(|storage| {
+    let stats = state.read(|storage| {
         let mut stats = TaskStats::default();
         Range::<Task>::all().for_each(storage, &mut |task| count(&mut stats, &task))?;
         let (since, mut ended) = (Default::default(), 0);
@@ -46,5 +46,5 @@ pub(super) async fn show(Call { state, caller, .. }: Call) -> Result<Data<TaskSt
         })?;
         Ok(stats)
     });
-    stats.await.map(Data).map_err(ApiError::internal)
+    stats.await.map(Data)
 }

@@ -65,7 +65,7 @@ fn every_route_is_described_with_its_scope_and_an_example_of_its_body() {
                 "{case}: the name is taken"
             );
             let draft = operation.draft();
-            if let Needs::Scope(scope) = draft.needs {
+            if let Needs::Scope(scope) = operation.needs {
                 assert_eq!(described["x-scope"], scope.as_str(), "{case}");
                 assert_eq!(described["security"][0]["token"][0], scope.as_str());
             }
@@ -191,7 +191,7 @@ async fn what_makes_no_sense_is_refused_by_every_route() {
         for (method, operation) in &resource.operations {
             let case = format!("{method} {path}");
             let draft = operation.draft();
-            if draft.needs != Needs::Nothing {
+            if operation.needs != Needs::Nothing {
                 let wrong = ask(method, &format!("{path}?no_such_field=1"));
                 let answer = answer(&app, wrong.set_json(json!({}))).await;
                 assert_eq!(answer.refusal(), (400, "invalid_input".into()), "{case}");

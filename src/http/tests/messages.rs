@@ -110,7 +110,7 @@ async fn nobody_takes_the_channel_of_another() {
 async fn a_later_token_of_the_same_name_inherits_no_channel() {
     let bench = Bench::new().await;
     let bob = bench.token("bob", talks()).await;
-    let grant = bench.auth().token(&bob).unwrap().grant().to_string();
+    let grant = bench.auth().token(&bob).unwrap().grant.to_string();
     let first = bench.say(&bob, json!({})).await;
     let path = format!("{MESSAGES}/{}", data(&first, "message_id"));
     let seen = bench.get(&path, &bob).await;

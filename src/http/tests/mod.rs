@@ -65,7 +65,8 @@ use crate::{
         jobs::JobProgress,
         scope::{Scope, Scopes},
         teams::{Equipment, TeamItem},
-        tokens::{Expiry, NewToken},
+        tokens::NewToken,
+        when::Expiry,
     },
     logging::{Secrets, tap::Errors},
     memory::doubles::NoSecrets,
@@ -279,7 +280,7 @@ impl Answer {
 async fn socket(state: web::Data<State>, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let upgrade = state.access.upgrade(&request)?;
     Ok(HttpResponse::Ok().json(serde_json::json!({
-        "principal": upgrade.principal.id(),
+        "principal": upgrade.principal.id,
         "sender": upgrade.sender,
         "asserted_by": upgrade.asserted_by,
     })))

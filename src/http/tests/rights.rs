@@ -163,7 +163,7 @@ fn the_routes_are_those_of_the_table() {
         .flat_map(|resource| {
             let operations = resource.operations.iter();
             operations.map(|(method, operation)| {
-                let needs = format!("{:?}", operation.draft().needs);
+                let needs = format!("{:?}", operation.needs);
                 (method.to_string(), resource.path, needs)
             })
         })

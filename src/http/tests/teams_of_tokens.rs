@@ -53,7 +53,7 @@ async fn a_token_for_another_team_sees_nothing_of_this_one() {
         let described = resource.operations.iter();
         let get = described
             .filter(|(method, _)| *method == Method::GET)
-            .find(|(_, operation)| matches!(operation.draft().needs, Needs::Scope(_)));
+            .find(|(_, operation)| matches!(operation.needs, Needs::Scope(_)));
         let Some((_, operation)) = get else { continue };
         let path = filled(resource.path);
         let asked = |token: &str| request(Method::GET, &path).insert_header(bearer(token));
