@@ -17,14 +17,13 @@ use super::{
     line::Incoming,
     link::{Event, Link, Patience},
     screen::complain,
-    service::Service,
+    service::{MOST_ROWS, Service},
     table::moment,
 };
 use crate::api::{
     approvals::SHOW_APPROVAL,
     endpoint::{ById, Endpoint},
     events::EventFilter,
-    flags::Limit,
     questions::SHOW_QUESTION,
     reply::Readable,
     tasks::{LIST_TASKS, OneTask, SHOW_TASK, TaskFilter, TaskRow},
@@ -243,7 +242,7 @@ async fn below(root: &str, service: &Service) -> Result<Vec<TaskRow>, Failure> {
         since: first.row.created_at.and_then(|at| at.parse().ok()),
         ..TaskFilter::default()
     };
-    let mut rows = service.rows(&LIST_TASKS, &filter, &Limit { limit: 200 }).await?.data()?;
+    let mut rows = service.rows(&LIST_TASKS, &filter, MOST_ROWS).await?.data()?;
     rows.retain(|row| row.id.as_str() != root);
     Ok(rows)
 }

@@ -165,14 +165,11 @@ fn import(
 fn apart(theirs: &Path, ours: &Path) -> Result<(), Failure> {
     let (theirs_real, ours_real) = (resolve(theirs), resolve(ours));
     if theirs_real.starts_with(&ours_real) || ours_real.starts_with(&theirs_real) {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!(
-                "`{}` and `{}` lie inside each other; an import goes from one place to another",
-                theirs.display(),
-                ours.display()
-            ),
-        ));
+        return Err(Failure::usage(format!(
+            "`{}` and `{}` lie inside each other; an import goes from one place to another",
+            theirs.display(),
+            ours.display()
+        )));
     }
     Ok(())
 }

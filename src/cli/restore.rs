@@ -150,10 +150,7 @@ fn work(
     let progress = |progress| gauge.storage(progress);
     let restored = match &arguments.file {
         Some(file) if !file.exists() => {
-            return Err(Failure::new(
-                Exit::NotFound,
-                format!("there is no file `{}`", file.display()),
-            ));
+            return Err(Failure::not_found(format!("there is no file `{}`", file.display())));
         }
         Some(file) => restore_unless(file, &home, arguments.force, &progress, is_stopped)?,
         None => restore_newest_unless(&home, &progress, is_stopped)?,

@@ -5,13 +5,9 @@ use std::{
     sync::OnceLock,
 };
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 
-use super::{
-    failure::Failure,
-    service::Answer,
-    table::{self, Columns},
-};
+use super::failure::Failure;
 
 /// How the output is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,36 +131,6 @@ impl Screen {
         let text = serde_json::to_string(document)
             .map_err(|error| Failure::system("the result cannot be shown", error))?;
         self.say(&text);
-        Ok(())
-    }
-
-    /// An answer: as it came if results are JSON, otherwise in these words.
-    pub(super) fn answer<T: DeserializeOwned>(
-        &self,
-        answer: &Answer<T>,
-        words: impl FnOnce(T) -> String,
-    ) -> Result<(), Failure> {
-        if self.json {
-            return self.document(&answer.document);
-        }
-        self.write(&words(answer.data()?));
-        Ok(())
-    }
-
-    /// Rows of the API, in columns.
-    pub(super) fn rows<R: Columns + DeserializeOwned>(
-        &self,
-        answer: &Answer<Vec<R>>,
-    ) -> Result<(), Failure> {
-        self.answer(answer, |rows| table::rows(&rows))
-    }
-
-    /// An answer to something that was done: as it came if results are JSON, otherwise a remark.
-    pub(super) fn done<T>(&self, answer: &Answer<T>, remark: &str) -> Result<(), Failure> {
-        if self.json {
-            return self.document(&answer.document);
-        }
-        self.remark(remark);
         Ok(())
     }
 

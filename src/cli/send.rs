@@ -53,7 +53,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         match team.filter(|team| team != MAIN) {
             Some(_) if topic.is_some() => {
                 let message = "only the main team works in topics; leave `--topic` out";
-                Err(Failure::new(Exit::Usage, message))
+                Err(Failure::usage(message))
             }
             Some(team) => errand::run(&team, &content, &task, context).await,
             None => {
@@ -90,11 +90,7 @@ pub(super) async fn text(argument: String) -> Result<String, Failure> {
 /// What to say, which may stand on standard input.
 pub(super) async fn words(argument: String) -> Result<String, Failure> {
     let words = text(argument).await?;
-    if words.trim().is_empty() {
-        Err(Failure::new(Exit::Usage, "there is nothing to say"))
-    } else {
-        Ok(words)
-    }
+    if words.trim().is_empty() { Err(Failure::usage("there is nothing to say")) } else { Ok(words) }
 }
 
 /// All of standard input. Blocks.

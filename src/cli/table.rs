@@ -53,6 +53,14 @@ pub(super) fn table<const N: usize>(
     lined_up(&lines, screen::width())
 }
 
+/// Fields of one thing, one below the other, each after its name.
+pub(super) fn fields<'a>(
+    width: usize,
+    fields: impl IntoIterator<Item = (&'a str, String)>,
+) -> String {
+    fields.into_iter().map(|(name, value)| format!("{name:<width$}{value}\n")).collect()
+}
+
 /// A cell is one line.
 fn flat(cell: &str) -> String {
     printable(cell).replace(['\n', '\t'], " ")
@@ -87,6 +95,14 @@ fn fit(widths: &mut [usize], width: usize) {
             Some(widest) if excess > 0 && *widest > LEAST => *widest -= 1,
             _ => return,
         }
+    }
+}
+
+/// Names on one line.
+pub(super) fn joined<T: ToString>(names: &[T]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.iter().map(T::to_string).collect::<Vec<_>>().join(", "),
     }
 }
 

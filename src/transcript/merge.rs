@@ -243,7 +243,7 @@ fn group_turn(messages: Vec<Message>) -> Vec<Message> {
                     match block {
                         Block::Thinking { thinking: words } => thinking.push(words.clone()),
                         Block::Text { text: words } => text.push(words.clone()),
-                        Block::ToolCall { .. } => calls.push(block.clone()),
+                        Block::ToolCall { .. } | Block::Unknown => calls.push(block.clone()),
                     }
                 }
                 match &mut answer {
@@ -413,6 +413,7 @@ mod tests {
             Block::Text { text } => text.clone(),
             Block::Thinking { thinking } => format!("({thinking})"),
             Block::ToolCall { id, .. } => format!("{id}()"),
+            Block::Unknown => String::new(),
         };
         let line = |message: &Message| {
             let blocks: Vec<_> = message.content.iter().map(block).collect();

@@ -45,9 +45,9 @@ pub(super) async fn find(context: &Context) -> Running {
         Err(failure) => return Running::Silent { pid, failure },
     };
     let url = service.url().to_string();
-    match service.is_ready().await {
-        Ok(true) => Running::Ready { url },
-        Ok(false) => Running::NotReady { url },
+    match service.readiness().await {
+        Ok((true, _)) => Running::Ready { url },
+        Ok((false, _)) => Running::NotReady { url },
         Err(failure) => Running::Silent { pid, failure },
     }
 }

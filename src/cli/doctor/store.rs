@@ -4,10 +4,7 @@ use hivewright_actors::quarantine::{Quarantined, quarantined};
 
 use super::service::Running;
 use crate::{
-    api::{
-        doctor::{EXAMINE, Examination, Finding},
-        endpoint::Empty,
-    },
+    api::doctor::{EXAMINE, Examination, Finding},
     boot::error::ServiceError,
     cli::{
         Context,
@@ -56,7 +53,7 @@ async fn ask(context: &Context) -> Vec<Finding> {
     let asked = async {
         let wanted = Examination { store: true, ..Examination::default() };
         let service = Service::find(context)?;
-        let found = service.call(&EXAMINE, &Empty {}, &Empty {}, &wanted).await?.data()?;
+        let found = service.give(&EXAMINE, &wanted).await?.data()?;
         let of_store = found.checks.into_iter().filter(|check| check.id == ID);
         Ok::<Vec<_>, Failure>(of_store.collect())
     };

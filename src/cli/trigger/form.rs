@@ -4,10 +4,10 @@ use clap::Args;
 use hivewright_actors::scheduler::trigger::config::TriggerType;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    api::flags::words,
-    cli::failure::{Exit, Failure},
-};
+use crate::{api::flags::words, cli::failure::Failure};
+
+const NO_TYPE: &str =
+    "say when it fires: --cron, --at, --every, --keyword, --message, or --type with --config";
 
 /// When it fires.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -40,6 +40,12 @@ pub(in crate::cli) struct When {
 }
 
 impl When {
+    /// The type and the config of something that can fire.
+    pub(super) fn trigger(&self) -> Result<(TriggerType, Map<String, Value>), Failure> {
+        let (kind, config) = self.config()?;
+        Ok((kind.ok_or_else(|| Failure::usage(NO_TYPE))?, config))
+    }
+
     /// The type, as far as it is known, and the config.
     pub(super) fn config(&self) -> Result<(Option<TriggerType>, Map<String, Value>), Failure> {
         let mut config = match &self.config {
@@ -49,7 +55,7 @@ impl When {
                 _ => {
                     let message =
                         "--config: expected a JSON object such as '{\"cron\":\"0 8 * * *\"}'";
-                    return Err(Failure::new(Exit::Usage, message));
+                    return Err(Failure::usage(message));
                 }
             },
         };
@@ -106,7 +112,7 @@ impl Form {
         for (name, value) in &self.set {
             if fields.insert(name.clone(), value.clone()).is_some() {
                 let message = format!("`{name}` is given twice");
-                return Err(Failure::new(Exit::Usage, message));
+                return Err(Failure::usage(message));
             }
         }
         Ok(fields)
