@@ -1,6 +1,6 @@
 //! `hivewright backup`: a verified copy of everything but secrets.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, pin::pin};
 
 use clap::Args;
 use hivewright_actors::live::event::Kind;
@@ -8,6 +8,7 @@ use hivewright_actors::live::event::Kind;
 use super::{
     Context,
     answer::{Answer, read},
+    blocking::blocking,
     events::{Follower, Step},
     failure::{Exit, Failure},
     progress::Gauge,
@@ -80,15 +81,6 @@ async fn make(file: Option<PathBuf>, context: &Context) -> Result<PathBuf, Failu
     .await
 }
 
-/// Runs work that blocks beside what waits for it.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(Failure::system("the work was cut off", error)))
-}
-
 /// Lets the running service make it among its own, and takes it to its place: the service writes nowhere
 /// else, whoever asks.
 async fn ask_for(
@@ -122,7 +114,7 @@ async fn await_made(
     let mut follower = Follower::open(context, EventFilter::of([Kind::JobProgress])).await?;
     let started = service.give(&MAKE_BACKUP, new).await?.data()?;
     let path = ById { id: started.job_id };
-    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let mut interrupted = pin!(tokio::signal::ctrl_c());
     loop {
         let step = tokio::select! {
             step = gauge.over(follower.next()) => step?,
@@ -136,7 +128,7 @@ async fn await_made(
                 let read = follower.read(async |service| service.at(&SHOW_JOB, &path).await);
                 read.await?.data()?
             }
-            Step::Event { data, .. } => read(&data)?,
+            Step::Event(data) => read(&data)?,
         };
         if job.id != path.id {
             continue;

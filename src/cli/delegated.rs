@@ -15,7 +15,7 @@ use super::{
     events::{Follower, Step},
     failure::{Exit, Failure},
     line::Incoming,
-    link::{Event, Link, Patience},
+    link::{Event, Link, patiently},
     screen::complain,
     service::{MOST_ROWS, Service},
     table::moment,
@@ -50,7 +50,6 @@ pub(super) struct Delegated<'a> {
 }
 
 impl<'a> Delegated<'a> {
-    /// Nothing came of it yet.
     pub(super) fn new(context: &'a Context) -> Self {
         Self { context, roots: Vec::new(), told: BTreeSet::new(), failure: None }
     }
@@ -130,7 +129,9 @@ impl<'a> Delegated<'a> {
                 }
             }
             if follower.is_none() {
-                follower = Some(follow(self.context).await?);
+                let filter = || EventFilter::of([EventKind::TaskChanged]);
+                let open = async || Follower::open(self.context, filter()).await;
+                follower = Some(patiently(open).await?);
             }
             self.wait(follower.as_mut(), link.as_deref_mut(), overdue).await?;
         }
@@ -166,8 +167,8 @@ impl<'a> Delegated<'a> {
             tokio::select! {
                 step = step => match step? {
                     Step::Begin => return Ok(()),
-                    Step::Event { data, .. } if self.is_ours(&data) => return Ok(()),
-                    Step::Event { .. } => {}
+                    Step::Event(data) if self.is_ours(&data) => return Ok(()),
+                    Step::Event(_) => {}
                 },
                 event = event => if let Event::Frame(frame, raw) = event? {
                     self.hear(&frame, &raw).await;
@@ -191,26 +192,15 @@ impl<'a> Delegated<'a> {
         for root in &self.roots {
             let rows = match follower {
                 Some(follower) => follower.read(async |service| below(root, service).await).await?,
-                None => self.look_below(root).await?,
+                // The service may be away at first.
+                None => {
+                    let look = async || below(root, &Service::find(self.context)?).await;
+                    patiently(look).await?
+                }
             };
             found.extend(rows);
         }
         Ok(found)
-    }
-
-    /// The work below one task, also if the service is away at first.
-    async fn look_below(&self, root: &str) -> Result<Vec<TaskRow>, Failure> {
-        let mut patience = Patience::new();
-        loop {
-            let found = async {
-                let service = Service::find(self.context)?;
-                below(root, &service).await
-            };
-            match found.await {
-                Ok(rows) => return Ok(rows),
-                Err(failure) => patience.bear(failure).await?,
-            }
-        }
     }
 
     /// Shows the end of work whose word did not come.
@@ -247,50 +237,31 @@ async fn below(root: &str, service: &Service) -> Result<Vec<TaskRow>, Failure> {
     Ok(rows)
 }
 
-/// Follows what becomes of tasks, also if the service is away at first.
-async fn follow(context: &Context) -> Result<Follower, Failure> {
-    let mut patience = Patience::new();
-    loop {
-        match Follower::open(context, EventFilter::of([EventKind::TaskChanged])).await {
-            Ok(follower) => return Ok(follower),
-            Err(failure) => patience.bear(failure).await?,
-        }
-    }
-}
-
 /// Says what waits for a person, how they decide on it, and until when; or what became of it.
 async fn wait_for_person(notification: &Notification, context: &Context) {
     let is_open = matches!(notification.status.as_str(), "pending" | "open");
     let (Some(id), true) = (&notification.ref_id, is_open) else {
         return context.screen.remark(&format!("· {}", notification.content));
     };
-    let path = ById { id: id.clone() };
-    let (what, name, expires_at) = if notification.kind == NotificationKind::Approval {
-        match found(context, &SHOW_APPROVAL, &path).await {
-            Some(row) => {
-                let tool = row.tool.as_deref().unwrap_or("something");
-                let what = format!("[{}] wants to use {tool}. {}", notification.team, row.summary);
-                (what, row.short_id, row.expires_at)
-            }
-            None => (notification.content.clone(), path.id, None),
-        }
+    let (team, path) = (&notification.team, ById { id: id.clone() });
+    let unknown = (notification.content.clone(), id.clone(), None);
+    let (what, expires_at, how) = if notification.kind == NotificationKind::Approval {
+        let row = found(context, &SHOW_APPROVAL, &path).await;
+        let (what, name, expires_at) = row.map_or(unknown, |row| {
+            let tool = row.tool.as_deref().unwrap_or("something");
+            let what = format!("[{team}] wants to use {tool}. {}", row.summary);
+            (what, row.short_id, row.expires_at)
+        });
+        let approve = context.command(&format!("approvals approve {name}"));
+        let deny = context.command(&format!("approvals deny {name} WHY"));
+        (what, expires_at, format!("decide with {approve} or {deny}"))
     } else {
-        match found(context, &SHOW_QUESTION, &path).await {
-            Some(row) => {
-                let what = format!("[{}] asks: {}", notification.team, row.question);
-                (what, row.id, row.expires_at)
-            }
-            None => (notification.content.clone(), path.id, None),
-        }
-    };
-    let how = if notification.kind == NotificationKind::Approval {
-        format!(
-            "decide with {} or {}",
-            context.command(&format!("approvals approve {name}")),
-            context.command(&format!("approvals deny {name} WHY"))
-        )
-    } else {
-        format!("answer with {}", context.command(&format!("questions answer {name}")))
+        let row = found(context, &SHOW_QUESTION, &path).await;
+        let (what, name, expires_at) = row.map_or(unknown, |row| {
+            (format!("[{team}] asks: {}", row.question), row.id, row.expires_at)
+        });
+        let answer = context.command(&format!("questions answer {name}"));
+        (what, expires_at, format!("answer with {answer}"))
     };
     let until = expires_at.map_or(String::new(), |at| format!("; it waits until {}", moment(&at)));
     // Wanted or not: without a decision nothing goes on.

@@ -43,8 +43,8 @@ pub(super) async fn run(
     *task.borrow_mut() = Some(id.clone());
     loop {
         match follower.next().await? {
-            Step::Event { data, .. } if data["task_id"] != id => continue,
-            Step::Event { .. } | Step::Begin => {}
+            Step::Event(data) if data["task_id"] != id => continue,
+            Step::Event(_) | Step::Begin => {}
         }
         let read = async |service: &Service| {
             service.call(&SHOW_MESSAGE, &message, &said_in, &Empty {}).await

@@ -51,9 +51,7 @@ impl Exit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What the process ends with.
     pub exit: Exit,
-    /// In words, for the person.
     pub message: String,
 }
 
@@ -75,6 +73,14 @@ impl Failure {
     /// It did not work.
     pub(super) fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
+    }
+
+    /// Says what to do, if it is a service that is in the way.
+    pub(super) fn if_in_use(mut self) -> Self {
+        if self.exit == Exit::Conflict {
+            self.message.push_str("; stop the service first");
+        }
+        self
     }
 
     /// An error of the system, with what was being done.

@@ -12,12 +12,9 @@ use serde_json::{Value, json};
 /// A frame of the service.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Incoming {
-    /// What it says.
     #[serde(flatten)]
     pub(super) body: Body,
-    /// The topic it concerns.
     pub(super) topic_id: Option<TopicId>,
-    /// The topic in words.
     pub(super) topic_name: Option<Arc<str>>,
     pub(super) channel_id: ChannelId,
     /// Rises within the channel.
@@ -52,7 +49,6 @@ impl Incoming {
 pub(super) struct Words {
     /// Our own name for the message, so that it can be sent again without harm.
     pub(super) id: MessageId,
-    /// The words.
     pub(super) content: String,
     /// The topic, if it is not left to the service.
     pub(super) topic: Option<String>,
@@ -125,7 +121,6 @@ impl Line {
         frame
     }
 
-    /// A frame came in.
     pub(super) fn take(&mut self, frame: &Incoming) -> Taken {
         if self.resuming {
             if let Some(taken) = self.take_refusal(frame) {
@@ -198,7 +193,6 @@ fn ask_back(channel: &ChannelId, last_seq: u64) -> Vec<Value> {
     ]
 }
 
-/// Stops the turn of a topic.
 pub(super) fn cancel(topic: &TopicId) -> Value {
     json!({"type": "cancel", "topic_id": topic})
 }

@@ -69,7 +69,6 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects to the service.
     pub(super) async fn open(context: &Context) -> Result<Self, Failure> {
         let mut line = Line::default();
         let socket = connect(context, &mut line).await?;
@@ -192,6 +191,19 @@ impl Worker {
     }
 }
 
+/// Tries again until it works, or the service was away for too long.
+pub(super) async fn patiently<T>(
+    attempt: impl AsyncFn() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut patience = Patience::new();
+    loop {
+        match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(failure) => patience.bear(failure).await?,
+        }
+    }
+}
+
 /// How long a lost service is waited for.
 #[derive(Debug)]
 pub(super) struct Patience {
@@ -200,7 +212,6 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// It was lost just now.
     pub(super) fn new() -> Self {
         Self { end: Instant::now() + ABSENCE, pause: FIRST_PAUSE }
     }

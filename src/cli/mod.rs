@@ -13,6 +13,7 @@ mod answer;
 mod approvals;
 mod audit;
 mod backup;
+mod blocking;
 mod changes;
 mod chat;
 mod completions;
@@ -167,7 +168,8 @@ commands! {
     Audit(audit::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
-    Import(import::Arguments),
+    #[command(subcommand)]
+    Import(import::Action),
     #[command(subcommand)]
     Config(config::Action),
     Completions(completions::Arguments),

@@ -2,11 +2,7 @@
 
 use std::{
     path::PathBuf,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
 };
 
 use clap::Args;
@@ -14,7 +10,7 @@ use serde_json::json;
 
 use super::{
     Context,
-    backup::blocking,
+    blocking::interruptible,
     failure::{Exit, Failure},
     progress::Gauge,
 };
@@ -55,21 +51,15 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         None => context.command("restore --newest"),
     };
     let cloned = context.clone();
-    let stopped = Arc::new(AtomicBool::new(false));
-    let is_stopped = stopped.clone();
-    let mut working = pin!(blocking(move || {
-        work(&arguments, &cloned, &|| is_stopped.load(Ordering::Relaxed))
-    }));
-    let (restored, key) = tokio::select! {
-        restored = &mut working => restored?,
-        _ = tokio::signal::ctrl_c() => {
-            // It ends where nothing is changed yet, or when all is: nowhere in between.
-            stopped.store(true, Ordering::Relaxed);
-            working.await.map_err(|failure| Failure::new(
-                Exit::Interrupted,
-                format!("{}; {again} begins again", failure.message),
-            ))?
+    // Its safe points are where nothing is changed yet, or all is.
+    let working =
+        interruptible(move |stop| work(&arguments, &cloned, &|| stop.load(Ordering::Relaxed)));
+    let (restored, key) = match working.await {
+        (Err(failure), true) => {
+            let message = format!("{}; {again} begins again", failure.message);
+            return Err(Failure::new(Exit::Interrupted, message));
         }
+        (restored, _) => restored?,
     };
     let screen = context.screen;
     if screen.json {
@@ -137,13 +127,7 @@ fn work(
     is_stopped: IsStopped<'_>,
 ) -> Result<(Restored, Option<String>), Failure> {
     context.home.prepare()?;
-    let _lock = context.home.lock().map_err(|error| {
-        let mut failure = Failure::from(error);
-        if failure.exit == Exit::Conflict {
-            failure.message.push_str("; stop the service first");
-        }
-        failure
-    })?;
+    let _lock = context.home.lock().map_err(|error| Failure::from(error).if_in_use())?;
     let config = load::load_config(&context.home, &context.environment)?.0;
     let home = backup_home(&context.home, &config);
     let gauge = Gauge::new(context.screen, "restore");

@@ -12,11 +12,9 @@ use super::failure::Failure;
 /// How the output is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Screen {
-    /// Results are JSON.
     pub(super) json: bool,
     /// Nothing beside results and errors.
     pub(super) quiet: bool,
-    /// Colours are welcome.
     pub(super) colour: bool,
     /// A person reads the results as they come.
     pub(super) live: bool,
@@ -104,7 +102,6 @@ impl Screen {
         printable(text)
     }
 
-    /// A line of the result.
     pub(super) fn say(&self, line: &str) {
         self.write(&format!("{line}\n"));
     }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{
     Context,
-    backup::blocking,
+    blocking::blocking,
     delegated::{Delegated, goes_on, interrupted},
     errand,
     exchange::{Exchange, Heard},
@@ -125,16 +125,12 @@ async fn answer(
     while !exchange.is_over() {
         let (frame, raw) = match link.next().await? {
             Event::Frame(frame, raw) => (frame, raw),
+            Event::Renewed if exchange.is_accepted() => return Err(forgotten()),
             Event::Lost => {
                 screen.remark("· connection lost; trying again");
                 continue;
             }
-            Event::Back => {
-                screen.remark("· connected again");
-                continue;
-            }
-            Event::Renewed if exchange.is_accepted() => return Err(forgotten()),
-            Event::Renewed => {
+            Event::Back | Event::Renewed => {
                 screen.remark("· connected again");
                 continue;
             }

@@ -35,9 +35,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// What a running service says about itself in its run dir.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Notice {
-    /// Its process.
     pub(super) pid: u32,
-    /// Where it listens.
     pub(super) url: String,
 }
 
@@ -144,12 +142,10 @@ impl Service {
         Self::find(context).map(Some)
     }
 
-    /// Where it listens.
     pub(super) fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Calls an endpoint.
     pub(super) async fn call<R: Readable, P: Serialize, Q: Serialize, B: Serialize>(
         &self,
         endpoint: &Endpoint<R, P, Q, B>,
@@ -249,7 +245,6 @@ impl Service {
         self.ask(request).await.map(Answer::new)
     }
 
-    /// The document at a path.
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
         self.ask(self.request(Method::GET, path, Vec::new())).await
     }

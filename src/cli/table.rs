@@ -8,8 +8,6 @@ use super::screen::{self, printable};
 const GAP: &str = "  ";
 /// A column that is cut keeps at least so many characters.
 const LEAST: usize = 6;
-/// The most characters of a text in a cell.
-const LONGEST_TEXT: usize = 50;
 
 /// A column of a table: its heading, and the text of a cell.
 pub(super) struct Column<R> {
@@ -107,9 +105,9 @@ pub(super) fn joined<T: ToString>(names: &[T]) -> String {
 }
 
 /// The beginning of a text, on one line.
-pub(super) fn beginning(text: &str) -> String {
+pub(super) fn beginning(text: &str, longest: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    excerpt::line(&words.join(" "), LONGEST_TEXT)
+    excerpt::line(&words.join(" "), longest)
 }
 
 /// The same of a date that may not be known.

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{
     Context,
     answer::Answer,
-    backup::blocking,
+    blocking::blocking,
     failure::Failure,
     screen,
     service::{Service, token_path},

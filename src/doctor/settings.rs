@@ -19,9 +19,7 @@ const ID: &str = "settings";
 pub struct Settings {
     /// What is to be said of them.
     pub findings: Vec<Finding>,
-    /// How the service runs.
     pub config: Option<Config>,
-    /// Which models there are.
     pub providers: Option<Providers>,
 }
 

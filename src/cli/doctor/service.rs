@@ -18,14 +18,20 @@ const ID: &str = "service";
 pub(super) enum Running {
     /// Nobody has the run dir.
     No,
-    /// It answers.
-    Ready { url: String },
+    Ready {
+        url: String,
+    },
     /// It answers that it is not ready.
-    NotReady { url: String },
+    NotReady {
+        url: String,
+    },
     /// The run dir is of another user.
     Foreign(Failure),
     /// Somebody has the run dir, and does not answer.
-    Silent { pid: Option<u32>, failure: Failure },
+    Silent {
+        pid: Option<u32>,
+        failure: Failure,
+    },
 }
 
 /// Finds out, without disturbing anyone.

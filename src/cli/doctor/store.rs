@@ -8,7 +8,7 @@ use crate::{
     boot::error::ServiceError,
     cli::{
         Context,
-        backup::blocking,
+        blocking::blocking,
         failure::Failure,
         progress::Gauge,
         service::Service,

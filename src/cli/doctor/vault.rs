@@ -11,7 +11,7 @@ use crate::{
     },
     cli::{
         Context,
-        backup::blocking,
+        blocking::blocking,
         failure::Failure,
         service::Service,
         stopped::{self, Stopped},

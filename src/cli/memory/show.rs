@@ -1,9 +1,7 @@
 //! Entries as a person reads them.
 
-use hivewright_actors::excerpt;
-
 use super::{
-    super::table::{self, columns, date, moment},
+    super::table::{self, beginning, columns, date, moment},
     difference::difference,
 };
 use crate::{
@@ -110,8 +108,7 @@ pub(super) fn entry(row: &MemoryRow) -> String {
 }
 
 fn one_line(text: &Option<String>) -> String {
-    let words: Vec<_> = text.iter().flat_map(|text| text.split_whitespace()).collect();
-    excerpt::line(&words.join(" "), SHOWN)
+    beginning(text.as_deref().unwrap_or_default(), SHOWN)
 }
 
 #[cfg(test)]

@@ -22,6 +22,9 @@ use crate::api::{
 
 mod watch;
 
+/// How much of what was asked a line shows, in characters.
+const SHOWN: usize = 50;
+
 /// See, give, follow, cancel and retry tasks
 #[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
@@ -118,7 +121,7 @@ columns!(TaskRow {
     "TYPE" => |row| row.kind.to_string(),
     "STATE" => TaskRow::standing,
     "SINCE" => |row| date(&row.created_at),
-    "WHAT" => |row| beginning(&row.body),
+    "WHAT" => |row| beginning(&row.body, SHOWN),
 });
 
 fn one(OneTask { row, .. }: &OneTask) -> String {

@@ -9,6 +9,7 @@ use hivewright_actors::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::SHOWN;
 use crate::{
     api::{
         endpoint::ById,
@@ -60,7 +61,7 @@ impl Seen {
         let state = standing(self.state, self.wait_reason);
         let at = self.at.as_ref().or(self.created_at.as_ref());
         let at = at.map(|at| moment(at)).unwrap_or_default();
-        let words = beginning(&self.body);
+        let words = beginning(&self.body, SHOWN);
         let line = format!("{at}  {}  {}  {state}  {words}", self.id, self.team);
         printable(line.trim_end())
     }
@@ -143,7 +144,7 @@ pub(super) async fn all(team: Option<String>, context: &Context) -> Result<(), F
     let mut shown = Shown::default();
     loop {
         let rows = match follower.next().await? {
-            Step::Event { data, .. } => vec![data],
+            Step::Event(data) => vec![data],
             Step::Begin => {
                 let known: Vec<String> = shown.0.keys().cloned().collect();
                 let team = team.clone();

@@ -98,7 +98,6 @@ pub(in crate::cli) struct Form {
 }
 
 impl Form {
-    /// The fields that were named.
     pub(super) fn fields(&self) -> Result<Map<String, Value>, Failure> {
         let named = [
             ("task", &self.task),

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{
     Context,
     answer::{Answer, Listing},
-    backup::blocking,
+    blocking::blocking,
     failure::Failure,
     progress::Gauge,
     prompt::{self, confirm},

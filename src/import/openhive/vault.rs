@@ -19,7 +19,7 @@ use crate::{
 
 row! {
     /// Something a team keeps: a secret, or a note to itself.
-    VaultRow in "team_vault" by "id" {
+    VaultRow in "team_vault" by "id" known by id {
         id: i64,
         team: String as "team_name",
         key: String,
@@ -31,10 +31,6 @@ row! {
 }
 
 impl VaultRow {
-    pub(super) fn mark(&self) -> String {
-        mark("team_vault", self.id, &self.created_at)
-    }
-
     /// A journal of the learning and reflection cycles, which is no secret and no setting.
     pub(super) fn is_journal(&self) -> bool {
         self.key.starts_with("learning:") || self.key.starts_with("reflection:")
@@ -58,7 +54,6 @@ impl VaultEntry {
     }
 }
 
-/// Something that a vault may take.
 struct Candidate<'a> {
     key: &'a str,
     value: Secret,

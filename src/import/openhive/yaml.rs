@@ -25,7 +25,6 @@ pub(super) fn read(path: &Path) -> Result<Option<Yaml>, String> {
     text.map(|text| parse(&text, &name)).transpose()
 }
 
-/// Reads the text of a file.
 pub(super) fn parse(text: &str, name: &str) -> Result<Yaml, String> {
     let mut problems = Vec::new();
     let root = yaml::parse(text, name, &mut problems);
