@@ -155,8 +155,8 @@ fn alone(row: &ApprovalRow) -> &'static str {
 
 async fn revoke(service: &Service, context: &Context, id: String) -> Result<(), Failure> {
     let grants = service.rows(&LIST_GRANTS, &GrantFilter::default(), MOST_ROWS).await?.document;
-    let rows = grants["data"].as_array().into_iter().flatten();
-    let Some(found) = rows.into_iter().find(|row| row["id"] == *id) else {
+    let mut rows = grants["data"].as_array().into_iter().flatten();
+    let Some(found) = rows.find(|row| row["id"] == *id) else {
         let message = format!("there is no grant `{id}`; see `hivewright approvals grants`");
         return Err(Failure::not_found(message));
     };

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     Context,
+    answer::Answer,
     failure::{Exit, Failure},
     screen::{Tone, complain},
     service::Service,
@@ -76,11 +77,8 @@ async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(
     if !settings.problems.is_empty() {
         screen.remark("there are faults in the files: `hivewright config check` names them");
     }
-    if screen.json {
-        return screen.document(&json!({ "data": settings }));
-    }
-    screen.write(&table::rows(&settings.fields));
-    Ok(())
+    Answer::<Settings>::new(json!({ "data": settings }))
+        .show(screen, |settings| table::rows(&settings.fields))
 }
 
 /// The field itself, or one inside it.

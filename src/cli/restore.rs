@@ -69,13 +69,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             "records": restored.manifest.records,
             "kept": restored.kept,
             "vault": key,
-            "lost": restored.lost.as_ref().map(|lost| json!({
-                "until": lost.until,
-                "commits": lost.commits,
-                "records": lost.records,
-                "list": lost.list,
-                "unread": lost.unread,
-            })),
+            "lost": restored.lost,
         }}));
     }
     screen.say(&format!(

@@ -10,6 +10,7 @@ use std::{
 };
 
 use hivewright_actors::store::keys::printable;
+use serde::Serialize;
 
 use super::{
     build,
@@ -25,7 +26,7 @@ use crate::time;
 const LIST: &str = "not-recovered.txt";
 
 /// What was not recovered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// When the store that was set aside was last written.
     pub until: Option<String>,
