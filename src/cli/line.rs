@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hivewright_actors::{
-    event::{Body, ProgressKind},
+    event::Body,
     ids::{ChannelId, MessageId, TopicId},
 };
 use serde::Deserialize;
@@ -22,16 +22,6 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// It was stored before it was sent, so it may be sent again.
-    fn is_durable(&self) -> bool {
-        match &self.body {
-            Body::Ack(_) | Body::Response(_) | Body::Notification(_) => true,
-            Body::Error(error) => error.task_id.is_some(),
-            Body::Progress(progress) => progress.kind != ProgressKind::TextDelta,
-            Body::TopicList { .. } => false,
-        }
-    }
-
     /// The message that this frame shows to have arrived.
     fn confirms(&self) -> Option<&MessageId> {
         match &self.body {
@@ -134,7 +124,7 @@ impl Line {
             self.channel = Some(frame.channel_id.clone());
             self.last_seq = 0;
         }
-        let known = frame.is_durable() && frame.seq <= self.last_seq;
+        let known = frame.body.is_durable() && frame.seq <= self.last_seq;
         self.last_seq = self.last_seq.max(frame.seq);
         if let Some(id) = frame.confirms() {
             self.unconfirmed.retain(|words| words.id != *id);

@@ -268,7 +268,7 @@ async fn at_rest(forget_old: bool, context: &Context) -> Result<VaultRotated, Fa
 mod tests {
 
     use super::*;
-    use crate::cli::service::target;
+    use crate::cli::{failure::Exit, service::target};
 
     fn scope(team: Option<&str>) -> OneScope {
         OneScope { team: team.map(str::to_owned), system: team.is_none() }
