@@ -33,6 +33,7 @@ mod line;
 mod link;
 mod logs;
 mod memory;
+mod notice;
 mod policy;
 mod progress;
 mod prompt;

@@ -7,7 +7,8 @@ use crate::{
     cli::{
         Context,
         failure::{Exit, Failure},
-        service::{Service, foreign, is_foreign, notice},
+        notice::{foreign, is_foreign, notice},
+        service::Service,
     },
     settings::{config::Config, error::StartError},
 };
