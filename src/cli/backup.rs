@@ -62,8 +62,7 @@ fn stopped_by_person() -> Failure {
 async fn make(file: Option<PathBuf>, context: &Context) -> Result<PathBuf, Failure> {
     if !stopped::has_store(context) {
         let store = context.home.store();
-        let message = format!("there is no store in `{}` yet", store.display());
-        return Err(Failure::not_found(message));
+        return Err(Failure::not_found(format!("there is no store in `{}` yet", store.display())));
     }
     let context = context.clone();
     blocking(move || {
@@ -112,8 +111,7 @@ async fn await_made(
     let gauge = Gauge::new(context.screen, "backup");
     // It listens before there is a job, so that no step of it is missed.
     let mut follower = Follower::open(context, EventFilter::of([Kind::JobProgress])).await?;
-    let started = service.give(&MAKE_BACKUP, new).await?.data()?;
-    let path = ById { id: started.job_id };
+    let path = ById { id: service.give(&MAKE_BACKUP, new).await?.data()?.job_id };
     let mut interrupted = pin!(tokio::signal::ctrl_c());
     loop {
         let step = tokio::select! {
@@ -125,8 +123,7 @@ async fn await_made(
         };
         let job: Job = match step {
             Step::Begin => {
-                let read = follower.read(async |service| service.at(&SHOW_JOB, &path).await);
-                read.await?.data()?
+                follower.read(async |service| service.at(&SHOW_JOB, &path).await).await?.data()?
             }
             Step::Event(data) => read(&data)?,
         };

@@ -194,8 +194,7 @@ impl<'a> Delegated<'a> {
                 Some(follower) => follower.read(async |service| below(root, service).await).await?,
                 // The service may be away at first.
                 None => {
-                    let look = async || below(root, &Service::find(self.context)?).await;
-                    patiently(look).await?
+                    patiently(async || below(root, &Service::find(self.context)?).await).await?
                 }
             };
             found.extend(rows);
@@ -249,8 +248,7 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
         let row = found(context, &SHOW_APPROVAL, &path).await;
         let (what, name, expires_at) = row.map_or(unknown, |row| {
             let tool = row.tool.as_deref().unwrap_or("something");
-            let what = format!("[{team}] wants to use {tool}. {}", row.summary);
-            (what, row.short_id, row.expires_at)
+            (format!("[{team}] wants to use {tool}. {}", row.summary), row.short_id, row.expires_at)
         });
         let approve = context.command(&format!("approvals approve {name}"));
         let deny = context.command(&format!("approvals deny {name} WHY"));
@@ -289,6 +287,5 @@ pub(super) fn goes_on(task: Option<&str>, context: &Context) -> String {
 
 /// The exit code of an interrupt, with where to look.
 pub(super) fn interrupted(task: Option<&str>, context: &Context) -> Failure {
-    let message = format!("stopped waiting; {}", goes_on(task, context));
-    Failure::new(Exit::Interrupted, message)
+    Failure::new(Exit::Interrupted, format!("stopped waiting; {}", goes_on(task, context)))
 }

@@ -42,8 +42,7 @@ impl Exit {
     }
 
     fn from_code(code: u8) -> Self {
-        let found = Self::ALL.iter().find(|exit| exit.code() == code);
-        found.copied().unwrap_or(Self::Failed)
+        Self::ALL.iter().find(|exit| exit.code() == code).copied().unwrap_or(Self::Failed)
     }
 }
 

@@ -74,8 +74,7 @@ pub(super) async fn run(
     context: &Context,
 ) -> Result<(), Failure> {
     let (dry_run, cloned) = (arguments.dry_run, context.clone());
-    let working = interruptible(move |stop| import(&arguments, &cloned, stop));
-    let (plan, note) = working.await.0?;
+    let (plan, note) = interruptible(move |stop| import(&arguments, &cloned, stop)).await.0?;
     show(&plan, note.as_deref(), dry_run, context)
 }
 

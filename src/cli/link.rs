@@ -92,8 +92,7 @@ impl Link {
 
     /// What happens next. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Event, Failure> {
-        let ended = || Err(Failure::failed("the connection has ended"));
-        self.events.recv().await.unwrap_or_else(ended)
+        self.events.recv().await.unwrap_or_else(|| Err(Failure::failed("the connection has ended")))
     }
 }
 
@@ -143,8 +142,7 @@ impl Worker {
                 },
                 order = self.orders.recv() => match order {
                     Some(Order::Say(words)) => {
-                        let frame = self.line.say(words);
-                        send(socket, frame).await
+                        send(socket, self.line.say(words)).await
                     }
                     Some(Order::Cancel(topic)) => send(socket, [cancel(&topic)]).await,
                     None => Err(Ended::Unwanted),
@@ -255,8 +253,7 @@ async fn connect(context: &Context, line: &mut Line) -> Result<Socket, Failure> 
 
 async fn send(socket: &mut Socket, frames: impl IntoIterator<Item = Value>) -> Result<(), Ended> {
     for frame in frames {
-        let sent = socket.send(Message::text(frame.to_string())).await;
-        sent.map_err(|_| Ended::Broken)?;
+        socket.send(Message::text(frame.to_string())).await.map_err(|_| Ended::Broken)?;
     }
     Ok(())
 }

@@ -228,8 +228,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Nobody is left to tell if this fails.
-            let printed = error.print();
-            return match (error.use_stderr(), printed) {
+            return match (error.use_stderr(), error.print()) {
                 (true, _) => Exit::Usage.code().into(),
                 (false, Err(_)) => Exit::Failed.code().into(),
                 (false, Ok(())) => ExitCode::SUCCESS,

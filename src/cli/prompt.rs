@@ -61,8 +61,7 @@ fn ask_hidden(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let cannot = |error: io::Error| Failure::system("the terminal cannot be used", error);
     let silence = Silence::new().map_err(|error| cannot(error.into()))?;
     let mut out = io::stderr().lock();
-    let said = out.write_all(question.as_bytes()).and_then(|()| out.flush());
-    said.map_err(cannot)?;
+    out.write_all(question.as_bytes()).and_then(|()| out.flush()).map_err(cannot)?;
     let line = line(io::stdin().lock()).map_err(cannot)?;
     drop(silence);
     // The line that was begun with the question ends here.

@@ -119,8 +119,7 @@ impl Screen {
     /// A piece of the result as it is. What cannot be written is an error at the end of the command.
     pub(super) fn put(&self, bytes: &[u8]) -> bool {
         let mut out = io::stdout().lock();
-        let written = out.write_all(bytes).and_then(|()| out.flush());
-        written.map_err(|fault| FAULT.set(fault)).is_ok()
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(|fault| FAULT.set(fault)).is_ok()
     }
 
     /// The whole result, as one document on one line.

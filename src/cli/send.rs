@@ -52,14 +52,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let answering = async {
         match team.filter(|team| team != MAIN) {
             Some(_) if topic.is_some() => {
-                let message = "only the main team works in topics; leave `--topic` out";
-                Err(Failure::usage(message))
+                Err(Failure::usage("only the main team works in topics; leave `--topic` out"))
             }
             Some(team) => errand::run(&team, &content, &task, context).await,
-            None => {
-                let words = Words { id: message_id()?, content, topic };
-                answer(words, &task, context).await
-            }
+            None => answer(Words { id: message_id()?, content, topic }, &task, context).await,
         }
     };
     let limited = async {

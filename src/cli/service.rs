@@ -181,8 +181,7 @@ impl Service {
         let mut fields = pairs(filter);
         fields.push(("limit".to_owned(), limit.to_string()));
         fields.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor)));
-        let request = self.request(Method::GET, &target(endpoint, path)?, fields);
-        self.ask(request).await.map(Answer::new)
+        self.ask(self.request(Method::GET, &target(endpoint, path)?, fields)).await.map(Answer::new)
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
@@ -239,8 +238,7 @@ impl Service {
         if !fields.is_empty() {
             url.query_pairs_mut().extend_pairs(fields);
         }
-        let request = self.client.request(method, url);
-        request.header("X-Client", "cli").bearer_auth(self.token.expose())
+        self.client.request(method, url).header("X-Client", "cli").bearer_auth(self.token.expose())
     }
 
     /// Asks for the whole of a document.
@@ -271,8 +269,7 @@ impl Service {
         if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(answer);
         }
-        let text = answer.bytes().await.unwrap_or_default();
-        Err(refused(status, &text, &self.remedy))
+        Err(refused(status, &answer.bytes().await.unwrap_or_default(), &self.remedy))
     }
 
     fn lost(&self, error: &reqwest::Error) -> Failure {
@@ -321,10 +318,8 @@ fn base(text: &str) -> Result<Url, Failure> {
 }
 
 fn parsed(text: &str) -> Result<Url, Failure> {
-    Url::parse(text).map_err(|_| {
-        let message = format!("`{text}` is no URL such as http://127.0.0.1:8080");
-        Failure::usage(message)
-    })
+    Url::parse(text)
+        .map_err(|_| Failure::usage(format!("`{text}` is no URL such as http://127.0.0.1:8080")))
 }
 
 /// Follows no redirect and uses no proxy: either would carry the token elsewhere.

@@ -88,8 +88,7 @@ async fn watch(context: &Context) -> Result<(), Failure> {
                 (false, false) => "\n",
                 (true, _) => "",
             };
-            let url = follower.service().url().as_str();
-            let text = render(&read(&overview)?, url, screen);
+            let text = render(&read(&overview)?, follower.service().url().as_str(), screen);
             format!("{clear}{}", text.trim_end())
         };
         if !screen.follow(&line) {

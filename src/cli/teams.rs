@@ -240,8 +240,7 @@ fn draw(node: &TeamNode, before: &str, below: &str, text: &mut String) {
         (0, 0) => String::new(),
         (running, pending) => format!(", {running} running, {pending} queued"),
     };
-    let line = format!("{before}{} ({}{work})\n", row.name, row.state);
-    text.push_str(&printable(&line));
+    text.push_str(&printable(&format!("{before}{} ({}{work})\n", row.name, row.state)));
     for (place, child) in teams.iter().enumerate() {
         let (before, further) = if place + 1 == teams.len() {
             ("└── ", "    ")

@@ -122,12 +122,10 @@ async fn find(service: &Service, which: &str, channel: Option<&str>) -> Result<S
         let own = row.channel_id.as_deref();
         row.sender_id == sender.id && (own == channel || own == bare)
     };
-    let rows = rows(service, filter).await?.data()?;
-    let row = rows.into_iter().find(is_meant).ok_or_else(|| {
-        let message = format!(
+    let row = rows(service, filter).await?.data()?.into_iter().find(is_meant).ok_or_else(|| {
+        Failure::not_found(format!(
             "there is no grant for `{which}`; `hivewright trust list` shows those there are"
-        );
-        Failure::not_found(message)
+        ))
     })?;
     Ok(row.id)
 }

@@ -36,8 +36,7 @@ pub(super) async fn run(
     if budgets {
         return service.rows(&LIST_BUDGETS, &Empty {}, list.limit.limit).await?.table(screen);
     }
-    let calls = service.list(&LIST_USAGE, &list).await?;
-    calls.show(screen, |rows| by_group(rows, list.filter.group))
+    service.list(&LIST_USAGE, &list).await?.show(screen, |rows| by_group(rows, list.filter.group))
 }
 
 /// The first column is what calls are told apart by.
@@ -52,8 +51,7 @@ fn by_group(rows: Vec<UsageRow>, group: UsageGroup) -> String {
             format!("{:.4}", tally.usd),
         ]
     });
-    let group = group.as_str().to_uppercase();
-    table([&group, "CALLS", "READ", "CACHED", "WRITTEN", "USD"], cells)
+    table([&group.as_str().to_uppercase(), "CALLS", "READ", "CACHED", "WRITTEN", "USD"], cells)
 }
 
 columns!(BudgetRow {

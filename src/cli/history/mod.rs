@@ -95,8 +95,7 @@ impl Which {
         match (self.which.clone(), &self.topic) {
             (id, None) if id.contains(':') => Ok(Named::Session(ById { id })),
             (id, Some(_)) if id.contains(':') => {
-                let message = "a session has one topic; leave `--topic` out, or name a team";
-                Err(Failure::usage(message))
+                Err(Failure::usage("a session has one topic; leave `--topic` out, or name a team"))
             }
             (name, topic) => {
                 let key = topic.as_ref().map(|topic| format!("topic:{topic}"));
@@ -122,8 +121,7 @@ impl Which {
 
     async fn id(&self, service: &Service) -> Result<ById, Failure> {
         let part = HistoryFilter { limit: 1, ..HistoryFilter::default() };
-        let found = self.read(service, part).await?.data()?;
-        Ok(ById { id: found.session.id })
+        Ok(ById { id: self.read(service, part).await?.data()?.session.id })
     }
 }
 

@@ -68,8 +68,7 @@ pub(super) async fn run(
 
 /// Pieces of words, which are read once they are whole.
 fn is_passing(event: &Value) -> bool {
-    let value = event["value"]["type"].as_str();
-    matches!(value, Some("text" | "thinking"))
+    matches!(event["value"]["type"].as_str(), Some("text" | "thinking"))
 }
 
 /// Shows messages. False if nobody reads them any more.

@@ -257,10 +257,9 @@ async fn find(service: &Service, which: Which, pending: bool) -> Result<ById, Fa
         Some(row) => Ok(ById { id: row.id.to_string() }),
         None => {
             let what = if pending { "pending" } else { "active" };
-            let message = format!(
+            Err(Failure::not_found(format!(
                 "the team `{team}` has no {what} entry `{which}`; see `hivewright memory list`"
-            );
-            Err(Failure::not_found(message))
+            )))
         }
     }
 }

@@ -96,8 +96,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             let new = NewTask { task: words(new.task).await?, ..new };
             let given = service.give(&CREATE_TASK, &new).await?;
             if watch {
-                let id = given.data()?.id;
-                return until_stopped(watch::one(id.as_str(), context)).await;
+                return until_stopped(watch::one(given.data()?.id.as_str(), context)).await;
             }
             given.show(screen, |given| format!("{}\n", given.id))
         }

@@ -62,8 +62,7 @@ impl Seen {
         let at = self.at.as_ref().or(self.created_at.as_ref());
         let at = at.map(|at| moment(at)).unwrap_or_default();
         let words = beginning(&self.body, SHOWN);
-        let line = format!("{at}  {}  {}  {state}  {words}", self.id, self.team);
-        printable(line.trim_end())
+        printable(format!("{at}  {}  {}  {state}  {words}", self.id, self.team).trim_end())
     }
 }
 

@@ -110,8 +110,7 @@ impl Form {
             .collect();
         for (name, value) in &self.set {
             if fields.insert(name.clone(), value.clone()).is_some() {
-                let message = format!("`{name}` is given twice");
-                return Err(Failure::usage(message));
+                return Err(Failure::usage(format!("`{name}` is given twice")));
             }
         }
         Ok(fields)
@@ -122,8 +121,7 @@ impl Form {
 fn assignment(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
-            let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
-            Ok((name.to_owned(), value))
+            Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
         }
         _ => Err("expected a field and a value, such as missed=all".to_owned()),
     }

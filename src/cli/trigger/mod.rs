@@ -153,8 +153,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             service.call(&CHANGE_TRIGGER, &path, &Empty {}, &change).await?.tell(screen, state)
         }
         Action::Enable { which } => {
-            let path = find(&service, &which).await?;
-            service.at(&ENABLE_TRIGGER, &path).await?.tell(screen, state)
+            service.at(&ENABLE_TRIGGER, &find(&service, &which).await?).await?.tell(screen, state)
         }
         Action::Disable { which, off } => {
             let path = find(&service, &which).await?;

@@ -171,8 +171,7 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
             if !keep_value {
                 put.create = !replaces(&path, &service, context).await?;
                 put.secret = Some(!public);
-                let question = format!("Value of {key}: ");
-                let value = blocking(move || prompt::secret(&question)).await?;
+                let value = blocking(move || prompt::secret(&format!("Value of {key}: "))).await?;
                 if value.is_empty() {
                     return Err(Failure::usage("there is no value"));
                 }

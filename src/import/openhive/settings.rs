@@ -225,8 +225,7 @@ fn convert_channels(channels: Yaml, draft: &mut FileDraft) -> Yaml {
         let channel = with_bare_overrides(channel);
         match key.as_str() {
             "other" if has_discord => {
-                let reason = "`trust.channels.discord` says it for Discord";
-                draft.leave("trust.channels.other", reason);
+                draft.leave("trust.channels.other", "`trust.channels.discord` says it for Discord");
             }
             "other" => {
                 draft.change("`trust.channels.other` becomes `trust.channels.discord`");

@@ -88,8 +88,7 @@ impl Target {
         target.marks = apply::marks(storage)?;
         target.records = scan::<TeamRecord>(storage, Range::all())?;
         let living = target.records.iter().filter(|team| team.state != TeamState::Removed);
-        let names = living.map(|team| team.name.to_string()).filter(|name| name != MAIN);
-        target.teams.extend(names);
+        target.teams.extend(living.map(|team| team.name.to_string()).filter(|name| name != MAIN));
         let open = scan::<Task>(storage, Range::all())?;
         target.arrivals = open.iter().map(|task| task.arrival).max().unwrap_or(0);
         target.main_in_use |= !open.is_empty() || has_worked(storage)?;

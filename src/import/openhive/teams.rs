@@ -111,8 +111,7 @@ fn folder_items(folder: &TeamFolder) -> Vec<Item> {
     let mut items: Vec<Item> =
         links.map(|link| Item::left(Kind::File, link, "links are not followed")).collect();
     if !folder.plugins.is_empty() {
-        let change = format!("moved to `{}`", plugins::FOLDER);
-        let item = Item::taken(Kind::File, "plugins", &[change]);
+        let item = Item::taken(Kind::File, "plugins", &[format!("moved to `{}`", plugins::FOLDER)]);
         items.push(item.times(folder.plugins.len() as u64));
     }
     items

@@ -75,8 +75,7 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>, credentials: &[(S
     });
     let in_file = |key: &str| credentials.iter().any(|(other, _)| other == key);
     let rows = planner.found.tables.vault.iter().filter(|row| row.team == team.former);
-    let rows = rows.filter(|row| !row.is_journal() && !in_file(&row.key));
-    let of_rows = rows.map(|row| Candidate {
+    let of_rows = rows.filter(|row| !row.is_journal() && !in_file(&row.key)).map(|row| Candidate {
         key: &row.key,
         value: Secret::new(row.value.clone()),
         // What nobody said to be harmless is not shown to models.
@@ -109,8 +108,7 @@ fn plan_entries<'a>(
             }
             let renamed = (key != former).then(|| format!("its key is `{key}`"));
             let changes = renamed.into_iter().chain(origin.map(str::to_owned)).collect();
-            let entry = VaultEntry { scope: scope.clone(), key, value, is_secret };
-            (Artifact::Secret(entry), changes)
+            (Artifact::Secret(VaultEntry { scope: scope.clone(), key, value, is_secret }), changes)
         });
         planner.take(Kind::Vault, Some(team), former, mark, conversion.map_err(Refusal::from));
     }

@@ -47,8 +47,7 @@ impl From<Node> for Yaml {
 
 impl Yaml {
     pub(super) fn map(entries: impl IntoIterator<Item = (&'static str, Yaml)>) -> Self {
-        let entries = entries.into_iter();
-        Self::Map(entries.map(|(key, value)| (key.into(), value)).collect())
+        Self::Map(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
     }
 
     pub(super) fn text(text: impl Into<String>) -> Self {
