@@ -16,7 +16,7 @@ use crate::api::{
     flags::Limit,
     triggers::{
         CHANGE_TRIGGER, CREATE_TRIGGER, DELETE_TRIGGER, DISABLE_TRIGGER, ENABLE_TRIGGER, LIST_RUNS,
-        LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunRow, SHOW_TRIGGER,
+        LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunFilter, RunRow, SHOW_TRIGGER,
         TriggerChange, TriggerFilter, TriggerOff, TriggerPreview, TriggerRow, TriggerSketch,
         TriggerStart,
     },
@@ -166,7 +166,8 @@ pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure
         }
         Action::Runs { which, limit: Limit { limit } } => {
             let path = find(&service, &which).await?;
-            service.page(&LIST_RUNS, &path, &Empty {}, limit, None).await?.table(screen)
+            let all = RunFilter::default();
+            service.page(&LIST_RUNS, &path, &all, limit, None).await?.table(screen)
         }
         Action::Delete { which } => {
             service.at(&DELETE_TRIGGER, &find(&service, &which).await?).await?;
