@@ -128,12 +128,13 @@ impl<'a> Delegated<'a> {
                     break;
                 }
             }
-            if follower.is_none() {
-                let filter = || EventFilter::of([EventKind::TaskChanged]);
-                let open = async || Follower::open(self.context, filter()).await;
-                follower = Some(patiently(open).await?);
-            }
-            self.wait(follower.as_mut(), link.as_deref_mut(), overdue).await?;
+            let filter = || EventFilter::of([EventKind::TaskChanged]);
+            let open = async || Follower::open(self.context, filter()).await;
+            let follower = match &mut follower {
+                Some(follower) => follower,
+                none => none.insert(patiently(open).await?),
+            };
+            self.wait(follower, link.as_deref_mut(), overdue).await?;
         }
         self.failure.map_or(Ok(()), Err)
     }
@@ -141,31 +142,14 @@ impl<'a> Delegated<'a> {
     /// Until there is something to look at.
     async fn wait(
         &mut self,
-        mut follower: Option<&mut Follower>,
+        follower: &mut Follower,
         mut link: Option<&mut Link>,
         overdue: Option<Instant>,
     ) -> Result<(), Failure> {
         loop {
-            let step = async {
-                match &mut follower {
-                    Some(follower) => follower.next().await,
-                    None => pending().await,
-                }
-            };
-            let event = async {
-                match &mut link {
-                    Some(link) => link.next().await,
-                    None => pending().await,
-                }
-            };
-            let late = async {
-                match overdue {
-                    Some(end) => sleep_until(end).await,
-                    None => pending().await,
-                }
-            };
+            let event = or_never(link.as_mut().map(|link| link.next()));
             tokio::select! {
-                step = step => match step? {
+                step = follower.next() => match step? {
                     Step::Begin => return Ok(()),
                     Step::Event(data) if self.is_ours(&data) => return Ok(()),
                     Step::Event(_) => {}
@@ -176,7 +160,7 @@ impl<'a> Delegated<'a> {
                         return Ok(());
                     }
                 },
-                () = late => return Ok(()),
+                () = or_never(overdue.map(sleep_until)) => return Ok(()),
             }
         }
     }
@@ -219,6 +203,14 @@ impl<'a> Delegated<'a> {
         };
         self.show(&format!("[{}] {words}", row.team), outcome.error.is_none());
         Ok(())
+    }
+}
+
+/// What is waited for; without it, for ever.
+async fn or_never<T>(work: Option<impl Future<Output = T>>) -> T {
+    match work {
+        Some(work) => work.await,
+        None => pending().await,
     }
 }
 

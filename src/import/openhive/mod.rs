@@ -30,7 +30,7 @@ mod memories;
 mod moment;
 mod names;
 pub mod plan;
-pub mod plugins;
+mod plugins;
 mod redact;
 pub mod report;
 mod rules;
