@@ -25,18 +25,6 @@ pub struct Frame {
     pub body: Body,
 }
 
-impl Frame {
-    /// It must reach the client: it is stored before it is sent.
-    pub fn is_durable(&self) -> bool {
-        match &self.body {
-            Body::Ack(_) | Body::Response(_) | Body::Notification(_) => true,
-            Body::Error(error) => error.task_id.is_some(),
-            Body::Progress(progress) => progress.kind != ProgressKind::TextDelta,
-            Body::TopicList { .. } => false,
-        }
-    }
-}
-
 /// The six types of frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -56,6 +44,18 @@ pub enum Body {
         /// Newest activity first.
         topics: Vec<TopicRow>,
     },
+}
+
+impl Body {
+    /// It must reach the client: it is stored before it is sent, and may be sent again.
+    pub fn is_durable(&self) -> bool {
+        match self {
+            Self::Ack(_) | Self::Response(_) | Self::Notification(_) => true,
+            Self::Error(error) => error.task_id.is_some(),
+            Self::Progress(progress) => progress.kind != ProgressKind::TextDelta,
+            Self::TopicList { .. } => false,
+        }
+    }
 }
 
 /// See [`Body::Ack`].

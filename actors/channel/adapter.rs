@@ -102,7 +102,7 @@ async fn carry(adapter: &dyn Adapter, frame: &Arc<Outbound>) -> Result<(), Strin
                 backoff(failures)
             }
         };
-        if !frame.frame.is_durable() {
+        if !frame.frame.body.is_durable() {
             return Ok(());
         }
         tokio::time::sleep(pause).await;

@@ -63,6 +63,10 @@ pub enum Block {
     Thinking { thinking: String },
     /// A call of a tool.
     ToolCall { id: CallId, name: String, arguments: Value },
+    /// Something that a newer service says. It is read only.
+    #[serde(other, skip_serializing)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 /// What made a message of the model.

@@ -1,17 +1,17 @@
 //! `hivewright approvals`: calls that wait for a person.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use hivewright_actors::approvals::record::Choice;
 use serde_json::{Value, json};
 
 use super::{
     Context,
-    ask::confirm,
+    answer::{Answer, Listing},
     failure::Failure,
-    grants,
+    prompt::confirm,
     screen::{Screen, printable},
-    service::{Answer, Service},
-    table::{columns, date},
+    service::{MOST_ROWS, Service},
+    table::{self, columns, date},
 };
 use crate::api::{
     approvals::{
@@ -19,34 +19,21 @@ use crate::api::{
         SHOW_APPROVAL,
     },
     endpoint::{ById, Empty},
-    flags::Limit,
-    grants::GrantFilter,
+    grants::{GrantFilter, GrantRow, LIST_GRANTS, REVOKE_GRANT},
 };
 
 /// See and decide what teams may not do on their own
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright approvals list\n  \
     hivewright approvals approve kxqzvt\n  \
     hivewright approvals deny kxqzvt \"not before the release\"")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with approvals.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List what waits for a decision, oldest first
     #[command(after_help = "Examples:\n  \
         hivewright approvals list --json\n  \
         hivewright approvals list --status denied --team web-shop")]
-    List {
-        #[command(flatten)]
-        filter: ApprovalFilter,
-        #[command(flatten)]
-        limit: Limit,
-    },
+    List(Listing<ApprovalFilter>),
     /// Show one whole, with its arguments and its digest
     #[command(after_help = "Example:\n  hivewright approvals show kxqzvt")]
     Show {
@@ -92,14 +79,12 @@ pub(super) enum Action {
     },
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action {
-        Action::List { filter, limit } => {
-            screen.rows(&service.rows(&LIST_APPROVALS, &filter, &limit).await?)
-        }
-        Action::Show { id } => screen.answer(&look(&service, id).await?, |row| shown(&row)),
+    match action {
+        Action::List(list) => service.list(&LIST_APPROVALS, &list).await?.table(screen),
+        Action::Show { id } => look(&service, id).await?.show(screen, |row| shown(&row)),
         Action::Approve { id, uses, note, confirm: typed } => {
             let found = look(&service, id).await?.data()?;
             let (grant, question) = match uses {
@@ -113,16 +98,26 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 }
             };
             confirm(context, &(shown(&found) + &grant), &question)?;
-            decide(&service, found, Choice::Approve, (uses, note, typed), screen).await
+            let (decision, digest) = (Choice::Approve, found.digest);
+            let word = ApprovalDecision { decision, digest, uses, note, confirm: typed };
+            decide(&service, found.id, word, screen).await
         }
         Action::Deny { id, note } => {
             let found = look(&service, id).await?.data()?;
-            // Nothing runs by it: that they named it is enough.
-            let named = Some(found.short_id.clone());
-            decide(&service, found, Choice::Deny, (None, Some(note), named), screen).await
+            let word = ApprovalDecision {
+                decision: Choice::Deny,
+                digest: found.digest,
+                uses: None,
+                note: Some(note),
+                // Nothing runs by it: that they named it is enough.
+                confirm: Some(found.short_id),
+            };
+            decide(&service, found.id, word, screen).await
         }
-        Action::Grants(filter) => grants::list(&service, context, &filter).await,
-        Action::Revoke { id } => grants::revoke(&service, context, &id).await,
+        Action::Grants(filter) => {
+            service.call(&LIST_GRANTS, &Empty {}, &filter, &Empty {}).await?.table(screen)
+        }
+        Action::Revoke { id } => revoke(&service, context, id).await,
     }
 }
 
@@ -146,17 +141,29 @@ fn pretty(value: &Value) -> String {
 /// Sends back the digest of what was looked at: if it is something else by now, nothing happens.
 async fn decide(
     service: &Service,
-    found: ApprovalRow,
-    decision: Choice,
-    (uses, note, confirm): (Option<ApprovalUses>, Option<String>, Option<String>),
+    id: String,
+    word: ApprovalDecision,
     screen: Screen,
 ) -> Result<(), Failure> {
-    let word = ApprovalDecision { decision, digest: found.digest, uses, note, confirm };
-    let path = ById { id: found.id };
-    let answer = service.call(&DECIDE, &path, &Empty {}, &word).await?;
-    let row = answer.data()?;
-    let alone = if row.alone { ", alone" } else { "" };
-    screen.done(&answer, &format!("{} is {}{alone}", row.short_id, row.status))
+    let answer = service.call(&DECIDE, &ById { id }, &Empty {}, &word).await?;
+    answer.tell(screen, |row| format!("{} is {}{}", row.short_id, row.status, alone(&row)))
+}
+
+fn alone(row: &ApprovalRow) -> &'static str {
+    if row.alone { ", alone" } else { "" }
+}
+
+async fn revoke(service: &Service, context: &Context, id: String) -> Result<(), Failure> {
+    let grants = service.rows(&LIST_GRANTS, &GrantFilter::default(), MOST_ROWS).await?.document;
+    let mut rows = grants["data"].as_array().into_iter().flatten();
+    let Some(found) = rows.find(|row| row["id"] == *id) else {
+        let message = format!("there is no grant `{id}`; see `hivewright approvals grants`");
+        return Err(Failure::not_found(message));
+    };
+    let answer: Answer<Vec<GrantRow>> = Answer::new(json!({ "data": [found] }));
+    confirm(context, &table::rows(&answer.data()?), "Take this back?")?;
+    service.at(&REVOKE_GRANT, &ById { id }).await?;
+    answer.tell(context.screen, |_| "The next such call asks again.".to_owned())
 }
 
 columns!(ApprovalRow {
@@ -169,40 +176,45 @@ columns!(ApprovalRow {
     "WHY" => |row| row.summary.lines().next().unwrap_or_default().to_owned(),
 });
 
+columns!(GrantRow {
+    "ID" => |row| row.id.clone(),
+    "TEAM" => |row| row.covers.team.clone(),
+    "TOOL" => |row| row.covers.tool.clone(),
+    "LEFT" => |row| row.uses_left.map_or("any".to_owned(), |left| left.to_string()),
+    "UNTIL" => |row| date(&row.expires_at),
+    "BY" => |row| row.granted_by.clone(),
+    "ARGUMENTS" => |row| row.covers.arguments.to_string(),
+});
+
 fn shown(row: &ApprovalRow) -> String {
-    let arguments = pretty(&row.arguments);
     let mut lines = vec![
-        format!("id         {} ({})", row.short_id, row.id),
-        format!("status     {}, execution {}", row.status, row.execution),
-        format!("team       {}", row.team),
-        format!("tool       {} ({})", row.tool.as_deref().unwrap_or("-"), row.kind),
-        format!("why        {}", row.summary),
-        format!("rule       {}", row.rule.as_deref().unwrap_or("-")),
-        format!("risk       {}, {} content", row.risk, row.label),
-        format!("caused by  {}", json!(row.requester)),
-        format!("asked      {}", date(&row.created_at)),
-        format!("until      {}", date(&row.expires_at)),
-        format!("digest     {}", row.digest),
+        ("id", format!("{} ({})", row.short_id, row.id)),
+        ("status", format!("{}, execution {}", row.status, row.execution)),
+        ("team", row.team.clone()),
+        ("tool", format!("{} ({})", row.tool.as_deref().unwrap_or("-"), row.kind)),
+        ("why", row.summary.clone()),
+        ("rule", row.rule.clone().unwrap_or_else(|| "-".to_owned())),
+        ("risk", format!("{}, {} content", row.risk, row.label)),
+        ("caused by", json!(row.requester).to_string()),
+        ("asked", date(&row.created_at)),
+        ("until", date(&row.expires_at)),
+        ("digest", row.digest.clone()),
     ];
     if let Some(by) = &row.resolved_by {
-        let alone = if row.alone { ", alone" } else { "" };
-        lines.push(format!("decided    by {by}{alone}"));
+        lines.push(("decided", format!("by {by}{}", alone(row))));
     }
-    if let Some(note) = &row.note {
-        lines.push(format!("note       {note}"));
-    }
-    lines.push(format!("arguments\n{arguments}"));
+    lines.extend(row.note.iter().map(|note| ("note", note.clone())));
+    let mut text = table::fields(11, lines) + &format!("arguments\n{}\n", pretty(&row.arguments));
     if let Some(diff) = &row.diff {
-        lines.push(format!("change\n{diff}"));
+        text += &format!("change\n{diff}\n");
     }
-    printable(&(lines.join("\n") + "\n"))
+    printable(&text)
 }
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
-    use crate::cli::table;
 
     fn row() -> Value {
         json!({
@@ -232,5 +244,28 @@ mod tests {
         );
         assert!(one.contains("digest     0123456789abcdef\n"), "{one}");
         assert!(one.contains("\"command\": \"rm -r build\""), "{one}");
+    }
+
+    /// OP-79, PL-83
+    #[test]
+    fn grants_are_listed_with_what_is_left_of_them() {
+        let grant = json!({
+            "id": "grant-1", "team": "main", "tool": "bash", "arguments": {"command": "make"},
+            "granted_by": "operator", "expires_at": "2026-11-15T23:46:40.000Z", "uses_left": 3,
+            "generation": 1, "cwd": null, "secrets": [], "untrusted": false, "approval": "apr-1",
+            "created_at": null,
+        });
+        let mut always = grant.clone();
+        always["uses_left"] = Value::Null;
+        always["expires_at"] = Value::Null;
+
+        let rows: Vec<GrantRow> = serde_json::from_value(json!([grant, always])).unwrap();
+
+        assert_eq!(
+            table::rows(&rows),
+            "ID       TEAM  TOOL  LEFT  UNTIL                 BY        ARGUMENTS\n\
+             grant-1  main  bash  3     2026-11-15 23:46 UTC  operator  {\"command\":\"make\"}\n\
+             grant-1  main  bash  any                         operator  {\"command\":\"make\"}\n"
+        );
     }
 }

@@ -4,14 +4,12 @@ use clap::Args;
 
 use super::{
     Context,
+    answer::Listing,
     failure::Failure,
     service::Service,
     table::{columns, date},
 };
-use crate::api::{
-    audit::{AuditFilter, AuditRow, LIST_AUDIT},
-    flags::Limit,
-};
+use crate::api::audit::{AuditFilter, AuditRow, LIST_AUDIT};
 
 /// List who did what to the service, newest first
 #[derive(Debug, PartialEq, Args)]
@@ -21,17 +19,11 @@ use crate::api::{
     hivewright audit --team ops --tool bash --decision deny")]
 pub(super) struct Arguments {
     #[command(flatten)]
-    filter: AuditFilter,
-    #[command(flatten)]
-    limit: Limit,
+    list: Listing<AuditFilter>,
 }
 
-pub(super) async fn run(
-    Arguments { filter, limit }: Arguments,
-    context: &Context,
-) -> Result<(), Failure> {
-    let service = Service::find(context)?;
-    context.screen.rows(&service.rows(&LIST_AUDIT, &filter, &limit).await?)
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+    Service::find(context)?.list(&LIST_AUDIT, &arguments.list).await?.table(context.screen)
 }
 
 columns!(AuditRow {

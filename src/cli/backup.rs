@@ -1,14 +1,14 @@
 //! `hivewright backup`: a verified copy of everything but secrets.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, pin::pin};
 
 use clap::Args;
 use hivewright_actors::live::event::Kind;
-use serde::Deserialize;
-use serde_json::json;
 
 use super::{
     Context,
+    answer::{Answer, read},
+    blocking::blocking,
     events::{Follower, Step},
     failure::{Exit, Failure},
     progress::Gauge,
@@ -18,7 +18,7 @@ use super::{
 use crate::{
     api::{
         backups::{MAKE_BACKUP, NewBackup},
-        endpoint::{ById, Empty},
+        endpoint::ById,
         events::EventFilter,
         jobs::{CANCEL_JOB, Job, JobProgress, JobState, SHOW_JOB},
     },
@@ -49,12 +49,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             _ = tokio::signal::ctrl_c() => return Err(stopped_by_person()),
         },
     };
-    let screen = context.screen;
-    if screen.json {
-        return screen.document(&json!({"data": {"file": file}}));
-    }
-    screen.say(&file.display().to_string());
-    Ok(())
+    let file = file.display();
+    Answer::naming("file", &file).show(context.screen, |_| format!("{file}\n"))
 }
 
 fn stopped_by_person() -> Failure {
@@ -66,8 +62,7 @@ fn stopped_by_person() -> Failure {
 async fn make(file: Option<PathBuf>, context: &Context) -> Result<PathBuf, Failure> {
     if !stopped::has_store(context) {
         let store = context.home.store();
-        let message = format!("there is no store in `{}` yet", store.display());
-        return Err(Failure::new(Exit::NotFound, message));
+        return Err(Failure::not_found(format!("there is no store in `{}` yet", store.display())));
     }
     let context = context.clone();
     blocking(move || {
@@ -77,15 +72,6 @@ async fn make(file: Option<PathBuf>, context: &Context) -> Result<PathBuf, Failu
         Ok(create(storage, home, file.as_deref(), &progress)?)
     })
     .await
-}
-
-/// Runs work that blocks beside what waits for it.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(Failure::system("the work was cut off", error)))
 }
 
 /// Lets the running service make it among its own, and takes it to its place: the service writes nowhere
@@ -119,9 +105,8 @@ async fn await_made(
     let gauge = Gauge::new(context.screen, "backup");
     // It listens before there is a job, so that no step of it is missed.
     let mut follower = Follower::open(context, EventFilter::of([Kind::JobProgress])).await?;
-    let started = service.call(&MAKE_BACKUP, &Empty {}, &Empty {}, new).await?.data()?;
-    let path = ById { id: started.job_id };
-    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
+    let path = ById { id: service.give(&MAKE_BACKUP, new).await?.data()?.job_id };
+    let mut interrupted = pin!(tokio::signal::ctrl_c());
     loop {
         let step = tokio::select! {
             step = gauge.over(follower.next()) => step?,
@@ -130,13 +115,11 @@ async fn await_made(
                 return Err(stopped_by_person());
             }
         };
-        let job = match step {
+        let job: Job = match step {
             Step::Begin => {
-                let read = follower.read(async |service| service.at(&SHOW_JOB, &path).await);
-                read.await?.data()?
+                follower.read(async |service| service.at(&SHOW_JOB, &path).await).await?.data()?
             }
-            Step::Event { data, .. } => Job::deserialize(&data)
-                .map_err(|error| Failure::system("the service's answer cannot be read", error))?,
+            Step::Event(data) => read(&data)?,
         };
         if job.id != path.id {
             continue;

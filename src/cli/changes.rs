@@ -43,12 +43,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let screen = context.screen;
     match arguments.action.unwrap_or(Action::List(ChangeFilter::default())) {
         Action::List(filter) => {
-            screen.rows(&service.call(&LIST_CHANGES, &Empty {}, &filter, &Empty {}).await?)
+            service.call(&LIST_CHANGES, &Empty {}, &filter, &Empty {}).await?.table(screen)
         }
         Action::Rollback { id } => {
             let path = ById { id };
             let put_back = service.at(&ROLL_BACK_CHANGE, &path).await?;
-            screen.done(&put_back, &format!("put back: {}", path.id))
+            put_back.tell(screen, |_| format!("put back: {}", path.id))
         }
     }
 }

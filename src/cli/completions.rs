@@ -1,9 +1,15 @@
 //! `hivewright completions`: what a shell needs to complete commands and flags.
 
-use clap::{Args, CommandFactory, ValueEnum};
+use clap::{
+    Args, CommandFactory,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use clap_complete::Shell;
 
 use super::{Cli, Context, failure::Failure};
+
+/// Shells that are completed for.
+const SHELLS: [&str; 3] = ["bash", "zsh", "fish"];
 
 /// Print completions for a shell
 #[derive(Debug, PartialEq, Args)]
@@ -13,29 +19,16 @@ use super::{Cli, Context, failure::Failure};
     hivewright completions fish > ~/.config/fish/completions/hivewright.fish")]
 pub(super) struct Arguments {
     /// The shell
-    #[arg(value_enum)]
-    pub(super) shell: For,
+    #[arg(value_parser = PossibleValuesParser::new(SHELLS).try_map(|name| name.parse::<Shell>()))]
+    pub(super) shell: Shell,
 }
 
-/// Shells that can be completed for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum For {
-    Bash,
-    Zsh,
-    Fish,
-}
-
-pub(super) fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     context.screen.write(&script(arguments.shell));
     Ok(())
 }
 
-fn script(shell: For) -> String {
-    let shell = match shell {
-        For::Bash => Shell::Bash,
-        For::Zsh => Shell::Zsh,
-        For::Fish => Shell::Fish,
-    };
+fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "hivewright", &mut script);
     String::from_utf8_lossy(&script).into_owned()
@@ -67,7 +60,7 @@ mod tests {
             COMP_WORDS=(hivewright history t); COMP_CWORD=2; _hivewright hivewright t history\n\
             printf '%s\\n' \"${COMPREPLY[@]}\"\n";
         let mut input = bash.stdin.take().unwrap();
-        input.write_all(script(For::Bash).as_bytes()).unwrap();
+        input.write_all(script(Shell::Bash).as_bytes()).unwrap();
         input.write_all(asked.as_bytes()).unwrap();
         drop(input);
 
@@ -82,7 +75,7 @@ mod tests {
     /// OP-82
     #[test]
     fn each_shell_has_its_script() {
-        assert!(script(For::Zsh).starts_with("#compdef hivewright"));
-        assert!(script(For::Fish).contains("complete -c hivewright"));
+        assert!(script(Shell::Zsh).starts_with("#compdef hivewright"));
+        assert!(script(Shell::Fish).contains("complete -c hivewright"));
     }
 }

@@ -1,10 +1,11 @@
 //! `hivewright config`: the settings files, with and without a service.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::{
     Context,
+    answer::Answer,
     failure::{Exit, Failure},
     screen::{Tone, complain},
     service::Service,
@@ -22,15 +23,8 @@ use crate::{
 };
 
 /// Check and show the settings
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  hivewright config check\n  hivewright config show server")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with the settings.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// Read all settings files and say what is wrong in them, with file, line and field
     #[command(after_help = "Examples:\n  \
@@ -51,8 +45,8 @@ pub(super) enum Action {
     },
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    match arguments.action {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
+    match action {
         Action::Check => check(context),
         Action::Show { field, changed } => show(field.as_deref(), changed, context).await,
     }
@@ -78,16 +72,13 @@ async fn show(field: Option<&str>, changed: bool, context: &Context) -> Result<(
     });
     if let (Some(field), true) = (field, settings.fields.is_empty()) {
         let message = format!("there is no setting `{field}`; `hivewright config show` shows all");
-        return Err(Failure::new(Exit::NotFound, message));
+        return Err(Failure::not_found(message));
     }
     if !settings.problems.is_empty() {
         screen.remark("there are faults in the files: `hivewright config check` names them");
     }
-    if screen.json {
-        return screen.document(&json!({ "data": settings }));
-    }
-    screen.write(&table::rows(&settings.fields));
-    Ok(())
+    Answer::<Settings>::new(json!({ "data": settings }))
+        .show(screen, |settings| table::rows(&settings.fields))
 }
 
 /// The field itself, or one inside it.

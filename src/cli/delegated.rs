@@ -15,16 +15,15 @@ use super::{
     events::{Follower, Step},
     failure::{Exit, Failure},
     line::Incoming,
-    link::{Event, Link, Patience},
+    link::{Event, Link, patiently},
     screen::complain,
-    service::Service,
+    service::{MOST_ROWS, Service},
     table::moment,
 };
 use crate::api::{
     approvals::SHOW_APPROVAL,
     endpoint::{ById, Endpoint},
     events::EventFilter,
-    flags::Limit,
     questions::SHOW_QUESTION,
     reply::Readable,
     tasks::{LIST_TASKS, OneTask, SHOW_TASK, TaskFilter, TaskRow},
@@ -51,7 +50,6 @@ pub(super) struct Delegated<'a> {
 }
 
 impl<'a> Delegated<'a> {
-    /// Nothing came of it yet.
     pub(super) fn new(context: &'a Context) -> Self {
         Self { context, roots: Vec::new(), told: BTreeSet::new(), failure: None }
     }
@@ -130,10 +128,13 @@ impl<'a> Delegated<'a> {
                     break;
                 }
             }
-            if follower.is_none() {
-                follower = Some(follow(self.context).await?);
-            }
-            self.wait(follower.as_mut(), link.as_deref_mut(), overdue).await?;
+            let filter = || EventFilter::of([EventKind::TaskChanged]);
+            let open = async || Follower::open(self.context, filter()).await;
+            let follower = match &mut follower {
+                Some(follower) => follower,
+                none => none.insert(patiently(open).await?),
+            };
+            self.wait(follower, link.as_deref_mut(), overdue).await?;
         }
         self.failure.map_or(Ok(()), Err)
     }
@@ -141,34 +142,17 @@ impl<'a> Delegated<'a> {
     /// Until there is something to look at.
     async fn wait(
         &mut self,
-        mut follower: Option<&mut Follower>,
+        follower: &mut Follower,
         mut link: Option<&mut Link>,
         overdue: Option<Instant>,
     ) -> Result<(), Failure> {
         loop {
-            let step = async {
-                match &mut follower {
-                    Some(follower) => follower.next().await,
-                    None => pending().await,
-                }
-            };
-            let event = async {
-                match &mut link {
-                    Some(link) => link.next().await,
-                    None => pending().await,
-                }
-            };
-            let late = async {
-                match overdue {
-                    Some(end) => sleep_until(end).await,
-                    None => pending().await,
-                }
-            };
+            let event = or_never(link.as_mut().map(|link| link.next()));
             tokio::select! {
-                step = step => match step? {
+                step = follower.next() => match step? {
                     Step::Begin => return Ok(()),
-                    Step::Event { data, .. } if self.is_ours(&data) => return Ok(()),
-                    Step::Event { .. } => {}
+                    Step::Event(data) if self.is_ours(&data) => return Ok(()),
+                    Step::Event(_) => {}
                 },
                 event = event => if let Event::Frame(frame, raw) = event? {
                     self.hear(&frame, &raw).await;
@@ -176,7 +160,7 @@ impl<'a> Delegated<'a> {
                         return Ok(());
                     }
                 },
-                () = late => return Ok(()),
+                () = or_never(overdue.map(sleep_until)) => return Ok(()),
             }
         }
     }
@@ -192,26 +176,14 @@ impl<'a> Delegated<'a> {
         for root in &self.roots {
             let rows = match follower {
                 Some(follower) => follower.read(async |service| below(root, service).await).await?,
-                None => self.look_below(root).await?,
+                // The service may be away at first.
+                None => {
+                    patiently(async || below(root, &Service::find(self.context)?).await).await?
+                }
             };
             found.extend(rows);
         }
         Ok(found)
-    }
-
-    /// The work below one task, also if the service is away at first.
-    async fn look_below(&self, root: &str) -> Result<Vec<TaskRow>, Failure> {
-        let mut patience = Patience::new();
-        loop {
-            let found = async {
-                let service = Service::find(self.context)?;
-                below(root, &service).await
-            };
-            match found.await {
-                Ok(rows) => return Ok(rows),
-                Err(failure) => patience.bear(failure).await?,
-            }
-        }
     }
 
     /// Shows the end of work whose word did not come.
@@ -234,6 +206,14 @@ impl<'a> Delegated<'a> {
     }
 }
 
+/// What is waited for; without it, for ever.
+async fn or_never<T>(work: Option<impl Future<Output = T>>) -> T {
+    match work {
+        Some(work) => work.await,
+        None => pending().await,
+    }
+}
+
 /// The work below a task. One cause leads to 200 tasks at most, which is one page.
 async fn below(root: &str, service: &Service) -> Result<Vec<TaskRow>, Failure> {
     let first = service.at(&SHOW_TASK, &ById { id: root.to_owned() }).await?.data()?;
@@ -243,20 +223,9 @@ async fn below(root: &str, service: &Service) -> Result<Vec<TaskRow>, Failure> {
         since: first.row.created_at.and_then(|at| at.parse().ok()),
         ..TaskFilter::default()
     };
-    let mut rows = service.rows(&LIST_TASKS, &filter, &Limit { limit: 200 }).await?.data()?;
+    let mut rows = service.rows(&LIST_TASKS, &filter, MOST_ROWS).await?.data()?;
     rows.retain(|row| row.id.as_str() != root);
     Ok(rows)
-}
-
-/// Follows what becomes of tasks, also if the service is away at first.
-async fn follow(context: &Context) -> Result<Follower, Failure> {
-    let mut patience = Patience::new();
-    loop {
-        match Follower::open(context, EventFilter::of([EventKind::TaskChanged])).await {
-            Ok(follower) => return Ok(follower),
-            Err(failure) => patience.bear(failure).await?,
-        }
-    }
 }
 
 /// Says what waits for a person, how they decide on it, and until when; or what became of it.
@@ -265,33 +234,24 @@ async fn wait_for_person(notification: &Notification, context: &Context) {
     let (Some(id), true) = (&notification.ref_id, is_open) else {
         return context.screen.remark(&format!("· {}", notification.content));
     };
-    let path = ById { id: id.clone() };
-    let (what, name, expires_at) = if notification.kind == NotificationKind::Approval {
-        match found(context, &SHOW_APPROVAL, &path).await {
-            Some(row) => {
-                let tool = row.tool.as_deref().unwrap_or("something");
-                let what = format!("[{}] wants to use {tool}. {}", notification.team, row.summary);
-                (what, row.short_id, row.expires_at)
-            }
-            None => (notification.content.clone(), path.id, None),
-        }
+    let (team, path) = (&notification.team, ById { id: id.clone() });
+    let unknown = (notification.content.clone(), id.clone(), None);
+    let (what, expires_at, how) = if notification.kind == NotificationKind::Approval {
+        let row = found(context, &SHOW_APPROVAL, &path).await;
+        let (what, name, expires_at) = row.map_or(unknown, |row| {
+            let tool = row.tool.as_deref().unwrap_or("something");
+            (format!("[{team}] wants to use {tool}. {}", row.summary), row.short_id, row.expires_at)
+        });
+        let approve = context.command(&format!("approvals approve {name}"));
+        let deny = context.command(&format!("approvals deny {name} WHY"));
+        (what, expires_at, format!("decide with {approve} or {deny}"))
     } else {
-        match found(context, &SHOW_QUESTION, &path).await {
-            Some(row) => {
-                let what = format!("[{}] asks: {}", notification.team, row.question);
-                (what, row.id, row.expires_at)
-            }
-            None => (notification.content.clone(), path.id, None),
-        }
-    };
-    let how = if notification.kind == NotificationKind::Approval {
-        format!(
-            "decide with {} or {}",
-            context.command(&format!("approvals approve {name}")),
-            context.command(&format!("approvals deny {name} WHY"))
-        )
-    } else {
-        format!("answer with {}", context.command(&format!("questions answer {name}")))
+        let row = found(context, &SHOW_QUESTION, &path).await;
+        let (what, name, expires_at) = row.map_or(unknown, |row| {
+            (format!("[{team}] asks: {}", row.question), row.id, row.expires_at)
+        });
+        let answer = context.command(&format!("questions answer {name}"));
+        (what, expires_at, format!("answer with {answer}"))
     };
     let until = expires_at.map_or(String::new(), |at| format!("; it waits until {}", moment(&at)));
     // Wanted or not: without a decision nothing goes on.
@@ -319,6 +279,5 @@ pub(super) fn goes_on(task: Option<&str>, context: &Context) -> String {
 
 /// The exit code of an interrupt, with where to look.
 pub(super) fn interrupted(task: Option<&str>, context: &Context) -> Failure {
-    let message = format!("stopped waiting; {}", goes_on(task, context));
-    Failure::new(Exit::Interrupted, message)
+    Failure::new(Exit::Interrupted, format!("stopped waiting; {}", goes_on(task, context)))
 }

@@ -6,10 +6,11 @@ use hivewright_actors::{live::event::Kind, task::Ending};
 
 use super::{
     Context,
+    answer::Answer,
     delegated::Delegated,
     events::{Follower, Step},
     failure::Failure,
-    service::{Answer, Service},
+    service::Service,
 };
 use crate::api::{
     endpoint::{ById, Empty},
@@ -33,7 +34,7 @@ pub(super) async fn run(
         team: Some(team.to_owned()),
         ..NewMessage::default()
     };
-    let said = follower.service().call(&SEND_MESSAGE, &Empty {}, &Empty {}, &words).await?;
+    let said = follower.service().give(&SEND_MESSAGE, &words).await?;
     let MessageRow { message_id, channel_id, task_id, .. } = said.data()?;
     let id = task_id.map(|task| task.to_string()).unwrap_or_default();
     let message = ById { id: message_id.to_string() };
@@ -42,8 +43,8 @@ pub(super) async fn run(
     *task.borrow_mut() = Some(id.clone());
     loop {
         match follower.next().await? {
-            Step::Event { data, .. } if data["task_id"] != id => continue,
-            Step::Event { .. } | Step::Begin => {}
+            Step::Event(data) if data["task_id"] != id => continue,
+            Step::Event(_) | Step::Begin => {}
         }
         let read = async |service: &Service| {
             service.call(&SHOW_MESSAGE, &message, &said_in, &Empty {}).await
@@ -68,9 +69,5 @@ fn tell(
         let code = code.map_or(status.as_str(), |code| code.as_str());
         return Err(Failure::failed(format!("{text} ({code})")));
     }
-    if screen.json {
-        return screen.document(&answer.document);
-    }
-    screen.say(&screen.harmless(&text));
-    Ok(())
+    answer.show(screen, |_| screen.harmless(&text) + "\n")
 }

@@ -1,6 +1,6 @@
 //! What happens in the service, as it happens. The stream comes back by itself after a break.
 
-use std::{collections::VecDeque, fmt, pin::Pin};
+use std::{collections::VecDeque, pin::Pin};
 
 use actix_web::web::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{
     Context,
     failure::{Exit, Failure},
-    link::{Patience, SILENCE},
+    link::{Patience, SILENCE, patiently},
     service::Service,
 };
 use crate::{
@@ -27,13 +27,8 @@ use crate::{
 pub(super) enum Step {
     /// It begins, or something was missed: what there is has to be read anew.
     Begin,
-    /// Something happened. It may be part already of what was read.
-    Event {
-        /// What it is about, such as `task.changed`.
-        kind: String,
-        /// What the service tells of it.
-        data: Value,
-    },
+    /// Something happened, and this is told of it. It may be part already of what was read.
+    Event(Value),
 }
 
 type Chunks = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
@@ -48,16 +43,6 @@ pub(super) struct Follower {
     service: Service,
     chunks: Chunks,
     taken: Taken,
-}
-
-impl fmt::Debug for Follower {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { filter, taken, .. } = self;
-        f.debug_struct("Follower")
-            .field("filter", filter)
-            .field("taken", taken)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Follower {
@@ -106,15 +91,10 @@ impl Follower {
         let screen = self.context.screen;
         screen.remark("· connection lost; trying again");
         self.taken.broken();
-        let mut patience = Patience::new();
-        (self.service, self.chunks) = loop {
-            let last = self.taken.last.as_deref();
-            // The service is looked for each time: it may have come back elsewhere.
-            match connect(&self.context, &self.filter, last).await {
-                Ok(again) => break again,
-                Err(failure) => patience.bear(failure).await?,
-            }
-        };
+        let last = self.taken.last.as_deref();
+        // The service is looked for each time: it may have come back elsewhere.
+        let again = async || connect(&self.context, &self.filter, last).await;
+        (self.service, self.chunks) = patiently(again).await?;
         screen.remark("· connected again");
         Ok(())
     }
@@ -135,7 +115,6 @@ async fn connect(
 struct Taken {
     parser: Parser,
     steps: VecDeque<Step>,
-    /// The id of the last event.
     last: Option<String>,
 }
 
@@ -153,7 +132,7 @@ impl Taken {
                 "gap" => Step::Begin,
                 // What a newer service says beyond our words is not for us.
                 _ => match serde_json::from_str(&event.data) {
-                    Ok(data) => Step::Event { kind: event.name, data },
+                    Ok(data) => Step::Event(data),
                     Err(_) => continue,
                 },
             };
@@ -188,7 +167,7 @@ mod tests {
     use super::*;
 
     fn event(seq: u64) -> Step {
-        Step::Event { kind: "log".to_owned(), data: json!({ "seq": seq }) }
+        Step::Event(json!({ "seq": seq }))
     }
 
     fn wire(seq: u64) -> String {

@@ -39,7 +39,6 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// Nothing was heard of it yet.
     pub(super) fn new(words: &Words) -> Self {
         Self {
             id: words.id.clone(),
@@ -51,12 +50,10 @@ impl Exchange {
         }
     }
 
-    /// The service has it.
     pub(super) fn is_accepted(&self) -> bool {
         self.accepted
     }
 
-    /// The task that it became.
     pub(super) fn task(&self) -> Option<&TaskId> {
         self.task.as_ref()
     }

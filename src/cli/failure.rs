@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use hivewright_actors::words;
+
 use crate::{
     boot::error::ServiceError,
     http::auth::error::AuthError,
@@ -10,80 +12,37 @@ use crate::{
     vault::error::VaultError,
 };
 
-/// What the process ends with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// It did not work.
-    Failed,
-    /// It was asked for in a wrong way.
-    Usage,
-    /// The settings are wrong.
-    Settings,
-    /// The credential is missing, wrong or too weak.
-    NotAllowed,
-    /// There is no such thing.
-    NotFound,
-    /// Something else is in the way.
-    Conflict,
-    /// No service answers.
-    NotReachable,
-    /// It took too long.
-    TimedOut,
-    /// The doctor found errors.
-    FoundErrors,
-    /// The user broke it off.
-    Interrupted,
+words! {
+    /// What the process ends with: the word is for code that reads `--json`.
+    pub enum Exit {
+        /// It did not work.
+        Failed = "failed",
+        /// It was asked for in a wrong way.
+        Usage = "usage",
+        Settings = "settings_invalid",
+        /// The credential is missing, wrong or too weak.
+        NotAllowed = "not_allowed",
+        NotFound = "not_found",
+        /// Something else is in the way.
+        Conflict = "conflict",
+        /// No service answers.
+        NotReachable = "not_reachable",
+        TimedOut = "timed_out",
+        /// The doctor found errors.
+        FoundErrors = "found_errors",
+        /// The user broke it off.
+        Interrupted = "interrupted",
+    }
 }
 
 impl Exit {
-    const ALL: [Self; 10] = [
-        Self::Failed,
-        Self::Usage,
-        Self::Settings,
-        Self::NotAllowed,
-        Self::NotFound,
-        Self::Conflict,
-        Self::NotReachable,
-        Self::TimedOut,
-        Self::FoundErrors,
-        Self::Interrupted,
-    ];
-
-    /// The exit code.
+    /// The exit code: they count up from 1, but the last, which is that of a shell.
     pub fn code(self) -> u8 {
-        match self {
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::Settings => 3,
-            Self::NotAllowed => 4,
-            Self::NotFound => 5,
-            Self::Conflict => 6,
-            Self::NotReachable => 7,
-            Self::TimedOut => 8,
-            Self::FoundErrors => 9,
-            Self::Interrupted => 130,
-        }
+        if self == Self::Interrupted { 130 } else { self as u8 + 1 }
     }
 
     fn from_code(code: u8) -> Self {
-        let found = Self::ALL.into_iter().find(|exit| exit.code() == code);
-        found.unwrap_or(Self::Failed)
-    }
-
-    /// For code that reads `--json`.
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::Usage => "usage",
-            Self::Settings => "settings_invalid",
-            Self::NotAllowed => "not_allowed",
-            Self::NotFound => "not_found",
-            Self::Conflict => "conflict",
-            Self::NotReachable => "not_reachable",
-            Self::TimedOut => "timed_out",
-            Self::FoundErrors => "found_errors",
-            Self::Interrupted => "interrupted",
-        }
+        Self::ALL.iter().find(|exit| exit.code() == code).copied().unwrap_or(Self::Failed)
     }
 }
 
@@ -91,9 +50,7 @@ impl Exit {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What the process ends with.
     pub exit: Exit,
-    /// In words, for the person.
     pub message: String,
 }
 
@@ -102,9 +59,27 @@ impl Failure {
         Self { exit, message: message.into() }
     }
 
+    /// It was asked for in a wrong way.
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// There is no such thing.
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Exit::NotFound, message)
+    }
+
     /// It did not work.
     pub(super) fn failed(message: impl Into<String>) -> Self {
         Self::new(Exit::Failed, message)
+    }
+
+    /// Says what to do, if it is a service that is in the way.
+    pub(super) fn if_in_use(mut self) -> Self {
+        if self.exit == Exit::Conflict {
+            self.message.push_str("; stop the service first");
+        }
+        self
     }
 
     /// An error of the system, with what was being done.

@@ -1,12 +1,10 @@
 //! `hivewright identity`: senders of channels who are principals.
 
-use clap::{Args, Subcommand};
-use serde_json::{Value, json};
-
 use super::{
     Context,
-    failure::{Exit, Failure},
-    service::{Answer, Service},
+    answer::Answer,
+    failure::Failure,
+    service::Service,
     table::{columns, date},
     trust::{Sender, sender},
 };
@@ -14,19 +12,13 @@ use crate::api::{
     endpoint::{ById, Empty},
     identities::{IdentityRow, LINK_IDENTITY, LIST_IDENTITIES, NewIdentity, UNLINK_IDENTITY},
 };
+use clap::Subcommand;
 
 /// Say which senders may decide on approvals in a chat
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright identity link discord:80351110224678912 alice\n  \
     hivewright identity list")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with links.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// Make a sender the holder of a token, for chatting and approving
     #[command(after_help = "Example:\n  hivewright identity link discord:80351110224678912 alice")]
@@ -49,24 +41,27 @@ pub(super) enum Action {
     },
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action {
+    match action {
         Action::Link { sender: Sender { channel_type, id }, token } => {
             let new = NewIdentity { channel_type, sender_id: id, token };
-            let linked = service.call(&LINK_IDENTITY, &Empty {}, &Empty {}, &new).await?;
+            let linked = service.give(&LINK_IDENTITY, &new).await?;
             let NewIdentity { channel_type, sender_id, token } = new;
-            screen.done(&linked, &format!("{channel_type}:{sender_id} is {token} from now on"))
+            linked.tell(screen, |_| format!("{channel_type}:{sender_id} is {token} from now on"))
         }
-        Action::List => screen.rows(&service.all_rows(&LIST_IDENTITIES, &Empty {}).await?),
+        Action::List => rows(&service).await?.table(screen),
         Action::Unlink { which } => {
             let path = ById { id: find(&service, &which).await? };
             service.at(&UNLINK_IDENTITY, &path).await?;
-            let answer: Answer<Value> = Answer::new(json!({"data": {"unlinked": path.id}}));
-            screen.done(&answer, &format!("unlinked {which}"))
+            Answer::naming("unlinked", path.id).tell(screen, |_| format!("unlinked {which}"))
         }
     }
+}
+
+async fn rows(service: &Service) -> Result<Answer<Vec<IdentityRow>>, Failure> {
+    service.all_rows(&LIST_IDENTITIES, &Empty {}, &Empty {}).await
 }
 
 /// The id of a link that is named by its sender.
@@ -74,13 +69,13 @@ async fn find(service: &Service, which: &str) -> Result<String, Failure> {
     let Ok(sender) = sender(which) else {
         return Ok(which.to_owned());
     };
-    let rows = service.all_rows(&LIST_IDENTITIES, &Empty {}).await?.data()?;
+    let rows = rows(service).await?.data()?;
     let is_meant = |row: &IdentityRow| {
         row.channel_type.to_string() == sender.channel_type && row.sender_id == sender.id
     };
     let row = rows.into_iter().find(is_meant).ok_or_else(|| {
-        let message = format!("`{which}` is not linked; `hivewright identity list` shows who is");
-        Failure::new(Exit::NotFound, message)
+        let shows = "`hivewright identity list` shows who is";
+        Failure::not_found(format!("`{which}` is not linked; {shows}"))
     })?;
     Ok(row.id)
 }
@@ -96,6 +91,8 @@ columns!(IdentityRow {
 
 #[cfg(test)]
 mod tests {
+
+    use serde_json::json;
 
     use super::*;
     use crate::cli::table;

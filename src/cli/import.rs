@@ -2,10 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use clap::{Args, Subcommand};
@@ -14,7 +11,7 @@ use serde_json::json;
 
 use super::{
     Context,
-    backup::blocking,
+    blocking::interruptible,
     failure::{Exit, Failure, chain},
     progress::Gauge,
     screen::{Screen, Tone, printable},
@@ -34,16 +31,10 @@ use crate::{
 };
 
 /// Take over what another program kept, with the service stopped
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Example:\n  \
     hivewright import openhive --data ~/.openhive/data --run ~/.openhive/run --dry-run")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    from: From,
-}
-
-#[derive(Debug, PartialEq, Subcommand)]
-enum From {
+pub(super) enum Action {
     Openhive(Openhive),
 }
 
@@ -51,12 +42,12 @@ enum From {
 ///
 /// The installation is only read, and must be stopped. What was taken before is not taken again, so an
 /// import that was broken off goes on with the same command.
-#[derive(Clone, Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Args)]
 #[command(after_help = "Examples:\n  \
     hivewright import openhive --data /srv/openhive/data --run /srv/openhive/.run --dry-run\n  \
     hivewright import openhive --data /srv/openhive/data --run /srv/openhive/.run\n\n\
     Imported teams are paused; `hivewright teams resume --all` starts them.")]
-struct Openhive {
+pub(super) struct Openhive {
     /// Its data folder, with `config/` and `rules/`
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
@@ -74,23 +65,13 @@ struct Openhive {
     with_logs: bool,
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
-    let From::Openhive(arguments) = arguments.from;
-    let stop = Arc::new(AtomicBool::new(false));
-    let work = {
-        let (arguments, context, stop) = (arguments.clone(), context.clone(), stop.clone());
-        blocking(move || import(&arguments, &context, &stop))
-    };
-    tokio::pin!(work);
-    let (plan, note) = tokio::select! {
-        done = &mut work => done?,
-        _ = tokio::signal::ctrl_c() => {
-            stop.store(true, Ordering::Relaxed);
-            // What is being written is finished first.
-            work.await?
-        }
-    };
-    show(&plan, note.as_deref(), arguments.dry_run, context)
+pub(super) async fn run(
+    Action::Openhive(arguments): Action,
+    context: &Context,
+) -> Result<(), Failure> {
+    let (dry_run, cloned) = (arguments.dry_run, context.clone());
+    let (plan, note) = interruptible(move |stop| import(&arguments, &cloned, stop)).await.0?;
+    show(&plan, note.as_deref(), dry_run, context)
 }
 
 fn import(
@@ -114,7 +95,7 @@ fn import(
     } else {
         Some(
             Stopped::open(context, &|progress| gauge.storage(progress))
-                .map_err(|error| busy(error.into()))?,
+                .map_err(|error| Failure::from(error).if_in_use())?,
         )
     };
     let config = load::load_config(&context.home, &context.environment)?.0;
@@ -158,23 +139,13 @@ fn import(
 fn apart(theirs: &Path, ours: &Path) -> Result<(), Failure> {
     let (theirs_real, ours_real) = (resolve(theirs), resolve(ours));
     if theirs_real.starts_with(&ours_real) || ours_real.starts_with(&theirs_real) {
-        return Err(Failure::new(
-            Exit::Usage,
-            format!(
-                "`{}` and `{}` lie inside each other; an import goes from one place to another",
-                theirs.display(),
-                ours.display()
-            ),
-        ));
+        return Err(Failure::usage(format!(
+            "`{}` and `{}` lie inside each other; an import goes from one place to another",
+            theirs.display(),
+            ours.display()
+        )));
     }
     Ok(())
-}
-
-fn busy(mut failure: Failure) -> Failure {
-    if failure.exit == Exit::Conflict {
-        failure.message.push_str("; stop the service first");
-    }
-    failure
 }
 
 fn broken_off(error: &ApplyError, context: &Context) -> Failure {
@@ -232,7 +203,7 @@ fn line(item: &Item, screen: Screen) -> String {
     screen.paint(tone, &text)
 }
 
-impl std::convert::From<SourceError> for Failure {
+impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Self {
         let exit = match error {
             SourceError::Missing { .. } => Exit::NotFound,

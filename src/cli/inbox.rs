@@ -1,17 +1,16 @@
 //! `hivewright inbox`: what the operator should know.
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
 
 use super::{
     Context,
+    answer::{Answer, Listing},
     failure::Failure,
-    service::{Answer, Service},
+    service::Service,
     table::{columns, date},
 };
 use crate::api::{
     endpoint::{ById, Empty},
-    flags::Limit,
     inbox::{LIST_NOTICES, NoticeFilter, NoticeRow, READ_ALL_NOTICES, READ_NOTICE},
 };
 
@@ -36,9 +35,7 @@ pub(super) enum Action {
         #[arg(long)]
         all: bool,
         #[command(flatten)]
-        filter: NoticeFilter,
-        #[command(flatten)]
-        limit: Limit,
+        list: Listing<NoticeFilter>,
     },
     /// Mark a notice as read, or all of them
     #[command(after_help = "Examples:\n  \
@@ -57,12 +54,11 @@ pub(super) enum Action {
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    let usual =
-        || Action::List { all: false, filter: NoticeFilter::default(), limit: Limit::default() };
+    let usual = || Action::List { all: false, list: Listing::default() };
     match arguments.action.unwrap_or_else(usual) {
-        Action::List { all, filter, limit } => {
-            let filter = NoticeFilter { unread: !all, ..filter };
-            screen.rows(&service.rows(&LIST_NOTICES, &filter, &limit).await?)
+        Action::List { all, mut list } => {
+            list.filter.unread = !all;
+            service.list(&LIST_NOTICES, &list).await?.table(screen)
         }
         Action::Read { id, all: _ } => {
             let what = match id {
@@ -76,8 +72,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                     "all".to_owned()
                 }
             };
-            let answer: Answer<Value> = Answer::new(json!({"data": {"read": what}}));
-            screen.done(&answer, &format!("read: {what}"))
+            Answer::naming("read", &what).tell(screen, |_| format!("read: {what}"))
         }
     }
 }
@@ -96,6 +91,8 @@ columns!(NoticeRow {
 
 #[cfg(test)]
 mod tests {
+
+    use serde_json::json;
 
     use super::*;
     use crate::cli::table;

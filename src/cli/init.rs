@@ -19,7 +19,7 @@ pub(super) struct Arguments {
     pub(super) provider: Option<Provider>,
 }
 
-pub(super) fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     let home = &context.home;
     let written = scaffold::init(home, arguments.provider)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hivewright_actors::{
-    frame::{Body, ProgressKind},
+    frame::Body,
     ids::{ChannelId, MessageId, TopicId},
 };
 use serde::Deserialize;
@@ -12,12 +12,9 @@ use serde_json::{Value, json};
 /// A frame of the service.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Incoming {
-    /// What it says.
     #[serde(flatten)]
     pub(super) body: Body,
-    /// The topic it concerns.
     pub(super) topic_id: Option<TopicId>,
-    /// The topic in words.
     pub(super) topic_name: Option<Arc<str>>,
     pub(super) channel_id: ChannelId,
     /// Rises within the channel.
@@ -25,16 +22,6 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// It was stored before it was sent, so it may be sent again.
-    fn is_durable(&self) -> bool {
-        match &self.body {
-            Body::Ack(_) | Body::Response(_) | Body::Notification(_) => true,
-            Body::Error(error) => error.task_id.is_some(),
-            Body::Progress(progress) => progress.kind != ProgressKind::TextDelta,
-            Body::TopicList { .. } => false,
-        }
-    }
-
     /// The message that this frame shows to have arrived.
     fn confirms(&self) -> Option<&MessageId> {
         match &self.body {
@@ -52,7 +39,6 @@ impl Incoming {
 pub(super) struct Words {
     /// Our own name for the message, so that it can be sent again without harm.
     pub(super) id: MessageId,
-    /// The words.
     pub(super) content: String,
     /// The topic, if it is not left to the service.
     pub(super) topic: Option<String>,
@@ -125,7 +111,6 @@ impl Line {
         frame
     }
 
-    /// A frame came in.
     pub(super) fn take(&mut self, frame: &Incoming) -> Taken {
         if self.resuming {
             if let Some(taken) = self.take_refusal(frame) {
@@ -139,7 +124,7 @@ impl Line {
             self.channel = Some(frame.channel_id.clone());
             self.last_seq = 0;
         }
-        let known = frame.is_durable() && frame.seq <= self.last_seq;
+        let known = frame.body.is_durable() && frame.seq <= self.last_seq;
         self.last_seq = self.last_seq.max(frame.seq);
         if let Some(id) = frame.confirms() {
             self.unconfirmed.retain(|words| words.id != *id);
@@ -198,7 +183,6 @@ fn ask_back(channel: &ChannelId, last_seq: u64) -> Vec<Value> {
     ]
 }
 
-/// Stops the turn of a topic.
 pub(super) fn cancel(topic: &TopicId) -> Value {
     json!({"type": "cancel", "topic_id": topic})
 }

@@ -69,7 +69,6 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects to the service.
     pub(super) async fn open(context: &Context) -> Result<Self, Failure> {
         let mut line = Line::default();
         let socket = connect(context, &mut line).await?;
@@ -93,8 +92,7 @@ impl Link {
 
     /// What happens next. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Event, Failure> {
-        let ended = || Err(Failure::failed("the connection has ended"));
-        self.events.recv().await.unwrap_or_else(ended)
+        self.events.recv().await.unwrap_or_else(|| Err(Failure::failed("the connection has ended")))
     }
 }
 
@@ -144,8 +142,7 @@ impl Worker {
                 },
                 order = self.orders.recv() => match order {
                     Some(Order::Say(words)) => {
-                        let frame = self.line.say(words);
-                        send(socket, frame).await
+                        send(socket, self.line.say(words)).await
                     }
                     Some(Order::Cancel(topic)) => send(socket, [cancel(&topic)]).await,
                     None => Err(Ended::Unwanted),
@@ -192,6 +189,19 @@ impl Worker {
     }
 }
 
+/// Tries again until it works, or the service was away for too long.
+pub(super) async fn patiently<T>(
+    attempt: impl AsyncFn() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut patience = Patience::new();
+    loop {
+        match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(failure) => patience.bear(failure).await?,
+        }
+    }
+}
+
 /// How long a lost service is waited for.
 #[derive(Debug)]
 pub(super) struct Patience {
@@ -200,7 +210,6 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// It was lost just now.
     pub(super) fn new() -> Self {
         Self { end: Instant::now() + ABSENCE, pause: FIRST_PAUSE }
     }
@@ -244,8 +253,7 @@ async fn connect(context: &Context, line: &mut Line) -> Result<Socket, Failure> 
 
 async fn send(socket: &mut Socket, frames: impl IntoIterator<Item = Value>) -> Result<(), Ended> {
     for frame in frames {
-        let sent = socket.send(Message::text(frame.to_string())).await;
-        sent.map_err(|_| Ended::Broken)?;
+        socket.send(Message::text(frame.to_string())).await.map_err(|_| Ended::Broken)?;
     }
     Ok(())
 }

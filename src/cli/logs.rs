@@ -9,15 +9,15 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     Context,
+    answer::{Answer, Listing, read},
     events::{Follower, Step, until_stopped},
     failure::Failure,
     screen::{Screen, Tone, printable},
-    service::{Answer, Service, read},
+    service::Service,
 };
 use crate::{
     api::{
         events::EventFilter,
-        flags::Limit,
         logs::{LIST_LOGS, Level, LogFilter, LogLine},
     },
     time,
@@ -33,9 +33,7 @@ const KEPT_AFTER: Duration = Duration::from_secs(3);
     hivewright logs --follow --team research --json")]
 pub(super) struct Arguments {
     #[command(flatten)]
-    filter: LogFilter,
-    #[command(flatten)]
-    limit: Limit,
+    list: Listing<LogFilter>,
     /// Go on with what comes, until Ctrl-C
     #[arg(long, short)]
     follow: bool,
@@ -43,28 +41,27 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
     if arguments.follow {
-        return until_stopped(follow(arguments, context)).await;
+        return until_stopped(follow(arguments.list, context)).await;
     }
     let screen = context.screen;
-    let kept = kept(&Service::find(context)?, &arguments, None).await?;
-    screen.answer(&kept, |rows| rows.iter().rev().map(|row| line(row, screen) + "\n").collect())
+    let kept = kept(&Service::find(context)?, &arguments.list, None).await?;
+    kept.show(screen, |rows| rows.iter().rev().map(|row| line(row, screen) + "\n").collect())
 }
 
 /// What is kept, newest first; from a moment on, if that is later than what was asked for.
 async fn kept(
     service: &Service,
-    arguments: &Arguments,
+    list: &Listing<LogFilter>,
     from: Option<&str>,
 ) -> Result<Answer<Vec<LogLine>>, Failure> {
-    let from = from.and_then(|date| date.parse().ok());
-    let filter = LogFilter { since: from.or(arguments.filter.since), ..arguments.filter.clone() };
-    service.rows(&LIST_LOGS, &filter, &arguments.limit).await
+    let mut list = list.clone();
+    list.filter.since = from.and_then(|date| date.parse().ok()).or(list.filter.since);
+    service.list(&LIST_LOGS, &list).await
 }
 
-async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+async fn follow(list: Listing<LogFilter>, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    let filter =
-        EventFilter { team: arguments.filter.team.clone(), ..EventFilter::of([Kind::Log]) };
+    let filter = EventFilter { team: list.filter.team.clone(), ..EventFilter::of([Kind::Log]) };
     let mut follower = Follower::open(context, filter).await?;
     let mut shown = Shown::default();
     // When to look once more at what is kept, and from which moment on.
@@ -76,9 +73,9 @@ async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> 
         };
         let begins = step == Some(Step::Begin);
         let rows = match step {
-            Some(Step::Event { data, .. }) => {
+            Some(Step::Event(data)) => {
                 let row = as_row(data);
-                if !wanted(&read(&row)?, &arguments.filter) {
+                if !wanted(&read(&row)?, &list.filter) {
                     continue;
                 }
                 vec![row]
@@ -88,8 +85,7 @@ async fn follow(arguments: Arguments, context: &Context) -> Result<(), Failure> 
                     Some((_, from)) if !begins => from,
                     _ => shown.newest.clone(),
                 };
-                let look =
-                    async |service: &Service| kept(service, &arguments, from.as_deref()).await;
+                let look = async |service: &Service| kept(service, &list, from.as_deref()).await;
                 let mut answer = follower.read(look).await?.document;
                 let rows = answer["data"].as_array_mut().map(std::mem::take);
                 rows.into_iter().flatten().rev().collect()

@@ -9,10 +9,11 @@ use crate::settings::{
     references::Environment,
 };
 
+mod answer;
 mod approvals;
-mod ask;
 mod audit;
 mod backup;
+mod blocking;
 mod changes;
 mod chat;
 mod completions;
@@ -23,8 +24,6 @@ mod errand;
 mod events;
 mod exchange;
 pub mod failure;
-mod grants;
-mod hidden;
 mod history;
 mod identity;
 mod import;
@@ -34,8 +33,10 @@ mod line;
 mod link;
 mod logs;
 mod memory;
+mod notice;
 mod policy;
 mod progress;
+mod prompt;
 mod questions;
 mod restore;
 mod screen;
@@ -105,35 +106,66 @@ struct Everywhere {
     yes: bool,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    Serve(serve::Arguments),
+/// Declares the commands, each run by its module. `serve` has threads of its own, the others share one.
+macro_rules! commands {
+    ($($(#[$meta:meta])* $name:ident($module:ident::$arguments:ident),)+) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            Serve(serve::Arguments),
+            $($(#[$meta])* $name($module::$arguments),)+
+        }
+
+        fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
+            match command {
+                None => serve::run(serve::Arguments::default(), context),
+                Some(Command::Serve(arguments)) => serve::run(arguments, context),
+                $(Some(Command::$name(arguments)) => wait_for($module::run(arguments, &context)),)+
+            }
+        }
+    };
+}
+
+commands! {
     Init(init::Arguments),
     Doctor(doctor::Arguments),
     Status(status::Arguments),
     Send(send::Arguments),
     Chat(chat::Arguments),
-    Teams(teams::Arguments),
-    Tasks(tasks::Arguments),
-    Token(token::Arguments),
-    Trigger(trigger::Arguments),
-    Trust(trust::Arguments),
-    Identity(identity::Arguments),
-    Memory(memory::Arguments),
-    Vault(vault::Arguments),
-    Approvals(approvals::Arguments),
-    Questions(questions::Arguments),
-    Policy(policy::Arguments),
+    #[command(subcommand)]
+    Teams(teams::Action),
+    #[command(subcommand)]
+    Tasks(tasks::Action),
+    #[command(subcommand)]
+    Token(token::Action),
+    #[command(subcommand)]
+    Trigger(trigger::Action),
+    #[command(subcommand)]
+    Trust(trust::Action),
+    #[command(subcommand)]
+    Identity(identity::Action),
+    #[command(subcommand)]
+    Memory(memory::Action),
+    #[command(subcommand)]
+    Vault(vault::Action),
+    #[command(subcommand)]
+    Approvals(approvals::Action),
+    #[command(subcommand)]
+    Questions(questions::Action),
+    #[command(subcommand)]
+    Policy(policy::Action),
     Inbox(inbox::Arguments),
     Changes(changes::Arguments),
-    History(history::Arguments),
+    #[command(subcommand)]
+    History(history::Action),
     Usage(usage::Arguments),
     Logs(logs::Arguments),
     Audit(audit::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
-    Import(import::Arguments),
-    Config(config::Arguments),
+    #[command(subcommand)]
+    Import(import::Action),
+    #[command(subcommand)]
+    Config(config::Action),
     Completions(completions::Arguments),
 }
 
@@ -184,8 +216,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Nobody is left to tell if this fails.
-            let printed = error.print();
-            return match (error.use_stderr(), printed) {
+            return match (error.use_stderr(), error.print()) {
                 (true, _) => Exit::Usage.code().into(),
                 (false, Err(_)) => Exit::Failed.code().into(),
                 (false, Ok(())) => ExitCode::SUCCESS,
@@ -203,40 +234,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             report(&failure, screen);
             failure.exit.code().into()
         }
-    }
-}
-
-fn dispatch(command: Option<Command>, context: Context) -> Result<(), Failure> {
-    match command {
-        None => serve::run(serve::Arguments::default(), context),
-        Some(Command::Serve(arguments)) => serve::run(arguments, context),
-        Some(Command::Init(arguments)) => init::run(arguments, &context),
-        Some(Command::Doctor(arguments)) => wait_for(doctor::run(arguments, &context)),
-        Some(Command::Status(arguments)) => wait_for(status::run(arguments, &context)),
-        Some(Command::Send(arguments)) => wait_for(send::run(arguments, &context)),
-        Some(Command::Chat(arguments)) => wait_for(chat::run(arguments, &context)),
-        Some(Command::Teams(arguments)) => wait_for(teams::run(arguments, &context)),
-        Some(Command::Tasks(arguments)) => wait_for(tasks::run(arguments, &context)),
-        Some(Command::Token(arguments)) => wait_for(token::run(arguments, &context)),
-        Some(Command::Trigger(arguments)) => wait_for(trigger::run(arguments, &context)),
-        Some(Command::Trust(arguments)) => wait_for(trust::run(arguments, &context)),
-        Some(Command::Identity(arguments)) => wait_for(identity::run(arguments, &context)),
-        Some(Command::Memory(arguments)) => wait_for(memory::run(arguments, &context)),
-        Some(Command::Vault(arguments)) => wait_for(vault::run(arguments, &context)),
-        Some(Command::Approvals(arguments)) => wait_for(approvals::run(arguments, &context)),
-        Some(Command::Questions(arguments)) => wait_for(questions::run(arguments, &context)),
-        Some(Command::Policy(arguments)) => wait_for(policy::run(arguments, &context)),
-        Some(Command::Inbox(arguments)) => wait_for(inbox::run(arguments, &context)),
-        Some(Command::Changes(arguments)) => wait_for(changes::run(arguments, &context)),
-        Some(Command::History(arguments)) => wait_for(history::run(arguments, &context)),
-        Some(Command::Usage(arguments)) => wait_for(usage::run(arguments, &context)),
-        Some(Command::Logs(arguments)) => wait_for(logs::run(arguments, &context)),
-        Some(Command::Audit(arguments)) => wait_for(audit::run(arguments, &context)),
-        Some(Command::Backup(arguments)) => wait_for(backup::run(arguments, &context)),
-        Some(Command::Restore(arguments)) => wait_for(restore::run(arguments, &context)),
-        Some(Command::Import(arguments)) => wait_for(import::run(arguments, &context)),
-        Some(Command::Config(arguments)) => wait_for(config::run(arguments, &context)),
-        Some(Command::Completions(arguments)) => completions::run(arguments, &context),
     }
 }
 

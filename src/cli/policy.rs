@@ -1,12 +1,13 @@
 //! `hivewright policy`: what teams may do, must not, or must ask for.
 
-use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use clap::Subcommand;
+use serde_json::Value;
 
 use super::{
     Context,
-    failure::{Exit, Failure},
-    service::{Answer, Service},
+    answer::Answer,
+    failure::Failure,
+    service::Service,
     table::{columns, or_never},
 };
 use crate::api::{
@@ -17,17 +18,10 @@ use crate::api::{
 };
 
 /// See and change the rules for what teams do
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright policy add require_approval tool:bash --team web-shop --note \"until it is tested\"\n  \
     hivewright policy explain main bash '{\"command\": \"git push\"}'")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with rules.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List all rules, those of the settings first
     #[command(after_help = "Example:\n  hivewright policy list --json")]
@@ -61,29 +55,26 @@ pub(super) enum Action {
     },
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action {
-        Action::List => screen.rows(&service.all_rows(&LIST_RULES, &Empty {}).await?),
-        Action::Add(new) => {
-            let added = service.call(&ADD_RULE, &Empty {}, &Empty {}, &new).await?;
-            let id = added.data()?.id;
-            screen.done(&added, &format!("added {id}; it counts from the next call on"))
-        }
+    match action {
+        Action::List => service.all_rows(&LIST_RULES, &Empty {}, &Empty {}).await?.table(screen),
+        Action::Add(new) => service
+            .give(&ADD_RULE, &new)
+            .await?
+            .tell(screen, |rule| format!("added {}; it counts from the next call on", rule.id)),
         Action::Rm { id } => {
             let path = ById { id };
             service.at(&REMOVE_RULE, &path).await?;
-            let answer: Answer<Value> = Answer::new(json!({"data": {"removed": path.id}}));
-            screen.done(&answer, &format!("removed {}", path.id))
+            Answer::naming("removed", &path.id).tell(screen, |_| format!("removed {}", path.id))
         }
         Action::Explain { team, tool, args, principal } => {
-            let args: Value = serde_json::from_str(&args).map_err(|error| {
-                Failure::new(Exit::Usage, format!("the arguments are not JSON: {error}"))
-            })?;
+            let args: Value = serde_json::from_str(&args)
+                .map_err(|error| Failure::usage(format!("the arguments are not JSON: {error}")))?;
             let call = ExplainCall { team, tool, args, principal };
-            let answer = service.call(&EXPLAIN_CALL, &Empty {}, &Empty {}, &call).await?;
-            screen.answer(&answer, |answer| explained(&answer) + "\n")
+            let answer = service.give(&EXPLAIN_CALL, &call).await?;
+            answer.show(screen, |answer| explained(&answer) + "\n")
         }
     }
 }
@@ -123,6 +114,8 @@ fn explained(answer: &Explained) -> String {
 
 #[cfg(test)]
 mod tests {
+
+    use serde_json::json;
 
     use super::*;
     use crate::cli::table;

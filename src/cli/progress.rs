@@ -39,7 +39,6 @@ struct State {
 }
 
 impl Gauge {
-    /// The work begins.
     pub(super) fn new(screen: Screen, what: &'static str) -> Self {
         Self {
             screen,
@@ -60,7 +59,6 @@ impl Gauge {
         ControlFlow::Continue(())
     }
 
-    /// The work has come this far.
     pub(super) fn set(&self, done: u64, total: u64, unit: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let begins = state.unit != unit;

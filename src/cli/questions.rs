@@ -1,15 +1,13 @@
 //! `hivewright questions`: what teams want to know.
 
-use std::io::{self, IsTerminal, Read};
-
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use hivewright_actors::approvals::question::{AnswerKind, QuestionStatus};
 use zeroize::Zeroizing;
 
 use super::{
     Context,
     failure::{Exit, Failure},
-    hidden,
+    prompt,
     service::Service,
     table::{columns, date},
 };
@@ -20,22 +18,12 @@ use crate::api::{
     },
 };
 
-/// The largest secret, in bytes.
-const LARGEST: u64 = 64 * 1024;
-
 /// See and answer what teams ask
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright questions list\n  \
     hivewright questions answer qst-61c8864680b583eb --text \"the blue one\"\n  \
     hivewright questions answer qst-61c8864680b583eb < key.txt")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with questions.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List what waits for an answer, oldest first
     #[command(after_help = "Example:\n  hivewright questions list --json")]
@@ -57,12 +45,12 @@ pub(super) enum Action {
     },
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action {
+    match action {
         Action::List(filter) => {
-            screen.rows(&service.call(&LIST_QUESTIONS, &Empty {}, &filter, &Empty {}).await?)
+            service.call(&LIST_QUESTIONS, &Empty {}, &filter, &Empty {}).await?.table(screen)
         }
         Action::Answer { id, selected, text } => {
             let path = ById { id };
@@ -70,14 +58,19 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 (true, Some(_)) => {
                     let message = "it asks for a secret, which must not stand on the command line; \
                         leave `--text` out";
-                    return Err(Failure::new(Exit::Usage, message));
+                    return Err(Failure::usage(message));
                 }
-                (true, None) => read_secret()?,
+                (true, None) => {
+                    let secret = prompt::secret("Secret: ")?;
+                    let text = std::str::from_utf8(&secret);
+                    let text = text.map_err(|_| Failure::usage("the secret is no text"))?;
+                    Zeroizing::new(text.to_owned())
+                }
                 (false, text) => Zeroizing::new(text.unwrap_or_default()),
             };
             let answer = QuestionAnswer { selected, text: text.to_string() };
             let answered = service.call(&ANSWER_QUESTION, &path, &Empty {}, &answer).await?;
-            screen.done(&answered, &format!("answered {}", path.id))
+            answered.tell(screen, |_| format!("answered {}", path.id))
         }
     }
 }
@@ -89,27 +82,6 @@ async fn is_secret(service: &Service, path: &ById) -> Result<bool, Failure> {
         found => found?.data()?,
     };
     Ok(question.status == QuestionStatus::Open && question.kind == AnswerKind::Secret)
-}
-
-/// The secret, from the keyboard without showing it, or from standard input.
-fn read_secret() -> Result<Zeroizing<String>, Failure> {
-    let mut bytes = if io::stdin().is_terminal() {
-        hidden::ask("Secret: ")?
-    } else {
-        let mut bytes = Zeroizing::new(Vec::new());
-        io::stdin()
-            .take(LARGEST + 2)
-            .read_to_end(&mut bytes)
-            .map_err(|error| Failure::system("standard input cannot be read", error))?;
-        bytes
-    };
-    if bytes.ends_with(b"\n") {
-        bytes.pop();
-    }
-    match std::str::from_utf8(&bytes) {
-        Ok(text) => Ok(Zeroizing::new(text.to_owned())),
-        Err(_) => Err(Failure::new(Exit::Usage, "the secret is no text")),
-    }
 }
 
 columns!(QuestionRow {

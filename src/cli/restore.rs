@@ -3,7 +3,6 @@
 use std::{
     ops::ControlFlow,
     path::PathBuf,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +14,7 @@ use serde_json::json;
 
 use super::{
     Context,
-    backup::blocking,
+    blocking::interruptible,
     failure::{Exit, Failure},
     progress::Gauge,
 };
@@ -56,19 +55,14 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         None => context.command("restore --newest"),
     };
     let cloned = context.clone();
-    let stopped = Arc::new(AtomicBool::new(false));
-    let is_stopped = stopped.clone();
-    let mut working = pin!(blocking(move || work(&arguments, &cloned, &is_stopped)));
-    let (restored, key) = tokio::select! {
-        restored = &mut working => restored?,
-        _ = tokio::signal::ctrl_c() => {
-            // It ends where nothing is changed yet, or when all is: nowhere in between.
-            stopped.store(true, Ordering::Relaxed);
-            working.await.map_err(|failure| Failure::new(
-                Exit::Interrupted,
-                format!("{}; {again} begins again", failure.message),
-            ))?
+    // Its safe points are where nothing is changed yet, or all is.
+    let working = interruptible(move |stop| work(&arguments, &cloned, stop));
+    let (restored, key) = match working.await {
+        (Err(failure), true) => {
+            let message = format!("{}; {again} begins again", failure.message);
+            return Err(Failure::new(Exit::Interrupted, message));
         }
+        (restored, _) => restored?,
     };
     let screen = context.screen;
     if screen.json {
@@ -78,13 +72,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             "records": restored.manifest.records,
             "kept": restored.kept,
             "vault": key,
-            "lost": restored.lost.as_ref().map(|lost| json!({
-                "until": lost.until,
-                "commits": lost.commits,
-                "records": lost.records,
-                "list": lost.list,
-                "unread": lost.unread,
-            })),
+            "lost": restored.lost,
         }}));
     }
     screen.say(&format!(
@@ -136,13 +124,7 @@ fn work(
     is_stopped: &AtomicBool,
 ) -> Result<(Restored, Option<String>), Failure> {
     context.home.prepare()?;
-    let _lock = context.home.lock().map_err(|error| {
-        let mut failure = Failure::from(error);
-        if failure.exit == Exit::Conflict {
-            failure.message.push_str("; stop the service first");
-        }
-        failure
-    })?;
+    let _lock = context.home.lock().map_err(|error| Failure::from(error).if_in_use())?;
     let config = load::load_config(&context.home, &context.environment)?.0;
     let home = backup_home(&context.home, &config.backup);
     let gauge = Gauge::new(context.screen, "restore");
@@ -154,10 +136,7 @@ fn work(
     };
     let restored = match &arguments.file {
         Some(file) if !file.exists() => {
-            return Err(Failure::new(
-                Exit::NotFound,
-                format!("there is no file `{}`", file.display()),
-            ));
+            return Err(Failure::not_found(format!("there is no file `{}`", file.display())));
         }
         Some(file) => restore(file, &home, arguments.force, &progress)?,
         None => restore_newest(&home, &progress)?,

@@ -5,22 +5,16 @@ use std::{
     sync::OnceLock,
 };
 
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 
-use super::{
-    failure::Failure,
-    service::Answer,
-    table::{self, Columns},
-};
+use super::failure::Failure;
 
 /// How the output is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Screen {
-    /// Results are JSON.
     pub(super) json: bool,
     /// Nothing beside results and errors.
     pub(super) quiet: bool,
-    /// Colours are welcome.
     pub(super) colour: bool,
     /// A person reads the results as they come.
     pub(super) live: bool,
@@ -108,7 +102,6 @@ impl Screen {
         printable(text)
     }
 
-    /// A line of the result.
     pub(super) fn say(&self, line: &str) {
         self.write(&format!("{line}\n"));
     }
@@ -126,8 +119,7 @@ impl Screen {
     /// A piece of the result as it is. What cannot be written is an error at the end of the command.
     pub(super) fn put(&self, bytes: &[u8]) -> bool {
         let mut out = io::stdout().lock();
-        let written = out.write_all(bytes).and_then(|()| out.flush());
-        written.map_err(|fault| FAULT.set(fault)).is_ok()
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(|fault| FAULT.set(fault)).is_ok()
     }
 
     /// The whole result, as one document on one line.
@@ -135,36 +127,6 @@ impl Screen {
         let text = serde_json::to_string(document)
             .map_err(|error| Failure::system("the result cannot be shown", error))?;
         self.say(&text);
-        Ok(())
-    }
-
-    /// An answer: as it came if results are JSON, otherwise in these words.
-    pub(super) fn answer<T: DeserializeOwned>(
-        &self,
-        answer: &Answer<T>,
-        words: impl FnOnce(T) -> String,
-    ) -> Result<(), Failure> {
-        if self.json {
-            return self.document(&answer.document);
-        }
-        self.write(&words(answer.data()?));
-        Ok(())
-    }
-
-    /// Rows of the API, in columns.
-    pub(super) fn rows<R: Columns + DeserializeOwned>(
-        &self,
-        answer: &Answer<Vec<R>>,
-    ) -> Result<(), Failure> {
-        self.answer(answer, |rows| table::rows(&rows))
-    }
-
-    /// An answer to something that was done: as it came if results are JSON, otherwise a remark.
-    pub(super) fn done<T>(&self, answer: &Answer<T>, remark: &str) -> Result<(), Failure> {
-        if self.json {
-            return self.document(&answer.document);
-        }
-        self.remark(remark);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{
     Context,
-    backup::blocking,
+    blocking::blocking,
     delegated::{Delegated, goes_on, interrupted},
     errand,
     exchange::{Exchange, Heard},
@@ -52,14 +52,10 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     let answering = async {
         match team.filter(|team| team != MAIN) {
             Some(_) if topic.is_some() => {
-                let message = "only the main team works in topics; leave `--topic` out";
-                Err(Failure::new(Exit::Usage, message))
+                Err(Failure::usage("only the main team works in topics; leave `--topic` out"))
             }
             Some(team) => errand::run(&team, &content, &task, context).await,
-            None => {
-                let words = Words { id: message_id()?, content, topic };
-                answer(words, &task, context).await
-            }
+            None => answer(Words { id: message_id()?, content, topic }, &task, context).await,
         }
     };
     let limited = async {
@@ -90,11 +86,7 @@ pub(super) async fn text(argument: String) -> Result<String, Failure> {
 /// What to say, which may stand on standard input.
 pub(super) async fn words(argument: String) -> Result<String, Failure> {
     let words = text(argument).await?;
-    if words.trim().is_empty() {
-        Err(Failure::new(Exit::Usage, "there is nothing to say"))
-    } else {
-        Ok(words)
-    }
+    if words.trim().is_empty() { Err(Failure::usage("there is nothing to say")) } else { Ok(words) }
 }
 
 /// All of standard input. Blocks.
@@ -129,16 +121,12 @@ async fn answer(
     while !exchange.is_over() {
         let (frame, raw) = match link.next().await? {
             Event::Frame(frame, raw) => (frame, raw),
+            Event::Renewed if exchange.is_accepted() => return Err(forgotten()),
             Event::Lost => {
                 screen.remark("· connection lost; trying again");
                 continue;
             }
-            Event::Back => {
-                screen.remark("· connected again");
-                continue;
-            }
-            Event::Renewed if exchange.is_accepted() => return Err(forgotten()),
-            Event::Renewed => {
+            Event::Back | Event::Renewed => {
                 screen.remark("· connected again");
                 continue;
             }

@@ -1,25 +1,21 @@
 //! The running service, as a command finds and asks it.
 
-use std::{
-    fs, io, marker::PhantomData, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration,
-};
+use std::{fs, sync::Arc, time::Duration};
 
+use clap::Args;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, header};
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{
     Context,
+    answer::{Answer, Listing},
     failure::{Exit, Failure, chain},
+    notice::notice,
 };
 use crate::{
     api::{
         endpoint::{self, Empty, Endpoint, pairs},
-        flags::Limit,
         monitoring::SHOW_READINESS,
         reply::{Readable, Rows},
     },
@@ -27,71 +23,14 @@ use crate::{
 };
 
 /// The most rows of one answer.
-const MOST_ROWS: &str = "200";
+pub(super) const MOST_ROWS: usize = 200;
 /// Nothing that is asked here takes longer; long work is a job.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Connections to the same machine are made at once or never.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a running service says about itself in its run dir.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub(super) struct Notice {
-    /// Its process.
-    pub(super) pid: u32,
-    /// Where it listens.
-    pub(super) url: String,
-}
-
 /// The service, behind its Unix socket.
 const LOCAL: &str = "http://localhost/";
-
-/// The notice of the service that runs in a home.
-///
-/// What a killed service left behind is none: someone else may listen there by now, and would be
-/// shown the token.
-pub(super) fn notice(home: &Home) -> Result<Option<Notice>, Failure> {
-    if !is_locked(home)? {
-        return Ok(None);
-    }
-    match fs::read(home.address_file()) {
-        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
-        Err(error) if is_foreign(&error) => Err(foreign(home)),
-        Err(_) => Ok(None),
-    }
-}
-
-/// Whether a process has the run dir. Nothing is changed to find out.
-fn is_locked(home: &Home) -> Result<bool, Failure> {
-    match fs::File::open(home.run().join("lock")) {
-        Ok(file) => {
-            Ok(flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK))
-        }
-        Err(error) if is_foreign(&error) => Err(foreign(home)),
-        Err(_) => Ok(false),
-    }
-}
-
-/// Somebody else's folder or file is in the way.
-pub(super) fn is_foreign(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::PermissionDenied
-}
-
-/// The run dir is of another user: whether a service runs there is not ours to know.
-pub(super) fn foreign(home: &Home) -> Failure {
-    let mut folders = home.run().ancestors();
-    let owner = folders.find_map(|folder| fs::metadata(folder).ok());
-    let whose = owner.map_or(String::new(), |found| {
-        format!(" and belongs to the user with number {}", found.uid())
-    });
-    Failure::new(
-        Exit::NotAllowed,
-        format!(
-            "the service's folder `{}` is not yours{whose}; run this as that user, \
-             or name the service with `--url` and a token with `--token-file`",
-            home.run().display()
-        ),
-    )
-}
 
 /// The service, and the credential to show it.
 #[derive(Clone, Debug)]
@@ -143,12 +82,10 @@ impl Service {
         Self::find(context).map(Some)
     }
 
-    /// Where it listens.
     pub(super) fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Calls an endpoint.
     pub(super) async fn call<R: Readable, P: Serialize, Q: Serialize, B: Serialize>(
         &self,
         endpoint: &Endpoint<R, P, Q, B>,
@@ -156,19 +93,19 @@ impl Service {
         query: &Q,
         body: &B,
     ) -> Result<Answer<R::Content>, Failure> {
-        let url = self.filtered(&target(endpoint, path)?, pairs(query));
-        let mut request = match endpoint.method {
-            endpoint::Method::Get => self.client.get(url),
-            endpoint::Method::Post => self.client.post(url),
-            endpoint::Method::Put => self.client.put(url),
-            endpoint::Method::Patch => self.client.patch(url),
-            endpoint::Method::Delete => self.client.delete(url),
+        let method = match endpoint.method {
+            endpoint::Method::Get => Method::GET,
+            endpoint::Method::Post => Method::POST,
+            endpoint::Method::Put => Method::PUT,
+            endpoint::Method::Patch => Method::PATCH,
+            endpoint::Method::Delete => Method::DELETE,
         };
-        if !matches!(endpoint.method, endpoint::Method::Get | endpoint::Method::Delete) {
+        let has_body = !matches!(method, Method::GET | Method::DELETE);
+        let mut request = self.request(method, &target(endpoint, path)?, pairs(query));
+        if has_body {
             request = request.json(body);
         }
-        let document = self.ask(self.signed(request)).await?;
-        Ok(Answer { place: R::PLACE, ..Answer::new(document) })
+        Ok(Answer::at(R::PLACE, self.ask(request).await?))
     }
 
     /// Calls an endpoint that needs nothing but its path.
@@ -180,51 +117,45 @@ impl Service {
         self.call(endpoint, path, &Empty {}, &Empty {}).await
     }
 
+    /// Calls an endpoint that takes a body, and beside it nothing.
+    pub(super) async fn give<R: Readable, B: Serialize>(
+        &self,
+        endpoint: &Endpoint<R, Empty, Empty, B>,
+        body: &B,
+    ) -> Result<Answer<R::Content>, Failure> {
+        self.call(endpoint, &Empty {}, &Empty {}, body).await
+    }
+
+    /// The rows that a command lists.
+    pub(super) async fn list<T, Q: Serialize + Args>(
+        &self,
+        endpoint: &Endpoint<Rows<T>, Empty, Q>,
+        Listing { filter, limit }: &Listing<Q>,
+    ) -> Result<Answer<Vec<T>>, Failure> {
+        self.rows(endpoint, filter, limit.limit).await
+    }
+
     /// The first rows of a list.
     pub(super) async fn rows<T, Q: Serialize>(
         &self,
         endpoint: &Endpoint<Rows<T>, Empty, Q>,
         filter: &Q,
-        limit: &Limit,
+        limit: usize,
     ) -> Result<Answer<Vec<T>>, Failure> {
-        let mut fields = pairs(filter);
-        fields.push(("limit".to_owned(), limit.limit.to_string()));
-        let request = self.client.get(self.filtered(endpoint.path, fields));
-        self.ask(self.signed(request)).await.map(Answer::new)
+        self.page(endpoint, &Empty {}, filter, limit, None).await
     }
 
     /// All rows of a list, page by page.
-    pub(super) async fn all_rows<T, Q: Serialize>(
+    pub(super) async fn all_rows<T, P: Serialize, Q: Serialize>(
         &self,
-        endpoint: &Endpoint<Rows<T>, Empty, Q>,
+        endpoint: &Endpoint<Rows<T>, P, Q>,
+        path: &P,
         filter: &Q,
     ) -> Result<Answer<Vec<T>>, Failure> {
-        self.pages(endpoint.path, pairs(filter)).await.map(Answer::new)
-    }
-
-    /// The same of a list that its path chooses.
-    pub(super) async fn all_rows_at<T, P: Serialize>(
-        &self,
-        endpoint: &Endpoint<Rows<T>, P>,
-        path: &P,
-    ) -> Result<Answer<Vec<T>>, Failure> {
-        self.pages(&target(endpoint, path)?, Vec::new()).await.map(Answer::new)
-    }
-
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.ask(self.request(Method::GET, path)?).await
-    }
-
-    async fn pages(&self, path: &str, filter: Vec<(String, String)>) -> Result<Value, Failure> {
-        let page = async |cursor: Option<String>| {
-            let mut fields = filter.clone();
-            fields.push(("limit".to_owned(), MOST_ROWS.to_owned()));
-            fields.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor)));
-            self.ask(self.signed(self.client.get(self.filtered(path, fields)))).await
-        };
-        let mut all = page(None).await?;
+        let mut all = self.page(endpoint, path, filter, MOST_ROWS, None).await?.document;
         while let Some(cursor) = all["next_cursor"].as_str().map(str::to_owned) {
-            let mut next = page(Some(cursor)).await?;
+            let next = self.page(endpoint, path, filter, MOST_ROWS, Some(cursor)).await?;
+            let mut next = next.document;
             if let (Some(rows), Value::Array(more)) =
                 (all["data"].as_array_mut(), next["data"].take())
             {
@@ -235,32 +166,36 @@ impl Service {
         if let Some(fields) = all.as_object_mut() {
             fields.remove("next_cursor");
         }
-        Ok(all)
+        Ok(Answer::new(all))
     }
 
-    /// The answer, also if it is no success.
-    pub(super) async fn get_any(&self, path: &str) -> Result<Value, Failure> {
-        let request = self.request(Method::GET, path)?.timeout(PATIENCE);
-        let answer = request.send().await.map_err(|error| self.lost(&error))?;
-        let text = answer.bytes().await.map_err(|error| self.lost(&error))?;
-        Ok(serde_json::from_slice(&text).unwrap_or_default())
-    }
-
-    /// Asks for what fits these fields.
-    pub(super) async fn search(
+    /// Some rows of a list: the first, or those from a cursor on.
+    pub(super) async fn page<T, P: Serialize, Q: Serialize>(
         &self,
-        path: &str,
-        fields: impl IntoIterator<Item = (&'static str, String)>,
-    ) -> Result<Value, Failure> {
-        let request = self.client.get(self.filtered(path, fields));
-        self.ask(self.signed(request)).await
+        endpoint: &Endpoint<Rows<T>, P, Q>,
+        path: &P,
+        filter: &Q,
+        limit: usize,
+        cursor: Option<String>,
+    ) -> Result<Answer<Vec<T>>, Failure> {
+        let mut fields = pairs(filter);
+        fields.push(("limit".to_owned(), limit.to_string()));
+        fields.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor)));
+        self.ask(self.request(Method::GET, &target(endpoint, path)?, fields)).await.map(Answer::new)
     }
 
-    /// Whether it says that it is ready.
-    pub(super) async fn is_ready(&self) -> Result<bool, Failure> {
-        let request = self.request(Method::GET, SHOW_READINESS.path)?.timeout(PATIENCE);
-        let answer = request.send().await.map_err(|error| self.lost(&error))?;
-        Ok(answer.status().is_success())
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.ask(self.request(Method::GET, path, Vec::new())).await
+    }
+
+    /// Whether it is ready, and all it says about that.
+    pub(super) async fn readiness(&self) -> Result<(bool, Value), Failure> {
+        let request = self.request(Method::GET, SHOW_READINESS.path, Vec::new());
+        let lost = |error| self.lost(&error);
+        let answer = request.timeout(PATIENCE).send().await.map_err(lost)?;
+        let is_ready = answer.status().is_success();
+        let text = answer.bytes().await.map_err(lost)?;
+        Ok((is_ready, serde_json::from_slice(&text).unwrap_or_default()))
     }
 
     /// Asks for something that comes bit by bit, and may go on for ever. `from` is where an earlier
@@ -271,24 +206,22 @@ impl Service {
         fields: Vec<(String, String)>,
         from: Option<&str>,
     ) -> Result<Response, Failure> {
-        let mut request = self.signed(self.client.get(self.filtered(path, fields)));
+        let mut request = self.request(Method::GET, path, fields);
         if let Some(from) = from {
             request = request.header("Last-Event-ID", from);
         }
-        let answer = tokio::time::timeout(PATIENCE, self.send(request));
-        answer.await.unwrap_or_else(|_| Err(self.silent()))
+        self.begin(request).await
     }
 
     /// Asks for a connection that goes on as something else than HTTP.
     pub(super) async fn upgrade(&self, key: &str) -> Result<Response, Failure> {
         let request = self
-            .request(Method::GET, "/ws")?
+            .request(Method::GET, "/ws", Vec::new())
             .header(header::CONNECTION, "Upgrade")
             .header(header::UPGRADE, "websocket")
             .header(header::SEC_WEBSOCKET_VERSION, "13")
             .header(header::SEC_WEBSOCKET_KEY, key);
-        let answer = tokio::time::timeout(PATIENCE, self.send(request));
-        let answer = answer.await.unwrap_or_else(|_| Err(self.silent()))?;
+        let answer = self.begin(request).await?;
         match answer.status() {
             StatusCode::SWITCHING_PROTOCOLS => Ok(answer),
             other => Err(Failure::failed(format!(
@@ -298,34 +231,17 @@ impl Service {
         }
     }
 
-    fn filtered(
-        &self,
-        path: &str,
-        fields: impl IntoIterator<Item = (impl AsRef<str>, String)>,
-    ) -> Url {
+    /// A request that says who asks, and that it is a command.
+    fn request(&self, method: Method, path: &str, fields: Vec<(String, String)>) -> RequestBuilder {
         let mut url = self.base.clone();
         url.set_path(path);
-        let mut fields = fields.into_iter().peekable();
-        if fields.peek().is_some() {
+        if !fields.is_empty() {
             url.query_pairs_mut().extend_pairs(fields);
         }
-        url
+        self.client.request(method, url).header("X-Client", "cli").bearer_auth(self.token.expose())
     }
 
-    fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
-        let url = self
-            .base
-            .join(path)
-            .map_err(|error| Failure::system(format!("`{path}` is no address"), error))?;
-        let request = self.client.request(method, url);
-        Ok(self.signed(request))
-    }
-
-    /// Says who asks, and that it is a command.
-    fn signed(&self, request: RequestBuilder) -> RequestBuilder {
-        request.header("X-Client", "cli").bearer_auth(self.token.expose())
-    }
-
+    /// Asks for the whole of a document.
     async fn ask(&self, request: RequestBuilder) -> Result<Value, Failure> {
         let answer = self.send(request.timeout(PATIENCE)).await?;
         if answer.status() == StatusCode::NO_CONTENT {
@@ -340,6 +256,12 @@ impl Service {
         })
     }
 
+    /// Asks for the beginning of an answer that may go on for ever.
+    async fn begin(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let answer = tokio::time::timeout(PATIENCE, self.send(request));
+        answer.await.unwrap_or_else(|_| Err(self.silent()))
+    }
+
     /// Sends a request. An answer that is no success is a failure.
     async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let answer = request.send().await.map_err(|error| self.lost(&error))?;
@@ -347,8 +269,7 @@ impl Service {
         if status.is_success() || status == StatusCode::SWITCHING_PROTOCOLS {
             return Ok(answer);
         }
-        let text = answer.bytes().await.unwrap_or_default();
-        Err(refused(status, &text, &self.remedy))
+        Err(refused(status, &answer.bytes().await.unwrap_or_default(), &self.remedy))
     }
 
     fn lost(&self, error: &reqwest::Error) -> Failure {
@@ -372,39 +293,12 @@ impl Service {
     }
 }
 
-/// An answer of an endpoint: the document as it came, which says what a `T` is.
-#[derive(Debug)]
-pub(super) struct Answer<T> {
-    pub(super) document: Value,
-    /// Where the `T` stands, as a JSON pointer.
-    place: &'static str,
-    of: PhantomData<T>,
-}
-
-impl<T> Answer<T> {
-    pub(super) fn new(document: Value) -> Self {
-        Self { document, place: "/data", of: PhantomData }
-    }
-}
-
-impl<T: DeserializeOwned> Answer<T> {
-    pub(super) fn data(&self) -> Result<T, Failure> {
-        read(self.document.pointer(self.place).unwrap_or(&Value::Null))
-    }
-}
-
 /// The path of a request. An id that is none would lead elsewhere.
 pub(super) fn target<R, P: Serialize, Q, B>(
     endpoint: &Endpoint<R, P, Q, B>,
     path: &P,
 ) -> Result<String, Failure> {
-    endpoint.target(path).map_err(|error| Failure::new(Exit::Usage, error.to_string()))
-}
-
-/// A part of what the service says.
-pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Failure> {
-    T::deserialize(value)
-        .map_err(|error| Failure::system("the service's answer cannot be read", error))
+    endpoint.target(path).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn not_reachable(what: &str, remedy: &str) -> Failure {
@@ -413,7 +307,7 @@ fn not_reachable(what: &str, remedy: &str) -> Failure {
 
 /// The address without a path. A token never goes over a foreign network in the clear.
 fn base(text: &str) -> Result<Url, Failure> {
-    let usage = |what: &str| Failure::new(Exit::Usage, format!("`{text}` {what}"));
+    let usage = |what: &str| Failure::usage(format!("`{text}` {what}"));
     let url = parsed(text)?;
     match url.scheme() {
         "https" => Ok(url),
@@ -424,10 +318,8 @@ fn base(text: &str) -> Result<Url, Failure> {
 }
 
 fn parsed(text: &str) -> Result<Url, Failure> {
-    Url::parse(text).map_err(|_| {
-        let message = format!("`{text}` is no URL such as http://127.0.0.1:8080");
-        Failure::new(Exit::Usage, message)
-    })
+    Url::parse(text)
+        .map_err(|_| Failure::usage(format!("`{text}` is no URL such as http://127.0.0.1:8080")))
 }
 
 /// Follows no redirect and uses no proxy: either would carry the token elsewhere.
@@ -465,27 +357,12 @@ fn read_token(context: &Context) -> Result<Secret, Failure> {
         let message = format!("no token in `{shown}` ({reason}); name a file with `--token-file`");
         Failure::new(Exit::NotAllowed, message)
     };
-    match read_line(&path) {
+    match fs::read_to_string(&path).map(|text| text.trim().to_owned()) {
         Ok(token) if token.is_empty() => Err(no_token("it is empty")),
         Ok(token) if token.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Secret::new(token)),
         Ok(_) => Err(no_token("it holds something else")),
         Err(error) => Err(no_token(&error.to_string())),
     }
-}
-
-fn read_line(path: &Path) -> io::Result<String> {
-    Ok(fs::read_to_string(path)?.trim().to_owned())
-}
-
-#[derive(Deserialize)]
-struct ErrorAnswer {
-    error: ErrorDetail,
-}
-
-#[derive(Deserialize)]
-struct ErrorDetail {
-    code: String,
-    message: String,
 }
 
 fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
@@ -496,9 +373,11 @@ fn refused(status: StatusCode, text: &[u8], remedy: &str) -> Failure {
         503 => Exit::NotReachable,
         _ => Exit::Failed,
     };
-    let said = match serde_json::from_slice::<ErrorAnswer>(text) {
-        Ok(ErrorAnswer { error }) => format!("{} ({})", error.message, error.code),
-        Err(_) => format!("the service answered {status}"),
+    let answer: Value = serde_json::from_slice(text).unwrap_or_default();
+    let error = &answer["error"];
+    let said = match (error["message"].as_str(), error["code"].as_str()) {
+        (Some(message), Some(code)) => format!("{message} ({code})"),
+        _ => format!("the service answered {status}"),
     };
     let advice = match exit {
         Exit::NotAllowed if status == StatusCode::UNAUTHORIZED => {

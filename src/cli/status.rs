@@ -1,22 +1,29 @@
 //! `hivewright status`: the service in one screen.
 
-use std::{collections::BTreeMap, fmt::Write, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
-use hivewright_actors::live::event::Kind;
-use serde::Deserialize;
+use hivewright_actors::{live::event::Kind, room::Space};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
     Context,
+    answer::read,
     events::{Follower, until_stopped},
     failure::Failure,
     screen::{Screen, Tone},
     service::Service,
+    table,
 };
 use crate::{
-    api::{endpoint::Empty, events::EventFilter, overview::SHOW_OVERVIEW, snapshot::SHOW_SNAPSHOT},
+    api::{
+        channels::Channel,
+        endpoint::Empty,
+        events::EventFilter,
+        overview::{Overview, SHOW_OVERVIEW},
+        snapshot::SHOW_SNAPSHOT,
+    },
     text::rough_size,
 };
 
@@ -51,12 +58,8 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         return until_stopped(watch(context)).await;
     }
     let (service, screen) = (Service::find(context)?, context.screen);
-    let answer = service.at(&SHOW_OVERVIEW, &Empty {}).await?.document;
-    if screen.json {
-        return screen.document(&answer);
-    }
-    screen.write(&Overview::read(&answer)?.render(service.url().as_str(), screen));
-    Ok(())
+    let answer = service.at(&SHOW_OVERVIEW, &Empty {}).await?;
+    answer.show(screen, |overview| render(&overview, service.url().as_str(), screen))
 }
 
 async fn watch(context: &Context) -> Result<(), Failure> {
@@ -77,17 +80,15 @@ async fn watch(context: &Context) -> Result<(), Failure> {
             continue;
         }
         let first = before.replace(timeless(&overview)).is_none();
-        let answer = json!({ "data": overview });
         let line = if screen.json {
-            answer.to_string()
+            json!({ "data": overview }).to_string()
         } else {
             let clear = match (first, screen.live) {
                 (false, true) => "\x1b[H\x1b[J",
                 (false, false) => "\n",
                 (true, _) => "",
             };
-            let url = follower.service().url().as_str();
-            let text = Overview::read(&answer)?.render(url, screen);
+            let text = render(&read(&overview)?, follower.service().url().as_str(), screen);
             format!("{clear}{}", text.trim_end())
         };
         if !screen.follow(&line) {
@@ -107,135 +108,66 @@ fn timeless(overview: &Value) -> Value {
     overview
 }
 
-/// What the service says about itself. A part that it does not count is left out.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Overview {
-    uptime_s: u64,
-    version: String,
-    store_bytes: Option<u64>,
-    disk: String,
-    free_bytes: Option<u64>,
-    teams: Counts,
-    tasks: Counts,
-    triggers: Counts,
-    channels: Vec<Channel>,
-    settings_error: Option<String>,
-    approvals_open: Option<u64>,
-    questions_open: Option<u64>,
-    inbox_unread: Option<u64>,
-    spend_today_usd: Option<f64>,
-    drain: bool,
-}
-
-type Counts = BTreeMap<String, Value>;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Channel {
-    r#type: String,
-    state: String,
-    connected: Option<u64>,
-    error: Option<String>,
-}
-
-impl Overview {
-    fn read(answer: &Value) -> Result<Self, Failure> {
-        serde_json::from_value(answer["data"].clone()).map_err(|error| {
-            Failure::failed(format!(
-                "the service's overview cannot be read ({error}); is it of another version?"
-            ))
-        })
+fn render(overview: &Overview, url: &str, screen: Screen) -> String {
+    let (state, tone) =
+        if overview.drain { ("stopping", Tone::Doubtful) } else { ("running", Tone::Good) };
+    let (state, uptime) = (screen.paint(tone, state), span(overview.uptime_s));
+    let mut rows = vec![
+        ("service", format!("{state}, version {}, up {uptime}, {url}", overview.version)),
+        ("teams", counted(&json!(overview.teams))),
+        ("tasks", counted(&json!(overview.tasks))),
+        ("triggers", counted(&json!(overview.triggers))),
+    ];
+    if !overview.channels.is_empty() {
+        let channels: Vec<_> = overview.channels.iter().map(channel).collect();
+        rows.push(("channels", channels.join(", ")));
     }
-
-    fn render(&self, url: &str, screen: Screen) -> String {
-        let mut rows = Vec::new();
-        let uptime = span(Duration::from_secs(self.uptime_s));
-        let state = if !self.drain {
-            screen.paint(Tone::Good, "running")
-        } else {
-            screen.paint(Tone::Doubtful, "stopping")
+    if let Some(error) = &overview.settings_error {
+        let fault = screen.paint(Tone::Bad, "fault");
+        let lines: Vec<_> = error.lines().collect();
+        rows.push(("settings", format!("{fault}: {}", lines.join("; "))));
+    }
+    let Overview { approvals_open, questions_open, inbox_unread, .. } = overview;
+    rows.push((
+        "waiting for you",
+        format!(
+            "{approvals_open} approvals, {questions_open} questions, {inbox_unread} unread notices"
+        ),
+    ));
+    rows.push(("store", rough_size(overview.store_bytes)));
+    if let Some(free) = overview.free_bytes {
+        let free = format!("{} free", rough_size(free));
+        let disk = match overview.disk {
+            Space::Full => format!(
+                "{}, {free}: no new work is taken in until there is room",
+                screen.paint(Tone::Bad, "full")
+            ),
+            Space::Low => format!("{}, {free}", screen.paint(Tone::Doubtful, "low")),
+            Space::Enough => free,
         };
-        rows.push(("service", format!("{state}, version {}, up {uptime}, {url}", self.version)));
-        for (name, counts) in
-            [("teams", &self.teams), ("tasks", &self.tasks), ("triggers", &self.triggers)]
-        {
-            if !counts.is_empty() {
-                rows.push((name, counted(counts)));
-            }
-        }
-        let channels: Vec<_> = self.channels.iter().map(Channel::render).collect();
-        if !channels.is_empty() {
-            rows.push(("channels", channels.join(", ")));
-        }
-        if let Some(error) = &self.settings_error {
-            let fault = screen.paint(Tone::Bad, "fault");
-            let lines: Vec<_> = error.lines().collect();
-            rows.push(("settings", format!("{fault}: {}", lines.join("; "))));
-        }
-        let waiting = [
-            (self.approvals_open, "approvals"),
-            (self.questions_open, "questions"),
-            (self.inbox_unread, "unread notices"),
-        ];
-        let waiting: Vec<_> = waiting
-            .into_iter()
-            .filter_map(|(count, what)| Some(format!("{} {what}", count?)))
-            .collect();
-        if !waiting.is_empty() {
-            rows.push(("waiting for you", waiting.join(", ")));
-        }
-        if let Some(bytes) = self.store_bytes {
-            rows.push(("store", rough_size(bytes)));
-        }
-        if let Some(free) = self.free_bytes {
-            let free = format!("{} free", rough_size(free));
-            let disk = match self.disk.as_str() {
-                "full" => format!(
-                    "{}, {free}: no new work is taken in until there is room",
-                    screen.paint(Tone::Bad, "full")
-                ),
-                "low" => format!("{}, {free}", screen.paint(Tone::Doubtful, "low")),
-                _ => free,
-            };
-            rows.push(("disk", disk));
-        }
-        if let Some(spend) = self.spend_today_usd {
-            rows.push(("spent today", format!("{spend:.2} USD")));
-        }
-        let mut text = String::new();
-        for (name, value) in rows {
-            // Writing into a string cannot fail.
-            let _ = writeln!(text, "{name:<16} {}", value);
-        }
-        text
+        rows.push(("disk", disk));
     }
+    rows.push(("spent today", format!("{:.2} USD", overview.spend_today_usd)));
+    table::fields(17, rows)
 }
 
-impl Channel {
-    fn render(&self) -> String {
-        let name = format!("{} {}", self.r#type, self.state);
-        match (&self.error, self.connected) {
-            (Some(error), _) => format!("{name} ({error})"),
-            (None, Some(connected)) => format!("{name} ({connected} connected)"),
-            (None, None) => name,
-        }
+fn channel(Channel { kind, state, connected, error }: &Channel) -> String {
+    match error {
+        Some(error) => format!("{kind} {state} ({error})"),
+        None => format!("{kind} {state} ({connected} connected)"),
     }
 }
 
 /// `total` first, then the rest by name.
-fn counted(counts: &Counts) -> String {
-    let total = counts.get("total").map(|total| format!("{total} total"));
-    let others = counts
-        .iter()
-        .filter(|(name, count)| *name != "total" && count.is_number())
-        .map(|(name, count)| format!("{count} {name}"));
-    total.into_iter().chain(others).collect::<Vec<_>>().join(", ")
+fn counted(counts: &Value) -> String {
+    let count = |(name, count): (&String, &Value)| format!("{count} {name}");
+    let (total, others): (Vec<_>, Vec<_>) =
+        counts.as_object().into_iter().flatten().partition(|(name, _)| *name == "total");
+    total.into_iter().chain(others).map(count).collect::<Vec<_>>().join(", ")
 }
 
 /// A span of time with its two largest parts.
-fn span(time: Duration) -> String {
-    let seconds = time.as_secs();
+fn span(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
@@ -247,33 +179,36 @@ fn span(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-
-    use serde_json::json;
-
     use super::*;
+
+    fn overview() -> Value {
+        json!({
+            "uptime_s": 93_784, "version": "0.1.0", "demo": false, "store_bytes": 3_355_443,
+            "disk": "full", "free_bytes": 1_048_576,
+            "teams": {"total": 2, "active": 1, "paused": 0, "degraded": 1, "alive": 2},
+            "tasks": {"queued": 1, "running": 2, "waiting": 0},
+            "triggers": {"total": 3, "active": 2, "disabled": 1},
+            "channels": [{"type": "ws", "state": "on", "connected": 3},
+                {"type": "discord", "state": "off", "connected": 0, "error": "no token"}],
+            "settings_error": "config.yaml:1:1: log: no\nproviders.yaml:2:1: x: no",
+            "approvals_open": 1, "questions_open": 0, "inbox_unread": 4, "spend_today_usd": 0.126,
+            "drain": false, "extra": true,
+        })
+    }
 
     /// OP-77
     #[test]
     fn the_overview_fits_on_one_screen() {
-        let answer = json!({"data": {
-            "uptime_s": 93_784, "version": "0.1.0", "store_bytes": 3_355_443,
-            "disk": "full", "free_bytes": 1_048_576,
-            "teams": {"total": 2, "active": 1, "paused": 0, "degraded": 1},
-            "tasks": {"queued": 1, "running": 2, "waiting": 0},
-            "channels": [{"type": "ws", "state": "on", "connected": 3}, {"type": "discord", "state": "off", "error": "no token"}],
-            "settings_error": "config.yaml:1:1: log: no\nproviders.yaml:2:1: x: no",
-            "approvals_open": 1, "inbox_unread": 4, "spend_today_usd": 0.126, "drain": false, "extra": true,
-        }});
-
-        let text = Overview::read(&answer).unwrap().render("http://127.0.0.1:8080/", Screen::PLAIN);
+        let text = render(&read(&overview()).unwrap(), "http://127.0.0.1:8080/", Screen::PLAIN);
 
         let expected = "\
 service          running, version 0.1.0, up 1 d 2 h, http://127.0.0.1:8080/
-teams            2 total, 1 active, 1 degraded, 0 paused
+teams            2 total, 1 active, 2 alive, 1 degraded, 0 paused
 tasks            1 queued, 2 running, 0 waiting
+triggers         3 total, 2 active, 1 disabled
 channels         ws on (3 connected), discord off (no token)
 settings         fault: config.yaml:1:1: log: no; providers.yaml:2:1: x: no
-waiting for you  1 approvals, 4 unread notices
+waiting for you  1 approvals, 0 questions, 4 unread notices
 store            3.2 MiB
 disk             full, 1.0 MiB free: no new work is taken in until there is room
 spent today      0.13 USD
@@ -282,12 +217,19 @@ spent today      0.13 USD
     }
 
     #[test]
-    fn a_service_that_says_little_is_shown_all_the_same() {
-        let text = Overview::read(&json!({"data": {"version": "0.1.0", "uptime_s": 59}}))
-            .unwrap()
-            .render("http://h/", Screen::PLAIN);
+    fn what_the_service_does_not_know_is_left_out() {
+        let mut overview = overview();
+        for field in ["free_bytes", "settings_error", "channels"] {
+            overview[field] = if field == "channels" { json!([]) } else { Value::Null };
+        }
+        overview["uptime_s"] = json!(59);
 
-        assert_eq!(text, "service          running, version 0.1.0, up 59 s, http://h/\n");
-        assert!(Overview::read(&json!({"ok": true})).is_err());
+        let text = render(&read(&overview).unwrap(), "http://h/", Screen::PLAIN);
+
+        let names = text.lines().map(|line| line.split("  ").next().unwrap());
+        let expected = ["service", "teams", "tasks", "triggers", "waiting for you", "store"];
+        assert_eq!(names.collect::<Vec<_>>(), [&expected[..], &["spent today"]].concat());
+        assert!(text.starts_with("service          running, version 0.1.0, up 59 s, http://h/\n"));
+        assert!(read::<Overview>(&json!({"ok": true})).is_err());
     }
 }

@@ -8,8 +8,6 @@ use super::screen::{self, printable};
 const GAP: &str = "  ";
 /// A column that is cut keeps at least so many characters.
 const LEAST: usize = 6;
-/// The most characters of a text in a cell.
-const LONGEST_TEXT: usize = 50;
 
 /// A column of a table: its heading, and the text of a cell.
 pub(super) struct Column<R> {
@@ -53,6 +51,14 @@ pub(super) fn table<const N: usize>(
     lined_up(&lines, screen::width())
 }
 
+/// Fields of one thing, one below the other, each after its name.
+pub(super) fn fields<'a>(
+    width: usize,
+    fields: impl IntoIterator<Item = (&'a str, String)>,
+) -> String {
+    fields.into_iter().map(|(name, value)| format!("{name:<width$}{value}\n")).collect()
+}
+
 /// A cell is one line.
 fn flat(cell: &str) -> String {
     printable(cell).replace(['\n', '\t'], " ")
@@ -90,10 +96,18 @@ fn fit(widths: &mut [usize], width: usize) {
     }
 }
 
+/// Names on one line.
+pub(super) fn joined<T: ToString>(names: &[T]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        names => names.iter().map(T::to_string).collect::<Vec<_>>().join(", "),
+    }
+}
+
 /// The beginning of a text, on one line.
-pub(super) fn beginning(text: &str) -> String {
+pub(super) fn beginning(text: &str, longest: usize) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    excerpt::line(&words.join(" "), LONGEST_TEXT)
+    excerpt::line(&words.join(" "), longest)
 }
 
 /// The same of a date that may not be known.

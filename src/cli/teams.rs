@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use hivewright_actors::{
     excerpt,
     org::{record::Capability, shutdown::Removed},
@@ -11,16 +11,16 @@ use serde_json::json;
 
 use super::{
     Context,
-    ask::confirm,
     failure::Failure,
+    prompt::confirm,
     screen::printable,
-    service::Service,
-    table::{columns, date},
+    service::{MOST_ROWS, Service},
+    table::{self, columns, date, joined},
     untrusted,
 };
 use crate::api::{
     endpoint::{ByName, Empty},
-    flags::{Limit, words},
+    flags::words,
     reply::Settled,
     teams::{
         BOOTSTRAP_TEAM, CHANGE_TEAM, CREATE_TEAM, LIST_TEAMS, NewTeam, OneTeam, PAUSE_ALL,
@@ -30,25 +30,15 @@ use crate::api::{
 };
 
 /// See, make, pause and shut down teams
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright teams list\n  \
     hivewright teams create research --scope web --scope reports --description \"Finds things out\"\n  \
     hivewright teams pause research --now")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with teams.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List teams
     #[command(after_help = "Example:\n  hivewright teams list --state paused")]
-    List {
-        #[command(flatten)]
-        filter: TeamFilter,
-    },
+    List(TeamFilter),
     /// Show all of one team
     #[command(after_help = "Example:\n  hivewright teams show research")]
     Show {
@@ -62,10 +52,7 @@ pub(super) enum Action {
     #[command(
         after_help = "Example:\n  hivewright teams create research --scope web --description \"Finds things out\""
     )]
-    Create {
-        #[command(flatten)]
-        new: NewTeam,
-    },
+    Create(NewTeam),
     /// Let a team rest: tasks are accepted, none is started
     #[command(after_help = "Examples:\n  \
         hivewright teams pause research\n  \
@@ -139,43 +126,37 @@ pub(super) enum Action {
     },
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action {
-        Action::List { filter } => {
-            let most = Limit { limit: 200 };
-            screen.rows(&service.rows(&LIST_TEAMS, &filter, &most).await?)
-        }
-        Action::Show { name } => {
-            screen.answer(&service.at(&SHOW_TEAM, &ByName { name }).await?, one)
-        }
-        Action::Tree => screen.answer(&service.at(&SHOW_ORG, &Empty {}).await?, |root| {
+    match action {
+        Action::List(filter) => service.rows(&LIST_TEAMS, &filter, MOST_ROWS).await?.table(screen),
+        Action::Show { name } => service.at(&SHOW_TEAM, &ByName { name }).await?.show(screen, one),
+        Action::Tree => service.at(&SHOW_ORG, &Empty {}).await?.show(screen, |root| {
             let mut text = String::new();
             draw(&root, "", "", &mut text);
             text
         }),
-        Action::Create { new } => {
+        Action::Create(new) => {
             let team = NewTeam { init_context: new.init_context.map(contents).transpose()?, ..new };
             let remark = format!("team {} is made and sets itself up", team.name);
             let order = TeamOrder { team, credentials: Default::default() };
-            let made = service.call(&CREATE_TEAM, &Empty {}, &Empty {}, &order).await?;
-            screen.done(&made, &remark)
+            service.give(&CREATE_TEAM, &order).await?.tell(screen, |_| remark)
         }
         Action::Pause { name, pause, .. } => {
             let none = Empty {};
             let paused = match name {
                 Some(name) => service.call(&PAUSE_TEAM, &ByName { name }, &none, &pause).await?,
-                None => service.call(&PAUSE_ALL, &none, &none, &pause).await?,
+                None => service.give(&PAUSE_ALL, &pause).await?,
             };
-            screen.done(&paused, &format!("paused: {}", joined(&paused.data()?.teams)))
+            paused.tell(screen, |paused| format!("paused: {}", joined(&paused.teams)))
         }
         Action::Resume { name, .. } => {
             let resumed = match name {
                 Some(name) => service.at(&RESUME_TEAM, &ByName { name }).await?,
                 None => service.at(&RESUME_ALL, &Empty {}).await?,
             };
-            screen.done(&resumed, &format!("working: {}", joined(&resumed.data()?.teams)))
+            resumed.tell(screen, |resumed| format!("working: {}", joined(&resumed.teams)))
         }
         Action::Capabilities { name, capabilities } => {
             let remark = if capabilities.is_empty() {
@@ -185,58 +166,56 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             };
             let capabilities = Some(capabilities.into_iter().collect());
             let change = TeamChange { capabilities, ..TeamChange::default() };
-            let path = ByName { name };
-            screen.done(&service.call(&CHANGE_TEAM, &path, &Empty {}, &change).await?, &remark)
+            let changed = service.call(&CHANGE_TEAM, &ByName { name }, &Empty {}, &change).await?;
+            changed.tell(screen, |_| remark)
         }
-        Action::Untrusted { name } => untrusted::list(&service, context, name).await,
+        Action::Untrusted { name } => {
+            untrusted::rows(&service, &ByName { name }).await?.table(screen)
+        }
         Action::Accept { name, paths, all } => {
             let paths = (!all).then_some(paths.as_slice());
-            untrusted::accept(&service, context, name, paths).await
+            untrusted::accept(&service, &ByName { name }, paths, screen).await
         }
         Action::Bootstrap { name } => {
             let path = ByName { name };
-            let begun = service.at(&BOOTSTRAP_TEAM, &path).await?;
-            let name = path.name;
-            let remark = match begun.data()?.task_id {
+            let name = &path.name;
+            service.at(&BOOTSTRAP_TEAM, &path).await?.tell(screen, |begun| match begun.task_id {
                 Some(task) => format!("team {name} sets itself up again, as {task}"),
                 None => format!("team {name} is ready; there is nothing to set up"),
-            };
-            screen.done(&begun, &remark)
+            })
         }
-        Action::Shutdown { name, how } => {
-            let path = ByName { name };
-            let found = service.at(&SHOW_TEAM, &path).await?.data()?;
-            let question = if how.cascade {
-                "Shut it down for good, with all teams below it?"
-            } else {
-                "Shut it down for good?"
-            };
-            confirm(context, &one(found), question)?;
-            let ended = service.call(&SHUT_DOWN_TEAM, &path, &how, &Empty {}).await?;
-            let remark = match ended.data()? {
-                Settled::Done(Removed { removed, trash, .. }) => {
-                    let folder = trash.map(|trash| format!("; its folder is {trash}"));
-                    format!("shut down: {}{}", joined(&removed), folder.unwrap_or_default())
-                }
-                Settled::GoesOn(_) => {
-                    format!("team {} still has work to end; it goes after that", path.name)
-                }
-            };
-            screen.done(&ended, &remark)
-        }
+        Action::Shutdown { name, how } => shut_down(&service, ByName { name }, how, context).await,
     }
+}
+
+async fn shut_down(
+    service: &Service,
+    path: ByName,
+    how: TeamShutdown,
+    context: &Context,
+) -> Result<(), Failure> {
+    let found = service.at(&SHOW_TEAM, &path).await?.data()?;
+    let question = if how.cascade {
+        "Shut it down for good, with all teams below it?"
+    } else {
+        "Shut it down for good?"
+    };
+    confirm(context, &one(found), question)?;
+    let ended = service.call(&SHUT_DOWN_TEAM, &path, &how, &Empty {}).await?;
+    ended.tell(context.screen, |ended| match ended {
+        Settled::Done(Removed { removed, trash, .. }) => {
+            let folder = trash.map(|trash| format!("; its folder is {trash}"));
+            format!("shut down: {}{}", joined(&removed), folder.unwrap_or_default())
+        }
+        Settled::GoesOn(_) => {
+            format!("team {} still has work to end; it goes after that", path.name)
+        }
+    })
 }
 
 fn contents(file: String) -> Result<String, Failure> {
     let read = fs::read_to_string(&file);
     read.map_err(|error| Failure::system(format!("`{file}` cannot be read"), error))
-}
-
-fn joined<T: ToString>(names: &[T]) -> String {
-    match names {
-        [] => "none".to_owned(),
-        names => names.iter().map(T::to_string).collect::<Vec<_>>().join(", "),
-    }
 }
 
 columns!(TeamRow {
@@ -261,8 +240,7 @@ fn draw(node: &TeamNode, before: &str, below: &str, text: &mut String) {
         (0, 0) => String::new(),
         (running, pending) => format!(", {running} running, {pending} queued"),
     };
-    let line = format!("{before}{} ({}{work})\n", row.name, row.state);
-    text.push_str(&printable(&line));
+    text.push_str(&printable(&format!("{before}{} ({}{work})\n", row.name, row.state)));
     for (place, child) in teams.iter().enumerate() {
         let (before, further) = if place + 1 == teams.len() {
             ("└── ", "    ")
@@ -304,8 +282,7 @@ fn one(team: OneTeam) -> String {
         let age = Duration::from_secs(age_ms / 1_000);
         lines.push(("task", format!("{task_id} {kind} {state}{why}, since {age:?}")));
     }
-    let lines = lines.iter().map(|(name, value)| printable(&format!("{name:<8} {value}\n")));
-    lines.collect()
+    printable(&table::fields(9, lines))
 }
 
 #[cfg(test)]
@@ -316,7 +293,7 @@ mod tests {
     };
 
     use super::{super::failure::Exit, *};
-    use crate::cli::{service::target, table};
+    use crate::cli::service::target;
 
     fn team(name: &str) -> TeamRow {
         TeamRow {

@@ -1,18 +1,19 @@
 //! `hivewright token`: who may talk to the service.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use hivewright_actors::{
     clock::{Clock, Timestamp},
     storage::Storage,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Context,
-    backup::blocking,
+    answer::Answer,
+    blocking::blocking,
     failure::Failure,
     screen,
-    service::{Answer, Service, token_path},
+    service::{Service, token_path},
     stopped::Stopped,
     table::{columns, or_never},
 };
@@ -32,17 +33,10 @@ use crate::{
 };
 
 /// Make, list and revoke tokens, or a link that logs a browser in
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright token create ci --scope chat --scope read --expires 30d\n  \
     hivewright token link")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with tokens.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// Make a token and print it, this once
     #[command(after_help = "Example:\n  hivewright token create ci --scope chat --scope read")]
@@ -66,22 +60,21 @@ pub(super) enum Action {
     Link,
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    match arguments.action {
+    match action {
         Action::Create(new) => create(new, context).await,
-        Action::List => screen.rows(&list(context).await?),
+        Action::List => list(context).await?.table(screen),
         Action::Revoke { id, revocation } => {
-            let remark = format!("revoked {id}");
-            let answer: Answer<Value> = Answer::new(json!({"data": {"revoked": id}}));
-            revoke(id, revocation, context).await?;
-            screen.done(&answer, &remark)
+            revoke(id.clone(), revocation, context).await?;
+            Answer::naming("revoked", &id).tell(screen, |_| format!("revoked {id}"))
         }
         Action::RotateOperator => {
             let file = token_path(&context.home);
+            let file = file.display();
             rotate_operator(context).await?;
-            let answer: Answer<Value> = Answer::new(json!({"data": {"file": file}}));
-            screen.done(&answer, &format!("the new operator token is in {}", file.display()))
+            Answer::naming("file", &file)
+                .tell(screen, |_| format!("the new operator token is in {file}"))
         }
         Action::Link => {
             // A link leads to a running service.
@@ -89,8 +82,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             let made = service.at(&MAKE_LOGIN_LINK, &Empty {}).await?.data()?;
             let mut url = service.url().clone();
             url.set_fragment(Some(&format!("code={}", made.code)));
-            let answer: Answer<Value> = Answer::new(json!({"data": {"url": url.as_str()}}));
-            screen.answer(&answer, |_| format!("{url}\n"))
+            Answer::naming("url", url.as_str()).show(screen, |_| format!("{url}\n"))
         }
     }
 }
@@ -98,7 +90,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
 /// A token that nobody has seen is of no use, and is revoked.
 async fn create(new: NewToken, context: &Context) -> Result<(), Failure> {
     let made = match Service::if_running(context)? {
-        Some(service) => service.call(&CREATE_TOKEN, &Empty {}, &Empty {}, &new).await?,
+        Some(service) => service.give(&CREATE_TOKEN, &new).await?,
         None => {
             let make = |storage: &dyn Storage, now| offline::create(storage, new, now);
             let minted = on_store(context, make).await?;
@@ -108,7 +100,7 @@ async fn create(new: NewToken, context: &Context) -> Result<(), Failure> {
     };
     let row = made.data()?;
     let screen = context.screen;
-    screen.answer(&made, |row| format!("{}\n", row.token.unwrap_or_default()))?;
+    made.show(screen, |row| format!("{}\n", row.token.unwrap_or_default()))?;
     if let Some(fault) = screen::fault() {
         revoke(row.id.to_string(), Revocation::default(), context).await?;
         return Err(Failure::system("the token could not be shown, and was revoked", fault));
@@ -121,7 +113,7 @@ async fn create(new: NewToken, context: &Context) -> Result<(), Failure> {
 
 async fn list(context: &Context) -> Result<Answer<Vec<TokenRow>>, Failure> {
     if let Some(service) = Service::if_running(context)? {
-        return service.all_rows(&LIST_TOKENS, &Empty {}).await;
+        return service.all_rows(&LIST_TOKENS, &Empty {}, &Empty {}).await;
     }
     let grants = on_store(context, |storage, _| offline::list(storage)).await?;
     let rows: Vec<TokenRow> = grants.into_iter().map(TokenRow::from).collect();

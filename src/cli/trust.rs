@@ -1,18 +1,18 @@
 //! `hivewright trust`: who is let in or kept out by name, and why someone was.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use hivewright_actors::router::grants::Level;
-use serde_json::{Value, json};
 
 use super::{
     Context,
-    failure::{Exit, Failure},
-    service::{Answer, Service},
+    answer::{Answer, Listing},
+    failure::Failure,
+    service::Service,
     table::{columns, date},
 };
 use crate::api::{
     endpoint::{ById, Empty},
-    flags::{Limit, words},
+    flags::words,
     trust::{
         GRANT_TRUST, LIST_TRUST, LIST_TRUST_DECISIONS, NewTrustGrant, REVOKE_TRUST, TrustDecision,
         TrustDecisionFilter, TrustFilter, TrustGrant,
@@ -20,17 +20,10 @@ use crate::api::{
 };
 
 /// Let senders in or keep them out, and see who was
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright trust add discord:80351110224678912\n  \
     hivewright trust audit --decision denied --since 24h")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do about trust.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List the senders who are let in or kept out by name
     #[command(after_help = "Example:\n  hivewright trust list --json")]
@@ -64,12 +57,7 @@ pub(super) enum Action {
     },
     /// Show what was decided on messages, newest first
     #[command(after_help = "Example:\n  hivewright trust audit --decision denied --since 24h")]
-    Audit {
-        #[command(flatten)]
-        filter: TrustDecisionFilter,
-        #[command(flatten)]
-        limit: Limit,
-    },
+    Audit(Listing<TrustDecisionFilter>),
 }
 
 /// A sender on a type of channel.
@@ -92,11 +80,11 @@ pub(super) fn sender(text: &str) -> Result<Sender, String> {
     }
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action {
-        Action::List => screen.rows(&service.all_rows(&LIST_TRUST, &TrustFilter::default()).await?),
+    match action {
+        Action::List => rows(&service, TrustFilter::default()).await?.table(screen),
         Action::Add { sender: Sender { channel_type, id }, channel, level } => {
             let new = NewTrustGrant {
                 channel_type,
@@ -104,21 +92,23 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 channel_id: channel,
                 trust_level: Some(level),
             };
-            let granted = service.call(&GRANT_TRUST, &Empty {}, &Empty {}, &new).await?;
+            let granted = service.give(&GRANT_TRUST, &new).await?;
             let NewTrustGrant { channel_type, sender_id, .. } = new;
-            let remark = format!("{channel_type}:{sender_id} is {level} from the next message on");
-            screen.done(&granted, &remark)
+            granted.tell(screen, |_| {
+                format!("{channel_type}:{sender_id} is {level} from the next message on")
+            })
         }
         Action::Revoke { which, channel } => {
             let path = ById { id: find(&service, &which, channel.as_deref()).await? };
             service.at(&REVOKE_TRUST, &path).await?;
-            let answer: Answer<Value> = Answer::new(json!({"data": {"revoked": path.id}}));
-            screen.done(&answer, &format!("revoked {}", path.id))
+            Answer::naming("revoked", &path.id).tell(screen, |_| format!("revoked {}", path.id))
         }
-        Action::Audit { filter, limit } => {
-            screen.rows(&service.rows(&LIST_TRUST_DECISIONS, &filter, &limit).await?)
-        }
+        Action::Audit(list) => service.list(&LIST_TRUST_DECISIONS, &list).await?.table(screen),
     }
+}
+
+async fn rows(service: &Service, filter: TrustFilter) -> Result<Answer<Vec<TrustGrant>>, Failure> {
+    service.all_rows(&LIST_TRUST, &Empty {}, &filter).await
 }
 
 /// The id of a grant that is named by its sender.
@@ -132,12 +122,10 @@ async fn find(service: &Service, which: &str, channel: Option<&str>) -> Result<S
         let own = row.channel_id.as_deref();
         row.sender_id == sender.id && (own == channel || own == bare)
     };
-    let rows = service.all_rows(&LIST_TRUST, &filter).await?.data()?;
-    let row = rows.into_iter().find(is_meant).ok_or_else(|| {
-        let message = format!(
+    let row = rows(service, filter).await?.data()?.into_iter().find(is_meant).ok_or_else(|| {
+        Failure::not_found(format!(
             "there is no grant for `{which}`; `hivewright trust list` shows those there are"
-        );
-        Failure::new(Exit::NotFound, message)
+        ))
     })?;
     Ok(row.id)
 }
@@ -164,6 +152,8 @@ columns!(TrustDecision {
 
 #[cfg(test)]
 mod tests {
+
+    use serde_json::json;
 
     use super::*;
     use crate::cli::table;

@@ -1,49 +1,44 @@
 //! `hivewright teams untrusted` and `accept`: files that untrusted turns of a team wrote.
 
 use super::{
-    Context,
-    failure::{Exit, Failure},
+    answer::Answer,
+    failure::Failure,
+    screen::Screen,
     service::Service,
-    table::{columns, date},
+    table::{columns, date, joined},
 };
 use crate::api::{
     endpoint::{ByName, Empty},
     untrusted_files::{ACCEPT_FILES, AcceptFiles, LIST_UNTRUSTED_FILES, UntrustedFileRow},
 };
 
-pub(super) async fn list(
+pub(super) async fn rows(
     service: &Service,
-    context: &Context,
-    name: String,
-) -> Result<(), Failure> {
-    let files = service.all_rows_at(&LIST_UNTRUSTED_FILES, &ByName { name }).await?;
-    context.screen.rows(&files)
+    team: &ByName,
+) -> Result<Answer<Vec<UntrustedFileRow>>, Failure> {
+    service.all_rows(&LIST_UNTRUSTED_FILES, team, &Empty {}).await
 }
 
 /// Accepts files by their paths, or all of them.
 pub(super) async fn accept(
     service: &Service,
-    context: &Context,
-    name: String,
+    team: &ByName,
     paths: Option<&[String]>,
+    screen: Screen,
 ) -> Result<(), Failure> {
-    let team = ByName { name };
-    let files = service.all_rows_at(&LIST_UNTRUSTED_FILES, &team).await?.data()?;
+    let files = rows(service, team).await?.data()?;
     let ids = match paths {
         Some(paths) => paths.iter().map(|path| id_of(&files, path)).collect::<Result<_, _>>()?,
         None => files.into_iter().map(|file| file.id).collect(),
     };
-    let answer = service.call(&ACCEPT_FILES, &team, &Empty {}, &AcceptFiles { ids }).await?;
-    let accepted = answer.data()?.accepted;
-    let named = if accepted.is_empty() { "none".to_owned() } else { accepted.join(", ") };
-    context.screen.done(&answer, &format!("accepted: {named}"))
+    let answer = service.call(&ACCEPT_FILES, team, &Empty {}, &AcceptFiles { ids }).await?;
+    answer.tell(screen, |answer| format!("accepted: {}", joined(&answer.accepted)))
 }
 
 fn id_of(files: &[UntrustedFileRow], path: &str) -> Result<String, Failure> {
     let file = files.iter().find(|file| file.path == path).ok_or_else(|| {
-        let message =
-            format!("`{path}` is not among the untrusted files; see `hivewright teams untrusted`");
-        Failure::new(Exit::Usage, message)
+        let see = "see `hivewright teams untrusted`";
+        Failure::usage(format!("`{path}` is not among the untrusted files; {see}"))
     })?;
     Ok(file.id.clone())
 }

@@ -4,13 +4,13 @@ use clap::Args;
 
 use super::{
     Context,
+    answer::Listing,
     failure::Failure,
     service::Service,
     table::{columns, table},
 };
 use crate::api::{
     endpoint::Empty,
-    flags::Limit,
     usage::{BudgetRow, LIST_BUDGETS, LIST_USAGE, UsageFilter, UsageGroup, UsageRow},
 };
 
@@ -22,24 +22,21 @@ use crate::api::{
     hivewright usage --budgets")]
 pub(super) struct Arguments {
     #[command(flatten)]
-    filter: UsageFilter,
-    #[command(flatten)]
-    limit: Limit,
+    list: Listing<UsageFilter>,
     /// What each team may spend, and has spent today
     #[arg(long, conflicts_with_all = ["group", "from", "to"])]
     budgets: bool,
 }
 
 pub(super) async fn run(
-    Arguments { filter, limit, budgets }: Arguments,
+    Arguments { list, budgets }: Arguments,
     context: &Context,
 ) -> Result<(), Failure> {
     let (service, screen) = (Service::find(context)?, context.screen);
     if budgets {
-        return screen.rows(&service.rows(&LIST_BUDGETS, &Empty {}, &limit).await?);
+        return service.rows(&LIST_BUDGETS, &Empty {}, list.limit.limit).await?.table(screen);
     }
-    let calls = service.rows(&LIST_USAGE, &filter, &limit).await?;
-    screen.answer(&calls, |rows| by_group(rows, filter.group))
+    service.list(&LIST_USAGE, &list).await?.show(screen, |rows| by_group(rows, list.filter.group))
 }
 
 /// The first column is what calls are told apart by.
@@ -54,8 +51,7 @@ fn by_group(rows: Vec<UsageRow>, group: UsageGroup) -> String {
             format!("{:.4}", tally.usd),
         ]
     });
-    let group = group.as_str().to_uppercase();
-    table([&group, "CALLS", "READ", "CACHED", "WRITTEN", "USD"], cells)
+    table([&group.as_str().to_uppercase(), "CALLS", "READ", "CACHED", "WRITTEN", "USD"], cells)
 }
 
 columns!(BudgetRow {

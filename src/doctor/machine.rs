@@ -87,8 +87,7 @@ pub async fn sandbox(home: &Home, config: Option<&Config>) -> Vec<Finding> {
     let groups = groups(id, sandbox.groups());
     // Left behind, it would be an empty folder among temporary ones.
     let _left = tokio::fs::remove_dir_all(&scratch).await;
-    let layers = reports.into_iter().map(|report| layer(id, report));
-    layers.chain([groups]).collect()
+    reports.into_iter().map(|report| layer(id, report)).chain([groups]).collect()
 }
 
 /// Commands are bounded without control groups too, so their absence is no fault.

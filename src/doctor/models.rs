@@ -56,8 +56,7 @@ fn describe(profile: &Profile) -> Finding {
         (None, _) => "no key",
     };
     let address = profile.api_url.as_ref().map(|url| format!(" at {url}")).unwrap_or_default();
-    let message = format!("`{name}` is {provider} {}{address}, {key}", profile.model);
-    Finding::ok(ID, message)
+    Finding::ok(ID, format!("`{name}` is {provider} {}{address}, {key}", profile.model))
 }
 
 /// Asks each profile one question, without its fallbacks.

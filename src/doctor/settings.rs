@@ -19,9 +19,7 @@ const ID: &str = "settings";
 pub struct Settings {
     /// What is to be said of them.
     pub findings: Vec<Finding>,
-    /// How the service runs.
     pub config: Option<Config>,
-    /// Which models there are.
     pub providers: Option<Providers>,
 }
 
@@ -48,8 +46,7 @@ pub fn check(home: &Home, environment: &Environment) -> Settings {
     }
     if findings.is_empty() {
         let files = [home.config_file(), home.providers_file(), home.channels_file()];
-        let there = files.iter().filter(|file| file.exists()).count();
-        findings.push(match there {
+        findings.push(match files.iter().filter(|file| file.exists()).count() {
             0 => Finding::warn(
                 ID,
                 format!("no settings in {}; defaults are used", home.data().display()),

@@ -10,6 +10,7 @@ use std::{
 };
 
 use hivewright_actors::store::keys::printable;
+use serde::Serialize;
 
 use super::{
     build,
@@ -24,7 +25,7 @@ use crate::time;
 /// The file in the store that was set aside.
 const LIST: &str = "not-recovered.txt";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// When the store that was set aside was last written.
     pub until: Option<String>,

@@ -213,7 +213,7 @@ fn group_turn(messages: Vec<Message>) -> Vec<Message> {
                     match block {
                         Block::Thinking { thinking: words } => thinking.push(words),
                         Block::Text { text: words } => text.push(words),
-                        call @ Block::ToolCall { .. } => calls.push(call),
+                        call @ (Block::ToolCall { .. } | Block::Unknown) => calls.push(call),
                     }
                 }
                 match &mut answer {
@@ -380,6 +380,7 @@ mod tests {
             Block::Text { text } => text.clone(),
             Block::Thinking { thinking } => format!("({thinking})"),
             Block::ToolCall { id, .. } => format!("{id}()"),
+            Block::Unknown => String::new(),
         };
         let line = |message: &Message| {
             let blocks: Vec<_> = message.content.iter().map(block).collect();

@@ -61,8 +61,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
     add(vec![vault]);
     let gauge = Gauge::new(screen, "doctor");
     let asked = |done, total| gauge.set(done, total, "models");
-    let models = gauge.over(models::check(settings.providers, arguments.deep, &asked));
-    add(models.await);
+    add(gauge.over(models::check(settings.providers, arguments.deep, &asked)).await);
     drop(gauge);
     add(machine::sandbox(&context.home, settings.config.as_ref()).await);
     add(machine::disk(&context.home));

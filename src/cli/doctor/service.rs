@@ -7,7 +7,8 @@ use crate::{
     cli::{
         Context,
         failure::{Exit, Failure},
-        service::{Service, foreign, is_foreign, notice},
+        notice::{foreign, is_foreign, notice},
+        service::Service,
     },
     settings::{config::Config, error::StartError},
 };
@@ -18,14 +19,20 @@ const ID: &str = "service";
 pub(super) enum Running {
     /// Nobody has the run dir.
     No,
-    /// It answers.
-    Ready { url: String },
+    Ready {
+        url: String,
+    },
     /// It answers that it is not ready.
-    NotReady { url: String },
+    NotReady {
+        url: String,
+    },
     /// The run dir is of another user.
     Foreign(Failure),
     /// Somebody has the run dir, and does not answer.
-    Silent { pid: Option<u32>, failure: Failure },
+    Silent {
+        pid: Option<u32>,
+        failure: Failure,
+    },
 }
 
 /// Finds out, without disturbing anyone.
@@ -45,9 +52,9 @@ pub(super) async fn find(context: &Context) -> Running {
         Err(failure) => return Running::Silent { pid, failure },
     };
     let url = service.url().to_string();
-    match service.is_ready().await {
-        Ok(true) => Running::Ready { url },
-        Ok(false) => Running::NotReady { url },
+    match service.readiness().await {
+        Ok((true, _)) => Running::Ready { url },
+        Ok((false, _)) => Running::NotReady { url },
         Err(failure) => Running::Silent { pid, failure },
     }
 }

@@ -4,14 +4,11 @@ use hivewright_actors::quarantine::{Quarantined, quarantined};
 
 use super::service::Running;
 use crate::{
-    api::{
-        doctor::{EXAMINE, Examination, Finding},
-        endpoint::Empty,
-    },
+    api::doctor::{EXAMINE, Examination, Finding},
     boot::error::ServiceError,
     cli::{
         Context,
-        backup::blocking,
+        blocking::blocking,
         failure::Failure,
         progress::Gauge,
         service::Service,
@@ -33,21 +30,18 @@ pub(super) async fn check(context: &Context, running: &Running, deep: bool) -> V
         return vec![Finding::ok(ID, message)];
     }
     if !stopped::has_store(context) {
-        let message = "there is none yet; the first start makes it";
-        return vec![Finding::ok(ID, message)];
+        return vec![Finding::ok(ID, "there is none yet; the first start makes it")];
     }
     let cloned = context.clone();
     let looked = blocking(move || {
         let gauge = Gauge::new(cloned.screen, ID);
-        let opened = Stopped::open(&cloned, &|progress| gauge.storage(progress));
-        match opened {
+        match Stopped::open(&cloned, &|progress| gauge.storage(progress)) {
             Ok(stopped) => look(&stopped, deep, &gauge),
             Err(error) => Ok(vec![judge(error, &cloned)]),
         }
     });
     looked.await.unwrap_or_else(|failure| {
-        let fix = "see the log of the service, and the file system";
-        vec![Finding::error(ID, failure.message, fix)]
+        vec![Finding::error(ID, failure.message, "see the log of the service, and the file system")]
     })
 }
 
@@ -55,10 +49,8 @@ pub(super) async fn check(context: &Context, running: &Running, deep: bool) -> V
 async fn ask(context: &Context) -> Vec<Finding> {
     let asked = async {
         let wanted = Examination { store: true, ..Examination::default() };
-        let service = Service::find(context)?;
-        let found = service.call(&EXAMINE, &Empty {}, &Empty {}, &wanted).await?.data()?;
-        let of_store = found.checks.into_iter().filter(|check| check.id == ID);
-        Ok::<Vec<_>, Failure>(of_store.collect())
+        let found = Service::find(context)?.give(&EXAMINE, &wanted).await?.data()?;
+        Ok::<Vec<_>, Failure>(found.checks.into_iter().filter(|check| check.id == ID).collect())
     };
     asked.await.unwrap_or_else(|failure| {
         let message = format!("the running service did not read it: {failure}");
@@ -86,8 +78,7 @@ fn judge(error: ServiceError, context: &Context) -> Finding {
     }
     // Settings, modes and other versions: the way out is in the message, and not a restore.
     let reason = failure.message.lines().next().unwrap_or_default();
-    let message = format!("was not looked at: {reason}");
-    Finding::warn(ID, message, "mend that first, then look again")
+    Finding::warn(ID, format!("was not looked at: {reason}"), "mend that first, then look again")
 }
 
 fn look(stopped: &Stopped, deep: bool, gauge: &Gauge) -> Result<Vec<Finding>, Failure> {
@@ -121,8 +112,7 @@ fn quarantine(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
     let finding = |kept: Quarantined| {
         let record = kept.record;
         let message = format!("the record `{record}` was found damaged: {}", kept.reason);
-        let fix = "a copy is kept in quarantine; a backup may hold it whole";
-        Finding::warn(ID, message, fix)
+        Finding::warn(ID, message, "a copy is kept in quarantine; a backup may hold it whole")
     };
     Ok(kept.into_iter().map(finding).collect())
 }

@@ -6,12 +6,12 @@ use super::service::Running;
 use crate::{
     api::{
         doctor::Finding,
-        monitoring::SHOW_READINESS,
+        endpoint::Empty,
         vault::{LIST_VAULT, VaultFilter},
     },
     cli::{
         Context,
-        backup::blocking,
+        blocking::blocking,
         failure::Failure,
         service::Service,
         stopped::{self, Stopped},
@@ -88,7 +88,7 @@ fn judge(health: &Health) -> Finding {
 async fn ask(context: &Context, environment: Environment) -> (Finding, Environment) {
     let answered = async {
         let service = Service::find(context)?;
-        let ready = service.get_any(SHOW_READINESS.path).await?;
+        let (_, ready) = service.readiness().await?;
         let locked = ready["vault"].as_str().map(str::to_owned);
         let keys = match locked {
             Some(_) => BTreeSet::new(),
@@ -116,7 +116,7 @@ async fn ask(context: &Context, environment: Environment) -> (Finding, Environme
 /// The service's own secrets by name.
 async fn keys(service: &Service) -> Result<BTreeSet<String>, Failure> {
     let filter = VaultFilter { scope: Some("system".to_owned()), ..VaultFilter::default() };
-    let entries = service.all_rows(&LIST_VAULT, &filter).await?.data()?;
+    let entries = service.all_rows(&LIST_VAULT, &Empty {}, &filter).await?.data()?;
     Ok(entries.into_iter().filter(|entry| entry.secret).map(|entry| entry.key).collect())
 }
 

@@ -2,49 +2,38 @@
 
 use clap::{Args, Subcommand};
 use futures_util::StreamExt;
-use hivewright_actors::ids::MAIN;
+use hivewright_actors::{clock::Timestamp, ids::MAIN};
 
 use super::{
     Context,
+    answer::{Answer, Listing},
     events::until_stopped,
-    failure::{Exit, Failure, chain},
+    failure::{Failure, chain},
     screen::printable,
-    service::{Answer, Service, target},
+    service::{Service, target},
+    table::{columns, moment},
 };
 use crate::api::{
     endpoint::{ById, ByName, Empty},
-    flags::Limit,
     sessions::{
         COMPACT_SESSION, EXPORT_SESSION, HistoryFilter, LIST_SESSIONS, SHOW_HISTORY,
-        SHOW_TEAM_HISTORY, SessionFilter, TeamHistoryFilter, Transcript,
+        SHOW_TEAM_HISTORY, SessionFilter, SessionRow, TeamHistoryFilter, Transcript,
     },
+    transcript::{Block, Message},
 };
 
-mod show;
 mod tail;
 
 /// Read what was said and done, word for word
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright history list --team research\n  \
     hivewright history show research --full\n  \
     hivewright history export main:t-61c8864680b583eb > transcript.jsonl")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with what was said.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List sessions, the one used last first
     #[command(after_help = "Example:\n  hivewright history list --team research --since 24h")]
-    List {
-        #[command(flatten)]
-        filter: SessionFilter,
-        #[command(flatten)]
-        limit: Limit,
-    },
+    List(Listing<SessionFilter>),
     /// Show the newest part of a session, oldest first
     #[command(after_help = "Examples:\n  \
         hivewright history show\n  \
@@ -106,8 +95,7 @@ impl Which {
         match (self.which.clone(), &self.topic) {
             (id, None) if id.contains(':') => Ok(Named::Session(ById { id })),
             (id, Some(_)) if id.contains(':') => {
-                let message = "a session has one topic; leave `--topic` out, or name a team";
-                Err(Failure::new(Exit::Usage, message))
+                Err(Failure::usage("a session has one topic; leave `--topic` out, or name a team"))
             }
             (name, topic) => {
                 let key = topic.as_ref().map(|topic| format!("topic:{topic}"));
@@ -133,17 +121,15 @@ impl Which {
 
     async fn id(&self, service: &Service) -> Result<ById, Failure> {
         let part = HistoryFilter { limit: 1, ..HistoryFilter::default() };
-        let found = self.read(service, part).await?.data()?;
-        Ok(ById { id: found.session.id })
+        Ok(ById { id: self.read(service, part).await?.data()?.session.id })
     }
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    match arguments.action {
-        Action::List { filter, limit } => {
-            let service = Service::find(context)?;
-            screen.rows(&service.rows(&LIST_SESSIONS, &filter, &limit).await?)
+    match action {
+        Action::List(list) => {
+            Service::find(context)?.list(&LIST_SESSIONS, &list).await?.table(screen)
         }
         Action::Show { which, part } => {
             let answer = which.read(&Service::find(context)?, part).await?;
@@ -151,7 +137,7 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
                 return screen.document(&answer.document);
             }
             let Transcript { data, prev_before, .. } = answer.data()?;
-            screen.write(&data.iter().map(show::message).collect::<String>());
+            screen.write(&data.iter().map(message).collect::<String>());
             if let Some(before) = prev_before {
                 screen.remark(&format!("there is more before: `--before {before}`"));
             }
@@ -161,13 +147,12 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
         Action::Compact { which } => {
             let service = Service::find(context)?;
             let path = which.id(&service).await?;
-            let compacted = service.at(&COMPACT_SESSION, &path).await?;
-            let (id, task) = (path.id, compacted.data()?.task_id);
-            let task = printable(task.as_str());
-            let remark = format!(
-                "session {id} is summarised as task {task}; see what came of it: `hivewright tasks watch {task}`"
-            );
-            screen.done(&compacted, &remark)
+            service.at(&COMPACT_SESSION, &path).await?.tell(screen, |begun| {
+                let (id, task) = (&path.id, begun.task_id);
+                format!(
+                    "session {id} is summarised as task {task}; see what came of it: `hivewright tasks watch {task}`"
+                )
+            })
         }
         Action::Tail { which, full, limit } => {
             until_stopped(tail::run(which, full, limit, context)).await
@@ -191,10 +176,52 @@ async fn export(which: &Which, context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
+columns!(SessionRow {
+    "ID" => |row| row.id.clone(),
+    "TEAM" => |row| row.team.to_string(),
+    "TOPIC" => |row| row.topic_id.as_ref().map_or("-".to_owned(), ToString::to_string),
+    "EVENTS" => |row| row.events.to_string(),
+    "LAST USED" => |row| moment(&row.updated_at),
+});
+
+/// One message: who and when, then what, further in.
+fn message(message: &Message) -> String {
+    let mut text = format!("{}  {}\n", moment(&Timestamp(message.timestamp).date()), who(message));
+    for block in &message.content {
+        let words = match block {
+            Block::Text { text } => text.clone(),
+            Block::Thinking { thinking } => format!("(thinks) {thinking}"),
+            Block::ToolCall { name, arguments, .. } => format!("→ {name} {arguments}"),
+            Block::Unknown => "(something that a newer program shows)".to_owned(),
+        };
+        for line in words.lines() {
+            text += format!("  {line}").trim_end();
+            text.push('\n');
+        }
+    }
+    if message.answers.as_ref().is_some_and(|answers| answers.truncated) {
+        text += "  (cut here)\n";
+    }
+    printable(&text)
+}
+
+fn who(message: &Message) -> String {
+    match (&message.answers, &message.from) {
+        (Some(answers), _) => {
+            let failed = if answers.is_error { "failed, " } else { "" };
+            format!("{} ({failed}{} ms)", answers.tool_name, answers.duration_ms)
+        }
+        (None, Some(from)) => format!("{} {from}", message.role),
+        (None, None) => message.role.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
 
     use super::*;
+    use crate::cli::{failure::Exit, table};
 
     fn path(which: &str, topic: Option<&str>) -> Result<(String, Option<String>), Exit> {
         let which = Which { which: which.to_owned(), topic: topic.map(str::to_owned) };
@@ -216,5 +243,63 @@ mod tests {
         for (which, topic) in [("", None), ("../tokens", None), ("a?b", None), ("a:b", Some("c"))] {
             assert_eq!(path(which, topic), Err(Exit::Usage), "{which}");
         }
+    }
+
+    /// OP-79, OP-84
+    #[test]
+    fn sessions_are_listed_in_columns() {
+        let rows = json!([
+            {"id": "main:t-1", "team": "main", "generation": 1, "topic_id": "t-1", "events": 12,
+             "created_at": "2026-11-14T23:40:00.000Z", "updated_at": "2026-11-14T23:46:40.000Z"},
+            {"id": "ops:main", "team": "ops", "generation": 1, "events": 3,
+             "created_at": "2026-11-14T23:40:00.000Z", "updated_at": "2026-11-14T23:41:00.000Z"},
+        ]);
+        let rows: Vec<SessionRow> = serde_json::from_value(rows).unwrap();
+
+        assert_eq!(
+            table::rows(&rows),
+            "ID        TEAM  TOPIC  EVENTS  LAST USED\n\
+             main:t-1  main  t-1    12      2026-11-14 23:46 UTC\n\
+             ops:main  ops   -      3       2026-11-14 23:41 UTC\n"
+        );
+    }
+
+    /// OP-40
+    #[test]
+    fn a_transcript_says_who_said_what_and_when() {
+        let at = 1_794_700_000_000_u64;
+        let messages = json!([
+            {"seq": 1, "turn": "t", "role": "user", "timestamp": at, "from": "ann",
+             "content": [{"type": "text", "text": "Look\nin here."}]},
+            {"seq": 3, "turn": "t", "role": "assistant", "timestamp": at, "content": [
+                {"type": "thinking", "thinking": "Hm."},
+                {"type": "toolCall", "id": "c", "name": "bash", "arguments": {"command": "ls"}},
+            ]},
+            {"seq": 4, "turn": "t", "role": "toolResult", "timestamp": at, "toolName": "bash",
+             "toolCallId": "c", "isError": true, "durationMs": 12, "truncated": true,
+             "content": [{"type": "text", "text": "no\u{1b}[2J such file"}]},
+        ]);
+        let messages: Vec<Message> = serde_json::from_value(messages).unwrap();
+
+        let at = moment(&Timestamp(at).date());
+        let expected = format!(
+            "{at}  user ann\n  Look\n  in here.\n\
+             {at}  assistant\n  (thinks) Hm.\n  → bash {{\"command\":\"ls\"}}\n\
+             {at}  bash (failed, 12 ms)\n  no[2J such file\n  (cut here)\n"
+        );
+        assert_eq!(messages.iter().map(message).collect::<String>(), expected);
+    }
+
+    #[test]
+    fn a_part_that_only_a_newer_service_says_is_marked() {
+        let said = json!({
+            "seq": 3, "turn": "t", "role": "assistant", "timestamp": 0,
+            "content": [{"type": "drawing", "strokes": [1]}, {"type": "text", "text": "There."}],
+        });
+
+        let shown = message(&serde_json::from_value(said).unwrap());
+
+        let (_, shown) = shown.split_once('\n').unwrap();
+        assert_eq!(shown, "  (something that a newer program shows)\n  There.\n");
     }
 }

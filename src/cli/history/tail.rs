@@ -3,7 +3,7 @@
 use hivewright_actors::live::event::Kind;
 use serde_json::Value;
 
-use super::{Which, show};
+use super::{Which, message};
 use crate::{
     api::{
         events::EventFilter,
@@ -11,10 +11,11 @@ use crate::{
     },
     cli::{
         Context,
+        answer::Answer,
         events::{Follower, Step},
         failure::Failure,
         screen::Screen,
-        service::{Answer, Service},
+        service::Service,
     },
 };
 
@@ -43,7 +44,7 @@ pub(super) async fn run(
         return Ok(());
     }
     loop {
-        if let Step::Event { data, .. } = follower.next().await?
+        if let Step::Event(data) = follower.next().await?
             && is_passing(&data)
         {
             continue;
@@ -67,22 +68,15 @@ pub(super) async fn run(
 
 /// Pieces of words, which are read once they are whole.
 fn is_passing(event: &Value) -> bool {
-    let value = event["value"]["type"].as_str();
-    matches!(value, Some("text" | "thinking"))
+    matches!(event["value"]["type"].as_str(), Some("text" | "thinking"))
 }
 
 /// Shows messages. False if nobody reads them any more.
 fn tell(answer: &Answer<Transcript>, screen: Screen) -> Result<bool, Failure> {
     let rows = answer.document["data"].as_array().into_iter().flatten();
-    for (row, message) in rows.zip(answer.data()?.data) {
-        let text = if screen.json {
-            row.to_string()
-        } else {
-            show::message(&message).trim_end().to_owned()
-        };
-        if !screen.follow(&text) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    let mut messages = rows.zip(answer.data()?.data);
+    Ok(messages.all(|(row, said)| {
+        let text = if screen.json { row.to_string() } else { message(&said) };
+        screen.follow(text.trim_end())
+    }))
 }

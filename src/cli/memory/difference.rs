@@ -9,8 +9,7 @@ pub(super) fn difference(old: &str, new: &str) -> String {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     if old.len() > MOST_LINES || new.len() > MOST_LINES {
         let all = |mark: char, lines: &[&str]| {
-            let lines = lines.iter().map(|line| format!("{mark} {line}\n"));
-            lines.collect::<String>()
+            lines.iter().map(|line| format!("{mark} {line}\n")).collect::<String>()
         };
         return all('-', &old) + &all('+', &new);
     }

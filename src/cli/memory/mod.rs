@@ -2,13 +2,13 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use hivewright_actors::ids::MAIN;
-use serde_json::{Value, json};
 
 use super::{
     Context,
-    failure::{Exit, Failure},
+    answer::Answer,
+    failure::Failure,
     send::text,
-    service::{Answer, Service},
+    service::{MOST_ROWS, Service},
 };
 use crate::{
     api::{
@@ -27,18 +27,11 @@ mod difference;
 mod show;
 
 /// See, correct and review what teams remember
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright memory list --team main\n  \
     hivewright memory set deploy/host \"build-1, port 22\" --type reference\n  \
     hivewright memory review")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with memory.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List entries, newest first; with words to look for, best first
     #[command(after_help = "Examples:\n  \
@@ -114,25 +107,29 @@ pub(super) enum Action {
         hivewright memory review deploy/host\n  \
         hivewright memory review deploy/host --approve --note \"checked\"\n  \
         hivewright memory review deploy/host --approve --content \"build-2, port 22\"")]
-    Review {
-        /// The entry, by its key or id
-        which: Option<String>,
-        /// Whose, if it is named by its key
-        #[arg(long, default_value = MAIN)]
-        team: String,
-        /// It is fine
-        #[arg(long, conflicts_with = "reject", requires = "which")]
-        approve: bool,
-        /// It is not
-        #[arg(long, requires = "which")]
-        reject: bool,
-        /// It is fine in these words; `-` reads them from standard input
-        #[arg(long, requires = "approve")]
-        content: Option<String>,
-        /// Why
-        #[arg(long)]
-        note: Option<String>,
-    },
+    Review(Reviewing),
+}
+
+// A doc comment here would become that of the command.
+#[derive(Debug, PartialEq, Args)]
+pub(super) struct Reviewing {
+    /// The entry, by its key or id
+    which: Option<String>,
+    /// Whose, if it is named by its key
+    #[arg(long, default_value = MAIN)]
+    team: String,
+    /// It is fine
+    #[arg(long, conflicts_with = "reject", requires = "which")]
+    approve: bool,
+    /// It is not
+    #[arg(long, requires = "which")]
+    reject: bool,
+    /// It is fine in these words; `-` reads them from standard input
+    #[arg(long, requires = "approve")]
+    content: Option<String>,
+    /// Why
+    #[arg(long)]
+    note: Option<String>,
 }
 
 /// An entry.
@@ -146,102 +143,99 @@ pub(super) struct Which {
     team: String,
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = &Service::find(context)?;
     let screen = context.screen;
-    match arguments.action {
-        Action::List { filter, all, limit } => {
+    match action {
+        Action::List { mut filter, all, limit } => {
             // What waits for a review may not be active yet.
-            let active = (!all && filter.review.is_none()).then_some(true);
-            let filter = MemoryFilter { active, ..filter };
-            screen.rows(&service.rows(&LIST_MEMORIES, &filter, &limit).await?)
+            filter.active = (!all && filter.review.is_none()).then_some(true);
+            service.rows(&LIST_MEMORIES, &filter, limit.limit).await?.table(screen)
         }
-        Action::Show { which, chain: true } => {
+        Action::Show { which, chain } => {
             let path = find(service, which, false).await?;
-            let versions = service.all_rows_at(&LIST_MEMORY_VERSIONS, &path).await?;
-            screen.answer(&versions, |versions| show::chain(&versions))
-        }
-        Action::Show { which, chain: false } => {
-            let path = find(service, which, false).await?;
-            show_entry(service, &path, context).await
+            if !chain {
+                return show_entry(service, &path, context).await;
+            }
+            let versions = service.all_rows(&LIST_MEMORY_VERSIONS, &path, &Empty {}).await?;
+            versions.show(screen, |versions| show::chain(&versions))
         }
         Action::Set(new) => {
             let new = NewMemory { content: text(new.content).await?, ..new };
-            let saved = service.call(&SAVE_MEMORY, &Empty {}, &Empty {}, &new).await?;
-            let row = saved.data()?;
-            let remark = if row.unchanged {
-                format!("`{}` says so already", row.key)
-            } else {
-                format!("saved `{}` as {}", row.key, row.id)
-            };
-            screen.done(&saved, &remark)
+            service.give(&SAVE_MEMORY, &new).await?.tell(screen, |row| {
+                if row.unchanged {
+                    format!("`{}` says so already", row.key)
+                } else {
+                    format!("saved `{}` as {}", row.key, row.id)
+                }
+            })
         }
         Action::Edit { which, mut correction, expires } => {
-            if let Some(content) = correction.content {
-                correction.content = Some(text(content).await?);
-            }
+            correction.content = maybe_text(correction.content).await?;
             correction.expires_at = expires.map(|date| Some(date).filter(|date| date != "never"));
             let path = find(service, which, false).await?;
             let edited = service.call(&CORRECT_MEMORY, &path, &Empty {}, &correction).await?;
-            let row = edited.data()?;
-            screen.done(&edited, &format!("`{}` is now {}", row.key, row.id))
+            edited.tell(screen, |row| format!("`{}` is now {}", row.key, row.id))
         }
         Action::Pin { which, off } => {
             let path = find(service, which, false).await?;
             let pin = MemoryPin { pinned: !off };
             let pinned = service.call(&PIN_MEMORY, &path, &Empty {}, &pin).await?;
             let now = if off { "no longer pinned" } else { "pinned" };
-            screen.done(&pinned, &format!("`{}` is {now}", pinned.data()?.key))
+            pinned.tell(screen, |row| format!("`{}` is {now}", row.key))
         }
         Action::Delete { which, end } => {
             let name = which.which.clone();
             let path = find(service, which, false).await?;
             service.call(&END_MEMORY, &path, &end, &Empty {}).await?;
-            let answer: Answer<Value> = Answer::new(json!({"data": {"deleted": path.id}}));
             let way_back = format!("`hivewright memory rollback {}` brings it back", path.id);
-            screen.done(&answer, &format!("deleted {name}; {way_back}"))
+            Answer::naming("deleted", path.id)
+                .tell(screen, |_| format!("deleted {name}; {way_back}"))
         }
         Action::Rollback { id } => {
             let path = ById { id };
-            let restored = service.at(&ROLL_BACK_MEMORY, &path).await?;
-            let (row, old) = (restored.data()?, path.id);
-            screen.done(
-                &restored,
-                &format!("`{}` is as it was in {old} again, as {}", row.key, row.id),
-            )
+            service.at(&ROLL_BACK_MEMORY, &path).await?.tell(screen, |row| {
+                format!("`{}` is as it was in {} again, as {}", row.key, path.id, row.id)
+            })
         }
-        Action::Review { which: None, .. } => {
-            let pending = MemoryFilter { review: Some(Review::Pending), ..MemoryFilter::default() };
-            screen.rows(&service.rows(&LIST_MEMORIES, &pending, &Limit { limit: 200 }).await?)?;
-            if !screen.json {
-                screen
-                    .remark("`hivewright memory review KEY` shows one, with what it would change");
-            }
-            Ok(())
+        Action::Review(review) => decide(review, service, context).await,
+    }
+}
+
+async fn decide(review: Reviewing, service: &Service, context: &Context) -> Result<(), Failure> {
+    let screen = context.screen;
+    let Reviewing { which, team, approve, reject, content, note } = review;
+    let Some(which) = which else {
+        let pending = MemoryFilter { review: Some(Review::Pending), ..MemoryFilter::default() };
+        service.rows(&LIST_MEMORIES, &pending, MOST_ROWS).await?.table(screen)?;
+        if !screen.json {
+            screen.remark("`hivewright memory review KEY` shows one, with what it would change");
         }
-        Action::Review { which: Some(which), team, approve, reject, content, note } => {
-            let path = find(service, Which { which, team }, true).await?;
-            let decision = match (approve, reject) {
-                (false, false) => return show_entry(service, &path, context).await,
-                (true, _) => Verdict::Approve,
-                (false, true) => Verdict::Reject,
-            };
-            let content = match content {
-                Some(content) => Some(text(content).await?),
-                None => None,
-            };
-            let review = MemoryReview { decision, content, note };
-            let reviewed = service.call(&REVIEW_MEMORY, &path, &Empty {}, &review).await?;
-            let row = reviewed.data()?;
-            screen.done(&reviewed, &format!("`{}` is {}", row.key, row.review))
-        }
+        return Ok(());
+    };
+    let path = find(service, Which { which, team }, true).await?;
+    let decision = match (approve, reject) {
+        (false, false) => return show_entry(service, &path, context).await,
+        (true, _) => Verdict::Approve,
+        (false, true) => Verdict::Reject,
+    };
+    let review = MemoryReview { decision, content: maybe_text(content).await?, note };
+    let reviewed = service.call(&REVIEW_MEMORY, &path, &Empty {}, &review).await?;
+    reviewed.tell(screen, |row| format!("`{}` is {}", row.key, row.review))
+}
+
+/// An argument that may be left out, or stand on standard input.
+async fn maybe_text(argument: Option<String>) -> Result<Option<String>, Failure> {
+    match argument {
+        Some(argument) => text(argument).await.map(Some),
+        None => Ok(None),
     }
 }
 
 async fn show_entry(service: &Service, path: &ById, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
     let entry = service.at(&SHOW_MEMORY, path).await?;
-    screen.answer(&entry, |entry| screen.harmless(&show::entry(&entry)))
+    entry.show(screen, |entry| screen.harmless(&show::entry(&entry)))
 }
 
 /// An entry that was named by its id or by its key.
@@ -263,10 +257,9 @@ async fn find(service: &Service, which: Which, pending: bool) -> Result<ById, Fa
         Some(row) => Ok(ById { id: row.id.to_string() }),
         None => {
             let what = if pending { "pending" } else { "active" };
-            let message = format!(
+            Err(Failure::not_found(format!(
                 "the team `{team}` has no {what} entry `{which}`; see `hivewright memory list`"
-            );
-            Err(Failure::new(Exit::NotFound, message))
+            )))
         }
     }
 }

@@ -1,11 +1,7 @@
 //! Entries as a person reads them.
 
-use std::fmt::Write;
-
-use hivewright_actors::excerpt;
-
 use super::{
-    super::table::{self, columns, date, moment},
+    super::table::{self, beginning, columns, date, moment},
     difference::difference,
 };
 use crate::{
@@ -73,16 +69,6 @@ fn in_prompt(injection: &Injection) -> String {
 
 /// One entry, with what it would change if it is a proposal.
 pub(super) fn entry(row: &MemoryRow) -> String {
-    let mut text = String::new();
-    // Writing into a string cannot fail.
-    let mut line = |name: &str, value: &str| {
-        let _ = writeln!(text, "{name:<10} {value}");
-    };
-    line("key", row.key.as_str());
-    line("id", &format!("{} (version {})", row.id, row.version));
-    line("team", &row.team);
-    line("type", row.kind.as_str());
-    line("state", state(row));
     let review = match &row.reviewed {
         Some(MemoryRemark { by, note, .. }) => {
             let note = note.as_deref().map(|note| format!(": {note}"));
@@ -90,41 +76,39 @@ pub(super) fn entry(row: &MemoryRow) -> String {
         }
         None => row.review.to_string(),
     };
-    line("review", &review);
-    if let Some(injection) = &row.injection {
-        line("in prompt", &in_prompt(injection));
-    }
+    let mut lines = vec![
+        ("key", row.key.to_string()),
+        ("id", format!("{} (version {})", row.id, row.version)),
+        ("team", row.team.clone()),
+        ("type", row.kind.to_string()),
+        ("state", state(row).to_owned()),
+        ("review", review),
+    ];
+    lines.extend(row.injection.as_ref().map(|injection| ("in prompt", in_prompt(injection))));
     let Provenance { origin, source, task_id, session_id, label, .. } = &row.provenance;
     let task_id = task_id.as_ref().map(|id| id.as_str());
     let parts = [Some(origin.as_str()), source.as_deref(), task_id, session_id.as_deref()];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
-    line("from", &format!("{} ({label})", parts.join(", ")));
+    lines.push(("from", format!("{} ({label})", parts.join(", "))));
     if !row.sources.is_empty() {
-        line("it claims", &row.sources.join(", "));
+        lines.push(("it claims", row.sources.join(", ")));
     }
-    if let Some(reason) = &row.supersede_reason {
-        line("reason", reason);
-    }
-    if let Some(expires) = &row.expires_at {
-        line("ends", &moment(expires));
-    }
-    line("updated", &format!("{} by {}", date(&row.updated_at), row.updated_by));
+    lines.extend(row.supersede_reason.iter().map(|reason| ("reason", reason.clone())));
+    lines.extend(row.expires_at.iter().map(|expires| ("ends", moment(expires))));
+    lines.push(("updated", format!("{} by {}", date(&row.updated_at), row.updated_by)));
     let content = row.content.as_deref().unwrap_or_default();
-    let _ = match &row.current {
-        Some(current) => write!(
-            text,
-            "\nagainst the active version {}:\n{}",
-            current.id,
-            difference(&current.content, content)
-        ),
-        None => writeln!(text, "\n{}", content.trim_end()),
+    let below = match &row.current {
+        Some(current) => {
+            let changes = difference(&current.content, content);
+            format!("against the active version {}:\n{changes}", current.id)
+        }
+        None => format!("{}\n", content.trim_end()),
     };
-    text
+    table::fields(11, lines) + "\n" + &below
 }
 
 fn one_line(text: &Option<String>) -> String {
-    let words: Vec<_> = text.iter().flat_map(|text| text.split_whitespace()).collect();
-    excerpt::line(&words.join(" "), SHOWN)
+    beginning(text.as_deref().unwrap_or_default(), SHOWN)
 }
 
 #[cfg(test)]

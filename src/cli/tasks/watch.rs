@@ -9,19 +9,20 @@ use hivewright_actors::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::SHOWN;
 use crate::{
     api::{
         endpoint::ById,
         events::EventFilter,
-        flags::Limit,
-        tasks::{LIST_TASKS, SHOW_TASK, TaskFilter, standing},
+        tasks::{LIST_TASKS, SHOW_TASK, TaskFault, TaskFilter, TaskRow, standing},
     },
     cli::{
         Context,
+        answer::read,
         events::{Follower, Step},
         failure::Failure,
         screen::{Screen, printable},
-        service::Service,
+        service::{MOST_ROWS, Service},
         table::{beginning, moment},
     },
 };
@@ -48,11 +49,6 @@ struct Seen {
 }
 
 impl Seen {
-    fn read(row: &Value) -> Result<Self, Failure> {
-        Self::deserialize(row)
-            .map_err(|error| Failure::system("the service's answer cannot be read", error))
-    }
-
     fn same(&self, other: &Self) -> bool {
         let reason = self.wait_reason.zip(other.wait_reason);
         self.state == other.state
@@ -65,9 +61,8 @@ impl Seen {
         let state = standing(self.state, self.wait_reason);
         let at = self.at.as_ref().or(self.created_at.as_ref());
         let at = at.map(|at| moment(at)).unwrap_or_default();
-        let words = beginning(&self.body);
-        let line = format!("{at}  {}  {}  {state}  {words}", self.id, self.team);
-        printable(line.trim_end())
+        let words = beginning(&self.body, SHOWN);
+        printable(format!("{at}  {}  {}  {state}  {words}", self.id, self.team).trim_end())
     }
 }
 
@@ -89,7 +84,7 @@ impl Shown {
 
 /// Shows how a task is, if that is news. False if nobody reads it any more.
 fn tell(row: &Value, shown: &mut Shown, screen: Screen) -> Result<bool, Failure> {
-    let seen = Seen::read(row)?;
+    let seen: Seen = read(row)?;
     Ok(match (shown.is_news(&seen), screen.json) {
         (false, _) => true,
         (true, true) => screen.follow(&row.to_string()),
@@ -116,35 +111,27 @@ pub(super) async fn one(id: &str, context: &Context) -> Result<(), Failure> {
         if !tell(&row, &mut shown, screen)? {
             return Ok(());
         }
-        if !Seen::read(&row)?.state.is_open() {
-            return end(&row, screen);
+        if !read::<Seen>(&row)?.state.is_open() {
+            return end(read(&row)?, screen);
         }
     }
 }
 
 /// What came of a task.
-fn end(row: &Value, screen: Screen) -> Result<(), Failure> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let outcome = &row["outcome"];
-    let result = text(&outcome["result"]);
+fn end(TaskRow { id, state, outcome, .. }: TaskRow, screen: Screen) -> Result<(), Failure> {
+    let (result, error) = outcome.map(|ended| (ended.result, ended.error)).unwrap_or_default();
     if !screen.json && !result.is_empty() {
         screen.say(&screen.harmless(&result));
     }
-    if row["state"] == "done" {
+    if state == TaskState::Done {
         return Ok(());
     }
-    let (code, why) = (text(&outcome["error"]["code"]), text(&outcome["error"]["message"]));
-    let reason = match (code.as_str(), why.as_str()) {
-        ("", _) => String::new(),
-        (code, "") => format!(": {code}"),
-        (code, why) => format!(": {code}: {why}"),
-    };
+    let reason = error.map_or(String::new(), |TaskFault { code, message }| {
+        let why = message.filter(|why| !why.is_empty()).map(|why| format!(": {why}"));
+        format!(": {code}{}", why.unwrap_or_default())
+    });
     // Its last line has been written; an error would be one more.
-    let message = if screen.json {
-        String::new()
-    } else {
-        format!("{} is {}{reason}", text(&row["id"]), text(&row["state"]))
-    };
+    let message = if screen.json { String::new() } else { format!("{id} is {state}{reason}") };
     Err(Failure::failed(message))
 }
 
@@ -156,7 +143,7 @@ pub(super) async fn all(team: Option<String>, context: &Context) -> Result<(), F
     let mut shown = Shown::default();
     loop {
         let rows = match follower.next().await? {
-            Step::Event { data, .. } => vec![data],
+            Step::Event(data) => vec![data],
             Step::Begin => {
                 let known: Vec<String> = shown.0.keys().cloned().collect();
                 let team = team.clone();
@@ -181,7 +168,7 @@ async fn open(
     let mut rows = Vec::new();
     for state in OPEN {
         let filter = TaskFilter { state: Some(state), team: team.clone(), ..TaskFilter::default() };
-        let mut answer = service.rows(&LIST_TASKS, &filter, &Limit { limit: 200 }).await?;
+        let mut answer = service.rows(&LIST_TASKS, &filter, MOST_ROWS).await?;
         if let Value::Array(more) = answer.document["data"].take() {
             rows.extend(more);
         }
@@ -203,7 +190,7 @@ mod tests {
     use super::*;
 
     fn seen(state: &str) -> Seen {
-        Seen::read(&json!({
+        read(&json!({
             "id": "task-1", "team": "ops", "state": state, "body": "Dig\na hole.", "attempts": 1,
             "created_at": "2026-11-14T23:46:40.000Z",
         }))

@@ -4,10 +4,10 @@ use clap::Args;
 use hivewright_actors::scheduler::trigger::config::TriggerType;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    api::flags::words,
-    cli::failure::{Exit, Failure},
-};
+use crate::{api::flags::words, cli::failure::Failure};
+
+const NO_TYPE: &str =
+    "say when it fires: --cron, --at, --every, --keyword, --message, or --type with --config";
 
 /// When it fires.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
@@ -40,6 +40,12 @@ pub(in crate::cli) struct When {
 }
 
 impl When {
+    /// The type and the config of something that can fire.
+    pub(super) fn trigger(&self) -> Result<(TriggerType, Map<String, Value>), Failure> {
+        let (kind, config) = self.config()?;
+        Ok((kind.ok_or_else(|| Failure::usage(NO_TYPE))?, config))
+    }
+
     /// The type, as far as it is known, and the config.
     pub(super) fn config(&self) -> Result<(Option<TriggerType>, Map<String, Value>), Failure> {
         let mut config = match &self.config {
@@ -49,7 +55,7 @@ impl When {
                 _ => {
                     let message =
                         "--config: expected a JSON object such as '{\"cron\":\"0 8 * * *\"}'";
-                    return Err(Failure::new(Exit::Usage, message));
+                    return Err(Failure::usage(message));
                 }
             },
         };
@@ -92,7 +98,6 @@ pub(in crate::cli) struct Form {
 }
 
 impl Form {
-    /// The fields that were named.
     pub(super) fn fields(&self) -> Result<Map<String, Value>, Failure> {
         let named = [
             ("task", &self.task),
@@ -105,8 +110,7 @@ impl Form {
             .collect();
         for (name, value) in &self.set {
             if fields.insert(name.clone(), value.clone()).is_some() {
-                let message = format!("`{name}` is given twice");
-                return Err(Failure::new(Exit::Usage, message));
+                return Err(Failure::usage(format!("`{name}` is given twice")));
             }
         }
         Ok(fields)
@@ -117,8 +121,7 @@ impl Form {
 fn assignment(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
-            let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
-            Ok((name.to_owned(), value))
+            Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
         }
         _ => Err("expected a field and a value, such as missed=all".to_owned()),
     }

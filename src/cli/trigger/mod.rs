@@ -1,45 +1,36 @@
 //! `hivewright trigger`: what starts work without a person typing.
 
-use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use clap::Subcommand;
+use serde_json::Value;
 
 use super::{
     Context,
-    failure::{Exit, Failure},
-    service::{Answer, Service, target},
+    answer::Answer,
+    failure::Failure,
+    screen::printable,
+    service::{MOST_ROWS, Service},
+    table::{self, columns, date},
 };
 use crate::api::{
     endpoint::{ById, Empty},
     flags::Limit,
     triggers::{
         CHANGE_TRIGGER, CREATE_TRIGGER, DELETE_TRIGGER, DISABLE_TRIGGER, ENABLE_TRIGGER, LIST_RUNS,
-        LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunRow, SHOW_TRIGGER,
-        TriggerChange, TriggerFilter, TriggerOff, TriggerRow, TriggerSketch, TriggerStart,
+        LIST_TRIGGERS, NewTrigger, PREVIEW_TRIGGER, RUN_TRIGGER, RunFilter, RunRow, SHOW_TRIGGER,
+        TriggerChange, TriggerFilter, TriggerOff, TriggerPreview, TriggerRow, TriggerSketch,
+        TriggerStart,
     },
 };
 
 mod form;
-mod show;
 
 use form::{Form, When};
 
-const NO_TYPE: &str =
-    "say when it fires: --cron, --at, --every, --keyword, --message, or --type with --config";
-/// As many as are shown at once.
-const MOST: Limit = Limit { limit: 200 };
-
 /// Make, change and watch triggers: tasks that start at times, on messages or on calls
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright trigger create news morning --cron \"0 8 * * MON-FRI\" --task \"Sum up the news.\" --enable\n  \
     hivewright trigger runs news/morning")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with triggers. One is named by its id, or as TEAM/NAME.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List triggers
     #[command(after_help = "Example:\n  hivewright trigger list --team news --state active")]
@@ -131,26 +122,25 @@ pub(super) enum Action {
     },
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let service = Service::find(context)?;
     let screen = context.screen;
-    match arguments.action {
-        Action::List(filter) => screen.rows(&service.rows(&LIST_TRIGGERS, &filter, &MOST).await?),
+    match action {
+        Action::List(filter) => {
+            service.rows(&LIST_TRIGGERS, &filter, MOST_ROWS).await?.table(screen)
+        }
         Action::Show { which } => {
             let shown = service.at(&SHOW_TRIGGER, &find(&service, &which).await?).await?;
-            let fields = shown.document["data"].clone();
-            screen.answer(&shown, |_| show::fields(&fields))
+            shown.show(screen, |_| fields(&shown.document["data"]))
         }
         Action::Create { team, name, when, form, enable } => {
-            let (kind, config) = when.config()?;
-            let kind = kind.ok_or_else(|| Failure::new(Exit::Usage, NO_TYPE))?;
+            let (kind, config) = when.trigger()?;
             let mut fields = form.fields()?;
             fields.insert("name".to_owned(), name.into());
             fields.insert("type".to_owned(), kind.as_str().into());
             fields.insert("config".to_owned(), config.into());
             let new = NewTrigger { team, enable: Some(enable), fields };
-            let made = service.call(&CREATE_TRIGGER, &Empty {}, &Empty {}, &new).await?;
-            screen.done(&made, &show::state(&made.data()?))
+            service.give(&CREATE_TRIGGER, &new).await?.tell(screen, state)
         }
         Action::Edit { which, when, form } => {
             let mut fields = form.fields()?;
@@ -160,39 +150,33 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             }
             let path = find(&service, &which).await?;
             let change = TriggerChange { fields };
-            let changed = service.call(&CHANGE_TRIGGER, &path, &Empty {}, &change).await?;
-            screen.done(&changed, &show::state(&changed.data()?))
+            service.call(&CHANGE_TRIGGER, &path, &Empty {}, &change).await?.tell(screen, state)
         }
         Action::Enable { which } => {
-            let enabled = service.at(&ENABLE_TRIGGER, &find(&service, &which).await?).await?;
-            screen.done(&enabled, &show::state(&enabled.data()?))
+            service.at(&ENABLE_TRIGGER, &find(&service, &which).await?).await?.tell(screen, state)
         }
         Action::Disable { which, off } => {
             let path = find(&service, &which).await?;
             let disabled = service.call(&DISABLE_TRIGGER, &path, &Empty {}, &off).await?;
-            screen.done(&disabled, &format!("{which} is disabled"))
+            disabled.tell(screen, |_| format!("{which} is disabled"))
         }
         Action::Run { which, start } => {
             let path = find(&service, &which).await?;
-            let started = service.call(&RUN_TRIGGER, &path, &Empty {}, &start).await?;
-            screen.answer(&started, |run| show::started(&run))
+            service.call(&RUN_TRIGGER, &path, &Empty {}, &start).await?.show(screen, started)
         }
-        Action::Runs { which, limit } => {
-            let path = target(&LIST_RUNS, &find(&service, &which).await?)?;
-            let runs = service.search(&path, [("limit", limit.limit.to_string())]).await?;
-            screen.rows(&Answer::<Vec<RunRow>>::new(runs))
+        Action::Runs { which, limit: Limit { limit } } => {
+            let path = find(&service, &which).await?;
+            let all = RunFilter::default();
+            service.page(&LIST_RUNS, &path, &all, limit, None).await?.table(screen)
         }
         Action::Delete { which } => {
             service.at(&DELETE_TRIGGER, &find(&service, &which).await?).await?;
-            let answer: Answer<Value> = Answer::new(json!({"data": {"deleted": which}}));
-            screen.done(&answer, &format!("{which} is deleted"))
+            Answer::naming("deleted", &which).tell(screen, |_| format!("{which} is deleted"))
         }
         Action::Preview { when, sample } => {
-            let (kind, config) = when.config()?;
-            let kind = kind.ok_or_else(|| Failure::new(Exit::Usage, NO_TYPE))?;
+            let (kind, config) = when.trigger()?;
             let sketch = TriggerSketch { kind, config, sample };
-            let seen = service.call(&PREVIEW_TRIGGER, &Empty {}, &Empty {}, &sketch).await?;
-            screen.answer(&seen, |preview| show::preview(&preview))
+            service.give(&PREVIEW_TRIGGER, &sketch).await?.show(screen, preview)
         }
     }
 }
@@ -203,12 +187,116 @@ async fn find(service: &Service, which: &str) -> Result<ById, Failure> {
         return Ok(ById { id: which.to_owned() });
     };
     let filter = TriggerFilter { team: Some(team.to_owned()), ..TriggerFilter::default() };
-    let rows: Vec<TriggerRow> = service.rows(&LIST_TRIGGERS, &filter, &MOST).await?.data()?;
+    let rows = service.rows(&LIST_TRIGGERS, &filter, MOST_ROWS).await?.data()?;
     let found = rows.into_iter().find(|row| row.definition.name == name);
     found.map(|row| ById { id: row.id.to_string() }).ok_or_else(|| {
-        let message = format!(
+        Failure::not_found(format!(
             "team `{team}` has no trigger `{name}`; `hivewright trigger list --team {team}` shows those there are"
-        );
-        Failure::new(Exit::NotFound, message)
+        ))
     })
+}
+
+columns!(TriggerRow {
+    "ID" => |row| row.id.to_string(),
+    "TRIGGER" => |row| format!("{}/{}", row.team, row.definition.name),
+    "TYPE" => |row| row.definition.kind().to_string(),
+    "STATE" => |row| row.state.to_string(),
+    "NEXT" => |row| date(&row.next_due_at),
+    "LAST RUN" => |row| row.last_run.iter().flatten().map(end).collect(),
+});
+
+columns!(RunRow {
+    "FIRED" => |row| date(&row.fired_at),
+    "CAUSE" => |row| row.cause.to_string(),
+    "DECISION" => |row| row.decision.to_string(),
+    "OUTCOME" => |row| row.outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
+    "TASK" => |row| row.task_id.as_ref().map(ToString::to_string).unwrap_or_default(),
+    "REASON" => |row| row.reason.clone().unwrap_or_default(),
+});
+
+/// What a run came to.
+fn end(run: &RunRow) -> String {
+    match run.outcome {
+        Some(outcome) => format!("{} {outcome}", run.decision),
+        None => run.decision.to_string(),
+    }
+}
+
+/// All fields of a trigger, one below the other.
+fn fields(row: &Value) -> String {
+    let said = row.as_object().into_iter().flatten().filter_map(|(name, value)| {
+        let text = match value {
+            Value::Null => return None,
+            Value::Array(list) if list.is_empty() => return None,
+            Value::Object(map) if map.is_empty() => return None,
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Some((name.as_str(), printable(&text)))
+    });
+    table::fields(22, said)
+}
+
+/// What has become of a trigger.
+fn state(row: TriggerRow) -> String {
+    let mut text = format!("{}/{} ({}) is {}", row.team, row.definition.name, row.id, row.state);
+    if let Some(next) = row.next_due.as_ref().filter(|next| !next.is_empty()) {
+        text += &format!("\nnext times: {}", next.join(", "));
+    }
+    if let Some(path) = &row.path {
+        text += &format!("\nprograms call it at {path}");
+    }
+    text
+}
+
+/// What a run by hand led to.
+fn started(run: RunRow) -> String {
+    let task = run.task_id.as_ref().map(ToString::to_string);
+    let led_to = task.or_else(|| run.reason.clone()).unwrap_or_default();
+    format!("{} {} {led_to}\n", run.id, run.decision)
+}
+
+/// What a trigger would do.
+fn preview(preview: TriggerPreview) -> String {
+    if let Some(due) = &preview.due {
+        return due.iter().map(|time| format!("{}\n", time.local)).collect();
+    }
+    match preview.matches {
+        Some(true) => {
+            let captures = preview.captures.iter().flatten();
+            let found = captures.map(|(name, value)| format!("{name}: {}\n", printable(value)));
+            format!("it fits\n{}", found.collect::<String>())
+        }
+        Some(false) => "it does not fit\n".to_owned(),
+        None => "it is valid\n".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// OP-80
+    #[test]
+    fn triggers_are_listed_in_columns() {
+        let row = json!({
+            "id": "trg-1", "team": "news", "name": "morning", "type": "schedule", "state": "active",
+            "config": {"cron": "0 8 * * *"}, "task": "Sum up.", "next_due_at": "2026-11-15T08:00:00.000Z",
+            "consecutive_failures": 0, "overlap_count": 0, "cursors": {}, "revision": 1, "created_by": "main",
+            "last_run": {
+                "id": "run-1", "trigger": "trg-1", "cause": "schedule", "decision": "enqueued",
+                "outcome": "ok", "tokens": 0, "notify": {"notified": false},
+            },
+        });
+        let rows: Vec<TriggerRow> = serde_json::from_value(json!([row])).unwrap();
+
+        let expected = "\
+ID     TRIGGER       TYPE      STATE   NEXT                  LAST RUN
+trg-1  news/morning  schedule  active  2026-11-15 08:00 UTC  enqueued ok
+";
+        assert_eq!(table::rows(&rows), expected);
+    }
 }

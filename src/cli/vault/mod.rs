@@ -1,26 +1,22 @@
 //! `hivewright vault`: secrets of the service and of teams. None is ever shown.
 
-use std::io::{self, IsTerminal, Read};
-
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::{ArgGroup, Args, Subcommand};
-use serde_json::{Value, json};
-use zeroize::Zeroizing;
+use serde_json::json;
 
 use super::{
     Context,
-    ask::confirm,
-    backup::blocking,
-    failure::{Exit, Failure},
-    hidden,
+    answer::{Answer, Listing},
+    blocking::blocking,
+    failure::Failure,
     progress::Gauge,
-    service::{Answer, Service},
+    prompt::{self, confirm},
+    service::{MOST_ROWS, Service},
     stopped::Stopped,
 };
 use crate::{
     api::{
         endpoint::Empty,
-        flags::Limit,
         vault::{
             DELETE_VAULT_ENTRY, LIST_VAULT, LIST_VAULT_AUDIT, ROTATE_VAULT, SET_VAULT_ENTRY,
             SHOW_VAULT_ENTRY, VaultAuditFilter, VaultFilter, VaultPath, VaultPut, VaultRotate,
@@ -29,7 +25,7 @@ use crate::{
     },
     system::WallClock,
     vault::{
-        entry::{LARGEST_VALUE, is_key},
+        entry::is_key,
         master::KeyFiles,
         rotate::{forget_old_at_rest, rotate_at_rest},
     },
@@ -38,18 +34,11 @@ use crate::{
 mod show;
 
 /// Keep secrets for the service and its teams; none is ever shown
-#[derive(Debug, PartialEq, Args)]
+#[derive(Debug, PartialEq, Subcommand)]
 #[command(after_help = "Examples:\n  \
     hivewright vault set OPENAI_API_KEY --system\n  \
     pass show forge | hivewright vault set FORGE_TOKEN --team ops --tool bash\n  \
     hivewright vault list")]
-pub(super) struct Arguments {
-    #[command(subcommand)]
-    pub(super) action: Action,
-}
-
-/// What to do with secrets.
-#[derive(Clone, Debug, PartialEq, Subcommand)]
 pub(super) enum Action {
     /// List what is kept, without values
     #[command(after_help = "Example:\n  hivewright vault list --team ops")]
@@ -111,9 +100,7 @@ pub(super) enum Action {
         #[command(flatten)]
         of: MaybeScope,
         #[command(flatten)]
-        filter: VaultAuditFilter,
-        #[command(flatten)]
-        limit: Limit,
+        list: Listing<VaultAuditFilter>,
     },
 }
 
@@ -153,7 +140,7 @@ impl OneScope {
         if !is_key(key) {
             let message =
                 format!("`{key}` is no key: 1 to 128 of letters, digits, `_`, `.`, `:`, `-`");
-            return Err(Failure::new(Exit::Usage, message));
+            return Err(Failure::usage(message));
         }
         Ok(VaultPath { scope: scope(self.team.as_deref()), key: key.to_owned() })
     }
@@ -163,18 +150,16 @@ fn scope(team: Option<&str>) -> String {
     team.map_or("system".to_owned(), |team| format!("team:{team}"))
 }
 
-pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(action: Action, context: &Context) -> Result<(), Failure> {
     let screen = context.screen;
-    match arguments.action {
+    match action {
         Action::List { of, filter } => {
             let filter = VaultFilter { scope: of.name(), ..filter };
-            let most = Limit { limit: 200 };
-            let entries = Service::find(context)?.rows(&LIST_VAULT, &filter, &most).await?;
-            screen.rows(&entries)?;
+            let entries = Service::find(context)?.rows(&LIST_VAULT, &filter, MOST_ROWS).await?;
+            entries.table(screen)?;
             show::remark_on_rest(&entries, screen)
         }
-        Action::Set { value: Some(_), .. } => Err(Failure::new(
-            Exit::Usage,
+        Action::Set { value: Some(_), .. } => Err(Failure::usage(
             "a value may not stand on the command line, where histories and process lists keep it; \
              leave it out and you are asked for it, or send it to standard input, \
              and use another one, since this may have been recorded",
@@ -186,31 +171,32 @@ pub(super) async fn run(arguments: Arguments, context: &Context) -> Result<(), F
             if !keep_value {
                 put.create = !replaces(&path, &service, context).await?;
                 put.secret = Some(!public);
-                let value = blocking(move || read_value(&key)).await?;
+                let value = blocking(move || prompt::secret(&format!("Value of {key}: "))).await?;
+                if value.is_empty() {
+                    return Err(Failure::usage("there is no value"));
+                }
                 match std::str::from_utf8(&value) {
                     Ok(text) => put.value = Some(text.to_owned()),
                     Err(_) => put.value_base64 = Some(STANDARD.encode(&*value)),
                 }
             }
-            let set = service.call(&SET_VAULT_ENTRY, &path, &Empty {}, &put).await?;
-            screen.done(&set, &show::set(&set.data()?))
+            service.call(&SET_VAULT_ENTRY, &path, &Empty {}, &put).await?.tell(screen, show::set)
         }
         Action::Show { key, of } => {
             let entry = Service::find(context)?.at(&SHOW_VAULT_ENTRY, &of.path(&key)?).await?;
-            screen.answer(&entry, |entry| screen.harmless(&show::described(&entry)))
+            entry.show(screen, |entry| screen.harmless(&show::described(&entry)))
         }
         Action::Delete { key, of } => {
             Service::find(context)?.at(&DELETE_VAULT_ENTRY, &of.path(&key)?).await?;
-            let answer: Answer<Value> = Answer::new(json!({"data": {"deleted": key}}));
-            screen.done(&answer, &format!("deleted {key}"))
+            Answer::naming("deleted", &key).tell(screen, |_| format!("deleted {key}"))
         }
         Action::RotateMaster(rotate) => {
             let rotated = rotate_master(&rotate, context).await?;
-            screen.done(&rotated, &show::rotated(&rotated.data()?, context))
+            rotated.tell(screen, |rotated| show::rotated(&rotated, context))
         }
-        Action::Audit { of, filter, limit } => {
-            let filter = VaultAuditFilter { scope: of.name(), ..filter };
-            screen.rows(&Service::find(context)?.rows(&LIST_VAULT_AUDIT, &filter, &limit).await?)
+        Action::Audit { of, mut list } => {
+            list.filter.scope = of.name();
+            Service::find(context)?.list(&LIST_VAULT_AUDIT, &list).await?.table(screen)
         }
     }
 }
@@ -231,25 +217,6 @@ async fn replaces(path: &VaultPath, service: &Service, context: &Context) -> Res
     Ok(exists)
 }
 
-/// The value, from the keyboard without showing it, or from standard input.
-fn read_value(key: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let value = if io::stdin().is_terminal() {
-        hidden::ask(&format!("Value of {key}: "))?
-    } else {
-        let mut value = Zeroizing::new(Vec::new());
-        let most = LARGEST_VALUE as u64 + 2;
-        io::stdin()
-            .take(most)
-            .read_to_end(&mut value)
-            .map_err(|error| Failure::system("standard input cannot be read", error))?;
-        if value.ends_with(b"\n") {
-            value.pop();
-        }
-        value
-    };
-    if value.is_empty() { Err(Failure::new(Exit::Usage, "there is no value")) } else { Ok(value) }
-}
-
 /// Replaces the master key, also of a service that is stopped.
 async fn rotate_master(
     rotate: &VaultRotate,
@@ -266,7 +233,7 @@ async fn rotate_master(
         Some(service) => {
             let gauge = Gauge::new(context.screen, "rotation");
             gauge.set(0, 1, "rotations");
-            gauge.over(service.call(&ROTATE_VAULT, &Empty {}, &Empty {}, rotate)).await
+            gauge.over(service.give(&ROTATE_VAULT, rotate)).await
         }
         None => {
             let rotated = at_rest(rotate.forget_old, context).await?;
@@ -300,7 +267,7 @@ async fn at_rest(forget_old: bool, context: &Context) -> Result<VaultRotated, Fa
 mod tests {
 
     use super::*;
-    use crate::cli::service::target;
+    use crate::cli::{failure::Exit, service::target};
 
     fn scope(team: Option<&str>) -> OneScope {
         OneScope { team: team.map(str::to_owned), system: team.is_none() }

@@ -4,9 +4,9 @@ use crate::{
     api::vault::{VaultAct, VaultEntry, VaultRotated, VaultSet},
     cli::{
         Context,
+        answer::Answer,
         failure::Failure,
         screen::Screen,
-        service::Answer,
         table::{columns, date, or_never},
     },
     vault::audit::Actor,
@@ -48,8 +48,7 @@ pub(super) fn remark_on_rest(
     Ok(())
 }
 
-pub(super) fn set(set: &VaultSet) -> String {
-    let VaultSet { scope, key, version, .. } = set;
+pub(super) fn set(VaultSet { scope, key, version, .. }: VaultSet) -> String {
     let reference = if scope == "system" {
         format!("`${{vault:{key}}}` in settings files stands for it")
     } else {

@@ -1,24 +1,21 @@
 //! Validation of what was converted, by the readers of this program.
 
-use hivewright_actors::{
-    clock::Timestamp,
-    scheduler::{
-        ports::View,
-        trigger::{
-            definition::Definition,
-            validation::{self, Check},
-        },
+use hivewright_actors::scheduler::{
+    ports::View,
+    trigger::{
+        definition::Definition,
+        validation::{self, Check},
     },
 };
 
+use super::Goal;
 use crate::{
     settings::{
         channels, config,
-        home::Home,
         problem::Problems,
         providers,
         reader::Document,
-        references::{Environment, References, SystemVault},
+        references::{References, SystemVault},
         team,
     },
     triggers::{calendar::Zones, expressions::LinearExpressions},
@@ -29,15 +26,6 @@ pub(super) trait Checks {
     fn settings(&self, name: &str, text: &str) -> Result<(), Problems>;
     fn team(&self, name: &str, text: &str) -> Result<(), Problems>;
     fn trigger(&self, definition: &Definition) -> Result<(), validation::Problems>;
-}
-
-/// The readers, for one home.
-pub(super) struct Readers<'a> {
-    pub(super) home: &'a Home,
-    pub(super) environment: &'a Environment,
-    /// The zone of the settings.
-    pub(super) zone: &'a str,
-    pub(super) now: Timestamp,
 }
 
 /// The vault as it will be: it has whatever is asked for.
@@ -53,7 +41,7 @@ impl SystemVault for PromisedVault {
     }
 }
 
-impl Checks for Readers<'_> {
+impl Checks for Goal<'_> {
     fn settings(&self, name: &str, text: &str) -> Result<(), Problems> {
         let environment = self.environment.clone().with_vault(PromisedVault);
         let references = References::new(&environment, self.home.data());
@@ -70,7 +58,7 @@ impl Checks for Readers<'_> {
     }
 
     fn trigger(&self, definition: &Definition) -> Result<(), validation::Problems> {
-        let view = View { zone: self.zone, calendar: &Zones, now: self.now, since: self.now };
+        let view = View { zone: &self.zone, calendar: &Zones, now: self.now, since: self.now };
         Check { view, expressions: &LinearExpressions, is_new: true }.run(definition)
     }
 }

@@ -7,12 +7,11 @@ use super::{
     plan::{Artifact, Planner},
     report::{Item, Kind},
     schema::row,
-    target::mark,
 };
 
 row! {
     /// A problem that a team handed up.
-    EscalationRow in "escalation_correlations" by "created_at, correlation_id" {
+    EscalationRow in "escalation_correlations" by "created_at, correlation_id" known by id {
         id: String as "correlation_id",
         from: String as "source_team",
         to: String as "target_team",
@@ -28,8 +27,7 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
     for row in open {
         let change = "becomes a notice in the operator's inbox".to_owned();
         let conversion = Ok((Artifact::Notice(notice(row, planner)), vec![change]));
-        let mark = mark("escalation_correlations", &row.id, &row.created_at);
-        planner.take(Kind::Escalation, Some(&row.from), &row.id, mark, conversion);
+        planner.take(Kind::Escalation, Some(&row.from), &row.id, row.mark(), conversion);
     }
     if !over.is_empty() {
         let item = Item::left(Kind::Escalation, "(all)", "they are answered");

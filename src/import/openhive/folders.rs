@@ -10,6 +10,7 @@ use std::{
 use super::{
     apply::{ApplyError, disk, write_file},
     plugins,
+    target::{MAIN_FILE, is_free},
 };
 use crate::{
     settings::{
@@ -19,7 +20,6 @@ use crate::{
     storage::folder::{self, Found},
 };
 
-/// A folder to be copied.
 #[derive(Clone, Debug)]
 pub(super) struct FolderCopy {
     /// What the team is called here.
@@ -38,21 +38,14 @@ impl FolderCopy {
         if self.is_main {
             copy(&self.from, &to).map_err(disk(&to))?;
             let config = to.join(CONFIG);
-            return if is_free(&config) { write_file(&config, &self.config) } else { Ok(()) };
+            let is_free = is_free(&config, MAIN_FILE);
+            return if is_free { write_file(&config, &self.config) } else { Ok(()) };
         }
         let building = to.with_file_name(format!(".importing-{}", self.team));
         clear(&building).map_err(disk(&building))?;
         copy(&self.from, &building).map_err(disk(&building))?;
         write_file(&building.join(CONFIG), &self.config)?;
         fs::rename(&building, &to).map_err(disk(&to))
-    }
-}
-
-/// The main team's file is not there, or is still the shipped one.
-fn is_free(path: &Path) -> bool {
-    match fs::read_to_string(path) {
-        Ok(text) => scaffold::is_shipped("main-team.yaml", &text),
-        Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 

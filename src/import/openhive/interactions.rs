@@ -17,7 +17,6 @@ use super::{
     report::Kind,
     schema::row,
     settings::bare_channel,
-    target::mark,
 };
 
 /// What was said stays this long, here as there.
@@ -25,7 +24,7 @@ const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
 row! {
     /// Something said in a channel.
-    InteractionRow in "channel_interactions" by "id" {
+    InteractionRow in "channel_interactions" by "id" known by id {
         id: i64,
         direction: String,
         channel: String as "channel_id",
@@ -54,8 +53,7 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
             }
             (Artifact::Interaction(format!("import-{:020}", row.id), interaction), changes)
         });
-        let mark = mark("channel_interactions", row.id, &row.created_at);
-        planner.take(Kind::Interactions, None, &row.channel, mark, conversion);
+        planner.take(Kind::Interactions, None, &row.channel, row.mark(), conversion);
     }
 }
 

@@ -7,14 +7,13 @@ use super::{
     redact::Redactor,
     report::{Item, Kind},
     schema::row,
-    target::mark,
 };
 
 const NAME: &str = "log_entries";
 
 row! {
     /// A line of the log.
-    LogRow in "log_entries" by "id" {
+    LogRow in "log_entries" by "id" known by id {
         id: i64,
         level: String,
         message: String,
@@ -27,7 +26,7 @@ row! {
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let tables = &planner.found.tables;
     if let Some(last) = tables.log.last() {
-        let mark = mark(NAME, last.id, &last.created_at);
+        let mark = last.mark();
         let item = if planner.target.has(&mark) {
             Item::left(Kind::Log, NAME, BEFORE)
         } else {

@@ -14,7 +14,6 @@ use super::{
     plan::{Artifact, Planner, Refusal, Team},
     report::Kind,
     schema::row,
-    target::mark,
     vault::VaultRow,
 };
 use crate::memory::{
@@ -26,7 +25,7 @@ use crate::memory::{
 
 row! {
     /// A version of something a team remembers.
-    MemoryRow in "memories" by "id" {
+    MemoryRow in "memories" by "id" known by id {
         id: i64,
         team: String as "team_name",
         key: String,
@@ -77,7 +76,6 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
     }
 }
 
-/// Converts the memories of one team.
 struct Converter<'a> {
     team: &'a TeamKey,
     ids: &'a Ids,
@@ -107,7 +105,7 @@ impl<'a> Converter<'a> {
                 }
                 (entry, changes)
             });
-            drafts.push(Draft { key, mark: mark("memories", row.id, &row.created_at), entry });
+            drafts.push(Draft { key, mark: row.mark(), entry });
         }
         link(rows, &mut drafts);
         drafts

@@ -30,7 +30,7 @@ mod memories;
 mod moment;
 mod names;
 pub mod plan;
-pub mod plugins;
+mod plugins;
 mod redact;
 pub mod report;
 mod rules;
@@ -51,7 +51,6 @@ mod vault;
 mod yaml;
 
 use apply::{ApplyError, Site};
-use checks::Readers;
 use installation::Installation;
 use plan::{Options, Plan};
 use source::{Source, SourceError};
@@ -62,7 +61,6 @@ use crate::settings::{home::Home, references::Environment};
 /// Who made what was imported.
 const IMPORT: &str = "import";
 
-/// An installation that has been read.
 #[derive(Debug)]
 pub struct Import {
     source: Source,
@@ -94,14 +92,7 @@ impl Import {
 
     /// What an import into this home would do. Blocks.
     pub fn plan(&self, goal: &Goal<'_>) -> Result<Plan, StorageError> {
-        let target = Target::read(goal)?;
-        let readers = Readers {
-            home: goal.home,
-            environment: goal.environment,
-            zone: &goal.zone,
-            now: goal.now,
-        };
-        Ok(plan::plan(&self.found, &target, self.options, &readers, &goal.ids))
+        Ok(plan::plan(&self.found, &Target::read(goal)?, self.options, goal, &goal.ids))
     }
 
     /// Does it, and writes down what was done. Returns where. Blocks.

@@ -122,7 +122,6 @@ impl Planned {
     }
 }
 
-/// All that an import makes.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub report: Report,
@@ -195,6 +194,8 @@ pub(super) struct Planner<'a> {
     pub(super) ids: &'a Ids,
     pub(super) plan: Plan,
     pub(super) redactor: Redactor,
+    /// What profiles of models are called here, by their former names.
+    pub(super) profiles: BTreeMap<String, String>,
     /// Topics by their ids, also those of earlier imports.
     pub(super) topics: BTreeMap<String, TopicRef>,
     pub(super) teams: BTreeMap<&'a str, Team<'a>>,
@@ -275,7 +276,6 @@ impl Planner<'_> {
     }
 }
 
-/// Puts a plan together.
 pub(super) fn plan(
     found: &Installation,
     target: &Target,
@@ -291,13 +291,14 @@ pub(super) fn plan(
         ids,
         plan: Plan::default(),
         redactor: Redactor::default(),
+        profiles: BTreeMap::new(),
         topics: topics::references(found, target),
         teams: BTreeMap::new(),
         left: BTreeSet::new(),
     };
-    let profiles = settings::plan(&mut planner);
+    settings::plan(&mut planner);
     rules::plan(&mut planner);
-    teams::plan(&mut planner, &profiles);
+    teams::plan(&mut planner);
     for team in planner.teams.clone().values() {
         memories::plan(&mut planner, team);
         triggers::plan(&mut planner, team);

@@ -38,8 +38,7 @@ row! {
 }
 
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
-    let rows = planner.found.tables.plugins.iter().filter(|row| row.team == team.former);
-    for row in rows {
+    for row in planner.found.tables.plugins.iter().filter(|row| row.team == team.former) {
         let conversion = if row.status == "removed" {
             Err(Refusal::intended("it was removed"))
         } else {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use hivewright_actors::words;
 use serde::Serialize;
 
 /// All items, in the order in which they are planned.
@@ -34,61 +35,49 @@ fn is_one(count: &u64) -> bool {
     *count == 1
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Taken as it is.
-    Imported,
-    /// Taken with changes.
-    Converted,
-    Skipped,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
+words! {
+    pub enum Outcome {
+        /// Taken as it is.
+        Imported = "imported",
+        /// Taken with changes.
+        Converted = "converted",
+        Skipped = "skipped",
     }
 }
 
-/// A kind of thing, in the order in which an import makes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A settings file, or a part of one.
-    Settings,
-    Rule,
-    Team,
-    /// A file of a team's folder, or the folder.
-    File,
-    Vault,
-    Memory,
-    Trigger,
-    Task,
-    /// A tool that a team wrote.
-    Plugin,
-    Topic,
-    /// What was said in a channel.
-    Interactions,
-    /// A decision of a person on a sender.
-    Trust,
-    /// Decisions of the trust gate.
-    Audit,
-    Escalation,
-    Log,
-    /// A part of the database that is not taken.
-    Table,
+words! {
+    /// A kind of thing, in the order in which an import makes them.
+    pub enum Kind {
+        /// A settings file, or a part of one.
+        Settings = "settings",
+        Rule = "rule",
+        Team = "team",
+        /// A file of a team's folder, or the folder.
+        File = "file",
+        Vault = "vault",
+        Memory = "memory",
+        Trigger = "trigger",
+        Task = "task",
+        /// A tool that a team wrote.
+        Plugin = "plugin",
+        Topic = "topic",
+        /// What was said in a channel.
+        Interactions = "interactions",
+        /// A decision of a person on a sender.
+        Trust = "trust",
+        /// Decisions of the trust gate.
+        Audit = "audit",
+        Escalation = "escalation",
+        Log = "log",
+        /// A part of the database that is not taken.
+        Table = "table",
+    }
 }
 
 impl Kind {
     /// Things of this kind are counted where the report says the same of them.
     pub(super) fn is_counted(self) -> bool {
         matches!(self, Self::Interactions | Self::Audit)
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.serialize(f)
     }
 }
 

@@ -16,7 +16,6 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
         planner.take(Kind::Rule, None, name, mark("rules", name, ""), conversion);
     }
     for name in &planner.found.other_rules {
-        let reason = "only files that end in `.md` are rules";
-        planner.report(Item::left(Kind::Rule, name, reason));
+        planner.report(Item::left(Kind::Rule, name, "only files that end in `.md` are rules"));
     }
 }

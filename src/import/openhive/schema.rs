@@ -42,9 +42,9 @@ pub(super) trait Record: Sized {
 }
 
 /// Declares the row of a table: `field: Type as "column" or "former_name" = "default"`. A column is
-/// called like its field unless it says otherwise.
+/// called like its field unless it says otherwise. `known by` names the field that tells rows apart.
 macro_rules! row {
-    ($(#[$doc:meta])* $row:ident in $table:literal by $order:literal {
+    ($(#[$doc:meta])* $row:ident in $table:literal by $order:literal $(known by $id:ident)? {
         $($field:ident: $type:ty
             $(as $column:literal $(or $former:literal)?)? $(= $default:literal)?),* $(,)?
     } $(unread [$($unread:literal),*])? $(later [$($later:literal),*])?) => {
@@ -53,6 +53,13 @@ macro_rules! row {
         pub(super) struct $row {
             $(pub(super) $field: $type,)*
         }
+
+        $(impl $row {
+            /// What it is known by, so that it is taken once.
+            pub(super) fn mark(&self) -> String {
+                $crate::import::openhive::target::mark($table, &self.$id, &self.created_at)
+            }
+        })?
 
         impl $crate::import::openhive::schema::Record for $row {
             const TABLE: $crate::import::openhive::schema::Table =

@@ -21,8 +21,7 @@ const CHANNELS: &str = "channels.yaml";
 /// The model of a profile that names none, as OpenHive has it.
 const FORMER_MODEL: &str = "claude-sonnet-4-20250514";
 
-/// Plans the settings files. Returns what profiles are called now, by their former names.
-pub(super) fn plan(planner: &mut Planner<'_>) -> BTreeMap<String, String> {
+pub(super) fn plan(planner: &mut Planner<'_>) {
     let found = planner.found;
     let mut profiles = BTreeMap::new();
     plan_file(planner, CONFIG, &found.config, config);
@@ -32,7 +31,7 @@ pub(super) fn plan(planner: &mut Planner<'_>) -> BTreeMap<String, String> {
         draft
     });
     plan_file(planner, CHANNELS, &found.channels, channels);
-    profiles
+    planner.profiles = profiles;
 }
 
 fn plan_file(
@@ -226,8 +225,7 @@ fn convert_channels(channels: Yaml, draft: &mut FileDraft) -> Yaml {
         let channel = with_bare_overrides(channel);
         match key.as_str() {
             "other" if has_discord => {
-                let reason = "`trust.channels.discord` says it for Discord";
-                draft.leave("trust.channels.other", reason);
+                draft.leave("trust.channels.other", "`trust.channels.discord` says it for Discord");
             }
             "other" => {
                 draft.change("`trust.channels.other` becomes `trust.channels.discord`");

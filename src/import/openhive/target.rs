@@ -57,6 +57,9 @@ pub(super) fn mark(table: &str, id: impl std::fmt::Display, made: &str) -> Strin
     format!("openhive/{table}/{id}@{made}").replace('\0', "?")
 }
 
+/// What the file of the main team is called among those that are shipped.
+pub(super) const MAIN_FILE: &str = "main-team.yaml";
+
 /// The settings files that are imported.
 const FILES: [&str; 3] = ["config.yaml", "providers.yaml", "channels.yaml"];
 
@@ -69,7 +72,7 @@ impl Target {
             now: goal.now,
             teams: folders.iter().filter(|name| *name != MAIN).cloned().collect(),
             folders,
-            main_in_use: !is_free(&home.team_file(MAIN), "main-team.yaml"),
+            main_in_use: !is_free(&home.team_file(MAIN), MAIN_FILE),
             settings: FILES
                 .into_iter()
                 .filter(|name| !is_free(&home.data().join("config").join(name), name))
@@ -85,8 +88,7 @@ impl Target {
         target.marks = apply::marks(storage)?;
         target.records = scan::<TeamRecord>(storage, Range::all())?;
         let living = target.records.iter().filter(|team| team.state != TeamState::Removed);
-        let names = living.map(|team| team.name.to_string()).filter(|name| name != MAIN);
-        target.teams.extend(names);
+        target.teams.extend(living.map(|team| team.name.to_string()).filter(|name| name != MAIN));
         let open = scan::<Task>(storage, Range::all())?;
         target.arrivals = open.iter().map(|task| task.arrival).max().unwrap_or(0);
         target.main_in_use |= !open.is_empty() || has_worked(storage)?;
@@ -113,7 +115,7 @@ impl Target {
 }
 
 /// Nothing is lost if the file is written: it is not there, is as shipped, or says nothing.
-fn is_free(path: &Path, name: &str) -> bool {
+pub(super) fn is_free(path: &Path, name: &str) -> bool {
     match fs::read_to_string(path) {
         Ok(text) => {
             scaffold::is_shipped(name, &text) || yaml::parse(&text, name) == Ok(yaml::Yaml::Null)

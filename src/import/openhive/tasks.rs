@@ -17,11 +17,10 @@ use super::{
     report,
     schema::row,
     settings::bare_channel,
-    target::mark,
 };
 
 row! {
-    TaskRow in "task_queue" by "created_at, id" {
+    TaskRow in "task_queue" by "created_at, id" known by id {
         id: String,
         team: String as "team_id",
         task: String,
@@ -51,8 +50,7 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
             }
             (Artifact::Task(Box::new(task)), changes)
         });
-        let mark = mark("task_queue", &row.id, &row.created_at);
-        planner.take(report::Kind::Task, Some(team.former), &row.id, mark, conversion);
+        planner.take(report::Kind::Task, Some(team.former), &row.id, row.mark(), conversion);
     }
 }
 
@@ -86,26 +84,15 @@ fn convert(
     if row.is_empty() {
         return Err("nothing is asked in it".into());
     }
-    let kind = match row.kind.as_str() {
-        "delegate" => Kind::Delegate,
-        "trigger" => Kind::Trigger,
-        "escalation" => Kind::Escalation,
-        "bootstrap" => Kind::Bootstrap,
-        other => {
-            changes.push(format!("its type `{other}` is not known; it becomes `delegate`"));
-            Kind::Delegate
-        }
-    };
-    let priority = match row.priority.as_str() {
-        "critical" => Priority::Critical,
-        "high" => Priority::High,
-        "normal" => Priority::Normal,
-        "low" => Priority::Low,
-        other => {
-            changes.push(format!("its priority `{other}` is not known; it becomes `normal`"));
-            Priority::Normal
-        }
-    };
+    let kinds = [Kind::Delegate, Kind::Trigger, Kind::Escalation, Kind::Bootstrap];
+    let kind = kinds.into_iter().find(|kind| kind.as_str() == row.kind).unwrap_or_else(|| {
+        changes.push(format!("its type `{}` is not known; it becomes `delegate`", row.kind));
+        Kind::Delegate
+    });
+    let priority = row.priority.parse().unwrap_or_else(|_| {
+        changes.push(format!("its priority `{}` is not known; it becomes `normal`", row.priority));
+        Priority::Normal
+    });
     let topic = row.topic.as_ref().and_then(|id| topics.get(id)).cloned();
     let lane_topic = topic.as_ref().filter(|_| team.name.as_str() == MAIN);
     let lane = Lane { team: team.name.clone(), topic: lane_topic.map(|topic| topic.id.clone()) };

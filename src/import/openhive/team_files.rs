@@ -24,21 +24,14 @@ pub(super) struct TeamFile {
     pub(super) scope: Vec<String>,
 }
 
-/// How files of teams are converted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Preferences<'a> {
-    /// What profiles are called now.
-    pub(super) profiles: &'a BTreeMap<String, String>,
-    /// `*` stays.
-    pub(super) keep_wildcard: bool,
-}
-
-/// Converts the file of the team that is called `name` here.
+/// Converts the file of the team that is called `name` here. `profiles` are the names of profiles here by
+/// their former ones.
 pub(super) fn convert(
     name: &str,
     is_main: bool,
     tree: Yaml,
-    preferences: Preferences<'_>,
+    profiles: &BTreeMap<String, String>,
+    keep_wildcard: bool,
 ) -> TeamFile {
     let mut file = FileDraft::new(TEAM_FILE);
     let (mut scope, mut steps) = (Vec::new(), None);
@@ -53,12 +46,11 @@ pub(super) fn convert(
                 file.put("description", Yaml::text(escaped(&text)));
             }
             ("allowed_tools", _) => {
-                let keep_wildcard = preferences.keep_wildcard;
                 let tools = tools(texts(Some(&value)), is_main, keep_wildcard, &mut file);
                 file.put("allowed_tools", Yaml::texts(tools));
             }
             ("provider_profile", Some(profile)) => {
-                let now = preferences.profiles.get(profile).map_or(profile, |now| now);
+                let now = profiles.get(profile).map_or(profile, |now| now);
                 file.put("provider_profile", Yaml::text(now));
             }
             ("maxSteps" | "maxTurns", Some(text)) => steps = Some((key.clone(), text.to_owned())),
@@ -160,8 +152,7 @@ mod tests {
 
     fn file(text: &str, root: bool, keep_wildcard: bool) -> FileDraft {
         let profiles = BTreeMap::from([("My GPT".to_owned(), "my-gpt".to_owned())]);
-        let preferences = Preferences { profiles: &profiles, keep_wildcard };
-        convert("research", root, parse(text, "test").unwrap(), preferences).draft
+        convert("research", root, parse(text, "test").unwrap(), &profiles, keep_wildcard).draft
     }
 
     fn tree(text: &str) -> Yaml {

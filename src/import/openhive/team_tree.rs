@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::{clock::Timestamp, ids::MAIN, org::tree::DEEPEST};
 
-use super::{moment::moment, names, schema::row, target::mark};
+use super::{moment::moment, names, schema::row};
 
 const LONGEST_KEYWORD: usize = 64;
 const MOST_KEYWORDS: usize = 50;
 
 row! {
-    OrgRow in "org_tree" by "created_at, id" {
+    OrgRow in "org_tree" by "created_at, id" known by id {
         id: String,
         parent: Option<String> as "parent_id",
         status: String,
@@ -24,12 +24,6 @@ row! {
     KeywordRow in "scope_keywords" by "team_id, keyword" {
         team: String as "team_id",
         keyword: String,
-    }
-}
-
-impl OrgRow {
-    pub(super) fn mark(&self) -> String {
-        mark("org_tree", &self.id, &self.created_at)
     }
 }
 

@@ -16,14 +16,14 @@ use super::{
     report::{Item, Kind},
     target::mark,
     tasks,
-    team_files::{self, Preferences, TeamFile},
+    team_files::{self, TeamFile},
     team_tree::{TeamDraft, arrange, scope},
     vault,
     yaml::Yaml,
 };
 use crate::settings::home::TEAM_FILE;
 
-pub(super) fn plan(planner: &mut Planner<'_>, profiles: &BTreeMap<String, String>) {
+pub(super) fn plan(planner: &mut Planner<'_>) {
     let (found, target) = (planner.found, planner.target);
     let given: BTreeMap<&str, &String> = found
         .tables
@@ -37,7 +37,6 @@ pub(super) fn plan(planner: &mut Planner<'_>, profiles: &BTreeMap<String, String
         planner.report(Item::left(Kind::Team, former, reason));
         planner.left.insert(former);
     }
-    let preferences = Preferences { profiles, keep_wildcard: planner.options.keep_wildcard };
     for draft in drafts {
         if draft.is_main() && target.main_in_use && !target.has(&draft.mark) {
             let reason = "it has worked here already, and teams are not merged; \
@@ -45,7 +44,7 @@ pub(super) fn plan(planner: &mut Planner<'_>, profiles: &BTreeMap<String, String
             planner.report(Item::left(Kind::Team, MAIN, reason));
             planner.left.insert(draft.former);
         } else {
-            plan_team(planner, draft, preferences);
+            plan_team(planner, draft);
         }
     }
     for name in found.folders.keys().map(String::as_str) {
@@ -56,16 +55,12 @@ pub(super) fn plan(planner: &mut Planner<'_>, profiles: &BTreeMap<String, String
     }
 }
 
-fn plan_team<'a>(
-    planner: &mut Planner<'a>,
-    mut draft: TeamDraft<'a>,
-    preferences: Preferences<'_>,
-) {
+fn plan_team<'a>(planner: &mut Planner<'a>, mut draft: TeamDraft<'a>) {
     let target = planner.target;
     let (former, is_known) = (draft.former, target.has(&draft.mark));
     let folder = planner.found.folders.get(former);
     let mut items = folder.map(folder_items).unwrap_or_default();
-    let file = draft.read_file(folder, preferences, &mut items);
+    let file = draft.read_file(folder, planner, &mut items);
     draft.fill_scope(&file.scope);
     draft.changes.extend(file.draft.changes.iter().cloned());
     let config = match file.draft.settled(|text| planner.checks.team(&draft.name, text)) {
@@ -116,8 +111,7 @@ fn folder_items(folder: &TeamFolder) -> Vec<Item> {
     let mut items: Vec<Item> =
         links.map(|link| Item::left(Kind::File, link, "links are not followed")).collect();
     if !folder.plugins.is_empty() {
-        let change = format!("moved to `{}`", plugins::FOLDER);
-        let item = Item::taken(Kind::File, "plugins", &[change]);
+        let item = Item::taken(Kind::File, "plugins", &[format!("moved to `{}`", plugins::FOLDER)]);
         items.push(item.times(folder.plugins.len() as u64));
     }
     items
@@ -132,7 +126,7 @@ impl TeamDraft<'_> {
     fn read_file(
         &mut self,
         folder: Option<&TeamFolder>,
-        preferences: Preferences<'_>,
+        planner: &Planner<'_>,
         items: &mut Vec<Item>,
     ) -> TeamFile {
         let tree = match folder.map(|folder| &folder.config) {
@@ -154,7 +148,8 @@ impl TeamDraft<'_> {
                 return TeamFile::default();
             }
         };
-        team_files::convert(&self.name, self.is_main(), tree, preferences)
+        let (profiles, keep_wildcard) = (&planner.profiles, planner.options.keep_wildcard);
+        team_files::convert(&self.name, self.is_main(), tree, profiles, keep_wildcard)
     }
 
     /// The words of its file are its scope if the tree has none, and else its name.

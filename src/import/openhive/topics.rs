@@ -15,7 +15,7 @@ use super::{
     report::Kind,
     schema::row,
     settings::bare_channel,
-    target::{Target, mark},
+    target::Target,
 };
 
 /// A topic is over so long after it became idle.
@@ -26,7 +26,7 @@ const MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
 
 row! {
     /// A thread of conversation.
-    TopicRow in "topics" by "created_at, id" {
+    TopicRow in "topics" by "created_at, id" known by id {
         id: String,
         channel: String as "channel_id",
         name: String,
@@ -47,8 +47,7 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
             .map(|(channel, topic, changes)| (Artifact::Topic(channel, topic), changes))
             .map_err(Refusal::from);
         let name = format!("{} ({})", row.name, row.id);
-        let mark = mark("topics", &row.id, &row.created_at);
-        planner.take(Kind::Topic, None, name, mark, conversion);
+        planner.take(Kind::Topic, None, name, row.mark(), conversion);
     }
 }
 

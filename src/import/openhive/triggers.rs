@@ -25,7 +25,6 @@ use super::{
     report::Kind,
     schema::row,
     settings::bare_channel,
-    target::mark,
 };
 use crate::triggers::{calendar::Zones, form::Writer};
 
@@ -33,7 +32,7 @@ use crate::triggers::{calendar::Zones, form::Writer};
 const MOST_TICKS: u32 = 100_000;
 
 row! {
-    TriggerRow in "trigger_configs" by "id" {
+    TriggerRow in "trigger_configs" by "id" known by id {
         id: i64,
         team: String,
         name: String,
@@ -69,9 +68,8 @@ struct Draft {
 pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>) {
     let mut names = BTreeSet::new();
     for row in planner.found.tables.triggers.iter().filter(|row| row.team == team.former) {
-        let mark = mark("trigger_configs", row.id, &row.created_at);
-        let conversion = convert_one(planner, team, row, &mut names, &mark);
-        planner.take(Kind::Trigger, Some(team.former), &row.name, mark, conversion);
+        let conversion = convert_one(planner, team, row, &mut names);
+        planner.take(Kind::Trigger, Some(team.former), &row.name, row.mark(), conversion);
     }
 }
 
@@ -81,13 +79,12 @@ fn convert_one(
     team: &Team<'_>,
     row: &TriggerRow,
     names: &mut BTreeSet<String>,
-    mark: &str,
 ) -> Conversion {
     if is_cycle(&row.name) {
         return Err(Refusal::intended("`learning: true` in the team's file does this here"));
     }
     let mut draft = convert(row, names)?;
-    if names.len() >= MOST_TRIGGERS && !planner.target.has(mark) {
+    if names.len() >= MOST_TRIGGERS && !planner.target.has(&row.mark()) {
         return Err(format!("a team has at most {MOST_TRIGGERS} triggers").into());
     }
     names.insert(draft.name().to_owned());

@@ -7,7 +7,7 @@ use hivewright_actors::{
     ids::{ChannelId, Ids},
     router::{
         audit,
-        grants::{Grantee, Level, SenderGrant},
+        grants::{Grantee, SenderGrant, is_plain},
     },
 };
 
@@ -17,12 +17,11 @@ use super::{
     report::Kind,
     schema::row,
     settings::bare_channel,
-    target::mark,
 };
 
 row! {
     /// A decision of a person on a sender.
-    GrantRow in "sender_trust" by "id" {
+    GrantRow in "sender_trust" by "id" known by id {
         id: i64,
         channel_type: String,
         channel: Option<String> as "channel_id",
@@ -35,7 +34,7 @@ row! {
 
 row! {
     /// A decision of the gate on a message.
-    AuditRow in "trust_audit_log" by "id" {
+    AuditRow in "trust_audit_log" by "id" known by id {
         id: i64,
         channel_type: String,
         channel: String as "channel_id",
@@ -57,14 +56,12 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
             let change = is_renamed.then(|| format!("`{}` is `{kind}` here", row.channel_type));
             (Artifact::Grant(grant), change.into_iter().collect())
         });
-        let mark = mark("sender_trust", row.id, &row.created_at);
-        planner.take(Kind::Trust, None, name, mark, conversion);
+        planner.take(Kind::Trust, None, name, row.mark(), conversion);
     }
     for row in &tables.audit {
         let conversion = decision(row, ids, now).map_err(Refusal::from);
         let conversion = conversion.map(|row| (Artifact::Decision(row), Vec::new()));
-        let mark = mark("trust_audit_log", row.id, &row.created_at);
-        planner.take(Kind::Audit, None, &row.channel, mark, conversion);
+        planner.take(Kind::Audit, None, &row.channel, row.mark(), conversion);
     }
 }
 
@@ -84,15 +81,10 @@ fn channel_type(former: &str) -> Result<ChannelType, String> {
 /// A grant, or why it cannot be one.
 fn grant(row: &GrantRow, ids: &Ids, now: Timestamp) -> Result<SenderGrant, String> {
     let channel_type = channel_type(&row.channel_type)?;
-    let level = match row.level.as_str() {
-        "trusted" => Level::Trusted,
-        "denied" => Level::Denied,
-        level => {
-            return Err(format!("its level `{level}` is neither `trusted` nor `denied`"));
-        }
-    };
-    let printable = |c: char| !c.is_control() && !c.is_whitespace();
-    if !(1..=128).contains(&row.sender.chars().count()) || !row.sender.chars().all(printable) {
+    let level = row.level.parse();
+    let level = level
+        .map_err(|_| format!("its level `{}` is neither `trusted` nor `denied`", row.level))?;
+    if !is_plain(&row.sender) {
         return Err("its sender is not 1 to 128 printable characters".into());
     }
     let channel = row.channel.as_deref().filter(|id| !id.is_empty());
@@ -134,6 +126,8 @@ fn decision(row: &AuditRow, ids: &Ids, now: Timestamp) -> Result<audit::AuditRow
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use hivewright_actors::router::grants::Level;
 
     use super::*;
     use crate::system::Randomness;

@@ -19,7 +19,7 @@ use crate::{
 
 row! {
     /// Something a team keeps: a secret, or a note to itself.
-    VaultRow in "team_vault" by "id" {
+    VaultRow in "team_vault" by "id" known by id {
         id: i64,
         team: String as "team_name",
         key: String,
@@ -31,10 +31,6 @@ row! {
 }
 
 impl VaultRow {
-    pub(super) fn mark(&self) -> String {
-        mark("team_vault", self.id, &self.created_at)
-    }
-
     /// A journal of the learning and reflection cycles, which is no secret and no setting.
     pub(super) fn is_journal(&self) -> bool {
         self.key.starts_with("learning:") || self.key.starts_with("reflection:")
@@ -58,7 +54,6 @@ impl VaultEntry {
     }
 }
 
-/// Something that a vault may take.
 struct Candidate<'a> {
     key: &'a str,
     value: Secret,
@@ -80,8 +75,7 @@ pub(super) fn plan(planner: &mut Planner<'_>, team: &Team<'_>, credentials: &[(S
     });
     let in_file = |key: &str| credentials.iter().any(|(other, _)| other == key);
     let rows = planner.found.tables.vault.iter().filter(|row| row.team == team.former);
-    let rows = rows.filter(|row| !row.is_journal() && !in_file(&row.key));
-    let of_rows = rows.map(|row| Candidate {
+    let of_rows = rows.filter(|row| !row.is_journal() && !in_file(&row.key)).map(|row| Candidate {
         key: &row.key,
         value: Secret::new(row.value.clone()),
         // What nobody said to be harmless is not shown to models.
@@ -114,8 +108,7 @@ fn plan_entries<'a>(
             }
             let renamed = (key != former).then(|| format!("its key is `{key}`"));
             let changes = renamed.into_iter().chain(origin.map(str::to_owned)).collect();
-            let entry = VaultEntry { scope: scope.clone(), key, value, is_secret };
-            (Artifact::Secret(entry), changes)
+            (Artifact::Secret(VaultEntry { scope: scope.clone(), key, value, is_secret }), changes)
         });
         planner.take(Kind::Vault, Some(team), former, mark, conversion.map_err(Refusal::from));
     }

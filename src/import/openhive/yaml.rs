@@ -25,7 +25,6 @@ pub(super) fn read(path: &Path) -> Result<Option<Yaml>, String> {
     text.map(|text| parse(&text, &name)).transpose()
 }
 
-/// Reads the text of a file.
 pub(super) fn parse(text: &str, name: &str) -> Result<Yaml, String> {
     let mut problems = Vec::new();
     let root = yaml::parse(text, name, &mut problems);
@@ -48,8 +47,7 @@ impl From<Node> for Yaml {
 
 impl Yaml {
     pub(super) fn map(entries: impl IntoIterator<Item = (&'static str, Yaml)>) -> Self {
-        let entries = entries.into_iter();
-        Self::Map(entries.map(|(key, value)| (key.into(), value)).collect())
+        Self::Map(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
     }
 
     pub(super) fn text(text: impl Into<String>) -> Self {

@@ -1,21 +1,67 @@
-//! Asking for something that is not shown while it is typed.
+//! Prompts: a confirmation before something that cannot be taken back, and secrets, which are not shown
+//! while they are typed.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 use zeroize::Zeroizing;
 
-use super::failure::{Exit, Failure};
+use super::{
+    Context,
+    failure::{Exit, Failure},
+    screen::complain,
+};
+use crate::vault::entry::LARGEST_VALUE;
+
+/// Shows what is at stake and asks. With `--yes` nobody is asked.
+///
+/// Where nobody can answer, nothing happens: a script says `--yes` itself.
+pub(super) fn confirm(context: &Context, what: &str, question: &str) -> Result<(), Failure> {
+    if context.yes {
+        return Ok(());
+    }
+    complain(what.trim_end());
+    if !io::stdin().is_terminal() {
+        let message = "nobody is there to ask, so nothing was done; say `--yes` to go on";
+        return Err(Failure::usage(message));
+    }
+    complain(&format!("{question} Type `yes`:"));
+    let mut line = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .map_err(|error| Failure::system("the answer cannot be read", error))?;
+    match line.trim() {
+        "yes" | "y" => Ok(()),
+        _ => Err(Failure::new(Exit::Interrupted, "nothing was done")),
+    }
+}
+
+/// A secret: typed at the terminal, or from standard input, where one line end at its end is not part of it.
+pub(super) fn secret(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    if io::stdin().is_terminal() {
+        return ask_hidden(question);
+    }
+    let mut secret = Zeroizing::new(Vec::new());
+    // One byte more than the largest, and a line end: what is too large is refused by the service.
+    io::stdin()
+        .take(LARGEST_VALUE as u64 + 2)
+        .read_to_end(&mut secret)
+        .map_err(|error| Failure::system("standard input cannot be read", error))?;
+    if secret.ends_with(b"\n") {
+        secret.pop();
+    }
+    Ok(secret)
+}
 
 /// Asks the person at the terminal. Nothing they type is shown.
-pub(super) fn ask(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+fn ask_hidden(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let cannot = |error: io::Error| Failure::system("the terminal cannot be used", error);
     let silence = Silence::new().map_err(|error| cannot(error.into()))?;
     let mut out = io::stderr().lock();
-    let said = out.write_all(question.as_bytes()).and_then(|()| out.flush());
-    said.map_err(cannot)?;
+    out.write_all(question.as_bytes()).and_then(|()| out.flush()).map_err(cannot)?;
     let line = line(io::stdin().lock()).map_err(cannot)?;
     drop(silence);
     // The line that was begun with the question ends here.
