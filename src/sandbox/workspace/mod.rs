@@ -59,6 +59,11 @@ pub enum WorkspaceError {
 /// through the very handle it was asked about: no link swapped in later leads elsewhere.
 pub type Guard<'a> = &'a dyn Fn(&Path) -> Result<(), WorkspaceError>;
 
+/// Lets everything in the team's folders pass.
+pub fn unguarded(_: &Path) -> Result<(), WorkspaceError> {
+    Ok(())
+}
+
 /// One folder that a team may use, held open.
 #[derive(Debug)]
 struct Root {
