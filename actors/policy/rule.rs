@@ -53,6 +53,7 @@ pub enum Who {
 /// Something that must be true of the arguments: `equals` or `glob`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "RuleCondition")]
 pub struct Condition {
     /// Where, as a JSON pointer.
     pub pointer: String,

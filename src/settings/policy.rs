@@ -1,6 +1,6 @@
 //! `policy:` in `config/config.yaml`: the operator's rules that are changed in the file only.
 
-use std::sync::Arc;
+use std::{fmt::Display, str::FromStr, sync::Arc};
 
 use hivewright_actors::policy::rule::{Condition, Rule};
 use serde_json::{Value as Json, json};
@@ -16,9 +16,10 @@ impl Setting for Arc<Vec<Rule>> {
         let mut number = 0;
         let rules = field.list(|item| {
             number += 1;
-            let rule = item.section(|section| read_rule(section, number))?;
+            let is_known = !item.is_unknown();
+            let rule = item.section(|section| read_rule(section, number, is_known))?;
             match rule.check() {
-                _ if item.is_unknown() => None,
+                _ if !is_known => None,
                 Ok(rule) => Some(rule),
                 Err(invalid) => item.reject(invalid.to_string()),
             }
@@ -32,18 +33,18 @@ impl Setting for Arc<Vec<Rule>> {
 }
 
 /// None if the rule does not say what it is about, or what it says of that.
-fn read_rule(rule: &mut Section<'_>, number: usize) -> Option<Rule> {
-    let resource = rule.required("resource", |field| field.parse(str::parse));
-    let effect = rule.required("effect", |field| field.choice());
+fn read_rule(rule: &mut Section<'_>, number: usize, is_known: bool) -> Option<Rule> {
+    let resource = rule.required("resource", |field| read_word(&field, is_known));
+    let effect = rule.required("effect", |field| read_word(&field, is_known));
     let id = rule.maybe("id", |field| field.text());
     let note = rule.get("note", String::new(), |field| field.text());
     let expires_at = rule.maybe("expires_at", |field| field.parse(time::read));
     let team = rule.maybe("team", |field| field.text());
-    let mode = rule.maybe("mode", |field| field.choice());
-    let principal = rule.maybe("principal", |field| field.parse(str::parse));
+    let mode = rule.maybe("mode", |field| read_word(&field, is_known));
+    let principal = rule.maybe("principal", |field| read_word(&field, is_known));
     let when = rule.maybe("when", |field| field.list(|item| Some(item.section(read_condition))));
     let quorum = rule.maybe("quorum", |field| field.integer(1..=5));
-    let risk = rule.maybe("risk", |field| field.choice());
+    let risk = rule.maybe("risk", |field| read_word(&field, is_known));
     let id = id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("config-{number}"));
     let plain = Rule::new(&id, resource?, effect?);
     Some(Rule {
@@ -57,6 +58,11 @@ fn read_rule(rule: &mut Section<'_>, number: usize) -> Option<Rule> {
         risk: risk.unwrap_or_default(),
         ..plain
     })
+}
+
+/// A text of a certain form. In a rule that holds a reference which is not followed nothing is judged.
+fn read_word<T: FromStr<Err: Display>>(field: &Field<'_>, is_known: bool) -> Option<T> {
+    if is_known { field.parse(str::parse) } else { field.text().and(None) }
 }
 
 fn read_condition(condition: &mut Section<'_>) -> Condition {
