@@ -546,11 +546,9 @@ impl Task {
 
     /// Where it is.
     pub fn state(&self) -> TaskState {
-        match (&self.outcome, &self.parked, &self.lease) {
-            (Some(outcome), ..) => outcome.ending.into(),
-            (None, Some(_), _) => TaskState::Waiting,
-            (None, None, Some(_)) => TaskState::Running,
-            (None, None, None) => TaskState::Accepted,
+        match &self.outcome {
+            Some(outcome) => outcome.ending.into(),
+            None => TaskState::of_open(self.parked.as_ref(), self.lease.as_ref()),
         }
     }
 
@@ -618,6 +616,15 @@ words! {
 }
 
 impl TaskState {
+    /// The state of a task without an end.
+    pub(crate) fn of_open(parked: Option<&Parked>, lease: Option<&LeaseId>) -> Self {
+        match (parked, lease) {
+            (Some(_), _) => Self::Waiting,
+            (None, Some(_)) => Self::Running,
+            (None, None) => Self::Accepted,
+        }
+    }
+
     /// Whether it has not ended.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Accepted | Self::Running | Self::Waiting)

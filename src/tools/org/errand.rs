@@ -7,7 +7,7 @@ use hivewright_actors::{
     queue::{
         causes::Giver,
         refusal::Refusal,
-        submit::{OpenState, OpenTask, Overlap, Submission, Submit},
+        submit::{OpenTask, Overlap, Submission, Submit},
     },
     store::records::Writes,
     task::{Kind, Lane, OnResult, Priority, Source, Task},
@@ -109,19 +109,10 @@ pub(super) fn shown(open: &OpenTask) -> Value {
     json!({
         "task_id": open.task_id,
         "type": open.kind.as_str(),
-        "state": state(open.state),
+        "state": open.state.as_str(),
         "age_ms": open.age_ms,
         "stale": open.stale,
     })
-}
-
-/// Where an open task is, as answers name it.
-pub(super) fn state(state: OpenState) -> &'static str {
-    match state {
-        OpenState::Accepted => "accepted",
-        OpenState::Running => "running",
-        OpenState::Parked(_) => "waiting",
-    }
 }
 
 /// What is stored of an errand for when its call is made again.

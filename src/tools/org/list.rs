@@ -5,7 +5,8 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
     org::{record::TeamRecord, tree::Tree},
-    queue::submit::{OpenState, OpenTask},
+    queue::submit::OpenTask,
+    task::TaskState,
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -39,7 +40,7 @@ fn row<'a>(
     Box::pin(async move {
         let file = parts.live.team(&team.name).await;
         let own = || open.iter().filter(|task| task.team == team.name);
-        let running = own().filter(|task| task.state == OpenState::Running).count();
+        let running = own().filter(|task| task.state == TaskState::Running).count();
         let mut fields = json!({
             "name": team.name,
             "description": file.map(|file| file.description.clone()).unwrap_or_default(),

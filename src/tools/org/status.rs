@@ -6,8 +6,8 @@ use hivewright_actors::{
     ids::{TaskId, TeamName},
     journal,
     org::record::TeamRecord,
-    queue::submit::{OpenState, OpenTask},
-    task::records as tasks,
+    queue::submit::OpenTask,
+    task::{TaskState, records as tasks},
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ pub(super) struct Args {
 
 /// In which model call each task is that has begun.
 async fn steps(parts: &Parts, open: &[OpenTask]) -> HashMap<TaskId, u32> {
-    let begun = open.iter().filter(|task| task.state != OpenState::Accepted);
+    let begun = open.iter().filter(|task| task.state != TaskState::Accepted);
     let begun: Vec<TaskId> = begun.map(|task| task.task_id.clone()).collect();
     let read = parts.store.read(move |storage| {
         let mut steps = HashMap::new();
@@ -62,9 +62,9 @@ async fn status(
     steps: &HashMap<TaskId, u32>,
 ) -> Value {
     let own = || open.iter().filter(|task| task.team == team.name);
-    let waiting = || own().filter(|task| task.state == OpenState::Accepted);
+    let waiting = || own().filter(|task| task.state == TaskState::Accepted);
     let running: Vec<Value> = own()
-        .filter(|task| task.state != OpenState::Accepted)
+        .filter(|task| task.state != TaskState::Accepted)
         .map(|task| {
             let mut row = json!({
                 "task_id": task.task_id,
@@ -72,7 +72,7 @@ async fn status(
                 "age_ms": task.age_ms,
                 "step": steps.get(&task.task_id),
             });
-            if let OpenState::Parked(reason) = task.state {
+            if let Some(reason) = task.wait_reason {
                 row["wait_reason"] = reason.as_str().into();
             }
             row

@@ -17,11 +17,12 @@ use hivewright_actors::{
     org::{self, Org, Settle, record::TeamState, view::OrgView, work::Work},
     queue::{
         refusal::Refusal,
-        submit::{OpenState, OpenTask, Submission, Submit},
+        submit::{OpenTask, Submission, Submit},
     },
     store::{Store, StoreHandle, alongside::Alongside, keys::key_of, records::Writes},
     task::{
-        Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef, records::FinishedTask,
+        Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TaskState, TopicRef,
+        records::FinishedTask,
     },
     tool::{Args as CallArgs, CallContext, Caller, Checked, Stow, ToolCall, ToolReply, Toolset},
     usage::Usage,
@@ -468,7 +469,8 @@ fn busy(team: &str, kind: Kind) -> OpenTask {
         task_id: "task-busy".into(),
         team: team.into(),
         kind,
-        state: OpenState::Running,
+        state: TaskState::Running,
+        wait_reason: None,
         age_ms: 700_000,
         stale: true,
     }
