@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use hivewright_actors::{
     history::{Fact, HistoryEvent},
-    journal::records::JournalWrites,
     task::{Cause, WaitReason, records::FinishedTask},
 };
 
