@@ -189,12 +189,6 @@ pub struct Options {
     pub cycle: Option<Cycle>,
 }
 
-impl Options {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 words! {
     /// How far what a task contains may be believed.
     #[derive(Default)]
@@ -435,7 +429,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_result: OnResult,
     /// What is different about its turn.
-    #[serde(default, skip_serializing_if = "Options::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub options: Options,
     /// The work it comes of; none is the first of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,7 +63,8 @@ impl Router {
         if let Err(pause) = bucket.take(now) {
             return self.refuse(channel, too_fast("messages", pause).about(id));
         }
-        let Some(passed) = self.admit(channel, &sender, &content, id.as_ref(), ctx) else {
+        let admitted = self.admit(channel, &sender, &content, id.as_ref(), ctx);
+        let Some((admission, label, cause)) = admitted else {
             return;
         };
         let (content, topic, anew) = match commands::begins_anew(&content) {
@@ -80,9 +81,9 @@ impl Router {
             at: now,
             acked: false,
             told: false,
-            admission: Some(passed.admission),
-            label: passed.label,
-            cause: Some(passed.cause),
+            admission: Some(admission),
+            label,
+            cause: Some(cause),
             notify,
         };
         let conversation = self.conversations.get(channel);
