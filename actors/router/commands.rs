@@ -4,7 +4,7 @@ use actix::Context;
 
 use super::{
     Router,
-    intake::Destination,
+    conversation::Destination,
     main_lane,
     managing::ChangeTopic,
     verdicts::{self, Verdict},
