@@ -17,7 +17,7 @@ use crate::{
     ids::{ChannelId, MessageId, TaskId, TeamKey},
     inbox::{InboxEvent, PartlyShown, ShownKey},
     interactions::Interaction,
-    journal::records::{Began, JournalWrites, Summarised},
+    journal::records::{Began, Summarised},
     notice::Notice,
     org::record::TeamRecord,
     quarantine::{Quarantined, RecordKey},

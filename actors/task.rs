@@ -191,12 +191,6 @@ pub struct Options {
     pub cycle: Option<Cycle>,
 }
 
-impl Options {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 words! {
     /// How far what a task contains may be believed.
     #[derive(Default)]
@@ -437,7 +431,7 @@ pub struct Task {
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_result: OnResult,
     /// What is different about its turn.
-    #[serde(default, skip_serializing_if = "Options::is_default")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub options: Options,
     /// The work it comes of; none is the first of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -548,11 +542,9 @@ impl Task {
 
     /// Where it is.
     pub fn state(&self) -> TaskState {
-        match (&self.outcome, &self.parked, &self.lease) {
-            (Some(outcome), ..) => outcome.ending.into(),
-            (None, Some(_), _) => TaskState::Waiting,
-            (None, None, Some(_)) => TaskState::Running,
-            (None, None, None) => TaskState::Accepted,
+        match &self.outcome {
+            Some(outcome) => outcome.ending.into(),
+            None => TaskState::of_open(self.parked.as_ref(), self.lease.as_ref()),
         }
     }
 
@@ -620,6 +612,15 @@ words! {
 }
 
 impl TaskState {
+    /// The state of a task without an end.
+    pub(crate) fn of_open(parked: Option<&Parked>, lease: Option<&LeaseId>) -> Self {
+        match (parked, lease) {
+            (Some(_), _) => Self::Waiting,
+            (None, Some(_)) => Self::Running,
+            (None, None) => Self::Accepted,
+        }
+    }
+
     /// Whether it has not ended.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Accepted | Self::Running | Self::Waiting)

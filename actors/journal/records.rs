@@ -44,14 +44,9 @@ pub struct Began(pub Timestamp);
 #[serde(transparent)]
 pub struct Summarised(pub u64);
 
-/// Pieces of journals in a commit.
-pub trait JournalWrites {
-    /// Events of a session, whose numbers go on from one another.
-    fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self;
-}
-
-impl JournalWrites for Writes {
-    fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self {
+impl Writes {
+    /// Adds events of a session, whose numbers go on from one another.
+    pub fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self {
         let Some(first) = events.first() else {
             return self;
         };

@@ -101,16 +101,8 @@ impl Causes {
         for task in open {
             self.opened(task);
         }
-        let over: Vec<TaskId> = self
-            .causes
-            .iter()
-            .filter(|(_, cause)| cause.open.is_empty())
-            .map(|(root, _)| root.clone())
-            .collect();
-        for root in &over {
-            self.causes.remove(root);
-        }
-        over
+        let over = self.causes.extract_if(|_, cause| cause.open.is_empty());
+        over.map(|(root, _)| root).collect()
     }
 
     /// Counts a task that a turn makes, or says why it may not. The counts are to be stored with it.

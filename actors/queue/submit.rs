@@ -13,12 +13,12 @@ use super::{
 };
 use crate::{
     clock::{Timestamp, millis},
-    ids::{LeaseId, TaskId, TeamName},
+    ids::{TaskId, TeamName},
     journal,
     notice::{Notice, NoticeKind},
     store::records::Writes,
     task::{
-        Code, Ending, Kind, Parked, Task, WaitReason,
+        Code, Ending, Kind, Task, TaskState, WaitReason,
         records::{LaneKey, OpenWork},
     },
     words,
@@ -97,8 +97,10 @@ pub struct OpenTask {
     pub team: TeamName,
     /// What kind.
     pub kind: Kind,
-    /// Waits, runs, or was set aside.
-    pub state: OpenState,
+    /// Where it is.
+    pub state: TaskState,
+    /// What it waits for, if its turn was set aside.
+    pub wait_reason: Option<WaitReason>,
     /// Since it was accepted, in milliseconds.
     pub age_ms: u64,
     /// It runs, and its journal has not grown for long.
@@ -109,35 +111,15 @@ impl OpenTask {
     /// The same, of a row.
     pub fn of(work: &OpenWork, now: Timestamp) -> Self {
         let age = now.since(work.created_at);
-        let state = OpenState::of(work.parked.as_ref(), work.lease.as_ref());
+        let state = TaskState::of_open(work.parked.as_ref(), work.lease.as_ref());
         Self {
             task_id: work.id.clone(),
             team: work.lane.team.clone(),
             kind: work.kind,
             state,
+            wait_reason: work.parked.as_ref().map(|parked| parked.reason),
             age_ms: millis(age),
-            stale: state == OpenState::Running && age > STALE_AFTER,
-        }
-    }
-}
-
-/// Where a task without an end is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenState {
-    /// It waits for its turn.
-    Accepted,
-    /// Its turn runs.
-    Running,
-    /// Its turn was set aside.
-    Parked(WaitReason),
-}
-
-impl OpenState {
-    fn of(parked: Option<&Parked>, lease: Option<&LeaseId>) -> Self {
-        match (parked, lease) {
-            (Some(parked), _) => Self::Parked(parked.reason),
-            (None, Some(_)) => Self::Running,
-            (None, None) => Self::Accepted,
+            stale: state == TaskState::Running && age > STALE_AFTER,
         }
     }
 }
@@ -160,7 +142,8 @@ impl Queue {
             task_id: task.id.clone(),
             team: task.lane.team.clone(),
             kind: task.kind,
-            state: OpenState::of(task.parked.as_ref(), task.lease.as_ref()),
+            state: task.state(),
+            wait_reason: task.parked.as_ref().map(|parked| parked.reason),
             age_ms: millis(now.since(task.created_at)),
             stale: false,
         });
@@ -180,7 +163,7 @@ impl Queue {
             .enumerate()
             .filter_map(|(place, open)| {
                 let entry = self.tasks.get(&open.task_id)?;
-                let since = entry.leased_at.filter(|_| open.state == OpenState::Running)?;
+                let since = entry.leased_at.filter(|_| open.state == TaskState::Running)?;
                 let task = &entry.task;
                 long_ago(since).then(|| (place, task.lane_key()))
             })

@@ -30,7 +30,6 @@ use crate::{
     history::{Fact, HistoryEvent},
     ids::{Ids, TeamKey, TurnId},
     inbox::InboxEvent,
-    journal::records::JournalWrites,
     notice::{Notice, NoticeKind},
     org::record::TeamRecord,
     router::topics::Topic,

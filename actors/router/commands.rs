@@ -4,14 +4,14 @@ use actix::Context;
 
 use super::{
     Router,
-    intake::Destination,
+    conversation::Destination,
     main_lane,
     managing::ChangeTopic,
     verdicts::{self, Verdict},
 };
 use crate::{
     frame::TopicState,
-    ids::{ChannelId, TopicId},
+    ids::ChannelId,
     queue::Cancel,
     router::records::Undecided,
     store::records::Writes,
@@ -76,6 +76,8 @@ pub(super) fn begins_anew(content: &str) -> Option<&str> {
 }
 
 const NO_TOPICS: &str = "There are no open topics.";
+const NO_THINK: &str =
+    "`/think` is not available with this engine: the model thinks as much as its profile says.";
 const HELP: &str = "Commands:\n\
     /new [message] begins a new topic with a message; without one, with the next.\n\
     /topics lists the topics of this channel.\n\
@@ -89,61 +91,50 @@ const HELP: &str = "Commands:\n\
     /deny <id> <why> keeps a call from running; the team reads why.\n\
     /answer <id> <text> answers a question.";
 
+/// What a command answers and changes. `Err` answers and changes nothing.
+type Obeyed = Result<(String, Writes), String>;
+
 impl Router {
     pub(super) fn obey(&mut self, command: Command, message: Undecided, ctx: &mut Context<Self>) {
-        let channel = message.channel.clone();
-        let (answer, writes) = match command {
+        let channel = &message.channel;
+        let obeyed = match command {
             Command::Verdict(verdict) => return self.judge_by(verdict, message, ctx),
             Command::Compact(topic) => return self.compact_topic(topic, message, ctx),
-            Command::Help => (HELP.to_owned(), Writes::new()),
-            Command::New => self.expect_new_topic(&channel),
+            Command::Help => Err(HELP.to_owned()),
+            Command::New => self.expect_new_topic(channel),
             Command::Rename(name) => self.rename_topic(&message, &name),
-            Command::Think => {
-                let answer = "`/think` is not available with this engine: the model thinks as much as its profile says.";
-                (answer.to_owned(), Writes::new())
-            }
-            Command::Unknown(word) => {
-                let answer = format!(
-                    "There is no command `{word}`, so nobody was told. To say it to the team, begin with another word.\n\n{HELP}"
-                );
-                (answer, Writes::new())
-            }
-            Command::Topics => (self.describe_topics(&channel), Writes::new()),
-            Command::Close(topic) => self.close_topic(&channel, topic.as_deref()),
-            Command::Stop(topic) => (self.stop_topic(&channel, topic.as_deref()), Writes::new()),
+            Command::Think => Err(NO_THINK.to_owned()),
+            Command::Unknown(word) => Err(format!(
+                "There is no command `{word}`, so nobody was told. To say it to the team, begin with another word.\n\n{HELP}"
+            )),
+            Command::Topics => Err(self.describe_topics(channel)),
+            Command::Close(topic) => self.close_topic(channel, topic.as_deref()),
+            Command::Stop(topic) => self.stop_topic(channel, topic.as_deref()),
         };
+        let (answer, writes) = obeyed.unwrap_or_else(|answer| (answer, Writes::new()));
         self.respond(&message, answer, writes, ctx);
     }
 
     /// The next message of a channel opens a topic, also after a restart.
-    fn expect_new_topic(&mut self, channel: &ChannelId) -> (String, Writes) {
-        let Some(conversation) = self.conversations.get_mut(channel) else {
-            return (String::new(), Writes::new());
-        };
+    fn expect_new_topic(&mut self, channel: &ChannelId) -> Obeyed {
+        let conversation = self.conversations.get_mut(channel).ok_or_else(String::new)?;
         conversation.row.begins_anew = true;
         let answer = "Your next message begins a new topic.".to_owned();
-        (answer, Writes::new().put_at(channel, &conversation.row))
+        Ok((answer, Writes::new().put_at(channel, &conversation.row)))
     }
 
     /// Gives the topic of a message another name, or the one used last.
-    fn rename_topic(&mut self, message: &Undecided, name: &str) -> (String, Writes) {
+    fn rename_topic(&mut self, message: &Undecided, name: &str) -> Obeyed {
         if name.is_empty() {
-            let answer = "Say the name: `/rename <name>`.".to_owned();
-            return (answer, Writes::new());
+            return Err("Say the name: `/rename <name>`.".to_owned());
         }
-        let topic = match self.find_topic(&message.channel, message.topic.as_deref()) {
-            Ok(topic) => topic,
-            Err(answer) => return (answer, Writes::new()),
-        };
-        let change = ChangeTopic {
-            channel: message.channel.clone(),
-            topic,
-            name: Some(name.to_owned()),
-            closed: None,
-        };
-        match self.change_topic(&change) {
-            Ok((topic, writes)) => (format!("The topic is called \"{}\" now.", topic.name), writes),
-            Err(error) => (format!("The topic keeps its name: {error}."), Writes::new()),
+        let topic = self.find_topic(&message.channel, message.topic.as_deref())?.id;
+        let (channel, name) = (message.channel.clone(), Some(name.to_owned()));
+        match self.change_topic(&ChangeTopic { channel, topic, name, closed: None }) {
+            Ok((topic, writes)) => {
+                Ok((format!("The topic is called \"{}\" now.", topic.name), writes))
+            }
+            Err(error) => Err(format!("The topic keeps its name: {error}.")),
         }
     }
 
@@ -168,40 +159,32 @@ impl Router {
     }
 
     /// A topic by id or name, or the one used last.
-    fn find_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> Result<TopicId, String> {
+    fn find_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> Result<TopicRef, String> {
         let (now, idle_after) = (self.to.clock.now(), self.settings.topics.idle_after);
         let conversation = self.conversations.get(channel);
         let rows = conversation.map(|found| found.topics.rows(now, idle_after, |_| (0, false)));
-        let rows = rows.unwrap_or_default();
-        let found = match wanted {
-            Some(wanted) => rows
-                .iter()
-                .find(|row| row.id.as_str() == wanted || row.name.eq_ignore_ascii_case(wanted)),
-            None => rows.iter().find(|row| row.state != TopicState::Done),
-        };
-        match (found, wanted) {
-            (Some(row), _) => Ok(row.id.clone()),
-            (None, Some(wanted)) => {
-                Err(format!("There is no topic \"{wanted}\".\n{}", self.describe_topics(channel)))
+        let mut rows = rows.unwrap_or_default().into_iter();
+        let found = rows.find(|row| match wanted {
+            Some(wanted) => row.id.as_str() == wanted || row.name.eq_ignore_ascii_case(wanted),
+            None => row.state != TopicState::Done,
+        });
+        let found = found.map(|row| TopicRef { id: row.id, name: row.name });
+        found.ok_or_else(|| match wanted {
+            Some(wanted) => {
+                format!("There is no topic \"{wanted}\".\n{}", self.describe_topics(channel))
             }
-            (None, None) => Err(NO_TOPICS.to_owned()),
-        }
+            None => NO_TOPICS.to_owned(),
+        })
     }
 
-    fn close_topic(&mut self, channel: &ChannelId, wanted: Option<&str>) -> (String, Writes) {
-        let id = match self.find_topic(channel, wanted) {
-            Ok(id) => id,
-            Err(answer) => return (answer, Writes::new()),
-        };
+    fn close_topic(&mut self, channel: &ChannelId, wanted: Option<&str>) -> Obeyed {
+        let id = self.find_topic(channel, wanted)?.id;
         self.to.queue.do_send(Cancel { lane: main_lane(id.clone()), queued: true, channel: None });
         let conversation = self.conversations.get_mut(channel);
-        match conversation.and_then(|conversation| conversation.topics.close(&id)) {
-            Some(topic) => (
-                format!("Closed \"{}\".", topic.name),
-                Writes::new().put_at(&topic.key(channel), topic),
-            ),
-            None => (NO_TOPICS.to_owned(), Writes::new()),
-        }
+        let closed = conversation.and_then(|conversation| conversation.topics.close(&id));
+        let topic = closed.ok_or(NO_TOPICS)?;
+        let writes = Writes::new().put_at(&topic.key(channel), topic);
+        Ok((format!("Closed \"{}\".", topic.name), writes))
     }
 
     /// Has a topic summarised: work like any other, so that it comes after the running turn.
@@ -212,13 +195,7 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         let wanted = wanted.or_else(|| message.topic.clone());
-        let conversation = self.conversations.get(&message.channel);
-        let known = self.find_topic(&message.channel, wanted.as_deref()).and_then(|id| {
-            let topic = conversation.and_then(|found| found.topics.get(id.as_str()));
-            let named = topic.map(|topic| TopicRef { id, name: topic.name.clone() });
-            named.ok_or_else(|| NO_TOPICS.to_owned())
-        });
-        match known {
+        match self.find_topic(&message.channel, wanted.as_deref()) {
             Ok(topic) => {
                 let to = Destination::Topic(topic);
                 self.enqueue(message, to, Kind::Compact, Writes::new());
@@ -227,16 +204,13 @@ impl Router {
         }
     }
 
-    fn stop_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> String {
-        let id = match self.find_topic(channel, wanted) {
-            Ok(id) => id,
-            Err(answer) => return answer,
-        };
+    fn stop_topic(&self, channel: &ChannelId, wanted: Option<&str>) -> Obeyed {
+        let id = self.find_topic(channel, wanted)?.id;
         let conversation = self.conversations.get(channel);
         if !conversation.is_some_and(|conversation| conversation.has_open_work(&id)) {
-            return "Nothing is running.".to_owned();
+            return Err("Nothing is running.".to_owned());
         }
         self.to.queue.do_send(Cancel { lane: main_lane(id), queued: false, channel: None });
-        "Stopped.".to_owned()
+        Ok(("Stopped.".to_owned(), Writes::new()))
     }
 }

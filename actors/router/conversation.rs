@@ -1,4 +1,4 @@
-//! A channel that is connected or has open work, as the router keeps it.
+//! A channel that is connected or has open work, as the router keeps it, and what comes in on it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,8 +15,9 @@ use crate::{
     clock::Timestamp,
     frame::TopicRow,
     identities::Owner,
-    ids::{MessageId, TopicId},
+    ids::{ChannelId, MessageId, TeamKey, TopicId},
     router::records::{ChannelHistory, MessageRow, Undecided},
+    task::TopicRef,
 };
 
 /// The last activity of a topic is stored at least this exactly.
@@ -50,6 +51,27 @@ pub(super) struct Conversation {
 pub(super) struct OpenWork {
     pub(super) queued: u64,
     pub(super) running: u64,
+}
+
+/// A message as it comes in.
+pub(super) struct Incoming {
+    pub(super) content: String,
+    /// The topic, if its sender chose one.
+    pub(super) topic: Option<String>,
+    /// Its sender's name for it.
+    pub(super) id: Option<MessageId>,
+    /// Another channel that hears of the work.
+    pub(super) notify: Option<ChannelId>,
+    /// Whose it is; none is the main team.
+    pub(super) team: Option<TeamKey>,
+}
+
+/// Where a message becomes work.
+pub(super) enum Destination {
+    /// In a topic of the main team.
+    Topic(TopicRef),
+    /// In the one lane of another team.
+    Team(TeamKey),
 }
 
 impl Conversation {

@@ -83,14 +83,6 @@ impl Sender {
 #[rtype(result = "()")]
 pub struct Identify(pub Arc<dyn Identities>);
 
-/// What the gate knows of a message that it let in.
-#[derive(Clone, Debug)]
-pub(super) struct Passed {
-    pub(super) admission: Admission,
-    pub(super) label: Label,
-    pub(super) cause: Cause,
-}
-
 impl Router {
     /// Decides on something that the sender of a channel wants.
     fn judge(&self, channel: &ChannelId, sender: &Sender) -> Decision {
@@ -107,7 +99,7 @@ impl Router {
         identities.linked(&sender.channel_type, &sender.id)
     }
 
-    /// Lets a message in, or ends it here.
+    /// Lets a message in, with what is known of it then, or ends it here.
     pub(super) fn admit(
         &mut self,
         channel: &ChannelId,
@@ -115,21 +107,18 @@ impl Router {
         content: &str,
         id: Option<&MessageId>,
         ctx: &mut Context<Self>,
-    ) -> Option<Passed> {
+    ) -> Option<(Admission, Label, Cause)> {
         let decision = self.judge(channel, sender);
         if decision.allowed {
             let label = decision.label(sender.is_operator, sender.asserted_by.is_some());
             let linked = self.linked(sender).map(|linked| linked.principal);
-            return Some(Passed {
-                admission: Admission {
-                    channel_type: sender.channel_type.clone(),
-                    reason: decision.reason,
-                    asserted_by: sender.asserted_by.clone(),
-                    listener: sender.listener.clone(),
-                },
-                label,
-                cause: sender.cause(label, linked),
-            });
+            let admission = Admission {
+                channel_type: sender.channel_type.clone(),
+                reason: decision.reason,
+                asserted_by: sender.asserted_by.clone(),
+                listener: sender.listener.clone(),
+            };
+            return Some((admission, label, sender.cause(label, linked)));
         }
         let row = self.row(channel, sender, decision);
         let person = Speaker::Person(sender.id.clone());

@@ -5,7 +5,9 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::{
     Router,
     choice::{self, Candidate, Choice},
-    commands, main_lane,
+    commands,
+    conversation::{Destination, Incoming},
+    main_lane,
     rate::{Bucket, too_fast},
     refusal::Refusal,
     resolve::{Resolution, Resolve},
@@ -15,7 +17,7 @@ use super::{
 use crate::{
     channel::{Deliver, Said},
     frame::ErrorBody,
-    ids::{ChannelId, MessageId, TeamKey, TopicId},
+    ids::{ChannelId, TeamKey, TopicId},
     queue::Enqueue,
     room::DISK_FULL,
     router::records::Undecided,
@@ -23,27 +25,6 @@ use crate::{
     store::records::Writes,
     task::{Kind, Lane, Source, Task, TopicRef, records as tasks},
 };
-
-/// A message as it comes in.
-pub(super) struct Incoming {
-    pub(super) content: String,
-    /// The topic, if its sender chose one.
-    pub(super) topic: Option<String>,
-    /// Its sender's name for it.
-    pub(super) id: Option<MessageId>,
-    /// Another channel that hears of the work.
-    pub(super) notify: Option<ChannelId>,
-    /// Whose it is; none is the main team.
-    pub(super) team: Option<TeamKey>,
-}
-
-/// Where a message becomes work.
-pub(super) enum Destination {
-    /// In a topic of the main team.
-    Topic(TopicRef),
-    /// In the one lane of another team.
-    Team(TeamKey),
-}
 
 impl Router {
     pub(super) fn receive(
@@ -63,7 +44,8 @@ impl Router {
         if let Err(pause) = bucket.take(now) {
             return self.refuse(channel, too_fast("messages", pause).about(id));
         }
-        let Some(passed) = self.admit(channel, &sender, &content, id.as_ref(), ctx) else {
+        let admitted = self.admit(channel, &sender, &content, id.as_ref(), ctx);
+        let Some((admission, label, cause)) = admitted else {
             return;
         };
         let (content, topic, anew) = match commands::begins_anew(&content) {
@@ -80,9 +62,9 @@ impl Router {
             at: now,
             acked: false,
             told: false,
-            admission: Some(passed.admission),
-            label: passed.label,
-            cause: Some(passed.cause),
+            admission: Some(admission),
+            label,
+            cause: Some(cause),
             notify,
         };
         let conversation = self.conversations.get(channel);

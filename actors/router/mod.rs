@@ -62,10 +62,9 @@ pub mod trust;
 mod verdicts;
 mod words;
 
-use conversation::Conversation;
+use conversation::{Conversation, Incoming};
 use gate::Sender;
 use grants::Grants;
-use intake::Incoming;
 use rate::{Bucket, Rate};
 use trust::Policy;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix::{ActorFutureExt, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use tokio::sync::oneshot;
 
-use super::{Conversation, Router, gate::Sender, intake::Incoming};
+use super::{Conversation, Router, conversation::Incoming, gate::Sender};
 use crate::{
     channel::records::ChannelRow,
     frame::{ErrorBody, TopicState},

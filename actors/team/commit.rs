@@ -4,10 +4,10 @@ use actix::Context;
 
 use super::{
     Team,
-    ack::awaited,
     gate::Words,
     outcome::{After, Ended, outcome, question_line, reply_line, turn_end},
     session::Session,
+    stream::awaited,
     turn::{End, Held},
 };
 use crate::{

@@ -14,7 +14,7 @@ use crate::{
     history::{Fact, HistoryEvent, Meta, Trigger},
     ids::{CallId, TeamName},
     inbox::{InboxEvent, PartlyShown, ShownKey},
-    journal::records::{JournalWrites, Summarised},
+    journal::records::Summarised,
     store::records::Writes,
     tool::ToolFault,
     usage::Usage,

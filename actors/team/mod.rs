@@ -23,7 +23,6 @@ use crate::{
     store::StoreHandle,
 };
 
-mod ack;
 mod budget;
 mod calls;
 mod commit;

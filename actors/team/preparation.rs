@@ -123,11 +123,6 @@ pub(super) struct InboxShare {
 }
 
 impl InboxShare {
-    /// All of it waits for a turn that reads it.
-    pub(super) fn none() -> Self {
-        Self { leaves_some: true, ..Self::default() }
-    }
-
     /// As much of these events as a turn with such tools is shown; there may be more, for others.
     pub(super) fn of(
         events: Vec<(u64, InboxEvent)>,
@@ -252,7 +247,8 @@ async fn load(
         let (own, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_shown);
         InboxShare::of(own, !others.is_empty(), &*brief.tools)
     } else {
-        (InboxShare::none(), Shown::default())
+        // All of it waits for a turn that reads it.
+        (InboxShare { leaves_some: true, ..InboxShare::default() }, Shown::default())
     };
     let past = if compacts {
         let (lane, most) = (task.lane_key(), most_of_summary(brief.room));

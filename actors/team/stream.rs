@@ -1,28 +1,33 @@
-//! Streams of a running step: to the person, held until the ack; and to whoever watches.
+//! Streams of a running step: to the person, behind the ack of their message; and to whoever watches.
 //!
 //! Both are merged to a few pieces a second and are ahead of the commit that holds the same for good.
 
 use std::time::Duration;
 
-use actix::Context;
+use actix::{AsyncContext, Context};
 
-use super::{
-    Team,
-    ack::{BLOCK_SETTLES, TEXT_SETTLES, awaited},
-    gate::Words,
-    session::Session,
-    turn::Want,
-};
+use super::{Team, gate::Words, session::Session, turn::Want};
 use crate::{
-    channel::Tell,
+    channel::{Tell, records::OutboxWrites},
+    clock::Timestamp,
     engine::EngineEvent,
     frame::{Body, Frame, Progress, ProgressKind},
     history::{Fact, Meta},
+    ids::{ChannelId, MessageId, TaskId},
     live::event::{Event, Moment, Stream},
+    store::records::Writes,
+    task::{Source, Task, ending},
 };
 
 /// Pieces of text are merged to at most one frame, and one event, in this time.
 const MERGE_WINDOW: Duration = Duration::from_millis(50);
+
+/// An ack is made of what has arrived this long after the text began.
+const TEXT_SETTLES: Duration = Duration::from_millis(400);
+
+/// A complete block of text makes the ack after this: a turn that ends with it needs no commit for
+/// the ack alone.
+const BLOCK_SETTLES: Duration = Duration::from_millis(10);
 
 impl Session {
     /// The engine says something about the running step.
@@ -162,4 +167,83 @@ impl Session {
         let event = Event::turn(&self.cx.name, topic, Some(&task.id), &self.leased.turn, moment);
         self.cx.recipe.live.publish(event);
     }
+
+    /// The text makes the ack once it has stood for a while.
+    pub(super) fn settle_ack(&mut self, pause: Duration, words: Words, ctx: &mut Context<Team>) {
+        if let Some(former) = self.timers.ack.take() {
+            ctx.cancel_future(former);
+        }
+        let timer = self.later(pause, ctx, move |session, ctx| session.acknowledge(words, ctx));
+        self.timers.ack = Some(timer);
+    }
+
+    /// Acknowledges the message of the turn.
+    pub(super) fn acknowledge(&mut self, words: Words, ctx: &mut Context<Team>) {
+        // A turn that has decided its end sends its ack with it.
+        if !self.gate.is_waiting()
+            || self.turn.ended
+            || (words != Words::OrNone && self.gate.words(words).is_empty())
+        {
+            return;
+        }
+        let guard = self.leased.guard();
+        let writes = self.add_ack(words, guard);
+        let delivered = self.cx.clone().deliver_once(self.cx.recipe.store.commit(writes));
+        self.after(delivered, ctx, |session, delivered, ctx| {
+            if delivered {
+                session.open_gate(ctx);
+            }
+        });
+    }
+
+    /// Adds the ack to a commit, if it has not been made yet.
+    pub(super) fn add_ack(&mut self, words: Words, writes: Writes) -> Writes {
+        let (task, now) = (&mut self.leased.task, self.cx.now());
+        let Some((channel, frame)) = ack(task, self.gate.words(words), now) else {
+            return writes;
+        };
+        self.gate.storing = true;
+        writes.put(task).frame(&channel, frame)
+    }
+
+    /// Acknowledges a message that joined the turn.
+    pub(super) fn acknowledge_joined(&mut self, id: &TaskId, ctx: &mut Context<Team>) {
+        let now = self.cx.now();
+        let joined = self.joined.iter_mut().find(|(task, _)| task.id == *id);
+        let (Some((task, lease)), false) = (joined, self.turn.ended) else {
+            return;
+        };
+        let Some((channel, frame)) = ack(task, "", now) else {
+            return;
+        };
+        let writes = Writes::new().under_lease(&task.id, lease).put(task).frame(&channel, frame);
+        let delivered = self.cx.clone().deliver_once(self.cx.recipe.store.commit(writes));
+        self.after(delivered, ctx, |_, _, _| {});
+    }
+
+    /// The ack has gone out: what was held follows it.
+    pub(super) fn open_gate(&mut self, ctx: &mut Context<Team>) {
+        if std::mem::take(&mut self.gate.storing) {
+            let held = self.gate.open();
+            self.text.unsent.insert_str(0, &held);
+            self.flush();
+            self.merge(ctx);
+        }
+    }
+}
+
+/// The ack of a task's message, unless it has one. The task has it then.
+fn ack(task: &mut Task, words: &str, now: Timestamp) -> Option<(ChannelId, Frame)> {
+    let (source, message) = awaited(task).filter(|_| !task.acked)?;
+    let body = Body::Ack(ending::ack(task, message, words, 0));
+    let frame = Frame { topic: source.topic.clone(), ts: now, body };
+    let channel = source.channel.clone();
+    task.acked = true;
+    Some((channel, frame))
+}
+
+/// Where the message comes from that a task answers.
+pub(super) fn awaited(task: &Task) -> Option<(&Source, &MessageId)> {
+    let source = task.source.as_ref()?;
+    Some((source, source.message.as_ref()?))
 }

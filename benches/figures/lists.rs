@@ -23,7 +23,6 @@ use hivewright_actors::{
     clock::Clock,
     history::{Fact, HistoryEvent, Meta},
     ids::{Ids, TeamKey},
-    journal::records::JournalWrites,
     notice::{Notice, NoticeKind},
     router::topics::Topic,
     scheduler::trigger::{

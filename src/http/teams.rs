@@ -9,7 +9,7 @@ use hivewright_actors::{
         record::{TeamRecord, TeamState},
         tree::Tree,
     },
-    queue::submit::{OpenState, OpenTask},
+    queue::submit::OpenTask,
     task::{
         TaskState,
         records::{self as tasks, TeamError},
@@ -74,8 +74,8 @@ impl Sight<'_> {
             Some(chosen.ok()?.model)
         });
         let count =
-            |is: fn(OpenState) -> bool| self.work(&team.name).filter(|task| is(task.state)).count();
-        let (all, running) = (count(|_| true), count(|state| state == OpenState::Running));
+            |is: fn(TaskState) -> bool| self.work(&team.name).filter(|task| is(task.state)).count();
+        let (all, running) = (count(|_| true), count(|state| state == TaskState::Running));
         Some(TeamRow {
             name: team.name.clone(),
             generation: team.generation,
@@ -90,7 +90,7 @@ impl Sight<'_> {
             phase: team.phase,
             pending: all - running,
             running,
-            waiting: count(|state| matches!(state, OpenState::Parked(_))),
+            waiting: count(|state| state == TaskState::Waiting),
             sdk: "native".to_owned(),
             model,
             usage_today: (self.parts.spent)(&team.name),
@@ -139,16 +139,11 @@ impl Sight<'_> {
 
 impl From<&OpenTask> for TeamWork {
     fn from(task: &OpenTask) -> Self {
-        let (state, wait_reason) = match task.state {
-            OpenState::Accepted => (TaskState::Accepted, None),
-            OpenState::Running => (TaskState::Running, None),
-            OpenState::Parked(reason) => (TaskState::Waiting, Some(reason)),
-        };
         Self {
             task_id: task.task_id.clone(),
             kind: task.kind,
-            state,
-            wait_reason,
+            state: task.state,
+            wait_reason: task.wait_reason,
             age_ms: task.age_ms,
         }
     }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::{
-    journal::records::JournalWrites,
     notice,
     queue::{
         causes::{Giver, Runaway},

@@ -14,7 +14,7 @@ use crate::{
     ids::ChannelId,
     inbox::InboxEvent,
     interactions::{Interaction, Said},
-    journal::records::{JournalWrites, Piece},
+    journal::records::Piece,
     notice::{Notice, NoticeKind},
     router::{records::Undecided, topics::Topic},
     spine,

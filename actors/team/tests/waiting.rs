@@ -21,12 +21,9 @@ use crate::{
         world::World,
     },
     ids::TaskId,
-    queue::{
-        parking::UnparkAll,
-        submit::{OpenState, OpenTasks},
-    },
+    queue::{parking::UnparkAll, submit::OpenTasks},
     spine::Spine,
-    task::{Code, WaitReason, records as tasks},
+    task::{Code, TaskState, WaitReason, records as tasks},
 };
 
 fn fine() -> Vec<Play> {
@@ -52,9 +49,9 @@ fn giving() -> World {
     })
 }
 
-async fn states(spine: &Spine) -> Vec<OpenState> {
+async fn states(spine: &Spine) -> Vec<(TaskState, Option<WaitReason>)> {
     let open = spine.queue.send(OpenTasks { team: None }).await.unwrap();
-    open.into_iter().map(|task| task.state).collect()
+    open.into_iter().map(|task| (task.state, task.wait_reason)).collect()
 }
 
 async fn unpark(spine: &Spine, reason: WaitReason) {
@@ -112,7 +109,7 @@ async fn work_for_a_team_with_a_bad_file_waits_until_it_is_cured() {
     client.hear_end_of("m1").await;
     settle().await;
 
-    let parked = OpenState::Parked(WaitReason::Config);
+    let parked = (TaskState::Waiting, Some(WaitReason::Config));
     assert_eq!(states(&spine).await, [parked, parked]);
     assert_eq!(world.disk.keys("notice").len(), 1);
     world.brief_errors.lock().unwrap().clear();
@@ -156,7 +153,7 @@ async fn work_that_waits_for_settings_goes_on_after_a_restart() {
     settle().await;
 
     let second = first.next(&world).await;
-    let parked = OpenState::Parked(WaitReason::Config);
+    let parked = (TaskState::Waiting, Some(WaitReason::Config));
     assert_eq!(states(&second.spine).await, [parked, parked]);
     assert_eq!(world.disk.keys("notice").len(), 1);
     world.brief_errors.lock().unwrap().clear();
@@ -285,7 +282,7 @@ async fn a_wait_for_a_provider_survives_restarts() {
     let mut frames = heard(&first.client).await;
 
     let second = first.next(&world).await;
-    let parked = OpenState::Parked(WaitReason::ProviderDown);
+    let parked = (TaskState::Waiting, Some(WaitReason::ProviderDown));
     assert_eq!(states(&second.spine).await, [parked]);
     tokio::time::sleep(Duration::from_secs(30)).await;
     frames.extend(heard(&second.client).await);
@@ -313,7 +310,7 @@ async fn a_refused_key_is_waited_for() {
     other.say("m1", "hello");
     tokio::time::sleep(Duration::from_secs(3_600)).await;
 
-    let parked = OpenState::Parked(WaitReason::Login);
+    let parked = (TaskState::Waiting, Some(WaitReason::Login));
     assert_eq!(states(&spine).await, [parked, parked]);
     assert_eq!(world.disk.keys("notice").len(), 1);
     // Something changed, and it was not the key: nobody hears of it again.
@@ -384,7 +381,7 @@ async fn a_call_that_needs_the_locked_vault_waits_until_it_is_open() {
         }
         settle().await;
 
-        let parked = OpenState::Parked(WaitReason::Config);
+        let parked = (TaskState::Waiting, Some(WaitReason::Config));
         assert_eq!(states(spine).await, [parked], "{tool}");
         // Still locked at the next start.
         let second = first.next(&world).await;

@@ -2,7 +2,6 @@
 
 use hivewright_actors::{
     history::{Fact, HistoryEvent, Meta, Origin},
-    journal::records::JournalWrites,
     store::records::Writes,
     task::{Ending, Label, Lane},
     tool::Effect,

@@ -14,7 +14,6 @@ use hivewright_actors::{
     },
     clock::Clock,
     history::{Fact, HistoryEvent, Meta},
-    journal::records::JournalWrites,
     notice::{Notice, NoticeKind},
     router::topics::Topic,
     scheduler::trigger::{

@@ -8,7 +8,7 @@ use hivewright_actors::{
     org::{record::TeamRecord, tree::By},
     queue::{
         causes::Giver,
-        submit::{OpenState, OpenTask, Overlap, Submission, Submit},
+        submit::{OpenTask, Overlap, Submission, Submit},
     },
     store::records::Writes,
     task::{Kind, Lane, OnResult, Priority, Source, Task},
@@ -118,11 +118,7 @@ pub(super) fn shown(open: &OpenTask) -> Value {
     json!({
         "task_id": open.task_id,
         "type": open.kind.as_str(),
-        "state": match open.state {
-            OpenState::Accepted => "accepted",
-            OpenState::Running => "running",
-            OpenState::Parked(_) => "waiting",
-        },
+        "state": open.state.as_str(),
         "age_ms": open.age_ms,
         "stale": open.stale,
     })

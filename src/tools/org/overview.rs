@@ -7,8 +7,8 @@ use hivewright_actors::{
     ids::{TaskId, TeamName},
     journal,
     org::{record::TeamRecord, tree::Tree},
-    queue::submit::{OpenState, OpenTask},
-    task::records as tasks,
+    queue::submit::OpenTask,
+    task::{TaskState, records as tasks},
     tool::Effect,
 };
 use schemars::JsonSchema;
@@ -45,7 +45,7 @@ fn rows<'a>(
         for team in tree.children(above) {
             let file = parts.live.team(&team.name).await;
             let own = || open.iter().filter(|task| task.team == team.name);
-            let running = own().filter(|task| task.state == OpenState::Running).count();
+            let running = own().filter(|task| task.state == TaskState::Running).count();
             let mut fields = json!({
                 "name": team.name,
                 "description": file.map(|file| file.description.clone()).unwrap_or_default(),
@@ -93,7 +93,7 @@ pub(super) struct Whose {
 
 /// In which model call each task is that has begun.
 async fn steps(parts: &Parts, open: &[OpenTask]) -> HashMap<TaskId, u32> {
-    let begun = open.iter().filter(|task| task.state != OpenState::Accepted);
+    let begun = open.iter().filter(|task| task.state != TaskState::Accepted);
     let begun: Vec<TaskId> = begun.map(|task| task.task_id.clone()).collect();
     let read = parts.store.read(move |storage| {
         let mut steps = HashMap::new();
@@ -119,15 +119,15 @@ async fn status(
     steps: &HashMap<TaskId, u32>,
 ) -> Value {
     let own = || open.iter().filter(|task| task.team == team.name);
-    let waiting = || own().filter(|task| task.state == OpenState::Accepted);
-    let running = own().filter(|task| task.state != OpenState::Accepted).map(|task| {
+    let waiting = || own().filter(|task| task.state == TaskState::Accepted);
+    let running = own().filter(|task| task.state != TaskState::Accepted).map(|task| {
         let mut row = json!({
             "task_id": task.task_id,
             "type": task.kind.as_str(),
             "age_ms": task.age_ms,
             "step": steps.get(&task.task_id),
         });
-        if let OpenState::Parked(reason) = task.state {
+        if let Some(reason) = task.wait_reason {
             row["wait_reason"] = reason.as_str().into();
         }
         row

@@ -17,7 +17,7 @@ use hivewright_actors::{
     org::{self, Org, Settle, record::TeamState, view::OrgView, work::Work},
     queue::{
         refusal::Refusal,
-        submit::{OpenState, OpenTask, Submission, Submit},
+        submit::{OpenTask, Submission, Submit},
     },
     store::{
         Store, StoreHandle,
@@ -25,7 +25,8 @@ use hivewright_actors::{
         records::{Alongside, Writes},
     },
     task::{
-        Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TopicRef, records::FinishedTask,
+        Code, Ending, Kind, Label, Lane, Outcome, Source, Task, TaskState, TopicRef,
+        records::FinishedTask,
     },
     tool::{Args as CallArgs, CallContext, Caller, Checked, Stow, ToolCall, ToolReply, Toolset},
     usage::Usage,
@@ -472,7 +473,8 @@ fn busy(team: &str, kind: Kind) -> OpenTask {
         task_id: "task-busy".into(),
         team: team.into(),
         kind,
-        state: OpenState::Running,
+        state: TaskState::Running,
+        wait_reason: None,
         age_ms: 700_000,
         stale: true,
     }

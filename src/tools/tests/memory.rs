@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicUsize;
 use hivewright_actors::{
     history::{Fact, HistoryEvent, Origin},
     ids::TeamKey,
-    journal::records::JournalWrites,
     store::records::Writes,
     task::Cycle,
 };

@@ -4,7 +4,6 @@ use hivewright_actors::{
     doubles::entropy::Sequence,
     history::{Fact, HistoryEvent},
     ids::Ids,
-    journal::records::JournalWrites,
     org::record::TeamRecord,
     router::topics::Topic,
     store::records::Writes,

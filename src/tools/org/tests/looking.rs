@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use hivewright_actors::{
     history::{Fact, HistoryEvent},
-    journal::records::JournalWrites,
-    task::{Cause, records::FinishedTask},
+    task::{Cause, WaitReason, records::FinishedTask},
 };
 
 use super::*;
@@ -16,7 +15,7 @@ async fn a_team_sees_what_is_below_it() {
     let bench = bench().await;
     bench.work.open.lock().unwrap().extend([
         busy("scouts", Kind::Delegate),
-        OpenTask { state: OpenState::Accepted, ..busy("scouts", Kind::Query) },
+        OpenTask { state: TaskState::Accepted, ..busy("scouts", Kind::Query) },
     ]);
 
     let flat = bench.call("main", "list_teams", json!({})).await;
@@ -43,10 +42,10 @@ async fn a_team_sees_what_is_below_it() {
 #[actix_web::test]
 async fn a_team_sees_what_runs_below_it() {
     let bench = bench().await;
-    let parked = OpenState::Parked(hivewright_actors::task::WaitReason::Approval);
+    let wait_reason = Some(WaitReason::Approval);
     bench.work.open.lock().unwrap().extend([
-        OpenTask { state: parked, ..busy("guides", Kind::Trigger) },
-        OpenTask { state: OpenState::Accepted, ..busy("guides", Kind::Query) },
+        OpenTask { state: TaskState::Waiting, wait_reason, ..busy("guides", Kind::Trigger) },
+        OpenTask { state: TaskState::Accepted, ..busy("guides", Kind::Query) },
     ]);
     bench.place.write(&bench.place.home.team_file("guides"), "budgets: {usd_per_day: 3}\n");
     bench.begins("task-busy", "guides", 3).await;
