@@ -38,8 +38,7 @@ const UNREADABLE: &str = "this rule cannot be read: until it is removed, everyth
 
 words! {
     /// Where a rule comes from.
-    #[schemars(rename = "RuleSource")]
-    pub enum Source {
+    pub enum RuleSource {
         /// The settings: it is changed there.
         Settings = "settings",
         /// REST or the command line.
@@ -186,10 +185,10 @@ impl Policies {
     }
 
     /// All rules, those of the settings first.
-    pub fn list(&self) -> Vec<(Rule, Source)> {
+    pub fn list(&self) -> Vec<(Rule, RuleSource)> {
         let rules = self.rules();
-        let settings = rules.settings.iter().map(|rule| (rule, Source::Settings));
-        let stored = rules.stored.iter().map(|rule| (rule, Source::Stored));
+        let settings = rules.settings.iter().map(|rule| (rule, RuleSource::Settings));
+        let stored = rules.stored.iter().map(|rule| (rule, RuleSource::Stored));
         let all = settings.chain(stored);
         all.map(|(rule, source)| (rule.clone(), source)).collect()
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{endpoint::*, reply::*, scope::Scope::*};
-use crate::{policy::Source, time::date};
+use crate::{policy::RuleSource, time::date};
 
 pub const LIST_RULES: Endpoint<Rows<RuleRow>> =
     get("/api/v1/policies", Admin, "Lists the rules over what teams may do.")
@@ -38,9 +38,9 @@ row! {
     /// A rule as answers show it.
     #[derive(Debug)]
     #[schemars(rename = "Rule")]
-    pub struct RuleRow from (draft, source, risk): (Draft, Source, Risk) {
+    pub struct RuleRow from (draft, source, risk): (Draft, RuleSource, Risk) {
         pub id: String = draft.id,
-        pub source: Source = source,
+        pub source: RuleSource = source,
         pub note: String = draft.note,
         pub team: String = draft.team.unwrap_or_default(),
         pub resource: String = draft.resource,

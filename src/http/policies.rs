@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{call::*, error::*, listing};
 use crate::{
     api::{endpoint::*, policies::*, reply::*},
-    policy::{RuleError, Source},
+    policy::{RuleError, RuleSource},
     settings::policy::date,
     tools::judge::Judgement,
 };
@@ -25,7 +25,7 @@ use crate::{
 pub type Explainer =
     dyn Fn(&TeamKey, &str, &Value, &Subject) -> Result<Judgement, String> + Send + Sync;
 
-fn row(rule: Rule, source: Source) -> RuleRow {
+fn row(rule: Rule, source: RuleSource) -> RuleRow {
     let risk = rule.risk;
     RuleRow::from((Draft::from(rule), source, risk))
 }
@@ -61,7 +61,7 @@ pub(super) async fn add(
         risk: wish.risk,
     };
     let rule = state.rules.add(draft, &caller.principal.id).await?;
-    Ok(Created(row(rule, Source::Stored)))
+    Ok(Created(row(rule, RuleSource::Stored)))
 }
 
 pub(super) async fn remove(Call { state, caller, path, .. }: Call<ById>) -> ApiResult<Done> {
