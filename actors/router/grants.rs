@@ -30,6 +30,19 @@ words! {
     }
 }
 
+impl Level {
+    /// The level of a name.
+    ///
+    /// # Errors
+    ///
+    /// There is none of this name; the text lists those there are.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let unknown =
+            |_| format!("unknown trust level `{name:.64}`; there are `trusted` and `denied`");
+        name.parse().map_err(unknown)
+    }
+}
+
 /// Whom a grant is about. There is one grant for each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Grantee {
@@ -249,7 +262,6 @@ mod tests {
             assert_eq!(field, wrong);
         }
         assert!(Grantee::read("ws", &"x".repeat(129), None).is_err());
-        let unknown = "friend".parse::<Level>().unwrap_err();
-        assert!(unknown.to_string().contains("`trusted`"));
+        assert!(Level::named("friend").unwrap_err().contains("`trusted` and `denied`"));
     }
 }

@@ -96,7 +96,7 @@ async fn a_grant_that_cannot_be_meant_is_refused_with_its_field() {
         (
             json!({"channel_type": "ws", "sender_id": "b", "trust_level": "friend"}),
             "trust_level",
-            "`trusted` and `denied`",
+            "`trusted`, `denied`",
         ),
         (json!({"channel_type": "ws", "sendr_id": "b"}), "sendr_id", "did you mean"),
     ];
