@@ -65,6 +65,31 @@ async fn a_secret_goes_in_and_never_comes_out() {
     }
 }
 
+/// MV-63
+#[actix::test]
+async fn the_audit_is_filtered_by_scope_key_and_action() {
+    let bench = Bench::new().await;
+    bench.put("team:main/ONE", json!({ "value": CANARY })).await;
+    bench.put("team:main/TWO", json!({ "value": CANARY })).await;
+    bench.put("system/ONE", json!({ "value": CANARY })).await;
+    bench.vault("/team:main/ONE").await;
+    bench.drop_entry("team:main/TWO").await;
+
+    let cases = [
+        ("scope=team:main", vec!["delete TWO", "get ONE", "set TWO", "set ONE"]),
+        ("scope=team:main&key=ONE", vec!["get ONE", "set ONE"]),
+        ("key=ONE&action=set", vec!["set ONE", "set ONE"]),
+        ("scope=system&key=TWO", vec![]),
+    ];
+    for (query, expected) in cases {
+        let audit = bench.vault(&format!("/audit?{query}")).await.json();
+        let rows = audit["data"].as_array().unwrap().iter();
+        let text = |row: &Value, field: &str| row[field].as_str().unwrap().to_owned();
+        let rows = rows.map(|row| format!("{} {}", text(row, "action"), text(row, "key")));
+        assert_eq!(rows.collect::<Vec<_>>(), expected, "{query}");
+    }
+}
+
 /// MV-62
 #[actix::test]
 async fn a_value_that_is_no_secret_is_shown_alone_and_not_in_lists() {
