@@ -51,7 +51,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// A tool by its canonical key. Where many are made of one type, [`Tool::NAME`] does not count.
+    /// A tool by its canonical key. Where many are made of one type, [`Tool::ABOUT`] does not count.
     pub fn new<T: Tool>(key: impl Into<String>, tool: T) -> Self {
         Self { key: key.into(), tool: Arc::new(Host::new(tool)) }
     }
