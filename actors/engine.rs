@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     ids::{CallId, TeamName, TurnId},
     task::Code,
-    tool::{ToolCall, ToolFault, ToolSpec},
+    tool::{ToolCall, ToolFault, specs::ToolSpecs},
     usage::Usage,
 };
 
@@ -81,7 +81,7 @@ pub struct StepRequest {
     /// The system prompt.
     pub system: Arc<SystemPrompt>,
     /// What the model may call.
-    pub tools: Arc<[ToolSpec]>,
+    pub tools: Arc<ToolSpecs>,
     /// The conversation so far.
     pub messages: Arc<Vec<Message>>,
     /// Asks the engine to stop.

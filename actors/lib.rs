@@ -37,6 +37,7 @@
 pub mod admission;
 pub mod approvals;
 pub mod audit;
+pub mod blocking;
 pub mod briefing;
 pub mod budget;
 pub mod channel;

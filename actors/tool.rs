@@ -16,6 +16,9 @@ use crate::{
 };
 
 pub mod records;
+pub mod specs;
+
+use specs::ToolSpecs;
 
 /// The tool by which the turn of a trigger says how its run went. Its last call counts.
 pub const REPORT_RUN: &str = "report_run";
@@ -339,7 +342,7 @@ pub struct CallContext {
 /// The tools of one turn: filtered for the team, bound to its folders, fixed when the turn starts.
 pub trait Toolset: Send + Sync + 'static {
     /// What the model is told, in a fixed order.
-    fn specs(&self) -> Arc<[ToolSpec]>;
+    fn specs(&self) -> Arc<ToolSpecs>;
 
     /// The arguments of a call without the values of secrets, if they hold any. Once it was looked
     /// at, these take the place of its own: they are journalled, shown and run.

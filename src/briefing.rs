@@ -12,6 +12,7 @@ use std::{
 
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
+    blocking,
     briefing::{Assignment, Brief, BriefError, Briefing},
     budget::{Caps, Line},
     engine::Engine,
@@ -432,8 +433,7 @@ impl Briefing for Turns {
                 Some(Cycle::Reflection) => inner.changes.earlier(&team).await.map_err(unknown)?,
                 _ => Earlier::default(),
             };
-            let brief =
-                tokio::task::spawn_blocking(move || inner.brief(assignment, memory, earlier));
+            let brief = blocking::run(move || inner.brief(assignment, memory, earlier));
             brief.await.unwrap_or_else(|_| Err(unknown("preparing the turn failed unexpectedly")))
         }
         .boxed()

@@ -23,7 +23,7 @@ use crate::{
     task::{Kind, Label, Lane, OnResult, Source, Task},
     tool::{
         Asking, CallContext, Caller, Checked, Effect, ToolCall, ToolFault, ToolReply, ToolSpec,
-        Toolset, Verdict, records::Answer,
+        Toolset, Verdict, records::Answer, specs::ToolSpecs,
     },
 };
 
@@ -87,11 +87,11 @@ pub(crate) fn checked(name: &str) -> Result<Checked, ToolReply> {
 }
 
 impl Toolset for Tools {
-    fn specs(&self) -> Arc<[ToolSpec]> {
+    fn specs(&self) -> Arc<ToolSpecs> {
         let reader =
             ToolSpec { name: READER.to_owned(), description: String::new(), schema: json!({}) };
         let reads = self.reads.load(Ordering::Relaxed);
-        reads.then_some(reader).into_iter().collect()
+        Arc::new(reads.then_some(reader).into_iter().collect())
     }
 
     fn check(&self, call: &ToolCall, _: &Caller, _: Label) -> Result<Checked, ToolReply> {

@@ -13,6 +13,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
 use tokio::sync::oneshot;
 
 use crate::{
+    blocking,
     frame::Frame,
     ids::{ChannelId, LeaseId, MAIN, TaskId},
     live::{Publisher, event::Event},
@@ -154,7 +155,7 @@ impl StoreHandle {
     {
         let storage = self.storage.clone();
         async move {
-            let read = tokio::task::spawn_blocking(move || read(&*storage)).await;
+            let read = blocking::run(move || read(&*storage)).await;
             read.unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
         }
     }

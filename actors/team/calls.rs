@@ -23,7 +23,7 @@ use crate::{
     ids::CallId,
     live::event::Stream,
     task::Code,
-    tool::{Args, CallContext, ToolCall, ToolFault, ToolReply, ToolSpec},
+    tool::{Args, CallContext, ToolCall, ToolFault, ToolReply, specs::ToolSpecs},
 };
 
 /// A summary that is not there by then is done without.
@@ -54,7 +54,7 @@ impl Session {
             return;
         }
         let messages = Arc::new(vec![Message::User(request)]);
-        let request = self.request(Arc::new(digest::system()), Arc::from([]), messages);
+        let request = self.request(Arc::new(digest::system()), Arc::default(), messages);
         // Only what it costs: its words are for the model alone.
         let call = self.run_engine(request, |event| matches!(event, EngineEvent::Spent(_)), ctx);
         // The turn is not to count as stalled meanwhile.
@@ -69,7 +69,7 @@ impl Session {
     fn request(
         &self,
         system: Arc<SystemPrompt>,
-        tools: Arc<[ToolSpec]>,
+        tools: Arc<ToolSpecs>,
         messages: Arc<Vec<Message>>,
     ) -> StepRequest {
         StepRequest {

@@ -4,7 +4,7 @@
 //! `flatten`, and quotes what it found. The schema is checked first, and whole; serde then converts what
 //! is known to fit. So what is refused is what is documented.
 
-use std::marker::PhantomData;
+use std::{marker::PhantomData, ops::Deref};
 
 use hivewright_actors::{
     live::{Mark, event::Kinds},
@@ -38,27 +38,29 @@ const FORMATS: [Format; 9] = [
 
 /// Reads a `T`. It holds the schema: keep it where many are read.
 pub struct Reader<T> {
-    schema: Value,
+    input: InputSchema,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: DeserializeOwned + JsonSchema> Default for Reader<T> {
     fn default() -> Self {
-        Self { schema: closed(input_schema::<T>()), of: PhantomData }
+        Self { input: InputSchema(closed(input_schema::<T>())), of: PhantomData }
+    }
+}
+
+impl<T> Deref for Reader<T> {
+    type Target = InputSchema;
+
+    fn deref(&self) -> &InputSchema {
+        &self.input
     }
 }
 
 impl<T: DeserializeOwned + JsonSchema> Reader<T> {
-    /// The schema, self-contained, with no field beside those of the type.
-    pub fn schema(&self) -> &Value {
-        &self.schema
-    }
-
     /// Takes these fields too, which `T` does not have.
     pub fn with_fields(mut self, fields: Map<String, Value>) -> Self {
-        if let Some(properties) =
-            self.schema.pointer_mut("/properties").and_then(Value::as_object_mut)
-        {
+        let properties = self.input.0.pointer_mut("/properties");
+        if let Some(properties) = properties.and_then(Value::as_object_mut) {
             properties.extend(fields);
         }
         self
@@ -68,10 +70,20 @@ impl<T: DeserializeOwned + JsonSchema> Reader<T> {
         self.check(&value)?;
         convert(value)
     }
+}
+
+/// Schema of what is read, self-contained, with no field beside those of the type. It knows no type, so
+/// that what checks is compiled once and not for each.
+pub struct InputSchema(Value);
+
+impl InputSchema {
+    pub fn schema(&self) -> &Value {
+        &self.0
+    }
 
     /// Reports everything in which a value does not fit the schema.
     pub fn check(&self, value: &Value) -> Result<(), Problems> {
-        let problems = check(&self.schema, value, &FORMATS);
+        let problems = check(&self.0, value, &FORMATS);
         if problems.is_empty() { Ok(()) } else { Err(Problems(problems)) }
     }
 
@@ -80,7 +92,7 @@ impl<T: DeserializeOwned + JsonSchema> Reader<T> {
     pub fn query(&self, pairs: Vec<(String, String)>) -> Result<Value, Problems> {
         let mut fields = Map::new();
         for (name, text) in pairs {
-            let schema = resolve(&self.schema, &self.schema["properties"][&name]);
+            let schema = resolve(&self.0, &self.0["properties"][&name]);
             let is_free = has_type(schema, "string")
                 && schema.get("format").is_none()
                 && words(schema).is_empty();

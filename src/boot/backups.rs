@@ -5,7 +5,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use tokio::{sync::watch, task::spawn_blocking, time::Instant};
+use hivewright_actors::blocking;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
@@ -72,7 +73,7 @@ async fn keep(
             },
         }
         let (archived, layout) = (storage.clone(), layout.clone());
-        let made = spawn_blocking(move || {
+        let made = blocking::run(move || {
             storage::backup::create(&archived, &layout, None, &storage::unwatched)
         });
         match made.await {
@@ -101,7 +102,7 @@ pub(crate) fn backup_home(home: &Home, settings: &config::Backup) -> storage::Ho
 
 /// How long ago the newest regular backup was made. None if there is none.
 async fn newest_age(layout: storage::Home) -> Option<Duration> {
-    let look = spawn_blocking(move || {
+    let look = blocking::run(move || {
         let newest = storage::backup::list(&layout.backups).ok()?;
         let made = newest.first()?.metadata().ok()?.modified().ok()?;
         Some(SystemTime::now().duration_since(made).unwrap_or_default())

@@ -9,6 +9,7 @@ use std::{
 
 use hivewright_actors::{
     approvals::SetTtl,
+    blocking,
     clock::Clock,
     ids::Ids,
     live::event::{Event, Kind},
@@ -230,7 +231,7 @@ impl Watch {
     /// The state of the files, and whether one names a secret that may have changed.
     async fn look(&self, has_other_secrets: bool) -> (Stamps, bool) {
         let (home, tls) = (self.context.home.clone(), self.context.in_file.server.tls.clone());
-        let look = tokio::task::spawn_blocking(move || {
+        let look = blocking::run(move || {
             let uses = has_other_secrets && load::channels_use_vault(&home);
             (stamps(&home, tls.as_ref()), uses)
         });
@@ -251,7 +252,7 @@ impl Watch {
         let Some(certificate) = self.context.certificate.clone() else {
             return Ok(());
         };
-        let renewed = tokio::task::spawn_blocking(move || certificate.read_again());
+        let renewed = blocking::run(move || certificate.read_again());
         match renewed.await {
             Ok(renewed) => renewed.map_err(Problems::from),
             Err(_) => Ok(()),
@@ -260,7 +261,7 @@ impl Watch {
 
     async fn reread_settings(&mut self) -> Result<(), Problems> {
         let live = self.context.live.clone();
-        match tokio::task::spawn_blocking(move || live.set_now()).await {
+        match blocking::run(move || live.set_now()).await {
             Ok(Ok(set)) => {
                 let settings = router_settings(&set.channels, set.config.retention);
                 self.spine.router.do_send(Reconfigure(settings));

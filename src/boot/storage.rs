@@ -10,6 +10,7 @@ use std::{
 
 use actix::Arbiter;
 use hivewright_actors::{
+    blocking,
     ids::Ids,
     live::boot,
     router, spine,
@@ -188,7 +189,7 @@ async fn open_store(
     let durability = config.store.durability;
     let phase = phase.clone();
     phase.set("opening the store");
-    let opened = tokio::task::spawn_blocking(move || {
+    let opened = blocking::run(move || {
         let upgrading = |progress| phase.upgrading(progress);
         let storage = storage::open::open(&layout, durability, &upgrading)?;
         phase.set("reading what was left");

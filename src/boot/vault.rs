@@ -3,6 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use hivewright_actors::{
+    blocking,
     ids::{Ids, TaskId, TeamKey},
     notice::NoticeKind,
     store::{StoreHandle, records::Writes},
@@ -59,7 +60,7 @@ pub(super) async fn keys(
 ) -> Result<MasterKeys, ServiceError> {
     no_core_dumps();
     let files = KeyFiles::new(&home.secrets(), environment);
-    tokio::task::spawn_blocking(move || files.read())
+    blocking::run(move || files.read())
         .await
         .map_err(|error| machine("the master key cannot be read", error))
 }
@@ -75,7 +76,7 @@ pub(super) async fn open(
     secrets: &Secrets,
 ) -> Result<Vault, ServiceError> {
     let written = Some(store.clone());
-    let opened = tokio::task::spawn_blocking(move || {
+    let opened = blocking::run(move || {
         let vault = Vault::open_with(&*storage, keys, Arc::new(WallClock), written)?;
         vault.release_at_rest(&*storage, &open)?;
         Ok::<_, VaultError>(vault)

@@ -8,13 +8,15 @@ use std::{
     },
 };
 
+use hivewright_actors::blocking;
+
 use super::failure::Failure;
 
 /// Runs work that blocks beside what waits for it.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work)
+    blocking::run(work)
         .await
         .unwrap_or_else(|error| Err(Failure::system("the work was cut off", error)))
 }

@@ -108,7 +108,7 @@ impl Engines {
                 shared: question.system.into(),
                 ..SystemPrompt::default()
             }),
-            tools: Arc::new([]),
+            tools: Arc::default(),
             messages: Arc::new(vec![Message::User(question.text.to_owned())]),
             cancel: CancellationToken::new(),
         };

@@ -2,8 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use actix_web::web;
-use hivewright_actors::clock::Timestamp;
+use hivewright_actors::{blocking, clock::Timestamp};
 
 use super::{call::*, error::*, jobs::Work, json, listing};
 use crate::{
@@ -32,7 +31,7 @@ pub struct Backup {
 pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<BackupRow>> {
     caller.all_teams()?;
     let backups = state.backups.clone();
-    let kept = web::block(move || backups.list()).await??;
+    let kept = blocking::run(move || backups.list()).await??;
     let rows = kept.into_iter().map(|backup| BackupRow {
         file: backup.file.display().to_string(),
         bytes: backup.bytes,

@@ -1,10 +1,14 @@
 //! Calls: a request of an endpoint as its handler gets it, read by the endpoint's types, and who sends it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    cell::OnceCell,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use actix_web::{FromRequest, HttpMessage, HttpRequest, http::Method, web};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::{
     State,
@@ -16,7 +20,7 @@ use super::{
 };
 use crate::api::{
     endpoint::{Empty, Endpoint, Needs, Operation},
-    input::{Reader, convert},
+    input::{InputSchema, Reader, convert},
     page::PageQuery,
     reply::Reply,
 };
@@ -138,11 +142,12 @@ pub(super) fn operation(request: &HttpRequest) -> Option<&'static Operation> {
     operations.iter().find(|(known, _)| known == method).map(|(_, operation)| *operation)
 }
 
-/// What reads the requests of an endpoint.
+/// What reads the requests of an endpoint. Schemas are made when the first one comes: those of all
+/// endpoints, for each thread that serves, would take some megabytes and a good part of the start.
 pub(super) struct Readers<R: 'static, P: 'static, Q: 'static, B: 'static> {
     pub(super) endpoint: &'static Endpoint<R, P, Q, B>,
-    query: Reader<Q>,
-    body: Option<Reader<B>>,
+    query: OnceCell<Reader<Q>>,
+    body: OnceCell<Reader<B>>,
 }
 
 impl<R, P, Q, B> Readers<R, P, Q, B>
@@ -153,8 +158,7 @@ where
     B: DeserializeOwned + JsonSchema,
 {
     pub(super) fn new(endpoint: &'static Endpoint<R, P, Q, B>) -> Self {
-        let body = endpoint.has_body().then(Reader::default);
-        Self { endpoint, query: endpoint.query(), body }
+        Self { endpoint, query: OnceCell::new(), body: OnceCell::new() }
     }
 
     /// Rights come first, then the query. The body is not read of someone who has no right to send one.
@@ -167,18 +171,35 @@ where
         let state = request.app_data::<web::Data<State>>().cloned();
         let state = state.ok_or_else(|| ApiError::internal("no state"))?;
         let caller = W::admit(endpoint.needs, &state, &request)?;
-        let given = if endpoint.raw { Vec::new() } else { pairs(request.query_string())? };
-        let fields = self.query.query(given)?;
+        let schema = self.query.get_or_init(|| endpoint.query());
+        let fields = fields(endpoint, schema, &request)?;
         let page: PageQuery = convert(fields.clone())?;
         let query: Q = convert(fields)?;
         let usual = (endpoint.usual_sort)(&query).or(endpoint.sorts.first().copied());
         let page = Page::new(request.path(), &page, endpoint.sorts, usual.unwrap_or("id"))?;
         let path = web::Path::<P>::extract(&request).await.map_err(ApiError::internal)?;
-        let (body, payload) = match &self.body {
-            Some(reader) => (json::read(reader, &request, payload).await?, None),
-            None => (convert(serde_json::json!({}))?, Some(payload)),
-        };
+        let schema = endpoint.has_body().then(|| &**self.body.get_or_init(Reader::default));
+        let (body, payload) = body(schema, &request, payload).await?;
+        let body = convert(body)?;
         let path = path.into_inner();
         Ok(Call { state, caller, path, query, page, body, payload, request })
+    }
+}
+
+/// The fields of a request's query, checked.
+fn fields(operation: &Operation, schema: &InputSchema, request: &HttpRequest) -> ApiResult<Value> {
+    let given = if operation.raw { Vec::new() } else { pairs(request.query_string())? };
+    Ok(schema.query(given)?)
+}
+
+/// The body of a request, checked, or what was sent where the endpoint says nothing of a body.
+async fn body(
+    schema: Option<&InputSchema>,
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> ApiResult<(Value, Option<web::Payload>)> {
+    match schema {
+        Some(schema) => Ok((json::read(schema, request, payload).await?, None)),
+        None => Ok((Value::Object(Map::new()), Some(payload))),
     }
 }

@@ -4,6 +4,8 @@ use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc};
 
 use actix_web::web;
 
+use hivewright_actors::blocking;
+
 use super::{State, call::*, error::*};
 use crate::{
     api::{config::*, endpoint::*, reply::*},
@@ -38,7 +40,7 @@ async fn looking<T: Send + 'static>(
     look: impl FnOnce(&Files) -> T + Send + 'static,
 ) -> ApiResult<T> {
     let state = state.clone();
-    Ok(web::block(move || look(&state.files)).await?)
+    Ok(blocking::run(move || look(&state.files)).await?)
 }
 
 pub(super) async fn show(Call { state, caller, .. }: Call) -> ApiResult<Data<Settings>> {

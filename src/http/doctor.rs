@@ -2,6 +2,8 @@
 
 use actix_web::web;
 
+use hivewright_actors::blocking;
+
 use super::{State, call::*, error::*};
 use crate::{
     api::{doctor::*, endpoint::*, reply::*, scope::Scope},
@@ -29,7 +31,7 @@ async fn examined(
     Examination { deep, store: whole_store }: Examination,
 ) -> ApiResult<Data<Findings>> {
     let files = state.clone();
-    let looked = web::block(move || {
+    let looked = blocking::run(move || {
         let (home, environment) = (&files.files.home, &files.files.environment);
         let found = settings::check(home, environment);
         let of_machine = [machine::modes(home), machine::disk(home), machine::clock(home)];

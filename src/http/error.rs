@@ -5,17 +5,17 @@ use std::fmt;
 use actix::MailboxError;
 use actix_web::{
     HttpResponse, ResponseError,
-    error::BlockingError,
     http::{
         StatusCode,
         header::{self, HeaderName},
     },
 };
-use hivewright_actors::{room::DISK_FULL, storage::StorageError, store::StoreError};
+use hivewright_actors::{
+    blocking::CutOff, room::DISK_FULL, storage::StorageError, store::StoreError,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::task::JoinError;
 
 use super::auth::error::AuthError;
 use crate::{
@@ -269,8 +269,7 @@ internal!(
     StorageError,
     StoreError,
     MailboxError,
-    JoinError,
-    BlockingError,
+    CutOff,
     getrandom::Error,
     serde_json::Error,
     std::io::Error,

@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, http::header, web};
 use futures_util::StreamExt;
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
@@ -13,28 +11,28 @@ use super::{
     error::{ApiError, ApiResult},
 };
 pub(super) use crate::time::date;
-use crate::{api::input::Reader, json_limits};
+use crate::{api::input::InputSchema, json_limits};
 
 /// A body that does not arrive in this time is given up.
 pub(super) const SLOWEST_BODY: Duration = Duration::from_secs(30);
 
-/// Reads the body of a request that is allowed to have one. What has nothing to say may be left out.
-pub(super) async fn read<T: DeserializeOwned + JsonSchema>(
-    reader: &Reader<T>,
+/// Reads the body of a request that is allowed to have one, and checks it. What has nothing to say may be
+/// left out.
+pub(super) async fn read(
+    schema: &InputSchema,
     request: &HttpRequest,
     payload: web::Payload,
-) -> ApiResult<T> {
+) -> ApiResult<Value> {
     let body = bytes(payload, LONGEST_BODY, SLOWEST_BODY);
     if !request.headers().contains_key(header::CONTENT_TYPE) {
-        return match reader.json(json!({})) {
-            Ok(nothing) if body.await?.is_empty() => Ok(nothing),
-            _ => Err(ApiError::media_type()),
-        };
+        let nothing = json!({});
+        let may_be_absent = schema.check(&nothing).is_ok() && body.await?.is_empty();
+        return if may_be_absent { Ok(nothing) } else { Err(ApiError::media_type()) };
     }
     if !is_json(request) {
         return Err(ApiError::media_type());
     }
-    parse(reader, &body.await?)
+    parse(schema, &body.await?)
 }
 
 /// The whole body, if it comes in time and is not too long. The declared length was checked before; a
@@ -73,7 +71,7 @@ fn is_json(request: &HttpRequest) -> bool {
         })
 }
 
-fn parse<T: DeserializeOwned + JsonSchema>(reader: &Reader<T>, bytes: &[u8]) -> ApiResult<T> {
+fn parse(schema: &InputSchema, bytes: &[u8]) -> ApiResult<Value> {
     json_limits::check(bytes).map_err(|error| ApiError::invalid(format!("the body: {error}")))?;
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         ApiError::invalid(format!(
@@ -85,5 +83,6 @@ fn parse<T: DeserializeOwned + JsonSchema>(reader: &Reader<T>, bytes: &[u8]) -> 
     if !value.is_object() {
         return Err(ApiError::invalid("the body must be a JSON object"));
     }
-    reader.json(value).map_err(ApiError::from)
+    schema.check(&value)?;
+    Ok(value)
 }

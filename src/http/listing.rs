@@ -24,32 +24,26 @@ pub(super) fn page<T: Serialize>(
     page: &Page,
     id: impl Fn(&T) -> String,
 ) -> ApiResult<Rows<T>> {
+    let falling = page.sort.falling;
     let mut placed = Vec::new();
     for row in rows {
         let shown = serde_json::to_value(&row)?;
         let value = shown.get(page.sort.field).cloned().unwrap_or_default();
-        placed.push((value, id(&row), row));
+        placed.push((Place { falling, value, id: id(&row) }, row));
     }
-    let turned = |order: Ordering| if page.sort.falling { order.reverse() } else { order };
-    placed.sort_by(|(a, x, _), (b, y, _)| turned(compare(a, b)).then_with(|| turned(x.cmp(y))));
+    placed.sort_by(|(one, _), (other, _)| one.cmp(other));
     let total = placed.len();
-    let start = match &page.after {
+    let start = match Place::after(page) {
         None => page.offset.min(total),
-        Some(place) => {
-            let (value, id) = (&place[0], place[1].as_str().unwrap_or_default());
-            // Rows that came since do not move it.
-            placed.partition_point(|(other, name, _)| {
-                let order = turned(compare(other, value));
-                order.then_with(|| turned(name.as_str().cmp(id))) != Ordering::Greater
-            })
-        }
+        // Rows that came since do not move it.
+        Some(after) => placed.partition_point(|(place, _)| *place <= after),
     };
     let mut last = None;
     let data: Vec<T> = placed
         .into_iter()
         .skip(start)
         .take(page.limit)
-        .map(|(value, id, row)| {
+        .map(|(Place { value, id, .. }, row)| {
             last = Some(json!([value, id]));
             row
         })
@@ -135,18 +129,26 @@ pub(super) struct Gathering {
     beyond: usize,
 }
 
-/// What comes first is smaller: by what the list is sorted by, then by the id.
+/// What comes first is smaller: by what the list is sorted by, then by the id, both the same way round.
 struct Place {
     falling: bool,
     value: Value,
     id: String,
 }
 
+impl Place {
+    /// The last row of the page before.
+    fn after(page: &Page) -> Option<Self> {
+        let place = page.after.as_ref()?;
+        let (value, id) = (place.get(0)?.clone(), place.get(1)?.as_str()?.to_owned());
+        Some(Self { falling: page.sort.falling, value, id })
+    }
+}
+
 impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
-        let order = compare(&self.value, &other.value);
-        let order = if self.falling { order.reverse() } else { order };
-        order.then_with(|| self.id.cmp(&other.id))
+        let order = compare(&self.value, &other.value).then_with(|| self.id.cmp(&other.id));
+        if self.falling { order.reverse() } else { order }
     }
 }
 
@@ -166,17 +168,9 @@ impl Eq for Place {}
 
 impl Gathering {
     pub(super) fn new(page: &Page) -> Self {
-        let falling = page.sort.falling;
-        let place = |value: &Value| {
-            Some(Place {
-                falling,
-                value: value.get(0)?.clone(),
-                id: value.get(1)?.as_str()?.to_owned(),
-            })
-        };
         Self {
-            falling,
-            after: page.after.as_ref().and_then(place),
+            falling: page.sort.falling,
+            after: Place::after(page),
             most: page.offset + page.limit,
             best: BinaryHeap::new(),
             total: 0,
@@ -286,7 +280,7 @@ mod tests {
         assert_eq!(first, (ids(&["00000", "00001", "00002"]), 100_000, true));
         assert_eq!(next.0, ids(&["00003", "00004", "00005"]));
         assert_eq!(skipped.0, ids(&["10000", "10001"]));
-        assert_eq!(falling.0, ids(&["99998", "99999"]));
-        assert_eq!((last.0, last.2), (ids(&["00003", "00000", "00001"]), false));
+        assert_eq!(falling.0, ids(&["99999", "99998"]));
+        assert_eq!((last.0, last.2), (ids(&["00001", "00000"]), false));
     }
 }

@@ -4,6 +4,7 @@
 use actix_web::web;
 use hivewright_actors::{
     approvals::{question::Question, record::Approval, records},
+    blocking,
     channel::CountConnections,
     clock::Timestamp,
     ids::{MAIN, TeamName},
@@ -77,7 +78,7 @@ impl Stored {
 async fn gathered(state: &web::Data<State>, stored: &Stored) -> ApiResult<Overview> {
     let connected = ask(&state.spine.channel, CountConnections).await?;
     let service = state.service.clone();
-    let bytes = web::block(move || (service.store_bytes(), service.free_bytes()));
+    let bytes = blocking::run(move || (service.store_bytes(), service.free_bytes()));
     let (store_bytes, free_bytes) = bytes.await?;
     Ok(Overview {
         uptime_s: state.started.elapsed().as_secs(),
@@ -118,7 +119,7 @@ async fn count_teams(state: &web::Data<State>, tree: &Tree) -> ApiResult<TeamCou
     }
     // A team is degraded as long as its file is wrong.
     let (able, files) = (active.len(), state.clone());
-    let wrong = web::block(move || {
+    let wrong = blocking::run(move || {
         let is_wrong = |name: &&TeamName| files.org().live.team_now(name).is_err();
         active.iter().filter(is_wrong).count()
     });

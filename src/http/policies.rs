@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use actix_web::web;
 use hivewright_actors::{
+    blocking,
     ids::TeamKey,
     policy::{By, Decision, Role, Subject, rule::Who},
     text::Expected,
@@ -24,7 +24,7 @@ pub type Explainer =
 pub(super) async fn list(Call { state, caller, page, .. }: Call) -> ApiResult<Rows<RuleRow>> {
     caller.all_teams()?;
     let rules = state.rules.clone();
-    let rules = web::block(move || {
+    let rules = blocking::run(move || {
         rules.refresh();
         rules.list()
     });
@@ -56,7 +56,7 @@ pub(super) async fn explain(
     let subject = subject(call.principal.as_deref())?;
     let args = if call.args.is_null() { json!({}) } else { call.args };
     let explainer = Arc::clone(&state.explainer);
-    let judged = web::block(move || explainer(&team, &call.tool, &args, &subject)).await?;
+    let judged = blocking::run(move || explainer(&team, &call.tool, &args, &subject)).await?;
     let judged = judged.map_err(|reason| ApiError::invalid_field("tool", reason))?;
     Ok(Data(explained(judged)))
 }

@@ -11,6 +11,7 @@ use actix_web::{
     http::Method,
     middleware, web,
 };
+use futures_util::future::LocalBoxFuture;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -50,17 +51,29 @@ where
     A: Answers<R>,
 {
     let readers = Rc::new(Readers::new(endpoint));
-    let run = move |request: HttpRequest, payload: web::Payload| {
+    let run = move |request: HttpRequest, payload: web::Payload| -> Running {
         let readers = readers.clone();
-        async move {
+        Box::pin(async move {
             let call = readers.read(request, payload).await?;
             let state = call.state.clone();
             let response = handler(call).await?.respond();
             let is_plain = !endpoint.scrubbed;
-            Ok::<_, ApiError>(if is_plain { response } else { scrubbed(response, &state.secrets) })
-        }
+            Ok(if is_plain { response } else { scrubbed(response, &state.secrets) })
+        })
     };
-    let (method, route) = match endpoint.method {
+    resource(endpoint, Rc::new(run))
+}
+
+/// What a handler does, whatever its types are.
+type Running = LocalBoxFuture<'static, ApiResult<HttpResponse>>;
+
+/// The path of an operation, and what runs for it. It knows no types of requests, so that what actix makes
+/// of a handler is compiled once and not for each.
+fn resource(
+    operation: &'static Operation,
+    run: Rc<dyn Fn(HttpRequest, web::Payload) -> Running>,
+) -> Resource {
+    let (method, route) = match operation.method {
         endpoint::Method::Get => {
             let either = guard::Any(guard::Get()).or(guard::Head());
             (Method::GET, web::route().guard(either))
@@ -70,16 +83,16 @@ where
         endpoint::Method::Patch => (Method::PATCH, web::patch()),
         endpoint::Method::Delete => (Method::DELETE, web::delete()),
     };
-    let route = route.to(run);
+    let route = route.to(move |request, payload| run(request, payload));
     // What makes something can be repeated without making it twice.
-    let route = if method == Method::POST && endpoint.path.starts_with("/api/") {
+    let route = if method == Method::POST && operation.path.starts_with("/api/") {
         route.wrap(middleware::from_fn(idempotency::pass))
     } else {
         route
     };
     let route = route.wrap(middleware::from_fn(revocation::pass));
-    let operations = vec![(method, &**endpoint)];
-    Resource { path: endpoint.path, operations, routes: vec![route], deep: false }
+    let operations = vec![(method, operation)];
+    Resource { path: operation.path, operations, routes: vec![route], deep: false }
 }
 
 impl Resource {

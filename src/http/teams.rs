@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use actix_web::web;
 use hivewright_actors::{
+    blocking,
     ids::{MAIN, TeamKey, TeamName},
     org::{
         record::{TeamRecord, TeamState},
@@ -42,7 +43,7 @@ async fn look_at<T: Send + 'static>(
 ) -> ApiResult<T> {
     let errors = state.read(tasks::team_errors).await?;
     let state = state.clone();
-    let looked = web::block(move || {
+    let looked = blocking::run(move || {
         look(&Sight {
             tree: tree.as_ref(),
             open: &open,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use actix_web::web;
+use hivewright_actors::blocking;
 
 use super::{State, call::*, error::*, listing};
 use crate::{
@@ -20,7 +20,7 @@ fn path_from(folder: &Path, path: &str) -> String {
 async fn folder(state: &State, name: &str) -> ApiResult<PathBuf> {
     let team = super::config::known(state, name)?;
     let folder = state.files.home.team(&team);
-    Ok(web::block(move || folder.canonicalize().unwrap_or(folder)).await?)
+    Ok(blocking::run(move || folder.canonicalize().unwrap_or(folder)).await?)
 }
 
 pub(super) async fn list(

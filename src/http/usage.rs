@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use actix_web::web;
 use hivewright_actors::{
+    blocking,
     budget::{Caps, Day, Tally, records as spending},
     clock::Timestamp,
     storage::{Storage, StorageError},
@@ -112,7 +112,7 @@ pub(super) async fn list_budgets(
     Call { state, caller, page, .. }: Call,
 ) -> ApiResult<Rows<BudgetRow>> {
     let files = state.clone();
-    let budgets = web::block(move || {
+    let budgets = blocking::run(move || {
         let (org, tree) = (files.org(), files.org().view.now());
         let budgets = tree.iter().map(|team| BudgetRow {
             team: team.name.clone(),

@@ -1,9 +1,8 @@
 //! `/api/v1/vault`: what the service and its teams keep secret, for operators. No answer holds the
 //! value of a secret.
 
-use actix_web::web;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use hivewright_actors::store::reads::Range;
+use hivewright_actors::{blocking, store::reads::Range};
 use serde_json::json;
 
 use super::{State, call::*, error::*, listing, listing::Gathering};
@@ -208,7 +207,7 @@ async fn scope(state: &State, caller: &Caller, text: &str) -> ApiResult<Scope> {
     };
     caller.team(name)?;
     let (service, name) = (state.service.clone(), name.to_owned());
-    let team = web::block(move || service.team(&name)).await?;
+    let team = blocking::run(move || service.team(&name)).await?;
     team.map(Scope::Team).ok_or_else(|| ApiError::not_found("there is no such team"))
 }
 

@@ -1,14 +1,15 @@
 //! Model APIs: one request to one of them, from the conversation to the answer or a failure.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use hivewright_actors::{
     engine::{Block, EngineEvent, Message, SystemPrompt},
     task::Code,
-    tool::{Args, ToolSpec},
+    tool::{Args, ToolSpec, specs::ToolSpecs},
     usage::Usage,
 };
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::settings::providers::{Profile, Provider};
 
@@ -34,7 +35,7 @@ pub(crate) struct Ask<'a> {
     /// Which step of the turn, so that ids we make up are unique in it.
     pub(crate) step: u32,
     pub(crate) system: &'a SystemPrompt,
-    pub(crate) tools: &'a [ToolSpec],
+    pub(crate) tools: &'a ToolSpecs,
     pub(crate) messages: &'a [Message],
     /// Fields that this server is known to refuse.
     pub(crate) without: LeftOut,
@@ -97,16 +98,30 @@ struct Outgoing {
     body: Vec<u8>,
 }
 
+/// The tools of a request in a wire format; none if there are none.
+fn written(
+    ask: &Ask<'_>,
+    format: &'static str,
+    make: impl FnOnce(&[ToolSpec]) -> serde_json::Result<Box<RawValue>>,
+) -> Result<Option<Arc<RawValue>>, Fault> {
+    if ask.tools.is_empty() {
+        return Ok(None);
+    }
+    ask.tools.written(format, make).map(Some).map_err(unwritable)
+}
+
+fn unwritable(error: serde_json::Error) -> Fault {
+    let message = format!("the request cannot be written: {error}");
+    Fault::new(Code::Internal, Remedy::None, message)
+}
+
 impl Outgoing {
     fn new(
         url: String,
         headers: Vec<(&'static str, String)>,
         body: &impl Serialize,
     ) -> Result<Self, Fault> {
-        let body = serde_json::to_vec(body).map_err(|error| {
-            let message = format!("the request cannot be written: {error}");
-            Fault::new(Code::Internal, Remedy::None, message)
-        })?;
+        let body = serde_json::to_vec(body).map_err(unwritable)?;
         Ok(Self { url, headers, body })
     }
 }

@@ -5,8 +5,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use hivewright_actors::ids::TeamName;
-use tokio::task::spawn_blocking;
+use hivewright_actors::{blocking, ids::TeamName};
 
 use super::{
     channels::{self, Channels},
@@ -122,7 +121,7 @@ impl Live {
     ) -> Read<T> {
         let live = self.clone();
         let stopped = || Arc::new(Problem::of_file(&path, "reading it was cut off").into());
-        spawn_blocking(move || read(&live)).await.unwrap_or_else(|_| Err(stopped()))
+        blocking::run(move || read(&live)).await.unwrap_or_else(|_| Err(stopped()))
     }
 
     /// The same, on this thread. Blocks.

@@ -17,6 +17,7 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     audit::Audit,
+    blocking,
     clock::{Clock, Timestamp},
     ids::{Ids, PrincipalId, TaskId, TeamKey, TeamName},
     notice::{Notice, NoticeKind},
@@ -331,7 +332,7 @@ impl Taint {
     /// The operator wrote a governed file anew, whatever runs.
     pub async fn operator_wrote(&self, path: PathBuf) -> Result<(), TaintError> {
         let this = self.clone();
-        let found = tokio::task::spawn_blocking(move || {
+        let found = blocking::run(move || {
             this.trust(&path);
             path.canonicalize()
         });

@@ -11,6 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use hivewright_actors::blocking;
 use rustix::fs::{Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, futimens, open};
 
 use super::{
@@ -49,7 +50,7 @@ impl Taint {
         if self.is_quiet() {
             return Ok(watch);
         }
-        let begun = tokio::task::spawn_blocking(move || {
+        let begun = blocking::run(move || {
             watch.look();
             watch
         });
@@ -111,7 +112,7 @@ impl Watch {
         if window.is_none() && self.taint.is_quiet() {
             return Ok(false);
         }
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = blocking::run(move || {
             let touched = self.was_read();
             (self, touched)
         });

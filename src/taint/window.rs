@@ -10,7 +10,10 @@ use std::{
     sync::atomic::Ordering,
 };
 
-use hivewright_actors::store::records::{Keyed, Writes};
+use hivewright_actors::{
+    blocking,
+    store::records::{Keyed, Writes},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -76,7 +79,7 @@ impl Window {
         let Some(row) = self.row.clone() else { return Ok(()) };
         let taint = self.taint.clone();
         let (of, within) = (taint.clone(), row.clone());
-        let looked = tokio::task::spawn_blocking(move || of.look_through(&within)).await;
+        let looked = blocking::run(move || of.look_through(&within)).await;
         let writes = looked.map_err(TaintError::store)?;
         self.row = None;
         taint.close(&row, writes).await

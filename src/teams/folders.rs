@@ -9,6 +9,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    blocking,
     clock::Timestamp,
     ids::{TeamKey, TeamName},
     org::folders::{FolderError, FolderPlan, Folders},
@@ -170,9 +171,7 @@ impl TeamFolders {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> BoxFuture<'static, T> {
         let this = self.clone();
-        Box::pin(
-            async move { tokio::task::spawn_blocking(move || work(&this)).await.unwrap_or(lost) },
-        )
+        Box::pin(async move { blocking::run(move || work(&this)).await.unwrap_or(lost) })
     }
 }
 

@@ -5,6 +5,7 @@ use std::{io::Read, path::Path, sync::Arc};
 use hivewright_actors::{
     approvals::{record::Approval, records},
     audit::Audit,
+    blocking::{self, CutOff},
     clock::{Clock, Timestamp},
     ids::{Ids, PrincipalId, TaskId, TeamKey},
     storage::StorageError,
@@ -267,6 +268,6 @@ fn name(team: &TeamKey, call: &str) -> String {
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ChangeError> + Send + 'static,
 ) -> Result<T, ChangeError> {
-    let cut_off = |error: tokio::task::JoinError| ChangeError::Store(error.to_string());
-    tokio::task::spawn_blocking(work).await.map_err(cut_off)?
+    let cut_off = |error: CutOff| ChangeError::Store(error.to_string());
+    blocking::run(work).await.map_err(cut_off)?
 }

@@ -17,8 +17,8 @@ use hivewright_actors::{
     store::records::Writes,
     task::Label,
     tool::{
-        Args, Asking, CallContext, Caller, Checked, Stow, ToolCall, ToolFault, ToolReply, ToolSpec,
-        Toolset, Verdict,
+        Args, Asking, CallContext, Caller, Checked, Stow, ToolCall, ToolFault, ToolReply, Toolset,
+        Verdict, specs::ToolSpecs,
     },
 };
 use serde_json::Value;
@@ -62,7 +62,7 @@ pub(super) struct Assembled {
     pub(super) hidden: Vec<Made>,
     /// All tools that there are, by key.
     pub(super) all: Arc<BTreeMap<&'static str, Made>>,
-    pub(super) specs: Arc<[ToolSpec]>,
+    pub(super) specs: Arc<ToolSpecs>,
     pub(super) grant: Grant,
     pub(super) pools: Pools,
 }
@@ -192,7 +192,7 @@ impl TeamTools {
 }
 
 impl Toolset for TeamTools {
-    fn specs(&self) -> Arc<[ToolSpec]> {
+    fn specs(&self) -> Arc<ToolSpecs> {
         Arc::clone(&self.team.specs)
     }
 

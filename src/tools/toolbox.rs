@@ -9,7 +9,7 @@ use std::{
 use hivewright_actors::{
     ids::TeamName,
     policy::Standing,
-    tool::{ToolSpec, Toolset},
+    tool::{ToolSpec, Toolset, specs::ToolSpecs},
 };
 
 use super::{
@@ -153,12 +153,12 @@ pub(super) fn by_wire_name(made: impl IntoIterator<Item = Made>) -> BTreeMap<Str
 }
 
 /// What models are told of tools that a team has for itself, and of all its tools with them.
-type Longer = (Vec<ToolSpec>, Weak<[ToolSpec]>);
+type Longer = (Vec<ToolSpec>, Weak<ToolSpecs>);
 
 /// Tools that several teams have.
 pub(super) struct Set {
     pub(super) tools: BTreeMap<String, Made>,
-    specs: Arc<[ToolSpec]>,
+    specs: Arc<ToolSpecs>,
     /// For teams that have others beside them.
     longer: Mutex<Vec<Longer>>,
 }
@@ -174,7 +174,7 @@ impl Set {
     }
 
     /// What the models of a team are told that has these beside them.
-    fn specs_with(&self, own: &[(Made, Standing)], grant: &Grant) -> Arc<[ToolSpec]> {
+    fn specs_with(&self, own: &[(Made, Standing)], grant: &Grant) -> Arc<ToolSpecs> {
         if own.is_empty() {
             return self.specs.clone();
         }
@@ -193,8 +193,8 @@ impl Set {
     }
 }
 
-fn in_order<'a>(specs: impl Iterator<Item = (&'a Made, ToolSpec)>) -> Arc<[ToolSpec]> {
+fn in_order<'a>(specs: impl Iterator<Item = (&'a Made, ToolSpec)>) -> Arc<ToolSpecs> {
     let mut specs: Vec<_> = specs.map(|(made, spec)| (made.place(), spec)).collect();
     specs.sort_by(|(one, _), (other, _)| one.cmp(other));
-    specs.into_iter().map(|(_, spec)| spec).collect()
+    Arc::new(specs.into_iter().map(|(_, spec)| spec).collect())
 }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use actix::{Addr, dev::ToEnvelope};
 use hivewright_actors::{
+    blocking,
     channel::records::ChannelRow,
     clock::{Clock, Timestamp},
     excerpt,
@@ -321,7 +322,7 @@ impl Parts {
     ) -> Result<(), DeskError> {
         if let Some(subagent) = &definition.subagent {
             let (subagents, of) = (self.subagents.clone(), team.name.clone());
-            let known = tokio::task::spawn_blocking(move || subagents(&of)).await;
+            let known = blocking::run(move || subagents(&of)).await;
             let known = known.unwrap_or_default();
             if let Some(problem) = unknown_subagent(&team.name, subagent, &known) {
                 return Err(DeskError {

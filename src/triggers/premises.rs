@@ -9,6 +9,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    blocking,
     clock::Timestamp,
     excerpt::{self, Unit},
     ids::{TeamKey, TeamName},
@@ -50,7 +51,7 @@ impl Outlook {
     async fn heartbeat(&self, team: &TeamKey) -> Findings {
         let folder = self.home.team(team.name.as_str());
         let taint = self.prompts.taint().clone();
-        let list = tokio::task::spawn_blocking(move || read_list(&folder, &taint)).await;
+        let list = blocking::run(move || read_list(&folder, &taint)).await;
         let list = match list.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(list) => list,
             Err(error) => {
@@ -104,7 +105,7 @@ impl Outlook {
             _ => "reflection-cycle",
         };
         let (this, of) = (self.clone(), team.name.clone());
-        let text = tokio::task::spawn_blocking(move || {
+        let text = blocking::run(move || {
             let library = this.prompts.library(&of);
             library.body(library.skill(name)?).ok()
         });
@@ -141,7 +142,7 @@ impl Outlook {
 
     async fn subagent(&self, team: &TeamKey, subagent: &str) -> Option<Problem> {
         let (prompts, of) = (self.prompts.clone(), team.name.clone());
-        let known = tokio::task::spawn_blocking(move || prompts.subagents(&of)).await;
+        let known = blocking::run(move || prompts.subagents(&of)).await;
         unknown_subagent(&team.name, subagent, &known.ok()?)
     }
 }

@@ -6,6 +6,7 @@ use std::{collections::HashMap, path::PathBuf, time::Duration};
 use actix::Addr;
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
+    blocking,
     budget::Caps,
     ids::{MAIN, TeamKey},
     org::{belongings::Belongings, record::TeamState, tree::Tree, view::OrgView},
@@ -135,7 +136,7 @@ impl Keeper {
 
     async fn subagents(&self, team: &TeamKey) -> Vec<String> {
         let (prompts, of) = (self.prompts.clone(), team.name.clone());
-        tokio::task::spawn_blocking(move || prompts.subagents(&of)).await.unwrap_or_default()
+        blocking::run(move || prompts.subagents(&of)).await.unwrap_or_default()
     }
 }
 

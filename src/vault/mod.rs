@@ -20,6 +20,7 @@ use std::{
 };
 
 use hivewright_actors::{
+    blocking,
     clock::{Clock, Timestamp},
     ids::TeamName,
     spine,
@@ -291,7 +292,7 @@ impl Vault {
         if self.apply(effects) {
             let vault = self.clone();
             // A listener that failed is no reason to say that nothing was stored.
-            let _ = tokio::task::spawn_blocking(move || vault.tell()).await;
+            let _ = blocking::run(move || vault.tell()).await;
         }
         drop(turn);
     }

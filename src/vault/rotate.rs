@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use hivewright_actors::{clock::Clock, storage::Storage, store::records::Writes};
+use hivewright_actors::{blocking, clock::Clock, storage::Storage, store::records::Writes};
 
 use super::{
     Vault,
@@ -128,7 +128,7 @@ impl Vault {
 }
 
 async fn blocking(work: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(VaultError::NotReady))
+    blocking::run(work).await.unwrap_or(Err(VaultError::NotReady))
 }
 
 /// Replaces the master key of a storage that no store is running on, and tells how many steps of how many

@@ -18,7 +18,7 @@ use hivewright_actors::{
     doubles::entropy::Sequence,
     engine::{Block, EngineEvent, EngineFailure, Message, StepReply, StepRequest, SystemPrompt},
     task::Code,
-    tool::{Args, ToolCall, ToolSpec},
+    tool::{Args, ToolCall, ToolSpec, specs::ToolSpecs},
     usage::Usage,
 };
 use serde_json::json;
@@ -68,11 +68,11 @@ fn request() -> StepRequest {
             team: "team".into(),
             turn: "turn".into(),
         }),
-        tools: Arc::new([ToolSpec {
+        tools: Arc::new(ToolSpecs::from_iter([ToolSpec {
             name: "read".into(),
             description: "reads".into(),
             schema: json!({"type": "object"}),
-        }]),
+        }])),
         messages: Arc::new(vec![Message::User("hello".into())]),
         cancel: CancellationToken::new(),
     }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use hivewright_actors::{
+    blocking,
     clock::{Clock, Timestamp},
     identities::Owner,
     ids::{CredentialId, PrincipalId},
@@ -399,7 +400,7 @@ async fn on_file(
     work: fn(&Path) -> Result<Secret, AuthError>,
 ) -> Result<Secret, AuthError> {
     let folder = secrets.to_owned();
-    match tokio::task::spawn_blocking(move || work(&folder)).await {
+    match blocking::run(move || work(&folder)).await {
         Ok(outcome) => outcome,
         Err(error) => {
             Err(AuthError::File { path: secrets.to_owned(), source: io::Error::other(error) })

@@ -1,14 +1,19 @@
 //! The request: the conversation in Anthropic's words, with its cache markers.
 
+use std::sync::Arc;
+
 use hivewright_actors::{
     engine::{Block, Message, ToolOutput},
     tool::ToolSpec,
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::providers::{
-    Ask, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments,
+    Ask, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments, written,
 };
 
 const API: &str = "https://api.anthropic.com";
@@ -19,8 +24,8 @@ struct Body<'a> {
     model: &'a str,
     max_tokens: u32,
     stream: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Value>,
     messages: Vec<Turn>,
@@ -39,16 +44,28 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
         ("anthropic-version", VERSION.to_owned()),
         ("x-api-key", key(ask)?.to_owned()),
     ];
-    Outgoing::new(endpoint(base, "messages"), headers, &body(ask))
+    let tools = tools(ask)?;
+    Outgoing::new(endpoint(base, "messages"), headers, &body(ask, tools.as_deref()))
+}
+
+/// The definitions of the tools, the last with a marker: what stands before it is kept by the server.
+fn tools(ask: &Ask<'_>) -> Result<Option<Arc<RawValue>>, Fault> {
+    let marked = !ask.without.has(OptionalField::CacheMarkers);
+    let format = if marked { "anthropic, marked" } else { "anthropic" };
+    written(ask, format, |specs| {
+        let mut tools: Vec<Value> = specs.iter().map(tool).collect();
+        if marked {
+            tools.last_mut().map(mark);
+        }
+        to_raw_value(&tools)
+    })
 }
 
 /// The same conversation gives the same bytes.
-fn body<'a>(ask: &Ask<'a>) -> Body<'a> {
-    let mut tools: Vec<Value> = ask.tools.iter().map(tool).collect();
+fn body<'a>(ask: &Ask<'a>, tools: Option<&'a RawValue>) -> Body<'a> {
     let mut system: Vec<Value> = parts(ask.system).map(text).collect();
     let mut messages = conversation(ask.messages);
     if !ask.without.has(OptionalField::CacheMarkers) {
-        tools.last_mut().map(mark);
         // The part of the turn is the last, and changes each time.
         let lasting = if ask.system.turn.is_empty() { system.len() } else { system.len() - 1 };
         system[..lasting].iter_mut().for_each(mark);
@@ -182,18 +199,18 @@ mod tests {
         };
         let system =
             SystemPrompt { shared: "shared".into(), team: "team".into(), turn: "turn".into() };
-        let tools = [tool("read"), tool("write")];
-        let sent = body(&Ask {
+        let specs = [tool("read"), tool("write")].into_iter().collect();
+        let ask = Ask {
             profile: &profile,
             model: "m",
             max_output_tokens: 100,
             step: 2,
             system: &system,
-            tools: &tools,
+            tools: &specs,
             messages,
             without,
-        });
-        serde_json::to_vec(&sent).unwrap()
+        };
+        serde_json::to_vec(&body(&ask, tools(&ask).unwrap().as_deref())).unwrap()
     }
 
     /// SE-44, SE-115: four markers; the results of a step and what was said after them are one

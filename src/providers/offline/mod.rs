@@ -219,7 +219,10 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
 
-    use hivewright_actors::engine::{SystemPrompt, ToolOutput};
+    use hivewright_actors::{
+        engine::{SystemPrompt, ToolOutput},
+        tool::specs::ToolSpecs,
+    };
     use serde_json::json;
 
     use super::*;
@@ -237,7 +240,7 @@ mod tests {
         step: u32,
         messages: &[Message],
     ) -> (Answer, Vec<EngineEvent>) {
-        let tools: Vec<_> = tools
+        let tools: ToolSpecs = tools
             .iter()
             .map(|name| ToolSpec {
                 name: (*name).to_owned(),

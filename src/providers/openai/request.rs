@@ -5,10 +5,13 @@ use hivewright_actors::{
     tool::ToolSpec,
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use crate::providers::{
-    Ask, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments,
+    Ask, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments, written,
 };
 
 const API: &str = "https://api.openai.com";
@@ -26,8 +29,8 @@ struct Body<'a> {
     max_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
     messages: Vec<Value>,
 }
 
@@ -38,7 +41,16 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
     if is_own(base) || ask.profile.api_key.is_some() {
         headers.push(("authorization", format!("Bearer {}", key(ask)?)));
     }
-    Outgoing::new(endpoint(base, "chat/completions"), headers, &body(ask, is_own(base)))
+    let tools =
+        written(ask, "openai", |specs| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>()))?;
+    let body = body(ask, is_own(base), tools.as_deref());
+    Outgoing::new(endpoint(base, "chat/completions"), headers, &body)
+}
+
+fn tool(spec: &ToolSpec) -> Value {
+    let ToolSpec { name, description, schema } = spec;
+    let function = json!({ "name": name, "description": description, "parameters": schema });
+    json!({ "type": "function", "function": function })
 }
 
 fn is_own(base: &str) -> bool {
@@ -46,14 +58,8 @@ fn is_own(base: &str) -> bool {
 }
 
 /// The same conversation gives the same bytes.
-fn body<'a>(ask: &Ask<'a>, own: bool) -> Body<'a> {
+fn body<'a>(ask: &Ask<'a>, own: bool, tools: Option<&'a RawValue>) -> Body<'a> {
     let limit = Some(ask.max_output_tokens);
-    let tool = |spec: &ToolSpec| {
-        let ToolSpec { name, description, schema } = spec;
-        let function = json!({ "name": name, "description": description, "parameters": schema });
-        json!({ "type": "function", "function": function })
-    };
-    let tools: Vec<Value> = ask.tools.iter().map(tool).collect();
     let sends = |field| !ask.without.has(field);
     Body {
         model: ask.model,
@@ -61,7 +67,7 @@ fn body<'a>(ask: &Ask<'a>, own: bool) -> Body<'a> {
         stream_options: sends(OptionalField::StreamUsage).then(|| json!({ "include_usage": true })),
         max_completion_tokens: limit.filter(|_| own),
         max_tokens: limit.filter(|_| !own),
-        parallel_tool_calls: (!tools.is_empty() && sends(OptionalField::ParallelCalls))
+        parallel_tool_calls: (tools.is_some() && sends(OptionalField::ParallelCalls))
             .then_some(true),
         tools,
         messages: conversation(ask.system, ask.messages),
@@ -125,7 +131,7 @@ mod tests {
 
     use hivewright_actors::{
         engine::ToolOutput,
-        tool::{Args, ToolCall},
+        tool::{Args, ToolCall, specs::ToolSpecs},
     };
 
     use super::*;
@@ -171,11 +177,11 @@ mod tests {
                 team: String::new(),
                 turn: "turn".into(),
             },
-            tools: &[ToolSpec {
+            tools: &ToolSpecs::from_iter([ToolSpec {
                 name: "read".into(),
                 description: "d".into(),
                 schema: json!({"type": "object"}),
-            }],
+            }]),
             messages: &messages,
             without,
         })

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::policy::caution::SELF_FILE;
+use hivewright_actors::{blocking, policy::caution::SELF_FILE};
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags},
     io::Errno,
@@ -130,7 +130,7 @@ impl Sandbox {
             tracing::warn!(%error, "scratch folder cannot be made");
         }
         let mut sandbox = Self::with_layers(settings, Layers::ask());
-        let found = tokio::task::spawn_blocking(Groups::find).await;
+        let found = blocking::run(Groups::find).await;
         sandbox.groups = found.unwrap_or_else(|error| Err(error.to_string()));
         if sandbox.layers.missing().is_some() {
             return sandbox;
@@ -331,7 +331,7 @@ async fn until_excess(watch: Watch) -> Excess {
         tokio::time::sleep(pause).await;
         let looking = Arc::clone(&watch);
         // A look that failed is made again.
-        match tokio::task::spawn_blocking(move || looking.look()).await {
+        match blocking::run(move || looking.look()).await {
             Ok((Some(excess), _)) => return excess,
             Ok((None, next)) => pause = next,
             Err(_) => {}
@@ -346,7 +346,7 @@ where
     E: Into<SandboxError> + Send + 'static,
     F: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    let done = tokio::task::spawn_blocking(work).await;
+    let done = blocking::run(work).await;
     done.map_err(io::Error::other)?.map_err(Into::into)
 }
 

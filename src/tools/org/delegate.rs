@@ -1,6 +1,7 @@
 //! `delegate_task`: work for a child, done while the caller goes on.
 
 use hivewright_actors::{
+    blocking,
     ids::TeamName,
     queue::submit::{OpenTask, Overlap, Submission},
     store::records::Writes,
@@ -73,7 +74,7 @@ impl DelegateTask {
         let team = tree.as_parent(&by(cx), &name)?;
         if let Some(subagent) = &args.subagent {
             let (roster, of) = (parts.roster.clone(), name.clone());
-            let known = tokio::task::spawn_blocking(move || roster(&of)).await.unwrap_or_default();
+            let known = blocking::run(move || roster(&of)).await.unwrap_or_default();
             if let Some(problem) = unknown_subagent(&name, subagent, &known) {
                 let message = format!("`subagent`: {}", problem.reason);
                 let fields = json!({ "known": known });

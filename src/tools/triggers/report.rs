@@ -13,7 +13,7 @@ use hivewright_actors::{
     task::Label,
     tool::{
         Args, CallContext, Caller, Checked, Effect, REPORT_RUN, ToolCall, ToolReply, ToolSpec,
-        Toolset,
+        Toolset, specs::ToolSpecs,
     },
 };
 use serde_json::Value;
@@ -37,13 +37,13 @@ pub fn with_report(tools: Arc<dyn Toolset>) -> Arc<dyn Toolset> {
         description: DESCRIPTION.to_owned(),
         schema: hosted::schema(&REPORTS),
     };
-    let specs = tools.specs().iter().cloned().chain([spec]).collect();
+    let specs = Arc::new(tools.specs().iter().cloned().chain([spec]).collect());
     Arc::new(Reporting { tools, specs })
 }
 
 struct Reporting {
     tools: Arc<dyn Toolset>,
-    specs: Arc<[ToolSpec]>,
+    specs: Arc<ToolSpecs>,
 }
 
 fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
@@ -65,7 +65,7 @@ fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
 }
 
 impl Toolset for Reporting {
-    fn specs(&self) -> Arc<[ToolSpec]> {
+    fn specs(&self) -> Arc<ToolSpecs> {
         self.specs.clone()
     }
 

@@ -257,7 +257,9 @@ async fn without_a_connection_sending_is_blocked_with_the_reason_and_the_text_is
     };
 
     browser.unplug(true).await;
-    browser.until("document.querySelector('#connection').dataset.state === 'offline'").await;
+    browser
+        .until("document.querySelector('#blocked-text').textContent.startsWith('Offline:')")
+        .await;
     browser.keys("#composer", &format!("#reply Back.{}", key::ENTER)).await;
 
     assert!(browser.text("#blocked").await.starts_with("Offline:"));

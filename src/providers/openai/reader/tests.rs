@@ -1,4 +1,7 @@
-use hivewright_actors::{engine::SystemPrompt, tool::Args};
+use hivewright_actors::{
+    engine::SystemPrompt,
+    tool::{Args, specs::ToolSpecs},
+};
 use serde_json::json;
 
 use super::*;
@@ -15,7 +18,7 @@ fn reading(messages: &[Message]) -> Reading {
         max_output_tokens: 100,
         step: 3,
         system: &SystemPrompt { shared: "12345678".into(), ..SystemPrompt::default() },
-        tools: &[],
+        tools: &ToolSpecs::default(),
         messages,
         without: LeftOut::default(),
     })

@@ -12,10 +12,10 @@ const TOO_BIG = 1009;
 const CREDENTIAL_ENDED = 4401;
 const DENIED = 4403;
 
-/** States: `connecting`, `online`, `offline`, `denied`. */
+/** States: `connecting` at first, `online`, `offline` until a try has succeeded, `denied`. */
 export class Link {
   /** @type {"connecting" | "online" | "offline" | "denied"} */
-  state = "offline";
+  state = "connecting";
   finished = false;
   /** The earlier channel was asked for, and the answer is not there yet. */
   resuming = false;
@@ -54,7 +54,6 @@ export class Link {
   open() {
     this.retrying.stop();
     if (this.socket) return;
-    this.set("connecting");
     const address = new URL("/ws", location.href);
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(address);

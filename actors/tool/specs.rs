@@ -1,0 +1,83 @@
+//! Tool definitions of a turn, with what engines made of them.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::ToolSpec;
+
+/// The tools of a turn as models are told of them, in a fixed order.
+///
+/// They are the largest part of a request and stay the same from call to call, so each wire format is
+/// written once for a set and then put into the bodies as it is.
+#[derive(Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct ToolSpecs {
+    list: Vec<ToolSpec>,
+    #[serde(skip)]
+    written: Mutex<Vec<(&'static str, Arc<RawValue>)>>,
+}
+
+impl ToolSpecs {
+    /// These tools in a wire format, made when it is first asked for.
+    pub fn written(
+        &self,
+        format: &'static str,
+        make: impl FnOnce(&[ToolSpec]) -> serde_json::Result<Box<RawValue>>,
+    ) -> serde_json::Result<Arc<RawValue>> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = written.iter().find(|(known, _)| *known == format) {
+            return Ok(known.clone());
+        }
+        let made: Arc<RawValue> = make(&self.list)?.into();
+        written.push((format, made.clone()));
+        Ok(made)
+    }
+}
+
+impl Deref for ToolSpecs {
+    type Target = [ToolSpec];
+
+    fn deref(&self) -> &[ToolSpec] {
+        &self.list
+    }
+}
+
+impl FromIterator<ToolSpec> for ToolSpecs {
+    fn from_iter<I: IntoIterator<Item = ToolSpec>>(specs: I) -> Self {
+        Self { list: specs.into_iter().collect(), written: Mutex::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, value::to_raw_value};
+
+    use super::*;
+
+    /// SE-46
+    #[test]
+    fn each_wire_format_is_written_once() {
+        let spec = |name: &str| ToolSpec {
+            name: name.into(),
+            description: "d".into(),
+            schema: json!({"type": "object"}),
+        };
+        let specs: ToolSpecs = ["read", "write"].map(spec).into_iter().collect();
+        let names = |specs: &[ToolSpec]| {
+            to_raw_value(&specs.iter().map(|spec| &spec.name).collect::<Vec<_>>())
+        };
+
+        let first = specs.written("names", names).unwrap();
+        let again = specs.written("names", |_| panic!("it is known")).unwrap();
+        let other = specs.written("count", |specs| to_raw_value(&specs.len())).unwrap();
+
+        assert_eq!(first.get(), r#"["read","write"]"#);
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!(other.get(), "2");
+    }
+}
