@@ -96,7 +96,7 @@ impl Session {
         let (team, session) = (ctx.address(), self.leased.key());
         let events = Arc::new(move |event| {
             if is_heard(&event) {
-                team.do_send(Spoke { session: session.clone(), event });
+                team.do_send(Spoke { session: session.clone(), event, at: Instant::now() });
             }
         });
         let engine = self.brief.engine.clone();

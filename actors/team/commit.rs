@@ -4,7 +4,6 @@ use actix::Context;
 
 use super::{
     Team,
-    gate::Words,
     outcome::{After, Ended, outcome, question_line, reply_line, turn_end},
     session::Session,
     stream::awaited,
@@ -120,7 +119,7 @@ impl Session {
         if frames.is_empty() {
             return writes;
         }
-        let mut writes = self.add_ack(Words::All, writes);
+        let mut writes = self.add_ack(writes);
         let (task, now) = (&self.leased.task, self.cx.now());
         // Nobody follows work that no message waits for: its end is notified.
         let Some((source, message)) = awaited(task) else {
@@ -142,7 +141,16 @@ impl Session {
         self.committing = true;
         // Behind all else: the ack of a message comes first.
         let writes = self.account(writes);
-        let committed = self.cx.recipe.store.commit(writes);
+        let (committed, ack) = (self.cx.recipe.store.commit(writes), self.gate.sending.take());
+        let committed = async move {
+            let result = committed.await;
+            // An ack that was stored before may be answered in the same instant: it, and the text
+            // behind it, goes out before what this commit tells.
+            if let Some(ack) = ack {
+                let _ = ack.await;
+            }
+            result
+        };
         self.after(committed, ctx, |session, result, ctx| session.committed(result, after, ctx));
     }
 
@@ -202,12 +210,12 @@ impl Session {
                 // What was held for the ack stands directly behind it.
                 let rest = frames.split_off(1);
                 self.cx.deliver(frames);
-                self.open_gate(ctx);
+                self.open_gate();
                 frames = rest;
             }
             self.cx.deliver(frames);
             if voids {
-                self.voided();
+                self.voided(ctx);
             }
         }
         self.perform(ctx);

@@ -1,31 +1,29 @@
 //! What the model says, on its way to the person: held back until their message is acknowledged.
 
+use std::time::Duration;
+
+use tokio::{sync::oneshot, time::Instant};
+
 use crate::live::event::Stream;
 
-/// With which words a message is acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Words {
-    /// All that has been said.
-    All,
-    /// What has been said up to a good place to stop; without any, no ack.
-    Settled,
-    /// The same; without any, a fixed sentence.
-    OrNone,
-}
+/// Pieces of text are merged to at most one frame, and one event, in this time.
+const MERGE_WINDOW: Duration = Duration::from_millis(50);
 
-/// Holds text back until its message is acknowledged, and says with which words it can be.
+/// Holds text back until its message is acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     open: bool,
     /// The ack is on its way into the store.
     pub(super) storing: bool,
+    /// Ends when an ack with a commit of its own has gone out, or cannot any more.
+    pub(super) sending: Option<oneshot::Receiver<()>>,
     held: String,
 }
 
 impl Gate {
     /// The gate of a message that may be acknowledged already.
     pub(super) fn new(acked: bool) -> Self {
-        Self { open: acked, storing: false, held: String::new() }
+        Self { open: acked, ..Self::default() }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -37,9 +35,14 @@ impl Gate {
         !self.open && !self.storing
     }
 
-    /// Text has begun and waits for the ack.
-    pub(super) fn is_holding(&self) -> bool {
-        !self.held.is_empty()
+    /// There are words for an ack. White space alone is none.
+    pub(super) fn has_words(&self) -> bool {
+        !self.held.trim_start().is_empty()
+    }
+
+    /// What waits for the ack, all of it: the words of an ack that is made now.
+    pub(super) fn held(&self) -> &str {
+        &self.held
     }
 
     /// A piece of text: what may go on to the client now.
@@ -56,32 +59,28 @@ impl Gate {
         self.held.clear();
     }
 
-    /// The words of an ack that is sent now: all, or up to the last sentence end, else up to the
-    /// last word end.
-    pub(super) fn words(&self, words: Words) -> &str {
-        if words == Words::All {
-            return &self.held;
-        }
-        let sentence = self
-            .held
-            .char_indices()
-            .zip(self.held.chars().skip(1).chain([' ']))
-            .filter(|((_, character), next)| {
-                matches!(character, '.' | '!' | '?' | '。' | '！' | '？') && next.is_whitespace()
-            })
-            .map(|((place, character), _)| place + character.len_utf8())
-            .last();
-        let word = || self.held.rfind(char::is_whitespace);
-        match sentence.or_else(word) {
-            Some(end) => &self.held[..end],
-            None => "",
-        }
-    }
-
     /// The ack is on its way: what was held follows it.
     pub(super) fn open(&mut self) -> String {
         self.open = true;
         std::mem::take(&mut self.held)
+    }
+}
+
+/// Pace of a stream: what comes after a silence goes out at once, what comes soon after it together.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    sent_at: Option<Instant>,
+}
+
+impl Pace {
+    /// How long a piece that comes now waits for others.
+    pub(super) fn pause(&self) -> Duration {
+        self.sent_at.map_or(Duration::ZERO, |sent| MERGE_WINDOW.saturating_sub(sent.elapsed()))
+    }
+
+    /// Something goes out now.
+    pub(super) fn sent(&mut self) {
+        self.sent_at = Some(Instant::now());
     }
 }
 
@@ -94,6 +93,7 @@ pub(super) struct TextStream {
     pub(super) unsent: String,
     /// So often the person is not told yet that what was said before is void.
     pub(super) voiding: u32,
+    pub(super) pace: Pace,
 }
 
 /// What the model writes in the present step and whoever watches has not been told yet.
@@ -101,6 +101,7 @@ pub(super) struct TextStream {
 pub(super) struct LiveStream {
     pub(super) thinking: bool,
     pub(super) unsent: String,
+    pub(super) pace: Pace,
 }
 
 impl LiveStream {
@@ -110,6 +111,7 @@ impl LiveStream {
         if data.is_empty() {
             return None;
         }
+        self.pace.sent();
         Some(if self.thinking { Stream::Thinking { data } } else { Stream::Text { data } })
     }
 }
@@ -120,14 +122,17 @@ mod tests {
 
     /// CH-81
     #[test]
-    fn an_ack_ends_at_the_last_sentence_else_at_the_last_word() {
+    fn the_words_of_an_ack_are_all_that_is_held() {
         let mut gate = Gate::new(false);
-        assert_eq!(gate.pass("I will look".into()), None);
-        assert_eq!(gate.words(Words::Settled), "I will");
+        assert_eq!(gate.pass("\n ".into()), None);
+        assert!(!gate.has_words());
 
-        gate.pass(" into it. Then we s".into());
-        assert_eq!(gate.words(Words::OrNone), "I will look into it.");
-        assert_eq!(gate.words(Words::All), "I will look into it. Then we s");
+        gate.pass("I will look. Then I wri".into());
+        assert!(gate.has_words());
+        assert_eq!(gate.held(), "\n I will look. Then I wri");
+
+        gate.reset();
+        assert!(!gate.has_words());
     }
 
     /// CH-81
@@ -138,5 +143,21 @@ mod tests {
 
         assert_eq!(gate.open(), "Hello ");
         assert_eq!(gate.pass("there".into()), Some("there".into()));
+    }
+
+    /// CH-61
+    #[tokio::test(start_paused = true)]
+    async fn a_piece_waits_only_if_one_went_out_just_before() {
+        let mut pace = Pace::default();
+        let at_first = pace.pause();
+
+        pace.sent();
+        tokio::time::advance(Duration::from_millis(20)).await;
+        let soon = pace.pause();
+        tokio::time::advance(Duration::from_millis(30)).await;
+        let later = pace.pause();
+
+        assert_eq!([at_first, later], [Duration::ZERO; 2]);
+        assert_eq!(soon, Duration::from_millis(30));
     }
 }

@@ -97,6 +97,8 @@ pub struct BeganAnew {
 struct Spoke {
     session: SessionKey,
     event: EngineEvent,
+    /// When the engine had it.
+    at: Instant,
 }
 
 /// All that a team is made of.
@@ -357,8 +359,8 @@ impl Handler<BeganAnew> for Team {
 impl Handler<Spoke> for Team {
     type Result = ();
 
-    fn handle(&mut self, Spoke { session, event }: Spoke, ctx: &mut Self::Context) {
-        self.resume(&session, ctx, |session, ctx| session.spoke(event, ctx));
+    fn handle(&mut self, Spoke { session, event, at }: Spoke, ctx: &mut Self::Context) {
+        self.resume(&session, ctx, |session, ctx| session.spoke(event, at, ctx));
     }
 }
 

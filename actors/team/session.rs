@@ -20,7 +20,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::{
     Team,
     context::TeamContext,
-    gate::{Gate, LiveStream, TextStream, Words},
+    gate::{Gate, LiveStream, TextStream},
     history::StepIndex,
     lease::{Cancellation, LeasedTask},
     outcome::After,
@@ -304,7 +304,7 @@ impl Session {
             None => {}
         }
         if self.ack_due().is_some_and(|due| due <= Instant::now()) {
-            self.acknowledge(Words::OrNone, ctx);
+            self.acknowledge(ctx);
         }
         self.arm_watch(ctx);
     }

@@ -1,12 +1,14 @@
 //! Streams of a running step: to the person, behind the ack of their message; and to whoever watches.
 //!
-//! Both are merged to a few pieces a second and are ahead of the commit that holds the same for good.
+//! Both begin at once and are then merged to a few pieces a second. They are ahead of the commit that
+//! holds the same for good.
 
 use std::time::Duration;
 
 use actix::{AsyncContext, Context};
+use tokio::{sync::oneshot, time::Instant};
 
-use super::{Team, gate::Words, session::Session, turn::Want};
+use super::{Team, gate::LiveStream, session::Session, turn::Want};
 use crate::{
     channel::{Tell, records::OutboxWrites},
     clock::Timestamp,
@@ -19,19 +21,13 @@ use crate::{
     task::{Source, Task, ending},
 };
 
-/// Pieces of text are merged to at most one frame, and one event, in this time.
-const MERGE_WINDOW: Duration = Duration::from_millis(50);
-
-/// An ack is made of what has arrived this long after the text began.
-const TEXT_SETTLES: Duration = Duration::from_millis(400);
-
-/// A complete block of text makes the ack after this: a turn that ends with it needs no commit for
-/// the ack alone.
-const BLOCK_SETTLES: Duration = Duration::from_millis(10);
+/// An ack is made of what has arrived this long after the text began: an answer that is complete by
+/// then needs no commit for the ack alone.
+const TEXT_SETTLES: Duration = Duration::from_millis(30);
 
 impl Session {
-    /// The engine says something about the running step.
-    pub(super) fn spoke(&mut self, event: EngineEvent, ctx: &mut Context<Team>) {
+    /// The engine says something about the running step. It had that at `at`, which may be a while ago.
+    pub(super) fn spoke(&mut self, event: EngineEvent, at: Instant, ctx: &mut Context<Team>) {
         self.watchdog.sign();
         match event {
             EngineEvent::Spent(lost) => {
@@ -41,13 +37,10 @@ impl Session {
             }
             EngineEvent::Text(piece) => {
                 self.show(false, &piece, ctx);
-                self.say(piece, ctx);
+                self.say(piece, at, ctx);
             }
-            EngineEvent::TextEnd => {
-                if self.gate.is_holding() {
-                    self.settle_ack(BLOCK_SETTLES, Words::All, ctx);
-                }
-            }
+            // Nobody waits for whole blocks.
+            EngineEvent::TextEnd => {}
             EngineEvent::Thinking(piece) => self.show(true, &piece, ctx),
             EngineEvent::Reset => self.withdraw_text(ctx),
             EngineEvent::Retry(text) => {
@@ -69,53 +62,59 @@ impl Session {
         self.perform(ctx);
     }
 
-    /// What was said in this step is void.
+    /// What was said in this step is void. The person is told, unless nothing of it can have reached
+    /// them: before the ack there is nothing to forget.
     fn withdraw_text(&mut self, ctx: &mut Context<Team>) {
         let said = !std::mem::take(&mut self.text.said).is_empty();
         self.text.unsent.clear();
         self.gate.reset();
         self.live.unsent.clear();
         self.publish(Stream::Reset);
-        if said {
-            self.text.voiding += 1;
-            let mut note =
-                Progress::new(ProgressKind::Note, "The answer broke off and begins again.");
-            note.reset = true;
-            self.note(Meta::Reset, note, ctx);
+        if !said {
+            return;
         }
+        if self.gate.is_waiting() {
+            self.wants.push_back(Want::Record(vec![Fact::Meta(Meta::Reset)], Vec::new()));
+            return self.perform(ctx);
+        }
+        self.text.voiding += 1;
+        let mut note = Progress::new(ProgressKind::Note, "The answer broke off and begins again.");
+        note.reset = true;
+        self.note(Meta::Reset, note, ctx);
     }
 
     /// Sends a piece of text to the person, once the message is acknowledged.
-    fn say(&mut self, piece: String, ctx: &mut Context<Team>) {
+    fn say(&mut self, piece: String, at: Instant, ctx: &mut Context<Team>) {
         self.text.said.push_str(&piece);
-        let first = !self.gate.is_holding();
-        match self.gate.pass(piece) {
-            Some(piece) => {
-                self.text.unsent.push_str(&piece);
-                self.merge(ctx);
-            }
-            None if first => self.settle_ack(TEXT_SETTLES, Words::Settled, ctx),
-            None => {}
+        let had_words = self.gate.has_words();
+        if let Some(piece) = self.gate.pass(piece) {
+            self.text.unsent.push_str(&piece);
+            self.merge(ctx);
+        } else if !had_words && self.gate.has_words() {
+            self.settle_ack(at, ctx);
         }
     }
 
-    /// Sends the pieces so far together with those that come soon.
-    pub(super) fn merge(&mut self, ctx: &mut Context<Team>) {
-        if self.timers.text.is_some() || self.text.unsent.is_empty() {
-            return;
+    /// Sends the text so far: at once, unless some was sent just before; then with what comes soon.
+    fn merge(&mut self, ctx: &mut Context<Team>) {
+        let pause = self.text.pace.pause();
+        if pause.is_zero() {
+            self.flush();
+        } else if self.timers.text.is_none() && !self.text.unsent.is_empty() {
+            self.timers.text = Some(self.later(pause, ctx, |session, ctx| {
+                session.timers.text = None;
+                session.merge(ctx);
+            }));
         }
-        self.timers.text = Some(self.later(MERGE_WINDOW, ctx, |session, _| {
-            session.timers.text = None;
-            session.flush();
-        }));
     }
 
     /// The person knows what is void: what was said since follows.
-    pub(super) fn voided(&mut self) {
+    pub(super) fn voided(&mut self, ctx: &mut Context<Team>) {
         self.text.voiding = self.text.voiding.saturating_sub(1);
-        self.flush();
+        self.merge(ctx);
     }
 
+    /// Sends the text so far, also if some was sent just before: something is to come behind it.
     pub(super) fn flush(&mut self) {
         let task = &self.leased.task;
         let Some((source, message)) = awaited(task) else {
@@ -127,6 +126,7 @@ impl Session {
             return;
         }
         let text = std::mem::take(&mut self.text.unsent);
+        self.text.pace.sent();
         let body = Body::Progress(Progress {
             message_id: Some(message.clone()),
             task_id: Some(task.id.clone()),
@@ -138,18 +138,27 @@ impl Session {
         });
     }
 
-    /// Shows whoever watches what the model writes, together with what comes soon.
+    /// Shows whoever watches what the model writes. Words do not wait because of thoughts before them.
     fn show(&mut self, thinking: bool, piece: &str, ctx: &mut Context<Team>) {
         self.spending.heard += piece.len();
         if self.live.thinking != thinking {
             self.flush_live();
+            self.live = LiveStream { thinking, ..LiveStream::default() };
         }
-        self.live.thinking = thinking;
         self.live.unsent.push_str(piece);
-        if self.timers.live.is_none() {
-            self.timers.live = Some(self.later(MERGE_WINDOW, ctx, |session, _| {
+        self.merge_live(ctx);
+    }
+
+    /// Shows what was written so far: at once, unless some was shown just before; then with what comes
+    /// soon.
+    fn merge_live(&mut self, ctx: &mut Context<Team>) {
+        let pause = self.live.pace.pause();
+        if pause.is_zero() {
+            self.flush_live();
+        } else if self.timers.live.is_none() && !self.live.unsent.is_empty() {
+            self.timers.live = Some(self.later(pause, ctx, |session, ctx| {
                 session.timers.live = None;
-                session.flush_live();
+                session.merge_live(ctx);
             }));
         }
     }
@@ -168,38 +177,44 @@ impl Session {
         self.cx.recipe.live.publish(event);
     }
 
-    /// The text makes the ack once it has stood for a while.
-    pub(super) fn settle_ack(&mut self, pause: Duration, words: Words, ctx: &mut Context<Team>) {
+    /// The text that began at `since` makes the ack soon. Time that it spent in the mailbox counts.
+    fn settle_ack(&mut self, since: Instant, ctx: &mut Context<Team>) {
         if let Some(former) = self.timers.ack.take() {
             ctx.cancel_future(former);
         }
-        let timer = self.later(pause, ctx, move |session, ctx| session.acknowledge(words, ctx));
-        self.timers.ack = Some(timer);
+        let pause = (since + TEXT_SETTLES).saturating_duration_since(Instant::now());
+        self.timers.ack = Some(self.later(pause, ctx, |session, ctx| {
+            session.timers.ack = None;
+            // It may be void by now.
+            if session.gate.has_words() {
+                session.acknowledge(ctx);
+            }
+        }));
     }
 
-    /// Acknowledges the message of the turn.
-    pub(super) fn acknowledge(&mut self, words: Words, ctx: &mut Context<Team>) {
+    /// Acknowledges the message of the turn with what has been said so far, or a fixed sentence.
+    pub(super) fn acknowledge(&mut self, ctx: &mut Context<Team>) {
         // A turn that has decided its end sends its ack with it.
-        if !self.gate.is_waiting()
-            || self.turn.ended
-            || (words != Words::OrNone && self.gate.words(words).is_empty())
-        {
+        if !self.gate.is_waiting() || self.turn.ended {
             return;
         }
         let guard = self.leased.guard();
-        let writes = self.add_ack(words, guard);
+        let writes = self.add_ack(guard);
         let delivered = self.cx.clone().deliver_once(self.cx.recipe.store.commit(writes));
-        self.after(delivered, ctx, |session, delivered, ctx| {
+        let (sent, sending) = oneshot::channel::<()>();
+        self.gate.sending = Some(sending);
+        self.after(delivered, ctx, move |session, delivered, _| {
             if delivered {
-                session.open_gate(ctx);
+                session.open_gate();
             }
+            drop(sent);
         });
     }
 
     /// Adds the ack to a commit, if it has not been made yet.
-    pub(super) fn add_ack(&mut self, words: Words, writes: Writes) -> Writes {
+    pub(super) fn add_ack(&mut self, writes: Writes) -> Writes {
         let (task, now) = (&mut self.leased.task, self.cx.now());
-        let Some((channel, frame)) = ack(task, self.gate.words(words), now) else {
+        let Some((channel, frame)) = ack(task, self.gate.held(), now) else {
             return writes;
         };
         self.gate.storing = true;
@@ -222,12 +237,11 @@ impl Session {
     }
 
     /// The ack has gone out: what was held follows it.
-    pub(super) fn open_gate(&mut self, ctx: &mut Context<Team>) {
+    pub(super) fn open_gate(&mut self) {
         if std::mem::take(&mut self.gate.storing) {
             let held = self.gate.open();
             self.text.unsent.insert_str(0, &held);
             self.flush();
-            self.merge(ctx);
         }
     }
 }

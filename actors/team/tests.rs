@@ -8,6 +8,7 @@ mod conversation;
 mod crash;
 mod delegation;
 mod failure;
+mod first_word;
 mod holding;
 mod life;
 mod modes;

@@ -98,6 +98,16 @@ impl Talk {
         self.until(|frame| frame["type"].is_null() || frame["type"] == "response").await;
     }
 
+    /// Says something and waits for the end of it: when the first frame about it came.
+    pub(crate) async fn first_frame(&mut self, content: &str) -> Instant {
+        self.send(content).await;
+        let first = self.until(|_| true).await;
+        let at = Instant::now();
+        assert_eq!(first["generated"], true, "{first}");
+        self.until(|frame| frame["type"] == "response").await;
+        at
+    }
+
     /// Gives work away and waits until the message has its end and the work is told of.
     pub(crate) async fn delegate(&mut self, content: &str) {
         self.send(content).await;

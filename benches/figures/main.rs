@@ -11,6 +11,7 @@ mod delegate;
 #[allow(dead_code)]
 mod delegations;
 mod fairness;
+mod first_word;
 mod isolation;
 mod lists;
 mod overhead;
@@ -55,12 +56,13 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 12] = [
+    let sections: [(&str, Section); 13] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
         ("fairness", fairness::measure),
         ("overhead", overhead::measure),
+        ("first_word", first_word::measure),
         ("start", start::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),

@@ -15,6 +15,7 @@ use super::{
 };
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
+/// How long a connection is read behind the last event of its answer.
 const LINGER: Duration = Duration::from_millis(50);
 const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
 const LONGEST_ERROR: usize = 64 * 1024;
@@ -128,8 +129,8 @@ async fn read(
         }
     }
     if reader.is_complete() {
-        // Read to its end, the connection can serve the next request.
-        let _ = timeout(LINGER, response.chunk()).await;
+        // On a task of its own: the answer does not wait for it.
+        tokio::spawn(drain(response));
     }
     match whole {
         Some(body) => reader.whole(&body, listener)?,
@@ -140,6 +141,13 @@ async fn read(
         }
     }
     reader.finish(listener)
+}
+
+/// Reads a response to its end, if that is near: the connection can serve the next request then.
+async fn drain(mut response: Response) {
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    // What does not end is closed.
+    let _ = timeout(LINGER, rest).await;
 }
 
 async fn rejection(mut response: Response, limits: &Limits) -> Fault {

@@ -9,6 +9,7 @@
 
 use std::{
     collections::VecDeque,
+    net::SocketAddr,
     sync::{Arc, Mutex, mpsc},
     thread::JoinHandle,
     time::Duration,
@@ -40,6 +41,8 @@ pub(crate) enum Reply {
     CutMidway(String),
     /// Says a text and then nothing more.
     Stall(String),
+    /// Says a text to its last event, and leaves the connection open behind it.
+    Open(String),
     /// Keeps the connection alive for ever, and says nothing.
     Endless,
     /// Sends an event that is not JSON.
@@ -107,6 +110,8 @@ impl Reply {
 pub(crate) struct Received {
     /// `/v1/messages` or `/v1/chat/completions`.
     pub(crate) path: String,
+    /// The other end of its connection.
+    pub(crate) peer: Option<SocketAddr>,
     /// The headers, names in lower case.
     pub(crate) headers: Vec<(String, String)>,
     /// The body as it came.
@@ -253,6 +258,7 @@ async fn respond(
 ) -> HttpResponse {
     let received = Received {
         path: request.path().to_owned(),
+        peer: request.peer_addr(),
         headers: request
             .headers()
             .iter()
@@ -326,6 +332,7 @@ async fn play(vendor: Vendor, reply: Reply, read: u64) -> HttpResponse {
         }
         Reply::CutMidway(text) => sse(wire::beginning(vendor, &text), End::Cut),
         Reply::Stall(text) => sse(wire::beginning(vendor, &text), End::Stall),
+        Reply::Open(text) => sse(wire::answer(vendor, &[Part::Text(text)], None, read), End::Stall),
         Reply::Endless => {
             let comment = web::Bytes::from(format!(": {}\n", "-".repeat(64 * 1024)));
             HttpResponse::Ok()

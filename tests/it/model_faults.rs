@@ -1,7 +1,7 @@
 //! What becomes of a step when the model API misbehaves, on both wire formats.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -204,6 +204,43 @@ async fn a_good_answer_arrives_whole_and_in_pieces() {
         assert_eq!(outcome.events, expected);
         assert_eq!(requests.len(), 1);
         assert_eq!(requests[0].path, path);
+    }
+}
+
+/// CH-81: some servers keep the stream open behind their last event.
+#[actix::test]
+async fn an_answer_does_not_wait_for_the_end_of_the_connection() {
+    for vendor in BOTH {
+        let model = FakeModel::start();
+        model.otherwise(Reply::Open("Hello there".into()));
+        let engines = engines();
+
+        let mut took = Vec::new();
+        for _ in 0..10 {
+            let outcome = run(&engines, vec![profile(vendor, model.url())], request()).await;
+            took.push(outcome.took);
+            assert_eq!(outcome.blocks(), [text("Hello there")]);
+        }
+
+        // The machine may be busy; one that waited would do so each time.
+        let quickest = took.into_iter().min().unwrap();
+        assert!(quickest < Duration::from_millis(40), "{vendor:?}: {quickest:?}");
+    }
+}
+
+#[actix::test]
+async fn a_connection_that_was_read_to_its_end_is_used_again() {
+    for vendor in BOTH {
+        let model = FakeModel::start();
+        model.otherwise(hello());
+        let engines = engines();
+
+        for _ in 0..10 {
+            run(&engines, vec![profile(vendor, model.url())], request()).await.result.unwrap();
+        }
+
+        let peers: HashSet<_> = model.requests().iter().map(|received| received.peer).collect();
+        assert!(peers.len() < 10, "{vendor:?}: {peers:?}");
     }
 }
 

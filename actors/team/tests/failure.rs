@@ -117,7 +117,12 @@ async fn a_team_that_dies_is_started_again_and_gets_its_task_back() {
 
     assert_eq!(
         heard,
-        ["ack m1: Working on it.", "note m1: Going on after an interruption.", "done m1: Fine.",]
+        [
+            "ack m1: Working on it.",
+            "note m1: Going on after an interruption.",
+            "delta m1: Fine.",
+            "done m1: Fine.",
+        ]
     );
     assert_eq!(began.elapsed().as_secs(), 1);
     let restarts = spine.supervisor.send(CountRestarts).await.unwrap();

@@ -180,6 +180,7 @@ async fn a_provider_that_is_down_is_waited_for() {
             [
                 "ack m1: Working on it.",
                 "note m1: the provider failed. Waiting; trying again in 30 s.",
+                "delta m1: Fine.",
                 "done m1: Fine.",
             ]
         );
@@ -325,6 +326,7 @@ async fn a_refused_key_is_waited_for() {
         [
             "ack m1: Working on it.",
             "note m1: the provider failed. Waiting for a key that is taken; the operator was told.",
+            "delta m1: Fine.",
             "done m1: Fine.",
         ]
     );

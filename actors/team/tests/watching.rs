@@ -1,14 +1,17 @@
 //! What whoever watches is told of a turn.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::crash::settle;
 use crate::{
     doubles::{
         disk::Crash,
-        engine::{Play, last_words},
+        engine::{Play, last_words, seconds},
         world::World,
     },
+    engine::EngineEvent,
     live::{
         Mark,
         event::{Data, Kind, Moment, Stream},
@@ -79,7 +82,8 @@ async fn a_turn_is_told_as_it_happens() {
             "inbound long",
             "task running",
             "start long",
-            "text Let me see.",
+            "text Let me ",
+            "text see.",
             "running Some(1)",
             "call c1",
             "runs c1",
@@ -118,4 +122,37 @@ async fn only_what_is_durable_is_told() {
         assert!(!is_told("end") || stored("done/"), "{number}: {told:?}");
         assert!(!is_told("outbound") || stored("out/"), "{number}: {told:?}");
     }
+}
+
+/// OP-46: the first words at once, also behind thoughts; later ones a few times a second.
+#[actix::test]
+async fn the_first_words_are_told_at_once() {
+    let wait = || Play::Wait(Duration::from_millis(20));
+    let world = World::new(move |_| {
+        vec![
+            Play::Report(EngineEvent::Thinking("Hm.".to_owned())),
+            Play::Report(EngineEvent::Thinking(" Well.".to_owned())),
+            Play::Say("One, "),
+            wait(),
+            Play::Say("two, "),
+            wait(),
+            Play::Say("three."),
+            seconds(1),
+            Play::Answer,
+        ]
+    });
+    let spine = world.start();
+    let client = world.connect(&spine);
+    let texts = || {
+        let told = told(&spine).into_iter();
+        told.filter(|line| line.starts_with("text ")).collect::<Vec<_>>()
+    };
+
+    client.say("m1", "count");
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    let at_first = texts();
+    client.hear_end_of("m1").await;
+
+    assert_eq!(at_first, ["text One, "]);
+    assert_eq!(texts(), ["text One, ", "text two, three."]);
 }
