@@ -4,6 +4,7 @@
 //! are checked by the whole schema: what is refused, and the bound that a refusal names, do not depend on what
 //! was told.
 
+use schemars::Schema;
 use serde_json::{Map, Value};
 
 use crate::{api::check::words, system::sha256};
@@ -28,6 +29,15 @@ pub(super) fn form(checked: &Value) -> String {
     let mut bare = checked.clone();
     without_words(&mut bare);
     sha256(bare.to_string().as_bytes())
+}
+
+/// Transform of a field whose name says enough: what its type says of itself is not told.
+pub(super) fn unsaid(schema: &mut Schema) {
+    schema.remove("description");
+    let variants = schema.get_mut("anyOf").and_then(Value::as_array_mut);
+    for variant in variants.into_iter().flatten().filter_map(Value::as_object_mut) {
+        variant.remove("description");
+    }
 }
 
 fn shorten(schema: &mut Value) {
