@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use hivewright_actors::scheduler::trigger::definition::Definition;
+use hivewright_actors::scheduler::trigger::{config::TriggerType, definition::Definition};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
@@ -17,8 +17,33 @@ pub static DEFINITIONS: LazyLock<Reader<Definition>> = LazyLock::new(Reader::def
 /// What a team must not set, and so is not told of.
 const OF_OPERATORS: &str = "allow_untrusted";
 
-/// The fields of a form. Those of a new trigger are needed as far as its definition needs them; a model
-/// is told of `config` in words, which are shorter than its schema.
+/// What a model is told of `config`: the fields by name, since every request carries it. Their meaning is in
+/// [`config_in_words`].
+const CONFIG: &str = "schedule: cron (5 or 6 fields), at (RFC 3339 or local) or every (30m); timezone. \
+    keyword: pattern (text or /regex/flags), channels, sender. \
+    message: pattern (regex), flags, channels, sender. \
+    window: watch (cron), or open (cron) with close (cron) or duration; tick_interval, stop_on (first_hit), \
+    backoff, max_ticks_per_window, max_tokens_per_window, max_usd_per_window, timezone. \
+    webhook: secret (${vault:KEY}), scheme (standard, github or an object), filter, rate, max_body, \
+    content_types, pass_headers, tolerance. A refusal says what each field means.";
+
+/// What a model is told of the fields of a new trigger, in fewer words than people. The names of those that
+/// are not here say enough.
+const TOLD: [(&str, &str); 10] = [
+    ("config", CONFIG),
+    ("cooldown", "Such as `10m`."),
+    ("deadline", "Left out: 6h."),
+    ("failure_threshold", "Failures in a row that switch it off. Left out: 3."),
+    ("missed", "Times that passed unserved."),
+    ("name", "Lower-case words joined by `-`."),
+    ("notify_channel", "Channel id, or `source`: where this comes from."),
+    ("overlap_policy", "While its last task is unfinished."),
+    ("quiet", "`from` and `to` as HH:MM."),
+    ("task", "What the team does, complete in itself."),
+];
+
+/// The fields of a form. Those of a new trigger are needed as far as its definition needs them; a model is told
+/// of a change only that it has the same ones.
 #[derive(Debug)]
 pub struct Fields<const NEW: bool, const MODEL: bool>;
 
@@ -32,6 +57,11 @@ impl<const NEW: bool, const MODEL: bool> JsonSchema for Fields<NEW, MODEL> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        if MODEL && !NEW {
+            return schemars::json_schema!({
+                "type": "object", "properties": { "config": { "type": ["object", "null"] } },
+            });
+        }
         let definition = DEFINITIONS.schema();
         let mut properties = definition["properties"].as_object().cloned().unwrap_or_default();
         let mut required = definition["required"].as_array().cloned().unwrap_or_default();
@@ -39,11 +69,12 @@ impl<const NEW: bool, const MODEL: bool> JsonSchema for Fields<NEW, MODEL> {
         let names: Vec<&str> = types.iter().map(|(name, _)| *name).collect();
         properties.insert("type".to_owned(), json!({"type": "string", "enum": names}));
         required.push("type".into());
-        let config = if MODEL { in_words(&types) } else { of_all(&types) };
+        let config = if MODEL { json!({"type": "object"}) } else { of_all(&types) };
         properties.insert("config".to_owned(), config);
         required.push("config".into());
         if MODEL {
             properties.remove(OF_OPERATORS);
+            properties.iter_mut().for_each(|(name, schema)| retell(name, schema));
         }
         if !NEW {
             required.clear();
@@ -82,23 +113,28 @@ fn of_all(types: &[(&str, &Map<String, Value>)]) -> Value {
     json!({"type": "object", "description": description, "properties": fields})
 }
 
-/// The fields of all types as a list in words.
-fn in_words(types: &[(&str, &Map<String, Value>)]) -> Value {
-    let mut text = "When it fires, by type.".to_owned();
-    let mut told: Option<&Map<String, Value>> = None;
-    for (name, fields) in types {
-        if told == Some(*fields) {
-            text += &format!("\n`{name}`: the same.");
-            continue;
-        }
-        told = Some(*fields);
-        text += &format!("\n`{name}`:");
-        for (field, schema) in *fields {
-            let about = schema["description"].as_str().unwrap_or_default();
-            text += &format!("\n- `{field}`: {}", about.replace('\n', " "));
-        }
+/// What the fields of `config` mean for a type, a line each.
+pub fn config_in_words(kind: TriggerType) -> String {
+    let types = types(DEFINITIONS.schema());
+    let of_type = types.into_iter().filter(|(name, _)| *name == kind.as_str());
+    let lines = of_type.flat_map(|(_, fields)| fields).map(|(field, schema)| {
+        let about = schema["description"].as_str().unwrap_or_default();
+        format!("- `{field}`: {}", about.replace('\n', " "))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Puts what a model is told of a field in the place of what people read of it.
+fn retell(name: &str, schema: &mut Value) {
+    let Some(keywords) = schema.as_object_mut() else { return };
+    keywords.remove("description");
+    let inner = keywords.get_mut("properties").and_then(Value::as_object_mut);
+    for field in inner.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut) {
+        field.remove("description");
     }
-    json!({"type": "object", "description": text})
+    if let Some((_, words)) = TOLD.iter().find(|(told, _)| *told == name) {
+        keywords.insert("description".to_owned(), (*words).into());
+    }
 }
 
 fn may_be_null(schema: &Value) -> bool {
@@ -144,11 +180,40 @@ mod tests {
     fn a_model_is_told_of_all_types_and_not_of_what_is_for_operators() {
         let form = schema::<Fields<true, true>>();
 
+        // A former secret is for those who know of it: operators.
+        let is_told = |field: &&String| field.as_str() != "secret_previous";
         let config = form["properties"]["config"]["description"].as_str().unwrap();
-        for name in ["`schedule`:\n- `at`", "`message`: the same", "- `watch`", "- `secret`"] {
-            assert!(config.contains(name), "{name}: {config}");
+        for (kind, fields) in types(DEFINITIONS.schema()) {
+            let part = config.split(&format!("{kind}: ")).nth(1).unwrap();
+            let part = part.split(". ").next().unwrap();
+            for field in fields.keys().filter(is_told) {
+                assert!(part.contains(field.as_str()), "{kind}: {field}");
+            }
+        }
+        for (name, words) in TOLD {
+            let told = &form["properties"][name];
+            let found = [&told["description"], &told["anyOf"][0]["description"]];
+            assert!(found.contains(&&json!(words)), "{name}: {told}");
         }
         assert_eq!(form["properties"].get("allow_untrusted"), None);
         assert!(form.get("oneOf").is_none());
+    }
+
+    #[test]
+    fn a_model_is_told_of_a_change_that_it_may_have_any_field() {
+        let form = schema::<Fields<false, true>>();
+
+        assert_eq!(form["properties"], json!({"config": {"type": ["object", "null"]}}));
+        assert_eq!(form.get("required"), None);
+    }
+
+    #[test]
+    fn the_fields_of_a_type_have_words() {
+        for kind in TriggerType::ALL {
+            let words = config_in_words(*kind);
+
+            assert!(!words.is_empty(), "{kind}");
+            assert!(words.lines().all(|line| !line.ends_with(": ")), "{words}");
+        }
     }
 }

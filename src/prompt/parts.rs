@@ -65,13 +65,16 @@ pub(super) fn identity(
 /// Part 5: which tools the team has, and what is to be said of them.
 pub(super) fn availability(tools: &[Availability], notes: &[String]) -> String {
     let mut lines = String::new();
-    for Availability { tool, enabled } in tools {
-        let state = if *enabled { "ENABLED" } else { "DISABLED" };
-        let note = match &**tool {
-            "bash" if *enabled => ": for local work",
-            _ => "",
-        };
-        let _ = writeln!(lines, "- `{tool}`: {state}{note}");
+    for (state, is_enabled) in [("ENABLED", true), ("DISABLED", false)] {
+        let those = tools.iter().filter(|tool| tool.enabled == is_enabled);
+        let names = those.map(|Availability { tool, enabled }| match &**tool {
+            "bash" if *enabled => "`bash` (for local work)".to_owned(),
+            tool => format!("`{tool}`"),
+        });
+        let names: Vec<String> = names.collect();
+        if !names.is_empty() {
+            let _ = writeln!(lines, "- {state}: {}", names.join(", "));
+        }
     }
     for note in notes {
         let _ = writeln!(lines, "- {note}");

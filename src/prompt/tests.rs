@@ -206,7 +206,12 @@ async fn a_team_is_told_who_it_is_where_it_works_and_what_it_has() {
     let tool = |tool: &str, enabled| Availability { tool: tool.into(), enabled };
     let asked = Request {
         description: "They look around.".into(),
-        builtins: vec![tool("bash", true), tool("read", false)],
+        builtins: vec![
+            tool("bash", true),
+            tool("glob", false),
+            tool("grep", true),
+            tool("read", false),
+        ],
         ..place.request("scouts")
     };
 
@@ -221,8 +226,7 @@ async fn a_team_is_told_who_it_is_where_it_works_and_what_it_has() {
             "below `main`",
             "They look around.",
             &workspace,
-            "- `bash`: ENABLED: for local work",
-            "- `read`: DISABLED",
+            "- ENABLED: `bash` (for local work), `grep`\n- DISABLED: `glob`, `read`",
         ],
     );
     assert_eq!(system.turn, "");

@@ -23,6 +23,7 @@ use super::{
     about::About,
     answer,
     contract::{Tool, ToolContext, ToolError, not_blank},
+    told::unsaid,
     toolbox::Toolbox,
 };
 use crate::{
@@ -38,23 +39,22 @@ pub(super) struct AskOperator(Addr<Approvals>);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
-    /// The question. Say what you know and what hangs on the answer.
+    /// With what you know, and what hangs on the answer.
     #[schemars(length(min = 1, max = LONGEST_QUESTION))]
     question: String,
-    /// What can be chosen. Other words are always possible.
+    /// Suggested answers.
     #[serde(default)]
     #[schemars(length(max = MOST_OPTIONS), inner(length(min = 1, max = LONGEST_OPTION)))]
     options: Vec<String>,
-    /// Several options can be chosen.
+    /// Several may be chosen.
     #[serde(default)]
     multi: bool,
-    /// What is asked for: `text` (the default) or `secret`, which goes into the vault under `key`, and
-    /// you get a reference to it.
     #[serde(default)]
+    #[schemars(transform = unsaid)]
     kind: AnswerKind,
-    /// Where a secret goes in your vault.
+    /// A secret's name in your vault.
     key: Option<String>,
-    /// How long to wait, such as `2h` or `7d`: 24h if not given.
+    /// How long to wait, such as `2h`. Left out: 24h.
     #[schemars(extend("x-minimum" = "1m", "x-maximum" = Span(LONGEST_TTL).to_string()))]
     ttl: Option<Span>,
 }
@@ -62,9 +62,9 @@ pub(super) struct Args {
 impl Tool for AskOperator {
     const ABOUT: About = About::new("ask_operator", "@org", "org.ask_operator", Effect::Idempotent)
         .refuses_secrets();
-    const DESCRIPTION: &'static str = "Asks the operator a question. It does not wait: you get the question's id at once, go on \
-        with other work or end your turn, and the answer comes later as a task of its own. Ask for secrets with `kind: secret` \
-        and a `key`: you then get a reference, never the value.";
+    const DESCRIPTION: &'static str = "Asks the operator; the answer comes later as a task of its \
+        own, so go on or end your turn. For a secret set `kind` and `key`: you get a reference, \
+        never the value.";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

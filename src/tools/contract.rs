@@ -43,8 +43,9 @@ pub trait Tool: Send + Sync + 'static {
     const ABOUT: About;
     /// What it does and when to use it, for the model: at most 1,024 characters.
     const DESCRIPTION: &'static str;
-    /// What the model writes. Its doc comments and bounds are what the model reads, and arguments that
-    /// don't keep to them are refused; so are fields that it does not have.
+    /// What the model writes. Arguments that don't keep to its bounds are refused; so are fields that it
+    /// does not have. Its doc comments are what the model reads, with each request: few words, and none
+    /// where the name says it.
     type Args: DeserializeOwned + JsonSchema + Send + 'static;
 
     /// The description on this machine, where the machine makes a difference.

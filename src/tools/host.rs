@@ -38,7 +38,6 @@ use super::{
     toolbox::{Grant, Made, Set, by_wire_name},
     wire::wire_name,
 };
-use crate::system::sha256;
 
 /// How long a tool that was told to stop has to hand in what it has.
 const GRACE: Duration = Duration::from_secs(2);
@@ -159,7 +158,7 @@ impl TeamTools {
         made.tool.objection(&args, caller)?;
         let mut stow = None;
         if let Verdict::Ask(asking) = &mut verdict {
-            asking.schema = self.team.form(&call.name);
+            asking.schema = made.tool.form();
             let granted = match (grants, &redaction) {
                 (Grants::Count, None) => self.team.granted(call, &args, caller, label, asking),
                 _ => None,
@@ -290,12 +289,6 @@ impl Assembled {
             Err(_) => Sight { key: made.key.clone(), about, reaches: Vec::new(), caution: None },
         };
         Case { sight: &sight, args, subject, grant: &self.grant }.judge()
-    }
-
-    /// Stands for the form of a tool, as the model is told of it.
-    fn form(&self, name: &str) -> String {
-        let spec = self.specs.iter().find(|spec| spec.name == name);
-        spec.map_or_else(String::new, |spec| sha256(spec.schema.to_string().as_bytes()))
     }
 
     /// Whether somebody has decided on such a call in advance, and what must be durable before it

@@ -4,8 +4,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::tool::{Caller, Checked, Stow, ToolSpec};
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
@@ -13,6 +11,7 @@ use super::{
     answer,
     contract::{LONGEST, Redaction, Tool, ToolContext, ToolError},
     judge::Sight,
+    told,
 };
 use crate::{
     api::{
@@ -31,6 +30,8 @@ const LARGEST_ARGUMENTS: usize = 2 << 20;
 pub(super) trait Hosted: Send + Sync {
     fn about(&self) -> About;
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec;
+    /// Stands for the form of its arguments: a grant is good for calls of the same form.
+    fn form(&self) -> String;
     /// Reads the arguments of a call: how it runs, and what rules are to look at.
     fn look(&self, key: &str, args: &Value, caller: &Caller)
     -> Result<(Checked, Sight), ToolError>;
@@ -64,7 +65,11 @@ impl<T: Tool> Hosted for Host<T> {
 
     fn spec(&self, name: String, sandbox: &Sandbox) -> ToolSpec {
         let description = self.tool.description(sandbox);
-        ToolSpec { name, description, schema: schema(&self.arguments) }
+        ToolSpec { name, description, schema: told::schema(self.arguments.schema()) }
+    }
+
+    fn form(&self) -> String {
+        told::form(self.arguments.schema())
     }
 
     fn look(
@@ -118,21 +123,12 @@ impl<T: Tool> Hosted for Host<T> {
     }
 }
 
-/// The schema of arguments as a model is told of it.
-pub(super) fn schema<T: DeserializeOwned + JsonSchema>(arguments: &Reader<T>) -> Value {
-    let mut schema = arguments.schema().clone();
-    if let Some(fields) = schema.as_object_mut() {
-        fields.retain(|key, _| !["title", "description"].contains(&key.as_str()));
-    }
-    schema
-}
-
 /// The arguments of a call, or all that is wrong with them.
 pub(super) fn read<T: Tool>(
     arguments: &Reader<T::Args>,
     args: &Value,
 ) -> Result<T::Args, ToolError> {
-    let parsed = arguments.json(args.clone()).map_err(|problems| told(&problems));
+    let parsed = arguments.json(args.clone()).map_err(|problems| reasons(&problems));
     let accepted = parsed.and_then(|args| T::accept(&args).map(|()| args));
     accepted.map_err(|reason| match T::ABOUT.group {
         "@org" | "@triggers" => answer::refuse("invalid_input", reason),
@@ -142,7 +138,7 @@ pub(super) fn read<T: Tool>(
 }
 
 /// What is wrong with arguments, for a model.
-pub(super) fn told(problems: &Problems) -> String {
+pub(super) fn reasons(problems: &Problems) -> String {
     let line = |Problem { path, reason, .. }: &Problem| {
         if path.0.is_empty() { reason.clone() } else { format!("`{path}`: {reason}") }
     };

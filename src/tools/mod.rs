@@ -28,6 +28,7 @@ pub(crate) mod registry;
 mod secrets;
 #[cfg(test)]
 mod tests;
+mod told;
 pub mod toolbox;
 pub mod triggers;
 pub mod trust;

@@ -46,6 +46,7 @@ pub(crate) mod policy;
 mod race;
 mod reading;
 mod taint;
+pub(crate) mod told;
 mod triggers;
 mod vault;
 
@@ -221,7 +222,6 @@ fn the_six_tools_declare_themselves() {
     for spec in specs.iter() {
         assert!((1..=1024).contains(&spec.description.chars().count()), "{}", spec.name);
         assert_eq!(spec.schema["type"], "object", "{}", spec.name);
-        assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
         for (property, schema) in spec.schema["properties"].as_object().unwrap() {
             assert!(schema["description"].is_string(), "{}.{property}", spec.name);
         }

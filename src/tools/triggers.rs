@@ -20,6 +20,7 @@ use super::{
     about::About,
     answer,
     contract::{Tool, ToolContext, ToolError},
+    told::unsaid,
     toolbox::Toolbox,
 };
 use crate::{
@@ -71,9 +72,7 @@ fn author(cx: &ToolContext) -> Author<'_> {
 /// A trigger by its team and name.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Named {
-    /// The team it belongs to.
     team: String,
-    /// Its name.
     trigger_name: String,
 }
 
@@ -114,9 +113,8 @@ pub(super) struct CreateTrigger(Desk);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
 pub(super) struct New {
-    /// The team that does the work: a child of yours.
     team: String,
-    /// It fires from the start. Left out: it waits for `enable_trigger`.
+    /// Left out: it waits for `enable_trigger`.
     enable: Option<bool>,
     #[serde(flatten)]
     #[schemars(with = "Fields<true, true>")]
@@ -127,10 +125,9 @@ impl Tool for CreateTrigger {
     const ABOUT: About =
         About::new("create_trigger", "@triggers", "trigger.create_trigger", Effect::Idempotent)
             .structural();
-    const DESCRIPTION: &'static str = "Makes a trigger: a task that a team gets by itself, at certain times (`schedule`, \
-        `window`), when a message fits (`keyword`, `message`) or when another program calls (`webhook`). It waits for \
-        `enable_trigger` unless `enable` is set. The answer shows its next times: check that they are the ones you meant. \
-        Only the team's direct parent may do this.";
+    const DESCRIPTION: &'static str = "Makes a trigger: a task that a child team gets by itself at \
+        certain times, on a fitting message, or when another program calls. The answer shows its \
+        next times: check them.";
     type Args = New;
 
     fn caution(&self, New { team, form, .. }: &New, caller: &Caller) -> Option<Caution> {
@@ -153,9 +150,7 @@ pub(super) struct UpdateTrigger(Desk);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("additionalProperties" = true))]
 pub(super) struct Changes {
-    /// The team it belongs to.
     team: String,
-    /// Its name. Another one is `name`.
     trigger_name: String,
     #[serde(flatten)]
     #[schemars(with = "Fields<false, true>")]
@@ -166,8 +161,8 @@ impl Tool for UpdateTrigger {
     const ABOUT: About =
         About::new("update_trigger", "@triggers", "trigger.update_trigger", Effect::Idempotent)
             .structural();
-    const DESCRIPTION: &'static str = "Changes a trigger. Fields that are left out stay as they are, `config` is merged \
-        field by field, and null clears a field. Its type cannot change. Takes effect at once.";
+    const DESCRIPTION: &'static str = "Changes a trigger, at once. Give any fields of \
+        `create_trigger`: those left out stay, `config` is merged, null clears. Its type stays.";
     type Args = Changes;
 
     fn caution(&self, changes: &Changes, caller: &Caller) -> Option<Caution> {
@@ -189,8 +184,8 @@ impl Tool for EnableTrigger {
     const ABOUT: About =
         About::new("enable_trigger", "@triggers", "trigger.enable_trigger", Effect::Idempotent)
             .structural();
-    const DESCRIPTION: &'static str = "Lets a trigger fire from now on. The time it was off is not made up, and its \
-        failures are forgotten.";
+    const DESCRIPTION: &'static str =
+        "Lets a trigger fire from now on; its failures are forgotten.";
     type Args = Named;
 
     fn caution(&self, args: &Named, caller: &Caller) -> Option<Caution> {
@@ -211,10 +206,9 @@ pub(super) struct DisableTrigger(Desk);
 pub(super) struct Off {
     #[serde(flatten)]
     trigger: Named,
-    /// Why.
     #[schemars(length(max = 2_000))]
     reason: Option<String>,
-    /// Also stop the task that it started last.
+    /// Also stop the task it started last.
     #[serde(default)]
     cancel_running: bool,
 }
@@ -223,7 +217,7 @@ impl Tool for DisableTrigger {
     const ABOUT: About =
         About::new("disable_trigger", "@triggers", "trigger.disable_trigger", Effect::Idempotent)
             .structural();
-    const DESCRIPTION: &'static str = "Lets a trigger fire no more, until it is enabled again. Work that it started goes on unless `cancel_running` is set.";
+    const DESCRIPTION: &'static str = "Stops a trigger from firing.";
     type Args = Off;
 
     async fn call(&self, args: Off, cx: &ToolContext) -> Result<String, ToolError> {
@@ -241,15 +235,14 @@ pub(super) struct ListTriggers(Desk);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Listing {
-    /// Whose: your own team, or a child of yours. Left out: your own.
+    /// Left out: your own.
     team: Option<String>,
 }
 
 impl Tool for ListTriggers {
     const ABOUT: About =
         About::new("list_triggers", "@triggers", "trigger.list_triggers", Effect::Pure);
-    const DESCRIPTION: &'static str =
-        "Lists the triggers of your team or of a child, each with its next time and its last run.";
+    const DESCRIPTION: &'static str = "Triggers of your team or a child: next time, last run.";
     type Args = Listing;
 
     async fn call(&self, args: Listing, cx: &ToolContext) -> Result<String, ToolError> {
@@ -268,13 +261,13 @@ pub(super) struct TestTrigger(Desk);
 pub(super) struct Test {
     #[serde(flatten)]
     trigger: Named,
-    /// The most model calls of this run.
-    #[schemars(range(min = *STEPS.start(), max = *STEPS.end()))]
+    // A try takes as many as a firing would.
+    #[schemars(range(min = *STEPS.start(), max = *STEPS.end()), extend("x-untold" = true))]
     max_steps: Option<u32>,
-    /// What to do if the trigger's last task is unfinished.
     #[serde(default)]
+    #[schemars(transform = unsaid)]
     overlap_policy: Overlap,
-    /// For `keyword` and `message` a message, for `webhook` a body, as it would have come.
+    /// A message or body, as it would have come.
     #[schemars(length(max = 20_000))]
     sample: Option<String>,
 }
@@ -282,8 +275,8 @@ pub(super) struct Test {
 impl Tool for TestTrigger {
     const ABOUT: About =
         About::new("test_trigger", "@triggers", "trigger.test_trigger", Effect::Idempotent);
-    const DESCRIPTION: &'static str = "Starts a run of a trigger right now, whatever its state, to see whether it does what \
-        it should. Its schedule, its failures and its cursors stay as they are.";
+    const DESCRIPTION: &'static str =
+        "Starts a run of a trigger now, whatever its state; its schedule stays as it is.";
     type Args = Test;
 
     async fn call(&self, args: Test, cx: &ToolContext) -> Result<String, ToolError> {

@@ -34,14 +34,12 @@ pub(super) struct VaultDelete;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct OneKey {
-    /// The key.
     key: String,
 }
 
 impl Tool for VaultDelete {
     const ABOUT: About = About::new("vault_delete", "@vault", "vault", Effect::Idempotent);
-    const DESCRIPTION: &'static str =
-        "Forgets what is kept under a key. Secrets cannot be deleted from here: an operator can.";
+    const DESCRIPTION: &'static str = "Forgets a key that is no secret.";
     type Args = OneKey;
 
     async fn call(&self, OneKey { key }: OneKey, cx: &ToolContext) -> Result<String, ToolError> {
@@ -55,8 +53,8 @@ pub(super) struct VaultGet;
 
 impl Tool for VaultGet {
     const ABOUT: About = About::new("vault_get", "@vault", "vault", Effect::Pure);
-    const DESCRIPTION: &'static str = "Reads what is kept under a key. The value of a secret is not shown: its \
-        reference `${vault:KEY}` stands for it in the arguments of the tools that are named with it.";
+    const DESCRIPTION: &'static str =
+        "Reads a key. Of a secret you get the reference `${vault:KEY}`, and which tools take it.";
     type Args = OneKey;
 
     async fn call(&self, OneKey { key }: OneKey, cx: &ToolContext) -> Result<String, ToolError> {
@@ -82,15 +80,14 @@ pub(super) struct VaultList;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Listing {
-    /// Only keys that begin like this.
     #[serde(default)]
     prefix: String,
 }
 
 impl Tool for VaultList {
     const ABOUT: About = About::new("vault_list", "@vault", "vault", Effect::Pure);
-    const DESCRIPTION: &'static str = "Lists the keys of this team: which of them are secrets, what they are for, and the \
-        first 200 characters of values that are none.";
+    const DESCRIPTION: &'static str =
+        "Lists the keys, what they are for, and the beginning of values that are no secrets.";
     type Args = Listing;
 
     async fn call(&self, args: Listing, cx: &ToolContext) -> Result<String, ToolError> {
@@ -112,17 +109,15 @@ pub(super) struct VaultSet;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Setting {
-    /// The name: 1 to 128 of letters, digits, `_`, `.`, `:` and `-`.
+    /// 1 to 128 letters, digits, `_ . : -`.
     key: String,
-    /// The value, at most 64 KiB.
     value: String,
 }
 
 impl Tool for VaultSet {
     const ABOUT: About = About::new("vault_set", "@vault", "vault", Effect::Idempotent);
-    const DESCRIPTION: &'static str = "Keeps a value under a key, for this team alone; it lasts until it is replaced or \
-        deleted. For cursors, ids and other small facts, not for secrets: those are set by an operator, and cannot be \
-        replaced from here.";
+    const DESCRIPTION: &'static str =
+        "Keeps a small fact under a key: cursors, ids. Secrets are set by the operator.";
     type Args = Setting;
 
     async fn call(&self, args: Setting, cx: &ToolContext) -> Result<String, ToolError> {

@@ -19,7 +19,10 @@ use hivewright_actors::{
 };
 use serde_json::{Map, Value};
 
-use crate::api::{check, trigger_form::DEFINITIONS};
+use crate::api::{
+    check,
+    trigger_form::{DEFINITIONS, config_in_words},
+};
 
 /// A former secret of a webhook is good for this long.
 const ROTATION: Duration = Duration::from_secs(24 * 60 * 60);
@@ -75,8 +78,9 @@ impl Writer<'_> {
             let usual = OverlapPolicy::usual(kind);
             fields.entry("overlap_policy").or_insert_with(|| usual.as_str().into());
         }
-        let definition = DEFINITIONS.json(Value::Object(fields)).map_err(problems)?;
-        definition.check_shape()?;
+        let read = DEFINITIONS.json(Value::Object(fields)).map_err(problems);
+        let definition = read.map_err(|found| self.with_words(kind, found))?;
+        definition.check_shape().map_err(|found| self.with_words(kind, found))?;
         let mut definition = definition.settled();
         match &mut definition.config {
             Config::Schedule(schedule) => self.resolve(schedule, old)?,
@@ -89,6 +93,20 @@ impl Writer<'_> {
             return Err(Problem::new("allow_untrusted", "can be set by operators only").into());
         }
         Ok(definition)
+    }
+
+    /// Problems, with the meaning of the fields of `config` where it is to blame: a model was told their
+    /// names alone.
+    fn with_words(&self, kind: Option<TriggerType>, mut found: Problems) -> Problems {
+        let is_config = |problem: &Problem| problem.field.split('.').next() == Some("config");
+        if let Some(kind) = kind
+            && !self.is_operator
+            && found.0.iter().any(is_config)
+        {
+            let words = format!("the fields of a `{kind}` are\n{}", config_in_words(kind));
+            found.0.push(Problem::new("config", words));
+        }
+        found
     }
 
     /// Works out what `at` means.

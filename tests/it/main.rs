@@ -35,6 +35,7 @@ mod injections;
 mod isolation;
 mod kill_switch;
 mod layers;
+mod lean;
 mod learning;
 mod lifecycle;
 mod loopback;

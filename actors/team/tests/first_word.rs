@@ -27,7 +27,8 @@ fn wait(number: u64) -> Play {
     Play::Wait(ms(number))
 }
 
-/// All frames about a message that is sent now, each with when it came: in milliseconds, to the nearest ten.
+/// All frames about a message that is sent now, each with when it came: in milliseconds, in full tens, since each wait
+/// takes up to one more.
 async fn timed(client: &Client) -> Vec<(u128, String)> {
     let began = Instant::now();
     client.say("m1", "good morning");
@@ -35,7 +36,7 @@ async fn timed(client: &Client) -> Vec<(u128, String)> {
     loop {
         let frame = client.hear().await;
         let is_end = frame.starts_with("done");
-        heard.push(((began.elapsed().as_millis() + 5) / 10 * 10, frame));
+        heard.push((began.elapsed().as_millis() / 10 * 10, frame));
         if is_end {
             return heard;
         }

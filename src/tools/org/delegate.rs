@@ -26,6 +26,7 @@ use crate::{
         about::About,
         answer,
         contract::{Tool, ToolContext, ToolError, not_blank},
+        told::unsaid,
     },
     triggers::premises::unknown_subagent,
 };
@@ -34,29 +35,26 @@ pub(super) struct DelegateTask(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
-    /// The child team.
     team: String,
-    /// What is to be done, complete in itself: the team knows nothing of this conversation.
+    /// Complete in itself: the team sees nothing of this conversation.
     #[schemars(length(min = 1, max = LONGEST_TEXT))]
     task: String,
-    /// How soon, among the tasks of that team.
     #[serde(default)]
+    #[schemars(transform = unsaid)]
     priority: Priority,
-    /// What to do if the team is busy: `confirm` says what it does and enqueues nothing, `allow`
-    /// enqueues, `skip` does not, `replace` cancels what you gave it before.
+    /// If it is busy: `confirm` (usual) enqueues nothing and says what it does, `replace` cancels what
+    /// you gave it.
     #[serde(default)]
     overlap_policy: Overlap,
-    /// When it is of no use any more: a moment (RFC 3339) or a duration such as `2h`.
+    /// RFC 3339, or such as `2h`.
     deadline: Option<String>,
-    /// The same key for the same work within a day gives the first task instead of a second one.
+    /// The same key within a day gives the same task.
     #[schemars(length(min = 1, max = LONGEST_ID))]
     idempotency_key: Option<String>,
-    /// What its end does: `notify` tells the person, `wake` gives you a turn with the result,
-    /// `silent` shows it at your next turn.
+    /// `notify` tells the person, `wake` gives you a turn, `silent` waits for your next turn.
     on_result: Option<OnResult>,
     /// Who of that team does it.
     subagent: Option<String>,
-    /// The most model calls.
     #[schemars(range(min = *STEPS.start(), max = *STEPS.end()))]
     max_steps: Option<u32>,
 }
@@ -120,9 +118,8 @@ fn told(enqueued: bool, policy: Overlap, in_flight: &[OpenTask]) -> Value {
 impl Tool for DelegateTask {
     const ABOUT: About =
         About::new("delegate_task", "@org", "org.delegate_task", Effect::Idempotent);
-    const DESCRIPTION: &'static str = "Gives a child team a task that it works on while you go on. You get its id at once \
-        and its result later. If the team is busy, nothing is enqueued unless `overlap_policy` says so. For a short question \
-        that you need answered now use `query_team`.";
+    const DESCRIPTION: &'static str = "Gives a child team work. You get its id now and the result \
+        later. For a short question use `query_team`.";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

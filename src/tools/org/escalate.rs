@@ -34,10 +34,10 @@ pub(super) struct Args {
     /// What is needed, complete in itself.
     #[schemars(length(min = 1, max = LONGEST_TEXT))]
     message: String,
-    /// Why you cannot go on yourself.
+    /// Why you cannot go on.
     #[schemars(length(max = 2_000))]
     reason: Option<String>,
-    /// Links it to an earlier escalation of yours; left out, a new one is made.
+    /// Links it to an earlier one of yours.
     #[schemars(length(min = 1, max = LONGEST_ID))]
     correlation_id: Option<String>,
 }
@@ -185,8 +185,8 @@ impl Escalate {
 
 impl Tool for Escalate {
     const ABOUT: About = About::new("escalate", "@org", "org.escalate", Effect::Idempotent);
-    const DESCRIPTION: &'static str = "Hands a problem that you cannot solve to the team above you; its answer comes back to \
-        you as a turn. From the main team it goes to the operator. Go on with what you can do meanwhile, or end your turn.";
+    const DESCRIPTION: &'static str = "Hands a problem you cannot solve to the team above, from \
+        the main team to the operator; the answer comes back as a turn.";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

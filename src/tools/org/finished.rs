@@ -25,6 +25,7 @@ use crate::{
         about::About,
         answer,
         contract::{Tool, ToolContext, ToolError},
+        told::unsaid,
     },
 };
 
@@ -41,19 +42,17 @@ pub(super) struct ListCompletedTasks(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
-    /// Your own team, or one below it.
     team: Option<String>,
-    /// A moment (RFC 3339), or how long ago, such as `2d`. Left out: seven days.
+    /// RFC 3339, or how long ago, such as `2d`. Left out: 7d.
     since: Option<When>,
-    /// At most so many. Left out: 50.
     #[schemars(range(min = 1, max = 200))]
     limit: Option<usize>,
-    /// Reads one text instead: that of a task (`task-…`), or of a message to you that was shown cut (`m-…`).
+    /// `task-…` or `m-…`.
     id: Option<String>,
-    /// With `id`: what came of a task (`result`, which is usual), or what was asked (`body`).
     #[serde(default)]
+    #[schemars(transform = unsaid)]
     part: Part,
-    /// With `id`: the first character to read. At most 10,000 are read at once.
+    /// The first character to read; 10,000 at once.
     #[serde(default)]
     offset: usize,
 }
@@ -156,8 +155,8 @@ impl ListCompletedTasks {
 impl Tool for ListCompletedTasks {
     const ABOUT: About =
         About::new(excerpt::READER, "@org", "org.list_completed_tasks", Effect::Pure);
-    const DESCRIPTION: &'static str = "Lists tasks that your team, or one below it, has ended lately, the newest first. With `id` \
-        it reads one text instead, for what was shown to you cut.";
+    const DESCRIPTION: &'static str = "Lists ended tasks of your team or one below, newest first. \
+        With `id`, reads one text that was shown to you cut.";
     type Args = Args;
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<String, ToolError> {

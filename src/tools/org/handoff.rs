@@ -26,6 +26,7 @@ use crate::tools::{
     about::About,
     answer,
     contract::{Tool, ToolContext, ToolError, not_blank},
+    told::unsaid,
 };
 
 /// A team may hand up this much …
@@ -39,19 +40,19 @@ pub(super) struct EnqueueParentTask(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
-    /// What your parent is to do, complete in itself.
+    /// Complete in itself.
     #[schemars(length(min = 1, max = LONGEST_TEXT))]
     task: String,
-    /// How soon, among the tasks of your parent.
     #[serde(default)]
+    #[schemars(transform = unsaid)]
     priority: Priority,
-    /// What it should know: where things are, what you found.
+    /// What you found, and where things are.
     #[schemars(length(max = LONGEST_TEXT))]
     context: Option<String>,
-    /// What the person is told right now.
+    /// What the person is told now.
     #[schemars(length(max = LONGEST_TEXT))]
     message_for_user: Option<String>,
-    /// Your name for this work; the same one is refused for five minutes.
+    /// Your name for it; refused again for five minutes.
     #[schemars(length(min = 1, max = LONGEST_ID))]
     correlation_id: Option<String>,
 }
@@ -122,8 +123,8 @@ impl Tool for EnqueueParentTask {
     const ABOUT: About =
         About::new("enqueue_parent_task", "@org", "org.enqueue_parent_task", Effect::Idempotent)
             .exclusive();
-    const DESCRIPTION: &'static str = "Hands work up to your parent: something that is not yours to do. You don't wait for it. \
-        At most five times a minute. If you need an answer to go on, use `escalate`.";
+    const DESCRIPTION: &'static str = "Hands your parent work that is not yours to do, without \
+        waiting; at most five a minute. To get an answer use `escalate`.";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

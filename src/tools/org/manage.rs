@@ -28,15 +28,11 @@ pub(super) struct UpdateTeam(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Changes {
-    /// The child team.
     team: String,
-    /// Words to add to what it takes on.
     #[serde(default)]
     scope_add: Vec<String>,
-    /// Words to take away. One has to stay.
     #[serde(default)]
     scope_remove: Vec<String>,
-    /// Another description.
     #[schemars(length(max = LONGEST_DESCRIPTION))]
     description: Option<String>,
 }
@@ -54,8 +50,7 @@ async fn updated(parts: &Parts, team: &TeamRecord) -> String {
 impl Tool for UpdateTeam {
     const ABOUT: About =
         About::new("update_team", "@org", "org.update_team", Effect::Idempotent).structural();
-    const DESCRIPTION: &'static str =
-        "Changes what a child team takes on (its scope keywords) or its description.";
+    const DESCRIPTION: &'static str = "Changes a child team's scope words or description.";
     type Args = Changes;
 
     fn accept(args: &Changes) -> Result<(), String> {
@@ -89,9 +84,8 @@ pub(super) struct ShutdownTeam(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Ending {
-    /// The child team.
     name: String,
-    /// Also all teams below it.
+    /// Also all below it.
     #[serde(default)]
     cascade: bool,
 }
@@ -101,8 +95,8 @@ impl Tool for ShutdownTeam {
         About::new("shutdown_team", "@org", "org.shutdown_team", Effect::Idempotent)
             .structural()
             .within(Duration::from_secs(300), LONGEST);
-    const DESCRIPTION: &'static str = "Shuts a child team down for good: its tasks are cancelled, its memory, triggers and \
-        secrets deleted, its folder moved to the trash. An operator has to agree.";
+    const DESCRIPTION: &'static str =
+        "Ends a child team for good: its tasks, memory, triggers and secrets go.";
     type Args = Ending;
 
     async fn call(&self, args: Ending, cx: &ToolContext) -> Result<String, ToolError> {

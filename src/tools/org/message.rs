@@ -28,15 +28,14 @@ pub(super) struct SendMessage(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Args {
-    /// Your parent, one of your children or one of your siblings.
     target: String,
-    /// What to say, complete in itself.
+    /// Complete in itself.
     #[schemars(length(min = 1, max = LONGEST_TEXT))]
     message: String,
-    /// Whether it gets a turn of its own at once, or is shown at the team's next turn.
+    /// false: shown at its next turn. Left out: it gets a turn.
     #[serde(default = "yes")]
     wake: bool,
-    /// The id of the message that this answers.
+    /// Id of the message this answers.
     #[schemars(length(max = LONGEST_ID))]
     in_reply_to: Option<String>,
 }
@@ -63,8 +62,8 @@ impl Said {
 
 impl Tool for SendMessage {
     const ABOUT: About = About::new("send_message", "@org", "org.send_message", Effect::Idempotent);
-    const DESCRIPTION: &'static str = "Says something to your parent, a child or a sibling without asking for work. Nothing \
-        comes back unless that team answers with a message of its own.";
+    const DESCRIPTION: &'static str =
+        "Tells your parent, a child or a sibling something, without giving it work.";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

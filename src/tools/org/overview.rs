@@ -27,7 +27,7 @@ pub(super) struct ListTeams(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Listing {
-    /// Also the teams below your children.
+    /// Also those below them.
     #[serde(default)]
     recursive: bool,
 }
@@ -66,8 +66,8 @@ fn rows<'a>(
 
 impl Tool for ListTeams {
     const ABOUT: About = About::new("list_teams", "@org", "org.list_teams", Effect::Pure);
-    const DESCRIPTION: &'static str = "Lists your child teams: what they are for, what they take on and whether they are busy. \
-        Look here before you delegate or make a team.";
+    const DESCRIPTION: &'static str = "Your child teams: purpose, scope, whether busy. Look here \
+        before you delegate or make a team.";
     type Args = Listing;
 
     async fn call(&self, args: Listing, cx: &ToolContext) -> Result<String, ToolError> {
@@ -87,7 +87,7 @@ pub(super) struct GetStatus {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Whose {
-    /// Your own team or one below it; left out, all of them.
+    /// Left out: all of them.
     team: Option<String>,
 }
 
@@ -150,8 +150,8 @@ async fn status(
 
 impl Tool for GetStatus {
     const ABOUT: About = About::new("get_status", "@org", "org.get_status", Effect::Pure);
-    const DESCRIPTION: &'static str = "Says what your team and the teams below it do at the moment: running and waiting tasks, \
-        state and budget.";
+    const DESCRIPTION: &'static str =
+        "What your team and those below it do now: tasks, state, budget.";
     type Args = Whose;
 
     async fn call(&self, args: Whose, cx: &ToolContext) -> Result<String, ToolError> {

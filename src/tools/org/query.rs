@@ -43,25 +43,21 @@ pub(super) struct QueryTeams(pub(super) Office);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct One {
-    /// The child team.
     team: String,
-    /// The question, complete in itself.
+    /// Complete in itself.
     #[schemars(length(min = 1, max = LONGEST_TEXT))]
     query: String,
-    /// How long to wait, in milliseconds. Then the question is withdrawn.
     #[schemars(range(min = 1, max = LONGEST.as_millis() as u64))]
     timeout_ms: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Several {
-    /// The child teams, 1 to 5, each once.
     #[schemars(length(min = 1))]
     teams: Vec<String>,
-    /// The question to all of them, complete in itself.
+    /// Complete in itself.
     #[schemars(length(min = 1, max = LONGEST_TEXT))]
     query: String,
-    /// How long to wait, in milliseconds. Then the questions are withdrawn.
     #[schemars(range(min = 1, max = SEVERAL.1.as_millis() as u64))]
     timeout_ms: Option<u64>,
 }
@@ -233,8 +229,8 @@ fn patience(asked: Option<u64>, default: Duration) -> Duration {
 impl Tool for QueryTeam {
     const ABOUT: About =
         About::new("query_team", "@org", "org.query_team", Effect::Idempotent).within(ONE, LONGEST);
-    const DESCRIPTION: &'static str = "Asks a child team something and waits for its answer. For questions that take \
-        seconds to a few minutes; for longer work use `delegate_task`.";
+    const DESCRIPTION: &'static str = "Asks a child team and waits for its answer: for what takes \
+        seconds to minutes. For longer work use `delegate_task`.";
     type Args = One;
 
     fn accept(args: &One) -> Result<(), String> {
@@ -264,8 +260,8 @@ impl Tool for QueryTeam {
 impl Tool for QueryTeams {
     const ABOUT: About = About::new("query_teams", "@org", "org.query_teams", Effect::Idempotent)
         .within(SEVERAL.0, LONGEST);
-    const DESCRIPTION: &'static str = "Asks one to five child teams the same at the same time and waits for their answers. \
-        A team that fails or is too slow leaves the others' answers alone.";
+    const DESCRIPTION: &'static str = "The same question to 1 to 5 child teams at once; one that \
+        fails leaves the others' answers.";
     type Args = Several;
 
     fn accept(args: &Several) -> Result<(), String> {

@@ -13,7 +13,7 @@ use hivewright_actors::{
 };
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{
     credentials::{MOST, redact, reference},
@@ -41,11 +41,12 @@ pub(super) struct SpawnTeam(pub(super) Office);
 pub(super) struct Args {
     #[serde(flatten)]
     team: NewTeam,
-    /// Secrets of the new team by key. They go into its vault; nobody sees them again.
+    /// Secrets by key, for its vault: put them nowhere else.
     #[serde(default)]
     credentials: BTreeMap<String, String>,
-    /// What answers for it.
+    // There is but one.
     #[serde(rename = "sdk")]
+    #[schemars(extend("x-untold" = true))]
     _sdk: Option<SdkName>,
 }
 
@@ -54,11 +55,20 @@ fn for_models(schema: &mut Schema) {
         return;
     };
     fields.remove("parent");
-    // A cap that is misspelt would be none.
-    if let Some(caps) =
-        fields.get_mut("budgets").and_then(|budgets| budgets.pointer_mut("/anyOf/0"))
-    {
-        caps["additionalProperties"] = false.into();
+    if let Some(budgets) = fields.get_mut("budgets").and_then(Value::as_object_mut) {
+        // A cap that is misspelt would be none.
+        budgets.insert("additionalProperties".to_owned(), false.into());
+        let caps = budgets.get_mut("properties").and_then(Value::as_object_mut);
+        caps.into_iter().flat_map(Map::values_mut).for_each(without_words);
+        budgets.remove("description");
+    }
+    fields.get_mut("provider_profile").into_iter().for_each(without_words);
+}
+
+/// The name of a field says enough to a model; people are told more of it.
+fn without_words(field: &mut Value) {
+    if let Some(keywords) = field.as_object_mut() {
+        keywords.remove("description");
     }
 }
 
@@ -168,9 +178,8 @@ impl Tool for SpawnTeam {
     const ABOUT: About = About::new("spawn_team", "@org", "org.spawn_team", Effect::Idempotent)
         .structural()
         .within(Duration::from_secs(60), Duration::from_secs(60));
-    const DESCRIPTION: &'static str = "Makes a new team below you, with a folder, tools and a vault of its own. It sets itself \
-        up first; give it work with `delegate_task`. Tools beyond the usual ones need an operator's consent. Put secrets into \
-        `credentials`, nowhere else.";
+    const DESCRIPTION: &'static str = "Makes a team below you, with folder, tools and vault of its \
+        own; it sets itself up, then give it work. Unusual tools need the operator's consent.";
     type Args = Args;
 
     fn accept(args: &Args) -> Result<(), String> {

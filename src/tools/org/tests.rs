@@ -485,3 +485,9 @@ fn busy(team: &str, kind: Kind) -> OpenTask {
 async fn every_tool_of_the_organisation_has_a_class_that_rules_know() {
     crate::tools::tests::policy::are_known(&bench().await.toolbox);
 }
+
+/// SE-46
+#[actix::test]
+async fn every_tool_of_the_organisation_is_told_without_what_a_model_does_not_need() {
+    crate::tools::tests::told::are_lean(&bench().await.tools("main").specs());
+}

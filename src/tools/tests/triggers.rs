@@ -216,6 +216,31 @@ async fn a_parent_manages_the_triggers_of_its_child() {
     assert_eq!(listed["triggers"][0]["last_run"]["cause"], "test");
 }
 
+/// TR-50, TO-12: a model is told of `config` alone; the desk takes the others, and checks them.
+#[actix::test]
+async fn a_change_may_have_every_field_of_a_new_trigger() {
+    let teams = teams();
+    teams.call_as("main", "create_trigger", morning("news")).await;
+    let change = async |name: &str, value: Value| {
+        let mut args = named("news");
+        args[name] = value;
+        teams.call_as("main", "update_trigger", args).await
+    };
+
+    let slower = change("cooldown", json!("5m")).await;
+    let renamed = change("name", json!("evening")).await;
+    let gone = change("cooldown", json!("1m")).await;
+    let mut args = json!({ "team": "news", "trigger_name": "evening" });
+    args["cooldwn"] = json!("1m");
+    let misspelt = teams.call_as("main", "update_trigger", args).await;
+
+    assert_eq!(slower["trigger"]["cooldown"], "5m", "{slower}");
+    assert_eq!(renamed["trigger"]["name"], "evening", "{renamed}");
+    assert_eq!(gone["error"], "not_found");
+    assert_eq!(misspelt["error"], "invalid_input");
+    assert!(misspelt["message"].as_str().unwrap().contains("did you mean `cooldown`?"));
+}
+
 /// TR-55
 #[actix::test]
 async fn only_a_direct_parent_manages_triggers() {
@@ -256,6 +281,11 @@ async fn a_refusal_names_the_field() {
             with("config", json!({"cron": "0 25 * * *"})),
             "invalid_input",
             "config.cron: field 2 \"25\" is not 0-23",
+        ),
+        (
+            with("config", json!({"evry": "1h"})),
+            "invalid_input",
+            "the fields of a `schedule` are\n- `at`: One time",
         ),
         (with("subagent", json!("ghost")), "unknown_subagent", "there are editor"),
         (with("tasc", json!("x")), "invalid_input", "did you mean `task`?"),

@@ -45,7 +45,6 @@ async fn the_vault_tools_declare_themselves() {
 
     assert_eq!(names, registry::members("@vault").unwrap());
     for spec in specs.iter() {
-        assert_eq!(spec.schema["additionalProperties"], false, "{}", spec.name);
         assert!((1..=1024).contains(&spec.description.chars().count()));
     }
     let found = [

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::{
     api::input::Reader,
-    tools::{answer, hosted},
+    tools::{answer, hosted, told},
 };
 
 const LIMIT: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub fn with_report(tools: Arc<dyn Toolset>) -> Arc<dyn Toolset> {
     let spec = ToolSpec {
         name: REPORT_RUN.to_owned(),
         description: DESCRIPTION.to_owned(),
-        schema: hosted::schema(&REPORTS),
+        schema: told::schema(REPORTS.schema()),
     };
     let specs = Arc::new(tools.specs().iter().cloned().chain([spec]).collect());
     Arc::new(Reporting { tools, specs })
@@ -57,7 +57,7 @@ fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
             return Err(refuse(format!("arguments are not JSON: {reason}")));
         }
     };
-    let report = REPORTS.json(args.clone()).map_err(|problems| refuse(hosted::told(&problems)))?;
+    let report = REPORTS.json(args.clone()).map_err(|problems| refuse(hosted::reasons(&problems)))?;
     if let Some(cursors) = &report.cursors {
         check_cursors(cursors).map_err(|problem| refuse(problem.to_string()))?;
     }

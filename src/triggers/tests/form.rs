@@ -24,6 +24,10 @@ fn read(form: Value) -> Result<Definition, Problems> {
     writer(None).definition(&map(form))
 }
 
+fn read_as_operator(form: Value) -> Result<Definition, Problems> {
+    Writer { is_operator: true, ..writer(None) }.definition(&map(form))
+}
+
 fn first_field(read: Result<Definition, Problems>) -> String {
     read.unwrap_err().0.remove(0).field
 }
@@ -88,9 +92,8 @@ fn fields_that_are_left_out_have_their_defaults() {
 #[test]
 fn complaints_name_their_field() {
     let with = |kind: &str, config: Value| {
-        read(json!({"name": "a", "type": kind, "config": config, "task": "b"}))
-            .unwrap_err()
-            .to_string()
+        let form = json!({"name": "a", "type": kind, "config": config, "task": "b"});
+        read_as_operator(form).unwrap_err().to_string()
     };
 
     assert_eq!(
@@ -122,6 +125,34 @@ fn complaints_name_their_field() {
         read(critical).unwrap_err().to_string(),
         "priority: expected one of `high`, `normal`, `low`"
     );
+}
+
+/// SE-46: a model is told the names of the fields, and what they mean once it has use for that.
+#[test]
+fn a_config_that_does_not_fit_is_answered_with_the_fields_of_its_type() {
+    let form = |kind: &str, config: Value| {
+        json!({"name": "a", "type": kind, "config": config, "task": "b"})
+    };
+    let misspelt = || form("schedule", json!({"evry": "1h"}));
+    let with_both = form("schedule", json!({"cron": "* * * * *", "every": "1h"}));
+    let mut critical = form("keyword", json!({"pattern": "a"}));
+    critical["priority"] = json!("critical");
+
+    let told = read(misspelt()).unwrap_err();
+
+    let said: Vec<String> = told.0.iter().map(ToString::to_string).collect();
+    assert_eq!(said[0], "config.evry: unknown field (did you mean `every`?)");
+    let words = "config: the fields of a `schedule` are\n- `at`: One time, RFC 3339 or local.\n\
+        - `cron`: ";
+    assert!(said[1].starts_with(words), "{said:?}");
+    assert!(said[1].contains("\n- `every`: In steps such as 30m"), "{said:?}");
+    assert_eq!(read(with_both).unwrap_err().0.len(), 2);
+    let open = read(form("window", json!({"open": "0 9 * * *"}))).unwrap_err().to_string();
+    assert!(open.contains("\n- `watch`: ") && !open.contains("`every`"), "{open}");
+    // Nothing is wrong with `config`, its type is unknown, or the reader has the documents.
+    assert_eq!(read(critical).unwrap_err().0.len(), 1);
+    assert_eq!(read(form("schedul", json!({}))).unwrap_err().0.len(), 1);
+    assert_eq!(read_as_operator(misspelt()).unwrap_err().0.len(), 1);
 }
 
 /// TR-85: a secret in the wrong place is not repeated.
@@ -207,8 +238,8 @@ fn everything_that_is_wrong_is_named() {
         "config.tolerance: expected a duration",
         "quiet.from: expected a time of day such as 22:30",
     ];
-    let mut found: Vec<String> =
-        read(form).unwrap_err().0.iter().map(ToString::to_string).collect();
+    let problems = read_as_operator(form).unwrap_err();
+    let mut found: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
     found.sort();
     let mut expected = expected.map(str::to_owned);
     expected.sort();

@@ -227,6 +227,10 @@ async fn arguments_that_cannot_be_meant_are_refused_by_name() {
         ),
         (json!({"name": "x1", "scope_accepts": ["x"], "budgets": {"usd_per_day": 0}}), "`budgets`"),
         (
+            json!({"name": "x1", "scope_accepts": ["x"], "budgets": {"usd_per_dai": 1}}),
+            "did you mean `usd_per_day`?",
+        ),
+        (
             json!({"name": "x1", "scope_accepts": ["x"], "description": "d".repeat(501)}),
             "`description`",
         ),
