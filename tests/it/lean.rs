@@ -77,8 +77,8 @@ async fn the_fixed_part_of_a_request_of_the_shipped_main_team_is_small() {
             words.concat().chars().count() + tool[schema].to_string().chars().count()
         };
         let told = text.chars().count() + tools.iter().map(characters).sum::<usize>();
-        let sent = sent.to_string().len()
-            + tools.iter().map(|tool| tool.to_string().len()).sum::<usize>();
+        let sent =
+            sent.to_string().len() + tools.iter().map(|tool| tool.to_string().len()).sum::<usize>();
 
         println!("{vendor:?}: {} tools, {told} characters, {sent} bytes", tools.len());
         assert!(tools.len() >= 30, "{vendor:?}: {} tools", tools.len());

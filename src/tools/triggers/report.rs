@@ -57,7 +57,8 @@ fn check(call: &ToolCall) -> Result<Checked, ToolReply> {
             return Err(refuse(format!("arguments are not JSON: {reason}")));
         }
     };
-    let report = REPORTS.json(args.clone()).map_err(|problems| refuse(hosted::reasons(&problems)))?;
+    let report =
+        REPORTS.json(args.clone()).map_err(|problems| refuse(hosted::reasons(&problems)))?;
     if let Some(cursors) = &report.cursors {
         check_cursors(cursors).map_err(|problem| refuse(problem.to_string()))?;
     }

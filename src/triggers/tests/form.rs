@@ -130,9 +130,7 @@ fn complaints_name_their_field() {
 /// SE-46: a model is told the names of the fields, and what they mean once it has use for that.
 #[test]
 fn a_config_that_does_not_fit_is_answered_with_the_fields_of_its_type() {
-    let form = |kind: &str, config: Value| {
-        json!({"name": "a", "type": kind, "config": config, "task": "b"})
-    };
+    let form = |kind: &str, config: Value| json!({"name": "a", "type": kind, "config": config, "task": "b"});
     let misspelt = || form("schedule", json!({"evry": "1h"}));
     let with_both = form("schedule", json!({"cron": "* * * * *", "every": "1h"}));
     let mut critical = form("keyword", json!({"pattern": "a"}));
