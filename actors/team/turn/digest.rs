@@ -127,4 +127,16 @@ mod tests {
         assert!(newest.len() <= 1_001 && newest.contains("\n39 x") && !newest.contains("\n0 x"));
         assert!(newest.starts_with(REQUEST));
     }
+
+    /// EN-57: of what just fits nothing is cut, and what is cut is within the bound wherever a letter begins.
+    #[test]
+    fn a_digest_uses_all_the_room_and_no_more() {
+        let told: Vec<Message> = (0..40).map(|_| result("é".repeat(3_000))).collect();
+        let whole = request(None, &told, usize::MAX);
+
+        assert_eq!(request(None, &told, whole.len()), whole);
+        for most in 1_000..1_008 {
+            assert!(request(None, &told, most).len() <= most, "{most}");
+        }
+    }
 }

@@ -455,6 +455,23 @@ proptest! {
     }
 }
 
+/// SE-30: words that were being said when the turn was stopped are journalled, and no others.
+#[test]
+fn half_an_answer_is_journalled_when_the_turn_is_stopped() {
+    for (streaming, expected) in [("half a", vec!["half a"]), ("", vec![])] {
+        let mut shell = Shell::new(vec![(true, vec![])]);
+        drive(&mut shell, vec![Step::Perform(9)]);
+        shell.hear(Input::Stop(Stop::Cancelled, streaming.to_owned()));
+        shell.run_to_the_end();
+
+        let said = shell.journal.iter().filter_map(|event| match &event.fact {
+            Fact::AssistantText { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        assert_eq!(said.collect::<Vec<_>>(), expected);
+    }
+}
+
 /// SE-147, SE-148: of what was in flight, the idempotent call runs again with its key, the
 /// irreversible one does not.
 #[test]

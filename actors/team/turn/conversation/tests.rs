@@ -69,11 +69,25 @@ fn the_size_is_what_was_counted_and_a_quarter_of_what_came_since() {
 #[test]
 fn a_conversation_is_large_above_four_fifths() {
     let mut conversation = Conversation::new(String::new(), 1_000, 3_200);
-    let at = (conversation.size(), conversation.is_large());
+    let state = |conversation: &Conversation| {
+        (conversation.size(), conversation.is_large(), conversation.is_above_limit())
+    };
+    let at = state(&conversation);
     conversation.push(Message::User("xxxx".to_owned()), 1);
 
-    assert_eq!(at, (800, false));
-    assert_eq!((conversation.size(), conversation.is_large()), (801, true));
+    assert_eq!(at, (800, false, false));
+    assert_eq!(state(&conversation), (801, true, true));
+}
+
+/// SE-92: one that is as long as what it stands for is of no use.
+#[test]
+fn a_summary_is_shorter_than_what_it_stands_for() {
+    let conversation = conversation(100_000, &[2_000, 10]);
+    let told: usize = conversation.before(2).iter().map(length).sum();
+    let short = "s".repeat(told - shown("").chars().count() - 1);
+
+    assert!(conversation.is_shorter(&short, 2));
+    assert!(!conversation.is_shorter(&format!("{short}s"), 2));
 }
 
 /// SE-92: stage 1.
@@ -135,7 +149,7 @@ fn a_conversation_that_overflowed_is_too_large_until_something_is_left_out() {
 fn what_cannot_be_made_smaller_is_left_until_it_has_grown() {
     let mut all = Conversation::new("x".repeat(3_600), 1_000, 0);
     assert!(all.is_large());
-    all.settle(900);
+    all.settle(850);
     let left = all.is_large();
     all.push(Message::User("x".repeat(404)), 1);
 
