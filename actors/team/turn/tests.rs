@@ -652,27 +652,45 @@ fn a_call_that_was_under_way_is_looked_at_again_with_what_the_turn_had_read() {
 
     let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
     let wants = turn.resume(start(), &shell.journal, check, |_, _, _| Decision::Wait);
-    let [Want::Hold(facts, _, held), Want::Park(..)] = &wants[..] else {
+    let [Want::Hold(facts, _, held), Want::Park(_, _, wait)] = &wants[..] else {
         panic!("{wants:?}");
     };
     let asked: Vec<_> = held.iter().map(|held| held.call.id.as_str()).collect();
     assert_eq!(asked, ["1-0-save"]);
+    assert_eq!(wait.note, "Waiting for approval: save.");
 
     shell.record(facts);
     shell.record(&[Fact::Meta(Meta::Approval {
         call: "1-0-save".into(),
         approval: "approval-1".into(),
     })]);
-    let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
-    let wants = turn.resume(start(), &shell.journal, check, |_, _, label| match label {
-        Label::Untrusted => Decision::Run,
-        Label::Trusted => Decision::Wait,
-    });
-    let again = wants.iter().find_map(|want| match want {
-        Want::CallTool { call, rerun } => Some((call.id.as_str(), *rerun)),
-        _ => None,
-    });
-    assert_eq!(again, Some(("1-0-save", true)));
+    for decision in [Decision::Run, Decision::Begun] {
+        let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+        let wants = turn.resume(start(), &shell.journal, check, |_, _, label| match label {
+            Label::Untrusted => decision.clone(),
+            Label::Trusted => Decision::Wait,
+        });
+        let again = wants.iter().find_map(|want| match want {
+            Want::CallTool { call, rerun } => Some((call.id.as_str(), *rerun)),
+            _ => None,
+        });
+        assert_eq!(again, Some(("1-0-save", true)), "{decision:?}");
+    }
+}
+
+/// CH-65: whoever was told that the turn waits is not told of each try, until the model has answered.
+#[test]
+fn a_turn_knows_that_it_has_waited_until_the_model_answers() {
+    let mut shell = Shell::new(vec![(true, vec![])]);
+    while shell.perform() {}
+    let at_first = shell.turn.has_waited();
+    shell.record(&[Fact::Meta(Meta::Parked(WaitReason::ProviderDown))]);
+    shell.crash();
+    let after_waiting = shell.turn.has_waited();
+    while shell.perform() {}
+    shell.answer();
+
+    assert_eq!((at_first, after_waiting, shell.turn.has_waited()), (false, true, false));
 }
 
 /// OR-61: secrets of a call are kept before anything is said of it, and the turn does not hold them.
