@@ -40,7 +40,13 @@ fn notes(frames: &[Value]) -> Vec<&Value> {
     frames.iter().filter(|frame| frame["kind"] == "note").collect()
 }
 
-/// SE-124, SE-125, CH-65
+/// Words of an answer that broke off, as far as they came.
+fn is_half(content: &Value) -> bool {
+    let is_begun = |text: &str| "Half an ans".starts_with(text) || "Hel".starts_with(text);
+    content.as_str().is_some_and(|text| !text.is_empty() && is_begun(text))
+}
+
+/// SE-124, SE-125, CH-65, CH-81
 #[actix::test]
 async fn a_fault_that_passes_is_noted_and_then_answered() {
     for vendor in BOTH {
@@ -62,6 +68,7 @@ async fn a_fault_that_passes_is_noted_and_then_answered() {
             let shown = format!("{vendor:?} {fault:?}");
             let before = model.requests().len();
             let waits = matches!(fault, Reply::Status(429, ..));
+            let is_stalled = matches!(fault, Reply::Stall(_));
             model.say([fault, Reply::text("Recovered.")]);
             let begin = Instant::now();
 
@@ -79,8 +86,12 @@ async fn a_fault_that_passes_is_noted_and_then_answered() {
             let causes: Vec<_> =
                 notes.iter().map(|note| note["content"].as_str().unwrap()).collect();
             assert!(causes.iter().any(|note| note.contains(cause)), "{shown}: {causes:?}");
+            // Of words that are void before the ack the person has heard nothing.
+            let heard = frames.iter().any(|frame| is_half(&frame["content"]));
+            assert!(had_text || !heard, "{shown}: {frames:#?}");
+            assert!(heard || !is_stalled, "{shown}: {frames:#?}");
             let resets = notes.iter().filter(|note| note["reset"] == true).count();
-            assert_eq!(resets, usize::from(had_text), "{shown}: {causes:?}");
+            assert_eq!(resets, usize::from(heard), "{shown}: {frames:#?}");
             assert!(took < Duration::from_secs(5), "{shown} took {took:?}");
             assert!(!waits || took >= Duration::from_secs(1), "{shown} took {took:?}");
         }
