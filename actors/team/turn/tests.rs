@@ -678,6 +678,19 @@ fn a_call_that_was_under_way_is_looked_at_again_with_what_the_turn_had_read() {
     }
 }
 
+/// SE-125: pauses grow with how often the same was waited for in a row.
+#[test]
+fn waits_for_something_else_are_counted_anew() {
+    let mut turn = Turn::new("turn".into(), task(0, 1), MAX_STEPS);
+    turn.waits_for(WaitReason::ProviderDown);
+    turn.waits_for(WaitReason::ProviderDown);
+    let in_a_row = turn.times_waited(WaitReason::ProviderDown);
+    turn.waits_for(WaitReason::RateLimit);
+
+    let times = [WaitReason::RateLimit, WaitReason::ProviderDown];
+    assert_eq!((in_a_row, times.map(|reason| turn.times_waited(reason))), (2, [1, 0]));
+}
+
 /// CH-65: whoever was told that the turn waits is not told of each try, until the model has answered.
 #[test]
 fn a_turn_knows_that_it_has_waited_until_the_model_answers() {
