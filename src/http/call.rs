@@ -142,8 +142,8 @@ pub(super) fn operation(request: &HttpRequest) -> Option<&'static Operation> {
     operations.iter().find(|(known, _)| known == method).map(|(_, operation)| *operation)
 }
 
-/// What reads the requests of an endpoint. Schemas are made when the first one comes: those of all
-/// endpoints, for each thread that serves, would take some megabytes and a good part of the start.
+/// What reads the requests of an endpoint. Its schemas are made when the first one comes: a start would make
+/// those of all endpoints, for each thread that serves, and most are never asked for.
 pub(super) struct Readers<R: 'static, P: 'static, Q: 'static, B: 'static> {
     pub(super) endpoint: &'static Endpoint<R, P, Q, B>,
     query: OnceCell<Reader<Q>>,
