@@ -917,3 +917,52 @@ fn a_step_that_overflowed_before_a_crash_is_not_made_smaller_again() {
     assert!(ends(Trigger::Overflow));
     assert!(!ends(Trigger::Size));
 }
+
+/// TR-45: only `report_run` reports about a run, and only when it succeeded.
+#[test]
+fn a_call_that_failed_or_is_another_reports_nothing_about_a_run() {
+    for (name, fault) in [("look", None), ("report_run", Some(ToolFault::Timeout))] {
+        let mut shell = Shell::new(vec![(true, vec![]), (true, vec![name, "pay"])]);
+        while shell.perform() {}
+        shell.answer();
+        while shell.perform() {}
+        let id: CallId = format!("1-0-{name}").into();
+        assert!(shell.running.remove(&id).is_some());
+        let reply = ToolReply { fault, ..done(&id) };
+        shell.hear(Input::Called { id, reply, took: Duration::ZERO });
+
+        assert_eq!(shell.turn.report, None, "{name}");
+    }
+}
+
+/// SE-85: a call begins as soon as there is a place for it, also beside calls that began before.
+#[test]
+fn a_call_takes_the_place_of_whichever_ended_first() {
+    let mut shell = Shell::new(vec![(true, vec![]), (true, vec!["look"; PARALLEL_CALLS + 1])]);
+    while shell.perform() {}
+    shell.answer();
+    while shell.perform() {}
+    let last: CallId = format!("1-{PARALLEL_CALLS}-look").into();
+    assert!(!shell.running.contains_key(&last));
+
+    shell.finish_call(1);
+    while shell.perform() {}
+
+    assert!(shell.running.contains_key(&last) && shell.running.contains_key("1-0-look"));
+}
+
+/// SE-84: a text that is as long as one may be is whole, one that is longer is cut and says so.
+#[test]
+fn a_text_is_cut_when_it_is_longer_than_one_may_be() {
+    let longest = 1 << 20;
+    for (length, truncated) in [(longest, false), (longest + 1, true)] {
+        let mut shell = Shell::new(vec![(true, vec![])]);
+        while shell.perform() {}
+        shell.hear(Input::Replied(reply(&"x".repeat(length), &[]), Vec::new()));
+        shell.run_to_the_end();
+
+        let end = ending(&shell);
+        let whole = end.text == "x".repeat(length);
+        assert_eq!((end.truncated, whole), (truncated, !truncated), "{length}");
+    }
+}
