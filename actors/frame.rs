@@ -11,6 +11,9 @@ use crate::{
     words,
 };
 
+/// Progress shows this many characters of arguments and results.
+pub const PREVIEW: usize = 500;
+
 /// A frame's text may take this many bytes on the wire, so that the frame stays within 1 MiB.
 pub(crate) const FRAME_TEXT: usize = 1_000_000;
 
@@ -81,6 +84,9 @@ pub struct Ack {
     /// The number of the frame that ended the known message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_seq: Option<u64>,
+    /// When the message was accepted: its place among those of its topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<Timestamp>,
 }
 
 impl Ack {
@@ -95,6 +101,7 @@ impl Ack {
             duplicate: None,
             status: None,
             response_seq: None,
+            accepted_at: None,
         }
     }
 }
@@ -229,24 +236,24 @@ pub struct Notification {
     pub truncated: bool,
 }
 
-/// What a notification is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NotificationKind {
-    /// The end of work that no message waits for.
-    Task,
-    /// A run of a trigger.
-    Trigger,
-    /// The first work of a new team.
-    Bootstrap,
-    /// A problem that was handed up.
-    Escalation,
-    /// A call that waits for a decision, or was decided.
-    Approval,
-    /// A question of a team.
-    Question,
-    /// A budget that is nearly spent.
-    Budget,
+words! {
+    /// What a notification is about.
+    pub enum NotificationKind {
+        /// The end of work that no message waits for.
+        Task = "task",
+        /// A run of a trigger.
+        Trigger = "trigger",
+        /// The first work of a new team.
+        Bootstrap = "bootstrap",
+        /// A problem that was handed up.
+        Escalation = "escalation",
+        /// A call that waits for a decision, or was decided.
+        Approval = "approval",
+        /// A question of a team.
+        Question = "question",
+        /// A budget that is nearly spent.
+        Budget = "budget",
+    }
 }
 
 impl Notification {
@@ -332,6 +339,9 @@ pub struct TopicRow {
     pub queued: u64,
     /// A turn runs in it.
     pub running: bool,
+    /// What is not newer was read, on whichever device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_until: Option<Timestamp>,
 }
 
 /// A frame as it stands on the wire of a channel that speaks JSON.

@@ -45,6 +45,7 @@ pub mod channel_type;
 pub mod classifier;
 pub mod clock;
 pub mod consistency;
+pub mod conversation_log;
 #[cfg(any(test, feature = "doubles"))]
 pub mod doubles;
 pub mod engine;

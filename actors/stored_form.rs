@@ -14,6 +14,7 @@ use crate::{
     },
     channel::records::{ChannelRow, OutboxRow},
     clock::Timestamp,
+    conversation_log::ConversationEntry,
     ids::{ChannelId, MessageId, TaskId, TeamKey},
     inbox::{InboxEvent, PartlyShown, ShownKey},
     interactions::Interaction,
@@ -25,7 +26,7 @@ use crate::{
     router::{
         audit::AuditRow,
         grants::SenderGrant,
-        records::{MessageRow, Undecided},
+        records::{HomeChannel, MessageRow, ReadMark, Undecided},
         topics::Topic,
     },
     scheduler::{
@@ -176,9 +177,18 @@ fn conversations_stand_where_they_stood() {
     assert_keys(w().delete::<MessageRow>(&message), &["-msg|ws:1|m1"]);
     assert_keys(w().put(&undecided), &["+und|ws:1|m1"]);
     assert_keys(w().put_at(&channel, &opened), &["+chan|ws:1"]);
-    assert_keys(w().put_at(&topic.key(&channel), &topic), &["+topic|ws:1|t-1"]);
+    assert_keys(w().put_at(&topic.key(&channel), &topic), &["+tchan|t-1", "+topic|ws:1|t-1"]);
     assert_keys(w().put(&said), &["+log|ws:1|||||||<01><02>task-1"]);
     assert_keys(w().put_at(&said.key_named("n"), &said), &["+log|ws:1|||||||<01><02>n"]);
+    let place = ("t-1".to_owned(), Timestamp(258), "task-1".to_owned());
+    assert_keys(
+        w().put_at(&place, &ConversationEntry::Message),
+        &["+conv|t-1|||||||<01><02>task-1"],
+    );
+    let mark = (channel.clone(), "t-1".to_owned());
+    assert_keys(w().put_at(&mark, &ReadMark(Timestamp(1))), &["+read|ws:1|t-1"]);
+    let home = HomeChannel(channel.clone());
+    assert_keys(w().put_at(&"operator".to_owned(), &home), &["+home|operator"]);
     assert_keys(w().put(&grant), &["+trust|grant|discord|bob|"]);
     assert_keys(w().put(&decision), &["+trust|audit|||||||<01><02>d-1"]);
     assert_eq!(shown(&key_of(OutboxRow::KIND, &(channel, 258))), "out|ws:1|||||||<01><02>");

@@ -728,3 +728,11 @@ pub struct Outcome {
     /// When.
     pub finished_at: Timestamp,
 }
+
+impl Outcome {
+    /// Why it did not end well, in words for a person.
+    pub fn explanation(&self) -> String {
+        let ended = || format!("the task ended as {}", self.ending.as_str());
+        self.message.clone().unwrap_or_else(ended)
+    }
+}

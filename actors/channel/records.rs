@@ -8,6 +8,7 @@ use crate::{
     admission::is_websocket,
     channel_type::ChannelType,
     clock::Timestamp,
+    conversation_log::ConversationEntry,
     excerpt,
     frame::{Body, Frame, Notification},
     identities,
@@ -120,7 +121,11 @@ pub trait OutboxWrites {
 impl OutboxWrites for Writes {
     fn frame(self, channel: &ChannelId, frame: Frame) -> Self {
         let told = told(channel, &frame);
-        self.tell_all(told).append(Append {
+        let writes = match ConversationEntry::of_frame(channel, &frame) {
+            Some((key, entry)) => self.put_at(&key, &entry),
+            None => self,
+        };
+        writes.tell_all(told).append(Append {
             log: outbox_of(channel),
             channel: channel.clone(),
             joins_next: matches!(frame.body, Body::Ack(_)),

@@ -53,9 +53,19 @@ impl Client {
     }
 
     pub(crate) fn resume(&self, channel: &ChannelId, last_seq: u64) {
+        self.wish(Some(channel), false, last_seq);
+    }
+
+    /// Joins the channel that the connections of its owner share.
+    pub(crate) fn go_home(&self, former: Option<&ChannelId>, last_seq: u64) {
+        self.wish(former, true, last_seq);
+    }
+
+    fn wish(&self, channel: Option<&ChannelId>, home: bool, last_seq: u64) {
         self.spine.router.do_send(Resume {
             fresh: self.channel.clone(),
-            channel: channel.clone(),
+            channel: channel.cloned(),
+            home,
             last_seq,
             socket: self.socket.clone(),
         });

@@ -121,6 +121,32 @@ pub fn journal(
     })
 }
 
+/// Where the first piece begins that was written at a moment or later; none if there is none. Pieces are in the order of
+/// time as far as the clock is, so that this takes few reads, however long the journal is.
+pub fn piece_since(
+    storage: &dyn Storage,
+    lane: &LaneKey,
+    moment: Timestamp,
+) -> Result<Option<u64>, StorageError> {
+    let piece_at = |seq: u64| -> Result<Option<(u64, Timestamp)>, StorageError> {
+        let range = Range::<Places>::under(&(lane,)).since(&(lane, seq));
+        let piece = first(storage, range, Order::Rising)?;
+        let begin = piece.as_ref().and_then(|Places(places)| places.first());
+        Ok(begin.map(|begin| (begin.seq, begin.timestamp)))
+    };
+    let last = session(storage, lane)?.map_or(0, |session| session.events);
+    // Pieces before `low` are older; from `high` on none is.
+    let (mut low, mut high) = (0, last + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match piece_at(middle)? {
+            Some((begin, at)) if at < moment => low = begin + 1,
+            _ => high = middle,
+        }
+    }
+    Ok(piece_at(low)?.map(|(begin, _)| begin))
+}
+
 /// Where the piece begins that holds the event after a number.
 fn first_piece(storage: &dyn Storage, lane: &LaneKey, after: u64) -> Result<u64, StorageError> {
     let mut first = 0;

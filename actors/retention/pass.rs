@@ -13,6 +13,7 @@ use crate::{
     approvals::{record::Approval, records::PendingApproval},
     audit::Audit,
     clock::Timestamp,
+    conversation_log::ConversationEntry,
     ids::{MAIN, TeamKey, TriggerId},
     inbox::InboxEvent,
     notice::Notice,
@@ -22,7 +23,7 @@ use crate::{
     storage::{Order, Storage, StorageError},
     store::{
         keys::after_prefix,
-        reads::{Range, get, parse, report},
+        reads::{Range, contains, get, parse, report},
         records::{Record, decode},
     },
     task::{
@@ -169,6 +170,8 @@ impl Pass {
                 if has_ended_before(&task, cut.tasks) && !needed.tasks.contains(&task.id) {
                     removed.tasks += 1;
                     forget_task(key, &task, cut, slice);
+                } else {
+                    log_message(storage, needed, &task, slice);
                 }
             }),
             Stage::Journals => {
@@ -246,9 +249,15 @@ fn lots(edges: &dyn Keeping, needed: &Needed, cut: Cut) -> Vec<(Counter, Lot)> {
         event.at < cut.tasks && !lane.is_some_and(|lane| busy.contains(&lane))
     });
     let read = Lot::old(move |_, notice: &Notice| notice.read && notice.at < cut.tasks);
+    // Messages go with their tasks.
+    let told = Lot::old(move |key, entry: &ConversationEntry| {
+        let at = parse::<ConversationEntry>(key).map(|(_, at, _)| at);
+        matches!(entry, ConversationEntry::Notification(_)) && at.is_some_and(|at| at < cut.tasks)
+    });
     let audits = Lot::all(Range::<Audit>::all().until(&cut.audit));
     let decisions = Lot::all(Range::<AuditRow>::all().until(&cut.audit));
-    let mut lots = vec![(inbox, unseen), (inbox, read), (audit, audits), (audit, decisions)];
+    let mut lots =
+        vec![(inbox, unseen), (inbox, read), (inbox, told), (audit, audits), (audit, decisions)];
     lots.extend(edges.lots(cut).into_iter().map(|lot| (of_edges, lot)));
     lots.reverse();
     lots
@@ -261,11 +270,22 @@ fn has_ended_before(task: &Task, cut: Timestamp) -> bool {
 
 /// A task goes with its place in the index. That it was let in is known for longer.
 fn forget_task(key: &[u8], task: &Task, cut: Cut, slice: &mut Slice) {
-    slice.drop_keys(vec![key.to_vec(), EndedTask::stored_key(task)]);
+    let keys = [key.to_vec(), EndedTask::stored_key(task)].into_iter();
+    slice.drop_keys(keys.chain(ConversationEntry::stored_key(task)).collect());
     if let Some(row) = AuditRow::of_task(task)
         && row.at >= cut.audit
     {
         slice.writes = std::mem::take(&mut slice.writes).put(&row);
+    }
+}
+
+/// A message of a former version, which kept no log of conversations, gets its entry while its topic is there.
+fn log_message(storage: &dyn Storage, needed: &Needed, task: &Task, slice: &mut Slice) {
+    if let Some(key) = ConversationEntry::key_of(task)
+        && needed.topics.contains(key.0.as_str())
+        && let Ok(false) = contains::<ConversationEntry>(storage, &key)
+    {
+        slice.put_at(&key, &ConversationEntry::Message);
     }
 }
 

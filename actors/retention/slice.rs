@@ -2,34 +2,41 @@
 
 use std::collections::HashSet;
 
+use serde::Serialize;
+
 use crate::{
     ids::{TaskId, TeamKey, TopicId},
-    store::records::Writes,
+    store::records::{Record, Writes},
     task::{Lineage, records::LaneKey},
 };
 
-/// A commit removes so many records, or a few more that belong to the last.
+/// A commit changes so many records, or a few more that belong to the last.
 const MOST: usize = 200;
 
 /// What a slice found. Made durable at once, it leaves a store in which nothing is missing that
 /// anything else in it needs.
 #[derive(Debug, Default)]
 pub struct Slice {
-    /// What to remove.
+    /// What to remove, and what to write in its place.
     pub writes: Writes,
     /// The pass is over.
     pub last: bool,
-    dropped: usize,
+    changed: usize,
 }
 
 impl Slice {
     pub(super) fn drop_keys(&mut self, keys: Vec<Vec<u8>>) {
-        self.dropped += keys.len();
+        self.changed += keys.len();
         self.writes = std::mem::take(&mut self.writes).drop_keys(keys);
     }
 
+    pub(super) fn put_at<R: Record + Serialize>(&mut self, key: &R::Key, row: &R) {
+        self.changed += 1;
+        self.writes = std::mem::take(&mut self.writes).put_at(key, row);
+    }
+
     pub(super) fn is_full(&self) -> bool {
-        self.dropped >= MOST
+        self.changed >= MOST
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     audit::Audit,
     channel_type::ChannelType,
     clock::{Clock, Timestamp},
+    conversation_log::ConversationEntry,
     doubles::{
         disk::{Crash, Disk},
         engine::Play,
@@ -27,6 +28,7 @@ use crate::{
         triggers::{Chain, Fleeting, Keeps},
         world::World,
     },
+    frame::{Notification, NotificationKind},
     history::{Fact, HistoryEvent},
     ids::{Ids, TeamKey, TurnId},
     inbox::InboxEvent,
@@ -40,9 +42,12 @@ use crate::{
     },
     spine::{self, Spine},
     storage::Storage,
-    store::records::Writes,
+    store::{
+        reads::{Range, scan_keyed},
+        records::Writes,
+    },
     task::{
-        Ancestor, Ending, Kind, Label, Lane, Lineage, Outcome, Source, Task,
+        Ancestor, Ending, Kind, Label, Lane, Lineage, Outcome, Source, Task, TopicRef,
         records::{FinishedTask, LaneKey},
     },
     tool::{Asking, Caller, Effect, records::Answer},
@@ -294,6 +299,86 @@ fn a_task_that_goes_leaves_the_decision_of_the_trust_gate() {
         assert_eq!(disk.keys("done").len(), 0);
         assert_eq!(disk.keys("trust/audit").len(), left);
     }
+}
+
+/// A message in a topic of the main team, answered at once.
+fn said(id: &str, topic: &str, at: Timestamp) -> Task {
+    let source = Source {
+        channel: "ws:1".into(),
+        message: Some(format!("m-{id}").into()),
+        topic: Some(TopicRef { id: topic.into(), name: topic.to_owned() }),
+        notify: None,
+    };
+    Task { source: Some(source), ..ended(id, lane("main", Some(topic)), at) }
+}
+
+fn logged(task: &Task) -> Writes {
+    let key = ConversationEntry::key_of(task).unwrap();
+    Writes::new().put(&FinishedTask::of(task)).put_at(&key, &ConversationEntry::Message)
+}
+
+fn told(topic: &str, at: Timestamp) -> Writes {
+    let told = Notification::new(NotificationKind::Task, "ops".into(), "so".to_owned(), "");
+    let key = (topic.to_owned(), at, "ops".to_owned());
+    Writes::new().put_at(&key, &ConversationEntry::Notification(told))
+}
+
+/// What the log of conversations tells of, in its order: tasks, and teams that told something.
+fn log(disk: &Disk) -> Vec<String> {
+    let entries = scan_keyed::<ConversationEntry>(&*disk.mount(None), Range::all()).unwrap();
+    entries.into_iter().map(|((_, _, id), _)| id).collect()
+}
+
+/// CH-92: what was said in a topic is kept as long as its task, and what was told for as long.
+#[test]
+fn an_entry_of_a_conversation_goes_with_its_task() {
+    let disk = Disk::default();
+    let (old, young) = (said("task-old", "t-1", ago(91)), said("task-young", "t-1", ago(80)));
+    write(&disk, logged(&old).and(logged(&young)));
+    write(&disk, told("t-1", ago(92)).and(told("t-1", ago(79))));
+    // One that is still needed keeps its words.
+    let root = said("task-root", "t-1", ago(100));
+    let ancestor = Ancestor { task: root.id.clone(), team: "main".into() };
+    let mut open = open_task("task-open", lane("news", None), ago(2));
+    open.lineage = Some(Lineage { root: root.id.clone(), path: vec![ancestor] });
+    write(&disk, logged(&root).put(&open));
+
+    let removed = pass(&disk);
+
+    assert_eq!((removed.tasks, removed.inbox), (1, 1));
+    assert_eq!(log(&disk), ["task-root", "task-young", "ops"]);
+    assert_eq!(disk.keys("done"), ["done/task-root", "done/task-young"]);
+}
+
+/// CH-160: a former version kept no log, and its conversations are shown all the same while their topics are there.
+#[test]
+fn messages_of_a_former_version_get_their_entries_once() {
+    let disk = Disk::default();
+    let topic = Topic {
+        id: "t-1".into(),
+        name: "billing".to_owned(),
+        created_at: ago(80),
+        last_activity: ago(70),
+        closed: false,
+        recent: VecDeque::new(),
+    };
+    let tasks = [
+        said("task-1", "t-1", ago(80)),
+        said("task-2", "t-1", ago(70)),
+        said("task-gone", "t-9", ago(70)),
+        said("task-old", "t-1", ago(91)),
+        ended("task-other", lane("main", Some("t-1")), ago(70)),
+    ];
+    let writes = Writes::new().put_at(&topic.key(&"ws:1".into()), &topic);
+    write(&disk, tasks.iter().map(FinishedTask::of).fold(writes, |writes, task| writes.put(&task)));
+
+    pass(&disk);
+    let first = log(&disk);
+    let keys = disk.keys("");
+    pass(&disk);
+
+    assert_eq!(first, ["task-1", "task-2"]);
+    assert_eq!(disk.keys(""), keys);
 }
 
 /// OR-97: the slices change nothing about what is removed.

@@ -18,12 +18,15 @@ use crate::{
 };
 
 impl Router {
-    /// Tells whoever sent something that nothing was accepted.
+    /// Tells whoever sent something that nothing was accepted: the request that waits for it, or the connection that
+    /// it came over. The others of the channel never heard of it.
     pub(super) fn refuse(&mut self, channel: &ChannelId, error: ErrorBody) {
-        if let Some(id) = &error.message_id {
-            self.settle(channel, id, Err(error.clone()));
+        if let Some(id) = &error.message_id
+            && self.settle(channel, id, Err(error.clone()))
+        {
+            return;
         }
-        self.tell(channel, None, Body::Error(error));
+        self.answer(channel, self.speaking(channel), None, Body::Error(error));
     }
 
     /// What makes a message known, and its channel if this is its first.
@@ -73,7 +76,8 @@ impl Router {
             return;
         };
         message.acked = true;
-        let body = Body::Ack(Ack::new(ending::WORKING, id.clone()));
+        let accepted_at = Some(message.at);
+        let body = Body::Ack(Ack { accepted_at, ..Ack::new(ending::WORKING, id.clone()) });
         let writes =
             Writes::new().put(message).frame(channel, Frame { topic: None, ts: now, body });
         self.commit(writes, ctx);
@@ -131,15 +135,21 @@ impl Router {
         let conversation = self.conversations.get(&channel);
         let undecided =
             conversation.is_some_and(|found| found.deciding.iter().any(|waiting| waiting.id == id));
-        let (of, named) = (channel.clone(), id.clone());
+        let (of, named, asker) = (channel.clone(), id.clone(), self.speaking(&channel));
         let read = self.to.store.read(move |storage| fate(storage, &of, &named, &known, undecided));
         ctx.spawn(read.into_actor(self).map(move |found, router, _| match found {
-            Ok(fate) => router.tell_repeated(&channel, id, fate),
+            Ok(fate) => router.tell_repeated(&channel, asker, id, fate),
             Err(error) => tracing::error!(%channel, %error, "message cannot be looked up"),
         }));
     }
 
-    fn tell_repeated(&mut self, channel: &ChannelId, id: MessageId, fate: Fate) {
+    fn tell_repeated(
+        &mut self,
+        channel: &ChannelId,
+        asker: Option<u64>,
+        id: MessageId,
+        fate: Fate,
+    ) {
         let Fate { status, response_seq, task } = fate;
         let task_id = task.as_ref().map(|task| task.id.clone());
         let accepted = Accepted {
@@ -154,10 +164,11 @@ impl Router {
             duplicate: Some(true),
             status: Some(status.to_owned()),
             response_seq,
+            accepted_at: task.as_ref().map(|task| task.created_at),
             ..Ack::new("This message is known already.", id)
         };
         let topic = task.and_then(|task| task.source).and_then(|source| source.topic);
-        self.tell(channel, topic, Body::Ack(ack));
+        self.answer(channel, asker, topic, Body::Ack(ack));
     }
 
     /// A command has been carried out: one response, no ack.

@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     gate::Sender,
-    topics::{Topic, Topics},
+    topics::{STORE_INTERVAL, Topic, Topics},
 };
 use crate::{
     channel::records::ChannelRow,
@@ -20,13 +20,10 @@ use crate::{
     task::TopicRef,
 };
 
-/// The last activity of a topic is stored at least this exactly.
-const TOPIC_STORE_INTERVAL: Duration = Duration::from_secs(60 * 60);
-
 /// A channel that is connected or has open work.
 pub(super) struct Conversation {
     pub(super) row: ChannelRow,
-    /// The channel is in the store: it has had a message.
+    /// The channel is in the store: it has had a message, or its owner's connections share it.
     pub(super) stored: bool,
     /// Who writes.
     pub(super) sender: Sender,
@@ -39,6 +36,8 @@ pub(super) struct Conversation {
     pub(super) topics: Topics,
     /// The last activity of each topic as it is stored.
     pub(super) stored_topics: HashMap<TopicId, Timestamp>,
+    /// Up to when each topic was read, and by the channel's name what belongs to none.
+    pub(super) read: HashMap<String, Timestamp>,
     pub(super) known: HashMap<MessageId, MessageRow>,
     pub(super) work: HashMap<TopicId, OpenWork>,
     /// Messages whose topic is being found out, in order of arrival.
@@ -86,6 +85,7 @@ impl Conversation {
             owner: None,
             topics: Topics::default(),
             stored_topics: HashMap::new(),
+            read: HashMap::new(),
             known: HashMap::new(),
             work: HashMap::new(),
             deciding: VecDeque::new(),
@@ -106,6 +106,7 @@ impl Conversation {
             known: history.messages.into_iter().collect(),
             topics,
             stored_topics,
+            read: history.read.into_iter().collect(),
             stored: true,
             ..Self::new(history.row, sender)
         }
@@ -120,10 +121,14 @@ impl Conversation {
 
     /// Its topics as lists show them.
     pub(super) fn topic_rows(&self, now: Timestamp, idle_after: Duration) -> Vec<TopicRow> {
-        self.topics.rows(now, idle_after, |topic| {
+        let mut rows = self.topics.rows(now, idle_after, |topic| {
             let work = self.work.get(topic).copied().unwrap_or_default();
             (work.queued, work.running > 0)
-        })
+        });
+        for row in &mut rows {
+            row.read_until = self.read.get(row.id.as_str()).copied();
+        }
+        rows
     }
 
     /// Someone speaks over one of the connections.
@@ -149,7 +154,7 @@ impl Conversation {
     /// last is in the interaction log.
     pub(super) fn is_topic_due(&mut self, topic: &Topic) -> bool {
         let stored = self.stored_topics.get(&topic.id);
-        let due = stored.is_none_or(|stored| *stored + TOPIC_STORE_INTERVAL < topic.last_activity);
+        let due = stored.is_none_or(|stored| *stored + STORE_INTERVAL < topic.last_activity);
         if due {
             self.stored_topics.insert(topic.id.clone(), topic.last_activity);
         }

@@ -148,17 +148,13 @@ impl Router {
         channel: &ChannelId,
         ctx: &mut Context<Self>,
     ) -> bool {
+        if !self.has_control_left(from) {
+            return false;
+        }
         let Some(conversation) = self.conversations.get(from) else {
             return false;
         };
         let sender = conversation.sender.clone();
-        let (now, rate) = (self.to.clock.now(), self.settings.rate);
-        let bucket =
-            self.control_buckets.entry(sender.key()).or_insert_with(|| Bucket::new(rate, now));
-        if let Err(pause) = bucket.take(now) {
-            self.refuse(from, too_fast("requests", pause));
-            return false;
-        }
         let decision = self.judge(channel, &sender);
         let row = self.row(channel, &sender, decision);
         self.commit(Writes::new().put(&row), ctx);
@@ -166,6 +162,21 @@ impl Router {
             self.tell_denied(from, None, decision, ctx);
         }
         decision.allowed
+    }
+
+    /// Whether the sender of a channel may send one more control frame. It is told if not.
+    pub(super) fn has_control_left(&mut self, from: &ChannelId) -> bool {
+        let Some(conversation) = self.conversations.get(from) else {
+            return false;
+        };
+        let key = conversation.sender.key();
+        let (now, rate) = (self.to.clock.now(), self.settings.rate);
+        let bucket = self.control_buckets.entry(key).or_insert_with(|| Bucket::new(rate, now));
+        let taken = bucket.take(now);
+        if let Err(pause) = taken {
+            self.refuse(from, too_fast("requests", pause));
+        }
+        taken.is_ok()
     }
 
     /// The audit row of a message that was let in and became no task.

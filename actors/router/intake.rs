@@ -16,11 +16,12 @@ use super::{
 };
 use crate::{
     channel::{Deliver, Said},
+    conversation_log::ConversationEntry,
     frame::ErrorBody,
     ids::{ChannelId, TeamKey, TopicId},
     queue::Enqueue,
     room::DISK_FULL,
-    router::records::Undecided,
+    router::records::{ReadMark, Undecided},
     scheduler::views::Heard,
     store::records::Writes,
     task::{Kind, Lane, Source, Task, TopicRef, records as tasks},
@@ -278,8 +279,17 @@ impl Router {
             let writes = writes.and(self.audited(&message));
             return self.end_unheard(channel, &message.id, error, writes, ctx);
         };
+        let is_new = !conversation.stored_topics.contains_key(&topic.id);
         let due = conversation.is_topic_due(&topic);
         let writes = if due { writes.put_at(&topic.key(channel), &topic) } else { writes };
+        // Of a new one nothing was read. Topics of former versions have no mark, and count as read.
+        let writes = if is_new {
+            let (place, mark) = (topic.id.to_string(), ReadMark::default());
+            conversation.read.insert(place.clone(), mark.0);
+            writes.put_at(&(channel.clone(), place), &mark)
+        } else {
+            writes
+        };
         let topic = TopicRef { id: topic.id, name: topic.name };
         self.enqueue(message, Destination::Topic(topic), Kind::Chat, writes);
     }
@@ -321,6 +331,10 @@ impl Router {
         let overheard = self.overheard(&message, topic.as_ref()).filter(|_| kind == Kind::Chat);
         let accepted = self.accept(&message, Some(task.id.clone()));
         let writes = writes.and(accepted).put_all(&overheard).tell_all(tasks::heard(&task));
+        let writes = match ConversationEntry::key_of(&task) {
+            Some(key) => writes.put_at(&key, &ConversationEntry::Message),
+            None => writes,
+        };
         let accepted = Accepted {
             message: message.id.clone(),
             task: Some(task.id.clone()),

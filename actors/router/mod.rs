@@ -23,7 +23,7 @@ use crate::{
     clock::{Clock, Timestamp},
     frame::{Body, ErrorBody, Frame},
     identities::{Identities, Owner},
-    ids::{ChannelId, Ids, MAIN, MessageId, TaskId, TopicId},
+    ids::{ChannelId, GrantId, Ids, MAIN, MessageId, TaskId, TopicId},
     org::record::TeamRecord,
     queue::{Cancel, Progressed, Queue, causes::Counts},
     router::records::{ChannelHistory, Undecided},
@@ -48,6 +48,7 @@ mod intake;
 pub mod managing;
 mod names;
 pub mod rate;
+mod reading;
 pub mod records;
 mod refusal;
 pub mod resolve;
@@ -110,9 +111,11 @@ pub struct Receive {
 pub struct Resume {
     /// The channel it has now.
     pub fresh: ChannelId,
-    /// The channel it wants.
-    pub channel: ChannelId,
-    /// The newest number that the client has.
+    /// The channel it wants; of its home, the one that becomes it if there is none yet.
+    pub channel: Option<ChannelId>,
+    /// It wants the channel that the connections of its owner share.
+    pub home: bool,
+    /// The newest number that the client has of the channel that it names.
     pub last_seq: u64,
     /// What waits for the connection.
     pub socket: Arc<Socket>,
@@ -134,6 +137,13 @@ pub enum Inbound {
     },
     /// A wish to see the topics.
     TopicList,
+    /// All that was told up to a moment has been read.
+    Read {
+        /// In which topic; without one, what belongs to none.
+        topic: Option<TopicId>,
+        /// Up to when.
+        until: Timestamp,
+    },
     /// A wish to stop a turn.
     Cancel {
         /// Of which topic.
@@ -210,6 +220,8 @@ pub struct Router {
     to: Neighbours,
     settings: Settings,
     conversations: HashMap<ChannelId, Conversation>,
+    /// The channels that connections of one owner share, as far as this process was asked for them.
+    homes: HashMap<GrantId, ChannelId>,
     /// What each sender may still send: messages …
     buckets: HashMap<(ChannelType, String), Bucket>,
     /// … and control frames.
@@ -251,6 +263,7 @@ impl Router {
             to,
             settings,
             conversations,
+            homes: HashMap::new(),
             buckets: HashMap::new(),
             control_buckets: HashMap::new(),
             grants: recovered.grants,
@@ -264,6 +277,24 @@ impl Router {
     fn tell(&self, channel: &ChannelId, topic: Option<TopicRef>, body: Body) {
         self.to.channel.do_send(Tell {
             channel: channel.clone(),
+            frame: Frame { topic, ts: self.to.clock.now(), body },
+        });
+    }
+
+    /// Answers one connection with something that need not arrive; without one, all of the channel.
+    fn answer(
+        &self,
+        channel: &ChannelId,
+        connection: Option<u64>,
+        topic: Option<TopicRef>,
+        body: Body,
+    ) {
+        let Some(connection) = connection else {
+            return self.tell(channel, topic, body);
+        };
+        self.to.channel.do_send(Reply {
+            channel: channel.clone(),
+            connection,
             frame: Frame { topic, ts: self.to.clock.now(), body },
         });
     }
@@ -309,6 +340,11 @@ impl Router {
         {
             self.conversations.insert(channel.clone(), Conversation::from_history(history));
         }
+    }
+
+    /// The connection over which somebody speaks on a channel just now.
+    fn speaking(&self, channel: &ChannelId) -> Option<u64> {
+        self.conversations.get(channel).and_then(|conversation| conversation.speaking)
     }
 
     fn put_away_if_idle(&mut self, channel: &ChannelId) {
@@ -424,12 +460,9 @@ impl Handler<Receive> for Router {
             }
             Inbound::TopicList => self.list_topics(&channel),
             Inbound::Cancel { topic, queued } => self.cancel(&channel, topic, queued, ctx),
+            Inbound::Read { topic, until } => self.mark_read(&channel, topic, until, ctx),
             Inbound::Malformed(error, closing) => {
-                self.to.channel.do_send(Reply {
-                    channel: channel.clone(),
-                    connection,
-                    frame: Frame { topic: None, ts: self.to.clock.now(), body: Body::Error(error) },
-                });
+                self.answer(&channel, Some(connection), None, Body::Error(error));
                 if let Some(closing) = closing {
                     self.to.channel.do_send(HangUp {
                         channel,

@@ -15,14 +15,16 @@ use crate::{
     briefing::{Line, Speaker},
     channel::records::{ChannelRow, OutboxRow},
     clock::Timestamp,
+    conversation_log::ConversationEntry,
+    identities,
     ids::{ChannelId, MessageId, TaskId, TopicId},
     interactions::{Interaction, Said},
     live::event::{Event, Kind},
     storage::{Order, Storage, StorageError},
     store::{
         keys::{Key, KeyReader, KeyWriter, Parts, key_of},
-        reads::{Range, get, parse, scan, scan_keyed},
-        records::Record,
+        reads::{Range, contains, get, get_readable, parse, scan, scan_keyed},
+        records::{Record, Writes},
         redact::{Owner, Texts},
     },
     task::{Cause, Label, Task, records::FinishedTask},
@@ -36,6 +38,11 @@ pub const TEXTS: &[Texts] = &[
 
 crate::records! {
     MessageRow: "msg", (ChannelId, MessageId);
+    /// By the channel, and by the topic; by the channel again for what belongs to no topic.
+    ReadMark: "read", (ChannelId, String);
+    TopicChannel: "tchan", TopicId;
+    /// By what its owner is let in by.
+    HomeChannel: "home", String;
     Undecided: "und", (ChannelId, MessageId), |row| (row.channel.clone(), row.id.clone());
     /// A grant, in place of the one that its grantee had.
     SenderGrant: "trust\0grant", Grantee, |row| row.grantee.clone();
@@ -55,6 +62,21 @@ pub struct MessageRow {
     /// The work it became, once its topic was known.
     pub task: Option<TaskId>,
 }
+
+/// Up to when somebody has read what was said in one place, on whichever device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReadMark(pub Timestamp);
+
+/// The channel that a topic is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TopicChannel(pub ChannelId);
+
+/// The channel that all connections of its owner share which ask for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HomeChannel(pub ChannelId);
 
 /// An accepted message whose topic is not yet known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,6 +130,10 @@ impl Record for Topic {
         });
         Some(Event::new(Kind::TopicChanged, data).of_topic(Some(&self.id)))
     }
+
+    fn along(&self, (channel, id): &Self::Key, writes: Writes) -> Writes {
+        writes.put_at(id, &TopicChannel(channel.clone()))
+    }
 }
 
 impl Topic {
@@ -144,6 +170,8 @@ pub struct ChannelHistory {
     pub messages: Vec<(MessageId, MessageRow)>,
     /// What people said in its topics lately, oldest first.
     pub said: Vec<(TopicId, Line)>,
+    /// Up to when each place was read.
+    pub read: Vec<(String, Timestamp)>,
 }
 
 /// A channel, if it exists.
@@ -155,6 +183,7 @@ pub fn channel(
         return Ok(None);
     };
     let messages = scan_keyed::<MessageRow>(storage, Range::under(&(id,)))?;
+    let read = scan_keyed::<ReadMark>(storage, Range::under(&(id,)))?.into_iter();
     let said = scan::<Interaction>(storage, Range::under(&(id,)))?
         .into_iter()
         .filter(|row| row.trust_decision.is_none())
@@ -168,7 +197,37 @@ pub fn channel(
         topics: scan(storage, Range::under(&(id,)))?,
         messages: messages.into_iter().map(|((_, id), row)| (id, row)).collect(),
         said: said.collect(),
+        read: read.map(|((_, place), ReadMark(until))| (place, until)).collect(),
     }))
+}
+
+/// The channel that the connections of an owner share, if there is one.
+pub fn home(
+    storage: &dyn Storage,
+    owner: &identities::Owner,
+) -> Result<Option<ChannelId>, StorageError> {
+    let Some(HomeChannel(channel)) = get_readable(storage, owner.grant.as_str())? else {
+        return Ok(None);
+    };
+    let row = get::<ChannelRow>(storage, &channel)?;
+    Ok(row.filter(|row| row.belongs_to(owner)).map(|_| channel))
+}
+
+/// The channel that a topic is of. One that a former version wrote last is not in the index: it is looked for in the channel
+/// that the connections of whoever asks share.
+pub fn channel_of(
+    storage: &dyn Storage,
+    owner: &identities::Owner,
+    topic: &TopicId,
+) -> Result<Option<ChannelId>, StorageError> {
+    let channel = match get_readable(storage, topic)? {
+        Some(TopicChannel(channel)) => Some(channel),
+        None => home(storage, owner)?,
+    };
+    match channel {
+        Some(channel) if contains::<Topic>(storage, &(&channel, topic))? => Ok(Some(channel)),
+        _ => Ok(None),
+    }
 }
 
 /// Shows all topics of all channels.
@@ -186,9 +245,29 @@ pub fn each_topic(
 
 /// Every stored key of a channel: for when it is forgotten.
 pub fn channel_keys(storage: &dyn Storage, id: &ChannelId) -> Result<Vec<Vec<u8>>, StorageError> {
+    let topics = Range::<Topic>::under(&(id,)).keys(storage)?;
+    let entries = |place: String| Range::<ConversationEntry>::under(&(&place,)).keys(storage);
+    let (mut said, mut index) = (entries(id.to_string())?, Vec::new());
+    for (_, topic) in topics.iter().filter_map(|key| parse::<Topic>(key)) {
+        said.extend(entries(topic.to_string())?);
+        index.push(key_of(TopicChannel::KIND, &topic));
+    }
+    let grant = get::<ChannelRow>(storage, id)?.and_then(|row| row.grant);
+    let shared = match &grant {
+        Some(grant) => get_readable(storage, grant.as_str())?,
+        None => None,
+    };
+    if let (Some(grant), Some(HomeChannel(home))) = (&grant, &shared)
+        && home == id
+    {
+        index.push(key_of(HomeChannel::KIND, grant.as_str()));
+    }
     Ok([
         vec![key_of(ChannelRow::KIND, id)],
-        Range::<Topic>::under(&(id,)).keys(storage)?,
+        topics,
+        index,
+        said,
+        Range::<ReadMark>::under(&(id,)).keys(storage)?,
         Range::<MessageRow>::under(&(id,)).keys(storage)?,
         Range::<OutboxRow>::under(&(id,)).keys(storage)?,
         Range::<Interaction>::under(&(id,)).keys(storage)?,

@@ -1,38 +1,94 @@
-//! A connection that goes on with an earlier channel, if it is its own.
+//! A connection that goes on with an earlier channel, if it is its own, or with the one that its owner's connections share.
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, WrapFuture};
 
 use super::{Conversation, Resume, Router};
 use crate::{
     channel::{
-        Adopt, MOST_CONNECTIONS, outbox, records as outboxes,
-        socket::{Closing, Item},
+        Adopt, MOST_CONNECTIONS, outbox,
+        records::{self as outboxes, ChannelRow},
+        socket::{Closing, Item, Socket},
     },
     frame::ErrorBody,
-    router::records::{self as conversations, ChannelHistory},
-    store::records::Writes,
+    identities::Owner,
+    ids::ChannelId,
+    router::records::{self as conversations, ChannelHistory, HomeChannel},
+    storage::{Storage, StorageError},
+    store::{reads::get, records::Writes},
 };
+
+/// The channel that a connection wants, as far as the store knows it.
+struct Found {
+    channel: Option<ChannelId>,
+    /// It is stored as the one that its owner's connections share.
+    is_home: bool,
+    history: Option<ChannelHistory>,
+    newest: u64,
+}
+
+impl Found {
+    fn channel(storage: &dyn Storage, channel: Option<ChannelId>) -> Result<Self, StorageError> {
+        let (history, newest) = match &channel {
+            Some(id) => {
+                let newest = outboxes::newest_ordinal(storage, id)?;
+                (conversations::channel(storage, id)?, newest)
+            }
+            None => (None, 0),
+        };
+        Ok(Self { channel, is_home: false, history, newest })
+    }
+
+    /// The channel that an owner's connections share: the one that is known to be made, or that is stored, or else the
+    /// one that is proposed, if it is their own.
+    fn home(
+        storage: &dyn Storage,
+        owner: &Owner,
+        made: Option<ChannelId>,
+        proposed: Option<ChannelId>,
+    ) -> Result<Self, StorageError> {
+        let stored = match made {
+            Some(made) => Some(made),
+            None => conversations::home(storage, owner)?,
+        };
+        let is_home = stored.is_some();
+        let channel = match (stored, proposed) {
+            (None, Some(proposed)) => {
+                let row = get::<ChannelRow>(storage, &proposed)?;
+                row.filter(|row| row.belongs_to(owner)).map(|_| proposed)
+            }
+            (stored, _) => stored,
+        };
+        Ok(Self { is_home, ..Self::channel(storage, channel)? })
+    }
+}
 
 impl Router {
     /// Gives a connection the channel it asked for, if it is its own.
-    fn resume(
-        &mut self,
-        resume: Resume,
-        history: Option<ChannelHistory>,
-        newest: u64,
-        ctx: &mut Context<Self>,
-    ) {
-        let Resume { fresh, channel, last_seq, socket } = resume;
-        if !self.admit_control(&fresh, &channel, ctx) {
-            return socket.tell(Item::NotAdopted);
-        }
-        let Some(mine) = self.conversations.get(&fresh) else {
+    fn resume(&mut self, resume: Resume, found: Found, ctx: &mut Context<Self>) {
+        let Some(mine) = self.conversations.get(&resume.fresh) else {
             return;
         };
-        let known = self.conversations.get(&channel).map(|conversation| &conversation.row);
-        let row = known.or(history.as_ref().map(|history| &history.row));
-        let is_own = row.zip(mine.owner.as_ref()).is_some_and(|(row, owner)| row.belongs_to(owner));
-        let refusal = if !is_own || fresh == channel {
+        let (owner, is_claimed) = (mine.owner.clone(), mine.sender.asserted_by.is_some());
+        let made = owner.as_ref().filter(|_| resume.home).and_then(|of| self.homes.get(&of.grant));
+        if made.is_some() && made != found.channel.as_ref() {
+            // It was made while the store was read.
+            return ctx.notify(resume);
+        }
+        let Resume { fresh, channel: named, home, last_seq, socket } = resume;
+        let Found { channel, is_home, history, newest } = found;
+        if !self.admit_control(&fresh, channel.as_ref().unwrap_or(&fresh), ctx) {
+            return socket.tell(Item::NotAdopted);
+        }
+        let known = channel.as_ref().and_then(|id| self.conversations.get(id));
+        let row = known.map(|known| &known.row).or(history.as_ref().map(|history| &history.row));
+        if home && row.is_none() && owner.is_some() && !is_claimed {
+            return self.make_home(&fresh, &socket, ctx);
+        }
+        // The numbers of another channel say nothing about this one.
+        let last_seq = if named == channel { last_seq } else { 0 };
+        let is_own = row.zip(owner.as_ref()).is_some_and(|(row, owner)| row.belongs_to(owner));
+        // Who claims to be another shares no home with those whom the same token claims to be.
+        let refusal = if !is_own || channel.as_ref() == Some(&fresh) || (home && is_claimed) {
             Some(("cannot_resume", "that channel cannot be resumed here"))
         } else if outbox::ordinal(last_seq) > newest {
             Some(("bad_resume", "`last_seq` is above the newest frame of that channel"))
@@ -43,11 +99,10 @@ impl Router {
             socket.tell(Item::NotAdopted);
             return self.refuse(&fresh, ErrorBody::refusal(code, error));
         }
-        let shared = self.conversations.get(&channel);
-        if shared.is_some_and(|shared| shared.connections.len() >= MOST_CONNECTIONS) {
+        if known.is_some_and(|known| known.connections.len() >= MOST_CONNECTIONS) {
             return socket.tell(Item::Close(Closing::Crowded));
         }
-        let Some(mine) = self.conversations.remove(&fresh) else {
+        let (Some(channel), Some(mine)) = (channel, self.conversations.remove(&fresh)) else {
             return;
         };
         let connection = socket.connection();
@@ -62,14 +117,40 @@ impl Router {
             }
             (None, None) => {}
         }
-        if let (Some(conversation), Some(owner)) =
-            (self.conversations.get_mut(&channel), mine.owner)
-            && conversation.claim(owner)
-        {
-            let writes = Writes::new().put_at(&channel, &conversation.row);
-            self.commit(writes, ctx);
+        let mut writes = Writes::new();
+        if let Some(owner) = mine.owner {
+            if home {
+                self.homes.insert(owner.grant.clone(), channel.clone());
+            }
+            if home && !is_home {
+                writes = writes.put_at(&owner.grant.to_string(), &HomeChannel(channel.clone()));
+            }
+            if let Some(conversation) = self.conversations.get_mut(&channel)
+                && conversation.claim(owner)
+            {
+                writes = writes.put_at(&channel, &conversation.row);
+            }
         }
+        self.commit(writes, ctx);
         self.to.channel.do_send(Adopt { fresh, channel, socket, last_seq });
+    }
+
+    /// The channel that a connection has becomes the one that those of its owner share. It is stored at once, so that the
+    /// next one finds it before anything was said.
+    fn make_home(&mut self, fresh: &ChannelId, socket: &Socket, ctx: &mut Context<Self>) {
+        socket.tell(Item::NotAdopted);
+        let Some(conversation) = self.conversations.get_mut(fresh) else {
+            return;
+        };
+        let Some(owner) = &conversation.owner else {
+            return;
+        };
+        conversation.stored = true;
+        self.homes.insert(owner.grant.clone(), fresh.clone());
+        let writes = Writes::new()
+            .put_at(fresh, &conversation.row)
+            .put_at(&owner.grant.to_string(), &HomeChannel(fresh.clone()));
+        self.commit(writes, ctx);
     }
 }
 
@@ -77,15 +158,19 @@ impl Handler<Resume> for Router {
     type Result = ();
 
     fn handle(&mut self, resume: Resume, ctx: &mut Self::Context) {
-        let channel = resume.channel.clone();
-        let read = self.to.store.read(move |storage| {
-            let newest = outboxes::newest_ordinal(storage, &channel)?;
-            Ok((conversations::channel(storage, &channel)?, newest))
+        let mine = self.conversations.get(&resume.fresh);
+        let owner = mine.and_then(|mine| mine.owner.clone()).filter(|_| resume.home);
+        let made = owner.as_ref().and_then(|owner| self.homes.get(&owner.grant)).cloned();
+        let named = resume.channel.clone();
+        let read = self.to.store.read(move |storage| match &owner {
+            Some(owner) => Found::home(storage, owner, made, named),
+            None => Found::channel(storage, named),
         });
         ctx.spawn(read.into_actor(self).map(move |found, router, ctx| match found {
-            Ok((history, newest)) => router.resume(resume, history, newest, ctx),
+            Ok(found) => router.resume(resume, found, ctx),
             Err(error) => {
-                tracing::error!(channel = %resume.channel, %error, "channel cannot be read");
+                let channel = resume.channel.as_ref().unwrap_or(&resume.fresh);
+                tracing::error!(%channel, %error, "channel cannot be read");
                 resume.socket.tell(Item::Close(Closing::Internal));
             }
         }));

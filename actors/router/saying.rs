@@ -67,20 +67,22 @@ const SEEN_STORE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 pub(super) type Waiter = oneshot::Sender<Result<Accepted, ErrorBody>>;
 
 impl Router {
-    /// Tells whoever waits what becomes of a message.
+    /// Tells whoever waits what becomes of a message. Returns whether somebody did.
     pub(super) fn settle(
         &mut self,
         channel: &ChannelId,
         id: &MessageId,
         fate: Result<Accepted, ErrorBody>,
-    ) {
+    ) -> bool {
         if self.waiters.is_empty() {
-            return;
+            return false;
         }
-        if let Some(waiter) = self.waiters.remove(&(channel.clone(), id.clone())) {
-            // Whoever asked may have gone; the message goes its way all the same.
-            let _gone = waiter.send(fate);
-        }
+        let Some(waiter) = self.waiters.remove(&(channel.clone(), id.clone())) else {
+            return false;
+        };
+        // Whoever asked may have gone; the message goes its way all the same.
+        let _gone = waiter.send(fate);
+        true
     }
 
     fn say(

@@ -162,6 +162,7 @@ impl Router {
                 && !router.conversations.contains_key(&channel)
             {
                 router.to.channel.do_send(Forget { channel: channel.clone() });
+                router.homes.retain(|_, home| *home != channel);
                 let writes = Writes::new().drop_keys(keys).forget_channel(&channel);
                 router.commit(writes.put_all(&told), ctx);
             }

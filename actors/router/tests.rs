@@ -2,6 +2,8 @@
 
 mod commands;
 mod gate;
+mod home;
 mod intake;
+mod reading;
 mod room;
 mod topic;

@@ -18,6 +18,8 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
+/// The last activity of a topic is stored at least this exactly.
+pub const STORE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// An idle topic is over after this time.
 const DONE_AFTER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How many topics that are over a list still shows.
@@ -186,6 +188,7 @@ impl Topics {
                     last_activity: topic.last_activity,
                     queued,
                     running,
+                    read_until: None,
                 })
             })
             .collect()

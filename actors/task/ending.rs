@@ -83,7 +83,7 @@ pub(crate) fn close_turn(
     }
     if outcome.ending == Ending::Dead {
         let team = &task.lane.team;
-        let text = format!("A task of team {team} was given up: {}", explanation(&outcome));
+        let text = format!("A task of team {team} was given up: {}", outcome.explanation());
         let (kind, refs) = (NoticeKind::DeadTask, vec![task.id.to_string()]);
         writes = writes.put(&Notice::of_team(ids, kind, team, text, refs, outcome.finished_at));
     }
@@ -131,6 +131,7 @@ pub(crate) fn ack(task: &Task, message: &MessageId, first_words: &str, position:
         task_id: Some(task.id.clone()),
         generated,
         position,
+        accepted_at: Some(task.created_at),
         ..Ack::new(content, message.clone())
     }
 }
@@ -154,7 +155,7 @@ fn terminal(task: &Task, message: &MessageId, outcome: &Outcome, joined: Option<
         }),
         Ending::Failed | Ending::Expired | Ending::Dead => {
             let code = outcome.code.map_or(outcome.ending.as_str(), |code| code.as_str());
-            let error = excerpt::excerpt(&explanation(outcome), LONGEST_ERROR, &rest);
+            let error = excerpt::excerpt(&outcome.explanation(), LONGEST_ERROR, &rest);
             Body::Error(ErrorBody {
                 content: (!content.is_empty()).then_some(content),
                 truncated: cut,
@@ -174,7 +175,7 @@ fn notification(task: &Task, outcome: &Outcome) -> Notification {
     let team = &task.lane.team;
     let text = match outcome.ending {
         Ending::Done => format!("[{team}] {}", outcome.text),
-        _ => format!("[{team}] {}", explanation(outcome)),
+        _ => format!("[{team}] {}", outcome.explanation()),
     };
     let told = Notification::new(kind, team.clone(), text, &excerpt::of_task(&task.id));
     Notification {
@@ -183,13 +184,6 @@ fn notification(task: &Task, outcome: &Outcome) -> Notification {
         truncated: told.truncated || outcome.truncated,
         ..told
     }
-}
-
-fn explanation(outcome: &Outcome) -> String {
-    outcome
-        .message
-        .clone()
-        .unwrap_or_else(|| format!("the task ended as {}", outcome.ending.as_str()))
 }
 
 /// What was said: the message, and the answer if there is one.

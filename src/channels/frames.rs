@@ -1,6 +1,7 @@
 //! What a client may send: text frames, each one JSON object.
 
 use hivewright_actors::{
+    clock::Timestamp,
     frame::ErrorBody,
     ids::{ChannelId, MessageId, TopicId},
     router::topics::is_topic_id,
@@ -29,11 +30,19 @@ pub enum ClientFrame {
     },
     /// Asks for the topics of the channel.
     TopicListRequest,
-    /// Goes on with an earlier channel.
+    /// Goes on with an earlier channel, or with the one that all connections of the same token share.
     Resume {
-        channel_id: ChannelId,
-        /// The last frame that the client has; 0 is none.
+        /// Of the shared one, the channel that becomes it if there is none yet.
+        channel_id: Option<ChannelId>,
+        home: bool,
+        /// The last frame of that channel that the client has; 0 is none.
         last_seq: u64,
+    },
+    /// Says that all up to a moment was read.
+    Read {
+        /// Without one, what belongs to no topic.
+        topic_id: Option<TopicId>,
+        until: Timestamp,
     },
     /// Stops the turn of a topic.
     Cancel {
@@ -96,6 +105,7 @@ pub fn parse(text: &str) -> Result<ClientFrame, Refusal> {
             "topic_list_request" => Ok(ClientFrame::TopicListRequest),
             "resume" => resume(&fields),
             "cancel" => cancel(&fields),
+            "read" => read(&fields),
             name => Err(unknown_type(&format!("`{name:.SHOWN$}`"), &fields)),
         },
         Some(_) => Err(unknown_type("that is not a string", &fields)),
@@ -148,28 +158,40 @@ fn message_id(fields: &Map<String, Value>) -> Result<Option<MessageId>, Refusal>
 
 fn resume(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
     let bad = |error| Refusal::new("bad_resume", error);
-    let channel_id = fields
-        .get("channel_id")
-        .and_then(Value::as_str)
-        .and_then(ChannelId::named)
-        .ok_or_else(|| bad("`channel_id` must be the id of an earlier channel"))?;
+    let home = match fields.get("home") {
+        None => false,
+        Some(home) => home.as_bool().ok_or_else(|| bad("`home` must be true or false"))?,
+    };
+    let channel_id = match fields.get("channel_id") {
+        None if home => None,
+        named => {
+            let named = named.and_then(Value::as_str).and_then(ChannelId::named);
+            Some(named.ok_or_else(|| bad("`channel_id` must be the id of an earlier channel"))?)
+        }
+    };
     let last_seq = match fields.get("last_seq") {
         None => 0,
         Some(seq) => seq.as_u64().ok_or_else(|| bad("`last_seq` must be an integer, 0 or more"))?,
     };
-    Ok(ClientFrame::Resume { channel_id, last_seq })
+    Ok(ClientFrame::Resume { channel_id, home, last_seq })
+}
+
+fn topic_id(value: &Value) -> Result<TopicId, Refusal> {
+    let id = value.as_str().filter(|id| is_topic_id(id));
+    let error = "`topic_id` must be the id of a topic: `t-` and 16 hex digits";
+    id.map(TopicId::from).ok_or_else(|| Refusal::new("bad_topic_id", error))
+}
+
+fn read(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
+    let until = fields.get("until").and_then(Value::as_u64).ok_or_else(|| {
+        Refusal::new("invalid_frame", "`until` must be a moment, in milliseconds since 1970")
+    })?;
+    let topic_id = fields.get("topic_id").map(topic_id).transpose()?;
+    Ok(ClientFrame::Read { topic_id, until: Timestamp(until) })
 }
 
 fn cancel(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
-    let topic_id =
-        fields.get("topic_id").and_then(Value::as_str).filter(|id| is_topic_id(id)).ok_or_else(
-            || {
-                Refusal::new(
-                    "bad_topic_id",
-                    "`topic_id` must be the id of a topic: `t-` and 16 hex digits",
-                )
-            },
-        )?;
+    let topic_id = topic_id(fields.get("topic_id").unwrap_or(&Value::Null))?;
     let queued = match fields.get("queued") {
         None => false,
         Some(Value::Bool(queued)) => *queued,
@@ -178,11 +200,12 @@ fn cancel(fields: &Map<String, Value>) -> Result<ClientFrame, Refusal> {
             return Err(Refusal::new("invalid_frame", error));
         }
     };
-    Ok(ClientFrame::Cancel { topic_id: topic_id.into(), queued })
+    Ok(ClientFrame::Cancel { topic_id, queued })
 }
 
 fn unknown_type(found: &str, fields: &Map<String, Value>) -> Refusal {
-    let error =
-        format!("unknown type {found}; known: `message`, `topic_list_request`, `resume`, `cancel`");
+    let error = format!(
+        "unknown type {found}; known: `message`, `topic_list_request`, `resume`, `cancel`, `read`"
+    );
     Refusal { message_id: message_id(fields).ok().flatten(), ..Refusal::new("unknown_type", error) }
 }

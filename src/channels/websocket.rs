@@ -193,12 +193,17 @@ impl Connection {
             Ok(ClientFrame::Cancel { topic_id, queued }) => {
                 self.say(Inbound::Cancel { topic: topic_id, queued })
             }
-            Ok(ClientFrame::Resume { channel_id, last_seq }) => self.resume(channel_id, last_seq),
+            Ok(ClientFrame::Read { topic_id, until }) => {
+                self.say(Inbound::Read { topic: topic_id, until });
+            }
+            Ok(ClientFrame::Resume { channel_id, home, last_seq }) => {
+                self.resume(channel_id, home, last_seq);
+            }
             Err(refusal) => self.refuse(refusal),
         }
     }
 
-    fn resume(&mut self, channel: ChannelId, last_seq: u64) {
+    fn resume(&mut self, channel: Option<ChannelId>, home: bool, last_seq: u64) {
         if self.used {
             return self.refuse(Refusal {
                 code: "resume_too_late",
@@ -210,6 +215,7 @@ impl Connection {
         self.router.do_send(Resume {
             fresh: self.channel.clone(),
             channel,
+            home,
             last_seq,
             socket: self.socket.clone(),
         });

@@ -56,7 +56,7 @@ async fn a_message_is_acknowledged_then_worked_on_then_answered() {
         order.map(|wanted| frames.iter().find(|frame| kind(frame) == wanted).unwrap());
     assert_eq!(
         fields(ack),
-        with_common(&["content", "message_id", "task_id", "generated", "position"])
+        with_common(&["content", "message_id", "task_id", "generated", "position", "accepted_at"])
     );
     assert_eq!(
         [&ack["content"], &ack["generated"], &ack["position"]],
@@ -109,7 +109,7 @@ async fn a_refusal_and_a_topic_list_have_their_fields_and_no_topic() {
     assert_eq!(list["topic_id"], Value::Null);
     assert_eq!(
         fields(&list["topics"][0]),
-        ["id", "last_activity", "name", "queued", "running", "state"]
+        ["id", "last_activity", "name", "queued", "read_until", "running", "state"]
     );
 }
 

@@ -170,7 +170,7 @@ async fn a_channel_stays_with_its_topics_as_long_as_its_history() {
     assert!(frames <= 1, "{frames}");
     assert_eq!(answered.last().unwrap(), "done m2: Done.");
     assert_eq!(late.hear().await, "error -: cannot_resume");
-    for prefix in ["chan", "topic", "msg", "out", "log", "notice"] {
+    for prefix in ["chan", "topic", "msg", "out", "log", "conv", "read", "notice"] {
         assert_eq!(world.disk.keys(prefix), Vec::<String>::new());
     }
 }

@@ -116,6 +116,7 @@ fn the_list_shows_open_topics_and_the_last_twenty_done() {
         last_activity: NOW - ago,
         queued: 0,
         running: false,
+        read_until: None,
     };
     let mut expected = vec![
         row(42, "active", TopicState::Active, Duration::ZERO),

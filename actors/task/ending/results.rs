@@ -1,6 +1,5 @@
 //! Results: what the lane that asked for work learns of its end. One event, whatever the end.
 
-use super::explanation;
 use crate::{
     clock::{Timestamp, millis},
     excerpt::{self, Part},
@@ -107,8 +106,8 @@ fn describe(task: &Task, outcome: &Outcome, most: usize) -> String {
     let said = excerpt::excerpt(&outcome.text, most, &rest);
     let text = match outcome.ending {
         Ending::Done => said,
-        _ if said.is_empty() => explanation(outcome),
-        _ => format!("{}\nSo far: {said}", explanation(outcome)),
+        _ if said.is_empty() => outcome.explanation(),
+        _ => format!("{}\nSo far: {said}", outcome.explanation()),
     };
     format!(
         "{what} (team {}, task {}, {}):\n<<<\n{text}\n>>>\n{}",

@@ -9,15 +9,12 @@ use crate::{
     clock::millis,
     engine::{Block, ToolOutput},
     excerpt,
-    frame::{Progress, ProgressKind},
+    frame::{PREVIEW, Progress, ProgressKind},
     history::{Fact, Origin},
     ids::CallId,
     task::Task,
     tool::{Args, REPORT_RUN, ToolCall, ToolFault, ToolReply},
 };
-
-/// Progress frames show this many characters of arguments and results.
-const PREVIEW: usize = 500;
 
 pub(super) fn user(task: &Task, origin: Origin) -> Fact {
     Fact::User {

@@ -86,13 +86,49 @@ fn the_topic_list_is_requested() {
 /// CH-48
 #[test]
 fn a_channel_is_resumed_from_a_number_or_from_the_beginning() {
-    let resume = |last_seq| ClientFrame::Resume { channel_id: "ws:1".into(), last_seq };
+    let resume =
+        |last_seq| ClientFrame::Resume { channel_id: Some("ws:1".into()), home: false, last_seq };
 
     for (sent, last_seq) in [(json!(7), 7), (json!(u64::MAX), u64::MAX), (json!(null), 0)] {
         let frame = json!({"type": "resume", "channel_id": "ws:1", "last_seq": sent});
         assert_eq!(parsed(frame), resume(last_seq));
     }
     assert_eq!(parsed(json!({"type": "resume", "channel_id": "ws:1"})), resume(0));
+}
+
+/// CH-91, CH-160: the channel that all share need not be named, and one may be proposed.
+#[test]
+fn the_shared_channel_is_resumed_with_or_without_a_name() {
+    let home = |channel_id: Option<&str>, last_seq| ClientFrame::Resume {
+        channel_id: channel_id.map(Into::into),
+        home: true,
+        last_seq,
+    };
+
+    assert_eq!(parsed(json!({"type": "resume", "home": true})), home(None, 0));
+    let named = json!({"type": "resume", "home": true, "channel_id": "ws:1", "last_seq": 7});
+    assert_eq!(parsed(named), home(Some("ws:1"), 7));
+    assert_eq!(code(r#"{"type":"resume","home":"yes"}"#), "bad_resume");
+    assert_eq!(code(r#"{"type":"resume","home":false}"#), "bad_resume");
+    assert_eq!(code(r#"{"type":"resume","home":true,"channel_id":7}"#), "bad_resume");
+}
+
+/// CH-160
+#[test]
+fn what_was_read_has_a_moment_and_may_have_a_topic() {
+    let read = |topic_id: Option<&str>| ClientFrame::Read {
+        topic_id: topic_id.map(Into::into),
+        until: Timestamp(5),
+    };
+
+    assert_eq!(parsed(json!({"type": "read", "until": 5})), read(None));
+    let named = json!({"type": "read", "topic_id": TOPIC, "until": 5});
+    assert_eq!(parsed(named), read(Some(TOPIC)));
+    for until in ["null", "-1", "1.5", "\"5\"", "[5]"] {
+        let text = format!(r#"{{"type":"read","until":{until}}}"#);
+        assert_eq!(code(&text), "invalid_frame", "{until}");
+    }
+    assert_eq!(code(r#"{"type":"read","until":5,"topic_id":"billing"}"#), "bad_topic_id");
 }
 
 /// CH-79
@@ -257,7 +293,7 @@ fn an_unknown_type_is_refused_with_the_known_ones() {
         Refusal {
             code: "unknown_type",
             error: "unknown type `topic_close`; known: `message`, `topic_list_request`, `resume`, \
-                    `cancel`"
+                    `cancel`, `read`"
                 .into(),
             message_id: Some("m-1".into()),
         }
@@ -343,7 +379,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 fn any_frame() -> impl Strategy<Value = Value> {
-    let field = "(type|content|topic_id|message_id|channel_id|last_seq|queued|x)";
+    let field = "(type|content|topic_id|message_id|channel_id|last_seq|queued|home|until|x)";
     prop::collection::hash_map(field, any_json(), 0..8)
         .prop_map(|map| Value::Object(map.into_iter().collect()))
 }
@@ -368,7 +404,11 @@ proptest! {
                 }
             }
             Ok(ClientFrame::Cancel { topic_id, .. }) => prop_assert!(is_topic_id(topic_id.as_str())),
-            Ok(ClientFrame::TopicListRequest | ClientFrame::Resume { .. }) => {}
+            Ok(
+                ClientFrame::TopicListRequest
+                | ClientFrame::Resume { .. }
+                | ClientFrame::Read { .. },
+            ) => {}
             Err(refusal) => prop_assert_ne!(refusal.code, "invalid_json"),
         }
     }
