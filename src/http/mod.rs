@@ -38,6 +38,7 @@ mod json;
 pub mod limits;
 mod listing;
 mod logs;
+mod me;
 mod memories;
 mod messages;
 pub mod metrics;

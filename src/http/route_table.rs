@@ -2,7 +2,8 @@
 
 use super::{
     approvals, audit, backups, changes, channels, config, doctor, events, health, identities,
-    inbox, jobs, logs, memories, messages, metrics, openapi, overview, page, policies, questions,
+    inbox, jobs, logs, me, memories, messages, metrics, openapi, overview, page, policies,
+    questions,
     routes::{Resource, on},
     session, sessions, tasks, teams, tokens, topics, triggers, trust, untrusted_files, usage,
     vault, webhooks,
@@ -63,6 +64,9 @@ fn of_work() -> Vec<Resource> {
         on(&api::topics::SHOW_RUNNING_TURN, topics::running),
         on(&api::topics::SHOW_TOPIC, topics::show),
         on(&api::topics::CHANGE_TOPIC, topics::change),
+        on(&api::me::LIST_OWN_CHANNELS, me::list_channels),
+        on(&api::me::LIST_OWN_MESSAGES, me::list_messages),
+        on(&api::me::LIST_OWN_NOTIFICATIONS, me::list_notifications),
         on(&api::messages::SEND_MESSAGE, messages::send),
         on(&api::messages::SHOW_MESSAGE, messages::show),
         on(&api::sessions::LIST_SESSIONS, sessions::list),

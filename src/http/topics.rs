@@ -26,21 +26,27 @@ use crate::api::{endpoint::*, page::Sort, reply::*, topics::*};
 
 /// By what a topic's state is told.
 struct Standing {
-    /// How much work each topic has: waiting, running.
+    /// See [`work`].
     work: HashMap<TopicId, (usize, usize)>,
     now: Timestamp,
     idle_after: Duration,
 }
 
+/// How much work each topic has: waiting, running.
+pub(super) fn work(open: &[OpenWork]) -> HashMap<TopicId, (usize, usize)> {
+    let mut work: HashMap<_, (usize, usize)> = HashMap::new();
+    for task in open {
+        let Some(topic) = &task.lane.topic else { continue };
+        let (queued, running) = work.entry(topic.clone()).or_default();
+        if task.lease.is_some() && task.parked.is_none() { *running += 1 } else { *queued += 1 }
+    }
+    work
+}
+
 impl Standing {
     fn new(state: &State, open: &[OpenWork]) -> Self {
-        let mut work: HashMap<_, (usize, usize)> = HashMap::new();
-        for task in open {
-            let Some(topic) = &task.lane.topic else { continue };
-            let (queued, running) = work.entry(topic.clone()).or_default();
-            if task.lease.is_some() && task.parked.is_none() { *running += 1 } else { *queued += 1 }
-        }
-        Self { work, now: state.now(), idle_after: state.service.topics_idle_after() }
+        let (now, idle_after) = (state.now(), state.service.topics_idle_after());
+        Self { work: work(open), now, idle_after }
     }
 
     fn state(&self, row: &Topic) -> TopicState {

@@ -1,5 +1,6 @@
 //! Transcripts: a journal as people and programs read it.
 
+pub mod conversation;
 pub mod lines;
 pub mod merge;
 pub mod page;

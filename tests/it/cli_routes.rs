@@ -15,7 +15,7 @@ use tokio::{
 use crate::{cli_follow::Following, service::Service};
 
 /// Routes that the command line leaves to other clients, and why.
-const LEFT: [(&str, Why); 33] = [
+const LEFT: [(&str, Why); 36] = [
     ("GET /", Why::Browser),
     ("GET /ui/{file}", Why::Browser),
     ("GET /api/v1/session", Why::Browser),
@@ -39,6 +39,9 @@ const LEFT: [(&str, Why); 33] = [
     ("GET /api/v1/backups", Why::Local),
     ("GET /api/v1/channels", Why::Status),
     ("GET /api/v1/tasks/stats", Why::Status),
+    ("GET /api/v1/me/channels", Why::Chat),
+    ("GET /api/v1/me/channels/{id}/messages", Why::Chat),
+    ("GET /api/v1/me/topics/{id}/messages", Why::Chat),
     ("GET /api/v1/topics", Why::Chat),
     ("GET /api/v1/topics/{id}", Why::Chat),
     ("PATCH /api/v1/topics/{id}", Why::Chat),

@@ -1,8 +1,11 @@
 //! Several connections of one channel, and how each of them ends.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     raw_socket::{Heard, RawSocket},
@@ -44,6 +47,72 @@ async fn two_connections_share_a_channel() {
     assert_eq!(ends.0["content"], "Here too.");
     assert!(own.iter().all(|frame| frame["kind"] != "user_message"));
     assert_eq!(back["content"], "#reply And here.");
+}
+
+/// A device of the operator, in the channel that all of them share.
+async fn device(service: &Service) -> Client {
+    let mut client = service.connect().await;
+    client.send(json!({"type": "resume", "home": true})).await;
+    client.send(json!({"type": "topic_list_request"})).await;
+    client.until(|frame| frame["type"] == "topic_list").await;
+    client
+}
+
+/// Frames until all of so many messages have ended.
+async fn until_ended(client: &mut Client, count: usize) -> Vec<Value> {
+    let mut frames = Vec::new();
+    let mut ended = 0;
+    while ended < count {
+        let frame = client.frame().await;
+        ended += usize::from(frame["type"] == "response");
+        frames.push(frame);
+    }
+    frames
+}
+
+/// CH-91, CH-160: two devices of one account, both writing: each hears all, in order, once, and the store says the same;
+/// also when the process is killed in the middle.
+#[actix::test]
+async fn devices_that_both_write_hear_all_in_order_once() {
+    const EACH: usize = 20;
+    let mut service = Service::start().await;
+    let mut one = device(&service).await;
+    let mut other = device(&service).await;
+    assert_eq!(one.channel, other.channel);
+    let topic = one.open_topic("#reply Begin.").await;
+    other.until(|frame| frame["type"] == "response").await;
+
+    for number in 0..EACH {
+        one.say_in(&topic, &format!("one-{number}"), "#reply From one.").await;
+        other.say_in(&topic, &format!("other-{number}"), "#reply From the other.").await;
+    }
+    let (here, there) =
+        tokio::join!(until_ended(&mut one, 2 * EACH), until_ended(&mut other, 2 * EACH));
+
+    let ends = |frames: &[Value]| -> Vec<(Value, Value)> {
+        let ends = frames.iter().filter(|frame| frame["type"] == "response");
+        ends.map(|frame| (frame["seq"].clone(), frame["message_id"].clone())).collect()
+    };
+    assert_eq!(ends(&here), ends(&there));
+    let told = |frames: &[Value]| -> Vec<String> {
+        let told = frames.iter().filter(|frame| frame["kind"] == "user_message");
+        told.map(|frame| frame["message_id"].as_str().unwrap().to_owned()).collect()
+    };
+    let written = |by: &str| (0..EACH).map(|number| format!("{by}-{number}")).collect::<Vec<_>>();
+    // Each is told what the other wrote, in the order in which it was written.
+    assert_eq!((told(&here), told(&there)), (written("other"), written("one")));
+
+    service.kill();
+    service.launch().await;
+    let path = format!("/api/v1/me/topics/{topic}/messages?limit=200&sort=at");
+    let (status, stored) = service.api("GET", &path, None).await;
+    assert_eq!((status, &stored["total"]), (200, &json!(2 * EACH + 1)), "{stored}");
+    let rows = stored["data"].as_array().unwrap();
+    let ids: BTreeSet<&str> = rows.iter().map(|row| row["message_id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 2 * EACH + 1);
+    assert!(rows.iter().all(|row| row["state"] == "done"), "{stored}");
+    assert!(rows.is_sorted_by_key(|row| row["at"].as_u64()), "{stored}");
+    assert_eq!(device(&service).await.channel, one.channel);
 }
 
 /// CH-37, CH-91: one more than may be is told to come later; the others stay.

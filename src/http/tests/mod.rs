@@ -108,6 +108,7 @@ mod input;
 mod lists;
 mod log;
 mod login;
+mod me;
 mod memories;
 mod messages;
 mod operating;

@@ -1,0 +1,188 @@
+//! The caller's own: channels, their topics, and what was said there.
+
+use hivewright_actors::{
+    frame::{Notification, NotificationKind, TopicState},
+    ids::{CallId, ChannelId, MessageId, TaskId, TeamName, TopicId},
+    task::TaskState,
+    usage::Usage,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{endpoint::*, reply::*, scope::Scope::*};
+
+pub const LIST_OWN_CHANNELS: Endpoint<Rows<OwnChannel>, Empty, OwnChannelFilter> =
+    get("/api/v1/me/channels", Chat, "Lists the channels of the caller, with their topics.")
+        .description(
+            "Those of the same token; all tokens of the operator are one. To show a channel and \
+             go on with it: read this, then its messages, and resume with the `seq` from here.",
+        )
+        .sorted(&["-last_activity"]);
+
+pub const LIST_OWN_MESSAGES: Endpoint<Rows<ConversationItem>, ById> = get(
+    "/api/v1/me/topics/{id}/messages",
+    Chat,
+    "Lists what was said in a topic of the caller, the newest first.",
+)
+.description(
+    "Messages with what came of each, and what teams told on their own. Arguments and results \
+     of tools are cut to 500 characters, as in frames; for whoever has the scope `read`, to \
+     20,000, and `thinking` is shown.",
+)
+.sorted(&["-at"])
+.scrubbed();
+
+pub const LIST_OWN_NOTIFICATIONS: Endpoint<Rows<ConversationItem>, ById> = get(
+    "/api/v1/me/channels/{id}/messages",
+    Chat,
+    "Lists what was told in a channel of the caller and belongs to no topic, the newest first.",
+)
+.sorted(&["-at"])
+.scrubbed();
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct OwnChannelFilter {
+    /// Only the one that all connections share which resume with `home`; or all others.
+    pub home: Option<bool>,
+}
+
+/// A channel as its owner sees it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OwnChannel {
+    pub id: ChannelId,
+    #[serde(rename = "type")]
+    pub channel_type: String,
+    /// All connections share it which resume with `home`.
+    pub home: bool,
+    pub last_activity: String,
+    /// Answers and notifications since it was last read, in all topics. More than 99 are not counted in one topic.
+    pub unread: usize,
+    /// The newest number of its frames.
+    pub seq: u64,
+    /// Newest activity first: all that are open, and the last twenty that are over.
+    pub topics: Vec<OwnTopic>,
+}
+
+/// A topic as its owner sees it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct OwnTopic {
+    pub id: TopicId,
+    pub name: String,
+    pub state: TopicState,
+    pub last_activity: String,
+    /// Messages that wait in it.
+    pub queued: u64,
+    /// A turn runs in it.
+    pub running: bool,
+    /// Answers and notifications since it was last read.
+    pub unread: usize,
+}
+
+/// One thing that was said.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ConversationItem {
+    /// A message of a person, with what came of it.
+    Message(ConversationMessage),
+    /// What a team told on its own.
+    Notification(ConversationNotification),
+}
+
+/// A message of a person, with what came of it.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationMessage {
+    pub message_id: MessageId,
+    pub task_id: TaskId,
+    /// When it was accepted, in milliseconds since 1970.
+    pub at: u64,
+    /// What the frames of its channel told up to this number is in here.
+    pub seq: u64,
+    pub from: String,
+    pub text: String,
+    pub state: TaskState,
+    /// What the model thought.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+    /// What was said and done so far, in order. The text of a step that runs is not in it yet.
+    pub blocks: Vec<ConversationBlock>,
+    /// It was answered by the turn of another message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined_task_id: Option<TaskId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<ConversationEnd>,
+}
+
+/// A part of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ConversationBlock {
+    /// Words of the model.
+    Text { text: String },
+    /// A call of a tool, and its result once there is one.
+    ToolCall {
+        call_id: CallId,
+        tool: String,
+        arguments: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ok: Option<bool>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<String>,
+    },
+    /// A retry, a wait, a summary.
+    Note { text: String },
+}
+
+/// How a message ended.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationEnd {
+    /// In milliseconds since 1970.
+    pub at: u64,
+    /// What was wrong, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What was wrong, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The answer was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    pub usage: ConversationUsage,
+}
+
+row! {
+    /// What an answer cost.
+    #[derive(Debug, PartialEq)]
+    pub struct ConversationUsage from usage: Usage {
+        pub input: u64 = usage.input,
+        pub output: u64 = usage.output,
+        pub cost_usd: Option<f64> = usage.cost_usd,
+    }
+}
+
+/// What a team told on its own.
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ConversationNotification {
+    /// In milliseconds since 1970.
+    pub at: u64,
+    pub content: String,
+    pub team: TeamName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    pub status: String,
+    pub kind: NotificationKind,
+    /// The approval or question that it shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ref_id: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+impl ConversationNotification {
+    pub fn new(at: u64, told: Notification) -> Self {
+        let Notification { content, team, task_id, status, kind, ref_id, truncated } = told;
+        Self { at, content, team, task_id, status, kind, ref_id, truncated }
+    }
+}
