@@ -1,4 +1,4 @@
-// CH-85, CH-89, OP-67: frames of the chat, also when they come twice.
+// CH-85, CH-89, CH-160, OP-67: the chat from the store and from frames, also when both tell the same, or twice.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -12,6 +12,13 @@ function storage() {
     setItem: (key, value) => kept.set(key, value),
     removeItem: (key) => kept.delete(key),
   };
+}
+
+/** A conversation of a channel in which nothing was said yet. */
+function begun(place = storage(), principal = "someone") {
+  const conversation = new Conversation(place, principal);
+  conversation.begin({ id: "ws:1", seq: 0, topics: [] });
+  return conversation;
 }
 
 const about = { channel_id: "ws:1", topic_id: "t-1", topic_name: "Topic", task_id: "task-1", ts: 5 };
@@ -53,9 +60,7 @@ function frames(message_id) {
 }
 
 test("a frame that comes twice changes nothing", () => {
-  const place = storage();
-  const conversation = new Conversation(place, "someone");
-  conversation.beginChannel("ws:1");
+  const conversation = begun();
   const turn = conversation.compose("question", "");
   const all = frames(turn.id);
 
@@ -64,10 +69,8 @@ test("a frame that comes twice changes nothing", () => {
   assert.ok(!all.map((frame) => conversation.apply(frame)).some(Boolean));
   conversation.lastSeq = 0;
   for (const frame of all) conversation.apply(frame);
-  conversation.save();
 
   assert.equal(JSON.stringify(conversation.logs), once);
-  assert.equal(JSON.stringify(new Conversation(place, "someone").logs), once);
   assert.deepEqual(
     conversation.turns("t-1").map((one) => one.blocks.map((block) => [block.kind, block.text ?? block.result])),
     [
@@ -84,19 +87,17 @@ test("a frame that comes twice changes nothing", () => {
 
 test("another person sees nothing of it", () => {
   const place = storage();
-  const conversation = new Conversation(place, "someone");
-  conversation.beginChannel("ws:1");
+  const conversation = begun(place);
   conversation.compose("question", "");
   conversation.save();
 
   const stranger = new Conversation(place, "another");
 
-  assert.deepEqual([stranger.channel, Object.keys(stranger.logs)], [null, []]);
+  assert.deepEqual([stranger.former, Object.keys(stranger.logs)], [null, []]);
 });
 
 test("what a person was asked for has one card, whatever is told of it", () => {
-  const conversation = new Conversation(storage(), "someone");
-  conversation.beginChannel("ws:1");
+  const conversation = begun();
   const asked = {
     ...about,
     type: "notification",
@@ -117,13 +118,12 @@ test("what a person was asked for has one card, whatever is told of it", () => {
 });
 
 test("what may have been accepted is not sent again unasked", () => {
-  const conversation = new Conversation(storage(), "someone");
-  conversation.beginChannel("ws:1");
+  const conversation = begun();
   const sent = conversation.compose("sent", "");
   conversation.frameOf(sent);
   const waiting = conversation.compose("never sent", "");
 
-  conversation.beginChannel("ws:2");
+  conversation.begin({ id: "ws:2", seq: 0, topics: [] });
 
   assert.deepEqual([sent.status, waiting.status], ["unconfirmed", "sending"]);
 });
@@ -131,10 +131,8 @@ test("what may have been accepted is not sent again unasked", () => {
 // OP-51
 test("what is discarded right after a reload does not come back from what the browser kept", () => {
   const place = storage();
-  const before = new Conversation(place, "someone");
-  before.beginChannel("ws:1");
-  const other = new Conversation(place, "someone");
-  other.beginChannel("ws:1");
+  const before = begun(place);
+  const other = begun(place);
   before.compose("not wanted", "");
   before.save();
   const after = new Conversation(place, "someone");
@@ -153,8 +151,7 @@ test("what is discarded right after a reload does not come back from what the br
 
 // OP-67, CH-159
 test("after a break the whole text of the step takes the place of its pieces", () => {
-  const conversation = new Conversation(storage(), "someone");
-  conversation.beginChannel("ws:1");
+  const conversation = begun();
   const sent = conversation.compose("question", "");
   const about = {
     message_id: sent.id,
@@ -204,8 +201,7 @@ test("after a break the whole text of the step takes the place of its pieces", (
 
 /** A conversation with one open topic, and a message that begins another. */
 function beginning() {
-  const conversation = new Conversation(storage(), "someone");
-  conversation.beginChannel("ws:1");
+  const conversation = begun();
   conversation.apply({
     channel_id: "ws:1",
     seq: 1,
@@ -271,8 +267,7 @@ test("OP-51: a new topic is the same whether its frames or its answer come first
 const listed = (conversation) => conversation.turns("t-1").map((turn) => [turn.text, turn.status]);
 
 test("CH-91: what another tab says stands where its topic is, and not on a blank page", () => {
-  const conversation = new Conversation(storage(), "someone");
-  conversation.beginChannel("ws:1");
+  const conversation = begun();
   const moves = [];
   conversation.onMoved = (turn, from, to) => moves.push([from, to]);
   const said = { channel_id: "ws:1", topic_id: null, ts: 4, seq: 0.5, message_id: "m-other" };
@@ -285,8 +280,7 @@ test("CH-91: what another tab says stands where its topic is, and not on a blank
 });
 
 test("CH-91: what this tab said is confirmed when it is told again, and stands there once", () => {
-  const conversation = new Conversation(storage(), "someone");
-  conversation.beginChannel("ws:1");
+  const conversation = begun();
   const turn = conversation.compose("question", "");
   conversation.frameOf(turn);
   const said = { channel_id: "ws:1", topic_id: null, ts: 4, seq: 1, message_id: turn.id };
@@ -299,47 +293,202 @@ test("CH-91: what this tab said is confirmed when it is told again, and stands t
   assert.deepEqual(listed(conversation), [["question", "done"]]);
 });
 
-test("OP-67: a tab that is behind takes nothing from what another one keeps", () => {
+test("OP-67: tabs keep each other's drafts, and what each has on its way", () => {
   const place = storage();
-  const begin = new Conversation(place, "someone");
-  begin.beginChannel("ws:1");
-  begin.save();
-  const [ahead, behind] = [new Conversation(place, "someone"), new Conversation(place, "someone")];
-  for (const frame of frames("m-1")) ahead.apply(frame);
-  const underway = ahead.compose("not sent yet", "t-1");
-  ahead.draft("t-1", "typed here");
+  const [one, other] = [begun(place), begun(place)];
+  const underway = one.compose("not sent yet", "t-1");
+  one.draft("t-1", "typed here");
 
-  ahead.save();
-  behind.draft("t-2", "typed there");
-  behind.save();
+  one.save();
+  other.draft("t-2", "typed there");
+  other.save();
   const kept = new Conversation(place, "someone");
-  ahead.remove(underway);
-  ahead.draft("t-1", "");
-  ahead.save();
+  one.remove(underway);
+  one.draft("t-1", "");
+  one.save();
   const later = new Conversation(place, "someone");
 
   assert.deepEqual(
     kept.unacknowledged().map((turn) => turn.text),
     ["not sent yet"],
   );
-  assert.equal(kept.lastSeq, 13);
-  assert.deepEqual(kept.drafts, { "t-1": "typed here", "t-2": "typed there" });
+  assert.deepEqual([kept.former, kept.drafts], ["ws:1", { "t-1": "typed here", "t-2": "typed there" }]);
   assert.deepEqual(later.unacknowledged(), [], "what was discarded does not come back");
   assert.deepEqual(later.drafts, { "t-2": "typed there" });
 });
 
-test("OP-51: whoever comes again finds the conversation, and nobody else does", () => {
+test("CH-160: of what a former version kept, only what was on its way is taken over", () => {
   const place = storage();
-  const first = new Conversation(place, "someone");
-  first.beginChannel("ws:1");
-  for (const frame of frames("m-1")) first.apply(frame);
-  first.save();
-  const other = new Conversation(place, "other");
-  other.beginChannel("ws:2");
-  other.save();
+  const turn = (id, status) => ({ kind: "turn", id, status, text: id, at: 1, addressed: null, attempted: true });
+  const logs = { "": { items: [turn("m-1", "sending")] }, "t-1": { items: [turn("m-2", "done")] } };
+  const kept = { version: 1, principal: "someone", channel: "ws:1", lastSeq: 9, logs, drafts: { "t-1": "typed" } };
+  place.setItem("hivewright.conversation.someone", JSON.stringify(kept));
 
-  assert.deepEqual(other.turns("t-1"), []);
-  assert.equal(new Conversation(place, "someone").turns("t-1").length, 1);
+  const conversation = new Conversation(place, "someone");
+  conversation.begin({ id: "ws:1", seq: 9, topics: [] });
+
+  assert.deepEqual(
+    conversation.unacknowledged().map((one) => one.id),
+    ["m-1"],
+  );
+  assert.deepEqual([conversation.turns("t-1"), conversation.drafts], [[], { "t-1": "typed" }]);
+});
+
+/** A message as the store has it. */
+const stored = (id, at, more = {}) => ({
+  type: "message",
+  message_id: id,
+  task_id: `task-${id}`,
+  at,
+  seq: 2,
+  from: "someone",
+  text: `says ${id}`,
+  state: "done",
+  blocks: [{ type: "text", text: "Done." }],
+  end: { at: at + 1, usage: { input: 1, output: 2, cost_usd: null } },
+  ...more,
+});
+const told = (at, more = {}) => ({
+  type: "notification",
+  at,
+  content: "[team] Ready.",
+  team: "team",
+  task_id: "task-1",
+  status: "done",
+  kind: "task",
+  ...more,
+});
+const shown = (conversation, key = "t-1") => conversation.logs[key].items.map((item) => item.text ?? item.content);
+
+test("CH-160: a topic is shown from the store, in order, with what is older before it", () => {
+  const conversation = begun();
+
+  conversation.fill("t-1", { rows: [stored("c", 9), told(7), stored("b", 5)], next: "cursor" });
+  const first = shown(conversation);
+  conversation.fill("t-1", { rows: [stored("a", 1)], next: null }, true);
+
+  assert.deepEqual(first, ["says b", "[team] Ready.", "says c"]);
+  assert.deepEqual(shown(conversation), ["says a", "says b", "[team] Ready.", "says c"]);
+  assert.equal(conversation.logs["t-1"].next, null);
+  const [turn] = conversation.turns("t-1");
+  assert.deepEqual([turn.status, turn.ended, turn.blocks], ["done", 2, [{ kind: "text", text: "Done." }]]);
+});
+
+test("CH-91, CH-160: what the store has and frames tell again stands there once", () => {
+  const conversation = begun();
+  const all = frames("m-1").map((frame) => ({ ...frame, seq: frame.seq + 100 }));
+  const blocks = [
+    { type: "text", text: "Let me see." },
+    { type: "tool_call", call_id: "c", tool: "read", arguments: "{}", ok: true, duration_ms: 7, result: "text" },
+  ];
+  const row = stored("m-1", 4, { task_id: "task-1", seq: 106, state: "running", end: undefined, blocks });
+
+  // The store was read after the sixth frame; the connection began before the first.
+  conversation.fill("t-1", { rows: [row], next: null });
+  for (const frame of all) conversation.apply(frame);
+  conversation.fill("t-1", { rows: [told(5)], next: null });
+
+  const [turn, ...rest] = conversation.turns("t-1");
+  assert.deepEqual(
+    [turn.status, rest.length, turn.blocks.map((block) => block.text ?? block.result)],
+    ["done", 0, ["Let me see.", "text", "Trying again", "The end."]],
+  );
+  assert.equal(conversation.logs["t-1"].items.filter((item) => item.kind === "notice").length, 1);
+});
+
+test("CH-160: text that streams is not taken back by what was stored before it", () => {
+  const conversation = begun();
+  for (const frame of frames("m-1").slice(0, 3)) conversation.apply(frame);
+
+  conversation.fill("t-1", {
+    rows: [stored("m-1", 4, { seq: 99, state: "running", blocks: [], end: undefined })],
+    next: null,
+  });
+
+  const [turn] = conversation.turns("t-1");
+  assert.deepEqual([turn.text, turn.blocks[0].text, turn.at], ["says m-1", "Let me see.", 4]);
+  // Nor are frames passed over that were on their way meanwhile.
+  conversation.apply(frames("m-1")[3]);
+  assert.equal(turn.blocks[1]?.kind, "tool");
+});
+
+test("CH-91: two browsers that write at the same time show the same order", () => {
+  const browsers = [begun(), begun()];
+  const turns = browsers.map((browser, number) => browser.compose(`from ${number}`, "t-1"));
+  const ids = turns.map((turn) => turn.id);
+  let seq = 10;
+  const of = (number) => ({ channel_id: "ws:1", message_id: ids[number], seq: (seq += 1) });
+  const all = [
+    { ...of(1), type: "progress", kind: "user_message", content: "from 1", ts: 50 },
+    { ...of(0), type: "progress", kind: "user_message", content: "from 0", ts: 60 },
+    ...[0, 1].map((number) => ({
+      ...of(number),
+      ...{ type: "ack", content: "Working on it.", generated: false, position: 0, task_id: `task-${number}` },
+      ...{ topic_id: "t-1", topic_name: "Bees", ts: 70, accepted_at: number ? 50 : 60 },
+    })),
+  ];
+
+  // Nobody is told of what they said themselves.
+  browsers.forEach((browser, number) =>
+    all
+      .filter((frame) => frame.kind !== "user_message" || frame.message_id !== ids[number])
+      .forEach((frame) => browser.apply(frame)),
+  );
+
+  for (const browser of browsers) assert.deepEqual(shown(browser), ["from 1", "from 0"]);
+});
+
+test("CH-160: a message that was on its way is known from the store to have been accepted", () => {
+  const place = storage();
+  const before = begun(place);
+  const turn = before.compose("hello", "t-1");
+  before.frameOf(turn);
+  before.save();
+
+  const after = begun(place);
+  after.fill("t-1", { rows: [stored(turn.id, 4, { text: "hello" })], next: null });
+
+  assert.deepEqual(after.unacknowledged(), []);
+  assert.deepEqual(listed(after), [["hello", "done"]]);
+});
+
+test("CH-160: what another device has read is read here", () => {
+  const conversation = new Conversation(storage(), "someone");
+  const topic = { id: "t-1", name: "Bees", state: "active", queued: 0, running: false };
+  const last_activity = new Date(5).toISOString();
+  conversation.begin({ id: "ws:1", seq: 0, topics: [{ ...topic, last_activity, unread: 2 }] });
+  const list = (read_until, seq) =>
+    conversation.apply({ seq, type: "topic_list", topics: [{ ...topic, last_activity: 5, read_until }] });
+
+  list(4, 1);
+  const before = conversation.logs["t-1"].unread;
+  list(5, 2);
+
+  assert.deepEqual([before, conversation.logs["t-1"].unread], [2, 0]);
+  assert.equal(conversation.seen("t-1"), null, "nothing is new, so that nothing is marked");
+});
+
+test("CH-160: a frame about words that were said before the page was there asks for them", () => {
+  const conversation = begun();
+  const stale = [];
+  conversation.onStale = (key) => stale.push(key);
+
+  const [ack] = frames("m-1");
+  conversation.apply(ack);
+  conversation.fill("t-1", { rows: [stored("m-1", 4, { state: "running", end: undefined, blocks: [] })], next: null });
+
+  assert.deepEqual(stale, ["t-1"]);
+  assert.deepEqual(listed(conversation), [["says m-1", "running"]]);
+});
+
+test("CH-91: a command of another device is answered there", () => {
+  const conversation = begun();
+  const of = { channel_id: "ws:1", topic_id: null, message_id: "m-1", ts: 4 };
+
+  conversation.apply({ ...of, seq: 1, type: "progress", kind: "user_message", content: "/help" });
+  conversation.apply({ ...of, seq: 2, type: "response", content: "Commands: …", status: "done" });
+
+  assert.deepEqual([conversation.logs, conversation.heard], [{}, {}]);
 });
 
 test("CH-44: a message is counted as it is sent", () => {
@@ -348,21 +497,18 @@ test("CH-44: a message is counted as it is sent", () => {
   assert.ok(bytesOf("x".repeat(MOST_BYTES)) > MOST_BYTES);
 });
 
-test("SC-110: after a gap, a turn whose topic the service no longer knows is of unknown end", () => {
-  const talk = new Conversation(storage());
-  const turn = talk.compose("hello", "t-1");
-  const [ack] = frames(turn.id);
-  talk.apply(ack);
-  talk.apply({
-    channel_id: "ws:1",
-    seq: 2 ** 50,
-    type: "progress",
-    kind: "note",
-    content: "Restored.",
-    gap: { dropped: 0 },
-  });
+test("CH-89, SC-110: after a gap the page begins again with what the store has", () => {
+  const conversation = begun();
+  const lost = [];
+  conversation.onLost = (frame) => lost.push(frame.content);
+  const turn = conversation.compose("hello", "t-1");
+  conversation.apply(frames(turn.id)[0]);
+  const unsent = conversation.compose("and this", "t-1");
 
-  talk.apply({ channel_id: "ws:1", seq: 2 ** 50 + 1, type: "topic_list", topics: [] });
+  conversation.apply({ seq: 2 ** 50, type: "progress", kind: "note", content: "Restored.", gap: { dropped: 0 } });
+  conversation.begin({ id: "ws:1", seq: 2 ** 50, topics: [] });
 
-  assert.equal(turn.status, "unknown");
+  assert.deepEqual(lost, ["Restored."]);
+  assert.deepEqual(listed(conversation), [["and this", "sending"]]);
+  assert.equal(conversation.unacknowledged()[0], unsent);
 });

@@ -135,6 +135,7 @@ files![
     "views/chat/said.js",
     "views/chat/shelf.js",
     "views/chat/size.js",
+    "views/chat/stored.js",
     "views/chat/talk.js",
     "views/chat/topics.js",
     "views/chat/turns.js",

@@ -136,17 +136,16 @@ async fn a_message_that_was_too_large_ends_and_the_chat_goes_on() {
     send(&browser, "#reply Before.").await;
     until_last_turn_is(&browser, "done").await;
 
-    browser
-        .until("Object.values(localStorage).some(kept => kept.includes('\"status\":\"done\"'))")
-        .await;
+    browser.until("localStorage['hivewright.conversation.operator']").await;
 
     // As an earlier page kept it: it was sent, and would be sent again for ever.
     browser
         .run(
-            "const key = Object.keys(localStorage).find(one => one.startsWith('hivewright.conversation')); \
-             const kept = JSON.parse(localStorage[key]); const [log] = Object.values(kept.logs).filter(one => one.items.length); \
-             log.items.push({...log.items[0], id: 'm-large', task: null, text: 'x'.repeat(1_200_000), status: 'sending', \
-             attempted: true, ended: null, blocks: [], usage: null}); window.large = JSON.stringify(kept); window.place = key; \
+            "window.place = 'hivewright.conversation.operator'; const kept = JSON.parse(localStorage[window.place]); \
+             kept.unsent.push({kind: 'turn', id: 'm-large', task: null, text: 'x'.repeat(1_200_000), at: Date.now(), \
+             ended: null, status: 'sending', seq: 0, attempted: true, addressed: location.hash.split('/').at(-1), \
+             fresh: null, position: 0, waiting: '', opening: '', thinking: '', blocks: [], usage: null, error: null, \
+             truncated: false, revision: 0}); window.large = JSON.stringify(kept); \
              addEventListener('pagehide', () => { localStorage[window.place] = window.large; })",
         )
         .await;

@@ -12,6 +12,7 @@ mod attacks;
 mod authority;
 mod chat;
 mod deciding;
+mod devices;
 mod granting;
 mod history;
 mod keyboard;

@@ -8,7 +8,7 @@ import { View } from "../../core/view.js";
 import { act, toast } from "../../parts/toast.js";
 import { ask, confirm } from "../../parts/dialog.js";
 import { input } from "../../parts/fields.js";
-import { empty } from "../../parts/states.js";
+import { empty, failure, loading } from "../../parts/states.js";
 import { Announcer } from "./announce.js";
 import { UNDECIDED } from "./conversation.js";
 import { layout } from "./layout.js";
@@ -23,6 +23,7 @@ const BLOCKED = {
   offline: "Offline: the server cannot be reached. Your text is kept, and the page keeps trying.",
   denied: "The server refused this connection: not authorized.",
 };
+const CROWDED = "This conversation is open in 16 places already. Close one of them; the page keeps trying.";
 
 const narrow = matchMedia("(max-width: 900px)");
 const touch = matchMedia("(pointer: coarse)");
@@ -31,6 +32,7 @@ export class Chat extends View {
   chosen = UNDECIDED;
   /** The newest line stays in sight. */
   pinned = true;
+  /** The connection as it was drawn last. @type {string | null} */ drawn = null;
   /** @type {any} */ scroller = null;
   /** @type {any} */ composer = null;
   turns = /** @type {Turns} */ (/** @type {any} */ (null));
@@ -125,7 +127,8 @@ export class Chat extends View {
     if (this.composer.value !== draft) this.composer.value = draft;
     this.sized();
     this.drawer(false);
-    talk.conversation.seen(key);
+    talk.seen(key);
+    talk.show(key);
     this.redraw();
     this.toEnd(true);
   }
@@ -149,7 +152,16 @@ export class Chat extends View {
   }
 
   isOver() {
-    return ["done", "past"].includes(this.topic()?.state);
+    return this.topic()?.state === "done";
+  }
+
+  /** Fetches what was said before, and stays where one was reading. */
+  async earlier() {
+    const { scroller } = this;
+    const below = scroller.scrollHeight - scroller.scrollTop;
+    await talk.load(this.chosen, false, true);
+    this.redraw();
+    scroller.scrollTop = scroller.scrollHeight - below;
   }
 
   mayWrite() {
@@ -254,8 +266,9 @@ export class Chat extends View {
     talk.link.askTopics();
   }
 
-  /** What this browser has of the topic, as text. */
-  export() {
+  /** All of the topic, as text. */
+  async export() {
+    await talk.loadAll(this.chosen);
     const lines = this.items().map((item) =>
       item.kind === "turn"
         ? [
@@ -286,6 +299,8 @@ export class Chat extends View {
       );
       return;
     }
+    // With the connection comes what it brought, so that nobody sees one without the other.
+    if (talk.state !== this.drawn) return this.redraw();
     if (this.due) return;
     this.due = true;
     // A hidden page gets no animation frames, and need not be drawn.
@@ -297,9 +312,11 @@ export class Chat extends View {
 
   redraw() {
     const { conversation } = talk;
+    this.drawn = talk.state;
     const items = this.items();
     const topic = this.topic();
     this.turns.update(items);
+    this.showAround();
     byId("empty").hidden = items.length > 0 || this.chosen !== UNDECIDED;
     const choosing = conversation.turns(this.chosen).some((/** @type {any} */ turn) => !hasEnded(turn));
     byId("topic-name").textContent = topic ? clean(topic.name) : choosing ? "Choosing a topic…" : "New topic";
@@ -316,6 +333,17 @@ export class Chat extends View {
     if (this.pinned) this.toEnd(false);
   }
 
+  /** What is not there yet: it is older, on its way, or not to be had. */
+  showAround() {
+    const log = talk.conversation.logs[this.chosen];
+    const refusal = talk.refusals.get(this.chosen);
+    const fetching = talk.fetching.has(this.chosen);
+    byId("earlier").hidden = !log?.next || fetching;
+    byId("around").replaceChildren(
+      ...(refusal ? [failure(refusal, () => talk.load(this.chosen))] : fetching && !log?.whole ? [loading()] : []),
+    );
+  }
+
   showActions() {
     const state = talk.state;
     if (state === "online" && !performance.getEntriesByName("usable").length) {
@@ -327,8 +355,8 @@ export class Chat extends View {
     byId("stop").disabled = talk.stopping.has(running?.id) || state !== "online";
     const excess = this.excess();
     byId("send").disabled = !this.composer.value.trim() || !this.mayWrite() || excess !== "";
-    const reason =
-      BLOCKED[/** @type {keyof typeof BLOCKED} */ (state)] ?? (this.isOver() ? "This topic is over." : excess);
+    const blocked = talk.link.crowded ? CROWDED : BLOCKED[/** @type {keyof typeof BLOCKED} */ (state)];
+    const reason = blocked ?? (this.isOver() ? "This topic is over." : excess);
     byId("blocked").hidden = !reason;
     byId("blocked-text").textContent = reason;
     const unblock = byId("unblock");

@@ -1,12 +1,14 @@
 // @ts-check
-// What the page knows: topics, their turns, and what the server has not confirmed. No DOM in here.
+// What the page knows: topics, what was said in them, and what the server has not confirmed. No DOM in here.
 //
-// Frames may be replayed after a reconnect, so taking one in twice must change nothing.
+// It begins with what the store has, and goes on with frames. Either may tell of the same thing, and frames may be replayed
+// after a reconnect, so taking something in twice must change nothing.
 
 import { take } from "./frames.js";
-import { hasEnded } from "./said.js";
+import { hasEnded, inOrder, makeTurn } from "./said.js";
 import * as shelf from "./shelf.js";
 import { UNDECIDED } from "./shelf.js";
+import { itemOf } from "./stored.js";
 
 export { UNDECIDED };
 
@@ -23,6 +25,10 @@ export class Conversation {
   onChange = () => {};
   /** Called when a message was given another topic. @type {(turn: any, from: string, to: string) => void} */
   onMoved = () => {};
+  /** Called when a frame tells of something that the page does not know. @type {(key: string) => void} */
+  onStale = () => {};
+  /** Called when frames were dropped: what is known has holes. @type {(frame: any) => void} */
+  onLost = () => {};
   /** The topic on the page. @type {string | null} */
   viewed = null;
   /** The messages that this tab sends: what was written in it, and what it found unsent. @type {Set<string>} */
@@ -30,35 +36,28 @@ export class Conversation {
   /** Drafts that were changed in this tab; empty means that one was sent. @type {Map<string, string>} */
   typed = new Map();
   /** @type {string | null} */ channel = null;
+  /** The channel that this browser used last. @type {string | null} */ former = null;
   lastSeq = 0;
   /** As the server lists them. @type {any[]} */ topics = [];
   /** What was said, by topic. @type {Record<string, any>} */ logs = {};
   /** What was typed and not sent, by topic. @type {Record<string, string>} */ drafts = {};
-  /** Words of another tab or device whose topic is not known yet, by message. @type {Record<string, string>} */ heard =
-    {};
-  /** Frames were dropped: an end may be missing. */
-  expectLoss = false;
+  /** Words of another tab or device whose topic is not known yet, by message. @type {Record<string, {text: string, at: number}>} */
+  heard = {};
 
   /** @param {Pick<Storage, "getItem" | "setItem" | "removeItem">} storage @param {string} principal */
   constructor(storage, principal) {
     this.storage = storage;
     this.principal = principal;
-    this.load();
+    const kept = shelf.read(storage, principal);
+    this.former = kept?.channel ?? null;
+    this.drafts = kept?.drafts ?? {};
+    for (const turn of kept?.unsent ?? []) {
+      this.mine.add(turn.id);
+      this.log(turn.addressed ?? UNDECIDED).items.push(turn);
+    }
   }
 
   // ---- what is kept in the browser
-
-  load() {
-    const kept = shelf.read(this.storage, this.principal);
-    this.channel = kept?.channel ?? null;
-    this.lastSeq = kept?.lastSeq ?? 0;
-    this.topics = kept?.topics ?? [];
-    this.logs = kept?.logs ?? {};
-    this.drafts = kept?.drafts ?? {};
-    this.heard = kept?.heard ?? {};
-    this.expectLoss = false;
-    for (const turn of this.unacknowledged()) this.mine.add(turn.id);
-  }
 
   saveSoon() {
     this.timer ??= setTimeout(() => this.save(), 800);
@@ -67,8 +66,8 @@ export class Conversation {
   save() {
     clearTimeout(this.timer);
     this.timer = undefined;
-    const { principal, channel, lastSeq, topics, logs, drafts, heard } = this;
-    const own = { principal, channel, lastSeq, topics, logs, drafts, heard };
+    const { principal, drafts } = this;
+    const own = { principal, channel: this.channel ?? this.former, unsent: this.unacknowledged(), drafts };
     const kept = shelf.read(this.storage, principal);
     shelf.write(this.storage, shelf.merge(own, kept, this.mine, this.typed));
   }
@@ -81,10 +80,120 @@ export class Conversation {
     this.saveSoon();
   }
 
+  // ---- what the store has
+
+  /**
+   * Begins with a channel as the store has it, in place of what was known; what is on its way stays.
+   * @param {{id: string, seq: number, topics: any[]} | null} row none if there is no channel yet
+   */
+  begin(row) {
+    const unsent = this.unacknowledged();
+    const former = this.channel ?? this.former;
+    this.channel = row?.id ?? null;
+    this.lastSeq = row?.seq ?? 0;
+    this.topics = (row?.topics ?? []).map((topic) => ({ ...topic, last_activity: Date.parse(topic.last_activity) }));
+    this.logs = {};
+    this.heard = {};
+    for (const { id, name, unread, last_activity } of this.topics)
+      Object.assign(this.log(id), { name, unread, latest: last_activity });
+    const moved = former !== null && row !== null && former !== row.id;
+    for (const turn of unsent) {
+      // What another channel may have accepted is not sent again unasked: it could run twice.
+      if (moved && turn.attempted) turn.status = "unconfirmed";
+      else if (moved) turn.addressed = null;
+      this.log(turn.addressed ?? UNDECIDED).items.push(turn);
+      turn.revision += 1;
+    }
+    this.changed(null);
+  }
+
+  /** A channel that there was not yet was made. @param {string} channel */
+  opened(channel) {
+    this.channel = channel;
+    this.lastSeq = 0;
+    this.saveSoon();
+  }
+
+  /**
+   * Takes in a page of what was said in a topic, newest first, and where it goes on.
+   * @param {string} key @param {{rows: any[], next: string | null}} page @param {boolean} earlier it follows what was taken in before
+   */
+  fill(key, { rows, next }, earlier = false) {
+    const log = this.log(key);
+    for (const row of rows) this.put(key, itemOf(row));
+    if (earlier || !log.whole) log.next = next;
+    log.whole = true;
+    this.number(key);
+    this.advance(key);
+    this.changed(key);
+  }
+
+  /** @param {string} key @param {any} item as the store has it */
+  put(key, item) {
+    const log = this.log(key);
+    log.latest = Math.max(log.latest, item.ended ?? item.at);
+    if (item.kind === "notice") return this.putNotice(key, item);
+    const found = this.find({ message_id: item.id, task_id: item.task });
+    if (!found) {
+      log.items.push(item);
+      return;
+    }
+    const { turn } = found;
+    if (found.key !== key) {
+      this.remove(turn);
+      log.items.push(turn);
+    }
+    // Of a turn that runs, frames have told all, and go on; of one that ended, the store has all.
+    const { seq, text, at, task } = item;
+    const known = hasEnded(item) || !turn.live ? { ...item, seq: Math.max(turn.seq, seq) } : { text, at, task };
+    Object.assign(turn, known, { revision: turn.revision + 1 });
+  }
+
+  /** What was asked before is answered where it stands: its card shows the outcome by itself. @param {string} key @param {any} notice */
+  putNotice(key, notice) {
+    const { items } = this.log(key);
+    const asks = notice.ref && ["approval", "question"].includes(notice.about);
+    const same = (/** @type {any} */ item) =>
+      item.id === notice.id || (asks && item.kind === "notice" && item.ref === notice.ref);
+    const at = items.findIndex(same);
+    // The card stands where it was first asked.
+    if (at < 0) items.push(notice);
+    else if (notice.at < items[at].at) items[at] = notice;
+    return at < 0;
+  }
+
+  /** Puts a topic into order, and counts what waits in it. @param {string} key */
+  number(key) {
+    this.log(key).items.sort(inOrder);
+    let before = 0;
+    for (const turn of this.turns(key)) {
+      if (hasEnded(turn) || turn.status === "sending") continue;
+      if (turn.status === "queued") turn.position = before;
+      before += 1;
+    }
+  }
+
+  /** What has nothing before it waits no longer; no frame says so. @param {string} key */
+  advance(key) {
+    for (const turn of this.turns(key)) {
+      if (turn.status !== "queued") continue;
+      turn.waiting = "";
+      if (turn.position === 0) turn.status = "running";
+      turn.revision += 1;
+    }
+  }
+
   // ---- reading
 
   log(key) {
-    return (this.logs[key] ??= { name: null, items: [], unread: 0, touched: Date.now(), past: false });
+    return (this.logs[key] ??= {
+      name: null,
+      items: [],
+      unread: 0,
+      /** When the newest thing came, by the server's clock. */ latest: 0,
+      /** The newest part is here. */ whole: false,
+      /** Where to go on to what is older. */ next: null,
+    });
   }
 
   turns(key) {
@@ -95,7 +204,7 @@ export class Conversation {
     return this.turns(key).find((turn) => turn.status === "running" || turn.status === "sending");
   }
 
-  /** The topics to list: the server's, then the ones of earlier channels that only this browser has. */
+  /** The topics to list: the server's, and those that it has not listed yet. */
   listed() {
     const known = new Set(this.topics.map((topic) => topic.id));
     const extra = Object.entries(this.logs)
@@ -103,8 +212,8 @@ export class Conversation {
       .map(([id, log]) => ({
         id,
         name: log.name ?? "Topic",
-        state: log.past ? "past" : "active",
-        last_activity: log.touched,
+        state: "active",
+        last_activity: log.latest,
         queued: 0,
         running: false,
       }));
@@ -115,32 +224,15 @@ export class Conversation {
 
   /** Notes a message to be sent. The caller sends `frameOf` it. */
   compose(content, topic) {
-    const turn = {
-      kind: "turn",
+    const turn = makeTurn({
       id: makeId(),
-      task: null,
       text: content,
       at: Date.now(),
-      ended: null,
-      status: "sending",
-      seq: 0,
-      attempted: false,
       addressed: topic || null,
       fresh: this.nameFor(content, topic),
-      position: 0,
-      waiting: "",
-      opening: "",
-      thinking: "",
-      blocks: [],
-      usage: null,
-      error: null,
-      truncated: false,
-      revision: 0,
-    };
+    });
     this.mine.add(turn.id);
-    const log = this.log(topic);
-    log.items.push(turn);
-    log.touched = turn.at;
+    this.log(topic).items.push(turn);
     this.changed(topic);
     return turn;
   }
@@ -151,7 +243,7 @@ export class Conversation {
    */
   nameFor(content, topic) {
     // Also those that the server has not listed yet.
-    const open = this.listed().filter((one) => !["done", "past"].includes(one.state));
+    const open = this.listed().filter((one) => one.state !== "done");
     if (topic !== UNDECIDED || open.length === 0 || content.startsWith("/")) return null;
     const underway = this.turns(UNDECIDED).find((turn) => turn.fresh && !hasEnded(turn));
     if (underway) return underway.fresh;
@@ -200,12 +292,13 @@ export class Conversation {
     this.changed(UNDECIDED);
   }
 
+  /** Somebody looks at a topic. Returns up to when it is read then; null if nothing in it is new. @param {string} key */
   seen(key) {
     const log = this.logs[key];
-    if (log?.unread) {
-      log.unread = 0;
-      this.changed(key);
-    }
+    if (!log?.unread) return null;
+    log.unread = 0;
+    this.changed(key);
+    return log.latest;
   }
 
   changed(key, item) {
@@ -222,18 +315,25 @@ export class Conversation {
     const [key, name] = [topic_id ?? UNDECIDED, turn.fresh];
     this.remove(turn);
     let known = this.find({ message_id })?.turn;
-    if (known) Object.assign(known, { text: turn.text, at: turn.at });
+    if (known) known.text = turn.text;
     else {
+      const said = this.heard[message_id];
+      delete this.heard[message_id];
       known = Object.assign(turn, {
         id: message_id,
         task: task_id ?? null,
+        at: said?.at ?? turn.at,
         addressed: topic_id ?? null,
         fresh: null,
         status: "running",
       });
       this.log(key).items.push(known);
     }
-    this.log(key).name ??= name;
+    const log = this.log(key);
+    log.name ??= name;
+    // It began here: there is nothing older.
+    log.whole = true;
+    this.number(key);
     this.changed(key, known);
     this.onMoved(turn, UNDECIDED, key);
   }
@@ -245,26 +345,6 @@ export class Conversation {
     this.end(key ?? UNDECIDED, turn);
   }
 
-  /** The old channel is gone: its topics become history, and a new channel begins. */
-  beginChannel(channel) {
-    const lost = this.channel !== null;
-    this.channel = channel;
-    this.lastSeq = 0;
-    this.topics = [];
-    for (const [key, log] of Object.entries(this.logs)) {
-      if (key !== UNDECIDED) log.past = lost;
-      for (const item of log.items) {
-        if (item.kind !== "turn" || hasEnded(item)) continue;
-        // What the lost channel may have accepted is not sent again unasked: it could run twice.
-        if (item.status !== "sending") item.status = "unknown";
-        else if (item.attempted) item.status = "unconfirmed";
-        else item.addressed = null;
-        item.revision += 1;
-      }
-      this.changed(key);
-    }
-  }
-
   // ---- frames
 
   /** Takes a frame in. Returns false if it was seen before. */
@@ -274,7 +354,6 @@ export class Conversation {
       this.lastSeq = frame.seq;
     }
     take(this, frame);
-    this.saveSoon();
     return true;
   }
 
@@ -297,27 +376,43 @@ export class Conversation {
     const key = frame.topic_id ?? found?.key ?? UNDECIDED;
     const log = this.log(key);
     if (frame.topic_name) log.name = frame.topic_name;
-    log.touched = Math.max(log.touched, frame.ts ?? 0);
+    log.latest = Math.max(log.latest, frame.ts ?? 0);
+    const from = found?.key;
     if (!found) {
-      // A message of another topic, or one this browser has not written.
-      const twin = this.find({ ...frame, topic_id: null, task_id: null })?.turn;
-      const turn = this.compose(twin?.text ?? this.heard[frame.message_id] ?? "", key);
-      delete this.heard[frame.message_id];
-      turn.id = frame.message_id ?? turn.id;
-      turn.at = frame.ts ?? turn.at;
-      found = { key, turn };
-    } else if (found.key !== key) {
+      found = { key, turn: this.learn(key, frame) };
+    } else if (from !== key) {
       this.remove(found.turn);
       log.items.push(found.turn);
       this.onMoved(found.turn, found.key, key);
     }
     const { turn } = found;
     turn.task ??= frame.task_id ?? null;
+    turn.live = true;
+    if (frame.accepted_at) turn.at = frame.accepted_at;
+    if (from !== key || frame.accepted_at) this.number(key);
     if (Number.isInteger(frame.seq)) {
       if (frame.seq <= turn.seq) return null;
       turn.seq = frame.seq;
     }
     return { key, turn };
+  }
+
+  /** A message of another topic, tab or device. @param {string} key @param {any} frame */
+  learn(key, frame) {
+    const twin = this.find({ ...frame, topic_id: null, task_id: null })?.turn;
+    const said = this.heard[frame.message_id];
+    delete this.heard[frame.message_id];
+    const text = twin?.text ?? said?.text ?? "";
+    // It was said before this page was there: the store has the words.
+    if (!text && key !== UNDECIDED) this.onStale(key);
+    const turn = makeTurn({
+      id: frame.message_id ?? makeId(),
+      text,
+      at: said?.at ?? frame.ts ?? Date.now(),
+      status: "running",
+    });
+    this.log(key).items.push(turn);
+    return turn;
   }
 
   /** @param {string} key @param {any} turn @param {number} [ts] */
@@ -326,14 +421,8 @@ export class Conversation {
     turn.waiting = "";
     for (const block of turn.blocks) if (block.kind === "tool" && block.ok === null) block.ok = "ended";
     this.log(key).unread += 1;
-    // The ones behind it move up; no frame says so.
-    for (const other of this.turns(key)) {
-      if (other.status !== "queued") continue;
-      other.position = Math.max(0, other.position - 1);
-      other.waiting = "";
-      if (other.position === 0) other.status = "running";
-      other.revision += 1;
-    }
+    this.number(key);
+    this.advance(key);
     this.changed(key, turn);
   }
 }

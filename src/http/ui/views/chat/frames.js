@@ -1,7 +1,7 @@
 // @ts-check
 // What each kind of frame changes in a conversation. No DOM in here.
 
-import { addText, flushOpening, hasEnded, restate, settle, takeTool } from "./said.js";
+import { addText, flushOpening, hasEnded, makeNotice, restate, settle, takeTool } from "./said.js";
 import { UNDECIDED } from "./shelf.js";
 
 /** @typedef {import("./conversation.js").Conversation} Conversation */
@@ -22,6 +22,8 @@ export function take(talk, frame) {
 
 /** @param {Conversation} talk @param {any} frame */
 function takeAck(talk, frame) {
+  // What became of a message that this page does not show is of no use to it.
+  if (frame.duplicate && !talk.find(frame)) return;
   const found = talk.turnOf(frame);
   if (!found) return;
   const { key, turn } = found;
@@ -31,15 +33,17 @@ function takeAck(talk, frame) {
     turn.status = queued ? "queued" : "running";
     if (frame.generated) turn.opening = frame.content;
     else turn.waiting = frame.duplicate ? "" : frame.content;
-    // Ended already, and its end was confirmed by us: it will not be sent again.
-    if (frame.duplicate && frame.response_seq && frame.response_seq <= talk.lastSeq) turn.status = "unknown";
+    // Ended already, and its end was told before: the store has it.
+    if (frame.duplicate && frame.response_seq && frame.response_seq <= talk.lastSeq) talk.onStale(key);
+    // What is confirmed stands where the service took it in.
+    talk.number(key);
   }
   talk.changed(key, turn);
 }
 
 /** @param {Conversation} talk @param {any} frame */
 function takeProgress(talk, frame) {
-  if (frame.gap) talk.expectLoss = true;
+  if (frame.gap) return talk.onLost(frame);
   if (!frame.message_id && !frame.task_id) return;
   if (frame.kind === "user_message") return takeUserMessage(talk, frame);
   const found = talk.turnOf(frame);
@@ -72,18 +76,27 @@ function takeProgress(talk, frame) {
 /** What another tab or device said, or this one before a break. Where it belongs, its ack says. @param {Conversation} talk @param {any} frame */
 function takeUserMessage(talk, frame) {
   const found = talk.find(frame);
-  if (!found) talk.heard[frame.message_id] = frame.content;
-  else if (found.turn.status === "sending") {
-    found.turn.status = "running";
-    talk.changed(found.key, found.turn);
-  } else if (!found.turn.text) {
-    found.turn.text = frame.content;
-    talk.changed(found.key, found.turn);
+  if (!found) {
+    talk.heard[frame.message_id] = { text: frame.content, at: frame.ts };
+    return;
   }
+  found.turn.at = frame.ts ?? found.turn.at;
+  if (found.turn.status === "sending") found.turn.status = "running";
+  found.turn.text ||= frame.content;
+  talk.number(found.key);
+  talk.changed(found.key, found.turn);
+}
+
+/** A command, or a message that came to nothing, is of no topic: it is shown where it was typed. @param {Conversation} talk @param {any} frame */
+function isElsewhere(talk, frame) {
+  const elsewhere = !frame.task_id && !frame.topic_id && !talk.find(frame);
+  if (elsewhere) delete talk.heard[frame.message_id];
+  return elsewhere;
 }
 
 /** @param {Conversation} talk @param {any} frame */
 function takeResponse(talk, frame) {
+  if (isElsewhere(talk, frame)) return;
   const found = talk.turnOf(frame);
   if (!found) return;
   const { key, turn } = found;
@@ -97,7 +110,7 @@ function takeResponse(talk, frame) {
 
 /** @param {Conversation} talk @param {any} frame */
 function takeError(talk, frame) {
-  if (!frame.message_id && !frame.task_id) return;
+  if ((!frame.message_id && !frame.task_id) || isElsewhere(talk, frame)) return;
   const found = talk.turnOf(frame);
   if (!found) return;
   const { key, turn } = found;
@@ -110,27 +123,14 @@ function takeError(talk, frame) {
 
 /** @param {Conversation} talk @param {any} frame */
 function takeNotification(talk, frame) {
-  const key = frame.topic_id ?? talk.viewed ?? UNDECIDED;
+  // What belongs to no topic stands on the blank page, as it does when it is read from the store.
+  const key = frame.topic_id ?? UNDECIDED;
   const log = talk.log(key);
   if (frame.topic_name) log.name = frame.topic_name;
-  const id = `${frame.channel_id}-${frame.seq}`;
-  if (log.items.some((item) => item.id === id)) return;
-  // What was asked before is answered where it stands: its card shows the outcome by itself.
-  const asks = frame.ref_id && ["approval", "question"].includes(frame.kind);
-  if (asks && log.items.some((item) => item.kind === "notice" && item.ref === frame.ref_id)) return;
-  const { content, team, status, kind } = frame;
-  log.items.push({
-    kind: "notice",
-    id,
-    at: frame.ts ?? Date.now(),
-    revision: 0,
-    content,
-    team,
-    status,
-    about: kind,
-    ref: frame.ref_id ?? null,
-  });
-  log.touched = Math.max(log.touched, frame.ts ?? 0);
+  const at = frame.ts ?? Date.now();
+  log.latest = Math.max(log.latest, at);
+  if (!talk.putNotice(key, makeNotice(frame, at))) return;
+  talk.number(key);
   log.unread += 1;
   talk.changed(key);
 }
@@ -142,20 +142,8 @@ function takeTopics(talk, frame) {
     const log = talk.logs[row.id];
     if (!log) continue;
     log.name = row.name;
-    log.past = false;
+    // It was read on another device.
+    if (row.read_until >= log.latest) log.unread = 0;
   }
-  // Only after frames were dropped can an end be missing, or a topic be gone.
-  if (talk.expectLoss) {
-    const busy = new Set(talk.topics.filter((row) => row.running || row.queued > 0).map((row) => row.id));
-    for (const key of Object.keys(talk.logs)) {
-      if (key === UNDECIDED || busy.has(key)) continue;
-      for (const turn of talk.turns(key)) {
-        if (hasEnded(turn) || turn.status === "sending") continue;
-        turn.status = "unknown";
-        turn.revision += 1;
-      }
-    }
-  }
-  talk.expectLoss = false;
   talk.changed(null);
 }

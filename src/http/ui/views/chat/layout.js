@@ -102,6 +102,17 @@ export const layout = (chat) => [
     make(
       "div",
       { id: "scroll", class: "scroll", tabindex: "0", role: "region", "aria-label": "Messages" },
+      make(
+        "p",
+        { class: "earlier" },
+        make(
+          "button",
+          { id: "earlier", class: "button small", type: "button", hidden: true, onclick: () => chat.earlier() },
+          icon("again"),
+          "Earlier",
+        ),
+      ),
+      make("div", { id: "around" }),
       make("div", { id: "turns", class: "turns" }),
       make(
         "div",

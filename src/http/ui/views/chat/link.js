@@ -1,5 +1,5 @@
 // @ts-check
-// The connection to the server: opens it, goes on with the earlier channel, and comes back after a break.
+// The connection to the server: opens it, joins the channel that all devices of a person share, and comes back after a break.
 
 import { Retry } from "../../core/retry.js";
 
@@ -9,6 +9,7 @@ const HEARTBEAT = 15_000;
 const PATIENCE = 4_000;
 
 const TOO_BIG = 1009;
+const TRY_AGAIN = 1013;
 const CREDENTIAL_ENDED = 4401;
 const DENIED = 4403;
 
@@ -17,8 +18,15 @@ export class Link {
   /** @type {"connecting" | "online" | "offline" | "denied"} */
   state = "connecting";
   finished = false;
-  /** The earlier channel was asked for, and the answer is not there yet. */
+  /** What the store has is known: frames go on from there. */
+  prepared = false;
+  /** What the store has is being fetched. @type {Promise<boolean> | null} */ preparing = null;
+  /** The channel was asked for … */
+  joined = false;
+  /** … or will be, and the answer is not there yet. */
   resuming = false;
+  /** As many devices as may be have the channel open. */
+  crowded = false;
   /** @type {WebSocket | null} */ socket = null;
   retrying = new Retry(() => this.comeBack(), FIRST_PAUSE, LONGEST_PAUSE);
   /** @type {any} */ beat;
@@ -26,14 +34,14 @@ export class Link {
 
   /**
    * @param {import("./conversation.js").Conversation} conversation
-   * @param {{onState: (state: string) => void, onFrame: (frame: any) => void, onRenewed: () => void, deliver: (turn: any) => void, onTooBig: () => void, onLoggedOut: () => void,
+   * @param {{onState: (state: string) => void, onFrame: (frame: any) => void, prepare: () => Promise<void>, deliver: (turn: any) => void, onTooBig: () => void, onLoggedOut: () => void,
    *   isLoggedIn: () => Promise<boolean | null>}} hooks
    */
-  constructor(conversation, { onState, onFrame, onRenewed, deliver, onTooBig, onLoggedOut, isLoggedIn }) {
+  constructor(conversation, { onState, onFrame, prepare, deliver, onTooBig, onLoggedOut, isLoggedIn }) {
     this.conversation = conversation;
     this.onState = onState;
     this.onFrame = onFrame;
-    this.onRenewed = onRenewed;
+    this.prepare = prepare;
     this.deliver = deliver;
     this.onTooBig = onTooBig;
     this.onLoggedOut = onLoggedOut;
@@ -58,15 +66,55 @@ export class Link {
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
     const socket = new WebSocket(address);
     this.socket = socket;
+    this.joined = false;
+    this.resuming = true;
     this.expect();
-    socket.onopen = () => {
-      const { channel, lastSeq } = this.conversation;
-      this.resuming = channel !== null;
-      if (this.resuming) this.send({ type: "resume", channel_id: channel, last_seq: lastSeq });
-      this.askTopics();
+    // What the store has is fetched while the connection is made.
+    const ready = this.fetch();
+    socket.onopen = async () => {
+      // However long that takes: it is no sign of a dead connection.
+      clearTimeout(this.overdue);
+      const prepared = await ready;
+      if (socket !== this.socket) return;
+      if (!prepared) return this.drop();
+      this.expect();
+      this.join();
     };
-    socket.onmessage = (event) => this.receive(event.data);
+    socket.onmessage = (event) => socket === this.socket && this.receive(event.data);
     socket.onclose = (event) => socket === this.socket && this.closed(event.code);
+  }
+
+  /** What the store has, once for all connections that are tried meanwhile. Returns whether it was to be had. */
+  fetch() {
+    if (this.prepared) return Promise.resolve(true);
+    this.preparing ??= this.prepare()
+      .then(
+        () => (this.prepared = true),
+        () => false,
+      )
+      .finally(() => (this.preparing = null));
+    return this.preparing;
+  }
+
+  join() {
+    const { channel, former, lastSeq } = this.conversation;
+    const named = channel ?? former;
+    this.joined = true;
+    this.send({
+      type: "resume",
+      home: true,
+      ...(named ? { channel_id: named } : {}),
+      last_seq: channel ? lastSeq : 0,
+    });
+    this.askTopics();
+  }
+
+  /** What is known has holes, or is of another channel: begins again with what the store has. */
+  restart() {
+    if (this.finished) return;
+    this.prepared = false;
+    this.forget();
+    this.open();
   }
 
   /** Gives the connection up for good, as at logout. */
@@ -94,8 +142,9 @@ export class Link {
     if (this.state === "offline" && !this.finished) this.open();
   }
 
+  /** Returns whether it was sent: nothing is before the channel is asked for, or it could not be had any more. */
   send(frame) {
-    if (this.socket?.readyState !== WebSocket.OPEN) return false;
+    if (!this.joined || this.socket?.readyState !== WebSocket.OPEN) return false;
     this.socket.send(JSON.stringify(frame));
     return true;
   }
@@ -119,13 +168,6 @@ export class Link {
       return;
     }
     if (this.resuming && frame.type === "error") {
-      if (frame.code === "bad_resume" && this.conversation.lastSeq > 0) {
-        // Our count is of no use; everything kept is asked for, and known frames change nothing.
-        this.conversation.lastSeq = 0;
-        this.send({ type: "resume", channel_id: this.conversation.channel, last_seq: 0 });
-        this.askTopics();
-        return;
-      }
       if (frame.code === "not_authorized") {
         this.forget();
         this.set("denied");
@@ -136,16 +178,16 @@ export class Link {
         return;
       }
       if (["cannot_resume", "bad_resume", "resume_too_late"].includes(frame.code)) {
-        this.resuming = false;
-        this.conversation.beginChannel(frame.channel_id);
-        this.onRenewed();
+        // The channel or our place in it is gone. The next try begins with what the store has.
+        this.prepared = false;
+        this.drop();
         return;
       }
     }
     if (frame.channel_id && frame.channel_id !== this.conversation.channel) {
-      // An answer of the unused fresh channel, given while the earlier one was being asked for.
-      if (this.resuming) return;
-      this.conversation.beginChannel(frame.channel_id);
+      // There was none when the store was asked; or another device has made one since, and this knows nothing of it.
+      if (this.conversation.channel !== null) return this.restart();
+      this.conversation.opened(frame.channel_id);
     }
     const fresh = this.conversation.apply(frame);
     if (frame.type === "topic_list") this.arrived();
@@ -154,8 +196,9 @@ export class Link {
 
   /** The list of topics comes after all that was replayed, so what is still unconfirmed was never received. */
   arrived() {
-    if (this.state === "online") return;
+    if (!this.resuming) return;
     this.resuming = false;
+    this.crowded = false;
     this.retrying.hope();
     this.set("online");
     for (const turn of this.conversation.unacknowledged()) this.deliver(turn);
@@ -169,6 +212,8 @@ export class Link {
     this.forget();
     if (this.finished) return;
     if (code === TOO_BIG) this.onTooBig();
+    // Later on it means that this client was too slow.
+    this.crowded = code === TRY_AGAIN && this.resuming;
     if (code === DENIED) {
       this.set("denied");
     } else if (code === CREDENTIAL_ENDED) {

@@ -6,6 +6,56 @@ const ENDED = new Set(["done", "cancelled", "failed", "unknown", "unconfirmed"])
 /** @param {any} turn */
 export const hasEnded = (turn) => ENDED.has(turn.status);
 
+/** A message that nothing came of yet, as far as is known. @param {Record<string, any>} known */
+export const makeTurn = (known) => ({
+  kind: "turn",
+  id: "",
+  task: null,
+  text: "",
+  at: 0,
+  ended: null,
+  status: "sending",
+  seq: 0,
+  attempted: false,
+  addressed: null,
+  fresh: null,
+  position: 0,
+  waiting: "",
+  opening: "",
+  thinking: "",
+  /** @type {any[]} */ blocks: [],
+  usage: null,
+  error: null,
+  truncated: false,
+  joined: null,
+  /** Frames have told of it, since the page was opened. */ live: false,
+  revision: 0,
+  ...known,
+});
+
+/**
+ * What a team told on its own, from a frame or from the store: both name it alike, so that it stands there once.
+ * @param {any} told @param {number} at
+ */
+export const makeNotice = ({ content, team, status, kind, task_id, ref_id }, at) => ({
+  kind: "notice",
+  id: [at, kind, team, task_id ?? "", status, ref_id ?? "", content].join(":"),
+  at,
+  revision: 0,
+  content,
+  team,
+  status,
+  about: kind,
+  ref: ref_id ?? null,
+});
+
+/** What is not confirmed stands last; the rest as the service took it in, the same for everyone. @param {any} a @param {any} b */
+export function inOrder(a, b) {
+  const [unsent, other] = [a.status === "sending", b.status === "sending"];
+  if (unsent !== other) return unsent ? 1 : -1;
+  return a.at - b.at || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+}
+
 /**
  * The words to show before the first text block is complete: the ack repeats the beginning of the text, and
  * the deltas of that beginning follow it, or are lost when the connection was.

@@ -1,9 +1,10 @@
 // @ts-check
-// The conversation of this browser, for the whole life of the page: it goes on whichever view is open. Listeners hear
-// `changed`, `frame` and `moved`.
+// The conversation of a person, for the whole life of the page: it goes on whichever view is open. Listeners hear `changed`,
+// `frame` and `moved`.
 
-import { call, may, me } from "../../core/api.js";
+import { call, list, may, me, part } from "../../core/api.js";
 import { clean } from "../../core/dom.js";
+import { Pace } from "../../core/pace.js";
 import { here, write } from "../../core/place.js";
 import { isLoggedIn } from "../../core/session.js";
 import { live } from "../../live/live.js";
@@ -14,6 +15,11 @@ import { bytesOf, MOST_BYTES, tooBig } from "./size.js";
 
 /** Of so many tasks. */
 const EXTRAS_KEPT = 100;
+/** So much of a topic is fetched at once. */
+const PAGE = 30;
+/** From a frame about something unknown to the request for it, or from a look to the word that it was read; and between two. */
+const PAUSE = 200;
+const APART = 1_000;
 
 class Talk extends EventTarget {
   constructor() {
@@ -28,6 +34,16 @@ class Talk extends EventTarget {
     this.beginning = new Set();
     /** What events told of tasks, the newest last. @type {Map<string, {thinking: string, calls: Map<string, {args?: string, result?: string}>}>} */
     this.extras = new Map();
+    /** Topics that frames told more of than is known. @type {Set<string>} */
+    this.stale = new Set();
+    this.refreshing = new Pace(() => this.refresh(), PAUSE, APART);
+    /** Up to when topics are read that the service was not told of yet. @type {Map<string, number>} */
+    this.read = new Map();
+    this.telling = new Pace(() => this.tellRead(), PAUSE, APART);
+    /** Why a topic could not be fetched. @type {Map<string, any>} */
+    this.refusals = new Map();
+    /** Topics that are being fetched. @type {Set<string>} */
+    this.fetching = new Set();
     /** @type {Conversation} */ this.conversation = /** @type {any} */ (null);
     /** @type {Link} */ this.link = /** @type {any} */ (null);
   }
@@ -36,20 +52,26 @@ class Talk extends EventTarget {
     if (!may("chat")) return;
     this.conversation = new Conversation(localStorage, me.principal);
     this.conversation.onChange = (key) => {
-      const log = key === null ? null : this.conversation.logs[key];
-      if (log && key === this.viewed && !document.hidden) log.unread = 0;
+      if (key !== null && key === this.viewed && !document.hidden) this.seen(key);
       this.tell("changed");
+    };
+    this.conversation.onStale = (key) => {
+      this.stale.add(key);
+      this.refreshing.soon();
+    };
+    this.conversation.onLost = ({ gap, content }) => {
+      // Nothing is lost, since the store has it, but for what a restored backup does not have.
+      if (!gap.dropped) toast(content);
+      this.link.restart();
     };
     this.conversation.onMoved = (turn, from, to) => {
       this.dispatchEvent(new CustomEvent("moved", { detail: { from, to } }));
       if (this.stopping.has(turn.id)) this.link.send({ type: "cancel", topic_id: to });
     };
     this.link = new Link(this.conversation, {
-      onState: () => this.tell("changed"),
+      onState: (state) => this.became(state),
       onFrame: (frame) => this.took(frame),
-      onRenewed: () =>
-        this.topics().length > 0 &&
-        toast("The earlier conversation could not be continued on the server. Its text stays here to read."),
+      prepare: () => this.prepare(),
       deliver: (turn) => this.deliver(turn),
       onTooBig: () => this.endTooBig(),
       onLoggedOut: () => location.reload(),
@@ -66,9 +88,115 @@ class Talk extends EventTarget {
     });
     document.addEventListener(
       "visibilitychange",
-      () => !document.hidden && this.viewed !== null && this.conversation.seen(this.viewed),
+      () => !document.hidden && this.viewed !== null && this.seen(this.viewed),
     );
     this.link.open();
+  }
+
+  // ---- what the store has
+
+  /** The channel of this person: its topics, and what was said in the one that is looked at and in those that are busy. */
+  async prepare() {
+    const [row = null] = (await list("/me/channels", { home: true })).rows;
+    this.conversation.begin(row);
+    this.refusals.clear();
+    this.stale.clear();
+    // What was asked for before belongs to what was known before.
+    this.fetching = new Set();
+    if (!row) return;
+    const { topics } = this.conversation;
+    const told = row.unread - topics.reduce((sum, topic) => sum + topic.unread, 0);
+    const place = here();
+    const shown = this.viewed ?? (place.view === "chat" ? (place.rest[0] ?? UNDECIDED) : UNDECIDED);
+    // A turn that runs is known before frames go on with it.
+    const wanted = new Set(topics.filter((topic) => topic.running || topic.queued > 0).map((topic) => topic.id));
+    if (shown !== UNDECIDED) wanted.add(shown);
+    await Promise.all([
+      ...[...wanted].map((key) =>
+        this.load(
+          key,
+          topics.some((topic) => topic.id === key),
+        ),
+      ),
+      told > 0 ? this.recall(row.id, told) : null,
+    ]);
+  }
+
+  /** What was told and belongs to no topic, as far as nobody has seen it. @param {string} channel @param {number} count */
+  async recall(channel, count) {
+    const { rows } = await list(`/me/channels/${part(channel)}/messages`, { limit: count });
+    this.conversation.fill(UNDECIDED, { rows, next: null });
+    this.conversation.log(UNDECIDED).unread = count;
+  }
+
+  /** Fetches the newest part of a topic, if it is not here. @param {string} key */
+  async show(key) {
+    if (key === UNDECIDED || this.conversation.logs[key]?.whole || !this.link?.prepared) return;
+    await this.load(key);
+  }
+
+  /**
+   * Fetches a part of a topic: the newest, or what comes before what is here.
+   * @param {string} key @param {boolean} [needed] without it the page would have holes @param {boolean} [earlier]
+   */
+  async load(key, needed = false, earlier = false) {
+    const { fetching } = this;
+    if (fetching.has(key)) return;
+    fetching.add(key);
+    try {
+      const cursor = earlier ? this.conversation.log(key).next : undefined;
+      const page = await list(`/me/topics/${part(key)}/messages`, { limit: PAGE, cursor });
+      if (fetching !== this.fetching) return;
+      this.conversation.fill(key, page, earlier);
+      this.refusals.delete(key);
+    } catch (refusal) {
+      if (fetching === this.fetching) this.refusals.set(key, refusal);
+      if (needed) throw refusal;
+    } finally {
+      fetching.delete(key);
+      // What frames told meanwhile may not be in it.
+      if (this.stale.has(key)) this.refreshing.soon();
+      this.tell("changed");
+    }
+  }
+
+  /** Fetches all of a topic. @param {string} key */
+  async loadAll(key) {
+    while (this.conversation.logs[key]?.next && !this.refusals.has(key)) await this.load(key, false, true);
+  }
+
+  async refresh() {
+    const keys = [...this.stale].filter((key) => !this.fetching.has(key));
+    for (const key of keys) this.stale.delete(key);
+    await Promise.all(keys.map((key) => this.load(key)));
+  }
+
+  /** @param {string} state */
+  became(state) {
+    if (state === "online" && this.viewed !== null) {
+      this.show(this.viewed);
+      if (!document.hidden) this.seen(this.viewed);
+    }
+    if (this.read.size > 0) this.telling.soon();
+    this.tell("changed");
+  }
+
+  /** Somebody looks at a topic: it is read, on all devices. @param {string} key */
+  seen(key) {
+    // Before that, frames would be of another channel.
+    if (this.state !== "online") return;
+    const until = this.conversation.seen(key);
+    if (until === null) return;
+    this.read.set(key, until);
+    this.telling.soon();
+  }
+
+  /** What cannot be told now is told when the connection is back. */
+  async tellRead() {
+    for (const [key, until] of this.read) {
+      const topic = key === UNDECIDED ? {} : { topic_id: key };
+      if (this.state === "online" && this.link.send({ type: "read", until, ...topic })) this.read.delete(key);
+    }
   }
 
   get state() {
@@ -157,13 +285,6 @@ class Talk extends EventTarget {
         this.link.askTopics();
       }, 250);
     }
-    if (frame.type === "progress" && frame.gap) {
-      const { dropped } = frame.gap;
-      // What a restored backup does not have, nobody can count.
-      toast(
-        dropped ? `The connection was away for long: ${dropped} older update(s) are no longer kept.` : frame.content,
-      );
-    }
     if (frame.type === "error" && !frame.message_id && !frame.task_id) {
       this.stopping.clear();
       toast(frame.error, { code: frame.code, bad: true });
@@ -173,7 +294,7 @@ class Talk extends EventTarget {
     // What a topic says that is only just being made is seen there.
     const elsewhere = here().view !== "chat" || (frame.topic_id !== this.viewed && !this.beginning.size);
     if (frame.type === "notification" && elsewhere)
-      toast(shortened(frame.content), frame.topic_id ? { link: ["Open", write("chat", [frame.topic_id])] } : {});
+      toast(shortened(frame.content), { link: ["Open", write("chat", [frame.topic_id])] });
     this.dispatchEvent(new CustomEvent("frame", { detail: frame }));
   }
 
@@ -207,7 +328,7 @@ class Talk extends EventTarget {
     this.conversation.changed(key, turn);
   }
 
-  /** At logout. What was said stays with the server, and a copy of it here for when the same person comes again. */
+  /** At logout. What was said stays with the server, and here what was typed for when the same person comes again. */
   leave() {
     this.link?.close();
     this.conversation?.save();

@@ -5,7 +5,7 @@ import { clean, make } from "../../core/dom.js";
 import { ago } from "../../core/format.js";
 import { paint } from "../../core/paint.js";
 
-const WORDS = { active: "Active", idle: "Idle", done: "Done", past: "Earlier" };
+const WORDS = { active: "Active", idle: "Idle", done: "Done" };
 
 export const stateWord = (topic) => WORDS[topic.state] ?? topic.state;
 

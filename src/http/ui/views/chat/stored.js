@@ -1,0 +1,54 @@
+// @ts-check
+// What the store says was said, as the page shows it. No DOM in here.
+
+import { makeNotice, makeTurn } from "./said.js";
+
+/** @type {Record<string, string>} */
+const STATUS = {
+  accepted: "queued",
+  running: "running",
+  waiting: "running",
+  done: "done",
+  cancelled: "cancelled",
+  failed: "failed",
+  expired: "failed",
+  dead: "failed",
+};
+
+/** A row of the list of messages. @param {any} row */
+export const itemOf = (row) => (row.type === "message" ? turnOf(row) : makeNotice(row, row.at));
+
+/** @param {any} row */
+function turnOf(row) {
+  const { end } = row;
+  return makeTurn({
+    id: row.message_id,
+    task: row.task_id,
+    text: row.text,
+    at: row.at,
+    ended: end?.at ?? null,
+    status: STATUS[row.state] ?? "unknown",
+    seq: row.seq,
+    thinking: row.thinking ?? "",
+    blocks: row.blocks.map((/** @type {any} */ block) => blockOf(block, row.at, Boolean(end))),
+    usage: end?.usage ?? null,
+    error: end?.error ? { code: end.code, text: end.error } : null,
+    truncated: Boolean(end?.truncated),
+    joined: row.joined_task_id ?? null,
+  });
+}
+
+/** @param {any} block @param {number} at @param {boolean} over */
+function blockOf(block, at, over) {
+  if (block.type !== "tool_call") return { kind: block.type === "note" ? "note" : "text", text: block.text ?? "" };
+  return {
+    kind: "tool",
+    call: block.call_id,
+    tool: block.tool,
+    args: block.arguments,
+    result: block.result ?? "",
+    ok: block.ok ?? (over ? "ended" : null),
+    ms: block.duration_ms ?? null,
+    at,
+  };
+}
