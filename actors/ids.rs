@@ -100,6 +100,14 @@ id!(
     /// The work on one leased task, from `turn_start` to `turn_end`.
     TurnId
 );
+
+impl TurnId {
+    /// The turn that begins under a lease: the row of the leased task names it.
+    pub fn of(lease: &LeaseId) -> Self {
+        format!("turn-{lease}").into()
+    }
+}
+
 id!(
     /// A tool call, as the model named it.
     CallId
@@ -239,11 +247,6 @@ impl Ids {
     /// A new lease.
     pub fn lease(&self) -> LeaseId {
         format!("{:016x}", self.entropy.bits()).into()
-    }
-
-    /// A new turn.
-    pub fn turn(&self) -> TurnId {
-        format!("turn-{:016x}", self.entropy.bits()).into()
     }
 
     /// A new WebSocket channel.

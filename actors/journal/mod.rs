@@ -18,7 +18,7 @@ use crate::{
 
 pub mod records;
 pub mod sessions;
-mod told;
+pub(crate) mod told;
 
 use records::{Began, Piece, Summarised};
 

@@ -47,10 +47,22 @@ pub struct Summarised(pub u64);
 impl Writes {
     /// Adds events of a session, whose numbers go on from one another.
     pub fn events(self, lane: &Lane, generation: u32, events: &[HistoryEvent]) -> Self {
+        self.events_behind(0, lane, generation, events)
+    }
+
+    /// The same; of the first so many whoever watches was told when they happened.
+    pub(crate) fn events_behind(
+        self,
+        told_before: usize,
+        lane: &Lane,
+        generation: u32,
+        events: &[HistoryEvent],
+    ) -> Self {
         let Some(first) = events.first() else {
             return self;
         };
-        let told = told(lane, generation, self.task(), events);
+        let news = events.get(told_before..).unwrap_or_default();
+        let told = told(lane, generation, self.task(), news);
         let key = (LaneKey::new(lane, generation), first.seq);
         self.put_at(&key, &Piece(events.into())).tell_all(told)
     }

@@ -8,12 +8,14 @@ use super::records::Piece;
 use crate::{
     clock::Timestamp,
     history::HistoryEvent,
+    ids::TurnId,
+    live::turns::TurnPlace,
     storage::{Order, Storage, StorageError},
     store::{
         keys::Beginning,
-        reads::{Range, first, parse},
+        reads::{Range, first, get, parse},
     },
-    task::{Lane, records::LaneKey},
+    task::{Lane, Task, records::LaneKey},
 };
 
 /// A session, and when it was used.
@@ -39,6 +41,7 @@ struct Places(Vec<Place>);
 #[derive(Deserialize)]
 struct Place {
     seq: u64,
+    turn: TurnId,
     timestamp: Timestamp,
 }
 
@@ -97,6 +100,26 @@ pub fn session(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Session>,
         updated_at: last.timestamp,
         events: last.seq,
     }))
+}
+
+/// The task of a turn that runs in a session and has nothing in its journal yet: the leased row says what
+/// it began with. With it the number of the session's last event; 0 if there is none.
+///
+/// To be asked after the journal was read: what was not in it then is here, or has come to it since.
+pub fn begun(
+    storage: &dyn Storage,
+    lane: &LaneKey,
+    running: &TurnPlace,
+) -> Result<Option<(Task, u64)>, StorageError> {
+    let newest = first::<Places>(storage, Range::under(&(lane,)), Order::Falling)?;
+    let last = newest.and_then(|Places(mut places)| places.pop());
+    if last.as_ref().is_some_and(|last| last.turn == running.turn) {
+        return Ok(None);
+    }
+    // It may be over.
+    let task = get::<Task>(storage, &running.task)?;
+    let seq = last.map_or(0, |last| last.seq);
+    Ok(task.filter(|task| task.lease.is_some()).map(|task| (task, seq)))
 }
 
 /// The events of a session after one number and before another, in pieces as they were stored, until

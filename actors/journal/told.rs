@@ -14,7 +14,7 @@ use crate::{
 const SHOWN: usize = 4_000;
 
 /// What a piece of a session's journal says of its turn.
-pub(super) fn told(
+pub(crate) fn told(
     lane: &Lane,
     generation: u32,
     task: Option<&TaskId>,

@@ -33,7 +33,7 @@ pub mod watch;
 
 use event::Event;
 use ring::Ring;
-use turns::{ActiveTurn, Turns};
+use turns::{ActiveTurn, TurnPlace, Turns};
 use watch::{Filter, Watch};
 
 /// Watchers are woken at most this often: what happens in between they get together.
@@ -164,6 +164,11 @@ impl Publisher {
     /// The turn under way in a topic.
     pub fn turn_of(&self, topic: &TopicId) -> Option<ActiveTurn> {
         self.read().turns.of_topic(topic)
+    }
+
+    /// The turn that runs in a session.
+    pub fn turn_in(&self, session: &str) -> Option<TurnPlace> {
+        self.read().turns.in_session(session)
     }
 
     /// Watches from a place on; from now on if there is none.

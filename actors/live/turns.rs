@@ -61,6 +61,17 @@ pub struct ActiveTurn {
     marks: (usize, usize),
 }
 
+/// Where a running turn is found in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnPlace {
+    /// The task that it works on.
+    pub task: TaskId,
+    /// Its name in the journal.
+    pub turn: TurnId,
+    /// When it began, or went on.
+    pub started_at: Timestamp,
+}
+
 /// What a turn has said and done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -116,6 +127,14 @@ impl Turns {
     pub(super) fn of_topic(&self, topic: &TopicId) -> Option<ActiveTurn> {
         let own = self.turns.values().filter(|turn| turn.topic_id.as_ref() == Some(topic));
         own.min_by_key(|turn| (turn.state, turn.started_at)).cloned()
+    }
+
+    /// The turn that runs in a session. One that waits does not hold it.
+    pub(super) fn in_session(&self, id: &str) -> Option<TurnPlace> {
+        let own = |turn: &&ActiveTurn| turn.session_id == id && turn.state == "running";
+        let turn = self.turns.values().find(own)?;
+        let task = turn.task_id.clone()?;
+        Some(TurnPlace { task, turn: turn.turn.clone(), started_at: turn.started_at })
     }
 
     /// Whether an event says nothing that was not said before.

@@ -174,10 +174,7 @@ impl Session {
             }
         };
         self.committing = false;
-        self.history.next_seq += std::mem::take(&mut self.recording);
-        for (call, tool) in std::mem::take(&mut self.settling) {
-            self.brief.tools.settled(&call, &tool, &self.caller);
-        }
+        self.recorded();
         match after {
             After::GoOn(opened) => {
                 self.announce(opened);

@@ -14,7 +14,7 @@ use crate::{
     history::{Fact, HistoryEvent, Meta, Trigger},
     ids::{CallId, TeamName},
     inbox::{InboxEvent, PartlyShown, ShownKey},
-    journal::records::Summarised,
+    journal::{records::Summarised, told::told},
     store::records::Writes,
     tool::ToolFault,
     usage::Usage,
@@ -25,13 +25,14 @@ impl Session {
     pub(super) fn journal(&mut self, facts: Vec<Fact>) -> Writes {
         let now = self.cx.now();
         let today = self.cx.recipe.days.day_of(now);
-        self.recording = facts.len() as u64;
         self.settling = facts.iter().filter_map(result_of).collect();
         let ends = facts.iter().any(|fact| matches!(fact, Fact::TurnEnd { .. }));
-        let events = self.events(facts, now);
+        let news = self.events(facts, now);
+        let events: Vec<HistoryEvent> = self.begun.iter().cloned().chain(news).collect();
+        self.recording = events.len() as u64;
         let task = &self.leased.task;
         let mut writes = self.leased.guard();
-        if let Some(event) = &self.inbox.kept.take() {
+        if let Some(event) = &self.inbox.kept {
             let key = ShownKey(task.lane_key(), event.id.clone());
             writes = writes.put_at(&key, &PartlyShown(Cow::Borrowed(event)));
         }
@@ -56,14 +57,36 @@ impl Session {
                 }
             }
         }
-        let seen = std::mem::take(&mut self.inbox.seen);
         let lane = task.lane_key();
-        let seen = seen.into_iter().map(|number| (lane.clone(), number));
-        seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events(
+        let seen = self.inbox.seen.iter().map(|number| (lane.clone(), *number));
+        seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events_behind(
+            self.begun.len(),
             &task.lane,
             task.generation,
             &events,
         )
+    }
+
+    /// The turn begins: whoever watches is told, and what is to be stored of it waits for the first
+    /// commit that there is. Until then the leased task says the same.
+    pub(super) fn begin(&mut self, facts: Vec<Fact>) {
+        self.begun = self.events(facts, self.cx.now());
+        let task = &self.leased.task;
+        let told = told(&task.lane, task.generation, Some(&task.id), &self.begun);
+        self.cx.recipe.live.publish_all(told);
+    }
+
+    /// What was to be recorded is stored.
+    pub(super) fn recorded(&mut self) {
+        let recorded = std::mem::take(&mut self.recording);
+        if recorded > 0 {
+            self.history.next_seq += recorded;
+            self.begun.clear();
+            self.inbox.stored();
+        }
+        for (call, tool) in std::mem::take(&mut self.settling) {
+            self.brief.tools.settled(&call, &tool, &self.caller);
+        }
     }
 
     /// The next events of the journal. A compaction is told where the steps begin that it keeps.
@@ -80,7 +103,8 @@ impl Session {
             }
             event
         };
-        (self.history.next_seq..).zip(facts).map(event).collect()
+        let first = self.history.next_seq + self.begun.len() as u64;
+        (first..).zip(facts).map(event).collect()
     }
 
     /// The line of the audit for a call that an event tells the end of.

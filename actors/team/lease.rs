@@ -27,6 +27,11 @@ impl LeasedTask {
         SessionKey { topic: self.task.lane.topic.clone(), lease: self.lease.clone() }
     }
 
+    /// Its turn begins with this lease. One that goes on has the name of an earlier one.
+    pub(super) fn begins(&self) -> bool {
+        self.turn == TurnId::of(&self.lease)
+    }
+
     /// A commit that is made only while the lease is good.
     pub(super) fn guard(&self) -> Writes {
         Writes::new().under_lease(&self.task.id, &self.lease)

@@ -15,7 +15,7 @@ use crate::{
     channel::Channel,
     clock::{Clock, Timestamp},
     engine::EngineEvent,
-    ids::{Ids, TaskId, TeamName, TopicId},
+    ids::{Ids, TaskId, TeamName, TopicId, TurnId},
     live::Publisher,
     meter::Meter,
     org::view::OrgView,
@@ -204,7 +204,7 @@ impl Team {
     /// Prepares the turn of a task.
     fn prepare(&mut self, leased: Leased, ctx: &mut Context<Self>) {
         let Leased { task, lease, inbox, .. } = leased;
-        let turn = self.cx.recipe.ids.turn();
+        let turn = TurnId::of(&lease);
         let leased = LeasedTask { task: task.clone(), lease, turn, began: Instant::now() };
         let key = leased.key();
         let lane = self.lanes.get(&key.topic);

@@ -12,7 +12,7 @@ use super::{
     history::{self, Past, RECENT_AGE, RECENT_LINES},
     lease::{Cancellation, LeasedTask},
     outcome::{self, SDK},
-    turn::{End, Turn, Want, conversation::most_of_summary, pause_after},
+    turn::{End, Turn, Want, conversation::most_of_summary, interruption, pause_after},
 };
 use crate::{
     approvals::{desk::Desk, record::Approval},
@@ -60,7 +60,16 @@ impl Prepared {
             return turn.compact(start, past);
         }
         if self.journal.is_empty() {
-            return turn.begin(start, &self.shown);
+            let mut wants = turn.begin(start, &self.shown);
+            // An earlier attempt was cut off before anything of it was written: whoever is acknowledged
+            // may have heard words of it.
+            if task.acked
+                && task.attempts > 1
+                && let Some(Want::Record(_, frames)) = wants.first_mut()
+            {
+                frames.push(interruption());
+            }
+            return wants;
         }
         let tools = &self.brief.tools;
         turn.resume(
@@ -138,6 +147,12 @@ impl InboxShare {
             kept: events.into_iter().next().filter(|_| shown.is_cut),
         };
         (share, shown)
+    }
+
+    /// What it shows is stored.
+    pub(super) fn stored(&mut self) {
+        self.seen.clear();
+        self.kept = None;
     }
 }
 

@@ -32,6 +32,7 @@ use crate::{
     approvals::record::Approval,
     briefing::Brief,
     budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
+    history::HistoryEvent,
     ids::{ApprovalId, CallId, LeaseId},
     journal::LaneHistory,
     queue::ACK_AFTER,
@@ -57,6 +58,8 @@ pub(super) struct Session {
     pub(super) tools: HashMap<CallId, RunningCall>,
     /// The model was asked before.
     pub(super) requested: bool,
+    /// What it began with, until the first commit of its journal holds that too.
+    pub(super) begun: Vec<HistoryEvent>,
     /// A commit is under way; what follows waits for it.
     pub(super) committing: bool,
     /// How many events that commit adds to the journal.
@@ -181,6 +184,7 @@ impl Session {
             model: None,
             tools: HashMap::new(),
             requested: false,
+            begun: Vec::new(),
             committing: false,
             recording: 0,
             settling: Vec::new(),
@@ -202,6 +206,11 @@ impl Session {
     /// Begins, or ends at once if its task was cancelled before.
     pub(super) fn start(&mut self, cancelled: Option<Cancellation>, ctx: &mut Context<Team>) {
         self.arm_watch(ctx);
+        let is_new = self.leased.begins();
+        let begins = |want: &mut Want| matches!(want, Want::Record(_, frames) if is_new && frames.is_empty());
+        if let Some(Want::Record(facts, _)) = self.wants.pop_front_if(begins) {
+            self.begin(facts);
+        }
         match cancelled {
             Some(Cancellation { reason }) => self.cancel(None, reason, ctx),
             None => self.perform(ctx),

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use actix::{AsyncContext, Context};
+use actix::{AsyncContext, Context, SpawnHandle};
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{Team, gate::LiveStream, session::Session, turn::Want};
@@ -24,6 +24,15 @@ use crate::{
 /// An ack is made of what has arrived this long after the text began: an answer that is complete by
 /// then needs no commit for the ack alone.
 const TEXT_SETTLES: Duration = Duration::from_millis(30);
+
+/// Who a piece of text goes to.
+#[derive(Clone, Copy)]
+enum Reader {
+    /// Who wrote the message: the model's words.
+    Person,
+    /// Whoever watches: also its thoughts.
+    Watcher,
+}
 
 impl Session {
     /// The engine says something about the running step. It had that at `at`, which may be a while ago.
@@ -89,29 +98,44 @@ impl Session {
         let had_words = self.gate.has_words();
         if let Some(piece) = self.gate.pass(piece) {
             self.text.unsent.push_str(&piece);
-            self.merge(ctx);
+            self.merge(Reader::Person, ctx);
         } else if !had_words && self.gate.has_words() {
             self.settle_ack(at, ctx);
         }
     }
 
     /// Sends the text so far: at once, unless some was sent just before; then with what comes soon.
-    fn merge(&mut self, ctx: &mut Context<Team>) {
-        let pause = self.text.pace.pause();
+    fn merge(&mut self, to: Reader, ctx: &mut Context<Team>) {
+        let (pace, unsent, timer) = match to {
+            Reader::Person => (&self.text.pace, &self.text.unsent, &self.timers.text),
+            Reader::Watcher => (&self.live.pace, &self.live.unsent, &self.timers.live),
+        };
+        let pause = pace.pause();
         if pause.is_zero() {
-            self.flush();
-        } else if self.timers.text.is_none() && !self.text.unsent.is_empty() {
-            self.timers.text = Some(self.later(pause, ctx, |session, ctx| {
-                session.timers.text = None;
-                session.merge(ctx);
-            }));
+            match to {
+                Reader::Person => self.flush(),
+                Reader::Watcher => self.flush_live(),
+            }
+        } else if timer.is_none() && !unsent.is_empty() {
+            let again = self.later(pause, ctx, move |session, ctx| {
+                *session.merge_timer(to) = None;
+                session.merge(to, ctx);
+            });
+            *self.merge_timer(to) = Some(again);
+        }
+    }
+
+    fn merge_timer(&mut self, to: Reader) -> &mut Option<SpawnHandle> {
+        match to {
+            Reader::Person => &mut self.timers.text,
+            Reader::Watcher => &mut self.timers.live,
         }
     }
 
     /// The person knows what is void: what was said since follows.
     pub(super) fn voided(&mut self, ctx: &mut Context<Team>) {
         self.text.voiding = self.text.voiding.saturating_sub(1);
-        self.merge(ctx);
+        self.merge(Reader::Person, ctx);
     }
 
     /// Sends the text so far, also if some was sent just before: something is to come behind it.
@@ -146,21 +170,7 @@ impl Session {
             self.live = LiveStream { thinking, ..LiveStream::default() };
         }
         self.live.unsent.push_str(piece);
-        self.merge_live(ctx);
-    }
-
-    /// Shows what was written so far: at once, unless some was shown just before; then with what comes
-    /// soon.
-    fn merge_live(&mut self, ctx: &mut Context<Team>) {
-        let pause = self.live.pace.pause();
-        if pause.is_zero() {
-            self.flush_live();
-        } else if self.timers.live.is_none() && !self.live.unsent.is_empty() {
-            self.timers.live = Some(self.later(pause, ctx, |session, ctx| {
-                session.timers.live = None;
-                session.merge_live(ctx);
-            }));
-        }
+        self.merge(Reader::Watcher, ctx);
     }
 
     /// Shows what was written so far.

@@ -32,6 +32,7 @@ use compacting::Pending;
 use conversation::Conversation;
 pub(super) use ending::pause_after;
 pub(super) use holding::Decision;
+pub(super) use resume::interruption;
 use telling::user;
 
 /// Calls of one step that run at a time.

@@ -13,6 +13,7 @@ mod delegations;
 mod fairness;
 mod first_word;
 mod isolation;
+mod latency;
 mod lists;
 mod overhead;
 mod page;

@@ -30,7 +30,8 @@ pub const SHOW_HISTORY: Endpoint<Bare<Transcript>, ById, HistoryFilter> = get(
 )
 .description(
     "Without a place these are the newest messages. `next_after` goes on with what \
-     comes then, `prev_before` with what came before; that is null at the beginning.",
+     comes then, `prev_before` with what came before; that is null at the beginning. The \
+     message of a turn that has only begun is `pending`: `next_after` does not count it.",
 )
 .scrubbed();
 

@@ -44,6 +44,10 @@ pub struct Message {
     /// Whose words they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
+    /// It is of a turn that has only begun: it has no place in the journal yet, and `next_after` does not
+    /// count it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pending: bool,
     /// What made it, and what that cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meta: Option<Meta>,

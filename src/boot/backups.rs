@@ -1,6 +1,7 @@
 //! Backups that the service makes by itself.
 
 use std::{
+    path::PathBuf,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -73,20 +74,31 @@ async fn keep(
             },
         }
         let (archived, layout) = (storage.clone(), layout.clone());
-        let made = blocking::run(move || {
-            storage::backup::create(&archived, &layout, None, &storage::unwatched)
-        });
-        match made.await {
-            Ok(Ok(file)) => tracing::info!(file = %file.display(), "backup made"),
-            Ok(Err(error)) => {
-                tracing::error!(%error, "the regular backup failed");
-                on_failure(error.to_string());
-                not_before = Instant::now() + AGAIN_AFTER;
-            }
-            Err(error) => {
-                tracing::error!(%error, "the regular backup failed");
-                not_before = Instant::now() + AGAIN_AFTER;
-            }
+        let create = move || {
+            let made = storage::backup::create(&archived, &layout, None, &storage::unwatched);
+            made.map_err(|error| error.to_string())
+        };
+        if !attempt(create, &on_failure).await {
+            not_before = Instant::now() + AGAIN_AFTER;
+        }
+    }
+}
+
+/// Makes a backup. Tells if it could not be made, be it that it failed or that it was cut off, and returns
+/// whether it was.
+async fn attempt(
+    create: impl FnOnce() -> Result<PathBuf, String> + Send + 'static,
+    on_failure: &impl Fn(String),
+) -> bool {
+    match blocking::run(create).await.unwrap_or_else(|cut_off| Err(cut_off.to_string())) {
+        Ok(file) => {
+            tracing::info!(file = %file.display(), "backup made");
+            true
+        }
+        Err(error) => {
+            tracing::error!(error, "the regular backup failed");
+            on_failure(error);
+            false
         }
     }
 }
@@ -113,7 +125,11 @@ async fn newest_age(layout: storage::Home) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
 
-    use std::{cell::Cell, path::Path, rc::Rc};
+    use std::{
+        cell::{Cell, RefCell},
+        path::Path,
+        rc::Rc,
+    };
 
     use super::*;
     use crate::settings::{
@@ -171,5 +187,19 @@ mod tests {
         backups.set(&every(Some(DAY), &place.path().join("file/below")));
         tokio::time::sleep(2 * AGAIN_AFTER).await;
         assert!((1..=3).contains(&failures.get()), "{}", failures.get());
+    }
+
+    /// SC-109: whoever is to hear of backups that could not be made hears of it however one ends.
+    #[actix::test]
+    async fn a_backup_that_fails_or_panics_is_told_of() {
+        let told = RefCell::new(Vec::new());
+        let tell = |error| told.borrow_mut().push(error);
+
+        let made = attempt(|| Ok("/backups/1.tar.zst".into()), &tell).await;
+        let failed = attempt(|| Err("the disk is full".to_owned()), &tell).await;
+        let panicked = attempt(|| panic!("on purpose"), &tell).await;
+
+        assert_eq!([made, failed, panicked], [true, false, false]);
+        assert_eq!(*told.borrow(), ["the disk is full", "the work was cut off"]);
     }
 }

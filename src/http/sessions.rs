@@ -10,6 +10,7 @@ use hivewright_actors::{
         records::Began,
         sessions::{self, Session},
     },
+    live::turns::{ActiveTurn, TurnPlace},
     storage::{Order, StorageError},
     store::{StoreHandle, records::Writes},
     task::{Cause, Kind, Lane, Task, records::LaneKey},
@@ -71,9 +72,18 @@ fn reached(caller: &Caller, id: &str) -> ApiResult<(Lane, u32)> {
 }
 
 async fn stored(state: &State, lane: &Lane, generation: u32) -> ApiResult<Session> {
+    let id = lane.session_id(generation);
+    let running = state.spine.live.turn_in(&id);
     let of = LaneKey::new(lane, generation);
     let found = state.read(move |storage| sessions::session(storage, &of)).await?;
-    found.ok_or_else(|| missing(&lane.session_id(generation)))
+    let begun = running.map(|running| begun(lane.clone(), generation, &running));
+    found.or(begun).ok_or_else(|| missing(&id))
+}
+
+/// A session whose first turn has only begun.
+fn begun(lane: Lane, generation: u32, running: &TurnPlace) -> Session {
+    let at = running.started_at;
+    Session { lane, generation, created_at: at, updated_at: at, events: 0 }
 }
 
 pub(super) async fn show(
@@ -128,9 +138,17 @@ async fn newest_of(state: &State, team: &TeamKey) -> ApiResult<(Lane, u32)> {
         })?;
         Ok(newest)
     });
-    match newest.await? {
-        Some(session) => Ok((session.lane, session.generation)),
-        None => of_key(team, "main"),
+    let stored = newest.await?;
+    // A turn that has only begun uses its session, too.
+    let since = stored.as_ref().map(|session| session.updated_at);
+    let running = state.spine.live.running().1.into_iter();
+    let is_newer = |turn: &ActiveTurn| turn.team == team.name && Some(turn.started_at) > since;
+    let newest = running.filter(is_newer).max_by_key(|turn| turn.started_at);
+    let begun = newest.and_then(|turn| Lane::of_session(&turn.session_id));
+    match (begun.filter(|(_, generation)| *generation == team.generation), stored) {
+        (Some(begun), _) => Ok(begun),
+        (None, Some(session)) => Ok((session.lane, session.generation)),
+        (None, None) => of_key(team, "main"),
     }
 }
 
@@ -141,9 +159,12 @@ async fn part(
     wanted: HistoryFilter,
 ) -> ApiResult<Bare<Transcript>> {
     let id = lane.session_id(generation);
+    let running = state.spine.live.turn_in(&id);
     let read = state.read(move |storage| {
-        let lane = LaneKey::new(&lane, generation);
-        Ok((sessions::session(storage, &lane)?, page::read(storage, &lane, &wanted)?))
+        let of = LaneKey::new(&lane, generation);
+        let page = page::read(storage, &of, &wanted, running.as_ref())?;
+        let begun = running.map(|running| begun(lane, generation, &running));
+        Ok((sessions::session(storage, &of)?.or(begun), page))
     });
     let (session, page) = read.await?;
     Ok(Bare(Transcript {

@@ -42,6 +42,7 @@ mod tests {
             timestamp: 7,
             content: vec![Block::Text { text: "a\nb".to_owned() }],
             from: None,
+            pending: false,
             meta: None,
             answers: None,
         }

@@ -149,6 +149,7 @@ impl Turn {
             timestamp: timestamp.0,
             content: Vec::new(),
             from: None,
+            pending: false,
             meta: None,
             answers: None,
         }

@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 use hivewright_actors::{
     history::{Fact, HistoryEvent, Origin},
     journal::sessions,
+    live::turns::TurnPlace,
     storage::{Order, Storage, StorageError},
-    task::records::LaneKey,
+    task::{Kind, Task, records::LaneKey},
 };
 
 use super::merge::{self, Merge};
 use crate::api::{
     sessions::{HistoryFilter, Layout, View},
-    transcript::Message,
+    transcript::{Block, Message, Role},
 };
 
 /// No page is made of more events than this.
@@ -26,16 +27,59 @@ pub struct Page {
     pub next_after: u64,
     /// What comes before comes before this event; none at the beginning.
     pub prev_before: Option<u64>,
+    /// Nothing in the journal comes behind it.
+    is_last: bool,
 }
 
+/// A page of a session in which this turn runs.
 pub fn read(
     storage: &dyn Storage,
     lane: &LaneKey,
     wanted: &HistoryFilter,
+    running: Option<&TurnPlace>,
 ) -> Result<Page, StorageError> {
-    match wanted.after {
-        Some(after) => forward(storage, lane, after, wanted),
-        None => backward(storage, lane, wanted),
+    let mut page = match wanted.after {
+        Some(after) => forward(storage, lane, after, wanted)?,
+        None => backward(storage, lane, wanted)?,
+    };
+    if page.is_last
+        && let Some(running) = running
+        && let Some((task, last)) = sessions::begun(storage, lane, running)?
+        && task.kind != Kind::Compact
+    {
+        page.add_pending(pending(task, last, running), wanted);
+    }
+    Ok(page)
+}
+
+/// The message that a turn has begun with, where its journal will have it: behind the start of the turn.
+fn pending(task: Task, last: u64, running: &TurnPlace) -> Message {
+    Message {
+        first: last + 1,
+        seq: last + 2,
+        turn: running.turn.clone(),
+        task_id: Some(task.id),
+        role: Role::User,
+        timestamp: running.started_at.0,
+        content: vec![Block::Text { text: task.body }],
+        from: Some(task.from),
+        pending: true,
+        meta: None,
+        answers: None,
+    }
+}
+
+impl Page {
+    /// Adds the newest message. A full page makes room for it at its beginning; one that goes forward leaves
+    /// it for the next.
+    fn add_pending(&mut self, message: Message, wanted: &HistoryFilter) {
+        if self.messages.len() < wanted.limit {
+            self.messages.push(message);
+        } else if wanted.after.is_none() {
+            self.messages.push(message);
+            self.messages.remove(0);
+            self.prev_before = self.messages.first().map(|message| message.first);
+        }
     }
 }
 
@@ -73,6 +117,7 @@ fn forward(
         prev_before: (after > 0).then_some(after + 1),
         messages: lay_out(messages, wanted.layout),
         next_after,
+        is_last: !cut && wanted.before.is_none(),
     })
 }
 
@@ -111,6 +156,7 @@ fn backward(
         messages: lay_out(messages.split_off(excess), wanted.layout),
         next_after: last,
         prev_before,
+        is_last: wanted.before.is_none(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::crash::settle;
 use crate::{
     channel::socket::Item,
     clock::{Clock, Timestamp},
@@ -67,6 +68,30 @@ async fn a_fast_turn_sends_ack_and_response_in_one_commit() {
     let frames = frames.filter(|count| *count > 0).collect::<Vec<_>>();
     assert_eq!(frames, [1, 1]);
     client.hears_nothing_for(Duration::from_secs(60)).await;
+}
+
+/// CH-80, SE-144: it is accepted and leased in one, and ended in the other; with a tool there is one for
+/// the call and one for its result.
+#[actix::test]
+async fn a_message_and_its_answer_are_two_commits() {
+    let world = World::new(|request| match (last_words(request), request.step) {
+        ("look", 1) => vec![Play::Call(vec![("c1", "look")])],
+        _ => vec![Play::Say("Hello."), Play::Answer],
+    });
+    let storage = world.disk.mount(None);
+    let client = world.connect(&world.start_on(storage.clone()));
+    let commits = async |id: &str, words: &str| {
+        settle().await;
+        let before = storage.commits();
+        client.say(id, words);
+        client.hear_end_of(id).await;
+        settle().await;
+        storage.commits() - before
+    };
+
+    assert_eq!(commits("m1", "good morning").await, 2);
+    assert_eq!(commits("m2", "good evening").await, 2);
+    assert_eq!(commits("m3", "look").await, 4);
 }
 
 /// CH-82

@@ -1,10 +1,15 @@
 //! The process dies at every commit point, before and after the commit.
 
-use crate::doubles::{
-    client::Client,
-    disk::Crash,
-    engine::{Play, last_words},
-    world::World,
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::{
+    channel::socket::Item,
+    doubles::{
+        client::{Client, short},
+        disk::Crash,
+        engine::{Play, last_words, seconds},
+        world::World,
+    },
 };
 
 fn world() -> World {
@@ -81,6 +86,61 @@ async fn a_crash_at_any_commit_loses_nothing_and_repeats_nothing() {
             }
         }
     }
+}
+
+/// SE-145, CH-65: the process dies in the first model call, whose words were heard and of which nothing is
+/// in the journal: whoever heard them is told to forget them before they hear anything else.
+#[actix::test]
+async fn words_of_a_call_that_was_cut_off_are_void_before_it_is_made_again() {
+    let calls = AtomicUsize::new(0);
+    let world = World::new(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
+        0 => vec![Play::Say("Half an ans"), Play::Hang],
+        _ => vec![Play::Say("All of it."), seconds(1), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+    client.say("m1", "good morning");
+    settle().await;
+    let before = heard(&client).await;
+
+    let next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.last_seq.set(client.last_seq.get());
+    assert_eq!(next.item().await, Item::Adopted(client.channel.clone()));
+    let note = next.frame().await;
+    let rest = next.hear_end_of("m1").await;
+
+    assert_eq!(before, ["ack m1: Half an ans", "delta m1: Half an ans"]);
+    assert_eq!(short(&note), "note m1: Going on after an interruption.");
+    assert_eq!(note["reset"], true);
+    assert_eq!(rest, ["delta m1: All of it.", "done m1: All of it."]);
+}
+
+/// CH-65: nor is anybody told to forget what they cannot have heard: the model was not called.
+#[actix::test]
+async fn a_message_that_waited_for_its_turn_when_the_process_died_has_no_note() {
+    let world = World::new(|request| match last_words(request) {
+        "long" => vec![Play::Hang],
+        _ => vec![Play::Say("Fine."), Play::Answer],
+    });
+    let client = world.connect(&world.start());
+    client.say("m1", "long");
+    let topic = client.topic_of("m1").await;
+    client.say_in(&topic, "m2", "short");
+    settle().await;
+    let before = heard(&client).await;
+
+    let mut next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.last_seq.set(client.last_seq.get());
+    assert_eq!(next.item().await, Item::Adopted(client.channel.clone()));
+    next.channel = client.channel.clone();
+    settle().await;
+    next.cancel(&topic, false);
+    let rest = next.hear_end_of("m2").await;
+
+    assert_eq!(count(&before, "ack m2: Queued behind 1"), 1, "{before:#?}");
+    assert_eq!(count(&rest, "note m2"), 0, "{rest:#?}");
+    assert_eq!(rest.last().unwrap(), "done m2: Fine.");
 }
 
 /// CH-80: what was not stored was not acknowledged, and may be sent again.

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use super::crash::{count, heard, settle};
-use crate::doubles::{
-    client::Client,
-    disk::Crash,
-    engine::{Play, last_words},
-    world::World,
+use super::{
+    compaction::journal,
+    crash::{count, heard, settle},
+};
+use crate::{
+    doubles::{
+        client::Client,
+        disk::Crash,
+        engine::{Play, last_words},
+        world::World,
+    },
+    history::{Fact, Origin},
 };
 
 /// `main` gives work to `left` as it is told to; `left` gives some to `right`.
@@ -18,6 +24,9 @@ fn world() -> World {
             ("main", 1) if words.ends_with("give") => vec![Play::Call(vec![("c1", "give-left")])],
             ("main", 1) if words.ends_with("wake") => vec![Play::Call(vec![("c1", "wake-left")])],
             ("main", 1) if words.ends_with("ask") => vec![Play::Call(vec![("c1", "ask-left")])],
+            ("main", 1) if words.ends_with("too much") => {
+                vec![Play::CallWith("c1", "look", "x".repeat(17 << 20).into())]
+            }
             ("main", _) if words.contains("Result of the task") => {
                 vec![Play::Say("Left is done."), Play::Answer]
             }
@@ -84,6 +93,39 @@ async fn the_lane_that_asked_is_shown_the_result_in_its_next_turn_and_not_again(
         said.count()
     };
     assert_eq!((shown("hello"), shown("hello again")), (1, 0));
+    assert!(world.disk.keys("inbox").is_empty());
+}
+
+/// OR-67, SC-104: what a turn began with is stored with its end if the store does not take its first step, and
+/// what it was shown is not shown again.
+#[actix::test]
+async fn a_turn_whose_first_step_is_refused_keeps_what_it_began_with() {
+    let world = world();
+    let spine = world.start();
+    let client = world.connect(&spine);
+    client.say("m1", "give");
+    let topic = client.topic_of("m1").await;
+    settle().await;
+    let before = journal(&spine, &topic).await.len();
+
+    client.say_in(&topic, "m2", "too much");
+    let heard = client.hear_end_of("m2").await;
+
+    assert_eq!(heard.last().unwrap(), "error m2: internal");
+    let events = journal(&spine, &topic).await;
+    assert!(events.iter().zip(1..).all(|(event, seq)| event.seq == seq), "{events:?}");
+    let facts: Vec<Fact> = events.into_iter().skip(before).map(|event| event.fact).collect();
+    let [
+        Fact::TurnStart { .. },
+        Fact::User { origin: Origin::System, text: result, .. },
+        Fact::User { origin: Origin::Person, text: words, .. },
+        Fact::TurnEnd { .. },
+    ] = facts.as_slice()
+    else {
+        panic!("{facts:?}");
+    };
+    assert!(result.contains("Left says so."), "{result}");
+    assert_eq!(words, "too much");
     assert!(world.disk.keys("inbox").is_empty());
 }
 

@@ -100,7 +100,7 @@ async fn a_passing_failure_is_tried_again_and_given_up_after_three_attempts() {
     assert_eq!(world.asked.lock().unwrap().len(), 3);
 }
 
-/// OR-96, OR-73: the team starts again and the task goes on.
+/// OR-96, OR-73: the team starts again and the task goes on. Nobody had heard anything of it.
 #[actix::test]
 async fn a_team_that_dies_is_started_again_and_gets_its_task_back() {
     let tries = AtomicUsize::new(0);
@@ -115,15 +115,7 @@ async fn a_team_that_dies_is_started_again_and_gets_its_task_back() {
     client.say("m1", "water the garden");
     let heard = client.hear_end_of("m1").await;
 
-    assert_eq!(
-        heard,
-        [
-            "ack m1: Working on it.",
-            "note m1: Going on after an interruption.",
-            "delta m1: Fine.",
-            "done m1: Fine.",
-        ]
-    );
+    assert_eq!(heard, ["ack m1: Fine.", "done m1: Fine."]);
     assert_eq!(began.elapsed().as_secs(), 1);
     let restarts = spine.supervisor.send(CountRestarts).await.unwrap();
     assert_eq!(restarts, [("main".into(), 1)]);
@@ -248,7 +240,8 @@ async fn a_degraded_team_has_rested_at_the_same_moment_after_a_restart() {
 
     assert_eq!(heard.last().unwrap(), "done m1: Fine.");
     let rested = began.elapsed().as_secs();
-    assert!((595..=601).contains(&rested), "{rested}");
+    // It was found at rest up to a tenth of a second late, and left alone for five seconds.
+    assert!((594..=601).contains(&rested), "{rested}");
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(standing(&next), (TeamState::Active, Standing::Active));
     let read = next.store.read(|storage| scan::<TeamRecord>(storage, Range::all()));

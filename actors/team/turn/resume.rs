@@ -61,9 +61,7 @@ impl Turn {
         let mut frames = Vec::new();
         // Whoever was told that it waits hears of it again when there is something to say.
         if !was_set_aside(journal) {
-            let mut again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
-            again.reset = true;
-            frames.push(again);
+            frames.push(interruption());
         }
         let mut wants = vec![Want::Record(vec![start], frames)];
         wants.extend(self.next_step());
@@ -229,6 +227,12 @@ impl Replay<'_> {
             turn.conversation.count(&usage);
         }
     }
+}
+
+/// Tells the person that a model call was cut off and is made again: what it said is void.
+pub(in crate::team) fn interruption() -> Progress {
+    let again = Progress::new(ProgressKind::Note, "Going on after an interruption.");
+    Progress { reset: true, ..again }
 }
 
 /// The last that happened is that the turn was set aside.

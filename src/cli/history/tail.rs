@@ -71,10 +71,10 @@ fn is_passing(event: &Value) -> bool {
     matches!(event["value"]["type"].as_str(), Some("text" | "thinking"))
 }
 
-/// Shows messages. False if nobody reads them any more.
+/// Shows messages that are in the journal: each comes once. False if nobody reads them any more.
 fn tell(answer: &Answer<Transcript>, screen: Screen) -> Result<bool, Failure> {
     let rows = answer.document["data"].as_array().into_iter().flatten();
-    let mut messages = rows.zip(answer.data()?.data);
+    let mut messages = rows.zip(answer.data()?.data).filter(|(_, said)| !said.pending);
     Ok(messages.all(|(row, said)| {
         let text = if screen.json { row.to_string() } else { message(&said) };
         screen.follow(text.trim_end())

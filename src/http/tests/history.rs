@@ -2,8 +2,9 @@
 
 use hivewright_actors::{
     history::{Fact, HistoryEvent, Meta, Origin},
+    live::event::{Event, Moment},
     store::records::Writes,
-    task::{Ending, Label, Lane},
+    task::{Ending, Label, Lane, Task},
     tool::Effect,
     usage::Usage,
 };
@@ -217,6 +218,90 @@ async fn a_history_is_paged_by_its_numbers() {
     assert_eq!(forward, all);
     assert_eq!(backward, all);
     assert_eq!(after, 160);
+}
+
+impl Bench {
+    /// A turn begins in a topic: its task is leased, and nothing of it is in the journal yet.
+    async fn begin_turn(&self, topic: &str, number: u64) -> Task {
+        let id = format!("task-{number}").into();
+        let body = format!("question {number}");
+        let at = Timestamp(1_700_000_001_000);
+        let task = Task::new(id, lane(topic), body.clone(), "ann".to_owned(), at);
+        let task = Task { lease: Some("1".into()), ..task };
+        self.state.spine.store.commit(Writes::new().put(&task)).await.unwrap();
+        let start = Moment::TurnStart {
+            session_id: lane(topic).session_id(1),
+            from: "ann".to_owned(),
+            body,
+            sdk: "native".to_owned(),
+            provider: "offline".to_owned(),
+            model: "m".to_owned(),
+            attempt: 1,
+            redelivered: false,
+        };
+        let (topic, turn) = (topic.into(), format!("turn-{number}").into());
+        let event = Event::turn(&"main".into(), Some(&topic), Some(&task.id), &turn, start);
+        self.state.spine.live.publish(event);
+        task
+    }
+}
+
+/// OP-26, SE-144: the message of a turn that thinks is shown before it is in the journal, and each message once
+/// to whoever pages through it, then and later.
+#[actix::test]
+async fn a_turn_that_has_only_begun_shows_its_message() {
+    let bench = Bench::new().await;
+    bench.turns("t-1", 2).await;
+    bench.begin_turn("t-1", 3).await;
+
+    let thinking = bench.history("").await;
+    let [newest, last] = [bench.history("limit=1").await, bench.history("limit=5").await];
+    let before = bench.history(&format!("limit=4&before={}", newest["prev_before"])).await;
+    let behind = bench.history(&format!("after={}", thinking["next_after"])).await;
+    let full = bench.history("after=8&limit=3").await;
+    bench.turns("t-1", 3).await;
+    let over = bench.history(&format!("after={}", thinking["next_after"])).await;
+
+    let said =
+        |number: u64| ["question", "let me see", "answer"].map(|words| format!("{words} {number}"));
+    let stored = [said(1), said(2)].concat();
+    assert_eq!(texts(&thinking), [&stored[..], &["question 3".to_owned()]].concat());
+    let message = &thinking["data"][6];
+    assert_eq!(
+        [&message["pending"], &message["seq"], &message["turn"], &message["from"]],
+        [&json!(true), &json!(18), &json!("turn-3"), &json!("ann")]
+    );
+    assert_eq!(thinking["data"][5].get("pending"), None);
+    assert_eq!(thinking["next_after"], 16);
+    assert_eq!(texts(&newest), ["question 3"]);
+    assert_eq!(texts(&before), stored[2..]);
+    assert_eq!(texts(&last), [&stored[2..], &["question 3".to_owned()]].concat());
+    assert_eq!(texts(&behind), ["question 3"]);
+    // A page that is full leaves it for the next.
+    assert_eq!(texts(&full), said(2));
+    assert_eq!(texts(&over), said(3));
+    assert_eq!(over["data"][0]["seq"], 18);
+    assert_eq!(over["data"][0].get("pending"), None);
+}
+
+/// OP-26: also if it is the first of its session; and not once the task is over.
+#[actix::test]
+async fn a_session_is_there_from_the_start_of_its_first_turn() {
+    let bench = Bench::new().await;
+    let task = bench.begin_turn("t-1", 1).await;
+
+    let thinking = bench.history("").await;
+    let of_team = bench.get("/api/v1/teams/main/history", &bench.operator()).await.json();
+    let path = "/api/v1/sessions/main:t-1/reset";
+    let reset = bench.post(path, &bench.operator(), json!({})).await;
+    bench.state.spine.store.commit(Writes::new().delete::<Task>(&task.id)).await.unwrap();
+    let over = bench.history("").await;
+
+    assert_eq!(texts(&thinking), ["question 1"]);
+    assert_eq!([&thinking["next_after"], &thinking["session"]["events"]], [&json!(0), &json!(0)]);
+    assert_eq!(of_team["session"]["id"], "main:t-1");
+    assert_eq!(reset.refusal().0, 409);
+    assert_eq!(texts(&over), [""; 0]);
 }
 
 /// OP-40, EN-47

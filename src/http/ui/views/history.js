@@ -93,9 +93,11 @@ class History extends View {
       });
       if (id !== this.chosen) return;
       const fresh = answer.data ?? [];
-      const known = new Set(this.messages.map((message) => message.seq));
+      // A message of a turn that had only begun may have another number by now; it comes again if it has none yet.
+      const stored = from.before === undefined ? this.messages.filter((message) => !message.pending) : this.messages;
+      const known = new Set(stored.map((message) => message.seq));
       const added = fresh.filter((/** @type {any} */ message) => !known.has(message.seq));
-      this.messages = [...this.messages, ...added].sort((a, b) => a.seq - b.seq);
+      this.messages = [...stored, ...added].sort((a, b) => a.seq - b.seq);
       this.session = answer.session;
       if (from.after === undefined) this.earliest = answer.prev_before;
       if (from.before === undefined) this.latest = answer.next_after;
