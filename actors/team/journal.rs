@@ -11,10 +11,9 @@ use crate::{
     },
     clock::Timestamp,
     engine::Paid,
-    history::{Fact, HistoryEvent, Meta, Trigger},
+    history::{Fact, HistoryEvent, Meta, THIS_TURN},
     ids::{CallId, TeamName},
     inbox::{InboxEvent, PartlyShown, ShownKey},
-    journal::records::Summarised,
     store::records::Writes,
     tool::ToolFault,
     usage::Usage,
@@ -25,7 +24,6 @@ impl Session {
     pub(super) fn journal(&mut self, facts: Vec<Fact>) -> Writes {
         let now = self.cx.now();
         let today = self.cx.recipe.days.day_of(now);
-        self.recording = facts.len() as u64;
         self.settling = facts.iter().filter_map(result_of).collect();
         let ends = facts.iter().any(|fact| matches!(fact, Fact::TurnEnd { .. }));
         let events = self.events(facts, now);
@@ -34,13 +32,6 @@ impl Session {
         if let Some(event) = &self.inbox.kept.take() {
             let key = ShownKey(task.lane_key(), event.id.clone());
             writes = writes.put_at(&key, &PartlyShown(Cow::Borrowed(event)));
-        }
-        for event in &events {
-            if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
-                && compaction.trigger == Trigger::Command
-            {
-                writes = writes.put_at(&task.lane_key().session_id(), &Summarised(event.seq));
-            }
         }
         for audit in events.iter().filter_map(|event| self.audit(event)) {
             writes = writes.put(&audit);
@@ -59,24 +50,29 @@ impl Session {
         let seen = std::mem::take(&mut self.inbox.seen);
         let lane = task.lane_key();
         let seen = seen.into_iter().map(|number| (lane.clone(), number));
-        seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events(
+        let writes = seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events(
             &task.lane,
             task.generation,
             &events,
-        )
+        );
+        self.recording = events;
+        writes
     }
 
-    /// The next events of the journal. A compaction is told where the steps begin that it keeps.
+    /// The next events of the journal. A compaction is told where the steps, or the turn, begin that it keeps.
     fn events(&mut self, facts: Vec<Fact>, timestamp: Timestamp) -> Vec<HistoryEvent> {
         let turn = &self.leased.turn;
+        let first_seq = self.fold.first_seq().unwrap_or(self.history.next_seq);
         let event = |(seq, fact)| {
             let turn = turn.clone();
             let mut event = HistoryEvent { seq, turn, timestamp, fact, redacted: false };
             self.steps.note(&event);
-            if let Fact::Meta(Meta::Compaction(compaction)) = &mut event.fact
-                && let Some(step) = compaction.keep_from_step
-            {
-                compaction.keep_from_seq = self.steps.place_of(step);
+            if let Fact::Meta(Meta::Compaction(compaction)) = &mut event.fact {
+                if let Some(step) = compaction.keep_from_step {
+                    compaction.keep_from_seq = self.steps.place_of(step);
+                } else if compaction.keep_from_seq == Some(THIS_TURN) {
+                    compaction.keep_from_seq = Some(first_seq);
+                }
             }
             event
         };
