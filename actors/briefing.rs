@@ -15,7 +15,7 @@ use crate::{
     words,
 };
 
-/// A line of the recent conversation.
+/// A line of a conversation, as the interaction log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     /// When it was said.
@@ -41,9 +41,11 @@ pub enum Speaker {
     Person(String),
     /// A team, by name.
     Team(String),
-    /// A model, of all that was said before.
-    Summary,
 }
+
+/// A text without what must not be seen; none if it may be seen as it is. The same one is handed out until
+/// something else must not be seen.
+pub type Clean = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The turn to prepare.
 #[derive(Clone, Debug)]
@@ -54,10 +56,6 @@ pub struct Assignment {
     pub generation: u32,
     /// The topic it is about.
     pub topic: Option<TopicRef>,
-    /// What was said before, oldest first, without the message being answered.
-    pub conversation: Vec<Line>,
-    /// How many lines of it were left out, since the turn is to be believed and they are not.
-    pub withheld: usize,
     /// The teams above, root first.
     pub ancestors: Vec<TeamName>,
     /// How the turn differs from others of its team.
@@ -113,6 +111,8 @@ pub struct Brief {
     pub price: Price,
     /// The most tokens that the model reads at once, with its answer left aside.
     pub room: u64,
+    /// What earlier turns are cleaned with before they are shown.
+    pub clean: Clean,
 }
 
 /// What a call of a model costs, for an estimate.

@@ -1,6 +1,6 @@
 //! Port: what answers a conversation. An HTTP model API, later also command-line agents.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     ids::{CallId, TeamName, TurnId},
+    rendered::Rendered,
     task::Code,
     tool::{ToolCall, ToolFault, specs::ToolSpecs},
     usage::Usage,
@@ -69,6 +70,72 @@ pub struct ToolOutput {
     pub fault: Option<ToolFault>,
 }
 
+impl Message {
+    /// How many characters it has.
+    pub fn characters(&self) -> usize {
+        let count = |text: &str| text.chars().count();
+        match self {
+            Self::User(text) => count(text),
+            Self::Assistant(blocks) => blocks
+                .iter()
+                .map(|block| match block {
+                    Block::Text { text } | Block::Thinking { text, .. } => count(text),
+                    Block::Call(call) => count(&call.name) + count(&call.args.to_string()),
+                })
+                .sum(),
+            Self::ToolResults(results) => results.iter().map(|result| count(&result.content)).sum(),
+        }
+    }
+
+    /// The calls in it.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        let blocks = match self {
+            Self::Assistant(blocks) => blocks.as_slice(),
+            Self::User(_) | Self::ToolResults(_) => &[],
+        };
+        blocks.iter().filter_map(|block| match block {
+            Block::Call(call) => Some(call),
+            Block::Text { .. } | Block::Thinking { .. } => None,
+        })
+    }
+}
+
+/// Messages of an ended turn, or of a summary: they never change again. They begin with words from outside and
+/// end with words of the model, so that such parts stand one behind another without being merged.
+#[derive(Debug)]
+pub struct FixedMessages {
+    messages: Box<[Message]>,
+    characters: usize,
+    /// What engines made of them.
+    pub rendered: Rendered,
+}
+
+impl FixedMessages {
+    /// These messages, as they are from now on.
+    pub fn new(messages: Vec<Message>) -> Self {
+        let characters = messages.iter().map(Message::characters).sum();
+        Self { messages: messages.into(), characters, rendered: Rendered::default() }
+    }
+
+    /// How many characters all of them have.
+    pub fn characters(&self) -> usize {
+        self.characters
+    }
+}
+
+impl Deref for FixedMessages {
+    type Target = [Message];
+
+    fn deref(&self) -> &[Message] {
+        &self.messages
+    }
+}
+
+/// The form of a call's id that every provider takes: another one may have named it otherwise.
+pub fn plain_id(id: &str) -> String {
+    id.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'), "_")
+}
+
 /// One step's worth of work for an engine.
 #[derive(Clone, Debug)]
 pub struct StepRequest {
@@ -82,7 +149,9 @@ pub struct StepRequest {
     pub system: Arc<SystemPrompt>,
     /// What the model may call.
     pub tools: Arc<ToolSpecs>,
-    /// The conversation so far.
+    /// The conversation before this turn, oldest first.
+    pub earlier: Arc<[Arc<FixedMessages>]>,
+    /// The turn so far.
     pub messages: Arc<Vec<Message>>,
     /// Asks the engine to stop.
     pub cancel: CancellationToken,

@@ -9,7 +9,7 @@ use crate::{
     briefing::{Line, Speaker},
     channel_type::ChannelType,
     clock::Timestamp,
-    excerpt::{self, Part, Unit},
+    excerpt,
     frame::Notification,
     ids::{ChannelId, TaskId, TopicId},
     storage::{Order, Storage, StorageError},
@@ -104,25 +104,6 @@ impl Said {
             line: Line { at, speaker, text: excerpt::split(text, SNIPPET).0.to_owned(), label },
             length: text.len() as u64,
         }
-    }
-
-    /// The line as a model is shown it, with the way to what the log did not keep.
-    pub fn into_line(self, task: Option<&TaskId>) -> Line {
-        let Self { mut line, length } = self;
-        let missing = length.saturating_sub(line.text.len() as u64);
-        if missing > 0 {
-            let part = match line.speaker {
-                Speaker::Person(_) => Part::Body,
-                Speaker::Team(_) | Speaker::Summary => Part::Result,
-            };
-            let rest = match task {
-                Some(task) => excerpt::to_read(task.as_str(), part, SNIPPET),
-                None => "they were not kept".to_owned(),
-            };
-            let missing = usize::try_from(missing).unwrap_or(usize::MAX);
-            line.text = excerpt::marked(&line.text, missing, Unit::Byte, &rest);
-        }
-        line
     }
 }
 

@@ -64,6 +64,7 @@ pub mod org;
 pub mod policy;
 pub mod quarantine;
 pub mod queue;
+pub mod rendered;
 pub mod repeats;
 pub mod retention;
 pub mod room;

@@ -18,7 +18,7 @@ use crate::{
     ids::{ChannelId, MessageId, TaskId, TeamKey},
     inbox::{InboxEvent, PartlyShown, ShownKey},
     interactions::Interaction,
-    journal::records::{Began, Summarised},
+    journal::records::Began,
     notice::Notice,
     org::record::TeamRecord,
     quarantine::{Quarantined, RecordKey},
@@ -129,7 +129,6 @@ fn tasks_and_journals_stand_where_they_stood() {
     assert_keys(w().delete::<TeamError>(&TeamKey::first("ops")), &["-team_error|ops~1"]);
     assert_keys(w().events(&lane(), 2, &[event]), &["+hist|main~2|t-1|||||||<01><02>"]);
     assert_keys(w().put_at(&lane().session_id(2), &Began(Timestamp(1))), &["+began|main~2:t-1"]);
-    assert_keys(w().put_at(&lane().session_id(1), &Summarised(4)), &["+summary|main:t-1"]);
     assert_keys(
         w().put_at(&(LaneKey::new(&lane(), 1), 3), &waiting),
         &["+inbox|main|t-1||||||||<03>"],

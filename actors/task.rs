@@ -247,6 +247,14 @@ impl Cause {
         }
     }
 
+    /// Who it is, whatever is known of them now.
+    pub fn identity(&self) -> Self {
+        match self {
+            Self::Sender { channel_type, id, .. } => Self::sender(channel_type, id),
+            other => other.clone(),
+        }
+    }
+
     /// Whose share of a team's time work counts as.
     pub fn person(&self) -> String {
         match self {

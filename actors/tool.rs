@@ -60,6 +60,33 @@ pub enum Args {
     Json(Value),
 }
 
+impl Args {
+    /// Arguments as the journal holds them.
+    pub fn stored(value: Value) -> Self {
+        let text = |field: &str| value.get(field)?.as_str().map(str::to_owned);
+        match (text("unreadable"), text("reason")) {
+            (Some(unreadable), Some(reason)) => Self::Unreadable { unreadable, reason },
+            _ => Self::Json(value),
+        }
+    }
+
+    /// Shows each text in them.
+    pub fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
+        fn each(value: &mut Value, visit: &mut dyn FnMut(&mut String)) {
+            match value {
+                Value::String(text) => visit(text),
+                Value::Array(items) => items.iter_mut().for_each(|item| each(item, visit)),
+                Value::Object(fields) => fields.values_mut().for_each(|field| each(field, visit)),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        match self {
+            Self::Unreadable { unreadable, .. } => visit(unreadable),
+            Self::Json(value) => each(value, visit),
+        }
+    }
+}
+
 /// The text that the model wrote, or the same JSON.
 impl fmt::Display for Args {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! Prepares turns: the team's file, its rules, its tools and its model, as they are now.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     ops::Deref,
     sync::{
@@ -13,7 +14,7 @@ use std::{
 use futures_util::future::{BoxFuture, FutureExt};
 use hivewright_actors::{
     blocking,
-    briefing::{Assignment, Brief, BriefError, Briefing},
+    briefing::{Assignment, Brief, BriefError, Briefing, Clean},
     budget::{Caps, Line},
     engine::Engine,
     ids::{MAIN, TeamKey, TeamName},
@@ -91,6 +92,8 @@ struct Models {
     scrubbers: Arc<Scrubbers>,
     /// Engines in use, by profile and model.
     engines: Mutex<HashMap<(String, String), Arc<dyn Engine>>>,
+    /// What earlier turns are cleaned with, and the version of the vault that it is good for.
+    clean: Mutex<Option<(u64, Clean)>>,
 }
 
 /// What a team works with, made from one state of its files.
@@ -149,24 +152,14 @@ impl Inner {
         memory: Arc<str>,
         earlier: Earlier,
     ) -> Result<Brief, BriefError> {
-        let Assignment {
-            lane,
-            topic,
-            conversation,
-            withheld,
-            ancestors,
-            options,
-            inner,
-            reports,
-            ..
-        } = assignment;
+        let Assignment { lane, topic, ancestors, options, inner, reports, .. } = assignment;
         let budget = self.budget(&lane.team, &ancestors)?;
         let name = lane.team;
         let kit = self.kit(&name)?;
         let part = self.part(&name, &kit, &options, inner)?;
         self.check_prices(&budget, &part)?;
         // A topic in use is kept in memory, with what was said before something became a secret.
-        let (texts, names) = (kit.models.scrubbers.everything(), kit.models.scrubbers.names());
+        let names = kit.models.scrubbers.names();
         let topic = topic.map(|mut topic| {
             topic.name = names.scrub_known(&topic.name).into_owned();
             topic
@@ -181,16 +174,6 @@ impl Inner {
             cast: part.cast.clone(),
             // The session of a subagent knows its task and nothing of the conversation.
             topic: topic.filter(|_| !inner),
-            conversation: if inner {
-                Vec::new()
-            } else {
-                let lines = conversation.into_iter().map(|mut line| {
-                    line.text = texts.scrub_known(&line.text).into_owned();
-                    line
-                });
-                lines.collect()
-            },
-            withheld: if inner { 0 } else { withheld },
         };
         let composed = self.prompts.compose(&request).map_err(config_error)?;
         self.warn(&name, &composed);
@@ -216,6 +199,7 @@ impl Inner {
             budget,
             price: part.price,
             room: part.room,
+            clean: kit.models.clean(),
         })
     }
 
@@ -331,6 +315,7 @@ impl Inner {
             profiles: profiles(&providers),
             scrubbers: Arc::new(scrubbers),
             engines: Mutex::default(),
+            clean: Mutex::default(),
             providers,
         });
         *models = Some(made.clone());
@@ -370,6 +355,25 @@ impl Inner {
 }
 
 impl Models {
+    /// Takes out of a text what nobody may see, now. A conversation is kept in memory, with what was said before
+    /// something became a secret.
+    fn clean(&self) -> Clean {
+        let mut known = lock(&self.clean);
+        let version = self.scrubbers.vault().version();
+        if let Some((of, clean)) = &*known
+            && *of == version
+        {
+            return clean.clone();
+        }
+        let texts = self.scrubbers.everything();
+        let clean: Clean = Arc::new(move |text: &str| match texts.scrub_known(text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(cleaned) => Some(cleaned),
+        });
+        *known = Some((version, clean.clone()));
+        clean
+    }
+
     /// What answers for a profile and model; teams that ask for the same share it.
     fn engine(
         &self,

@@ -25,11 +25,6 @@ pub fn date(at: Timestamp) -> Option<String> {
     instant(at).map(|at| format!("{at:.3}"))
 }
 
-/// RFC 3339 in UTC to the second, such as `2026-01-31T12:00:00Z`.
-pub(crate) fn date_to_second(at: Timestamp) -> String {
-    written(at, "%Y-%m-%dT%H:%M:%SZ")
-}
-
 /// RFC 3339 in UTC with as many digits as the time of a file has.
 pub(crate) fn date_of_file(at: SystemTime) -> Option<String> {
     jiff::Timestamp::try_from(at).ok().map(|at| at.to_string())
@@ -82,9 +77,7 @@ mod tests {
         assert_eq!(date(AT).as_deref(), Some("2023-11-14T22:13:20.123Z"));
         assert_eq!(date(AT), Some(AT.date()));
         assert_eq!(date(Timestamp(1_700_000_000_000)).as_deref(), Some("2023-11-14T22:13:20.000Z"));
-        assert_eq!(date_to_second(AT), "2023-11-14T22:13:20Z");
         assert_eq!(date(Timestamp(u64::MAX)), None);
-        assert_eq!(date_to_second(Timestamp(u64::MAX)), u64::MAX.to_string());
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub(crate) type Script = Arc<dyn Fn(&StepRequest) -> Vec<Play> + Send + Sync>;
 pub(crate) struct Scripted {
     pub(crate) script: Script,
     pub(crate) asked: Arc<Mutex<Vec<Vec<Message>>>>,
+    pub(crate) earlier: Arc<Mutex<Vec<Vec<Message>>>>,
 }
 
 /// The words that the step answers.
@@ -80,6 +81,8 @@ impl Engine for Scripted {
         events: EventSink,
     ) -> BoxFuture<'static, Result<StepReply, EngineFailure>> {
         self.asked.lock().unwrap().push(request.messages.to_vec());
+        let earlier = request.earlier.iter().flat_map(|part| part.to_vec());
+        self.earlier.lock().unwrap().push(earlier.collect());
         let plays = (self.script)(&request);
         Box::pin(async move {
             let mut said = String::new();

@@ -26,12 +26,12 @@ use super::{
 };
 use crate::{
     approvals::ports::{Deciders, SecretSink, SecretText},
-    briefing::{self, Assignment, Brief, BriefError, Briefing, Price, QueueMode},
+    briefing::{Assignment, Brief, BriefError, Briefing, Clean, Price, QueueMode},
     budget::{Day, Days, Ledger, Line},
     channel_type::ChannelType,
     classifier::Classifier,
     clock::{Clock, Timestamp},
-    engine::StepRequest,
+    engine::{Block, Message, StepRequest},
     identities::Owner,
     ids::Ids,
     live::Publisher,
@@ -106,7 +106,7 @@ struct Briefs {
     room: u64,
     errors: Errors,
     takes: Arc<Mutex<Duration>>,
-    conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
+    clean: Clean,
 }
 
 impl Briefing for Briefs {
@@ -115,8 +115,6 @@ impl Briefing for Briefs {
         Box::pin(async move {
             let takes = *this.takes.lock().unwrap();
             tokio::time::sleep(takes).await;
-            let mut conversations = this.conversations.lock().unwrap();
-            conversations.push(assignment.conversation);
             let error = this.errors.lock().unwrap();
             let of_team = error.get(assignment.lane.team.as_str());
             if let Some(message) = of_team.or_else(|| error.get("*")) {
@@ -137,6 +135,7 @@ impl Briefing for Briefs {
                 budget: this.budget,
                 price: Price { max_output: 100, ..Price::default() },
                 room: this.room,
+                clean: this.clean,
             })
         })
     }
@@ -145,8 +144,9 @@ impl Briefing for Briefs {
 pub(crate) struct World {
     pub(crate) disk: Disk,
     pub(crate) tools: Tools,
-    pub(crate) asked: Arc<Mutex<Vec<Vec<crate::engine::Message>>>>,
-    pub(crate) conversations: Arc<Mutex<Vec<Vec<briefing::Line>>>>,
+    pub(crate) asked: Arc<Mutex<Vec<Vec<Message>>>>,
+    /// What each step was shown of the turns before.
+    pub(crate) earlier: Arc<Mutex<Vec<Vec<Message>>>>,
     pub(crate) failures: Arc<AtomicUsize>,
     pub(crate) limits: Limits,
     pub(crate) settings: router::Settings,
@@ -164,6 +164,8 @@ pub(crate) struct World {
     pub(crate) answers_within: Duration,
     /// How long turns are prepared.
     pub(crate) briefing_takes: Arc<Mutex<Duration>>,
+    /// What earlier turns are cleaned with.
+    pub(crate) clean: Clean,
     script: Script,
     ids: Ids,
     connections: Cell<u64>,
@@ -180,7 +182,8 @@ impl World {
             disk: Disk::default(),
             tools: Tools::default(),
             asked: Arc::default(),
-            conversations: Arc::default(),
+            earlier: Arc::default(),
+            clean: Arc::new(|_: &str| None),
             failures: Arc::default(),
             limits: Limits::default(),
             settings: router::Settings {
@@ -221,14 +224,18 @@ impl World {
 
     pub(crate) fn start_on(&self, storage: Arc<MemoryStorage>) -> Spine {
         let briefs = Briefs {
-            engine: Scripted { script: self.script.clone(), asked: self.asked.clone() },
+            engine: Scripted {
+                script: self.script.clone(),
+                asked: self.asked.clone(),
+                earlier: self.earlier.clone(),
+            },
             tools: self.tools.clone(),
             queue_mode: self.queue_mode,
             budget: self.budget.clone(),
             room: self.room,
             errors: self.brief_errors.clone(),
             takes: self.briefing_takes.clone(),
-            conversations: self.conversations.clone(),
+            clean: self.clean.clone(),
         };
         let failures = self.failures.clone();
         let recovered = recover(&*storage).unwrap();
@@ -295,9 +302,27 @@ impl World {
         Client { spine: spine.clone(), channel, socket, last_seq: Cell::new(0) }
     }
 
+    /// The words that the newest step was shown of the turns before it, oldest first.
+    pub(crate) fn shown_before(&self) -> Vec<String> {
+        let earlier = self.earlier.lock().unwrap();
+        earlier.last().unwrap().iter().filter_map(words_of).collect()
+    }
+
     /// The calls that ran, in order.
     pub(crate) fn runs(&self) -> Vec<String> {
         let runs = self.tools.runs.lock().unwrap();
         runs.iter().map(|run| run.id.clone()).collect()
+    }
+}
+
+/// What is said in a message, if it is words alone.
+fn words_of(message: &Message) -> Option<String> {
+    match message {
+        Message::User(text) => Some(text.clone()),
+        Message::Assistant(blocks) => match &blocks[..] {
+            [Block::Text { text }] => Some(text.clone()),
+            _ => None,
+        },
+        Message::ToolResults(_) => None,
     }
 }

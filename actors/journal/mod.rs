@@ -1,170 +1,142 @@
 //! Journals: where a lane stands, and what a turn has done.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use crate::{
-    briefing::{Line, Speaker},
     clock::Timestamp,
-    history::{Compaction, Fact, HistoryEvent, Meta, Origin},
-    ids::{CallId, ChannelId, TaskId, TeamName, TopicId, TurnId},
-    interactions::{Interaction, Said},
+    history::{Fact, HistoryEvent, Meta, Origin},
+    ids::{CallId, TaskId, TurnId},
     storage::{Order, Storage, StorageError},
     store::reads::{Range, get},
     task::{
-        Kind, Source, Task,
+        Task,
         records::{self as tasks, LaneKey},
     },
 };
 
+pub mod fold;
 pub mod records;
+pub mod scope;
 pub mod sessions;
+pub mod thread;
 pub(crate) mod told;
+mod turns;
 
-use records::{Began, Piece, Summarised};
+use fold::TurnFold;
+use records::{Began, Piece};
+use scope::Scope;
+use thread::{Earlier, Reader, Thread};
 
-/// What a lane needs before its first turn.
+/// What a lane needs before its next turn.
 #[derive(Clone, Debug, Default)]
 pub struct LaneHistory {
     /// The `seq` of the next event.
     pub next_seq: u64,
-    /// The recent conversation, oldest first.
-    pub recent: Vec<Line>,
-    /// What was said before that, summarised.
-    pub summary: Option<Line>,
+    began: Option<Timestamp>,
+    /// The conversation of the last turn.
+    thread: Option<Arc<Thread>>,
 }
 
-/// The end of a lane's journal, and what a turn on a task is shown of what was said before it.
-///
-/// A topic is one conversation, with a summary of what is older. The one lane of another team serves
-/// everyone: a turn there is shown the turns that the same message led to.
+impl LaneHistory {
+    /// It holds the conversation of this reader.
+    pub fn is_of(&self, reader: &Reader) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.reader.is(reader))
+    }
+
+    /// The same with another conversation, in which nothing was said.
+    pub fn with_new(&self, reader: Reader, most: usize) -> Self {
+        Self { thread: Some(Arc::new(Thread::new(reader, most))), ..self.clone() }
+    }
+
+    /// The conversation of the last turn.
+    pub fn thread(&self) -> Option<&Thread> {
+        self.thread.as_deref()
+    }
+
+    /// What a turn is shown whose first event has this number, or the next one.
+    pub fn earlier(&self, first_seq: Option<u64>) -> Earlier {
+        let seq = first_seq.unwrap_or(self.next_seq);
+        self.thread.as_ref().map(|thread| thread.before(seq)).unwrap_or_default()
+    }
+
+    /// Adds a turn that has ended.
+    pub fn end(&mut self, turn: TurnFold) {
+        if let Some(thread) = &mut self.thread {
+            Arc::make_mut(thread).end(turn);
+        }
+    }
+
+    /// Conversations began anew at this moment, if they did.
+    pub fn begin_anew(&mut self, at: Option<Timestamp>) {
+        if at > self.began {
+            self.began = at;
+            if let Some(thread) = &mut self.thread {
+                Arc::make_mut(thread).clear();
+            }
+        }
+    }
+
+    /// When its conversations were last begun anew.
+    pub fn began(&self) -> Option<Timestamp> {
+        self.began
+    }
+
+    /// How much of a conversation it holds, in characters.
+    pub fn characters(&self) -> usize {
+        self.thread.as_ref().map_or(0, |thread| thread.characters())
+    }
+}
+
+/// The end of a lane's journal, and the conversation that a turn on a task is shown, up to so many characters. What
+/// is known of the lane is not read again.
 pub fn lane(
     storage: &dyn Storage,
     task: &Task,
-    not_before: Timestamp,
+    reader: Option<Reader>,
+    known: Option<LaneHistory>,
     most: usize,
 ) -> Result<LaneHistory, StorageError> {
     let lane = task.lane_key();
-    let next_seq = newest(storage, &lane)?.last().map_or(1, |event| event.seq + 1);
-    let began = began(storage, &lane)?;
-    let not_before = began.map_or(not_before, |began| began.max(not_before));
-    let Some(topic) = &task.lane.topic else {
-        return Ok(LaneHistory {
-            next_seq,
-            recent: of_root(storage, task, not_before, most)?,
-            summary: None,
-        });
-    };
-    let summary = summary(storage, &lane)?.and_then(|(at, compaction)| {
-        let (text, label) = (compaction.summary?, compaction.label);
-        Some(Line { at, speaker: Speaker::Summary, text, label })
-    });
-    let recent = match &task.source {
-        Some(Source { channel, .. }) => {
-            recent(storage, channel, &task.lane.team, topic, not_before, most)?
+    let (next_seq, began) = match known {
+        Some(known) => (known.next_seq, known.began),
+        None => {
+            let last = newest(storage, &lane)?.last().map_or(0, |event| event.seq);
+            (last + 1, began(storage, &lane)?)
         }
-        None => Vec::new(),
     };
-    Ok(LaneHistory { next_seq, recent, summary })
+    let thread = match reader {
+        None => None,
+        Some(reader) => {
+            let since = began.max(since(storage, &reader.scope)?).unwrap_or_default();
+            Some(Thread::read(storage, &lane, reader, since, most)?)
+        }
+    };
+    Ok(LaneHistory { next_seq, began, thread: thread.map(Arc::new) })
 }
 
-/// What a lane said and was told in turns that the same message led to as a task, oldest first.
-fn of_root(
-    storage: &dyn Storage,
-    task: &Task,
-    not_before: Timestamp,
-    most: usize,
-) -> Result<Vec<Line>, StorageError> {
-    // A message that leads to its first task has led to nothing before.
-    if task.lineage.is_none() {
-        return Ok(Vec::new());
-    }
-    let root = tasks::find(storage, task.root())?;
-    let since = root.map_or(not_before, |root| root.created_at.max(not_before));
-    let ended = tasks::ended(
-        storage,
-        since,
-        most,
-        |ended| ended.team == task.lane.team,
-        |other| {
-            other.lane == task.lane
-                && other.generation == task.generation
-                && other.root() == task.root()
-                && other.kind != Kind::Compact
-        },
-    )?;
-    let mut lines = Vec::new();
-    for ended in ended.iter().rev() {
-        let (person, label) = (Speaker::Person(ended.from.clone()), ended.label);
-        let asked = Said::new(ended.created_at, person, &ended.body, label);
-        lines.push(asked.into_line(Some(&ended.id)));
-        if let Some(outcome) = ended.outcome.as_ref().filter(|outcome| !outcome.text.is_empty()) {
-            let team = Speaker::Team(ended.lane.team.as_str().to_owned());
-            let answer = Said::new(outcome.finished_at, team, &outcome.text, label);
-            lines.push(answer.into_line(Some(&ended.id)));
-        }
-    }
-    Ok(lines.split_off(lines.len().saturating_sub(most)))
+/// No turn of a conversation is older than this.
+fn since(storage: &dyn Storage, scope: &Scope) -> Result<Option<Timestamp>, StorageError> {
+    let Scope::Root(root) = scope else {
+        return Ok(None);
+    };
+    Ok(tasks::find(storage, root)?.map(|root| root.created_at - CLOCK_SLACK))
+}
+
+/// Whose conversation the last turn of a lane was part of.
+pub fn last_scope(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Scope>, StorageError> {
+    let mut found = None;
+    turns::ended(storage, lane, &mut |events| {
+        let has_task = |event: &HistoryEvent| matches!(event.fact, Fact::User { .. });
+        let start = events.first().filter(|_| events.iter().any(has_task));
+        found = start.and_then(|start| Scope::of_start(&start.fact));
+        if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(found)
 }
 
 /// When the conversation of a lane was last begun anew.
 pub fn began(storage: &dyn Storage, lane: &LaneKey) -> Result<Option<Timestamp>, StorageError> {
     Ok(get::<Began>(storage, &lane.session_id())?.map(|Began(at)| at))
-}
-
-/// The last summary of a lane's conversation that a person wanted, and when; none from before it began
-/// anew.
-pub fn summary(
-    storage: &dyn Storage,
-    lane: &LaneKey,
-) -> Result<Option<(Timestamp, Compaction)>, StorageError> {
-    let Some(Summarised(seq)) = get(storage, &lane.session_id())? else {
-        return Ok(None);
-    };
-    let began = began(storage, lane)?;
-    let mut found = None;
-    let only = (seq.saturating_sub(1), seq.saturating_add(1));
-    sessions::journal(storage, lane, only, Order::Rising, &mut |piece| {
-        for event in piece {
-            if let Fact::Meta(Meta::Compaction(compaction)) = event.fact
-                && began.is_none_or(|began| event.timestamp >= began)
-            {
-                found = Some((event.timestamp, *compaction));
-            }
-        }
-        ControlFlow::Continue(())
-    })?;
-    Ok(found)
-}
-
-fn recent(
-    storage: &dyn Storage,
-    channel: &ChannelId,
-    team: &TeamName,
-    topic: &TopicId,
-    not_before: Timestamp,
-    most: usize,
-) -> Result<Vec<Line>, StorageError> {
-    let mut lines: Vec<Line> = Vec::new();
-    Range::<Interaction>::under(&(channel,)).each(storage, Order::Falling, &mut |row| {
-        if row.at < not_before || lines.len() >= most {
-            return ControlFlow::Break(());
-        }
-        if row.topic.as_ref() != Some(topic) || row.trust_decision.is_some() {
-            return ControlFlow::Continue(());
-        }
-        let task = row.task;
-        lines.extend(row.said.into_iter().rev().map(|said| said.into_line(task.as_ref())).filter(
-            |line| match &line.speaker {
-                Speaker::Person(_) => true,
-                Speaker::Team(name) => name == team.as_str(),
-                Speaker::Summary => false,
-            },
-        ));
-        ControlFlow::Continue(())
-    })?;
-    lines.truncate(most);
-    lines.reverse();
-    Ok(lines)
 }
 
 /// The events of a task's unfinished turn, oldest first; empty if it has none.

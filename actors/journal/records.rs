@@ -19,14 +19,13 @@ use crate::{
 pub const TEXTS: &[Texts] = &[Texts {
     kind: Piece::KIND,
     owner: Owner::Key,
-    fields: &["*/text", "*/content", "*/args", "*/message", "*/block"],
+    fields: &["*/text", "*/content", "*/args", "*/message", "*/block", "*/data/summary"],
     names: &[],
 }];
 
 crate::records! {
     Piece<'_>: "hist", (LaneKey, u64);
     Began: "began", String;
-    Summarised: "summary", String;
 }
 
 /// Events of a session, whose numbers go on from one another. Its key has the number of the first.
@@ -38,11 +37,6 @@ pub struct Piece<'a>(pub Cow<'a, [HistoryEvent]>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Began(pub Timestamp);
-
-/// Which event of a journal summarises what was said before it, by the name of its session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Summarised(pub u64);
 
 impl Writes {
     /// Adds events of a session, whose numbers go on from one another.

@@ -60,7 +60,7 @@ fn kinds(world: &World) -> Vec<NoticeKind> {
 
 /// A process that died with an accepted message, and the client that sent it.
 async fn died_with_a_task(world: &World) -> Client {
-    let client = world.connect(&world.start_doomed(Crash::After(1)));
+    let client = world.connect(&world.start_doomed(Crash::After(0)));
     client.say("m1", "water the garden");
     settle().await;
     assert_eq!(world.disk.keys("task/").len(), 1);

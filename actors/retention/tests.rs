@@ -106,6 +106,8 @@ fn turn(task: &Task, first: u64, at: Timestamp) -> Writes {
         model: String::new(),
         prompt_hash: String::new(),
         toolset_hash: String::new(),
+        cause: None,
+        root: None,
     };
     let call = Fact::ToolCall {
         id: "c1".into(),

@@ -43,7 +43,8 @@ impl Session {
             self.cx.recipe.meter.turn_began(&self.cx.name, overhead);
         }
         let (system, tools) = (self.brief.system.clone(), self.brief.tools.specs());
-        let request = self.request(system, tools, self.turn.messages());
+        let mut request = self.request(system, tools, self.turn.messages());
+        request.earlier = self.turn.earlier();
         let call = self.run_engine(request, |_| true, ctx);
         self.after(call, ctx, Self::model_replied);
     }
@@ -78,6 +79,7 @@ impl Session {
             step: self.turn.step,
             system,
             tools,
+            earlier: Arc::default(),
             messages,
             cancel: self.cancel_token.child_token(),
         }

@@ -4,7 +4,7 @@ use actix::Context;
 
 use super::{
     Team,
-    outcome::{After, Ended, outcome, question_line, reply_line, turn_end},
+    outcome::{After, Ended, outcome, turn_end},
     session::Session,
     stream::awaited,
     turn::{End, Held},
@@ -226,15 +226,13 @@ impl Session {
     }
 
     /// The end is stored. The queue hears of it first: who hears of it then may say something at once.
-    fn ended(&mut self, mut ended: Ended, frames: Vec<Numbered>) {
+    fn ended(&mut self, ended: Ended, frames: Vec<Numbered>) {
         if ended.ending == Ending::Done {
             // They have their outcome with the turn's.
             self.joined.clear();
         }
-        let task = self.leave();
-        if task.lane.topic.is_some() {
-            self.history.remember(std::mem::take(&mut ended.lines));
-        }
+        self.leave();
+        self.history.end(std::mem::take(&mut self.fold));
         ended.report(&self.cx, self.leased.began);
         self.cx.deliver(frames);
     }
@@ -257,7 +255,6 @@ impl Session {
         };
         // The turn keeps its tasks as they are until the commit is made: it may be refused.
         let mut leader = self.leased.task.clone();
-        let mut lines = vec![question_line(&leader)];
         let (ids, view) = (&self.cx.recipe.ids, &self.cx.recipe.view);
         let closed =
             ending::close_turn(&mut leader, label, outcome.clone(), words, None, ids, view);
@@ -270,18 +267,16 @@ impl Session {
         // Without an answer, those that joined wait for turns of their own.
         let answered = self.joined.iter().filter(|_| end.ending == Ending::Done);
         for mut task in answered.map(|(task, _)| task.clone()) {
-            lines.push(question_line(&task));
             let (outcome, leader) = (outcome.clone(), Some(&leader.id));
             let same = ending::close_turn(&mut task, label, outcome, words, leader, ids, view);
             closing = closing.and(same.writes);
             told.extend(same.told);
             tasks.push((task, same.follow_up.map(Box::new)));
         }
-        lines.extend(reply_line(&leader, &end.text, now));
         if steps > 0 {
             closing = closing.and(spending::ended_calls(&leader, &Tally::of(&usage, steps.into())));
         }
-        let ended = Ended { ending: end.ending, tasks, lines, told };
+        let ended = Ended { ending: end.ending, tasks, told };
         let writes = self.journal(facts).and(closing);
         self.commit(writes, After::Ended(Box::new(ended)), ctx);
     }

@@ -11,10 +11,10 @@ use crate::{
     },
     clock::Timestamp,
     engine::Paid,
-    history::{Fact, HistoryEvent, Meta, Trigger},
+    history::{Fact, HistoryEvent, Meta, THIS_TURN},
     ids::{CallId, TeamName},
     inbox::{InboxEvent, PartlyShown, ShownKey},
-    journal::{records::Summarised, told::told},
+    journal::told::told,
     store::records::Writes,
     tool::ToolFault,
     usage::Usage,
@@ -29,19 +29,11 @@ impl Session {
         let ends = facts.iter().any(|fact| matches!(fact, Fact::TurnEnd { .. }));
         let news = self.events(facts, now);
         let events: Vec<HistoryEvent> = self.begun.iter().cloned().chain(news).collect();
-        self.recording = events.len() as u64;
         let task = &self.leased.task;
         let mut writes = self.leased.guard();
         if let Some(event) = &self.inbox.kept {
             let key = ShownKey(task.lane_key(), event.id.clone());
             writes = writes.put_at(&key, &PartlyShown(Cow::Borrowed(event)));
-        }
-        for event in &events {
-            if let Fact::Meta(Meta::Compaction(compaction)) = &event.fact
-                && compaction.trigger == Trigger::Command
-            {
-                writes = writes.put_at(&task.lane_key().session_id(), &Summarised(event.seq));
-            }
         }
         for audit in events.iter().filter_map(|event| self.audit(event)) {
             writes = writes.put(&audit);
@@ -59,12 +51,10 @@ impl Session {
         }
         let lane = task.lane_key();
         let seen = self.inbox.seen.iter().map(|number| (lane.clone(), *number));
-        seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key)).events_behind(
-            self.begun.len(),
-            &task.lane,
-            task.generation,
-            &events,
-        )
+        let writes = seen.fold(writes, |writes, key| writes.delete::<InboxEvent>(&key));
+        let writes = writes.events_behind(self.begun.len(), &task.lane, task.generation, &events);
+        self.recording = events;
+        writes
     }
 
     /// The turn begins: whoever watches is told, and what is to be stored of it waits for the first
@@ -79,27 +69,31 @@ impl Session {
     /// What was to be recorded is stored.
     pub(super) fn recorded(&mut self) {
         let recorded = std::mem::take(&mut self.recording);
-        if recorded > 0 {
-            self.history.next_seq += recorded;
+        if let Some(last) = recorded.last() {
+            self.history.next_seq = last.seq + 1;
             self.begun.clear();
             self.inbox.stored();
         }
+        recorded.into_iter().for_each(|event| self.fold.on(event));
         for (call, tool) in std::mem::take(&mut self.settling) {
             self.brief.tools.settled(&call, &tool, &self.caller);
         }
     }
 
-    /// The next events of the journal. A compaction is told where the steps begin that it keeps.
+    /// The next events of the journal. A compaction is told where the steps, or the turn, begin that it keeps.
     fn events(&mut self, facts: Vec<Fact>, timestamp: Timestamp) -> Vec<HistoryEvent> {
         let turn = &self.leased.turn;
+        let first_seq = self.fold.first_seq().unwrap_or(self.history.next_seq);
         let event = |(seq, fact)| {
             let turn = turn.clone();
             let mut event = HistoryEvent { seq, turn, timestamp, fact, redacted: false };
             self.steps.note(&event);
-            if let Fact::Meta(Meta::Compaction(compaction)) = &mut event.fact
-                && let Some(step) = compaction.keep_from_step
-            {
-                compaction.keep_from_seq = self.steps.place_of(step);
+            if let Fact::Meta(Meta::Compaction(compaction)) = &mut event.fact {
+                if let Some(step) = compaction.keep_from_step {
+                    compaction.keep_from_seq = self.steps.place_of(step);
+                } else if compaction.keep_from_seq == Some(THIS_TURN) {
+                    compaction.keep_from_seq = Some(first_seq);
+                }
             }
             event
         };

@@ -13,11 +13,17 @@ use crate::{
 
 /// More lanes than this are not kept while they are idle.
 const KEPT_LANES: usize = 1_000;
+/// Idle lanes keep conversations of about so many characters in all. Those used longest ago are read again.
+const KEPT_CHARACTERS: usize = 8 << 20;
+/// That is looked after once in so many turns.
+const FORGETS_EVERY: u64 = 32;
 
 /// The lanes of one team, by topic.
 #[derive(Default)]
 pub(super) struct Lanes {
     lanes: HashMap<Option<TopicId>, LaneState>,
+    /// How often a lane came to rest.
+    rests: u64,
 }
 
 /// What is known of a lane.
@@ -26,6 +32,8 @@ pub(super) struct LaneState {
     /// Set once it has been read, and while no session has it.
     pub(super) history: Option<LaneHistory>,
     pub(super) work: Work,
+    /// When it last came to rest, among all.
+    rested: u64,
 }
 
 /// What a lane is doing.
@@ -105,12 +113,32 @@ impl Lanes {
 
     /// A lane has nothing to do now. What its session remembers is its own again.
     pub(super) fn rest(&mut self, topic: &Option<TopicId>) {
+        self.rests += 1;
+        let rested = self.rests;
         let lane = self.get(topic);
+        lane.rested = rested;
         if let Work::Running(session) = std::mem::take(&mut lane.work) {
             lane.history = session.into_history();
         }
         if self.lanes.len() > KEPT_LANES {
             self.lanes.retain(|_, lane| !matches!(lane.work, Work::Idle));
+        }
+        if self.rests.is_multiple_of(FORGETS_EVERY) {
+            self.forget();
+        }
+    }
+
+    /// Drops what lanes remember that were used longest ago, if it is too much.
+    fn forget(&mut self) {
+        let size = |lane: &LaneState| lane.history.as_ref().map_or(0, LaneHistory::characters);
+        let mut all: usize = self.lanes.values().map(size).sum();
+        while all > KEPT_CHARACTERS {
+            let known = self.lanes.values_mut().filter(|lane| lane.history.is_some());
+            let Some(oldest) = known.min_by_key(|lane| lane.rested) else {
+                return;
+            };
+            all -= size(oldest);
+            oldest.history = None;
         }
     }
 }

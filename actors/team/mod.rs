@@ -351,7 +351,7 @@ impl Handler<BeganAnew> for Team {
 
     fn handle(&mut self, BeganAnew { topic, at }: BeganAnew, _: &mut Self::Context) {
         if let Some(history) = self.lanes.history(&topic) {
-            history.begin_anew(at);
+            history.begin_anew(Some(at));
         }
     }
 }

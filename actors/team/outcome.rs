@@ -8,10 +8,8 @@ use tokio::time::Instant;
 use super::{Team, context::TeamContext, lease::LeasedTask, turn::End};
 use crate::{
     approvals::record::Approval,
-    briefing::{Line, Speaker},
     clock::{Timestamp, millis},
     history::Fact,
-    interactions::Said,
     queue::Finished,
     task::{Code, Ending, Outcome, Task, Wait, ending, records::LaneKey},
     usage::Usage,
@@ -40,8 +38,6 @@ pub(super) struct Ended {
     pub(super) ending: Ending,
     /// They have their outcome, each with the work that was stored with it.
     pub(super) tasks: Vec<(Task, Option<Box<Task>>)>,
-    /// What was said in the turn, for the next one.
-    pub(super) lines: Vec<Line>,
     /// Lanes that find something in their inbox.
     pub(super) told: Vec<LaneKey>,
 }
@@ -49,7 +45,7 @@ pub(super) struct Ended {
 impl Ended {
     /// Tells the queue, of a turn that began then.
     pub(super) fn report(self, cx: &TeamContext, began: Instant) {
-        let Self { ending, tasks, mut told, .. } = self;
+        let Self { ending, tasks, mut told } = self;
         let ran = began.elapsed();
         cx.recipe.meter.turn_ended(&cx.name, SDK, ending, ran);
         for (task, follow_up) in tasks {
@@ -74,7 +70,6 @@ pub(super) fn end_unprepared(
     let ended = Ended {
         ending: end.ending,
         tasks: vec![(task.clone(), closed.follow_up.map(Box::new))],
-        lines: Vec::new(),
         // What was in its own inbox was not shown.
         told: closed.told.into_iter().chain([task.lane_key()]).collect(),
     };
@@ -110,14 +105,4 @@ pub(super) fn turn_end(end: &End, steps: u32, usage: Usage, took: Duration) -> F
         usage,
         duration_ms: millis(took),
     }
-}
-
-pub(super) fn question_line(task: &Task) -> Line {
-    let person = Speaker::Person(task.from.clone());
-    Said::new(task.created_at, person, &task.body, task.label).into_line(Some(&task.id))
-}
-
-pub(super) fn reply_line(task: &Task, text: &str, at: Timestamp) -> Option<Line> {
-    let team = Speaker::Team(task.lane.team.as_str().to_owned());
-    (!text.is_empty()).then(|| Said::new(at, team, text, task.label).into_line(Some(&task.id)))
 }

@@ -9,26 +9,30 @@ use super::{
     Team,
     context::TeamContext,
     held_calls,
-    history::{self, Past, RECENT_AGE, RECENT_LINES},
+    history::{self, Past},
     lease::{Cancellation, LeasedTask},
     outcome::{self, SDK},
-    turn::{End, Turn, Want, conversation::most_of_summary, interruption, pause_after},
+    turn::{
+        End, Turn, Want,
+        conversation::{most_of_summary, most_of_thread},
+        interruption, pause_after,
+    },
 };
 use crate::{
     approvals::{desk::Desk, record::Approval},
-    briefing::{Assignment, Brief, Hindrance, Line},
+    briefing::{Assignment, Brief, Hindrance},
     excerpt::READER,
     history::{Fact, HistoryEvent, Meta},
-    ids::ApprovalId,
+    ids::{ApprovalId, ChannelId},
     inbox::{self, InboxEvent, Shown},
-    journal::{self, LaneHistory},
+    journal::{self, LaneHistory, scope::Scope, thread::Reader},
     queue::{
         Return,
         parking::{Hindered, Park},
     },
     storage::StorageError,
     store::{StoreHandle, reads::get},
-    task::{Code, Ending, Kind, Task, Wait, WaitReason},
+    task::{Cause, Code, Ending, Kind, Task, Wait, WaitReason},
     tool::{Caller, Toolset},
 };
 
@@ -90,11 +94,12 @@ impl Prepared {
     /// The fact that opens the turn.
     fn turn_start(&self, task: &Task) -> Fact {
         let brief = &self.brief;
+        let (cause, source_channel) = self.place(task);
         Fact::TurnStart {
             task_ids: vec![task.id.clone()],
             team: task.lane.team.clone(),
             topic: task.lane.topic.clone(),
-            source_channel: task.source.as_ref().map(|source| source.channel.clone()),
+            source_channel,
             attempt: task.attempts,
             redelivered: task.redelivered,
             sdk: SDK.to_owned(),
@@ -102,7 +107,22 @@ impl Prepared {
             model: brief.model.clone(),
             prompt_hash: brief.prompt_hash.clone(),
             toolset_hash: brief.toolset_hash.clone(),
+            cause: Some(cause),
+            root: Some(task.root().clone()),
         }
+    }
+
+    /// Who is behind the turn, and where they talk. A summary belongs to the conversation that it is of, whoever
+    /// wanted it.
+    fn place(&self, task: &Task) -> (Cause, Option<ChannelId>) {
+        if task.kind == Kind::Compact
+            && let Some(thread) = self.history.thread()
+            && let Scope::Person { cause, channel } = &thread.reader.scope
+        {
+            return (cause.clone(), channel.clone());
+        }
+        let channel = task.source.as_ref().map(|source| source.channel.clone());
+        (task.caused_by(), channel)
     }
 
     /// How long the turn was at work before, in all: what passed between two leases does not count.
@@ -229,15 +249,8 @@ async fn load(
     inbox: bool,
 ) -> Result<Prepared, Unprepared> {
     let (store, now) = (&cx.recipe.store, cx.now());
-    // Only a topic is one conversation: what another lane shows depends on the task.
-    let history = match known.filter(|_| task.lane.topic.is_some()) {
-        Some(known) => known,
-        None => {
-            let task = task.clone();
-            let since = now - RECENT_AGE;
-            store.read(move |storage| journal::lane(storage, &task, since, RECENT_LINES)).await?
-        }
-    };
+    let brief = brief(cx, &task).await?;
+    let history = history_of(cx, &task, known, &brief).await?;
     let journal = if task.redelivered {
         let task = task.clone();
         store.read(move |storage| journal::unfinished_turn(storage, &task)).await?
@@ -254,8 +267,6 @@ async fn load(
     } else {
         Vec::new()
     };
-    let conversation = history.conversation(now, task.label);
-    let brief = brief(cx, &task, conversation).await?;
     let (inbox, shown) = if reads_inbox {
         let audience = task.audience();
         let is_shown = |(_, event): &(u64, InboxEvent)| event.is_for(&task.lane, &audience);
@@ -265,13 +276,7 @@ async fn load(
         // All of it waits for a turn that reads it.
         (InboxShare { leaves_some: true, ..InboxShare::default() }, Shown::default())
     };
-    let past = if compacts {
-        let (lane, most) = (task.lane_key(), most_of_summary(brief.room));
-        let past = store.read(move |storage| history::past(storage, &lane, now, most));
-        Some(past.await?)
-    } else {
-        None
-    };
+    let past = compacts.then(|| history::past(history.thread(), now, most_of_summary(brief.room)));
     Ok(Prepared { history, journal, inbox, shown, approvals, brief, past })
 }
 
@@ -300,24 +305,55 @@ async fn approvals_of(
     read.await
 }
 
-/// The brief of a turn that is shown these lines, so many others withheld.
-async fn brief(
+/// What the lane of a task remembers, with the conversation that its turn is part of.
+async fn history_of(
     cx: &TeamContext,
     task: &Task,
-    (conversation, withheld): (Vec<Line>, usize),
-) -> Result<Brief, Unprepared> {
-    let same = Assignment {
+    known: Option<LaneHistory>,
+    brief: &Brief,
+) -> Result<LaneHistory, StorageError> {
+    let compacts = task.kind == Kind::Compact;
+    let reader = |scope| Reader { scope, label: task.label, clean: brief.clean.clone() };
+    // A team without topics has no conversation that could be summarised.
+    let scope = Scope::of(task).filter(|_| !compacts || task.lane.topic.is_some());
+    let wanted = scope.map(reader);
+    let most = most_of_thread(brief.room);
+    if let (Some(known), Some(wanted)) = (&known, &wanted) {
+        if known.is_of(wanted) {
+            return Ok(known.clone());
+        }
+        // A message that leads to its first task has led to nothing before.
+        if wanted.scope == Scope::Root(task.id.clone()) {
+            return Ok(known.with_new(wanted.clone(), most));
+        }
+    }
+    let task = task.clone();
+    let read = cx.recipe.store.read(move |storage| {
+        let mut wanted = wanted;
+        if compacts
+            && task.source.is_none()
+            && let Some(wanted) = &mut wanted
+            && let Some(scope) = journal::last_scope(storage, &task.lane_key())?
+        {
+            // An operator wants it, for whoever talked last.
+            wanted.scope = scope;
+        }
+        journal::lane(storage, &task, wanted, known, most)
+    });
+    read.await
+}
+
+async fn brief(cx: &TeamContext, task: &Task) -> Result<Brief, Unprepared> {
+    let assignment = Assignment {
         lane: task.lane.clone(),
         generation: task.generation,
         topic: task.source.as_ref().and_then(|source| source.topic.clone()),
-        conversation: Vec::new(),
-        withheld,
         ancestors: cx.recipe.view.now().ancestors(cx.name.as_str()),
         options: task.options.clone(),
         inner: task.kind == Kind::Agent,
         reports: task.kind == Kind::Trigger,
     };
-    let assignment = Assignment { conversation, ..same.clone() };
+    let same = assignment.clone();
     let briefing = cx.recipe.briefing.clone();
     // On a task of its own: a panic in there ends this turn, not the team.
     let brief = actix::spawn(async move { briefing.brief(assignment).await });

@@ -34,7 +34,7 @@ use crate::{
     budget::{Cost, Near, Overdrawn, Reservation, SpentRow},
     history::HistoryEvent,
     ids::{ApprovalId, CallId, LeaseId},
-    journal::LaneHistory,
+    journal::{LaneHistory, fold::TurnFold},
     queue::ACK_AFTER,
     store::records::Writes,
     task::{Kind, Task},
@@ -62,8 +62,10 @@ pub(super) struct Session {
     pub(super) begun: Vec<HistoryEvent>,
     /// A commit is under way; what follows waits for it.
     pub(super) committing: bool,
-    /// How many events that commit adds to the journal.
-    pub(super) recording: u64,
+    /// The events that it adds to the journal.
+    pub(super) recording: Vec<HistoryEvent>,
+    /// The turn as later ones will be shown it.
+    pub(super) fold: TurnFold,
     /// Calls whose results it makes durable.
     pub(super) settling: Vec<(CallId, String)>,
     pub(super) steps: StepIndex,
@@ -155,10 +157,14 @@ impl Session {
         if let Some(first) = prepared.journal.first() {
             leased.turn = first.turn.clone();
         }
-        let (task, now, brief) = (&leased.task, cx.now(), &prepared.brief);
+        let (task, now) = (&leased.task, cx.now());
+        // It may have begun anew since it was read.
+        prepared.history.begin_anew(known.and_then(|known| known.began()));
+        let earlier = prepared.history.earlier(prepared.journal.first().map(|first| first.seq));
+        let brief = &prepared.brief;
         let max_steps = task.options.max_steps.unwrap_or(brief.max_steps);
         let turn = Turn::new(leased.turn.clone(), task.clone(), max_steps);
-        let mut turn = turn.within(brief.room, overhead);
+        let mut turn = turn.within(brief.room, overhead, earlier);
         let caller = Arc::new(Caller::of(task));
         let own_limit = task.options.turn_timeout_ms.map(Duration::from_millis);
         let limit = own_limit.unwrap_or(brief.turn_timeout);
@@ -167,6 +173,9 @@ impl Session {
         let awaits_ack = task.source.as_ref().is_some_and(|source| source.message.is_some());
         let wants = prepared.first_wants(&mut turn, task, &caller, &cx.recipe.desk);
         let Prepared { history, journal, inbox, approvals, brief, .. } = prepared;
+        let steps = StepIndex::of(&journal);
+        let mut fold = TurnFold::default();
+        journal.into_iter().for_each(|event| fold.on(event));
         let cancel_token = CancellationToken::new();
         Self {
             gate: Gate::new(task.acked || !awaits_ack),
@@ -177,7 +186,7 @@ impl Session {
             turn,
             brief,
             caller,
-            history: known.unwrap_or(history),
+            history,
             wants: wants.into(),
             _cancel_on_drop: cancel_token.clone().drop_guard(),
             cancel_token,
@@ -186,9 +195,10 @@ impl Session {
             requested: false,
             begun: Vec::new(),
             committing: false,
-            recording: 0,
+            recording: Vec::new(),
+            fold,
             settling: Vec::new(),
-            steps: StepIndex::of(&journal),
+            steps,
             text: TextStream::default(),
             live: LiveStream::default(),
             timers: Timers::default(),

@@ -7,6 +7,7 @@ mod compaction;
 mod conversation;
 mod crash;
 mod delegation;
+mod earlier;
 mod failure;
 mod first_word;
 mod holding;

@@ -8,11 +8,12 @@ use super::history::Past;
 use crate::{
     approvals::record::Execution,
     clock::Timestamp,
-    engine::{Block, EngineFailure, Message, Paid, StepReply, ToolOutput},
+    engine::{Block, EngineFailure, FixedMessages, Message, Paid, StepReply, ToolOutput},
     frame::Progress,
     history::{Fact, Origin, Trigger},
     ids::{ApprovalId, CallId, TaskId, TurnId},
     inbox::Shown,
+    journal::thread::Earlier,
     task::{Code, Ending, Label, Task, Wait, WaitReason},
     tool::{Asking, Checked, Stow, ToolCall, ToolReply},
     usage::Usage,
@@ -221,10 +222,11 @@ impl Turn {
         }
     }
 
-    /// The same for a model that reads so many tokens at once. What it reads besides the conversation has
-    /// so many characters.
-    pub(super) fn within(self, room: u64, overhead: usize) -> Self {
-        Self { conversation: Conversation::new(self.task.body.clone(), room, overhead), ..self }
+    /// The same for a model that reads so many tokens at once, behind earlier turns. What it reads besides the
+    /// conversation has so many characters.
+    pub(super) fn within(self, room: u64, overhead: usize, earlier: Earlier) -> Self {
+        let conversation = Conversation::new(self.task.body.clone(), room, overhead);
+        Self { conversation: conversation.behind(earlier), ..self }
     }
 
     /// Begins: `start` is the fact that opens the turn.
@@ -272,6 +274,11 @@ impl Turn {
 
     pub(super) fn messages(&self) -> Arc<Vec<Message>> {
         self.conversation.messages()
+    }
+
+    /// What came before the turn.
+    pub(super) fn earlier(&self) -> Arc<[Arc<FixedMessages>]> {
+        self.conversation.earlier()
     }
 
     /// About how many tokens the next call reads.

@@ -1,25 +1,22 @@
 //! Tool definitions of a turn, with what engines made of them.
 
-use std::{
-    ops::Deref,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{ops::Deref, sync::Arc};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::ToolSpec;
+use crate::rendered::Rendered;
 
 /// The tools of a turn as models are told of them, in a fixed order.
 ///
-/// They are the largest part of a request and stay the same from call to call, so each wire format is
-/// written once for a set and then put into the bodies as it is.
+/// They are a large part of a request and stay the same from call to call.
 #[derive(Debug, Default, Serialize)]
 #[serde(transparent)]
 pub struct ToolSpecs {
     list: Vec<ToolSpec>,
     #[serde(skip)]
-    written: Mutex<Vec<(&'static str, Arc<RawValue>)>>,
+    rendered: Rendered,
 }
 
 impl ToolSpecs {
@@ -29,13 +26,7 @@ impl ToolSpecs {
         format: &'static str,
         make: impl FnOnce(&[ToolSpec]) -> serde_json::Result<Box<RawValue>>,
     ) -> serde_json::Result<Arc<RawValue>> {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = written.iter().find(|(known, _)| *known == format) {
-            return Ok(known.clone());
-        }
-        let made: Arc<RawValue> = make(&self.list)?.into();
-        written.push((format, made.clone()));
-        Ok(made)
+        self.rendered.get(format, || make(&self.list))
     }
 }
 
@@ -49,7 +40,7 @@ impl Deref for ToolSpecs {
 
 impl FromIterator<ToolSpec> for ToolSpecs {
     fn from_iter<I: IntoIterator<Item = ToolSpec>>(specs: I) -> Self {
-        Self { list: specs.into_iter().collect(), written: Mutex::default() }
+        Self { list: specs.into_iter().collect(), rendered: Rendered::default() }
     }
 }
 

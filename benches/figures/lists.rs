@@ -246,6 +246,8 @@ fn begun() -> Fact {
         model: "demo".to_owned(),
         prompt_hash: String::new(),
         toolset_hash: String::new(),
+        cause: None,
+        root: None,
     }
 }
 

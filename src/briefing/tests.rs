@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use hivewright_actors::{
-    briefing::{Assignment, Brief, BriefError, Briefing, Line, Speaker},
+    briefing::{Assignment, Brief, BriefError, Briefing},
     budget::{Caps, Days, Ledger, Spent},
     classifier::Classifier,
     clock::{Clock, Timestamp},
@@ -203,13 +203,6 @@ impl Place {
                 generation: 1,
                 topic: Some(TopicRef { id: "t-1".into(), name: "weather".into() }),
                 reports: false,
-                conversation: vec![Line {
-                    at: Timestamp(0),
-                    speaker: Speaker::Person("ann".into()),
-                    text: "Is it raining?".into(),
-                    label: Label::Trusted,
-                }],
-                withheld: 0,
                 ancestors: Vec::new(),
                 options,
                 inner,
@@ -435,7 +428,7 @@ async fn a_subagent_may_take_as_long_as_its_turn() {
 
 /// SE-80, SE-81, TO-40
 #[actix::test]
-async fn the_session_of_a_subagent_sees_no_conversation_and_calls_nobody() {
+async fn the_session_of_a_subagent_has_no_topic_and_calls_nobody() {
     let place = place();
     place.write("team-rules/a.md", "Rule of the team.");
     place.subagent("owl", "");
@@ -446,8 +439,7 @@ async fn the_session_of_a_subagent_sees_no_conversation_and_calls_nobody() {
     let owl = place.brief_of("owl", true).await;
     let bat = place.brief_of("bat", true).await;
 
-    assert!(team.system.turn.contains("weather") && team.system.turn.contains("raining"));
-    assert!(in_place.system.turn.contains("raining"));
+    assert!(team.system.turn.contains("weather") && in_place.system.turn.contains("weather"));
     assert_eq!(owl.system.turn, "");
     assert!(owl.system.team.contains("Rule of the team."));
     assert!(owl.system.team.contains("You work as the subagent `owl`."));
@@ -626,8 +618,6 @@ fn assignment(team: &str, ancestors: &[&str]) -> Assignment {
         generation: 1,
         topic: None,
         reports: false,
-        conversation: Vec::new(),
-        withheld: 0,
         ancestors: ancestors.iter().map(|name| (*name).into()).collect(),
         options: Options::default(),
         inner: false,

@@ -109,6 +109,7 @@ impl Engines {
                 ..SystemPrompt::default()
             }),
             tools: Arc::default(),
+            earlier: Arc::default(),
             messages: Arc::new(vec![Message::User(question.text.to_owned())]),
             cancel: CancellationToken::new(),
         };

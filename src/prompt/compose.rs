@@ -1,4 +1,4 @@
-//! Composes the system prompt of a turn from rules, team and conversation.
+//! Composes the system prompt of a turn from rules, team, memory and topic.
 
 use std::{
     io,
@@ -6,7 +6,7 @@ use std::{
 };
 
 use dashmap::DashMap;
-use hivewright_actors::{briefing::Line, engine::SystemPrompt, ids::TeamName, task::TopicRef};
+use hivewright_actors::{engine::SystemPrompt, ids::TeamName, task::TopicRef};
 
 use super::{
     folder::{Files, Links},
@@ -36,10 +36,6 @@ pub struct Request {
     /// What the team remembers; empty if nothing.
     pub memory: Arc<str>,
     pub topic: Option<TopicRef>,
-    /// What was said before, oldest first, without the message being answered.
-    pub conversation: Vec<Line>,
-    /// How many lines of it were left out: they are not to be believed.
-    pub withheld: usize,
 }
 
 /// As whom a turn is run, and from what it can choose.
@@ -70,7 +66,7 @@ pub struct Availability {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Composed {
     pub system: Arc<SystemPrompt>,
-    /// Names the rules and the role, not the conversation: it stays the same from turn to turn.
+    /// Names the rules and the role, not memory and topic: it stays the same from turn to turn.
     pub prompt_hash: String,
     /// Rule files that were left out, and why.
     pub warnings: Vec<String>,
@@ -197,7 +193,6 @@ impl Prompts {
                 // Part 8 comes ready: it is laid out when memory changes, not in each turn.
                 request.memory.to_string(),
                 parts::topic(request.topic.as_ref()),
-                parts::conversation(&request.conversation, request.withheld),
             ]),
         };
         let prompt_hash = told.hash.clone();

@@ -3,13 +3,13 @@
 use std::{collections::HashSet, sync::Arc};
 
 use hivewright_actors::{
-    engine::{Block, EngineEvent, Message, SystemPrompt},
+    engine::{Block, EngineEvent, FixedMessages, Message, SystemPrompt, plain_id},
     task::Code,
     tool::{Args, ToolSpec, specs::ToolSpecs},
     usage::Usage,
 };
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::settings::providers::{Profile, Provider};
 
@@ -36,6 +36,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) step: u32,
     pub(crate) system: &'a SystemPrompt,
     pub(crate) tools: &'a ToolSpecs,
+    /// The turns before this one, oldest first.
+    pub(crate) earlier: &'a [Arc<FixedMessages>],
     pub(crate) messages: &'a [Message],
     /// Fields that this server is known to refuse.
     pub(crate) without: LeftOut,
@@ -116,14 +118,68 @@ fn unwritable(error: serde_json::Error) -> Fault {
 }
 
 impl Outgoing {
+    /// A request whose body is all fields of a head, then the messages.
     fn new(
         url: String,
         headers: Vec<(&'static str, String)>,
-        body: &impl Serialize,
+        head: &impl Serialize,
+        messages: &Messages,
     ) -> Result<Self, Fault> {
-        let body = serde_json::to_vec(body).map_err(unwritable)?;
+        let mut body = serde_json::to_vec(head).map_err(unwritable)?;
+        // The messages are its last field.
+        body.pop();
+        body.extend_from_slice(b",\"messages\":[");
+        messages.write(&mut body);
+        body.extend_from_slice(b"]}");
         Ok(Self { url, headers, body })
     }
+}
+
+/// The messages of a request in a wire format, as lists.
+///
+/// Those of earlier turns were written once and are put in as they are: a long conversation is not written anew
+/// for each step.
+struct Messages {
+    earlier: Vec<Arc<RawValue>>,
+    /// Put into the last block of the last earlier turn.
+    marker: &'static str,
+    own: Box<RawValue>,
+}
+
+impl Messages {
+    fn new<T: Serialize>(
+        ask: &Ask<'_>,
+        format: &'static str,
+        make: impl Fn(&[Message]) -> Vec<T>,
+        own: Vec<T>,
+    ) -> Result<Self, Fault> {
+        let turns = ask.earlier.iter();
+        let turns = turns.map(|turn| turn.rendered.get(format, || to_raw_value(&make(turn))));
+        let earlier = turns.collect::<Result<_, _>>().map_err(unwritable)?;
+        Ok(Self { earlier, marker: "", own: to_raw_value(&own).map_err(unwritable)? })
+    }
+
+    fn write(&self, body: &mut Vec<u8>) {
+        // An earlier turn ends with words of the model.
+        const END: &str = "}]}";
+        for (place, turn) in self.earlier.iter().enumerate() {
+            let turn = items(turn);
+            match turn.strip_suffix(END).filter(|_| place + 1 == self.earlier.len()) {
+                Some(turn) if !self.marker.is_empty() => {
+                    body.extend([turn, self.marker, END].concat().as_bytes());
+                }
+                _ => body.extend_from_slice(turn.as_bytes()),
+            }
+            body.push(b',');
+        }
+        body.extend_from_slice(items(&self.own).as_bytes());
+    }
+}
+
+/// The items of a JSON list, without what is around them.
+fn items(list: &RawValue) -> &str {
+    let list = list.get();
+    list.get(1..list.len() - 1).unwrap_or_default()
 }
 
 /// The key of a profile that cannot do without.
@@ -205,19 +261,9 @@ fn sent_arguments(args: &Args) -> serde_json::Value {
     }
 }
 
-fn call_ids(messages: &[Message]) -> HashSet<String> {
-    messages
-        .iter()
-        .filter_map(|message| match message {
-            Message::Assistant(blocks) => Some(blocks),
-            _ => None,
-        })
-        .flatten()
-        .filter_map(|block| match block {
-            Block::Call(call) => Some(call.id.as_str().to_owned()),
-            _ => None,
-        })
-        .collect()
+/// The ids of all calls in a conversation, in the form that every provider takes.
+pub(crate) fn call_ids<'a>(messages: impl Iterator<Item = &'a Message>) -> HashSet<String> {
+    messages.flat_map(Message::calls).map(|call| plain_id(call.id.as_str())).collect()
 }
 
 #[cfg(test)]

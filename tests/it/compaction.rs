@@ -295,10 +295,10 @@ async fn talk(client: &mut Client) -> String {
     topic
 }
 
-/// What the last step was told first.
-fn system_of(model: &FakeModel) -> String {
+/// The first message that the last step was shown.
+fn first_of(model: &FakeModel) -> String {
     let requests = model.requests();
-    text_of(&requests[requests.len() - 1].body["system"])
+    text_of(&requests[requests.len() - 1].body["messages"][0])
 }
 
 fn answer(body: &Value) -> Reply {
@@ -327,7 +327,7 @@ async fn a_conversation_is_summarised_when_a_person_wants_it() {
     let second = client.end_of("c2").await;
     client.say_in(&topic, "m1", "go on").await;
     client.end_of("m1").await;
-    let living = system_of(&model);
+    let living = first_of(&model);
     service.kill();
     service.launch().await;
     let mut client = service.connect().await;
@@ -338,8 +338,8 @@ async fn a_conversation_is_summarised_when_a_person_wants_it() {
     let told = first["content"].as_str().unwrap();
     assert!(told.contains("were summarised: about "), "{first:#}");
     assert!(second["content"].as_str().unwrap().contains("less than a minute ago"));
-    for system in [living, system_of(&model)] {
-        assert!(system.contains("They spoke of tulips."), "{system}");
+    for first in [living, first_of(&model)] {
+        assert!(first.contains("They spoke of tulips."), "{first}");
     }
     let lines = export(&service).await;
     assert_eq!(role(&lines, "user").len(), before + 2);
@@ -378,5 +378,5 @@ async fn an_operator_has_a_session_summarised() {
     assert!(text_of(&audit).contains("sessions.compact"), "{audit:#}");
     client.say("m1", "go on about tulips").await;
     client.end_of("m1").await;
-    assert!(system_of(&model).contains("They spoke of tulips."));
+    assert!(first_of(&model).contains("They spoke of tulips."));
 }

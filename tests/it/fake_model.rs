@@ -23,6 +23,8 @@ use serde_json::Value;
 
 mod wire;
 
+use wire::Tokens;
+
 /// The key that the server takes.
 pub(crate) const KEY: &str = "fake-model-key-0123456789";
 
@@ -191,7 +193,8 @@ impl FakeModel {
         self.state.lock().unwrap().actor = Some(Box::new(actor));
     }
 
-    /// Reports a token for each four bytes of a request from now on.
+    /// Reports a token for each four bytes of a request from now on, and those as kept that an earlier request began
+    /// with alike.
     pub(crate) fn count(&self) {
         self.state.lock().unwrap().counts = true;
     }
@@ -270,6 +273,9 @@ async fn respond(
     let (reply, read) = {
         let mut state = state.lock().unwrap();
         let read = if state.counts { body.len() as u64 / 4 } else { wire::INPUT };
+        let kept = state.received.iter().map(|known| shared(&known.bytes, body)).max();
+        let cached = if state.counts { kept.unwrap_or_default() as u64 / 4 } else { 0 };
+        let read = Tokens { read, cached };
         let key = state.key.as_deref().unwrap_or(KEY);
         let refusal = objection(vendor, &received, key);
         state.received.push(received);
@@ -289,6 +295,11 @@ async fn respond(
         (reply, read)
     };
     play(vendor, reply, read).await
+}
+
+/// How many bytes two requests begin with alike.
+pub(crate) fn shared(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 /// What the vendor would not accept.
@@ -314,7 +325,7 @@ fn objection(vendor: Vendor, received: &Received, key: &str) -> Option<(u16, &'s
     }
 }
 
-async fn play(vendor: Vendor, reply: Reply, read: u64) -> HttpResponse {
+async fn play(vendor: Vendor, reply: Reply, read: Tokens) -> HttpResponse {
     let whole = |chunks: Vec<String>| sse(chunks, End::Close);
     match reply {
         Reply::Blocks(parts) => whole(wire::answer(vendor, &parts, None, read)),

@@ -23,6 +23,7 @@ mod cli_routes;
 mod cli_service;
 mod compaction;
 mod contract;
+mod conversation;
 mod crash;
 mod delegations;
 mod disk;

@@ -73,6 +73,7 @@ fn request() -> StepRequest {
             description: "reads".into(),
             schema: json!({"type": "object"}),
         }])),
+        earlier: Arc::default(),
         messages: Arc::new(vec![Message::User("hello".into())]),
         cancel: CancellationToken::new(),
     }

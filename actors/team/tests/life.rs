@@ -35,9 +35,7 @@ async fn an_idle_team_is_put_away_and_comes_back_for_work() {
     assert_eq!(heard.last().unwrap(), "done m2: Fine.");
     let restarts = spine.supervisor.send(supervisor::CountRestarts).await;
     assert_eq!(restarts.unwrap(), []);
-    let conversations = world.conversations.lock().unwrap();
-    let second: Vec<_> = conversations[1].iter().map(|line| &line.text).collect();
-    assert_eq!(second, ["water the garden", "Fine."]);
+    assert_eq!(world.shown_before(), ["water the garden", "Fine."]);
 }
 
 /// OR-93, SE-133: a drained task goes on in the next process, and the attempt is not counted.

@@ -26,13 +26,6 @@ fn world() -> World {
     })
 }
 
-/// What the newest turn was shown of the conversation.
-fn shown(world: &World) -> Vec<String> {
-    let conversations = world.conversations.lock().unwrap();
-    let lines = conversations.last().unwrap().iter();
-    lines.map(|line| line.text.clone()).collect()
-}
-
 /// All that the model was asked for the newest turn.
 fn asked(world: &World) -> String {
     format!("{:?}", world.asked.lock().unwrap().last().unwrap())
@@ -81,19 +74,19 @@ async fn a_team_without_topics_is_shown_only_what_the_same_message_led_to() {
 
     run(&ann, errand(&ann, "ann", "t-1", "task-a", "task-1", "left")).await;
     run(&bob, errand(&bob, "bob", "t-2", "task-b", "task-2", "left")).await;
-    let of_bob = shown(&world);
+    let of_bob = world.shown_before();
     run(&ann, errand(&ann, "ann", "t-1", "task-a", "task-3", "left")).await;
-    let of_ann = shown(&world);
+    let of_ann = world.shown_before();
     // The same person, in another topic.
     run(&ann, errand(&ann, "ann", "t-3", "task-c", "task-4", "left")).await;
-    let elsewhere = shown(&world);
+    let elsewhere = world.shown_before();
     let spine = world.start();
     let (mut ann_again, mut bob_again) =
         (world.connect_as("ann", &spine), world.connect_as("bob", &spine));
     (ann_again.channel, bob_again.channel) = (ann.channel, bob.channel);
     let (ann, bob) = (ann_again, bob_again);
     run(&bob, errand(&bob, "bob", "t-2", "task-b", "task-5", "left")).await;
-    let of_bob_later = shown(&world);
+    let of_bob_later = world.shown_before();
     run(&ann, errand(&ann, "ann", "t-1", "task-a", "task-6", "left")).await;
 
     assert_eq!(of_bob, [""; 0]);
@@ -101,7 +94,7 @@ async fn a_team_without_topics_is_shown_only_what_the_same_message_led_to() {
     assert_eq!(elsewhere, [""; 0]);
     assert_eq!(of_bob_later, ["task-2 for bob", "A word for bob."]);
     let both = ["task-1 for ann", "A word for ann.", "task-3 for ann"];
-    assert_eq!(shown(&world), [&both[..], &["A word for ann."]].concat());
+    assert_eq!(world.shown_before(), [&both[..], &["A word for ann."]].concat());
 }
 
 /// CH-151, OR-67: what waits in the inbox of such a lane is for the person, channel and topic that caused it. It
@@ -161,7 +154,7 @@ async fn what_was_said_outside_a_topic_is_not_part_of_it() {
     next.say_in(&topic, "m2", "and now");
     next.hear_end_of("m2").await;
 
-    assert_eq!(shown(&world), ["water the garden", "Fine."]);
+    assert_eq!(world.shown_before(), ["water the garden", "Fine."]);
 }
 
 /// CH-151, EN-36: what many people caused is never put into one summary.

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     engine::{EngineFailure, Message, Paid},
     frame::{Progress, ProgressKind},
-    history::{Compaction, Fact, Meta, Trigger},
+    history::{Compaction, Fact, Meta, Trigger, summary_of_turns},
     task::Code,
     team::history::Past,
 };
@@ -22,27 +22,44 @@ const WAY_OUT: &str =
 pub(super) struct Pending {
     trigger: Trigger,
     tokens_before: u64,
-    /// The first step that is kept.
-    cut: Option<u32>,
+    /// What is kept, if the rest is being summarised.
+    cut: Option<Cut>,
     shortened_over: Option<usize>,
     cause: Option<String>,
+}
+
+/// From where on a conversation is kept.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// From the event that begins an earlier turn, or this one.
+    Earlier(u64),
+    /// From a step of this turn.
+    Own(u32),
 }
 
 impl Turn {
     /// Calls the model, with a conversation that fits.
     pub(super) fn call(&mut self, trigger: Trigger, cause: Option<String>) -> Vec<Want> {
         let conversation = &mut self.conversation;
-        if !conversation.is_large() {
+        let is_large = conversation.is_large();
+        // Earlier turns that take too much are summarised before there are others.
+        let has_much_before = self.step == 1 && conversation.has_much_before();
+        if !is_large && !has_much_before {
             return vec![Want::CallModel];
         }
         let tokens_before = conversation.size();
-        let pending = Pending {
-            trigger,
-            tokens_before,
-            cut: None,
-            shortened_over: conversation.shorten(LONG).then_some(LONG),
-            cause,
-        };
+        let shortened = is_large && conversation.shorten(LONG);
+        let shortened_over = shortened.then_some(LONG);
+        let mut pending = Pending { trigger, tokens_before, cut: None, shortened_over, cause };
+        if (has_much_before || conversation.is_above_limit())
+            && let Some(seq) = conversation.cut_earlier()
+        {
+            let old = conversation.earlier_before(seq);
+            let request = digest::request(None, &old, conversation.most_of_summary());
+            pending.cut = Some(Cut::Earlier(seq));
+            self.compacting = Some(pending);
+            return vec![Want::Summarise(request)];
+        }
         if !conversation.is_above_limit() {
             return self.compacted(pending, None, None);
         }
@@ -50,7 +67,8 @@ impl Turn {
             return self.compact_at_last(pending, None, None);
         };
         let request = self.request(cut);
-        self.compacting = Some(Pending { cut: Some(cut), ..pending });
+        pending.cut = Some(Cut::Own(cut));
+        self.compacting = Some(pending);
         vec![Want::Summarise(request)]
     }
 
@@ -121,15 +139,47 @@ impl Turn {
         let Some(pending) = self.compacting.take() else {
             return Vec::new();
         };
-        let written = text.zip(pending.cut);
+        match pending.cut {
+            Some(Cut::Earlier(seq)) => self.earlier_summarised(pending, seq, text, paid),
+            Some(Cut::Own(step)) => self.steps_summarised(pending, step, text, paid),
+            None => Vec::new(),
+        }
+    }
+
+    /// Without a summary earlier turns are left out all the same, of this turn; the next one tries again.
+    fn earlier_summarised(
+        &mut self,
+        pending: Pending,
+        seq: u64,
+        text: Option<String>,
+        paid: Option<Paid>,
+    ) -> Vec<Want> {
+        let gone: usize =
+            self.conversation.earlier_before(seq).iter().map(Message::characters).sum();
+        let summary = text.filter(|text| summary_of_turns(text).chars().count() < gone);
+        self.conversation.leave_out(seq, summary.as_deref());
+        let (trigger, cause) = (pending.trigger, pending.cause.clone());
+        let record = self.record_compaction(pending, summary, paid);
+        // What is still too much is made smaller too.
+        self.conversation.retry();
+        [record].into_iter().chain(self.call(trigger, cause)).collect()
+    }
+
+    fn steps_summarised(
+        &mut self,
+        pending: Pending,
+        step: u32,
+        text: Option<String>,
+        paid: Option<Paid>,
+    ) -> Vec<Want> {
         // One that is no shorter than what it stands for is of no use.
-        let useful = written.filter(|(text, cut)| self.conversation.is_shorter(text, *cut));
-        let Some((summary, cut)) = useful else {
+        let useful = text.filter(|text| self.conversation.is_shorter(text, step));
+        let Some(summary) = useful else {
             let pending = Pending { cut: None, ..pending };
             self.conversation.leave();
             return self.compact_at_last(pending, None, paid);
         };
-        self.conversation.summarise(cut, &summary);
+        self.conversation.summarise(step, &summary);
         if self.conversation.is_above_limit() {
             self.compact_at_last(pending, Some(summary), paid)
         } else {
@@ -173,31 +223,49 @@ impl Turn {
             let spent = (!spent.is_empty()).then(|| Want::Record(spent, Vec::new()));
             return spent.into_iter().chain([Want::CallModel]).collect();
         }
+        vec![self.record_compaction(pending, summary, paid), Want::CallModel]
+    }
+
+    fn record_compaction(
+        &mut self,
+        pending: Pending,
+        summary: Option<String>,
+        paid: Option<Paid>,
+    ) -> Want {
         let tokens_after = self.conversation.size();
         self.conversation.settle(tokens_after);
         let mut facts = Vec::new();
-        let (keep_from_step, paid) = match summary {
-            Some(_) => (pending.cut, paid),
-            None => {
-                facts.extend(paid.map(spent));
-                (None, None)
-            }
+        let (keep_from_seq, keep_from_step) = match pending.cut {
+            Some(Cut::Earlier(seq)) => (Some(seq), None),
+            Some(Cut::Own(step)) => (None, summary.as_ref().map(|_| step)),
+            None => (None, None),
+        };
+        let paid = if summary.is_some() {
+            paid
+        } else {
+            facts.extend(paid.map(spent));
+            None
+        };
+        let label = match keep_from_seq {
+            // It was made of what a turn on such a task is shown.
+            Some(_) => self.task.label,
+            None => self.label,
         };
         let compaction = Compaction {
             summary,
-            keep_from_seq: None,
+            keep_from_seq,
             keep_from_step,
             shortened_over: pending.shortened_over,
             tokens_before: pending.tokens_before,
             tokens_after,
             trigger: pending.trigger,
             step: self.step,
-            label: self.label,
+            label,
             paid,
         };
         let note = Progress::new(ProgressKind::Note, compaction.words());
         facts.push(Fact::Meta(Meta::Compaction(Box::new(compaction))));
-        vec![Want::Record(facts, vec![note]), Want::CallModel]
+        Want::Record(facts, vec![note])
     }
 
     /// The provider says that the conversation is too long: it is made smaller and the step tried
@@ -228,10 +296,15 @@ impl Turn {
         if let Some(over) = compaction.shortened_over {
             self.conversation.shorten(over);
         }
-        if let (Some(summary), Some(step)) = (&compaction.summary, compaction.keep_from_step) {
-            self.conversation.summarise(step, summary);
+        match (&compaction.summary, compaction.keep_from_step, compaction.keep_from_seq) {
+            (Some(summary), Some(step), _) => self.conversation.summarise(step, summary),
+            (summary, None, Some(seq)) => self.conversation.leave_out(seq, summary.as_deref()),
+            _ => {}
         }
         self.conversation.settle(compaction.tokens_after);
+        if compaction.keep_from_step.is_none() && compaction.keep_from_seq.is_some() {
+            self.conversation.retry();
+        }
         if let Some(paid) = &compaction.paid {
             self.usage += paid.usage;
             self.summaries += 1;

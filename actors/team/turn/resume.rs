@@ -123,8 +123,7 @@ impl Replay<'_> {
                 self.blocks.push(Block::Thinking { text: text.clone(), block: block.clone() });
             }
             Fact::ToolCall { id, name, args, .. } => {
-                let read = serde_json::from_value(args.clone());
-                let args = read.unwrap_or_else(|_| Args::Json(args.clone()));
+                let args = Args::stored(args.clone());
                 self.called(ToolCall { id: id.clone(), name: name.clone(), args });
             }
             Fact::ToolResult { id, content, fault, taints, .. } => {

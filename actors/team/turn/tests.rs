@@ -45,7 +45,19 @@ fn start() -> Fact {
         model: String::new(),
         prompt_hash: String::new(),
         toolset_hash: String::new(),
+        cause: None,
+        root: None,
     }
+}
+
+/// Ten turns before this one, of a third to all of the room: some are summarised at its beginning, some later.
+fn before(room: u64) -> Earlier {
+    let size = (room / 30 + room % 7 * room / 90) as usize * 4;
+    let turn = |number: usize| {
+        let answer = Block::Text { text: "x".repeat(size) };
+        vec![Message::User(format!("question {number}")), Message::Assistant(vec![answer])]
+    };
+    Earlier::of((0..10).map(turn).collect())
 }
 
 fn done(id: &CallId) -> ToolReply {
@@ -74,10 +86,13 @@ struct Shell {
     summary: Option<String>,
     /// How much the model reads at once, if that is little: then results are long, and steps many.
     room: Option<u64>,
+    earlier: Earlier,
     /// Every start of a call: how often, with which key.
     starts: BTreeMap<CallId, Vec<String>>,
     /// What the model was shown, per step.
     shown: BTreeMap<u32, Vec<Message>>,
+    /// The same of the turns before.
+    shown_before: BTreeMap<u32, Vec<Message>>,
     recorded_results: BTreeSet<CallId>,
     ends: Vec<Want>,
 }
@@ -88,11 +103,16 @@ impl Shell {
     }
 
     fn within(script: Script, room: Option<u64>) -> Self {
-        let mut turn = Self::turn(room);
+        Self::behind(script, room, Earlier::default())
+    }
+
+    fn behind(script: Script, room: Option<u64>, earlier: Earlier) -> Self {
+        let mut turn = Self::turn(room, &earlier);
         let wants = turn.begin(start(), &Shown::default()).into();
         Self {
             summary: None,
             room,
+            earlier,
             script,
             turn,
             wants,
@@ -101,15 +121,18 @@ impl Shell {
             asks: false,
             starts: BTreeMap::new(),
             shown: BTreeMap::new(),
+            shown_before: BTreeMap::new(),
             recorded_results: BTreeSet::new(),
             ends: Vec::new(),
         }
     }
 
-    fn turn(room: Option<u64>) -> Turn {
+    fn turn(room: Option<u64>, earlier: &Earlier) -> Turn {
         match room {
             None => Turn::new("turn".into(), task(0, 1), MAX_STEPS),
-            Some(room) => Turn::new("turn".into(), task(0, 1), MANY_STEPS).within(room, 100),
+            Some(room) => {
+                Turn::new("turn".into(), task(0, 1), MANY_STEPS).within(room, 100, earlier.clone())
+            }
         }
     }
 
@@ -145,6 +168,10 @@ impl Shell {
                 let shown = self.turn.messages().to_vec();
                 // SE-31: a step that is asked again is asked the same.
                 let before = self.shown.insert(self.turn.step, shown.clone());
+                assert!(before.is_none_or(|before| before == shown));
+                let earlier = self.turn.earlier();
+                let shown: Vec<Message> = earlier.iter().flat_map(|turn| turn.to_vec()).collect();
+                let before = self.shown_before.insert(self.turn.step, shown.clone());
                 assert!(before.is_none_or(|before| before == shown));
             }
             Want::Summarise(request) => {
@@ -244,7 +271,7 @@ impl Shell {
         self.running.clear();
         self.asks = false;
         self.summary = None;
-        self.turn = Self::turn(self.room);
+        self.turn = Self::turn(self.room, &self.earlier);
         self.wants = if self.journal.is_empty() {
             self.turn.begin(start(), &Shown::default()).into()
         } else {
@@ -368,13 +395,14 @@ proptest! {
         room in 4_000..12_000_u64,
     ) {
         let script: Script = vec![(true, tools)];
-        let mut smooth = Shell::within(script.clone(), Some(room));
+        let mut smooth = Shell::behind(script.clone(), Some(room), before(room));
         smooth.run_to_the_end();
-        let mut rough = Shell::within(script, Some(room));
+        let mut rough = Shell::behind(script, Some(room), before(room));
         drive(&mut rough, steps);
         rough.run_to_the_end();
 
         prop_assert_eq!(&rough.shown, &smooth.shown);
+        prop_assert_eq!(&rough.shown_before, &smooth.shown_before);
         prop_assert_eq!(ending(&rough), ending(&smooth));
         prop_assert_eq!(rough.turn.usage, smooth.turn.usage);
         for messages in rough.shown.values() {
@@ -827,7 +855,8 @@ fn the_summary_of_a_session_is_shorter_than_what_it_stands_for() {
 #[test]
 fn a_summary_that_could_not_be_had_is_paid_for_all_the_same() {
     let without = |paid: Option<Paid>| {
-        let mut turn = Turn::new("turn".into(), task(0, 1), MANY_STEPS).within(4_000, 100);
+        let mut turn =
+            Turn::new("turn".into(), task(0, 1), MANY_STEPS).within(4_000, 100, Earlier::default());
         turn.begin(start(), &Shown::default());
         for place in 0.. {
             let id = format!("c{place}");

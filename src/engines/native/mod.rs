@@ -5,7 +5,8 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use futures_util::{FutureExt, future::BoxFuture};
 use hivewright_actors::{
     engine::{
-        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, Paid, StepReply, StepRequest,
+        Block, Engine, EngineEvent, EngineFailure, EventSink, Message, Paid, StepReply,
+        StepRequest, plain_id,
     },
     task::Code,
     usage::Usage,
@@ -13,7 +14,7 @@ use hivewright_actors::{
 
 use crate::{
     providers::{
-        self, Answer, Ask,
+        self, Answer, Ask, call_ids,
         fault::{Fault, Remedy},
     },
     scrub::Scrubber,
@@ -184,6 +185,7 @@ impl Step<'_> {
                 step: self.request.step,
                 system: &self.request.system,
                 tools: &self.request.tools,
+                earlier: &self.request.earlier,
                 messages: &messages,
                 without: link.state.left_out(),
             };
@@ -229,8 +231,10 @@ impl Step<'_> {
         if usage != Usage::default() {
             price(&mut usage, link.profile.pricing.as_ref());
         }
+        let mut blocks = clean_blocks(answer.blocks, &self.scrubber);
+        name_calls(&mut blocks, self.request);
         StepReply {
-            blocks: clean_blocks(answer.blocks, &self.scrubber),
+            blocks,
             usage,
             stop_reason: answer.stop_reason,
             truncated: answer.truncated,
@@ -247,6 +251,29 @@ impl Step<'_> {
             _ => format!("profile `{name}`, tried {tries} times: {message}"),
         };
         self.scrubber.scrub(&message).into_owned()
+    }
+}
+
+/// Gives calls another id whose own the conversation holds already: some servers count them anew in each answer, and
+/// none takes a request that holds one twice.
+fn name_calls(blocks: &mut [Block], request: &StepRequest) {
+    let calls = blocks.iter_mut().filter_map(|block| match block {
+        Block::Call(call) => Some(call),
+        Block::Text { .. } | Block::Thinking { .. } => None,
+    });
+    let mut calls = calls.peekable();
+    if calls.peek().is_none() {
+        return;
+    }
+    let earlier = request.earlier.iter().flat_map(|turn| turn.iter());
+    let mut taken = call_ids(earlier.chain(request.messages.iter()));
+    for call in calls {
+        let own = call.id.as_str().to_owned();
+        let mut number = 1;
+        while !taken.insert(plain_id(call.id.as_str())) {
+            number += 1;
+            call.id = format!("{own}_{number}").into();
+        }
     }
 }
 
@@ -287,10 +314,44 @@ fn price(usage: &mut Usage, pricing: Option<&Pricing>) {
 mod tests {
     use std::time::Duration;
 
+    use hivewright_actors::{
+        engine::FixedMessages,
+        tool::{Args, ToolCall},
+    };
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
 
     fn failure(code: Code, message: &str) -> EngineFailure {
         EngineFailure::new(code, message)
+    }
+
+    /// SE-116: a server that counts calls anew in each answer; one name for a provider may be two for another.
+    #[test]
+    fn a_call_id_that_was_used_before_is_made_unique() {
+        let call = |id: &str| {
+            let args = Args::Json(serde_json::json!({}));
+            Block::Call(ToolCall { id: id.into(), name: "read".into(), args })
+        };
+        let before = |id: &str| Message::Assistant(vec![call(id)]);
+        let request = StepRequest {
+            team: "main".into(),
+            turn: "turn-1".into(),
+            step: 2,
+            system: Arc::default(),
+            tools: Arc::default(),
+            earlier: Arc::new([Arc::new(FixedMessages::new(vec![
+                before("call-1"),
+                before("b_1"),
+            ]))]),
+            messages: Arc::new(vec![before("call-1_2")]),
+            cancel: CancellationToken::new(),
+        };
+        let mut blocks = vec![call("call-1"), call("b:1"), call("new"), call("new")];
+
+        name_calls(&mut blocks, &request);
+
+        assert_eq!(blocks, [call("call-1_3"), call("b:1_2"), call("new"), call("new_2")]);
     }
 
     #[test]

@@ -31,6 +31,8 @@ fn facts(number: u64) -> Vec<Fact> {
             model: "m".to_owned(),
             prompt_hash: String::new(),
             toolset_hash: String::new(),
+            cause: None,
+            root: None,
         },
         Fact::User {
             text: format!("question {number}"),

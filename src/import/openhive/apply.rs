@@ -156,6 +156,10 @@ impl Site<'_> {
                 writes.put_at(channel, &row).put_at(&topic.key(channel), topic)
             }
             Artifact::Interaction(name, row) => writes.put_at(&row.key_named(name), row),
+            Artifact::Journal(lane, events) => {
+                let turns = events.chunk_by(|one, next| one.turn == next.turn);
+                turns.fold(writes, |writes, turn| writes.events(lane, 1, turn))
+            }
             Artifact::Grant(grant) => writes.put(grant),
             Artifact::Decision(row) => writes.put(row),
             Artifact::Notice(notice) => writes.put(notice),

@@ -1,19 +1,22 @@
 //! Interactions: what was said in channels, as far as such rows are kept.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use hivewright_actors::{
     briefing::{Line, Speaker},
+    channel_type::ChannelType,
     clock::Timestamp,
     excerpt,
-    ids::MAIN,
+    history::{Fact, HistoryEvent, Origin},
+    ids::{ChannelId, MAIN, TopicId},
     interactions::{Interaction, SNIPPET, Said},
-    task::Label,
+    task::{Cause, Ending, Label, Lane},
+    usage::Usage,
 };
 
 use super::{
     moment::moment,
-    plan::{Artifact, Planner, Refusal},
+    plan::{Artifact, Planned, Planner, Refusal},
     report::Kind,
     schema::row,
     settings::bare_channel,
@@ -40,6 +43,7 @@ row! {
 
 pub(super) fn plan(planner: &mut Planner<'_>) {
     let target = planner.target;
+    let mut said: BTreeMap<(ChannelId, TopicId), Vec<Line>> = BTreeMap::new();
     for row in &planner.found.tables.interactions {
         let mut changes = Vec::new();
         let interaction = convert(row, target.now, |team| planner.called(team));
@@ -51,9 +55,86 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
                 planner.redactor.clean(&mut line.text, &mut changes);
                 line.text = excerpt::split(&line.text, SNIPPET).0.to_owned();
             }
+            if let Some(topic) = &interaction.topic {
+                let place = (interaction.channel.clone(), topic.clone());
+                let lines = interaction.said.iter().map(|said| said.line.clone());
+                said.entry(place).or_default().extend(lines);
+            }
             (Artifact::Interaction(format!("import-{:020}", row.id), interaction), changes)
         });
         planner.take(Kind::Interactions, None, &row.channel, row.mark(), conversion);
+    }
+    for ((channel, topic), lines) in said {
+        // Nothing was said here yet in a topic that comes with it.
+        let comes = |planned: &Planned| matches!(&planned.artifact, Artifact::Topic(of, new) if *of == channel && new.id == topic);
+        if planner.plan.planned.iter().any(comes) {
+            let lane = Lane { team: MAIN.into(), topic: Some(topic.clone()) };
+            let events = journal(&lane, &channel, &lines);
+            let mark = format!("conversation/{channel}/{topic}");
+            planner.make(Kind::Interactions, None, mark, Artifact::Journal(lane, events));
+        }
+    }
+}
+
+/// A conversation as turns, so that it goes on: words of a person, and what was said to them.
+fn journal(lane: &Lane, channel: &ChannelId, lines: &[Line]) -> Vec<HistoryEvent> {
+    let mut events: Vec<HistoryEvent> = Vec::new();
+    let mut turns = lines.chunk_by(|_, next| matches!(next.speaker, Speaker::Team(_)));
+    for (number, turn) in (1..).zip(&mut turns) {
+        let [Line { speaker: Speaker::Person(person), at, text, .. }, answers @ ..] = turn else {
+            continue;
+        };
+        let mut facts = vec![
+            start(lane, channel, person),
+            Fact::User {
+                text: text.clone(),
+                from: person.clone(),
+                origin: Origin::Person,
+                label: Label::Trusted,
+                task_id: "import".into(),
+            },
+        ];
+        let says = |line: &Line| Fact::AssistantText { text: line.text.clone(), step: 1 };
+        facts.extend(answers.iter().map(says));
+        facts.push(Fact::TurnEnd {
+            outcome: Ending::Done,
+            code: None,
+            message: None,
+            text: answers.last().map(|line| line.text.clone()).unwrap_or_default(),
+            steps: 1,
+            usage: Usage::default(),
+            duration_ms: 0,
+        });
+        let next = events.len() as u64 + 1;
+        events.extend((next..).zip(facts).map(|(seq, fact)| HistoryEvent {
+            seq,
+            turn: format!("import-{number}").into(),
+            timestamp: *at,
+            fact,
+            redacted: false,
+        }));
+    }
+    events
+}
+
+/// A channel of a WebSocket is one person's, who had no name there.
+fn start(lane: &Lane, channel: &ChannelId, person: &str) -> Fact {
+    let channel_type = channel.channel_type();
+    let is_named = channel_type != ChannelType::Ws.to_string();
+    Fact::TurnStart {
+        task_ids: Vec::new(),
+        team: lane.team.clone(),
+        topic: lane.topic.clone(),
+        source_channel: Some(channel.clone()),
+        attempt: 1,
+        redelivered: false,
+        sdk: "import".to_owned(),
+        provider: String::new(),
+        model: String::new(),
+        prompt_hash: String::new(),
+        toolset_hash: String::new(),
+        cause: is_named.then(|| Cause::sender(channel_type, person)),
+        root: None,
     }
 }
 

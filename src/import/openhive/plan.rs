@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hivewright_actors::{
+    history::HistoryEvent,
     ids::{ChannelId, Ids, MAIN, TeamKey},
     interactions::Interaction,
     notice::Notice,
     org::record::TeamRecord,
     router::{audit::AuditRow, grants::SenderGrant, topics::Topic},
     scheduler::trigger::Trigger,
-    task::{Task, TopicRef},
+    task::{Lane, Task, TopicRef},
 };
 
 use super::{
@@ -59,6 +60,8 @@ pub(super) enum Artifact {
     Topic(ChannelId, Topic),
     /// Something said, under its name in the log of conversations.
     Interaction(String, Interaction),
+    /// What was said in a topic, as turns of its session.
+    Journal(Lane, Vec<HistoryEvent>),
     Grant(SenderGrant),
     Decision(AuditRow),
     Notice(Notice),
@@ -72,6 +75,7 @@ impl Artifact {
         match self {
             Self::SettingsFile { name, .. } => (*name).to_owned(),
             Self::Rule { name, .. } | Self::Interaction(name, _) => name.clone(),
+            Self::Journal(lane, _) => lane.session_id(1),
             Self::MainTeam => MAIN.to_owned(),
             Self::Team(record) => record.name.to_string(),
             Self::Folder(folder) => folder.team.clone(),

@@ -1,9 +1,7 @@
 //! The request: the conversation in Anthropic's words, with its cache markers.
 
-use std::sync::Arc;
-
 use hivewright_actors::{
-    engine::{Block, Message, ToolOutput},
+    engine::{Block, Message, ToolOutput, plain_id},
     tool::ToolSpec,
 };
 use serde::Serialize;
@@ -13,14 +11,18 @@ use serde_json::{
 };
 
 use crate::providers::{
-    Ask, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments, written,
+    Ask, Messages, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments,
+    written,
 };
 
 const API: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
+const FORMAT: &str = "anthropic";
+/// Ends what the server is to keep, within a block.
+const MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
     max_tokens: u32,
     stream: bool,
@@ -28,7 +30,6 @@ struct Body<'a> {
     tools: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Value>,
-    messages: Vec<Turn>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -44,39 +45,38 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
         ("anthropic-version", VERSION.to_owned()),
         ("x-api-key", key(ask)?.to_owned()),
     ];
-    let tools = tools(ask)?;
-    Outgoing::new(endpoint(base, "messages"), headers, &body(ask, tools.as_deref()))
+    let tools =
+        written(ask, FORMAT, |specs| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>()))?;
+    let head = head(ask, tools.as_deref());
+    Outgoing::new(endpoint(base, "messages"), headers, &head, &messages(ask)?)
 }
 
-/// The definitions of the tools, the last with a marker: what stands before it is kept by the server.
-fn tools(ask: &Ask<'_>) -> Result<Option<Arc<RawValue>>, Fault> {
-    let marked = !ask.without.has(OptionalField::CacheMarkers);
-    let format = if marked { "anthropic, marked" } else { "anthropic" };
-    written(ask, format, |specs| {
-        let mut tools: Vec<Value> = specs.iter().map(tool).collect();
-        if marked {
-            tools.last_mut().map(mark);
-        }
-        to_raw_value(&tools)
-    })
-}
-
-/// The same conversation gives the same bytes.
-fn body<'a>(ask: &Ask<'a>, tools: Option<&'a RawValue>) -> Body<'a> {
+/// All but the messages. Markers stand at the end of what is the same for all, which covers the tools before it,
+/// and at the end of the system prompt.
+fn head<'a>(ask: &Ask<'a>, tools: Option<&'a RawValue>) -> Head<'a> {
     let mut system: Vec<Value> = parts(ask.system).map(text).collect();
-    let mut messages = conversation(ask.messages);
-    if !ask.without.has(OptionalField::CacheMarkers) {
-        // The part of the turn is the last, and changes each time.
-        let lasting = if ask.system.turn.is_empty() { system.len() } else { system.len() - 1 };
-        system[..lasting].iter_mut().for_each(mark);
-        messages
-            .last_mut()
-            .and_then(|turn| turn.content.last_mut())
-            .filter(|block| takes_marker(block))
-            .map(mark);
+    if has_markers(ask) {
+        let shared = usize::from(!ask.system.shared.is_empty());
+        system.iter_mut().take(shared).for_each(mark);
+        system[shared..].last_mut().map(mark);
     }
-    let max_tokens = ask.max_output_tokens;
-    Body { model: ask.model, max_tokens, stream: true, tools, system, messages }
+    Head { model: ask.model, max_tokens: ask.max_output_tokens, stream: true, tools, system }
+}
+
+/// Markers stand at the last message of the former turn and at the last of all. The same conversation gives the
+/// same bytes.
+fn messages(ask: &Ask<'_>) -> Result<Messages, Fault> {
+    let mut own = conversation(ask.messages);
+    if has_markers(ask) {
+        let last = own.last_mut().and_then(|turn| turn.content.last_mut());
+        last.filter(|block| takes_marker(block)).map(mark);
+    }
+    let messages = Messages::new(ask, FORMAT, conversation, own)?;
+    Ok(Messages { marker: if has_markers(ask) { MARKER } else { "" }, ..messages })
+}
+
+fn has_markers(ask: &Ask<'_>) -> bool {
+    !ask.without.has(OptionalField::CacheMarkers)
 }
 
 fn mark(block: &mut Value) {
@@ -122,7 +122,7 @@ fn assistant_block(block: &Block) -> Option<Value> {
         Block::Thinking { block, .. } => block.clone(),
         Block::Call(call) => Some(json!({
             "type": "tool_use",
-            "id": wire_id(call.id.as_str()),
+            "id": plain_id(call.id.as_str()),
             "name": call.name,
             "input": sent_arguments(&call.args),
         })),
@@ -132,7 +132,7 @@ fn assistant_block(block: &Block) -> Option<Value> {
 fn result_block(result: &ToolOutput) -> Value {
     json!({
         "type": "tool_result",
-        "tool_use_id": wire_id(result.id.as_str()),
+        "tool_use_id": plain_id(result.id.as_str()),
         "content": result.content,
         "is_error": result.fault.is_some(),
     })
@@ -143,23 +143,23 @@ fn words_block(words: &str) -> Option<Value> {
     (!words.trim().is_empty()).then(|| text(words))
 }
 
-/// Another provider may have named a call with characters that are rejected here.
-fn wire_id(id: &str) -> String {
-    id.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '-'), "_")
-}
-
 #[cfg(test)]
 mod tests {
 
+    use std::sync::Arc;
+
     use hivewright_actors::{
-        engine::SystemPrompt,
+        engine::{FixedMessages, SystemPrompt},
         tool::{Args, ToolCall, ToolFault},
     };
 
     use super::*;
     use crate::{
         providers::LeftOut,
-        settings::providers::{Profile, Provider},
+        settings::{
+            providers::{Profile, Provider},
+            secret::Secret,
+        },
     };
 
     fn call(id: &str, args: Args) -> Block {
@@ -191,7 +191,18 @@ mod tests {
     }
 
     fn sent(messages: &[Message], without: LeftOut) -> Vec<u8> {
-        let profile = Profile::new("default", Provider::Anthropic);
+        sent_behind(&[], messages, without)
+    }
+
+    fn sent_behind(
+        earlier: &[Arc<FixedMessages>],
+        messages: &[Message],
+        without: LeftOut,
+    ) -> Vec<u8> {
+        let profile = Profile {
+            api_key: Some(Secret::new("key".into())),
+            ..Profile::new("default", Provider::Anthropic)
+        };
         let tool = |name: &str| ToolSpec {
             name: name.into(),
             description: "d".into(),
@@ -207,13 +218,70 @@ mod tests {
             step: 2,
             system: &system,
             tools: &specs,
+            earlier,
             messages,
             without,
         };
-        serde_json::to_vec(&body(&ask, tools(&ask).unwrap().as_deref())).unwrap()
+        build(&ask).unwrap().body
     }
 
-    /// SE-44, SE-115: four markers; the results of a step and what was said after them are one
+    /// A turn with a call that has ended.
+    fn ended(number: usize) -> Arc<FixedMessages> {
+        let id = format!("call-{number}");
+        let output = ToolOutput {
+            id: id.as_str().into(),
+            name: "read".into(),
+            content: "found".into(),
+            fault: None,
+        };
+        Arc::new(FixedMessages::new(vec![
+            Message::User(format!("question {number}")),
+            Message::Assistant(vec![call(&id, Args::Json(json!({"path": "x"})))]),
+            Message::ToolResults(vec![output]),
+            Message::Assistant(vec![Block::Text { text: format!("answer {number}") }]),
+        ]))
+    }
+
+    /// SE-41, SE-44: what was told before this turn stands before it, with a marker at its end; it is written as
+    /// if all were one turn.
+    #[test]
+    fn earlier_turns_stand_before_this_one_with_a_marker_at_their_end() {
+        let earlier = [ended(1), ended(2)];
+        let flat: Vec<Message> =
+            earlier.iter().flat_map(|turn| turn.to_vec()).chain(messages()).collect();
+        let without = LeftOut::default().with(OptionalField::CacheMarkers);
+
+        let plain = sent_behind(&earlier, &messages(), without);
+        let marked: Value =
+            serde_json::from_slice(&sent_behind(&earlier, &messages(), LeftOut::default()))
+                .unwrap();
+
+        assert_eq!(String::from_utf8(plain), String::from_utf8(sent(&flat, without)));
+        let list = marked["messages"].as_array().unwrap();
+        let marks: Vec<usize> = (0..list.len())
+            .filter(|place| list[*place].to_string().contains("cache_control"))
+            .collect();
+        assert_eq!(marks, [7, list.len() - 1]);
+        assert_eq!(list[7]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
+        assert_eq!(marked.to_string().matches("cache_control").count(), 4);
+    }
+
+    /// SE-41: a turn is written once, and the next request begins with the same bytes.
+    #[test]
+    fn a_turn_that_ended_is_written_once() {
+        let earlier = [ended(1), ended(2), ended(3)];
+        let without = LeftOut::default().with(OptionalField::CacheMarkers);
+        let short = sent_behind(&earlier[..2], &messages()[..1], without);
+        let first = earlier[0].rendered.get(FORMAT, || panic!("it is written")).unwrap();
+        let long = sent_behind(&earlier, &messages()[..1], without);
+        let again = earlier[0].rendered.get(FORMAT, || panic!("it is written")).unwrap();
+
+        assert!(Arc::ptr_eq(&first, &again));
+        let own = short.len() - short.windows(5).rposition(|w| w == b"{\"con").unwrap();
+        assert!(long.starts_with(&short[..short.len() - own]));
+    }
+
+    /// SE-44, SE-115: markers at the end of what is the same for all, of the system prompt and of all; the results of a step and what was said after them are one
     /// message; thinking goes back as it came.
     #[test]
     fn the_request_has_its_markers_and_one_message_for_the_results() {
@@ -228,12 +296,12 @@ mod tests {
                 "stream": true,
                 "tools": [
                     {"name": "read", "description": "d", "input_schema": {"type": "object"}},
-                    {"name": "write", "description": "d", "input_schema": {"type": "object"}, "cache_control": mark},
+                    {"name": "write", "description": "d", "input_schema": {"type": "object"}},
                 ],
                 "system": [
                     {"type": "text", "text": "shared", "cache_control": mark},
-                    {"type": "text", "text": "team", "cache_control": mark},
-                    {"type": "text", "text": "turn"},
+                    {"type": "text", "text": "team"},
+                    {"type": "text", "text": "turn", "cache_control": mark},
                 ],
                 "messages": [
                     {"role": "user", "content": [{"type": "text", "text": "go"}]},

@@ -258,6 +258,7 @@ mod tests {
                 step,
                 system: &SystemPrompt::default(),
                 tools: &tools,
+                earlier: &[],
                 messages,
                 without: LeftOut::default(),
             },

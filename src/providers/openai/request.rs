@@ -1,5 +1,7 @@
 //! The request: the conversation in OpenAI's words.
 
+use std::sync::Arc;
+
 use hivewright_actors::{
     engine::{Block, Message, SystemPrompt},
     tool::ToolSpec,
@@ -11,14 +13,16 @@ use serde_json::{
 };
 
 use crate::providers::{
-    Ask, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments, written,
+    Ask, Messages, OptionalField, Outgoing, endpoint, fault::Fault, key, parts, sent_arguments,
+    unwritable, written,
 };
 
 const API: &str = "https://api.openai.com";
 const OWN_HOST: &str = "api.openai.com";
+const FORMAT: &str = "openai";
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct Head<'a> {
     model: &'a str,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +35,6 @@ struct Body<'a> {
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<&'a RawValue>,
-    messages: Vec<Value>,
 }
 
 pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
@@ -42,9 +45,13 @@ pub(in crate::providers) fn build(ask: &Ask<'_>) -> Result<Outgoing, Fault> {
         headers.push(("authorization", format!("Bearer {}", key(ask)?)));
     }
     let tools =
-        written(ask, "openai", |specs| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>()))?;
-    let body = body(ask, is_own(base), tools.as_deref());
-    Outgoing::new(endpoint(base, "chat/completions"), headers, &body)
+        written(ask, FORMAT, |specs| to_raw_value(&specs.iter().map(tool).collect::<Vec<_>>()))?;
+    let head = head(ask, is_own(base), tools.as_deref());
+    let mut messages = Messages::new(ask, FORMAT, conversation, conversation(ask.messages))?;
+    if let Some(system) = system(ask.system)? {
+        messages.earlier.insert(0, system);
+    }
+    Outgoing::new(endpoint(base, "chat/completions"), headers, &head, &messages)
 }
 
 fn tool(spec: &ToolSpec) -> Value {
@@ -57,11 +64,11 @@ fn is_own(base: &str) -> bool {
     reqwest::Url::parse(base).is_ok_and(|url| url.host_str() == Some(OWN_HOST))
 }
 
-/// The same conversation gives the same bytes.
-fn body<'a>(ask: &Ask<'a>, own: bool, tools: Option<&'a RawValue>) -> Body<'a> {
+/// All but the messages.
+fn head<'a>(ask: &Ask<'a>, own: bool, tools: Option<&'a RawValue>) -> Head<'a> {
     let limit = Some(ask.max_output_tokens);
     let sends = |field| !ask.without.has(field);
-    Body {
+    Head {
         model: ask.model,
         stream: true,
         stream_options: sends(OptionalField::StreamUsage).then(|| json!({ "include_usage": true })),
@@ -70,16 +77,22 @@ fn body<'a>(ask: &Ask<'a>, own: bool, tools: Option<&'a RawValue>) -> Body<'a> {
         parallel_tool_calls: (tools.is_some() && sends(OptionalField::ParallelCalls))
             .then_some(true),
         tools,
-        messages: conversation(ask.system, ask.messages),
     }
 }
 
-fn conversation(system: &SystemPrompt, messages: &[Message]) -> Vec<Value> {
-    let parts: Vec<&str> = parts(system).collect();
-    let mut sent = Vec::new();
-    if !parts.is_empty() {
-        sent.push(json!({ "role": "system", "content": parts.join("\n\n") }));
+/// The system prompt is the first message, as a list of one; none if it says nothing.
+fn system(prompt: &SystemPrompt) -> Result<Option<Arc<RawValue>>, Fault> {
+    let parts: Vec<&str> = parts(prompt).collect();
+    if parts.is_empty() {
+        return Ok(None);
     }
+    let message = json!([{ "role": "system", "content": parts.join("\n\n") }]);
+    Ok(Some(to_raw_value(&message).map_err(unwritable)?.into()))
+}
+
+/// The same messages give the same bytes.
+fn conversation(messages: &[Message]) -> Vec<Value> {
+    let mut sent = Vec::new();
     for message in messages {
         match message {
             Message::User(words) => sent.push(json!({ "role": "user", "content": words })),
@@ -130,7 +143,7 @@ fn assistant(blocks: &[Block]) -> Option<Value> {
 mod tests {
 
     use hivewright_actors::{
-        engine::ToolOutput,
+        engine::{FixedMessages, ToolOutput},
         tool::{Args, ToolCall, specs::ToolSpecs},
     };
 
@@ -143,13 +156,8 @@ mod tests {
         },
     };
 
-    fn sent(api_url: &str, without: LeftOut) -> Vec<u8> {
-        let profile = Profile {
-            api_url: Some(api_url.into()),
-            api_key: Some(Secret::new("key".into())),
-            ..Profile::new("default", Provider::OpenAi)
-        };
-        let messages = [
+    fn messages() -> Vec<Message> {
+        vec![
             Message::User("go".into()),
             Message::Assistant(vec![
                 Block::Thinking { text: "hm".into(), block: Some(json!({"type": "thinking"})) },
@@ -166,7 +174,25 @@ mod tests {
                 content: "found".into(),
                 fault: None,
             }]),
-        ];
+        ]
+    }
+
+    fn sent(api_url: &str, without: LeftOut) -> Vec<u8> {
+        let messages = messages();
+        sent_behind(&[], &messages, api_url, without)
+    }
+
+    fn sent_behind(
+        earlier: &[Arc<FixedMessages>],
+        messages: &[Message],
+        api_url: &str,
+        without: LeftOut,
+    ) -> Vec<u8> {
+        let profile = Profile {
+            api_url: Some(api_url.into()),
+            api_key: Some(Secret::new("key".into())),
+            ..Profile::new("default", Provider::OpenAi)
+        };
         build(&Ask {
             profile: &profile,
             model: "m",
@@ -182,7 +208,8 @@ mod tests {
                 description: "d".into(),
                 schema: json!({"type": "object"}),
             }]),
-            messages: &messages,
+            earlier,
+            messages,
             without,
         })
         .unwrap()
@@ -218,6 +245,31 @@ mod tests {
                 ],
             })
         );
+    }
+
+    /// SE-41: what was told before this turn is written as if all were one turn, and the next request begins with
+    /// the same bytes.
+    #[test]
+    fn earlier_turns_stand_before_this_one() {
+        let turn = |number: usize| {
+            let answer = Block::Text { text: format!("answer {number}") };
+            Arc::new(FixedMessages::new(vec![
+                Message::User(format!("question {number}")),
+                Message::Assistant(vec![answer]),
+            ]))
+        };
+        let earlier = [turn(1), turn(2), turn(3)];
+        let sent = |earlier: &[Arc<FixedMessages>], messages: &[Message]| {
+            let body = sent_behind(earlier, messages, "http://proxy", LeftOut::default());
+            String::from_utf8(body).unwrap()
+        };
+        let flat: Vec<Message> =
+            earlier.iter().flat_map(|turn| turn.to_vec()).chain(messages()).collect();
+
+        assert_eq!(sent(&earlier, &messages()), sent(&[], &flat));
+        let short = sent(&earlier[..2], &messages());
+        let shared = short.find(r#"{"content":"go""#).unwrap();
+        assert!(sent(&earlier, &messages()).starts_with(&short[..shared]));
     }
 
     /// SE-116

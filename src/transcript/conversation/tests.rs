@@ -57,6 +57,8 @@ fn begin(task: &str) -> Fact {
         model: "m".to_owned(),
         prompt_hash: String::new(),
         toolset_hash: String::new(),
+        cause: None,
+        root: None,
     }
 }
 

@@ -8,12 +8,23 @@ use super::{Part, Vendor};
 pub(super) const INPUT: u64 = 11;
 const OUTPUT: u64 = 7;
 
+/// How many tokens of a request were read, and how many of them were kept from before.
+#[derive(Clone, Copy)]
+pub(super) struct Tokens {
+    pub(super) read: u64,
+    pub(super) cached: u64,
+}
+
+impl Tokens {
+    const ALWAYS: Self = Self { read: INPUT, cached: 0 };
+}
+
 /// A complete streamed answer.
 pub(super) fn answer(
     vendor: Vendor,
     parts: &[Part],
     reason: Option<&str>,
-    input: u64,
+    input: Tokens,
 ) -> Vec<String> {
     match vendor {
         Vendor::Anthropic => {
@@ -40,9 +51,10 @@ pub(super) fn answer(
             let mut usage = openai_chunk(json!({}), None);
             usage["choices"] = json!([]);
             usage["usage"] = json!({
-                "prompt_tokens": input,
+                "prompt_tokens": input.read,
                 "completion_tokens": OUTPUT,
-                "total_tokens": input + OUTPUT,
+                "total_tokens": input.read + OUTPUT,
+                "prompt_tokens_details": {"cached_tokens": input.cached},
             });
             chunks.push(usage);
             let mut wire: Vec<String> =
@@ -58,7 +70,7 @@ pub(super) fn beginning(vendor: Vendor, text: &str) -> Vec<String> {
     let parts = [Part::Text(text.to_owned())];
     match vendor {
         Vendor::Anthropic => {
-            let mut events = vec![message_start(INPUT)];
+            let mut events = vec![message_start(Tokens::ALWAYS)];
             events.extend(anthropic_block(0, &parts[0]));
             events.pop();
             events.iter().map(anthropic_event).collect()
@@ -119,7 +131,7 @@ fn anthropic_event(event: &Value) -> String {
     format!("event: {name}\ndata: {event}\n\n")
 }
 
-fn message_start(input: u64) -> Value {
+fn message_start(input: Tokens) -> Value {
     json!({
         "type": "message_start",
         "message": {
@@ -128,7 +140,11 @@ fn message_start(input: u64) -> Value {
             "role": "assistant",
             "content": [],
             "stop_reason": null,
-            "usage": {"input_tokens": input, "output_tokens": 1},
+            "usage": {
+                "input_tokens": input.read - input.cached,
+                "cache_read_input_tokens": input.cached,
+                "output_tokens": 1,
+            },
         },
     })
 }

@@ -3,7 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::tool::{Args, ToolCall};
+use crate::{
+    engine::Block,
+    tool::{Args, ToolCall},
+};
 
 const TASK: &str = "the task";
 
@@ -83,8 +86,8 @@ fn a_conversation_is_large_above_four_fifths() {
 #[test]
 fn a_summary_is_shorter_than_what_it_stands_for() {
     let conversation = conversation(100_000, &[2_000, 10]);
-    let told: usize = conversation.before(2).iter().map(length).sum();
-    let short = "s".repeat(told - shown("").chars().count() - 1);
+    let told: usize = conversation.before(2).iter().map(Message::characters).sum();
+    let short = "s".repeat(told - summary_of_steps("").chars().count() - 1);
 
     assert!(conversation.is_shorter(&short, 2));
     assert!(!conversation.is_shorter(&format!("{short}s"), 2));
@@ -202,7 +205,7 @@ proptest! {
                 prop_assert_eq!(&call.id, &results[0].id);
             }
         }
-        let characters: usize = messages.iter().map(length).sum();
+        let characters: usize = messages.iter().map(Message::characters).sum();
         prop_assert_eq!(all.characters, characters + 400);
         prop_assert_eq!(all.marks.len(), messages.len());
     }

@@ -92,7 +92,7 @@ impl Reading {
     pub(in crate::providers) fn new(ask: &Ask<'_>) -> Self {
         Self {
             step: ask.step,
-            taken_ids: call_ids(ask.messages),
+            taken_ids: call_ids(ask.messages.iter()),
             asked_chars: asked_chars(ask),
             ..Self::default()
         }
@@ -280,6 +280,16 @@ fn figures(reported: &Reported) -> Usage {
     }
 }
 
+fn sent_chars(block: &Block) -> usize {
+    match block {
+        Block::Text { text } => text.chars().count(),
+        Block::Thinking { .. } => 0,
+        Block::Call(call) => {
+            call.name.chars().count() + sent_arguments(&call.args).to_string().chars().count()
+        }
+    }
+}
+
 fn asked_chars(ask: &Ask<'_>) -> usize {
     let tools = ask.tools.iter().map(|spec| {
         spec.name.chars().count()
@@ -287,22 +297,12 @@ fn asked_chars(ask: &Ask<'_>) -> usize {
             + spec.schema.to_string().chars().count()
     });
     let messages = ask.messages.iter().map(|message| match message {
-        Message::User(text) => text.chars().count(),
-        Message::Assistant(blocks) => blocks
-            .iter()
-            .map(|block| match block {
-                Block::Text { text } => text.chars().count(),
-                Block::Thinking { .. } => 0,
-                Block::Call(call) => {
-                    call.name.chars().count()
-                        + sent_arguments(&call.args).to_string().chars().count()
-                }
-            })
-            .sum(),
-        Message::ToolResults(results) => {
-            results.iter().map(|result| result.content.chars().count()).sum()
-        }
+        // Reasoning is not sent.
+        Message::Assistant(blocks) => blocks.iter().map(sent_chars).sum(),
+        other => other.characters(),
     });
+    let earlier = ask.earlier.iter().map(|turn| turn.characters());
+    let messages = earlier.chain(messages);
     parts(ask.system).map(|part| part.chars().count()).chain(tools).chain(messages).sum()
 }
 

@@ -19,6 +19,7 @@ fn reading(messages: &[Message]) -> Reading {
         step: 3,
         system: &SystemPrompt { shared: "12345678".into(), ..SystemPrompt::default() },
         tools: &ToolSpecs::default(),
+        earlier: &[],
         messages,
         without: LeftOut::default(),
     })

@@ -93,6 +93,8 @@ impl super::Bench {
             model: text.clone(),
             prompt_hash: text.clone(),
             toolset_hash: text.clone(),
+            cause: None,
+            root: None,
         };
         let said = Fact::AssistantText { text, step };
         let events: Vec<_> = (1..)

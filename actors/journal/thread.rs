@@ -1,0 +1,306 @@
+//! Thread: the ended turns of one conversation, as a later turn of it is shown them.
+
+use std::{collections::HashSet, fmt, ops::ControlFlow, sync::Arc};
+
+use super::{
+    fold::{Folded, ThreadStart, TurnFold, summary_messages},
+    scope::Scope,
+    turns,
+};
+use crate::{
+    briefing::Clean,
+    clock::Timestamp,
+    engine::{Block, FixedMessages, Message, plain_id},
+    history::THIS_TURN,
+    ids::CallId,
+    storage::{Storage, StorageError},
+    task::{Label, records::LaneKey},
+};
+
+/// Whose conversation it is, and for whom it was made ready.
+#[derive(Clone)]
+pub struct Reader {
+    /// Which turns belong to it.
+    pub scope: Scope,
+    /// A turn that is to be believed is shown nothing that is not.
+    pub label: Label,
+    /// What all of it is cleaned with.
+    pub clean: Clean,
+}
+
+impl Reader {
+    /// Whether the same is shown to both.
+    pub fn is(&self, other: &Self) -> bool {
+        self.scope == other.scope
+            && self.label == other.label
+            && Arc::ptr_eq(&self.clean, &other.clean)
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reader").field(&self.scope).field(&self.label).finish()
+    }
+}
+
+/// An ended turn. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct EarlierTurn {
+    /// Its first event.
+    first_seq: u64,
+    end_seq: u64,
+    shown: Arc<FixedMessages>,
+}
+
+/// The newest turns of a conversation, and what stands for those before.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Whose it is.
+    pub reader: Reader,
+    start: Option<ThreadStart>,
+    /// In the order of their ends.
+    turns: Vec<EarlierTurn>,
+    /// How many characters they have.
+    characters: usize,
+    /// The ids of all calls in them.
+    calls: HashSet<String>,
+    /// No more characters than this are kept, but for the newest turn.
+    most: usize,
+}
+
+impl Thread {
+    /// A conversation in which nothing was said.
+    pub fn new(reader: Reader, most: usize) -> Self {
+        Self { reader, start: None, turns: Vec::new(), characters: 0, calls: HashSet::new(), most }
+    }
+
+    /// Reads the turns that did not begin before a moment, up to so many characters. Blocks.
+    pub fn read(
+        storage: &dyn Storage,
+        lane: &LaneKey,
+        reader: Reader,
+        since: Timestamp,
+        most: usize,
+    ) -> Result<Self, StorageError> {
+        let mut found: Vec<Folded> = Vec::new();
+        let (mut keep_from, mut size, mut failure) = (0, 0, None);
+        turns::ended(storage, lane, &mut |events| {
+            let mut fold = TurnFold::default();
+            events.into_iter().for_each(|event| fold.on(event));
+            let Some((start, began)) = fold.start() else {
+                return ControlFlow::Continue(());
+            };
+            if began < since {
+                return ControlFlow::Break(());
+            }
+            match reader.scope.holds(storage, start) {
+                Ok(true) => {}
+                Ok(false) => return ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            let Some(folded) = fold.end(reader.label, &reader.clean) else {
+                return ControlFlow::Continue(());
+            };
+            if folded.first_seq < keep_from || size > most {
+                return ControlFlow::Break(());
+            }
+            keep_from = keep_from.max(folded.start.as_ref().map_or(0, |start| start.keep_from_seq));
+            size += folded.messages.iter().flatten().map(Message::characters).sum::<usize>();
+            found.push(folded);
+            ControlFlow::Continue(())
+        })?;
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        found.sort_by_key(|folded| folded.end_seq);
+        let mut thread = Self::new(reader, most);
+        found.into_iter().for_each(|folded| thread.push(folded));
+        Ok(thread)
+    }
+
+    /// Adds a turn that has just ended.
+    pub fn end(&mut self, turn: TurnFold) {
+        if let Some(folded) = turn.end(self.reader.label, &self.reader.clean) {
+            self.push(folded);
+        }
+    }
+
+    fn push(&mut self, Folded { first_seq, end_seq, messages, start }: Folded) {
+        if let Some(start) = start {
+            self.turns.retain(|turn| turn.first_seq >= start.keep_from_seq);
+            self.count();
+            self.start = Some(start);
+        }
+        let keep_from = self.start.as_ref().map_or(0, |start| start.keep_from_seq);
+        let Some(mut messages) = messages.filter(|_| first_seq >= keep_from) else {
+            return;
+        };
+        self.name_calls(&mut messages, first_seq);
+        let shown = Arc::new(FixedMessages::new(messages));
+        self.turns.push(EarlierTurn { first_seq, end_seq, shown });
+        self.count();
+        while self.turns.len() > 1 && self.characters > self.most {
+            self.turns.remove(0);
+            self.count();
+        }
+    }
+
+    fn count(&mut self) {
+        self.characters = self.turns.iter().map(|turn| turn.shown.characters()).sum();
+    }
+
+    /// Gives calls another id whose own was used before: no request may hold one twice.
+    fn name_calls(&mut self, messages: &mut [Message], first_seq: u64) {
+        let called =
+            messages.iter().flat_map(Message::calls).map(|call| plain_id(call.id.as_str()));
+        let called: Vec<String> = called.collect();
+        let is_taken = |id: &CallId| self.calls.contains(&plain_id(id.as_str()));
+        let rename = |id: &mut CallId| {
+            if is_taken(id) {
+                *id = format!("{id}_{first_seq}").into();
+            }
+        };
+        if called.iter().any(|id| self.calls.contains(id)) {
+            for message in messages {
+                match message {
+                    Message::User(_) => {}
+                    Message::Assistant(blocks) => {
+                        let calls = blocks.iter_mut().filter_map(|block| match block {
+                            Block::Call(call) => Some(&mut call.id),
+                            Block::Text { .. } | Block::Thinking { .. } => None,
+                        });
+                        calls.for_each(rename);
+                    }
+                    Message::ToolResults(results) => {
+                        results.iter_mut().for_each(|result| rename(&mut result.id));
+                    }
+                }
+            }
+        }
+        self.calls.extend(called);
+    }
+
+    /// Forgets all turns: the conversation begins anew.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.reader.clone(), self.most);
+    }
+
+    /// How much of it is kept, in characters.
+    pub fn characters(&self) -> usize {
+        self.characters
+    }
+
+    /// Where it begins, if that is a summary.
+    pub fn start(&self) -> Option<&ThreadStart> {
+        self.start.as_ref()
+    }
+
+    /// What a turn is shown whose first event has this number: what had ended by then.
+    pub fn before(&self, seq: u64) -> Earlier {
+        let turns = self.turns.iter().filter(|turn| turn.end_seq < seq).cloned();
+        let from = self.start.as_ref().map_or(0, |start| start.keep_from_seq);
+        Earlier::new(self.start.as_ref().map(|start| start.shown.clone()), turns.collect(), from)
+    }
+}
+
+/// What a turn is shown of what came before it.
+#[derive(Clone, Debug, Default)]
+pub struct Earlier {
+    summary: Option<Arc<FixedMessages>>,
+    turns: Vec<EarlierTurn>,
+    /// What came before this event is left out.
+    from: u64,
+    /// Both, in order.
+    parts: Arc<[Arc<FixedMessages>]>,
+    characters: usize,
+}
+
+impl Earlier {
+    fn new(summary: Option<Arc<FixedMessages>>, turns: Vec<EarlierTurn>, from: u64) -> Self {
+        let parts = summary.iter().chain(turns.iter().map(|turn| &turn.shown)).cloned();
+        let parts: Arc<[_]> = parts.collect();
+        let characters = parts.iter().map(|part| part.characters()).sum();
+        Self { summary, turns, from, parts, characters }
+    }
+
+    /// All of it, oldest first.
+    pub fn parts(&self) -> Arc<[Arc<FixedMessages>]> {
+        self.parts.clone()
+    }
+
+    /// How large it is.
+    pub fn characters(&self) -> usize {
+        self.characters
+    }
+
+    /// Where all is kept from on, if the newest turns with at most so many characters are, and there are
+    /// others. The newest is kept if it is not larger than twice that.
+    pub fn cut(&self, most: usize) -> Option<u64> {
+        let mut size = 0;
+        let kept = self.turns.iter().rev().enumerate().take_while(|(place, turn)| {
+            size += turn.shown.characters();
+            size <= if *place == 0 { most.saturating_mul(2) } else { most }
+        });
+        self.keeping(kept.count())
+    }
+
+    /// The same where the newest turns with together at least so many messages are kept.
+    pub fn cut_behind(&self, messages: usize) -> Option<u64> {
+        let mut count = 0;
+        let kept = self.turns.iter().rev().take_while(|turn| {
+            let is_kept = count < messages;
+            count += turn.shown.len();
+            is_kept
+        });
+        self.keeping(kept.count())
+    }
+
+    fn keeping(&self, count: usize) -> Option<u64> {
+        let gone = self.turns.len() - count;
+        if gone == 0 {
+            return None;
+        }
+        Some(self.turns.get(gone).map_or(THIS_TURN, |kept| kept.first_seq))
+    }
+
+    /// What comes before an event: the summary, and whole turns.
+    pub fn before(&self, seq: u64) -> Vec<Message> {
+        let turns = self.turns.iter().take_while(|turn| turn.first_seq < seq);
+        let gone = self.summary.iter().chain(turns.map(|turn| &turn.shown));
+        gone.flat_map(|part| part.iter().cloned()).collect()
+    }
+
+    /// Leaves out what comes before an event. A summary stands for it, if there is one.
+    ///
+    /// A turn that was set aside may find that another has left out more meanwhile: that stays.
+    pub fn keep_from(&mut self, seq: u64, summary: Option<&str>) {
+        if seq < self.from {
+            return;
+        }
+        let turns = self.turns.iter().skip_while(|turn| turn.first_seq < seq).cloned().collect();
+        let summary = match summary {
+            Some(summary) => Some(Arc::new(summary_messages(summary))),
+            None => self.summary.clone(),
+        };
+        *self = Self::new(summary, turns, seq);
+    }
+}
+
+#[cfg(test)]
+impl Earlier {
+    /// Turns with these messages, whose first events are 10, 20, ….
+    pub(crate) fn of(turns: Vec<Vec<Message>>) -> Self {
+        let turns = (1..).zip(turns).map(|(place, messages)| EarlierTurn {
+            first_seq: 10 * place,
+            end_seq: 10 * place + 9,
+            shown: Arc::new(FixedMessages::new(messages)),
+        });
+        Self::new(None, turns.collect(), 0)
+    }
+}
+
+#[cfg(test)]
+mod tests;
