@@ -1,12 +1,6 @@
 //! What a page of a list costs in memory when there are very many rows.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use actix::Arbiter;
 use hivewright::{
@@ -100,7 +94,12 @@ fn share(home: &Path, path: &str) -> f64 {
     let service = Process::serve(home);
     let address = process::address(home, &service);
     let token = process::token(home);
-    let ask = |query: &str| get(&address, &token, &format!("/api/v1/{path}&limit=200{query}"));
+    let ask = |query: &str| {
+        let path = format!("/api/v1/{path}&limit=200{query}");
+        let (status, body) = process::get(&address, Some(&token), &path);
+        assert_eq!(status, 200, "{path}: {body:.300}");
+        body
+    };
     // What serving costs at all, and what the store keeps in its cache once all of it was read, which
     // is at most 32 MB.
     let backup = home.join("all.backup");
@@ -122,20 +121,6 @@ fn share(home: &Path, path: &str) -> f64 {
     let grown = service.peak_memory().saturating_sub(before);
     let rows = size as f64 / 200.0 * ROWS as f64;
     grown as f64 / rows
-}
-
-fn get(address: &str, token: &str, path: &str) -> String {
-    let host = address.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(host).expect("a connection");
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(request.as_bytes()).expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer:.300}");
-    let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-    body.to_owned()
 }
 
 fn lane(topic: Option<String>) -> Lane {

@@ -12,6 +12,7 @@ mod delegate;
 mod delegations;
 mod fairness;
 mod first_word;
+mod history;
 mod isolation;
 mod latency;
 mod lists;
@@ -57,7 +58,7 @@ fn main() {
     if wanted.first().is_some_and(|first| first == start::ARGUMENT) {
         return start::serve(&wanted[1..]);
     }
-    let sections: [(&str, Section); 13] = [
+    let sections: [(&str, Section); 14] = [
         ("queue", queue::measure),
         ("chat", chat::measure),
         ("delegate", delegate::measure),
@@ -67,6 +68,7 @@ fn main() {
         ("start", start::measure),
         ("streams", streams::measure),
         ("lists", lists::measure),
+        ("history", history::measure),
         ("stops", stops::measure),
         ("isolation", isolation::measure),
         ("racer", racer::measure),

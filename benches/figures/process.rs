@@ -1,6 +1,8 @@
 //! A process under measurement: its CPU time, its memory, its end.
 
 use std::{
+    io::{Read, Write},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -129,6 +131,33 @@ pub(crate) fn address(home: &Path, process: &Process) -> String {
 pub(crate) fn token(home: &Path) -> String {
     let file = home.join("data/secrets/operator-token");
     std::fs::read_to_string(file).expect("a token").trim().to_owned()
+}
+
+/// Asks a service over a connection of its own: the status and the body of the answer.
+pub(crate) fn get(address: &str, token: Option<&str>, path: &str) -> (u16, String) {
+    try_get(address, token, path).expect("an answer")
+}
+
+/// The same, or an error while the service has no time for it.
+pub(crate) fn try_get(
+    address: &str,
+    token: Option<&str>,
+    path: &str,
+) -> std::io::Result<(u16, String)> {
+    let host = address.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(host)?;
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+    let token = token.unwrap_or_default();
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let parts = answer.split_once("\r\n\r\n").and_then(|(head, body)| {
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        Some((status, body.to_owned()))
+    });
+    parts.ok_or_else(|| std::io::Error::other("no whole answer"))
 }
 
 /// Writes a file below a home.

@@ -81,23 +81,24 @@ fn add_teams(home: &Path, teams: usize) {
 }
 
 /// Starts the service and waits until it says that it is ready.
-fn start(home: &Path) -> Duration {
+pub(crate) fn start(home: &Path) -> Duration {
     let began = Instant::now();
     let service = Process::serve(home);
     ready(home, &service);
     began.elapsed()
 }
 
-fn ready(home: &Path, service: &Process) {
-    use std::io::{Read, Write};
-    let url = process::address(home, service);
-    let address = url.trim_start_matches("http://");
-    let mut stream = std::net::TcpStream::connect(address).expect("a connection");
-    let request = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+/// Waits until a service says that it is ready.
+pub(crate) fn ready(home: &Path, service: &Process) {
+    let address = process::address(home, service);
+    let deadline = Instant::now() + Duration::from_secs(300);
+    // What answers while the store is opened hangs up when the service takes over.
+    let is_ready =
+        || process::try_get(&address, None, "/readyz").is_ok_and(|(status, _)| status == 200);
+    while !is_ready() {
+        assert!(Instant::now() < deadline, "the service is not ready");
+        std::thread::sleep(Duration::from_micros(500));
+    }
 }
 
 fn task(team: String, ids: &Ids, not_before: Option<Duration>) -> Task {

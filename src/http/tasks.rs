@@ -134,17 +134,19 @@ pub(super) async fn list(
     let tree = state.org().view.now();
     let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
-        let mut asking = HashSet::new();
+        let (mut asking, mut open) = (HashSet::new(), HashSet::new());
         Range::<Task>::all().for_each(storage, &mut |task| {
             asking.extend(task.awaited_by().cloned());
             if wanted.holds(&task) {
                 gathering.see(task.created_at, task.id.as_str());
+                open.insert(task.id);
             }
         })?;
         if wanted.wants_ended() {
             let of = |ended: &EndedTask| wanted.may_hold(ended);
             tasks::each_ended(storage, wanted.since, of, &mut |ended_at, task| {
-                if wanted.holds(&task) {
+                // One that has ended since was seen above.
+                if wanted.holds(&task) && !open.contains(&task.id) {
                     gathering.see(task.created_at, task.id.as_str());
                 }
                 // None of those that ended before was made after.

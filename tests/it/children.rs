@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     kill_switch::{processes, until_there_are},
-    service::{Service, WORKS_ITSELF, until},
+    service::{Service, WORKS_ITSELF, rounds, until},
 };
 
 /// Rounds with a kill, and commands that run in each. `HIVEWRIGHT_ROUNDS` makes it more: 2,500 are the 10,000
@@ -38,8 +38,7 @@ async fn no_process_outlives_the_service() {
     );
     let script = json!({ "command": hidden, "timeout": 600_000 });
     let mut ran = 0;
-    let rounds = std::env::var("HIVEWRIGHT_ROUNDS").ok();
-    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let rounds = rounds(ROUNDS);
     for round in 0..rounds {
         let mut clients = Vec::new();
         for number in 0..COMMANDS {

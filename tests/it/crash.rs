@@ -12,9 +12,12 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::service::{Client, Service};
+use crate::{
+    service::{Client, Service, rounds},
+    shown::{self, Known, Shown},
+};
 
-/// How often the service is killed.
+/// How often the service is killed, unless `HIVEWRIGHT_ROUNDS` says so.
 const ROUNDS: usize = 60;
 /// Who talks to it meanwhile.
 const CLIENTS: usize = 8;
@@ -31,9 +34,6 @@ ws: {enabled: true}
 limits: {rate: {ws: {per_minute: 0, burst: 1}}}
 topics: {model: never}
 "#;
-
-/// The messages that were said and have no end yet.
-pub(crate) type Open = Arc<Mutex<BTreeSet<String>>>;
 
 /// What one client knows of its messages.
 #[derive(Default)]
@@ -88,7 +88,7 @@ pub(crate) async fn talk(
     number: usize,
     address: watch::Receiver<(String, String)>,
     stop: Arc<AtomicBool>,
-    open_now: Open,
+    known: Known,
 ) -> Ledger {
     let mut ledger = Ledger::default();
     let mut channel: Option<String> = None;
@@ -124,7 +124,7 @@ pub(crate) async fn talk(
                 let id = format!("c{number}-{}", ledger.said.len());
                 let content = message(&id, ledger.said.len());
                 ledger.said.insert(id.clone(), content.clone());
-                open_now.lock().unwrap().insert(id.clone());
+                known.said(&id);
                 client.try_send(json!({ "content": content, "message_id": id })).await;
                 continue;
             }
@@ -142,7 +142,8 @@ pub(crate) async fn talk(
                     *ledger.acks.entry(id).or_default() += 1;
                 }
                 Some("response" | "error") if !id.is_empty() => {
-                    open_now.lock().unwrap().remove(&id);
+                    let said = ledger.said.get(&id).map_or("", String::as_str);
+                    known.ended(&id, said, &frame);
                     ledger.ends.entry(id).or_default().push(frame.clone());
                 }
                 _ => {}
@@ -164,9 +165,9 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
         .await;
     let (tell, address) = watch::channel((service.url(), service.token()));
     let stop = Arc::new(AtomicBool::new(false));
-    let open = Open::default();
+    let known = Known::default();
     let clients: Vec<_> = (0..CLIENTS)
-        .map(|number| actix::spawn(talk(number, address.clone(), stop.clone(), open.clone())))
+        .map(|number| actix::spawn(talk(number, address.clone(), stop.clone(), known.clone())))
         .collect();
 
     let seed = Mutex::new(std::process::id() as u64 | 1);
@@ -179,22 +180,27 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
     };
     // What was open at the last kill, and at the one before.
     let (mut cut_once, mut cut_twice) = (BTreeSet::new(), BTreeSet::new());
-    for _ in 0..ROUNDS {
+    let mut shown = Shown::default();
+    for _ in 0..rounds(ROUNDS) {
         // A task has three attempts. What was cut off twice has its third now, which nothing disturbs.
-        let is_over = || open.lock().unwrap().is_disjoint(&cut_twice);
         let undisturbed = async {
-            while !is_over() {
+            while !known.open().is_disjoint(&cut_twice) {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(120), undisturbed)
             .await
             .expect("every message ends");
+        // Not each time: a kill soon after the start is wanted too.
+        if random(4) == 0 {
+            shown.look(&service, &known).await;
+        }
         tokio::time::sleep(Duration::from_millis(random(120))).await;
         service.kill();
-        let open = open.lock().unwrap().clone();
-        cut_twice =
-            std::mem::replace(&mut cut_once, open).intersection(&cut_once).cloned().collect();
+        cut_twice = std::mem::replace(&mut cut_once, known.open())
+            .intersection(&cut_once)
+            .cloned()
+            .collect();
         service.launch().await;
         tell.send_replace((service.url(), service.token()));
     }
@@ -207,5 +213,6 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_process_is_killed()
             .unwrap();
         ledger.check();
     }
+    shown::nothing_else(&service, &known).await;
     no_effect_is_repeated(&service);
 }

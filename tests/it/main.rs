@@ -57,6 +57,7 @@ mod secrets;
 mod service;
 mod settings_files;
 mod sharing;
+mod shown;
 mod skills;
 mod store;
 mod systemd;

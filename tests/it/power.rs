@@ -20,12 +20,13 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::{
-    crash::{self, Open},
-    service::{PATIENCE, Service, until},
+    crash,
+    service::{PATIENCE, Service, rounds, until},
+    shown::{self, Known, Shown},
 };
 
-/// How often the power is cut.
-const ROUNDS: u64 = 3;
+/// How often the power is cut, unless `HIVEWRIGHT_ROUNDS` says so.
+const ROUNDS: usize = 3;
 /// Who talks to the service meanwhile.
 const CLIENTS: usize = 4;
 
@@ -58,10 +59,13 @@ impl Disk {
         (Self { folder }, service)
     }
 
-    /// Ends the service and leaves of its store what was synced.
+    /// Ends the service and leaves of its store and its history what was synced.
     fn cut(&self, service: &mut Service) {
         service.kill();
-        self.revert(&service.path("run/store"));
+        let folders = ["run/store", "run/history"].map(|folder| service.path(folder));
+        for folder in folders.iter().filter(|folder| folder.exists()) {
+            self.revert(folder);
+        }
     }
 
     fn revert(&self, folder: &Path) {
@@ -98,22 +102,24 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_power_is_cut() {
     let mut service = service.started().await;
     let (tell, address) = watch::channel((service.url(), service.token()));
     let stop = Arc::new(AtomicBool::new(false));
-    let open = Open::default();
-    let talk = |number| crash::talk(number, address.clone(), stop.clone(), open.clone());
+    let known = Known::default();
+    let talk = |number| crash::talk(number, address.clone(), stop.clone(), known.clone());
     let clients: Vec<_> = (0..CLIENTS).map(|number| actix::spawn(talk(number))).collect();
 
-    for round in 1..=ROUNDS {
-        tokio::time::sleep(Duration::from_millis(150 + 70 * round)).await;
+    let (rounds, mut shown) = (rounds(ROUNDS), Shown::default());
+    for round in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(220 + 70 * (round as u64 % 3))).await;
         disk.cut(&mut service);
-        let cut_off = open.lock().unwrap().clone();
-        if round == ROUNDS {
+        let cut_off = known.open();
+        if round + 1 == rounds {
             service.forget_variable("LD_PRELOAD");
         }
         service.launch().await;
         tell.send_replace((service.url(), service.token()));
         // A task has three attempts: nothing disturbs the second.
-        let ended = async || open.lock().unwrap().is_disjoint(&cut_off);
+        let ended = async || known.open().is_disjoint(&cut_off);
         until("what was acknowledged is there, and ends", ended).await;
+        shown.look(&service, &known).await;
     }
     stop.store(true, Ordering::SeqCst);
 
@@ -123,6 +129,7 @@ async fn nothing_acknowledged_is_lost_or_done_twice_when_the_power_is_cut() {
         said += ledger.expect("every message ends").unwrap().check();
     }
     assert!(said > CLIENTS, "hardly anything was said");
+    shown::nothing_else(&service, &known).await;
     crash::no_effect_is_repeated(&service);
 }
 

@@ -319,6 +319,12 @@ pub(crate) struct Done {
     pub(crate) stderr: String,
 }
 
+/// So often something is done that the environment variable `HIVEWRIGHT_ROUNDS` makes more.
+pub(crate) fn rounds(usual: usize) -> usize {
+    let wanted = std::env::var("HIVEWRIGHT_ROUNDS").ok();
+    wanted.map_or(usual, |rounds| rounds.parse().expect("a number of rounds"))
+}
+
 /// Waits until something is so.
 pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;

@@ -1,6 +1,13 @@
 //! The store around the running service: how it is opened, what former versions left, what teams leave.
 
-use std::{collections::BTreeSet, fs, ops::ControlFlow, process::Stdio, time::Instant};
+use std::{
+    collections::BTreeSet,
+    fs,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Instant,
+};
 
 use hivewright::{
     settings::config::Durability,
@@ -83,24 +90,28 @@ async fn a_start_that_fails_says_no_more_where_it_listens() {
     assert!(!service.path("run/service.json").exists());
 }
 
-/// The home of a service of an earlier version, as it was when that was killed.
+/// Where the home of a service of some version is kept.
+fn fixture(version: u16) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/stores");
+    fixtures.join(format!("version-{version}-home.tar.zst"))
+}
+
+/// The home of a service of some version, as it was when that was killed.
 fn home_of(version: u16) -> Service {
     let service = Service::prepare();
-    let file = format!(
-        "{}/tests/fixtures/stores/version-{version}-home.tar.zst",
-        env!("CARGO_MANIFEST_DIR")
-    );
-    let plain = zstd::Decoder::new(fs::File::open(file).unwrap()).unwrap();
+    let plain = zstd::Decoder::new(fs::File::open(fixture(version)).unwrap()).unwrap();
     let mut archive = tar::Archive::new(plain);
     archive.set_preserve_permissions(true);
     archive.unpack(service.home()).unwrap();
     service
 }
 
-/// OP-91: the home of a service of every earlier version is served, with all that was in it.
+/// OP-91: the home of a service of every version is served, with all that was in it.
 #[actix::test]
-async fn a_home_of_every_earlier_version_is_served() {
-    for version in 1..Schema::CURRENT.version {
+async fn a_home_of_every_version_is_served() {
+    let current = Schema::CURRENT.version;
+    // This one has no fixture while its form is not settled.
+    for version in (1..=current).filter(|it| *it < current || fixture(*it).exists()) {
         let service = home_of(version).started().await;
 
         for (command, words) in [
@@ -128,13 +139,15 @@ async fn a_home_of_every_earlier_version_is_served() {
         let asked = http().get(format!("{}/api/v1/teams", service.url()));
         let answer = asked.bearer_auth(token.trim()).send().await.unwrap();
         assert_eq!(answer.status(), 200);
-        // The store as it was, and a backup of it.
-        assert_eq!(fs::read_dir(service.path("run/backups")).unwrap().count(), 1);
+        // Only an upgrade leaves the store as it was, and a backup of it.
+        let upgrades = usize::from(version < current);
+        let backups = fs::read_dir(service.path("run/backups"));
+        assert_eq!(backups.map_or(0, Iterator::count), upgrades);
         let kept = fs::read_dir(service.path("run")).unwrap().filter(|entry| {
             let name = entry.as_ref().unwrap().file_name();
             name.to_string_lossy().starts_with("store.before-")
         });
-        assert_eq!(kept.count(), 1);
+        assert_eq!(kept.count(), upgrades);
     }
 }
 
