@@ -210,7 +210,7 @@ impl TurnFold {
         match &self.inbox {
             Some((_, label)) if is_withheld(*label) => {
                 let told = format!("{WITHHELD_INBOX}{task}");
-                return vec![Message::User(told), words(WITHHELD_ANSWER)];
+                vec![Message::User(told), words(WITHHELD_ANSWER)]
             }
             Some((inbox, _)) => self.steps(format!("{inbox}{task}"), is_withheld),
             None if task.trim().is_empty() => self.steps(NO_WORDS.to_owned(), is_withheld),
