@@ -105,7 +105,7 @@ async fn what_a_command_printed_can_be_asked_for_in_later_turns_and_after_a_kill
         let mut client = service.connect().await;
         client.resume(&channel, 0).await;
         let restarted = told(&mut client, &topic, "m2", "what did it print?").await;
-        client.say("n1", "/new other").await;
+        client.say("n1", "/new").await;
         client.end_of("n1").await;
         client.say("n2", "what did it print?").await;
         let anew = client.end_of("n2").await;

@@ -12,12 +12,13 @@ use std::{
 use hivewright_actors::{
     channel::records::ChannelRow,
     clock::Timestamp,
+    ids::MAIN,
     storage::{Storage, StorageError},
     store::{
         reads::{Range, scan_keyed},
         records::Writes,
     },
-    task::records::FinishedTask,
+    task::{Lane, records::FinishedTask},
 };
 use serde::{Deserialize, Serialize};
 
@@ -144,7 +145,7 @@ impl Site<'_> {
             Artifact::PluginTool(team, tool) => {
                 writes.put_at(&format!("{team}/{}", tool.tool), tool)
             }
-            Artifact::Topic(channel, topic) => {
+            Artifact::Topic(channel, topic, events) => {
                 // The operator may resume channels of WebSockets.
                 let row = ChannelRow {
                     principal: OPERATOR.into(),
@@ -153,13 +154,12 @@ impl Site<'_> {
                     channel_type: channel.channel_type().parse().unwrap_or_default(),
                     begins_anew: false,
                 };
+                let lane = Lane { team: MAIN.into(), topic: Some(topic.id.clone()) };
+                let turns = events.chunk_by(|one, next| one.turn == next.turn);
+                let writes = turns.fold(writes, |writes, turn| writes.events(&lane, 1, turn));
                 writes.put_at(channel, &row).put_at(&topic.key(channel), topic)
             }
             Artifact::Interaction(name, row) => writes.put_at(&row.key_named(name), row),
-            Artifact::Journal(lane, events) => {
-                let turns = events.chunk_by(|one, next| one.turn == next.turn);
-                turns.fold(writes, |writes, turn| writes.events(lane, 1, turn))
-            }
             Artifact::Grant(grant) => writes.put(grant),
             Artifact::Decision(row) => writes.put(row),
             Artifact::Notice(notice) => writes.put(notice),

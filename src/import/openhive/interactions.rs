@@ -16,7 +16,7 @@ use hivewright_actors::{
 
 use super::{
     moment::moment,
-    plan::{Artifact, Planned, Planner, Refusal},
+    plan::{Artifact, Planner, Refusal},
     report::Kind,
     schema::row,
     settings::bare_channel,
@@ -64,14 +64,12 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
         });
         planner.take(Kind::Interactions, None, &row.channel, row.mark(), conversion);
     }
-    for ((channel, topic), lines) in said {
-        // Nothing was said here yet in a topic that comes with it.
-        let comes = |planned: &Planned| matches!(&planned.artifact, Artifact::Topic(of, new) if *of == channel && new.id == topic);
-        if planner.plan.planned.iter().any(comes) {
-            let lane = Lane { team: MAIN.into(), topic: Some(topic.clone()) };
-            let events = journal(&lane, &channel, &lines);
-            let mark = format!("conversation/{channel}/{topic}");
-            planner.make(Kind::Interactions, None, mark, Artifact::Journal(lane, events));
+    for planned in &mut planner.plan.planned {
+        if let Artifact::Topic(channel, topic, events) = &mut planned.artifact
+            && let Some(lines) = said.get(&(channel.clone(), topic.id.clone()))
+        {
+            let lane = Lane { team: MAIN.into(), topic: Some(topic.id.clone()) };
+            *events = journal(&lane, channel, lines);
         }
     }
 }

@@ -10,7 +10,7 @@ use hivewright_actors::{
     org::record::TeamRecord,
     router::{audit::AuditRow, grants::SenderGrant, topics::Topic},
     scheduler::trigger::Trigger,
-    task::{Lane, Task, TopicRef},
+    task::{Task, TopicRef},
 };
 
 use super::{
@@ -57,11 +57,10 @@ pub(super) enum Artifact {
     Trigger(Box<Trigger>),
     Task(Box<Task>),
     PluginTool(TeamKey, PluginTool),
-    Topic(ChannelId, Topic),
+    /// With what was said in it, as turns of its session: both are there, or neither.
+    Topic(ChannelId, Topic, Vec<HistoryEvent>),
     /// Something said, under its name in the log of conversations.
     Interaction(String, Interaction),
-    /// What was said in a topic, as turns of its session.
-    Journal(Lane, Vec<HistoryEvent>),
     Grant(SenderGrant),
     Decision(AuditRow),
     Notice(Notice),
@@ -75,7 +74,6 @@ impl Artifact {
         match self {
             Self::SettingsFile { name, .. } => (*name).to_owned(),
             Self::Rule { name, .. } | Self::Interaction(name, _) => name.clone(),
-            Self::Journal(lane, _) => lane.session_id(1),
             Self::MainTeam => MAIN.to_owned(),
             Self::Team(record) => record.name.to_string(),
             Self::Folder(folder) => folder.team.clone(),
@@ -84,7 +82,7 @@ impl Artifact {
             Self::Trigger(trigger) => trigger.id.to_string(),
             Self::Task(task) => task.id.to_string(),
             Self::PluginTool(_, tool) => tool.tool.clone(),
-            Self::Topic(_, topic) => topic.id.to_string(),
+            Self::Topic(_, topic, _) => topic.id.to_string(),
             Self::Grant(grant) => grant.id.clone(),
             Self::Decision(decision) => decision.id.clone(),
             Self::Notice(notice) => notice.id.to_string(),

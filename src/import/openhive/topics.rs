@@ -44,7 +44,7 @@ pub(super) fn plan(planner: &mut Planner<'_>) {
     let (rows, target) = (&planner.found.tables.topics, planner.target);
     for (row, converted) in rows.iter().zip(convert(rows, target.idle_after, target.now)) {
         let conversion = converted
-            .map(|(channel, topic, changes)| (Artifact::Topic(channel, topic), changes))
+            .map(|(channel, topic, changes)| (Artifact::Topic(channel, topic, Vec::new()), changes))
             .map_err(Refusal::from);
         let name = format!("{} ({})", row.name, row.id);
         planner.take(Kind::Topic, None, name, row.mark(), conversion);
