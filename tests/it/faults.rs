@@ -106,9 +106,10 @@ async fn a_fault_that_stays_is_an_error_that_names_the_cause() {
         let service = service(vendor, &model).await;
         let mut client = service.connect().await;
         let faults = [
+            // The first: there are no earlier turns yet that could be left out.
+            (Reply::status(413, "too long"), "context_overflow", "too long for the model"),
             (Reply::status(400, "no such parameter"), "provider_error", "(400): no such parameter"),
             (Reply::status(404, "no such model"), "provider_error", "(404): no such model"),
-            (Reply::status(413, "too long"), "context_overflow", "too long for the model"),
             (Reply::Refusal, "provider_refused", "declined to answer"),
             (Reply::Endless, "provider_error", "is larger than"),
         ];
