@@ -272,10 +272,12 @@ async fn respond(
     };
     let (reply, read) = {
         let mut state = state.lock().unwrap();
-        let read = if state.counts { body.len() as u64 / 4 } else { wire::INPUT };
-        let kept = state.received.iter().map(|known| shared(&known.bytes, body)).max();
-        let cached = if state.counts { kept.unwrap_or_default() as u64 / 4 } else { 0 };
-        let read = Tokens { read, cached };
+        let read = if state.counts {
+            let kept = state.received.iter().map(|known| shared(&known.bytes, body)).max();
+            Tokens { read: body.len() as u64 / 4, cached: kept.unwrap_or_default() as u64 / 4 }
+        } else {
+            Tokens::ALWAYS
+        };
         let key = state.key.as_deref().unwrap_or(KEY);
         let refusal = objection(vendor, &received, key);
         state.received.push(received);

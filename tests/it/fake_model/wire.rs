@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Part, Vendor};
 
 /// The figures that every complete answer reports.
-pub(super) const INPUT: u64 = 11;
+const INPUT: u64 = 11;
 const OUTPUT: u64 = 7;
 
 /// How many tokens of a request were read, and how many of them were kept from before.
@@ -16,7 +16,8 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    const ALWAYS: Self = Self { read: INPUT, cached: 0 };
+    /// For whoever does not count.
+    pub(super) const ALWAYS: Self = Self { read: INPUT, cached: 0 };
 }
 
 /// A complete streamed answer.
