@@ -127,10 +127,17 @@ pub(crate) fn address(home: &Path, process: &Process) -> String {
     }
 }
 
-/// The operator's token of a home.
+/// The operator's token of a home, once its service has made it: that is after it has an address.
 pub(crate) fn token(home: &Path) -> String {
     let file = home.join("data/secrets/operator-token");
-    std::fs::read_to_string(file).expect("a token").trim().to_owned()
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        match std::fs::read_to_string(&file) {
+            Ok(token) => return token.trim().to_owned(),
+            Err(error) => assert!(Instant::now() < deadline, "no token: {error}"),
+        }
+        std::thread::sleep(Duration::from_micros(500));
+    }
 }
 
 /// Asks a service over a connection of its own: the status and the body of the answer.
