@@ -1,6 +1,6 @@
 //! Schema validation: a walk over a value beside the schema that it should fit.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use hivewright_actors::{
     excerpt,
@@ -198,8 +198,12 @@ impl<'a> Check<'a> {
                 return self.object(schema, fields, path);
             }
             Value::Array(items) if has_type(schema, "array") => {
+                let mut seen = HashSet::new();
                 for (index, item) in items.iter().enumerate() {
                     self.value(&schema["items"], item, &path.item(index));
+                    if schema["uniqueItems"] == true && !seen.insert(item) {
+                        self.report(&path.item(index), "given twice");
+                    }
                 }
                 within(["minItems", "maxItems"], items.len())
             }

@@ -173,6 +173,8 @@ fn scalar(schema: &Value, text: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use hivewright_actors::words;
     use serde::{Deserialize, Serialize};
 
@@ -235,6 +237,16 @@ mod tests {
                  standing: expected one of `on`, `off`; missing field `rate`"
                 .to_owned())
         );
+    }
+
+    #[test]
+    fn an_item_of_a_set_is_given_once() {
+        let read = |value| Reader::<BTreeSet<Standing>>::default().json(value);
+        let list = Reader::<Vec<Standing>>::default().json(json!(["on", "on"]));
+
+        assert_eq!(read(json!(["off", "on"])), Ok(BTreeSet::from([Standing::On, Standing::Off])));
+        assert_eq!(read(json!(["on", "off", "on"])).unwrap_err().to_string(), "[2]: given twice");
+        assert_eq!(list, Ok(vec![Standing::On, Standing::On]));
     }
 
     #[test]

@@ -177,6 +177,9 @@ async fn administrators_say_what_a_team_may_do_beyond_its_tools() {
     assert_eq!(refused.refusal(), (403, "forbidden".to_owned()));
     let unknown = bench.call(change(&bench.operator(), &["magic"])).await;
     assert_eq!(unknown.status, 400);
+    let twice = bench.call(change(&bench.operator(), &["triggers", "triggers"])).await;
+    assert_eq!(twice.refusal(), (400, "invalid_input".to_owned()));
+    assert_eq!(twice.field(), "capabilities[1]");
     let given = bench.call(change(&bench.operator(), &["triggers"])).await;
     assert_eq!(given.json()["data"]["capabilities"], json!(["triggers"]));
     let row = bench.get("/api/v1/teams/scouts", &bench.operator()).await;
