@@ -158,7 +158,7 @@ async fn what_a_team_changed_by_itself_is_rolled_back() {
 
     until_shown(&browser, "maps were not checked in two tasks").await;
     press(&browser, "Roll back…").await;
-    browser.until("document.querySelector('dialog .diff .taken')").await;
+    browser.until("document.querySelector('dialog[open] .diff .taken')?.checkVisibility()").await;
     let difference = browser.text("dialog .diff .taken").await;
     submit(&browser).await;
     until_shown(&browser, "Rolled back").await;
