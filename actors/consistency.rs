@@ -192,7 +192,7 @@ mod tests {
                     }
                     _ => vec![(key, None)],
                 };
-                storage.commit(&Batch { changes }).unwrap();
+                storage.commit(&Batch::from(changes)).unwrap();
                 (kind, faults(&*storage).unwrap())
             })
             .collect();

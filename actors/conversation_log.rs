@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     clock::Timestamp,
-    frame::{Body, Frame, Notification},
+    frame::{Body, Frame, Notification, NotificationKind},
     ids::{ChannelId, TaskId},
+    search::{Entry, Part, Passage},
     store::{
         keys::key_of,
-        records::Record,
+        reads::parse,
+        records::{Record, decode},
         redact::{Owner, Texts},
     },
     task::Task,
@@ -71,11 +73,23 @@ impl ConversationEntry {
     }
 }
 
+/// What a search finds an entry by: what a team told on its own. The end of a task is told in the words of that task.
+pub fn index(key: &[u8], value: &[u8]) -> Option<Entry> {
+    let (_, at, _) = parse::<ConversationEntry>(key)?;
+    let told = match decode(key, value).ok()? {
+        ConversationEntry::Notification(told) if told.kind != NotificationKind::Task => told,
+        ConversationEntry::Notification(_) | ConversationEntry::Message => return None,
+    };
+    let Notification { content, team, task_id, .. } = told;
+    let passages = vec![Passage::new(Part::Notification, content)];
+    Entry { team, at, task: task_id, session: None, passages }.bounded()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        frame::{NotificationKind, Progress, ProgressKind},
+        frame::{Progress, ProgressKind},
         ids::MessageId,
         task::{Lane, Source, TopicRef},
     };
@@ -120,6 +134,27 @@ mod tests {
         assert_eq!(place(Some(topic())).as_deref(), Some("t-1"));
         assert_eq!(place(None).as_deref(), Some("ws:1"));
         assert_eq!(ConversationEntry::of_frame(&"ws:1".into(), &frame(None, progress)), None);
+    }
+
+    #[test]
+    fn what_a_team_told_on_its_own_is_searched() {
+        let indexed = |kind| {
+            let told = Notification::new(kind, "ops".into(), "[ops] look".to_owned(), "");
+            let frame = Frame { topic: None, ts: Timestamp(7), body: Body::Notification(told) };
+            let (key, entry) = ConversationEntry::of_frame(&"ws:1".into(), &frame).unwrap();
+            let key = key_of(ConversationEntry::KIND, &key);
+            index(&key, serde_json::to_string(&entry).unwrap().as_bytes())
+        };
+
+        let entry = indexed(NotificationKind::Escalation).unwrap();
+
+        assert_eq!((entry.team, entry.at), ("ops".into(), Timestamp(7)));
+        assert_eq!(entry.passages, [Passage::new(Part::Notification, "[ops] look")]);
+        assert_eq!(indexed(NotificationKind::Task), None);
+        assert_eq!(
+            index(&key_of("conv", &("t-1", Timestamp(7), "task-1")), br#"{"type":"message"}"#),
+            None
+        );
     }
 
     /// CH-160: what is told in one moment stands there side by side.

@@ -29,7 +29,8 @@ pub const TEXTS: &[Texts] = &[Texts {
     names: &[],
 }];
 
-/// A row of the interaction log: a message and its answer, or what a team said on its own.
+/// A row of the interaction log: what a team said on its own, or a message that was kept out. A message that became
+/// work and its answer are with their task, which says all that a row would.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interaction {
     /// The channel.

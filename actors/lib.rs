@@ -36,6 +36,8 @@
 
 pub mod admission;
 pub mod approvals;
+pub mod archive;
+pub mod archivist;
 pub mod audit;
 pub mod blocking;
 pub mod briefing;
@@ -60,6 +62,7 @@ pub mod journal;
 pub mod live;
 pub mod meter;
 pub mod notice;
+pub mod order;
 pub mod org;
 pub mod policy;
 pub mod quarantine;
@@ -70,6 +73,7 @@ pub mod retention;
 pub mod room;
 pub mod router;
 pub mod scheduler;
+pub mod search;
 pub mod sliding_window;
 pub mod spine;
 pub mod storage;

@@ -9,10 +9,12 @@ use crate::{
         self, Approvals,
         desk::Desk,
         ports::{Deciders, SecretSink},
+        question::Question,
         record::{Approval, Digester, Status},
         records,
     },
-    audit,
+    archive::Shelf,
+    audit::{self, Audit},
     briefing::{Briefing, OnHindrance},
     budget::{
         Cost, Day, Days, Ledger, SpentRow, Tally,
@@ -21,12 +23,13 @@ use crate::{
     channel::{self, Channel},
     classifier::Classifier,
     clock::{Clock, Timestamp},
-    conversation_log,
+    conversation_log::{self, ConversationEntry},
     ids::{Ids, TeamKey, TeamName},
-    inbox, interactions, journal,
+    inbox, interactions,
+    journal::{self, records::Piece},
     live::Publisher,
     meter::Meter,
-    notice,
+    notice::{self, Notice},
     org::{
         self, Org,
         folders::Folders,
@@ -39,19 +42,25 @@ use crate::{
     retention::{self, Retention, terms::Keeping},
     router::{
         self, Neighbours, Recovered, Router,
+        audit::AuditRow,
         grants::Grants,
-        records::{self as conversations, Undecided},
+        records::{self as conversations, MessageRow, Undecided},
     },
-    scheduler::{self, Scheduler, views::Ears},
+    scheduler::{self, Scheduler, records::Payload, run::Run, views::Ears},
     storage::{Storage, StorageError},
     store::{
         StoreHandle,
         reads::{Range, scan, scan_keyed},
+        records::Record,
         redact::Texts,
     },
     supervisor::{Directory, Supervisor},
-    task,
+    task::{
+        self,
+        records::{EndedTask, FinishedTask},
+    },
     team::Recipe,
+    tool::records::Answer,
 };
 
 /// A team with nothing to do for this long is put away.
@@ -164,6 +173,24 @@ pub const TEXTS: &[&[Texts]] = &[
     approvals::records::TEXTS,
     audit::TEXTS,
     scheduler::records::TEXTS,
+];
+
+/// Kinds of records that move to the archive. They are written once, or seldom changed, and only read on their own or
+/// in the order of their keys.
+pub const SHELVES: &[Shelf] = &[
+    Shelf::indexed(FinishedTask::KIND, task::records::index),
+    Shelf::of(EndedTask::KIND),
+    Shelf::indexed(Piece::KIND, journal::records::index),
+    Shelf::of(Answer::<()>::KIND),
+    Shelf::of(MessageRow::KIND),
+    Shelf::indexed(ConversationEntry::KIND, conversation_log::index),
+    Shelf::of(Audit::KIND),
+    Shelf::of(AuditRow::KIND),
+    Shelf::of(Notice::KIND),
+    Shelf::of(Approval::KIND),
+    Shelf::of(Question::KIND),
+    Shelf::of(Run::KIND),
+    Shelf::of(Payload::KIND),
 ];
 
 /// What a former process left behind. Reads the whole of it: done once, before anything is served.

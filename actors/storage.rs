@@ -8,11 +8,37 @@ use std::{
 
 use tokio::sync::Notify;
 
+pub use crate::order::Order;
+use crate::{
+    ids::TaskId,
+    task::query::{TaskPage, TaskQuery, TaskWindow},
+};
+
 /// Changes that become visible and durable together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Keys with their new value; none removes the key.
     pub changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Records that are in the archive by now, and need not be here as well.
+    pub archived: Vec<Archived>,
+}
+
+impl From<Vec<(Vec<u8>, Option<Vec<u8>>)>> for Batch {
+    fn from(changes: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Self {
+        Self { changes, archived: Vec::new() }
+    }
+}
+
+/// A record: its key and its value.
+pub type KeyValue = (Vec<u8>, Vec<u8>);
+
+/// Records that one transaction of the archive has taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archived {
+    /// Which transaction, counted from 1.
+    pub number: u64,
+    /// The records, as they were then. One that was changed since stays.
+    pub records: Vec<KeyValue>,
 }
 
 /// Why the storage could not do as told.
@@ -92,15 +118,6 @@ impl DamageReports {
     }
 }
 
-/// The direction of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Smallest key first.
-    Rising,
-    /// Largest key first.
-    Falling,
-}
-
 /// Is shown each record of a scan: key and value, or why the value cannot be read.
 pub type Visit<'a> = dyn FnMut(&[u8], Result<&[u8], StorageError>) -> ControlFlow<()> + 'a;
 
@@ -130,4 +147,24 @@ pub trait Storage: Send + Sync + 'static {
     fn damage_reports(&self) -> Option<&DamageReports> {
         None
     }
+
+    /// Its tiers, if it has two.
+    fn tiers(&self) -> Option<&dyn Tiers> {
+        None
+    }
+}
+
+/// A storage that keeps what is over apart. All calls may block.
+pub trait Tiers {
+    /// The hot tier alone: few records of the kinds that move.
+    fn hot(&self) -> &dyn Storage;
+
+    /// The wanted part of the archived tasks, but for those that are known already. A task which is the first of all is not
+    /// found by its own id as `root`. Asked by [`task::ended`](crate::task::ended) alone.
+    fn tasks(
+        &self,
+        wanted: &TaskQuery,
+        window: &TaskWindow,
+        known: &HashSet<TaskId>,
+    ) -> Result<TaskPage, StorageError>;
 }

@@ -10,7 +10,9 @@ use crate::{
     words,
 };
 
+pub mod ended;
 pub(crate) mod ending;
+pub mod query;
 pub mod records;
 
 /// A task is tried this often before it is given up as [`Ending::Dead`].

@@ -363,7 +363,7 @@ mod tests {
         let storage = Arc::new(MemoryStorage::default());
         storage.scratch(scratched);
         let changes = rows.to_vec();
-        storage.commit(&Batch { changes }).unwrap();
+        storage.commit(&Batch::from(changes)).unwrap();
         let place = place();
         let live = Live::new(place.home.clone(), place.environment.clone());
 

@@ -257,14 +257,14 @@ mod recovered {
         let disk = Disk::default().mount(None);
         let row =
             Writes::new().put_at(&of_day("child", 1), &SpentRow { own: cost(80), above: None });
-        let Batch { changes } = row.batch().unwrap();
+        let Batch { changes, .. } = row.batch().unwrap();
         assert!(
             changes
                 .iter()
                 .all(|(_, value)| !String::from_utf8_lossy(value.as_ref().unwrap())
                     .contains("above"))
         );
-        disk.commit(&Batch { changes }).unwrap();
+        disk.commit(&Batch::from(changes)).unwrap();
         let ledger = Ledger::default();
 
         recover_spending(&*disk, &ledger, DAY, &tree(1)).unwrap();

@@ -302,8 +302,8 @@ fn restored(backup: &Disk, at: Timestamp) -> Disk {
     };
     storage.scan(b"", b"\xff", Order::Rising, &mut visit).unwrap();
     let records = numbers.records(at).map(Result::unwrap);
-    let changes = records.map(|(key, value)| (key, Some(value))).collect();
-    storage.commit(&Batch { changes }).unwrap();
+    let changes: Vec<_> = records.map(|(key, value)| (key, Some(value))).collect();
+    storage.commit(&Batch::from(changes)).unwrap();
     disk
 }
 

@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::told::told;
 use crate::{
     clock::Timestamp,
-    history::HistoryEvent,
+    history::{Fact, HistoryEvent},
+    search::{Entry, Part, Passage},
     store::{
-        records::{Record, Writes},
+        reads::parse,
+        records::{Record, Writes, decode},
         redact::{Owner, Texts},
     },
     task::{Lane, records::LaneKey},
@@ -59,5 +62,140 @@ impl Writes {
         let told = told(lane, generation, self.task(), news);
         let key = (LaneKey::new(lane, generation), first.seq);
         self.put_at(&key, &Piece(events.into())).tell_all(told)
+    }
+}
+
+/// What a search finds a piece by: what was done, and what the model said on the way. What was asked and answered is
+/// with the task; reasoning is not searched.
+pub fn index(key: &[u8], value: &[u8]) -> Option<Entry> {
+    let (lane, _) = parse::<Piece<'_>>(key)?;
+    let events = decode::<Piece<'_>>(key, value).ok()?.0.into_owned();
+    let answer = events.iter().find_map(|event| match &event.fact {
+        Fact::TurnEnd { text, .. } => Some(text.clone()),
+        _ => None,
+    });
+    let is_answer = |text: &str| answer.as_ref().is_some_and(|answer| answer.contains(text));
+    let (mut at, mut task, mut passages) = (None, None, Vec::new());
+    for HistoryEvent { seq, timestamp, fact, .. } in events {
+        let (part, text) = match fact {
+            Fact::TurnStart { task_ids, .. } => {
+                task = task_ids.into_iter().next();
+                continue;
+            }
+            Fact::AssistantText { text, .. } if !is_answer(&text) => (Part::Said, text),
+            Fact::ToolCall { name, args, .. } => {
+                let mut text = name;
+                write_words(&args, &mut text);
+                (Part::Call, text)
+            }
+            Fact::ToolResult { content, .. } => (Part::Result, content),
+            _ => continue,
+        };
+        at.get_or_insert(timestamp);
+        passages.push(Passage { part, seq: Some(seq), text });
+    }
+    let (team, session) = (lane.lane.team.clone(), Some(lane.session_id()));
+    Entry { team, at: at?, task, session, passages }.bounded()
+}
+
+/// Adds names and values of arguments to a text, without what JSON puts around and into words.
+fn write_words(value: &Value, text: &mut String) {
+    match value {
+        Value::Null => {}
+        Value::Bool(_) | Value::Number(_) => {
+            text.push(' ');
+            text.push_str(&value.to_string());
+        }
+        Value::String(words) => {
+            text.push(' ');
+            text.push_str(words);
+        }
+        Value::Array(items) => items.iter().for_each(|item| write_words(item, text)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                text.push(' ');
+                text.push_str(name);
+                text.push(':');
+                write_words(value, text);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::keys::key_of;
+
+    fn indexed(events: &Value) -> Option<Entry> {
+        let lane = Lane { team: "ops".into(), topic: None };
+        let key = key_of(Piece::KIND, &(LaneKey::new(&lane, 1), 7_u64));
+        index(&key, events.to_string().as_bytes())
+    }
+
+    fn event(seq: u64, mut fact: Value) -> Value {
+        fact["seq"] = json!(seq);
+        fact["turn"] = json!("turn-1");
+        fact["timestamp"] = json!(1_000 + seq);
+        fact
+    }
+
+    fn end(text: &str) -> Value {
+        json!({
+            "type": "turn_end", "outcome": "done", "code": null, "message": null, "text": text,
+            "steps": 1, "usage": crate::usage::Usage::default(), "duration_ms": 5,
+        })
+    }
+
+    fn said(text: &str) -> Value {
+        json!({"type": "assistant_text", "text": text, "step": 1})
+    }
+
+    #[test]
+    fn a_plain_answer_is_found_by_its_task_alone() {
+        let thought = json!({"type": "assistant_thinking", "text": "hm", "step": 1});
+        let events = json!([event(7, thought), event(8, said("Hello.")), event(9, end("Hello."))]);
+
+        assert_eq!(indexed(&events), None);
+    }
+
+    #[test]
+    fn steps_are_found_by_what_was_called_returned_and_said_on_the_way() {
+        let call = json!({
+            "type": "tool_call", "id": "c-1", "name": "write_file", "step": 1, "effect": "pure",
+            "idempotency_key": "k", "args": {"path": "a.txt", "lines": ["one\ntwo", 3]},
+        });
+        let result = json!({
+            "type": "tool_result", "id": "c-1", "name": "write_file", "content": "5 bytes",
+            "duration_ms": 1,
+        });
+        let events = json!([
+            event(7, said("First I look.")),
+            event(8, call),
+            event(9, result),
+            event(10, said("Done.")),
+            event(11, end("Done.")),
+        ]);
+
+        let entry = indexed(&events).unwrap();
+
+        let passage =
+            |part, seq, text: &str| Passage { part, seq: Some(seq), text: text.to_owned() };
+        assert_eq!(
+            entry,
+            Entry {
+                team: "ops".into(),
+                at: Timestamp(1_007),
+                task: None,
+                session: Some("ops:main".to_owned()),
+                passages: vec![
+                    passage(Part::Said, 7, "First I look."),
+                    passage(Part::Call, 8, "write_file lines: one\ntwo 3 path: a.txt"),
+                    passage(Part::Result, 9, "5 bytes"),
+                ],
+            }
+        );
     }
 }

@@ -309,7 +309,7 @@ fn a_damaged_run_of_a_trigger_is_reported() {
     key.push(b'1');
     let storage = Disk::default().mount(None);
     let changes = vec![(key, Some(b"{".to_vec()))];
-    storage.commit(&Batch { changes }).unwrap();
+    storage.commit(&Batch::from(changes)).unwrap();
 
     let runs = runs(&*storage, &team, &trigger, None, 9).unwrap();
 

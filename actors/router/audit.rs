@@ -6,8 +6,8 @@ use crate::{
     admission::{Admission, Decision},
     channel_type::ChannelType,
     clock::Timestamp,
-    ids::{ChannelId, PrincipalId, TaskId},
-    task::{Source, Task},
+    ids::{ChannelId, PrincipalId},
+    task::Task,
 };
 
 /// One decision of the trust gate.
@@ -48,35 +48,10 @@ impl AuditRow {
         Self { id, at, channel_type, channel, sender, asserted_by, listener, decision }
     }
 
-    /// The row that a task stands for.
+    /// The row that a task stands for, if it came past the gate.
     pub fn of_task(task: &Task) -> Option<Self> {
-        Trace {
-            id: task.id.clone(),
-            from: task.from.clone(),
-            source: task.source.clone(),
-            created_at: task.created_at,
-            admission: task.admission.clone(),
-        }
-        .into_row()
-    }
-}
-
-/// As much of a stored task as an audit row needs.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Trace {
-    id: TaskId,
-    from: String,
-    source: Option<Source>,
-    created_at: Timestamp,
-    #[serde(default)]
-    admission: Option<Admission>,
-}
-
-impl Trace {
-    /// The row, if the task came past the gate.
-    pub(crate) fn into_row(self) -> Option<AuditRow> {
-        let (admission, channel) = (self.admission?, self.source?.channel);
-        let id = self.id.to_string();
-        Some(AuditRow::admitted(id, self.created_at, channel, self.from, admission))
+        let (admission, source) = (task.admission.clone()?, task.source.as_ref()?);
+        let (id, sender) = (task.id.to_string(), task.from.clone());
+        Some(Self::admitted(id, task.created_at, source.channel.clone(), sender, admission))
     }
 }

@@ -99,8 +99,8 @@ impl Conversation {
         let stored = history.topics.iter().map(|topic| (topic.id.clone(), topic.last_activity));
         let stored_topics = stored.collect();
         let mut topics: Topics = history.topics.into_iter().collect();
-        for (topic, line) in history.said {
-            topics.record(&topic, &line.text, line.at);
+        for (topic, at, words) in history.said {
+            topics.record(&topic, &words, at);
         }
         Self {
             known: history.messages.into_iter().collect(),

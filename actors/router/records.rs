@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    audit::{AuditRow, Trace},
+    audit::AuditRow,
     grants::{Grantee, Grants, SenderGrant},
+    score::REMEMBERED,
     topics::Topic,
 };
 use crate::{
     admission::Admission,
-    briefing::{Line, Speaker},
     channel::records::{ChannelRow, OutboxRow},
     clock::Timestamp,
     conversation_log::ConversationEntry,
     identities,
     ids::{ChannelId, MessageId, TaskId, TopicId},
-    interactions::{Interaction, Said},
+    interactions::Interaction,
     live::event::{Event, Kind},
     storage::{Order, Storage, StorageError},
     store::{
@@ -27,7 +27,7 @@ use crate::{
         records::{Record, Writes},
         redact::{Owner, Texts},
     },
-    task::{Cause, Label, Task, records::FinishedTask},
+    task::{Cause, Label, ended, query::TaskQuery, records as tasks},
 };
 
 /// Where messages and topics hold words.
@@ -48,8 +48,6 @@ crate::records! {
     SenderGrant: "trust\0grant", Grantee, |row| row.grantee.clone();
     /// A decision that no task stands for.
     AuditRow: "trust\0audit", (Timestamp, String), |row| (row.at, row.id.clone());
-    Trace: Task::KIND, TaskId;
-    FinishedTrace: FinishedTask::KIND, TaskId;
 }
 
 /// What became of a message.
@@ -168,8 +166,8 @@ pub struct ChannelHistory {
     pub topics: Vec<Topic>,
     /// Its known messages.
     pub messages: Vec<(MessageId, MessageRow)>,
-    /// What people said in its topics lately, oldest first.
-    pub said: Vec<(TopicId, Line)>,
+    /// What people said in each of its topics lately, oldest first.
+    pub said: Vec<(TopicId, Timestamp, String)>,
     /// Up to when each place was read.
     pub read: Vec<(String, Timestamp)>,
 }
@@ -184,21 +182,41 @@ pub fn channel(
     };
     let messages = scan_keyed::<MessageRow>(storage, Range::under(&(id,)))?;
     let read = scan_keyed::<ReadMark>(storage, Range::under(&(id,)))?.into_iter();
-    let said = scan::<Interaction>(storage, Range::under(&(id,)))?
-        .into_iter()
-        .filter(|row| row.trust_decision.is_none())
-        .filter_map(|row| {
-            let topic = row.topic?;
-            let of_person = |said: &Said| matches!(said.line.speaker, Speaker::Person(_));
-            Some((topic, row.said.into_iter().find(of_person)?.line))
-        });
+    let topics = scan::<Topic>(storage, Range::under(&(id,)))?;
+    let mut said = Vec::new();
+    for topic in topics.iter().filter(|topic| !topic.closed) {
+        said.extend(said_in(storage, &topic.id)?);
+    }
     Ok(Some(ChannelHistory {
         row,
-        topics: scan(storage, Range::under(&(id,)))?,
+        topics,
         messages: messages.into_iter().map(|((_, id), row)| (id, row)).collect(),
-        said: said.collect(),
+        said,
         read: read.map(|((_, place), ReadMark(until))| (place, until)).collect(),
     }))
+}
+
+/// What people said in a topic lately, oldest first: as much as tells what it is about.
+fn said_in(
+    storage: &dyn Storage,
+    topic: &TopicId,
+) -> Result<Vec<(TopicId, Timestamp, String)>, StorageError> {
+    let mut messages = Vec::new();
+    let range = Range::<ConversationEntry>::under(&(&topic.to_string(),));
+    range.walk(storage, Order::Falling, &mut |key, entry| {
+        if let Ok(ConversationEntry::Message) = entry {
+            messages.extend(parse::<ConversationEntry>(key).map(|(_, at, task)| (at, task)));
+        }
+        if messages.len() < REMEMBERED { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    let mut said = Vec::new();
+    for (at, task) in messages.into_iter().rev() {
+        // A damaged one is reported, and takes no other with it.
+        if let Ok(Some(task)) = tasks::find(storage, &task.into()) {
+            said.push((topic.clone(), at, task.body));
+        }
+    }
+    Ok(said)
 }
 
 /// The channel that the connections of an owner share, if there is one.
@@ -314,31 +332,40 @@ impl AuditFilter {
     }
 }
 
-/// Shows decisions of the trust gate, in no order: those with rows of their own, and those that tasks
-/// stand for. Looks through all tasks, which an operator's question may take the time for.
+impl AuditFilter {
+    /// The tasks that stand for decisions which are wanted; none if no task does.
+    pub fn tasks(&self) -> Option<TaskQuery> {
+        (self.allowed != Some(false)).then(|| TaskQuery {
+            admitted: true,
+            sender: self.sender.clone(),
+            since: self.since,
+            ..TaskQuery::default()
+        })
+    }
+}
+
+/// Shows decisions that no task stands for, by when they were made, until the visitor has enough.
 pub fn each_decision(
     storage: &dyn Storage,
     filter: &AuditFilter,
-    visit: &mut dyn FnMut(AuditRow),
+    order: Order,
+    visit: &mut dyn FnMut(AuditRow) -> ControlFlow<()>,
 ) -> Result<(), StorageError> {
-    let mut show = |row: Option<AuditRow>| {
-        if let Some(row) = row.filter(|row| filter.fits(row)) {
-            visit(row);
-        }
-        ControlFlow::Continue(())
-    };
     let own = Range::<AuditRow>::all().since(&filter.since);
-    own.each(storage, Order::Rising, &mut |row| show(Some(row)))?;
-    if filter.allowed != Some(false) {
-        Range::<Trace>::all().each(storage, Order::Rising, &mut |trace| show(trace.into_row()))?;
-        let finished = Range::<FinishedTrace>::all();
-        finished
-            .each(storage, Order::Rising, &mut |FinishedTrace(trace)| show(trace.into_row()))?;
-    }
-    Ok(())
+    own.each(storage, order, &mut |row| {
+        if filter.fits(&row) { visit(row) } else { ControlFlow::Continue(()) }
+    })
 }
 
-/// As much of a finished task as an audit row needs.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-struct FinishedTrace(Trace);
+/// A decision by its moment and its id, or the one that the task of that id stands for.
+pub fn decision(
+    storage: &dyn Storage,
+    at: Timestamp,
+    id: &str,
+) -> Result<Option<AuditRow>, StorageError> {
+    if let Some(row) = get_readable::<AuditRow>(storage, &(at, id.to_owned()))? {
+        return Ok(Some(row));
+    }
+    let task = ended::find_readable(storage, &id.into())?;
+    Ok(task.as_ref().and_then(AuditRow::of_task))
+}

@@ -9,15 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use actix::{Actor, Addr, AsyncContext, Context, Handler, Message};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient};
 use tokio::sync::oneshot;
 
 use crate::{
+    archive::{Archive, MoveAll, Written},
     blocking,
     frame::Frame,
     ids::{ChannelId, LeaseId, MAIN, TaskId},
     live::{Publisher, event::Event},
     room::Room,
+    search::{Search, SearchPage},
     storage::{Batch, Storage, StorageError},
 };
 
@@ -51,6 +53,8 @@ enum Request {
     Commit(Commit),
     /// From now on whoever watches is told of what became durable.
     PublishTo(Publisher),
+    /// From now on the archivist is told that something did.
+    ArchiveWith(Recipient<Written>),
     /// The gathered group is due.
     Flush,
     /// The group that found no room is due again.
@@ -112,6 +116,8 @@ pub struct StoreHandle {
     redaction: Arc<OnceLock<Redaction>>,
     failed: Arc<AtomicBool>,
     room: Room,
+    archivist: Arc<OnceLock<Recipient<MoveAll>>>,
+    archive: Arc<OnceLock<Arc<dyn Archive>>>,
 }
 
 impl StoreHandle {
@@ -143,6 +149,31 @@ impl StoreHandle {
     /// From now on this publisher tells of what became durable.
     pub fn publish_to(&self, live: Publisher) {
         self.address.do_send(Request::PublishTo(live));
+    }
+
+    /// From now on this archivist moves what is over to this archive.
+    pub fn archive_with<A>(&self, archivist: Addr<A>, archive: Arc<dyn Archive>)
+    where
+        A: Actor<Context = Context<A>> + Handler<Written> + Handler<MoveAll>,
+    {
+        self.address.do_send(Request::ArchiveWith(archivist.clone().recipient()));
+        // A store has one archive, and one who moves things there.
+        let _ = self.archivist.set(archivist.recipient());
+        let _ = self.archive.set(archive);
+    }
+
+    /// Finds records of the archive by what they say, on the blocking pool; none where there is no archive.
+    pub async fn search(&self, search: Search) -> Result<SearchPage, StorageError> {
+        let Some(archive) = self.archive.get().cloned() else { return Ok(SearchPage::default()) };
+        let found = blocking::run(move || archive.search(&search)).await;
+        found.unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
+    }
+
+    /// Waits until all that was written so far has moved to the archive, if there is one.
+    pub async fn archived(&self) -> Result<(), StoreError> {
+        let Some(archivist) = self.archivist.get() else { return Ok(()) };
+        let moved = archivist.send(MoveAll).await.map_err(|_| StoreError::Gone)?;
+        moved.await.map_err(|_| StoreError::Gone)
     }
 
     /// Runs a read on the blocking pool.
@@ -184,6 +215,8 @@ impl StoreHandle {
             let again = Writes::new().look_again(keys);
             self.commit(again).await.map_err(failed)?;
         }
+        // What the archive still holds of it is replaced.
+        self.archived().await.map_err(failed)?;
         Ok(held.len())
     }
 }
@@ -206,6 +239,7 @@ pub struct Store {
     on_failure: OnFailure,
     on_group: OnGroup,
     live: Option<Publisher>,
+    archivist: Option<Recipient<Written>>,
     /// A commit failed: nothing is answered any more.
     failed: Arc<AtomicBool>,
     waiting: Vec<Commit>,
@@ -234,6 +268,7 @@ impl Store {
             on_failure,
             on_group,
             live: None,
+            archivist: None,
             failed: failed.clone(),
             waiting: Vec::new(),
             waiting_bytes: 0,
@@ -247,6 +282,8 @@ impl Store {
             redaction,
             failed,
             room: Room::default(),
+            archivist: Arc::default(),
+            archive: Arc::default(),
         }
     }
 
@@ -295,7 +332,7 @@ impl Store {
     /// Makes a group durable, and answers. One that finds no room is kept and tried again: nobody was
     /// answered yet, and what it holds must not be lost.
     fn write(&mut self, group: Group, ctx: &mut Context<Self>) {
-        if !group.batch.changes.is_empty() {
+        if group.batch != Batch::default() {
             match self.storage.commit(&group.batch) {
                 Ok(()) => {}
                 Err(StorageError::Full) => {
@@ -306,7 +343,7 @@ impl Store {
                 Err(error) => return self.fail(&error),
             }
         }
-        let Group { answers, told, began, .. } = group;
+        let Group { answers, told, began, batch } = group;
         let requests = answers.len();
         // Before the answers: whoever has one may ask for all that has happened so far.
         if let Some(live) = &self.live {
@@ -317,6 +354,10 @@ impl Store {
             let _ = reply.send(outcome);
         }
         (self.on_group)(requests, began.elapsed());
+        // What moved is no news.
+        if let Some(archivist) = self.archivist.as_ref().filter(|_| !batch.changes.is_empty()) {
+            archivist.do_send(Written);
+        }
     }
 
     /// Each request of a group stands for itself: a refused one takes no other with it.
@@ -371,6 +412,7 @@ impl Store {
                     numbered.push(self.append(entry, value, &mut joining, batch)?);
                 }
                 Write::ForgetLog { log } => self.logs.forget(&log),
+                Write::Archived(archived) => batch.archived.push(archived),
             }
         }
         Ok(numbered)
@@ -426,6 +468,7 @@ impl Handler<Request> for Store {
         match request {
             Request::Commit(commit) => self.gather(commit, ctx),
             Request::PublishTo(live) => self.live = Some(live),
+            Request::ArchiveWith(archivist) => self.archivist = Some(archivist),
             Request::Flush => self.flush(ctx),
             Request::TryAgain => {
                 if let Some(group) = self.held.take() {

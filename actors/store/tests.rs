@@ -258,7 +258,7 @@ fn former_records_are_read() {
     let key = key_of(OutboxRow::KIND, &(ChannelId::from("ws:1"), 7));
     let former = serde_json::to_vec(&frame("a")).unwrap();
     let storage = disk.mount(None);
-    storage.commit(&Batch { changes: vec![(key, Some(former))] }).unwrap();
+    storage.commit(&Batch::from(vec![(key, Some(former))])).unwrap();
 
     let frames = outboxes::outbox(&*storage, &"ws:1".into()).unwrap();
 

@@ -1,21 +1,18 @@
 //! Ends of tasks: what is written then, whoever ends it. One commit, one terminal frame.
 
 use crate::{
-    briefing::Speaker,
     channel::records::OutboxWrites,
-    clock::millis,
     excerpt,
     frame::{
         Ack, Body, ErrorBody, FRAME_TEXT, Frame, FrameUsage, Notification, NotificationKind,
         Response,
     },
     ids::{Ids, MessageId, TaskId},
-    interactions::{Interaction, Said},
     notice::{Notice, NoticeKind},
     org::view::OrgView,
     store::records::Writes,
     task::{
-        Ending, Kind, Label, OnResult, Outcome, Source, Task,
+        Ending, Kind, Label, OnResult, Outcome, Task,
         records::{FinishedTask, LaneKey},
     },
 };
@@ -59,8 +56,7 @@ pub(crate) fn close_turn(
     ids: &Ids,
     view: &OrgView,
 ) -> Closed {
-    let asked = task.label;
-    task.label = asked.max(read);
+    task.label = task.label.max(read);
     let mut writes = Writes::new();
     if let Some(source) = task.source.clone() {
         let at = outcome.finished_at;
@@ -75,10 +71,6 @@ pub(crate) fn close_turn(
         } else if task.is_notified(&outcome) {
             let notification = Body::Notification(notification(task, &outcome));
             writes = writes.frame(&source.channel, frame(notification));
-        }
-        let row = interaction(task, asked, &source, &outcome);
-        if !row.said.is_empty() && is_heard(task, &outcome) {
-            writes = writes.put(&row);
         }
     }
     if outcome.ending == Ending::Dead {
@@ -112,11 +104,6 @@ pub(crate) fn close_turn(
     task.parked = None;
     task.outcome = Some(outcome);
     Closed { writes: writes.put(&FinishedTask::of(task)), follow_up, told }
-}
-
-/// Whether what was said belongs to the conversation of the channel.
-fn is_heard(task: &Task, outcome: &Outcome) -> bool {
-    task.kind == Kind::Chat || task.is_notified(outcome)
 }
 
 /// The ack of a message: the model's first words, or a fixed sentence.
@@ -183,30 +170,5 @@ fn notification(task: &Task, outcome: &Outcome) -> Notification {
         status: outcome.ending.as_str().to_owned(),
         truncated: told.truncated || outcome.truncated,
         ..told
-    }
-}
-
-/// What was said: the message, and the answer if there is one.
-fn interaction(task: &Task, asked: Label, source: &Source, outcome: &Outcome) -> Interaction {
-    let mut said = Vec::new();
-    if source.message.is_some() {
-        let person = Speaker::Person(task.from.clone());
-        said.push(Said::new(task.created_at, person, &task.body, asked));
-    }
-    if !outcome.text.is_empty() {
-        let team = Speaker::Team(task.lane.team.as_str().to_owned());
-        let at = outcome.finished_at;
-        said.push(Said::new(at, team, &outcome.text, task.label));
-    }
-    let admission = task.admission.as_ref();
-    Interaction {
-        channel: source.channel.clone(),
-        channel_type: admission.map(|admission| admission.channel_type.clone()),
-        topic: source.topic.as_ref().map(|topic| topic.id.clone()),
-        task: Some(task.id.clone()),
-        at: outcome.finished_at,
-        duration_ms: Some(millis(outcome.finished_at.since(task.created_at))),
-        said,
-        trust_decision: None,
     }
 }

@@ -10,11 +10,12 @@ use crate::{
     excerpt,
     ids::{LeaseId, TaskId, TeamKey, TeamName, TopicId},
     live::event::{self, Data, Event, SAID, Said, TaskChange},
+    search::{Entry, Part, Passage},
     storage::{Order, Storage, StorageError},
     store::{
         keys::{Key, KeyReader, KeyWriter, Life, Parts, key_of},
         reads::{Range, contains, get, parse, scan, scan_keyed},
-        records::{Keyed, Record, Writes},
+        records::{Keyed, Record, Writes, decode},
         redact::{Owner, Texts},
     },
 };
@@ -164,6 +165,26 @@ impl Keyed for FinishedTask<'_> {
     fn key(&self) -> TaskId {
         self.0.id.clone()
     }
+}
+
+/// What a search finds a task by that has ended: what was asked, and what came of it.
+pub fn index(key: &[u8], value: &[u8]) -> Option<Entry> {
+    let task = decode::<FinishedTask<'_>>(key, value).ok()?.0.into_owned();
+    let session = task.lane.session_id(task.generation);
+    let mut passages = vec![Passage::new(Part::Asked, task.body)];
+    if let Some(outcome) = task.outcome {
+        let message = outcome.message.filter(|message| !outcome.text.contains(message.as_str()));
+        passages.push(Passage::new(Part::Answered, outcome.text));
+        passages.extend(message.map(|message| Passage::new(Part::Answered, message)));
+    }
+    let entry = Entry {
+        team: task.lane.team,
+        at: task.created_at,
+        task: Some(task.id),
+        session: Some(session),
+        passages,
+    };
+    entry.bounded()
 }
 
 /// A task that ended, as the order of ends has it: what lists of finished work are made from.

@@ -10,7 +10,7 @@ use actix::{Actor, ActorFutureExt, Addr, Arbiter, AsyncContext, Context, Handler
 use futures_util::future;
 use hivewright::{
     settings::config::Durability,
-    storage::{self, sled::SledStorage},
+    storage::{self, tiers::TieredStorage},
     system::{Randomness, WallClock},
 };
 use hivewright_actors::{
@@ -158,7 +158,7 @@ impl Handler<Meet> for Worker {
 
 /// Keeps what is committed, to repeat it.
 struct Recorded {
-    inner: SledStorage,
+    inner: TieredStorage,
     batches: Mutex<Vec<Batch>>,
 }
 
@@ -183,7 +183,7 @@ impl Storage for Recorded {
     }
 }
 
-fn open(folder: &std::path::Path) -> SledStorage {
+fn open(folder: &std::path::Path) -> TieredStorage {
     let home = storage::Home::new(&folder.join("data"), &folder.join("run"));
     std::fs::create_dir_all(folder.join("run")).expect("a folder");
     storage::open::open(&home, Durability::Power, &storage::unwatched).expect("a store")
@@ -251,8 +251,8 @@ fn one_commit_per_step() -> f64 {
     for producer in 0..SINGLE_CYCLES {
         let mut task = task(&ids, producer);
         let key = format!("task\0{}", task.id).into_bytes();
-        let put = |task: &Task, key: &[u8]| Batch {
-            changes: vec![(key.to_vec(), Some(serde_json::to_vec(task).expect("JSON")))],
+        let put = |task: &Task, key: &[u8]| {
+            Batch::from(vec![(key.to_vec(), Some(serde_json::to_vec(task).expect("JSON")))])
         };
         storage.commit(&put(&task, &key)).expect("a commit");
         task.lease = Some(ids.lease());

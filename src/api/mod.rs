@@ -54,6 +54,7 @@ pub mod policies;
 pub mod questions;
 pub mod reply;
 pub mod scope;
+pub mod search;
 pub mod session;
 pub mod sessions;
 pub mod snapshot;

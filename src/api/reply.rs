@@ -84,6 +84,12 @@ pub struct Rows<T> {
     pub next_cursor: Option<String>,
 }
 
+/// Some of the things that were found, and whether all were looked through.
+pub struct Matches<T> {
+    pub rows: Rows<T>,
+    pub is_complete: bool,
+}
+
 /// Why one of several acts in one request failed.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ItemError {
@@ -213,5 +219,21 @@ impl<T: JsonSchema + 'static> Reply for Rows<T> {
 }
 
 impl<T: JsonSchema + DeserializeOwned + 'static> Readable for Rows<T> {
+    type Content = Vec<T>;
+}
+
+impl<T: JsonSchema + 'static> Reply for Matches<T> {
+    fn describe(draft: &mut Draft) {
+        Rows::<T>::describe(draft);
+        if let Some((_, Some((_, schema)))) = draft.answers.last_mut() {
+            schema["properties"]["incomplete"] = json!({
+                "type": "boolean",
+                "description": "What was written last could not be looked through yet.",
+            });
+        }
+    }
+}
+
+impl<T: JsonSchema + DeserializeOwned + 'static> Readable for Matches<T> {
     type Content = Vec<T>;
 }

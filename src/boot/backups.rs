@@ -12,7 +12,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     settings::{config, home::Home},
-    storage::{self, sled::SledStorage},
+    storage::{self, tiers::TieredStorage},
 };
 
 /// A service that has just started has other things to do.
@@ -29,7 +29,7 @@ pub(super) struct RegularBackups {
 impl RegularBackups {
     /// Makes them as these settings say, and tells of each that could not be made.
     pub(super) fn start(
-        storage: Arc<SledStorage>,
+        storage: Arc<TieredStorage>,
         home: Home,
         settings: config::Backup,
         on_failure: impl Fn(String) + 'static,
@@ -49,7 +49,7 @@ impl RegularBackups {
 }
 
 async fn keep(
-    storage: Arc<SledStorage>,
+    storage: Arc<TieredStorage>,
     home: Home,
     mut settings: watch::Receiver<config::Backup>,
     on_failure: impl Fn(String),

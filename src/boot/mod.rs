@@ -17,6 +17,7 @@ use actix::{Arbiter, ArbiterHandle};
 use actix_web::dev::ServerHandle;
 use hivewright_actors::{
     approvals::ports::Deciders,
+    blocking,
     channel::{CountConnections, Shutdown},
     live::{
         Publisher,
@@ -47,7 +48,7 @@ use crate::{
         references::Environment,
         socket_path::SocketPath,
     },
-    storage::{Home as StorageHome, migrate, sled::SledStorage},
+    storage::{Home as StorageHome, migrate, tiers::TieredStorage},
     system::WallClock,
     tools::toolbox::Toolbox,
     triggers::upkeep::{self, Upkeep},
@@ -104,7 +105,7 @@ pub struct Options {
 
 pub struct Service {
     pub spine: Spine,
-    pub storage: Arc<SledStorage>,
+    pub storage: Arc<TieredStorage>,
     pub url: String,
     login_code: String,
     pub demo: bool,
@@ -243,6 +244,12 @@ impl Service {
         self.spine.live.end();
         self.server.stop(true).await;
         let _ = std::fs::remove_file(self.socket.path());
+        let storage = self.storage.clone();
+        match blocking::run(move || storage.rest()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the next start looks at the store first"),
+            Err(error) => tracing::warn!(%error, "the next start looks at the store first"),
+        }
     }
 
     async fn no_turn_runs(&self) {

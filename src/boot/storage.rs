@@ -10,6 +10,7 @@ use std::{
 
 use actix::Arbiter;
 use hivewright_actors::{
+    archivist::Archivist,
     blocking,
     ids::Ids,
     live::boot,
@@ -46,7 +47,7 @@ use crate::{
         scaffold,
         zone::Zone,
     },
-    storage::{self, sled::SledStorage},
+    storage::{self, tiers::TieredStorage},
     system::Randomness,
     timezone::LocalTime,
     tools::registry,
@@ -73,7 +74,7 @@ pub(super) struct Context {
     pub(super) log: Level,
     pub(super) secrets: Secrets,
     pub(super) sandbox: Arc<Sandbox>,
-    pub(super) storage: Arc<SledStorage>,
+    pub(super) storage: Arc<TieredStorage>,
     pub(super) store: StoreHandle,
     pub(super) ids: Ids,
     pub(super) metrics: Arc<Metrics>,
@@ -134,6 +135,8 @@ impl Opened {
         let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
         let metrics = Arc::new(Metrics::new(tools, tap.errors.clone()));
         let store = start_store(storage.clone(), metrics.clone());
+        let archivist = Archivist::start(store.clone(), storage.clone());
+        store.archive_with(archivist, storage.clone());
         let ids = Ids::new(Arc::new(Randomness));
         starting.phase.set("opening the vault");
         let open = recovered.tasks.iter().map(|task| task.id.clone()).collect();
@@ -184,7 +187,7 @@ async fn open_store(
     home: &Home,
     config: &Config,
     phase: &Phase,
-) -> Result<(Arc<SledStorage>, router::Recovered, u64), ServiceError> {
+) -> Result<(Arc<TieredStorage>, router::Recovered, u64), ServiceError> {
     let layout = backup_home(home, &config.backup);
     let durability = config.store.durability;
     let phase = phase.clone();
@@ -202,7 +205,7 @@ async fn open_store(
 }
 
 /// The store, on a thread of its own.
-fn start_store(storage: Arc<SledStorage>, metrics: Arc<Metrics>) -> StoreHandle {
+fn start_store(storage: Arc<TieredStorage>, metrics: Arc<Metrics>) -> StoreHandle {
     let on_failure = |error: &StorageError| {
         // What was not answered may or may not be on the disk: only a new start can tell.
         tracing::error!(%error, "the store failed; stopping at once, run `hivewright doctor`");

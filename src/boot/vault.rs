@@ -17,7 +17,7 @@ use crate::{
     logging::Secrets,
     memory::SecretGuard,
     settings::{home::Home, references::Environment},
-    storage::sled::SledStorage,
+    storage::tiers::TieredStorage,
     system::WallClock,
     vault::{
         Vault,
@@ -69,7 +69,7 @@ pub(super) async fn keys(
 /// not open any more. From now on the log shows none of its secrets.
 pub(super) async fn open(
     keys: MasterKeys,
-    storage: Arc<SledStorage>,
+    storage: Arc<TieredStorage>,
     store: &StoreHandle,
     ids: &Ids,
     open: HashSet<TaskId>,

@@ -40,6 +40,7 @@ mod prompt;
 mod questions;
 mod restore;
 mod screen;
+mod search;
 mod send;
 mod serve;
 mod service;
@@ -157,6 +158,7 @@ commands! {
     Changes(changes::Arguments),
     #[command(subcommand)]
     History(history::Action),
+    Search(search::Arguments),
     Usage(usage::Arguments),
     Logs(logs::Arguments),
     Audit(audit::Arguments),

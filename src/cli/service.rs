@@ -17,7 +17,7 @@ use crate::{
     api::{
         endpoint::{self, Empty, Endpoint, pairs},
         monitoring::SHOW_READINESS,
-        reply::{Readable, Rows},
+        reply::Readable,
     },
     settings::{home::Home, network::is_private_url, secret::Secret, socket_path::SocketPath},
 };
@@ -127,31 +127,40 @@ impl Service {
     }
 
     /// The rows that a command lists.
-    pub(super) async fn list<T, Q: Serialize + Args>(
+    pub(super) async fn list<R, T, Q: Serialize + Args>(
         &self,
-        endpoint: &Endpoint<Rows<T>, Empty, Q>,
+        endpoint: &Endpoint<R, Empty, Q>,
         Listing { filter, limit }: &Listing<Q>,
-    ) -> Result<Answer<Vec<T>>, Failure> {
+    ) -> Result<Answer<Vec<T>>, Failure>
+    where
+        R: Readable<Content = Vec<T>>,
+    {
         self.rows(endpoint, filter, limit.limit).await
     }
 
     /// The first rows of a list.
-    pub(super) async fn rows<T, Q: Serialize>(
+    pub(super) async fn rows<R, T, Q: Serialize>(
         &self,
-        endpoint: &Endpoint<Rows<T>, Empty, Q>,
+        endpoint: &Endpoint<R, Empty, Q>,
         filter: &Q,
         limit: usize,
-    ) -> Result<Answer<Vec<T>>, Failure> {
+    ) -> Result<Answer<Vec<T>>, Failure>
+    where
+        R: Readable<Content = Vec<T>>,
+    {
         self.page(endpoint, &Empty {}, filter, limit, None).await
     }
 
     /// All rows of a list, page by page.
-    pub(super) async fn all_rows<T, P: Serialize, Q: Serialize>(
+    pub(super) async fn all_rows<R, T, P: Serialize, Q: Serialize>(
         &self,
-        endpoint: &Endpoint<Rows<T>, P, Q>,
+        endpoint: &Endpoint<R, P, Q>,
         path: &P,
         filter: &Q,
-    ) -> Result<Answer<Vec<T>>, Failure> {
+    ) -> Result<Answer<Vec<T>>, Failure>
+    where
+        R: Readable<Content = Vec<T>>,
+    {
         let mut all = self.page(endpoint, path, filter, MOST_ROWS, None).await?.document;
         while let Some(cursor) = all["next_cursor"].as_str().map(str::to_owned) {
             let next = self.page(endpoint, path, filter, MOST_ROWS, Some(cursor)).await?;
@@ -170,14 +179,17 @@ impl Service {
     }
 
     /// Some rows of a list: the first, or those from a cursor on.
-    pub(super) async fn page<T, P: Serialize, Q: Serialize>(
+    pub(super) async fn page<R, T, P: Serialize, Q: Serialize>(
         &self,
-        endpoint: &Endpoint<Rows<T>, P, Q>,
+        endpoint: &Endpoint<R, P, Q>,
         path: &P,
         filter: &Q,
         limit: usize,
         cursor: Option<String>,
-    ) -> Result<Answer<Vec<T>>, Failure> {
+    ) -> Result<Answer<Vec<T>>, Failure>
+    where
+        R: Readable<Content = Vec<T>>,
+    {
         let mut fields = pairs(filter);
         fields.push(("limit".to_owned(), limit.to_string()));
         fields.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor)));

@@ -4,13 +4,13 @@ use super::Context;
 use crate::{
     boot::{backups::backup_home, error::ServiceError},
     settings::{home::Lock, load},
-    storage::{self, OnProgress, open, sled::SledStorage},
+    storage::{self, OnProgress, open, tiers::TieredStorage},
 };
 
 /// The store, kept from everyone else until this is dropped.
 #[derive(Debug)]
 pub(super) struct Stopped {
-    pub(super) storage: SledStorage,
+    pub(super) storage: TieredStorage,
     /// Where the things are that a backup holds.
     pub(super) home: storage::Home,
     _lock: Lock,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use actix_web::{FromRequest, HttpMessage, HttpRequest, http::Method, web};
+use hivewright_actors::ids::TeamName;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -90,6 +91,12 @@ impl Caller {
     pub(super) fn reach(&self) -> impl Fn(&str) -> bool + Clone + Send + 'static + use<> {
         let principal = self.principal.clone();
         move |team| principal.reaches(team)
+    }
+
+    /// The teams that they may act on; none is all.
+    pub(super) fn teams(&self) -> Option<Vec<TeamName>> {
+        let teams = self.principal.teams.as_ref()?;
+        Some(teams.iter().map(|team| team.as_str().into()).collect())
     }
 
     /// Refuses whoever may not act on this team.

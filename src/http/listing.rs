@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Ordering,
-    collections::{BinaryHeap, HashMap},
+    collections::{BinaryHeap, HashMap, HashSet},
     ops::ControlFlow,
 };
 
@@ -11,6 +11,10 @@ use hivewright_actors::{
     clock::Timestamp,
     storage::{Order, Storage, StorageError},
     store::{reads::Range, records::Record},
+    task::{
+        Task, ended,
+        query::{TaskQuery, TaskWindow},
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -80,7 +84,7 @@ pub(super) fn scan<R: Record + DeserializeOwned, T>(
     page: &Page,
     read: impl Fn(&[u8], R) -> Option<T>,
 ) -> Result<Rows<T>, StorageError> {
-    let order = if page.sort.falling { Order::Falling } else { Order::Rising };
+    let order = page.order();
     let mut total = 0;
     range.walk(storage, order, &mut |key, row| {
         total += usize::from(row.is_ok_and(|row| read(key, row).is_some()));
@@ -171,7 +175,7 @@ impl Gathering {
         Self {
             falling: page.sort.falling,
             after: Place::after(page),
-            most: page.offset + page.limit,
+            most: page.offset.saturating_add(page.limit),
             best: BinaryHeap::new(),
             total: 0,
             beyond: 0,
@@ -195,6 +199,41 @@ impl Gathering {
         if self.best.len() > self.most {
             self.best.pop();
         }
+    }
+
+    /// There are the tasks that are wanted, open and ended. Those that are open are shown to `look`, also if they are not wanted.
+    pub(super) fn see_tasks(
+        &mut self,
+        storage: &dyn Storage,
+        wanted: &TaskQuery,
+        mut look: impl FnMut(&Task),
+    ) -> Result<(), StorageError> {
+        let mut open = HashSet::new();
+        Range::<Task>::all().for_each(storage, &mut |task| {
+            look(&task);
+            if wanted.holds(&task) {
+                self.see(task.created_at, task.id.as_str());
+                open.insert(task.id);
+            }
+        })?;
+        let after = self.after.as_ref();
+        let window = TaskWindow {
+            order: if self.falling { Order::Falling } else { Order::Rising },
+            after: after.and_then(|place| {
+                Some((Timestamp(place.value.as_u64()?), place.id.as_str().into()))
+            }),
+            // One more tells that the list goes on.
+            most: self.most.saturating_add(1),
+            counted: MOST_COUNTED,
+        };
+        // One that has ended since was seen above.
+        let ended = ended::ended(storage, wanted, &window, open)?;
+        let more = ended.total.saturating_sub(ended.places.len());
+        for (at, id) in ended.places {
+            self.see(at, id.as_str());
+        }
+        self.total += more;
+        Ok(())
     }
 
     /// Rows from this moment on change neither the page nor the count that is shown.
@@ -228,12 +267,29 @@ impl Gathering {
         page: &Page,
         mut row: impl FnMut(&str) -> Result<Option<T>, StorageError>,
     ) -> Result<Rows<T>, StorageError> {
+        self.rows_by(page, |_, id| row(id))
+    }
+
+    /// The rows of the page, each looked up by its moment and its id.
+    pub(super) fn rows_at<T>(
+        self,
+        page: &Page,
+        mut row: impl FnMut(Timestamp, &str) -> Result<Option<T>, StorageError>,
+    ) -> Result<Rows<T>, StorageError> {
+        self.rows_by(page, |value, id| row(Timestamp(value.as_u64().unwrap_or_default()), id))
+    }
+
+    fn rows_by<T>(
+        self,
+        page: &Page,
+        mut row: impl FnMut(&Value, &str) -> Result<Option<T>, StorageError>,
+    ) -> Result<Rows<T>, StorageError> {
         let goes_on = self.beyond > self.most;
         let places = self.best.into_sorted_vec();
         let mut data = Vec::new();
         let mut last = None;
         for Place { value, id, .. } in places.into_iter().skip(page.offset) {
-            data.extend(row(&id)?);
+            data.extend(row(&value, &id)?);
             last = Some(json!([value, id]));
         }
         Ok(Rows {

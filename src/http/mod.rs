@@ -55,6 +55,7 @@ mod reply;
 mod revocation;
 mod route_table;
 mod routes;
+mod search;
 mod session;
 mod sessions;
 pub(crate) mod tasks;

@@ -2,7 +2,7 @@
 
 use actix_web::web;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hivewright_actors::store::records::digest;
+use hivewright_actors::{storage::Order, store::records::digest};
 use serde_json::{Value, json};
 
 use super::error::{ApiError, ApiResult};
@@ -42,6 +42,10 @@ impl Page {
             after: cursor.map(|cursor| place(cursor, &list, sort)).transpose()?,
             list,
         })
+    }
+
+    pub(super) fn order(&self) -> Order {
+        if self.sort.falling { Order::Falling } else { Order::Rising }
     }
 
     /// For `next_cursor`: where the rows go on after one at this place.

@@ -16,7 +16,7 @@ use crate::{
         draft::Draft,
         reply::{
             Accepted, Available, Bare, Content, Created, Data, Done, EventStream, Lines,
-            MOST_COUNTED, Progress, Reply, Rows, Saved, Settled, bare,
+            MOST_COUNTED, Matches, Progress, Reply, Rows, Saved, Settled, bare,
         },
     },
     logging::Secrets,
@@ -52,6 +52,14 @@ struct Envelope<T> {
 }
 
 #[derive(Serialize)]
+struct Found<T> {
+    #[serde(flatten)]
+    list: List<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incomplete: Option<bool>,
+}
+
+#[derive(Serialize)]
 struct List<T> {
     data: Vec<T>,
     total: usize,
@@ -59,6 +67,17 @@ struct List<T> {
     total_capped: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+}
+
+impl<T> From<Rows<T>> for List<T> {
+    fn from(Rows { data, total, next_cursor }: Rows<T>) -> Self {
+        Self {
+            data,
+            total: total.min(MOST_COUNTED),
+            total_capped: (total > MOST_COUNTED).then_some(true),
+            next_cursor,
+        }
+    }
 }
 
 /// A status and a document for each form of answer in JSON.
@@ -81,11 +100,10 @@ documents! {
         Envelope { data: reply.data };
     Saved: |reply| either(reply.is_new, StatusCode::CREATED, StatusCode::OK),
         Envelope { data: reply.data };
-    Rows: |reply| StatusCode::OK, List {
-        data: reply.data,
-        total: reply.total.min(MOST_COUNTED),
-        total_capped: (reply.total > MOST_COUNTED).then_some(true),
-        next_cursor: reply.next_cursor,
+    Rows: |reply| StatusCode::OK, List::from(reply);
+    Matches: |reply| StatusCode::OK, Found {
+        list: List::from(reply.rows),
+        incomplete: (!reply.is_complete).then_some(true),
     };
     Bare: |reply| StatusCode::OK, reply.0;
     BareAccepted: |reply| StatusCode::ACCEPTED, reply.0;

@@ -5,8 +5,8 @@ use super::{
     inbox, jobs, logs, me, memories, messages, metrics, openapi, overview, page, policies,
     questions,
     routes::{Resource, on},
-    session, sessions, tasks, teams, tokens, topics, triggers, trust, untrusted_files, usage,
-    vault, webhooks,
+    search, session, sessions, tasks, teams, tokens, topics, triggers, trust, untrusted_files,
+    usage, vault, webhooks,
 };
 use crate::api;
 
@@ -75,6 +75,7 @@ fn of_work() -> Vec<Resource> {
         on(&api::sessions::RESET_SESSION, sessions::begin_anew),
         on(&api::sessions::COMPACT_SESSION, sessions::compact),
         on(&api::sessions::SHOW_TEAM_HISTORY, sessions::show_of_team),
+        on(&api::search::SEARCH_HISTORY, search::find),
         on(&api::teams::LIST_TEAMS, teams::list),
         on(&api::teams::CREATE_TEAM, teams::acting::create),
         on(&api::teams::SHOW_ORG, teams::show_tree),

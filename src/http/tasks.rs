@@ -1,15 +1,16 @@
 //! `/api/v1/tasks`: work, open and done.
 
-use std::{collections::HashSet, ops::ControlFlow, time::Duration};
+use std::{cmp::Reverse, collections::HashSet, time::Duration};
 
 use hivewright_actors::{
     clock::Timestamp,
     excerpt,
-    ids::{TaskId, TeamName},
+    ids::TaskId,
     org::{Bootstrap, record::TeamState, tree::Tree},
     store::reads::{Range, scan},
     task::{
-        Cause, Ending, Kind, Lineage, Source, Task, TaskState, WaitReason,
+        Cause, Ending, Kind, Lineage, Source, Task, TaskState, WaitReason, ended,
+        query::{TaskQuery, TaskWindow},
         records::{self as tasks, EndedTask},
     },
     usage::Usage,
@@ -22,7 +23,7 @@ use crate::api::{endpoint::*, reply::*, tasks::*};
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(25);
 /// Tasks that have ended and that another one made, of which so many are shown.
 const CHILDREN: usize = 200;
-/// One cause leads to no more tasks than this.
+/// One cause leads to no more tasks than this, beside the first.
 const TREE: usize = 1_000;
 /// So much of what was asked is shown in a list, in characters.
 const BEGINNING: usize = 200;
@@ -60,105 +61,40 @@ fn shortened(mut row: TaskRow) -> TaskRow {
     row
 }
 
-/// Which tasks are wanted.
-struct Wanted<F> {
-    filter: TaskFilter,
-    /// Teams that may be seen.
-    reaches: F,
-    since: Timestamp,
-    until: Option<Timestamp>,
-    /// In lower case.
-    words: Option<String>,
-}
-
-impl<F: Fn(&str) -> bool> Wanted<F> {
-    fn new(filter: TaskFilter, reaches: F, now: Timestamp) -> Self {
-        Self {
-            reaches,
-            since: filter.since.map(|since| since.from(now)).unwrap_or_default(),
-            until: filter.until.map(|until| until.from(now)),
-            words: filter.words.as_ref().map(|words| words.to_lowercase()),
-            filter,
-        }
-    }
-
-    fn is_team(&self, team: &TeamName) -> bool {
-        let team = team.as_str();
-        self.filter.team.as_ref().is_none_or(|name| team == name) && (self.reaches)(team)
-    }
-
-    fn may_hold(&self, ended: &EndedTask) -> bool {
-        let is_kind = |kind: Kind| (kind == Kind::Chat) == ended.is_chat;
-        self.is_team(&ended.team) && self.filter.kind.is_none_or(is_kind)
-    }
-
+/// The tasks that a caller wants and may see.
+fn wanted(filter: TaskFilter, caller: &Caller, now: Timestamp) -> TaskQuery {
     // Taken apart, so that a new field which nothing compares is an error.
-    fn holds(&self, task: &Task) -> bool {
-        let TaskFilter {
-            state,
-            kind,
-            priority,
-            topic,
-            root,
-            team: _,
-            since: _,
-            until: _,
-            words: _,
-        } = &self.filter;
-        let of_topic = task.source.as_ref().and_then(|source| source.topic.as_ref());
-        let of_topic = of_topic.map(|topic| topic.id.as_str());
-        let text = |task: &Task| {
-            let said = task.outcome.as_ref().map_or("", |outcome| &outcome.text);
-            format!("{}\n{}\n{said}", task.id, task.body).to_lowercase()
-        };
-        self.is_team(&task.lane.team)
-            && state.is_none_or(|state| task.state() == state)
-            && kind.is_none_or(|kind| task.kind == kind)
-            && priority.is_none_or(|priority| task.priority == priority)
-            && topic.as_ref().is_none_or(|topic| of_topic == Some(topic))
-            && root.as_ref().is_none_or(|root| task.root().as_str() == root)
-            && task.created_at >= self.since
-            && self.until.is_none_or(|until| task.created_at <= until)
-            && self.words.as_ref().is_none_or(|words| text(task).contains(words.as_str()))
-    }
-
-    fn wants_ended(&self) -> bool {
-        self.filter.state.is_none_or(|state| !state.is_open())
+    let TaskFilter { state, team, kind, priority, topic, root, since, until, words } = filter;
+    let teams = match team {
+        Some(team) if caller.reaches(&team) => Some(vec![team.into()]),
+        Some(_) => Some(Vec::new()),
+        None => caller.teams(),
+    };
+    TaskQuery {
+        state,
+        teams,
+        kind,
+        priority,
+        topic: topic.map(Into::into),
+        root: root.map(Into::into),
+        since: since.map(|since| since.from(now)).unwrap_or_default(),
+        until: until.map(|until| until.from(now)),
+        words: words.map(|words| words.to_lowercase()),
+        ..TaskQuery::default()
     }
 }
 
 pub(super) async fn list(
     Call { state, caller, query, page, .. }: Call<Empty, TaskFilter>,
 ) -> ApiResult<Rows<TaskRow>> {
-    let wanted = Wanted::new(query, caller.reach(), state.now());
+    let wanted = wanted(query, &caller, state.now());
     let tree = state.org().view.now();
     let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
-        let (mut asking, mut open) = (HashSet::new(), HashSet::new());
-        Range::<Task>::all().for_each(storage, &mut |task| {
-            asking.extend(task.awaited_by().cloned());
-            if wanted.holds(&task) {
-                gathering.see(task.created_at, task.id.as_str());
-                open.insert(task.id);
-            }
-        })?;
-        if wanted.wants_ended() {
-            let of = |ended: &EndedTask| wanted.may_hold(ended);
-            tasks::each_ended(storage, wanted.since, of, &mut |ended_at, task| {
-                // One that has ended since was seen above.
-                if wanted.holds(&task) && !open.contains(&task.id) {
-                    gathering.see(task.created_at, task.id.as_str());
-                }
-                // None of those that ended before was made after.
-                if page.sort.falling && gathering.is_settled(ended_at) {
-                    ControlFlow::Break(())
-                } else {
-                    ControlFlow::Continue(())
-                }
-            })?;
-        }
+        let mut asking = HashSet::new();
+        gathering.see_tasks(storage, &wanted, |open| asking.extend(open.awaited_by().cloned()))?;
         gathering.rows(&page, |id| {
-            let task = tasks::find(storage, &TaskId::from(id))?;
+            let task = ended::find_readable(storage, &TaskId::from(id))?;
             Ok(task.map(|task| shortened(row(&task, &tree, asking.contains(&task.id)))))
         })
     });
@@ -197,22 +133,18 @@ struct Below {
 }
 
 async fn below(state: &State, task: &Task, caller: &Caller) -> ApiResult<Below> {
-    let (id, root, created) = (task.id.clone(), task.root().clone(), task.created_at);
+    let (id, root) = (task.id.clone(), task.root().clone());
     let found = state.read(move |storage| {
-        let first = tasks::find(storage, &root)?;
-        let since = first.as_ref().map_or(created, |first| first.created_at);
-        let of_root = |task: &Task| *task.root() == root;
+        let wanted = TaskQuery { root: Some(root), ..TaskQuery::default() };
         let mut open = Vec::new();
         Range::<Task>::all().for_each(storage, &mut |task| {
-            if of_root(&task) {
+            if wanted.holds(&task) {
                 open.push(task);
             }
         })?;
-        // A message of a person comes of no task: it can only be the first.
-        let no_chat = |ended: &EndedTask| !ended.is_chat;
-        let mut ended = tasks::ended(storage, since, TREE, no_chat, of_root)?;
-        let first = first.filter(|first| first.outcome.is_some() && first.kind == Kind::Chat);
-        ended.extend(first);
+        let mut ended = ended::ended_tasks(storage, &wanted, &TaskWindow::newest(TREE + 1))?;
+        ended.retain(|task| open.iter().all(|open| open.id != task.id));
+        ended.sort_by_cached_key(|task| Reverse(EndedTask::key_of(task)));
         Ok((open, ended))
     });
     let (open, mut ended) = found.await?;

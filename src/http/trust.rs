@@ -1,11 +1,13 @@
 //! `/api/v1/trust`: senders who are let in or kept out by name, and what the trust gate decided.
 
+use std::ops::ControlFlow;
+
 use hivewright_actors::{
     channel_type::{ChannelType, UnknownChannelType},
     router::{
         granting::{Grant, GrantError, ListGrants, Revoke, Which},
         grants::Grantee,
-        records::{AuditFilter, each_decision},
+        records::{AuditFilter, decision, each_decision},
     },
 };
 
@@ -69,14 +71,18 @@ pub(super) async fn list_decisions(
     };
     let rows = state.read(move |storage| {
         let mut gathering = Gathering::new(&page);
-        each_decision(storage, &filter, &mut |row| gathering.see(row.at, &row.id))?;
-        gathering.rows_of(&page, |found| {
-            each_decision(storage, &filter, &mut |row| {
-                if let Some(place) = found.get_mut(&row.id) {
-                    *place = Some(TrustDecision::from(row));
-                }
-            })
-        })
+        each_decision(storage, &filter, page.order(), &mut |row| {
+            gathering.see(row.at, &row.id);
+            if gathering.is_settled(row.at) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        if let Some(wanted) = filter.tasks() {
+            gathering.see_tasks(storage, &wanted, |_| ())?;
+        }
+        gathering.rows_at(&page, |at, id| Ok(decision(storage, at, id)?.map(TrustDecision::from)))
     });
     rows.await
 }

@@ -425,7 +425,7 @@ async fn a_damaged_row_hides_no_other() {
     bench.save("a", "alpha").await;
     bench.save("b", "beta").await;
     let key = key_of("edge\0memory", "main~1/a|0000000001");
-    let damaged = Batch { changes: vec![(key, Some(b"{".to_vec()))] };
+    let damaged = Batch::from(vec![(key, Some(b"{".to_vec()))]);
     bench.disk.commit(&damaged).unwrap();
 
     let other = bench.restarted();

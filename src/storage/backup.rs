@@ -18,9 +18,8 @@ use super::{
     Home, OnProgress, Unit,
     archive::{self, ArchiveError, RECORDS, Writer},
     folder::{self, Found},
-    report,
-    sled::SledStorage,
-    stopped, swap,
+    report, stopped, swap,
+    tiers::TieredStorage,
 };
 use crate::time;
 
@@ -73,7 +72,7 @@ impl BackupName {
 ///
 /// It gets its name once it was read back whole and found good. Blocks for long: not for an arbiter.
 pub fn create(
-    storage: &SledStorage,
+    storage: &TieredStorage,
     home: &Home,
     file: Option<&Path>,
     progress: OnProgress<'_>,
@@ -184,7 +183,7 @@ pub fn newest_verified(folder: &Path, progress: OnProgress<'_>) -> io::Result<Op
 }
 
 fn write(
-    storage: &SledStorage,
+    storage: &TieredStorage,
     home: &Home,
     partial: &Partial,
     progress: OnProgress<'_>,

@@ -9,7 +9,8 @@ use std::{
 
 use super::{
     database::Database,
-    envelope::{self, Form},
+    envelope::{self, Form, Opened},
+    history::{History, Standing},
     mark::Mark,
     parts::{self, META},
 };
@@ -17,6 +18,8 @@ use crate::settings::config::Durability;
 
 /// sled's segment. It bounds what a record may hold, see `parts.rs`.
 pub(super) const SEGMENT: usize = 2 * 1024 * 1024;
+/// Stores of former versions have no archive.
+const ARCHIVE_SINCE: u16 = 3;
 /// How many bytes of records are applied at once.
 const ROUND: usize = 1024 * 1024;
 
@@ -34,6 +37,21 @@ pub(super) fn commit_key() -> Vec<u8> {
     [META, b"commit"].concat()
 }
 
+pub(super) fn archive_key() -> Vec<u8> {
+    [META, b"archive"].concat()
+}
+
+/// Whether a key is of a record that describes the store itself, which a builder writes by itself.
+pub(super) fn is_of_the_store(key: &[u8]) -> bool {
+    key.starts_with(META)
+}
+
+/// What the store knows of its archive: what it must be at least.
+pub(super) fn archive_value(schema: u16, archive: Standing) -> Vec<u8> {
+    let payload = [archive.store.to_be_bytes(), archive.number.to_be_bytes()].concat();
+    envelope::seal(Form::Whole, schema, &archive_key(), &payload)
+}
+
 /// What the store knows of itself after a commit: the commit's number.
 pub(super) fn commit_value(schema: u16, commits: u64) -> Vec<u8> {
     envelope::seal(Form::Whole, schema, &commit_key(), &commits.to_be_bytes())
@@ -46,24 +64,50 @@ pub(super) struct Builder {
     schema: u16,
     batch: ::sled::Batch,
     waiting: usize,
+    history: History,
+    /// Records for the archive.
+    over: Vec<(Vec<u8>, Vec<u8>)>,
+    archive: Option<Standing>,
 }
 
 impl Builder {
     /// Begins a store in a folder. What stands there is left over from an earlier try and goes.
     pub(super) fn new(folder: PathBuf, schema: u16) -> io::Result<Self> {
+        let store = getrandom::u64().map_err(io::Error::other)?;
+        let archive = (schema >= ARCHIVE_SINCE).then_some(Standing { store, number: 0 });
+        let mut builder = Self::without_archive(folder, schema, archive)?;
+        if archive.is_some() {
+            builder.history = History::create(&builder.folder, store)?;
+        }
+        Ok(builder)
+    }
+
+    /// The same for a store whose archive is put beside it: all records go to sled.
+    pub(super) fn without_archive(
+        folder: PathBuf,
+        schema: u16,
+        archive: Option<Standing>,
+    ) -> io::Result<Self> {
         remove(&folder)?;
         fs::create_dir_all(&folder)?;
         fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
         Ok(Self {
             database: Database::open(&folder)?,
+            history: History::absent(),
             folder,
             schema,
             batch: ::sled::Batch::default(),
             waiting: 0,
+            over: Vec::new(),
+            archive,
         })
     }
 
+    /// Adds a record, to the archive if it belongs there.
     pub(super) fn put(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        if self.history.holds(key) {
+            return self.put_over(key.to_vec(), value.to_vec());
+        }
         for (key, sealed) in parts::split(self.schema, key, value) {
             self.put_sealed(key, sealed)?;
         }
@@ -72,6 +116,13 @@ impl Builder {
 
     /// Adds a record as it was found in another store.
     pub(super) fn put_sealed(&mut self, key: Vec<u8>, sealed: Vec<u8>) -> io::Result<()> {
+        // A damaged one stays what it is, and one in parts moves later.
+        if self.history.holds(&key)
+            && let Ok(Opened { form: Form::Whole, payload, .. }) = envelope::open(&key, &sealed)
+        {
+            let value = payload.to_vec();
+            return self.put_over(key, value);
+        }
         self.waiting += key.len() + sealed.len();
         self.batch.insert(key, sealed);
         if self.waiting > ROUND {
@@ -86,10 +137,15 @@ impl Builder {
         self.batch.insert(schema_key(), schema);
         let commit = commit_value(self.schema, 1);
         self.batch.insert(commit_key(), commit);
+        self.take_over()?;
+        if let Some(archive) = self.archive {
+            self.batch.insert(archive_key(), archive_value(self.schema, archive));
+        }
         self.apply()?;
         self.database.flush()?;
-        let Self { folder, database, .. } = self;
+        let Self { folder, database, history, .. } = self;
         drop(database);
+        history.close()?;
         let mark = Mark::open(&folder, Durability::Power)?;
         mark.note(1)?;
         mark.sync()?;
@@ -99,7 +155,25 @@ impl Builder {
 
     fn apply(&mut self) -> io::Result<()> {
         self.waiting = 0;
+        self.take_over()?;
         self.database.apply_batch(std::mem::take(&mut self.batch))?;
+        Ok(())
+    }
+}
+
+impl Builder {
+    fn put_over(&mut self, key: Vec<u8>, value: Vec<u8>) -> io::Result<()> {
+        self.waiting += key.len() + value.len();
+        self.over.push((key, value));
+        if self.waiting > ROUND { self.apply() } else { Ok(()) }
+    }
+
+    fn take_over(&mut self) -> io::Result<()> {
+        if !self.over.is_empty() {
+            let taken = self.history.take(&std::mem::take(&mut self.over));
+            let number = taken.map_err(io::Error::other)?;
+            self.archive = self.archive.map(|archive| Standing { number, ..archive });
+        }
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! So a commit waits for a round at most (about a millisecond), and the memory needed is that of the old values.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     io::{self, Read, Write},
     ops::Bound,
 };
@@ -14,9 +14,10 @@ use ::sled::IVec;
 
 use super::{
     OnProgress, Unit,
-    parts::{LARGEST, LONGEST_KEY, META},
+    parts::{self, LARGEST, LONGEST_KEY, META},
     report,
     sled::SledStorage,
+    tiers::TieredStorage,
 };
 
 /// The first bytes of an export.
@@ -68,49 +69,96 @@ impl Preserved {
 /// Ends the keeping of old values, also when an export fails half-way.
 struct Running<'a>(&'a SledStorage);
 
+impl<'a> Running<'a> {
+    fn begin(storage: &'a SledStorage) -> io::Result<Self> {
+        let mut writing = storage.writing();
+        if writing.export.is_some() {
+            return Err(io::Error::other("an export is running already"));
+        }
+        writing.export = Some(Preserved::default());
+        Ok(Self(storage))
+    }
+}
+
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.writing().export = None;
     }
 }
 
-impl SledStorage {
+impl TieredStorage {
     /// Writes all records as they stand now. Returns how many there were.
     pub fn export(&self, out: &mut dyn Write, progress: OnProgress<'_>) -> io::Result<u64> {
-        let total = {
-            let mut writing = self.writing();
-            if writing.export.is_some() {
-                return Err(io::Error::other("an export is running already"));
-            }
-            writing.export = Some(Preserved::default());
-            self.records()
+        let total = self.records();
+        // Both tiers at one moment: nothing moves or goes in between.
+        let (running, mut snapshot) = {
+            let _moving = self.moving();
+            let running = Running::begin(&self.hot)?;
+            (running, self.cold.snapshot().map_err(io::Error::other)?)
         };
-        let _running = Running(self);
-        out.write_all(MAGIC)?;
-        out.write_all(&self.schema().to_be_bytes())?;
-        let mut count: u64 = 0;
+        let mut writer = Exported { out, count: 0 };
+        writer.out.write_all(MAGIC)?;
+        writer.out.write_all(&self.schema().to_be_bytes())?;
+        // What has been archived, and not yet let go.
+        let mut twice = HashSet::new();
         loop {
-            let (round, last) = self.round()?;
-            for (key, value) in &round {
+            let (round, last) = self.hot.round()?;
+            for (key, sealed) in &round {
                 if !key.starts_with(META) {
-                    out.write_all(&length(key)?.to_be_bytes())?;
-                    out.write_all(&length(value)?.to_be_bytes())?;
-                    out.write_all(key)?;
-                    out.write_all(value)?;
-                    count += 1;
+                    writer.put(key, sealed)?;
+                }
+                if self.cold.holds(key) {
+                    twice.insert(key.clone());
                 }
             }
             // The parts of large values count too, so there may be more than the store has records.
-            report(progress, count, total.max(count), Unit::Records)?;
+            report(progress, writer.count, total.max(writer.count), Unit::Records)?;
             if last {
                 break;
             }
         }
-        out.write_all(&END.to_be_bytes())?;
-        out.write_all(&count.to_be_bytes())?;
-        Ok(count)
+        drop(running);
+        let mut behind = Vec::new();
+        loop {
+            let chunk = snapshot.behind(&behind, ROUND).map_err(io::Error::other)?;
+            let Some((last, _)) = chunk.last() else { break };
+            behind.clone_from(last);
+            for (key, value) in chunk.iter().filter(|(key, _)| !twice.contains(key)) {
+                // A damaged one says so in the new store as well.
+                let records = match value {
+                    Ok(value) => parts::split(self.schema(), key, value),
+                    Err(_) => vec![(key.clone(), Vec::new())],
+                };
+                for (key, sealed) in records {
+                    writer.put(&key, &sealed)?;
+                }
+            }
+            report(progress, writer.count, total.max(writer.count), Unit::Records)?;
+        }
+        writer.out.write_all(&END.to_be_bytes())?;
+        writer.out.write_all(&writer.count.to_be_bytes())?;
+        Ok(writer.count)
     }
+}
 
+/// Writes records one by one, and counts them.
+struct Exported<'a> {
+    out: &'a mut dyn Write,
+    count: u64,
+}
+
+impl Exported<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.out.write_all(&length(key)?.to_be_bytes())?;
+        self.out.write_all(&length(value)?.to_be_bytes())?;
+        self.out.write_all(key)?;
+        self.out.write_all(value)?;
+        self.count += 1;
+        Ok(())
+    }
+}
+
+impl SledStorage {
     fn round(&self) -> io::Result<(BTreeMap<Vec<u8>, IVec>, bool)> {
         let mut writing = self.writing();
         let Some(preserved) = &mut writing.export else {

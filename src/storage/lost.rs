@@ -4,26 +4,34 @@
 //! it opens. What it holds otherwise than the rebuilt one is what was stored after the backup.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs, io,
     path::{Path, PathBuf},
 };
 
-use hivewright_actors::store::keys::printable;
+use hivewright_actors::{
+    storage::{Storage, StorageError},
+    store::keys::printable,
+};
 use serde::Serialize;
 
 use super::{
     build,
     database::Database,
+    envelope::{self, Form, Opened},
+    history::History,
     mark, open,
     parts::RESERVED,
     sled::{guarded, standing},
     swap,
+    tiers::TieredStorage,
 };
-use crate::time;
+use crate::{settings::config::Durability, time};
 
 /// The file in the store that was set aside.
 const LIST: &str = "not-recovered.txt";
+/// Archived records are compared in chunks of so many.
+const CHUNK: usize = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lost {
@@ -52,7 +60,7 @@ pub(super) fn between(aside: &Path, rebuilt: &Path) -> io::Result<Lost> {
     };
     let copy = swap::beside(aside, "check");
     open::copy_files(aside, &copy)?;
-    let compared = guarded(|| compare(&copy, rebuilt, mark::expected(aside))).flatten();
+    let compared = guarded(|| compare(aside, &copy, rebuilt)).flatten();
     build::remove(&copy)?;
     match compared {
         Ok((commits, keys)) => {
@@ -73,25 +81,53 @@ pub(super) fn between(aside: &Path, rebuilt: &Path) -> io::Result<Lost> {
 
 /// How many commits are missing, and the records that differ.
 fn compare(
+    aside: &Path,
     copy: &Path,
     rebuilt: &Path,
-    expected: u64,
 ) -> Result<(Option<u64>, Vec<String>), String> {
     let text = |error: io::Error| error.to_string();
     let old = Database::open(copy).map_err(text)?;
     if !old.was_recovered() {
         return Err("the database holds nothing that can be read".to_owned());
     }
-    let new = Database::open(rebuilt).map_err(text)?;
+    let new =
+        TieredStorage::attach(rebuilt, Durability::Power).map_err(|error| error.to_string())?;
+    let expected = mark::expected(aside);
     let missing = standing(&old).ok().map(|(_, commits)| expected.saturating_sub(commits));
-    let mut keys = Vec::new();
+    let differs = |key: &[u8], value: Option<&[u8]>| match new.get(key) {
+        Ok(found) => Ok(found.as_deref() != value),
+        Err(StorageError::Damaged { .. }) => Ok(true),
+        Err(error) => Err(error.to_string()),
+    };
+    let mut keys = BTreeSet::new();
     for record in old.range(..RESERVED) {
-        let Ok((key, value)) = record else { continue };
-        if new.get(&key).map_err(|error| error.to_string())?.as_ref() != Some(&value) {
-            keys.push(printable(&key));
+        let Ok((key, sealed)) = record else { continue };
+        let is_same = match envelope::open(&key, &sealed) {
+            Ok(Opened { form: Form::Whole, payload, .. }) => !differs(&key, Some(payload))?,
+            // Its parts are not compared: that it is there says enough.
+            Ok(Opened { form: Form::Parts, .. }) => differs(&key, None)?,
+            Err(_) => false,
+        };
+        if !is_same {
+            keys.insert(printable(&key));
         }
     }
-    Ok((missing.filter(|missing| *missing > 0), keys))
+    // What the archive that was set aside has beyond that.
+    if let Ok((history, _)) = History::open(aside) {
+        let mut snapshot = history.snapshot().map_err(|error| error.to_string())?;
+        let mut behind = Vec::new();
+        loop {
+            let chunk = snapshot.behind(&behind, CHUNK).map_err(|error| error.to_string())?;
+            let Some((last, _)) = chunk.last() else { break };
+            behind.clone_from(last);
+            for (key, value) in &chunk {
+                if !old.contains_key(key).unwrap_or(false) && differs(key, value.as_deref().ok())? {
+                    keys.insert(printable(key));
+                }
+            }
+        }
+    }
+    Ok((missing.filter(|missing| *missing > 0), keys.into_iter().collect()))
 }
 
 fn kind(key: &str) -> String {

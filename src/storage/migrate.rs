@@ -21,9 +21,8 @@ use super::{
     build::{self, Builder},
     open::OpenError,
     parts::RESERVED,
-    report,
-    sled::SledStorage,
-    swap,
+    report, swap,
+    tiers::TieredStorage,
 };
 use crate::settings::config::Durability;
 
@@ -45,7 +44,7 @@ pub struct Schema<'a> {
 impl Schema<'static> {
     /// What this program reads and writes. Any change of a record's form that the program before could not
     /// read is a new version: with its step here, and with fixtures in `tests/fixtures/stores/`.
-    pub const CURRENT: Self = Self { version: 2, steps: &[tokens_apart] };
+    pub const CURRENT: Self = Self { version: 3, steps: &[tokens_apart, archive_apart] };
 }
 
 /// Version 2: tokens have a kind of their own. They shared `grant` with approvals that were given in advance.
@@ -61,6 +60,11 @@ fn tokens_apart(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((key, value.to_vec()))
 }
 
+/// Version 3: what is over is in the archive, which is where the new store puts it.
+fn archive_apart(key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    Some((key.to_vec(), value.to_vec()))
+}
+
 pub(super) fn migrate(
     home: &Home,
     durability: Durability,
@@ -68,7 +72,7 @@ pub(super) fn migrate(
     progress: OnProgress<'_>,
 ) -> Result<(), OpenError> {
     let disk = |error| OpenError::Disk { path: home.store.clone(), error };
-    let old = SledStorage::attach(&home.store, durability).map_err(disk)?;
+    let old = TieredStorage::attach(&home.store, durability)?;
     backup::create(&old, home, None, progress)?;
     let built = rebuild(&old, &home.store, schema, progress).map_err(disk)?;
     drop(old);
@@ -79,7 +83,7 @@ pub(super) fn migrate(
 
 /// Fills a new store with the upgraded records of an old one.
 pub(super) fn rebuild(
-    old: &SledStorage,
+    old: &TieredStorage,
     store: &Path,
     schema: &Schema<'_>,
     progress: OnProgress<'_>,
@@ -107,10 +111,10 @@ pub(super) fn rebuild(
 }
 
 /// Takes a record over with the parts that it may stand in.
-fn put_as_it_is(builder: &mut Builder, old: &SledStorage, key: &[u8]) -> io::Result<()> {
-    for key in std::iter::once(Ok(key.to_vec())).chain(old.part_keys(key)) {
+fn put_as_it_is(builder: &mut Builder, old: &TieredStorage, key: &[u8]) -> io::Result<()> {
+    for key in std::iter::once(Ok(key.to_vec())).chain(old.hot.part_keys(key)) {
         let key = key?;
-        if let Some(sealed) = old.database.get(&key)? {
+        if let Some(sealed) = old.hot.database.get(&key)? {
             builder.put_sealed(key, sealed.to_vec())?;
         }
     }

@@ -7,25 +7,31 @@
 //! backup.rs    store and folders → archive   build.rs     a new store, beside the old one
 //! restore.rs   archive → store and folders   swap.rs      the one rename that puts it into use
 //! database.rs  sled, opened and really closed lost.rs      what a rebuilt store lacks
-//! reserve.rs   disk space ahead of need
+//! reserve.rs   disk space ahead of need      tiers.rs     sled and the archive as one store
+//! history/     the archive: SQLite           rest.rs      whether the store was closed in order
+//! compact.rs   a smaller file for sled
 //! ```
 
 pub mod archive;
 pub mod backup;
 mod build;
+mod compact;
 mod database;
 mod envelope;
 pub mod export;
 pub(crate) mod folder;
+mod history;
 pub mod lost;
 mod mark;
 pub mod migrate;
 pub mod open;
 mod parts;
 mod reserve;
+mod rest;
 pub mod restore;
 pub mod sled;
 pub(crate) mod swap;
+pub mod tiers;
 
 #[cfg(test)]
 mod tests;

@@ -12,8 +12,8 @@
 //! | single damaged records | used; each read of one says so |
 //!
 //! sled repairs what it opens, and a repair of a damaged log destroys what could still be saved.
-//! So a copy is opened first, and the store itself only when the copy was found good.
-//! On file systems that share blocks between copies this costs next to nothing; elsewhere the time to copy one file.
+//! So after a crash a copy of its file is opened first, and the store itself only when the copy was found good. The file holds
+//! what is open, so it is small. A store that was closed in order is opened in place (`rest.rs`).
 
 use std::{
     fs, io,
@@ -31,12 +31,15 @@ use super::{
     Home, OnProgress,
     backup::BackupError,
     build::{self, Builder},
+    compact,
     database::{self, Database},
-    envelope, mark,
+    envelope, history, mark,
     migrate::{self, Schema},
     reserve::Reserve,
-    sled::{SledStorage, guarded, standing},
+    rest::Rest,
+    sled::{guarded, standing},
     swap,
+    tiers::TieredStorage,
 };
 use crate::settings::config::Durability;
 
@@ -85,7 +88,7 @@ pub enum OpenError {
 
 impl OpenError {
     /// What the system said of the disk of a store.
-    fn of_disk(store: &Path, error: io::Error) -> Self {
+    pub(super) fn of_disk(store: &Path, error: io::Error) -> Self {
         let path = store.to_path_buf();
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
@@ -115,7 +118,7 @@ pub fn open(
     home: &Home,
     durability: Durability,
     progress: OnProgress<'_>,
-) -> Result<SledStorage, OpenError> {
+) -> Result<TieredStorage, OpenError> {
     open_as(home, durability, &Schema::CURRENT, progress)
 }
 
@@ -124,12 +127,15 @@ pub(super) fn open_as(
     durability: Durability,
     schema: &Schema<'_>,
     progress: OnProgress<'_>,
-) -> Result<SledStorage, OpenError> {
+) -> Result<TieredStorage, OpenError> {
     let store = &home.store;
     let disk = |error| OpenError::of_disk(store, error);
     check_disk(store)?;
     if is_absent(store).map_err(disk)? {
         create(store, schema.version).map_err(disk)?;
+    }
+    if let Some(storage) = open_in_place(store, durability, schema)? {
+        return compacted(storage, store, durability);
     }
     let examined = examine(store)?;
     for record in &examined.damaged {
@@ -141,7 +147,50 @@ pub(super) fn open_as(
     if examined.schema < schema.version {
         migrate::migrate(home, durability, schema, progress)?;
     }
-    SledStorage::attach(store, durability).map_err(disk)
+    compacted(TieredStorage::attach(store, durability)?, store, durability)
+}
+
+/// A store whose file is not much larger than what it holds. One that cannot be made so is used as it is.
+fn compacted(
+    storage: TieredStorage,
+    store: &Path,
+    durability: Durability,
+) -> Result<TieredStorage, OpenError> {
+    let disk = |error| OpenError::of_disk(store, error);
+    if !compact::is_due(&storage, store).map_err(disk)? {
+        return Ok(storage);
+    }
+    if let Err(error) = compact::compact(storage, store) {
+        tracing::warn!(%error, "the file of the store stays larger than it need be");
+    }
+    TieredStorage::attach(store, durability)
+}
+
+/// Opens a store of this version that was closed in order; none if that is not known of it.
+fn open_in_place(
+    store: &Path,
+    durability: Durability,
+    schema: &Schema<'_>,
+) -> Result<Option<TieredStorage>, OpenError> {
+    let disk = |error| OpenError::of_disk(store, error);
+    check_mode(store)?;
+    let lock = database::lock(store).ok().flatten();
+    if lock.is_none() || check_parameters(store).is_err() {
+        return Ok(None);
+    }
+    let Some(rest) = Rest::take(store).map_err(disk)? else { return Ok(None) };
+    drop(lock);
+    let storage = TieredStorage::attach(store, durability)?;
+    if storage.schema() != schema.version {
+        return Ok(None);
+    }
+    let commits = storage.hot.writing().commits;
+    if commits != rest.commits {
+        let reason =
+            format!("its log is damaged: commit {} of {} is its last", commits, rest.commits);
+        return Err(OpenError::Unusable { path: store.to_path_buf(), reason });
+    }
+    Ok(Some(storage))
 }
 
 /// Tries to write beside the store, before anything is opened there: a database that cannot write looks
@@ -197,9 +246,7 @@ fn create(store: &Path, schema: u16) -> io::Result<()> {
 pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
     let disk = |error| OpenError::of_disk(store, error);
     let unusable = |reason: String| OpenError::Unusable { path: store.to_path_buf(), reason };
-    if fs::metadata(store).map_err(disk)?.permissions().mode() & 0o077 != 0 {
-        return Err(OpenError::Exposed { path: store.to_path_buf() });
-    }
+    check_mode(store)?;
     check_parameters(store).map_err(unusable)?;
     let lock = database::lock(store).map_err(|error| unusable(format!("`db`: {error}")))?;
     let Some(lock) = lock else { return Err(OpenError::InUse { path: store.to_path_buf() }) };
@@ -215,6 +262,14 @@ pub(super) fn examine(store: &Path) -> Result<Examined, OpenError> {
     match (examined, room) {
         (Err(OpenError::Unusable { .. }), Err(full @ OpenError::Full { .. })) => Err(full),
         (examined, _) => examined,
+    }
+}
+
+fn check_mode(store: &Path) -> Result<(), OpenError> {
+    let found = fs::metadata(store).map_err(|error| OpenError::of_disk(store, error))?;
+    match found.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => Err(OpenError::Exposed { path: store.to_path_buf() }),
     }
 }
 
@@ -235,7 +290,8 @@ pub(super) fn copy_files(store: &Path, copy: &Path) -> io::Result<()> {
     fs::set_permissions(copy, fs::Permissions::from_mode(0o700))?;
     for entry in fs::read_dir(store)? {
         let entry = entry?;
-        if entry.file_type()?.is_file() {
+        let is_archive = entry.file_name().as_encoded_bytes().starts_with(history::FILE.as_bytes());
+        if entry.file_type()?.is_file() && !is_archive {
             fs::copy(entry.path(), copy.join(entry.file_name()))?;
         }
     }

@@ -94,7 +94,7 @@ mod tests {
 
     fn batch(records: usize, size: usize) -> Batch {
         let change = |number: usize| (number.to_be_bytes().to_vec(), Some(vec![0; size]));
-        Batch { changes: (0..records).map(change).collect() }
+        Batch::from((0..records).map(change).collect::<Vec<_>>())
     }
 
     /// SC-115

@@ -19,8 +19,9 @@ use super::{
     database, export,
     lost::{self, Lost},
     migrate::Schema,
-    sled::SledStorage,
+    open::OpenError,
     swap,
+    tiers::TieredStorage,
 };
 use crate::{settings::config::Durability, system::WallClock};
 
@@ -85,8 +86,8 @@ pub fn restore_newest(home: &Home, progress: OnProgress<'_>) -> Result<Restored,
 }
 
 /// The store as it was restored, of whatever version, to look at. Blocks.
-pub fn look(home: &Home) -> io::Result<SledStorage> {
-    SledStorage::attach(&home.store, Durability::Power)
+pub fn look(home: &Home) -> Result<TieredStorage, OpenError> {
+    TieredStorage::attach(&home.store, Durability::Power)
 }
 
 /// Keeps others out. A store without a database file is in nobody's use.

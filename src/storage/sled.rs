@@ -7,30 +7,37 @@ use std::{
     io,
     ops::{Bound, ControlFlow},
     panic::{self, AssertUnwindSafe},
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use hivewright_actors::storage::{Batch, DamageReports, Order, Storage, StorageError, Visit};
+use hivewright_actors::storage::{
+    Archived, Batch, DamageReports, Order, Storage, StorageError, Visit,
+};
 
 use super::{
     build,
     database::Database,
     envelope::{self, Form, damaged},
     export::Preserved,
+    history::Standing,
     mark::Mark,
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
     reserve::{self, Reserve},
+    rest::Rest,
 };
 use crate::settings::config::Durability;
 
 #[derive(Debug)]
 pub struct SledStorage {
     pub(super) database: Database,
+    folder: PathBuf,
     data: File,
     mark: Mark,
     durability: Durability,
     schema: u16,
+    /// What the archive beside it must be, if it has one.
+    archive: Option<Standing>,
     writing: Mutex<Writing>,
     damage: DamageReports,
 }
@@ -38,7 +45,9 @@ pub struct SledStorage {
 /// What commits change. Whoever holds it keeps commits out.
 #[derive(Debug)]
 pub(super) struct Writing {
-    commits: u64,
+    pub(super) commits: u64,
+    /// It was noted that nothing is written any more.
+    rests: bool,
     /// Keys whose value stands in parts.
     split: HashSet<Vec<u8>>,
     failed: bool,
@@ -66,6 +75,7 @@ impl SledStorage {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let (schema, commits) = standing(&database).map_err(io::Error::other)?;
+        let archive = archive(&database).map_err(io::Error::other)?;
         let split = parts::split_keys(&database)?;
         let mark = Mark::open(store, durability)?;
         mark.note(commits)?;
@@ -74,17 +84,45 @@ impl SledStorage {
         build::settle(store)?;
         Ok(Self {
             database,
+            folder: store.to_path_buf(),
             data,
             mark,
             durability,
             schema,
-            writing: Mutex::new(Writing { commits, split, failed: false, reserve, export: None }),
+            archive,
+            writing: Mutex::new(Writing {
+                commits,
+                rests: false,
+                split,
+                failed: false,
+                reserve,
+                export: None,
+            }),
             damage: DamageReports::default(),
         })
     }
 
     pub fn schema(&self) -> u16 {
         self.schema
+    }
+
+    /// What the archive beside it must be; none if it was made without one.
+    pub(super) fn archive(&self) -> Option<Standing> {
+        self.archive
+    }
+
+    /// Notes that nothing is under way: the next start opens it in place. A commit takes the note back.
+    pub(super) fn rest(&self) -> io::Result<()> {
+        let mut writing = self.writing();
+        if writing.failed {
+            return Ok(());
+        }
+        self.database.flush()?;
+        self.data.sync_all()?;
+        let rest = Rest { commits: writing.commits, length: self.data.metadata()?.len() };
+        rest.note(&self.folder)?;
+        writing.rests = true;
+        Ok(())
     }
 
     /// How many records there are. Counts them.
@@ -141,6 +179,49 @@ impl SledStorage {
         }
         changes.extend(records.into_iter().map(|(key, sealed)| (key, Some(sealed))));
         Ok(())
+    }
+
+    /// Removes what the archive has by now, unless it was changed since.
+    fn let_go(
+        &self,
+        archived: &[Archived],
+        latest: &BTreeMap<&[u8], Option<&[u8]>>,
+        split: &mut HashSet<Vec<u8>>,
+        changes: &mut Changes,
+    ) -> ::sled::Result<()> {
+        for Archived { number, records } in archived {
+            for (key, value) in records {
+                let is_changed = latest.contains_key(key.as_slice());
+                if !is_changed && self.holds(key, value, split)? {
+                    self.change(key, None, split, changes)?;
+                }
+            }
+            if let Some(Standing { store, .. }) = self.archive {
+                let standing = Standing { store, number: *number };
+                changes.push((
+                    build::archive_key(),
+                    Some(build::archive_value(self.schema, standing)),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a record is there, just so.
+    fn holds(&self, key: &[u8], value: &[u8], split: &HashSet<Vec<u8>>) -> ::sled::Result<bool> {
+        let Some(sealed) = self.database.get(key)? else { return Ok(false) };
+        if !split.contains(key) {
+            return Ok(envelope::content(&sealed) == value);
+        }
+        let mut rest = value;
+        for part in self.part_keys(key) {
+            let Some(sealed) = self.database.get(part?)? else { return Ok(false) };
+            let Some(left) = rest.strip_prefix(envelope::content(&sealed)) else {
+                return Ok(false);
+            };
+            rest = left;
+        }
+        Ok(rest.is_empty())
     }
 
     pub(super) fn part_keys(&self, key: &[u8]) -> impl Iterator<Item = ::sled::Result<Vec<u8>>> {
@@ -214,7 +295,7 @@ impl Storage for SledStorage {
             check_size(key, value.as_deref()).map_err(StorageError::Write)?;
             latest.insert(key.as_slice(), value.as_deref());
         }
-        if latest.is_empty() {
+        if latest.is_empty() && batch.archived.is_empty() {
             return Ok(());
         }
         let mut writing = self.writing();
@@ -227,10 +308,14 @@ impl Storage for SledStorage {
             Ok(false) => return Err(StorageError::Full),
             Err(error) => return Err(StorageError::Write(error.to_string())),
         }
+        if std::mem::take(&mut writing.rests) {
+            Rest::take(&self.folder).map_err(|error| StorageError::Write(error.to_string()))?;
+        }
         let done = guarded(|| {
             let mut changes = Changes::new();
             // From here on only a complete run says that the group is safe.
             writing.fail();
+            self.let_go(&batch.archived, &latest, &mut writing.split, &mut changes)?;
             for (key, value) in latest {
                 self.change(key, value, &mut writing.split, &mut changes)?;
             }
@@ -320,6 +405,20 @@ pub(super) fn standing(database: &::sled::Db) -> Result<(u16, u64), String> {
     let commits = commits.try_into().map(u64::from_be_bytes);
     let commits = commits.map_err(|_| "its number of commits cannot be read".to_owned())?;
     Ok((schema, commits))
+}
+
+/// What a store says of the archive beside it; none if it was made without one.
+fn archive(database: &::sled::Db) -> Result<Option<Standing>, String> {
+    let key = build::archive_key();
+    let Some(sealed) = database.get(&key).map_err(|error| error.to_string())? else {
+        return Ok(None);
+    };
+    let opened = envelope::open(&key, &sealed).map_err(|error| error.to_string())?;
+    let unread = || "what it says of its archive cannot be read".to_owned();
+    let (store, number) = opened.payload.split_first_chunk().ok_or_else(unread)?;
+    let number = number.try_into().map_err(|_| unread())?;
+    let (store, number) = (u64::from_be_bytes(*store), u64::from_be_bytes(number));
+    Ok(Some(Standing { store, number }))
 }
 
 /// Runs what may meet damaged files, where sled panics in places.

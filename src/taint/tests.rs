@@ -73,7 +73,7 @@ fn damaged_store(label_of: &Path, kinds: &[&'static str]) -> MemoryStorage {
             let change =
                 (key_of(kind, &sha256(name.as_bytes())), Some(b"{\"team\": \"te".to_vec()));
             let changes = vec![change];
-            storage.commit(&Batch { changes }).unwrap();
+            storage.commit(&Batch::from(changes)).unwrap();
         }
     }
     storage

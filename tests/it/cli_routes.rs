@@ -176,6 +176,7 @@ inbox read n-1
 changes
 changes list --team main
 changes rollback chg-1
+search hello
 history list
 history show
 history show SESSION

@@ -53,6 +53,7 @@ mod racer;
 mod raw_socket;
 mod resume;
 mod sandbox;
+mod search;
 mod secrets;
 mod service;
 mod settings_files;

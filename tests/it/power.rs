@@ -62,10 +62,7 @@ impl Disk {
     /// Ends the service and leaves of its store and its history what was synced.
     fn cut(&self, service: &mut Service) {
         service.kill();
-        let folders = ["run/store", "run/history"].map(|folder| service.path(folder));
-        for folder in folders.iter().filter(|folder| folder.exists()) {
-            self.revert(folder);
-        }
+        self.revert(&service.path("run/store"));
     }
 
     fn revert(&self, folder: &Path) {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ops::ControlFlow,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -28,8 +29,9 @@ use crate::{
         trust::{Policy, Stance, Trust, TypeTrust},
     },
     spine::Spine,
-    storage::{Storage, StorageError},
-    task::{Cause, Label, Task, records as tasks},
+    storage::{Order, Storage, StorageError},
+    store::reads::{Range, scan},
+    task::{Cause, Label, Task, ended, query::TaskWindow, records as tasks},
 };
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -69,7 +71,16 @@ async fn grant(spine: &Spine, sender: &str, level: Level) -> SenderGrant {
 /// Decisions of the trust gate, newest first.
 fn audit(storage: &dyn Storage, filter: &AuditFilter) -> Result<Vec<AuditRow>, StorageError> {
     let mut rows = Vec::new();
-    each_decision(storage, filter, &mut |row| rows.push(row))?;
+    each_decision(storage, filter, Order::Rising, &mut |row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    })?;
+    if let Some(wanted) = filter.tasks() {
+        let open = scan::<Task>(storage, Range::all())?.into_iter();
+        let open: Vec<_> = open.filter(|task| wanted.holds(task)).collect();
+        let ended = ended::ended_tasks(storage, &wanted, &TaskWindow::newest(1_000))?;
+        rows.extend(open.iter().chain(&ended).filter_map(AuditRow::of_task));
+    }
     rows.sort_by(|a, b| (b.at, &b.id).cmp(&(a.at, &a.id)));
     Ok(rows)
 }

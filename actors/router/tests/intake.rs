@@ -11,8 +11,10 @@ use crate::{
         engine::{Play, seconds},
         world::{World, owner},
     },
+    frame::{Notification, NotificationKind},
     identities::Owner,
     ids::ChannelId,
+    interactions::Interaction,
     notice::{Notice, NoticeKind},
     queue::schedule::Limits,
     router::{
@@ -25,6 +27,7 @@ use crate::{
         reads::{Range, get},
         records::Writes,
     },
+    task::Label,
 };
 
 fn slow() -> World {
@@ -312,9 +315,15 @@ async fn a_channel_in_use_outlives_a_crash() {
 #[actix::test]
 async fn interactions_are_kept_for_a_day() {
     let world = slow();
-    let client = world.connect(&world.start());
+    let spine = world.start();
+    let client = world.connect(&spine);
     client.say("m1", "water the garden");
     client.hear_end_of("m1").await;
+    let text = "The garden is wet.".to_owned();
+    let told = Notification::new(NotificationKind::Task, "garden".into(), text, "");
+    let now = world.clock.now();
+    let row = Interaction::told(&client.channel, None, Label::Trusted, now, &told);
+    spine.store.commit(Writes::new().put(&row)).await.unwrap();
 
     let fresh = world.disk.keys("log").len();
     tokio::time::sleep(Duration::from_secs(26 * 60 * 60)).await;

@@ -1,14 +1,11 @@
 //! Long texts: what is cut says so, and the rest can be read.
 
-use std::{ops::ControlFlow, sync::atomic::Ordering};
-
-use serde_json::Value;
+use std::sync::atomic::Ordering;
 
 use super::crash::settle;
 use crate::{
-    briefing::Speaker,
     channel_type::ChannelType,
-    clock::Timestamp,
+    clock::{Timestamp, millis},
     doubles::{
         engine::{Play, last_words, seconds},
         world::World,
@@ -18,11 +15,13 @@ use crate::{
     inbox::{self, InboxEvent},
     interactions::Interaction,
     queue::{Enqueue, Told},
-    storage::{Order, Storage as _, StorageError},
-    store::records::Writes,
+    store::{
+        reads::{Range, scan},
+        records::Writes,
+    },
     task::{
         Kind, Label, Lane, OnResult, Source, Task,
-        records::{self as tasks, LaneKey},
+        records::{self as tasks, FinishedTask, LaneKey},
     },
 };
 
@@ -269,36 +268,27 @@ async fn an_earlier_answer_is_shown_whole() {
     assert_eq!(world.shown_before(), ["hello", &answer, "go on", &answer]);
 }
 
-/// CH-148: a row of the log says by which kind of channel it came and how long the work took. Rows of
-/// former versions say neither, and are read.
+/// CH-148, CH-149: what a row of the log would say of a message and its answer is with their task, and said once.
 #[actix::test]
-async fn a_row_of_the_log_tells_its_channel_and_how_long_the_work_took() {
+async fn an_ended_task_tells_its_channel_who_spoke_and_how_long_the_work_took() {
     let world = World::new(|_| vec![seconds(10), Play::Say("Done."), Play::Answer]);
     let client = world.connect(&world.start());
 
     client.say("m1", "hello");
     client.hear_end_of("m1").await;
 
-    let mut rows = Vec::new();
-    let mut visit = |_: &[u8], value: Result<&[u8], StorageError>| {
-        rows.push(serde_json::from_slice::<Value>(value.unwrap()).unwrap());
-        ControlFlow::Continue(())
-    };
     let disk = world.disk.mount(None);
-    disk.scan(b"log\0", b"log\x01", Order::Rising, &mut visit).unwrap();
-    assert_eq!(rows.len(), 1, "{rows:?}");
-    let stored = &mut rows[0];
-    let row: Interaction = serde_json::from_value(stored.clone()).unwrap();
-    assert_eq!(row.channel_type, Some(ChannelType::Ws));
-    let took = row.duration_ms.unwrap();
+    let tasks = scan::<FinishedTask<'_>>(&*disk, Range::all()).unwrap();
+    let [FinishedTask(task)] = tasks.as_slice() else { panic!("{tasks:?}") };
+    let outcome = task.outcome.as_ref().unwrap();
+    let took = millis(outcome.finished_at.since(task.created_at));
     assert!((10_000..10_100).contains(&took), "{took}");
-    let speakers: Vec<_> = row.said.iter().map(|said| &said.line.speaker).collect();
-    let person = Speaker::Person("someone".to_owned());
-    assert_eq!(speakers, [&person, &Speaker::Team("main".to_owned())]);
-    let fields = stored.as_object_mut().unwrap();
-    fields.retain(|name, _| !["channel_type", "duration_ms"].contains(&name.as_str()));
-    let former: Interaction = serde_json::from_value(stored.clone()).unwrap();
-    assert_eq!((former.channel_type, former.duration_ms), (None, None));
+    let admission = task.admission.as_ref().unwrap();
+    assert_eq!(admission.channel_type, ChannelType::Ws);
+    let source = task.source.as_ref().unwrap();
+    assert_eq!((&source.channel, source.topic.is_some()), (&client.channel, true));
+    assert_eq!((&*task.from, &*task.body, &*outcome.text), ("someone", "hello", "Done."));
+    assert_eq!(scan::<Interaction>(&*disk, Range::all()).unwrap(), []);
 }
 
 /// SE-16: what was said before the store refused a step is kept and sent.

@@ -16,7 +16,7 @@ use crate::{
     },
     doctor::store,
     policy,
-    storage::{open::OpenError, sled::SledStorage},
+    storage::{open::OpenError, tiers::TieredStorage},
 };
 
 const ID: &str = "store";
@@ -95,7 +95,7 @@ fn look(stopped: &Stopped, deep: bool, gauge: &Gauge) -> Result<Vec<Finding>, Fa
 }
 
 /// Rules that keep every team from every tool, since nobody can read what they forbade.
-fn rules(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
+fn rules(storage: &TieredStorage) -> Result<Vec<Finding>, Failure> {
     let unreadable =
         policy::unreadable_in(storage).map_err(|error| Failure::failed(error.to_string()))?;
     let finding = |id: String| {
@@ -107,7 +107,7 @@ fn rules(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
 }
 
 /// Copies of damaged records, with what can still be read of them.
-fn quarantine(storage: &SledStorage) -> Result<Vec<Finding>, Failure> {
+fn quarantine(storage: &TieredStorage) -> Result<Vec<Finding>, Failure> {
     let kept = quarantined(storage).map_err(|error| Failure::failed(error.to_string()))?;
     let finding = |kept: Quarantined| {
         let record = kept.record;

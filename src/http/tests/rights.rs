@@ -63,6 +63,7 @@ const TABLE: &[(&str, &str, Needs)] = &[
     ("GET", "/api/v1/teams/{name}/history", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/usage", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/usage/budgets", Needs::Scope(Scope::Read)),
+    ("GET", "/api/v1/search", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/audit", Needs::Scope(Scope::Admin)),
     ("GET", "/api/v1/logs", Needs::Scope(Scope::Read)),
     ("GET", "/api/v1/config", Needs::Scope(Scope::Read)),

@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use super::{contract::filled, *};
+use super::{
+    contract::{filled, queried},
+    *,
+};
 use crate::{api::endpoint::Needs, http::table};
 
 impl Bench {
@@ -56,7 +59,8 @@ async fn a_token_for_another_team_sees_nothing_of_this_one() {
             .find(|(_, operation)| matches!(operation.needs, Needs::Scope(_)));
         let Some((_, operation)) = get else { continue };
         let path = filled(resource.path);
-        let asked = |token: &str| request(Method::GET, &path).insert_header(bearer(token));
+        let query = queried(&path, "");
+        let asked = |token: &str| request(Method::GET, &query).insert_header(bearer(token));
 
         let seen = answer(&app, asked(&foreign)).await;
 

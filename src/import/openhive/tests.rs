@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     settings::{config::Durability, home::Flags},
-    storage::{self, open::open, sled::SledStorage},
+    storage::{self, open::open, tiers::TieredStorage},
     system::{Randomness, WallClock},
     vault::{Vault, master::KeyFiles},
 };
@@ -55,7 +55,7 @@ fn installation() -> TempDir {
 /// A home with a store.
 struct Place {
     home: Home,
-    storage: SledStorage,
+    storage: TieredStorage,
     environment: Environment,
     _folder: TempDir,
 }

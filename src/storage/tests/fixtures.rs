@@ -98,7 +98,7 @@ fn kinds(records: &Records) -> BTreeSet<String> {
 }
 
 /// Reads everything by its type. Returns what could not be read.
-fn read_all(storage: &SledStorage, held: &Held) -> Vec<Damage> {
+fn read_all(storage: &TieredStorage, held: &Held) -> Vec<Damage> {
     let recovered = spine::recover(storage).unwrap();
     assert!(recovered.lost.is_empty());
     assert_eq!(recovered.teams.len(), 2);

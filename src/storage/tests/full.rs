@@ -55,7 +55,7 @@ fn a_full_disk_refuses_commits_and_the_store_goes_on_when_there_is_room() {
         for number in 0..5_000 {
             let key = format!("{round}/{number:05}").into_bytes();
             let value = noise(round * 5_000 + number, 16_000);
-            let batch = Batch { changes: vec![(key.clone(), Some(value.clone()))] };
+            let batch = Batch::from(vec![(key.clone(), Some(value.clone()))]);
             match storage.commit(&batch) {
                 Ok(()) => drop(acknowledged.insert(key, value)),
                 Err(error) => {
@@ -75,13 +75,13 @@ fn a_full_disk_refuses_commits_and_the_store_goes_on_when_there_is_room() {
         for key in keys {
             assert_eq!(storage.get(&key).unwrap(), acknowledged.remove(&key));
             let gone = vec![(key, None)];
-            storage.commit(&Batch { changes: gone }).unwrap();
+            storage.commit(&Batch::from(gone)).unwrap();
         }
     }
 }
 
 fn one() -> Batch {
-    Batch { changes: vec![(b"one".to_vec(), Some(b"1".to_vec()))] }
+    Batch::from(vec![(b"one".to_vec(), Some(b"1".to_vec()))])
 }
 
 /// SC-112: nothing is wrong with a store on a disk without room, so nobody is sent to restore it.

@@ -6,6 +6,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use hivewright_actors::archive::Archive;
+
 use super::*;
 
 const PLACE: &str = "HIVEWRIGHT_TEST_COMMITS_INTO";
@@ -16,11 +18,12 @@ fn home_of(folder: &Path) -> Home {
 }
 
 /// What commit `number` writes. Some of it is large, so that groups span several pages and segments.
-fn written(number: u64) -> [(Vec<u8>, Option<Vec<u8>>); 3] {
+fn written(number: u64) -> [(Vec<u8>, Option<Vec<u8>>); 4] {
     let length = if number.is_multiple_of(10) { 60_000 } else { 400 };
     [
         put(&format!("a/{number:08}"), noise(number, 100)),
         put(&format!("b/{number:08}"), noise(number, length)),
+        put(&format!("done\0{number:08}"), noise(number, 300)),
         put("newest", number.to_be_bytes()),
     ]
 }
@@ -35,6 +38,13 @@ fn a_child_commits_until_it_is_killed() {
     let mut out = std::io::stdout();
     for number in next.. {
         commit(&storage, written(number));
+        // A kill finds it moving records as well, one half done or the other.
+        if number.is_multiple_of(3)
+            && let Some(archived) = storage.take_next().unwrap()
+        {
+            let archived = Batch { archived: vec![archived], ..Batch::default() };
+            storage.commit(&archived).unwrap();
+        }
         writeln!(out, "\ncommitted {number}").unwrap();
         out.flush().unwrap();
     }

@@ -5,9 +5,10 @@ mod damage;
 mod fixtures;
 mod full;
 mod killed;
-
+mod lists;
 mod port;
 mod room;
+mod tiers;
 mod upgrades;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
     fs,
     ops::ControlFlow,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use hivewright_actors::storage::{Batch, Order, Storage};
@@ -23,7 +25,7 @@ use tempfile::TempDir;
 use super::{
     Home,
     open::{OpenError, open},
-    sled::SledStorage,
+    tiers::TieredStorage,
     unwatched as quiet,
 };
 use crate::settings::config::Durability;
@@ -49,11 +51,11 @@ impl Place {
         self.folder.path().join(path)
     }
 
-    fn open(&self) -> SledStorage {
+    fn open(&self) -> TieredStorage {
         self.try_open().unwrap()
     }
 
-    fn try_open(&self) -> Result<SledStorage, OpenError> {
+    fn try_open(&self) -> Result<TieredStorage, OpenError> {
         open(&self.home, Durability::Power, &quiet)
     }
 
@@ -77,12 +79,12 @@ fn remove(key: &str) -> (Vec<u8>, Option<Vec<u8>>) {
     (key.into(), None)
 }
 
-fn commit(storage: &SledStorage, changes: impl Into<Vec<(Vec<u8>, Option<Vec<u8>>)>>) {
+fn commit(storage: &TieredStorage, changes: impl Into<Vec<(Vec<u8>, Option<Vec<u8>>)>>) {
     let changes = changes.into();
-    storage.commit(&Batch { changes }).unwrap();
+    storage.commit(&Batch::from(changes)).unwrap();
 }
 
-fn all(storage: &SledStorage) -> Records {
+fn all(storage: &TieredStorage) -> Records {
     let mut records = Records::new();
     storage
         .scan(b"", b"\xff", Order::Rising, &mut |key, value| {

@@ -12,7 +12,7 @@ use hivewright_actors::storage::{Batch, Order, Storage, StorageError};
 use super::*;
 use crate::storage::{build, database::Database, parts};
 
-fn keys(storage: &SledStorage, start: &str, end: &str, order: Order) -> Vec<String> {
+fn keys(storage: &TieredStorage, start: &str, end: &str, order: Order) -> Vec<String> {
     let mut keys = Vec::new();
     storage
         .scan(start.as_bytes(), end.as_bytes(), order, &mut |key, _| {
@@ -105,13 +105,13 @@ fn large_values_come_back_whole_and_leave_nothing_behind() {
         assert_eq!(storage.get(b"k").unwrap().unwrap(), value);
         assert_eq!(all(&storage)[b"k".as_slice()], value);
     }
-    let held = |storage: &SledStorage| storage.database.len();
+    let held = |storage: &TieredStorage| storage.hot.database.len();
 
     commit(&storage, [put("k", noise(1, 2 * parts::WHOLE))]);
     commit(&storage, [remove("k2")]);
-    assert_eq!(held(&storage), 1 + 2 + 2, "the record, its parts, and the two about the store");
+    assert_eq!(held(&storage), 1 + 2 + 3, "the record, its parts, and the three about the store");
     commit(&storage, [remove("k")]);
-    assert_eq!(held(&storage), 2);
+    assert_eq!(held(&storage), 3);
 }
 
 /// SC-115
@@ -121,7 +121,7 @@ fn what_is_too_large_is_refused_and_the_store_goes_on() {
     let storage = place.open();
     let refused = |key: Vec<u8>, value: Vec<u8>| {
         let changes = vec![put("beside", ""), (key, Some(value))];
-        matches!(storage.commit(&Batch { changes }), Err(StorageError::Write(_)))
+        matches!(storage.commit(&Batch::from(changes)), Err(StorageError::Write(_)))
     };
 
     assert!(refused(b"k".to_vec(), vec![0; parts::LARGEST + 1]));
@@ -229,9 +229,9 @@ fn after_a_failed_write_nothing_more_is_acknowledged() {
     let place = Place::new();
     let storage = place.open();
     commit(&storage, [put("a", "1")]);
-    storage.writing().fail();
+    storage.hot.writing().fail();
 
-    let refused = storage.commit(&Batch { changes: vec![put("b", "2")] });
+    let refused = storage.commit(&Batch::from(vec![put("b", "2")]));
 
     assert!(matches!(refused, Err(StorageError::Write(_))));
     assert_eq!(storage.get(b"b").unwrap(), None);

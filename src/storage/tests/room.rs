@@ -42,7 +42,7 @@ fn ended(id: &str, at: Timestamp) -> Task {
     }
 }
 
-fn retain(storage: &SledStorage, keeping: &Arc<Keeper>, now: Timestamp) -> u64 {
+fn retain(storage: &TieredStorage, keeping: &Arc<Keeper>, now: Timestamp) -> u64 {
     let mut pass = Pass::new(keeping.clone(), keeping.terms().unwrap(), now);
     loop {
         let slice = pass.slice(storage, &mut || false).unwrap();

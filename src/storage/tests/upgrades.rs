@@ -40,11 +40,11 @@ fn upgraded() -> Records {
     .into()
 }
 
-fn open_first(place: &Place) -> Result<SledStorage, OpenError> {
+fn open_first(place: &Place) -> Result<TieredStorage, OpenError> {
     open_as(&place.home, Durability::Power, &FIRST, &quiet)
 }
 
-fn open_second(place: &Place) -> Result<SledStorage, OpenError> {
+fn open_second(place: &Place) -> Result<TieredStorage, OpenError> {
     open_as(&place.home, Durability::Power, &SECOND, &quiet)
 }
 

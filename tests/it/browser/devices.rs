@@ -74,6 +74,8 @@ async fn a_browser_that_comes_in_the_middle_sees_the_turn_go_on() {
     let Some(one) = chat(&service).await else {
         return;
     };
+    // A browser takes seconds to start on a busy machine, and the turn would be over.
+    let other = chat(&service).await.unwrap();
     let script = "#say First I write.\n#call write {\"file_path\":\"a.md\",\"content\":\"Hello\"}\n\
                   #then\n#say Now I wait.\n#wait 8000\n#reply All is written.";
     let shows =
@@ -81,7 +83,7 @@ async fn a_browser_that_comes_in_the_middle_sees_the_turn_go_on() {
 
     send(&one, script).await;
     one.until(&shows("Now I wait.")).await;
-    let other = chat(&service).await.unwrap();
+    other.reload().await;
     open_topic(&other).await;
     other.until(&shows("Now I wait.")).await;
     let status = other.value(&format!("{TURNS}.map(turn => turn.dataset.status)")).await;

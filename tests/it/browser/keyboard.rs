@@ -47,6 +47,7 @@ async fn the_palette_opens_every_view_and_gives_the_focus_back() {
         ("memo", "hw-memory"),
         ("vau", "hw-vault"),
         ("hist", "hw-history"),
+        ("sear", "hw-search"),
         ("usa", "hw-usage"),
         ("logs", "hw-logs"),
         ("sett", "hw-settings"),

@@ -23,6 +23,7 @@ mod losses;
 mod memory;
 mod organisation;
 mod outage;
+mod search;
 mod settings;
 mod states;
 mod tasks;

@@ -31,7 +31,9 @@ pub(super) const VIEWS: [(&str, &str); 21] = [
 ];
 
 /// The same for views that have something to show in every service.
-pub(super) const ALWAYS: [(&str, &str); 5] = [
+pub(super) const ALWAYS: [(&str, &str); 7] = [
+    ("#/search", ".empty"),
+    ("#/search?q=reply", ".hits li, .empty"),
     ("#/history", ".session-list li"),
     ("#/usage", ".chart, .empty"),
     ("#/logs", ".log li"),

@@ -75,12 +75,13 @@ export const get = async (path, query, signal) => (await call("GET", path, { que
 /**
  * Many things.
  * @param {string} path @param {Record<string, any>} [query] @param {AbortSignal} [signal]
- * @returns {Promise<{rows: any[], total: number, next: string | null}>}
+ * @returns {Promise<{rows: any[], total: number, next: string | null, incomplete: boolean}>}
  */
 export async function list(path, query, signal) {
   const answer = await call("GET", path, { query, signal });
   const rows = answer?.data ?? [];
-  return { rows, total: answer?.total ?? rows.length, next: answer?.next_cursor ?? null };
+  const next = answer?.next_cursor ?? null;
+  return { rows, total: answer?.total ?? rows.length, next, incomplete: answer?.incomplete === true };
 }
 
 /** The most rows that one answer holds. */

@@ -107,3 +107,6 @@ export const pretty = (value) => {
     return clean(value); // Previews are cut, so often not whole.
   }
 };
+
+/** There is a word to search for. @param {string | undefined} text */
+export const hasWord = (text) => /[\p{L}\p{N}]/u.test(text ?? "");

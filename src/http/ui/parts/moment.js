@@ -28,7 +28,7 @@ export function moment(message, session, found) {
         `#${seq}`,
       ),
     ),
-    (message.content ?? []).map((/** @type {any} */ block) => blockOf(block, role)),
+    (message.content ?? []).map((/** @type {any} */ block) => blockOf(block, role, found)),
     meta?.model
       ? make(
           "p",
@@ -49,14 +49,14 @@ const usageWords = (usage) =>
         .join(" · ")
     : "";
 
-/** @param {any} block @param {string} role */
-function blockOf(block, role) {
+/** @param {any} block @param {string} role @param {boolean} [found] it is folded out */
+function blockOf(block, role, found) {
   if (block.type === "thinking") return fold("Thinking", make("p", { class: "thought" }, clean(block.thinking)));
   if (block.type === "toolCall")
     return fold(
       make("code", {}, clean(block.name)),
       make("pre", { tabindex: "0", "aria-label": `Arguments of ${clean(block.name)}` }, pretty(block.arguments)),
-      { class: "call" },
+      { class: "call", open: found },
     );
   if (block.type === "file") return make("p", {}, make("code", {}, clean(block.filename)));
   if (role === "toolResult")

@@ -1,8 +1,9 @@
 // @ts-check
-// The command palette: every view, team, topic and a few acts, by their first letters.
+// The command palette: every view, team, topic and a few acts, by their first letters, and a search for what is typed.
 
 import { list } from "../core/api.js";
 import { clean, icon, make } from "../core/dom.js";
+import { hasWord } from "../core/format.js";
 import { paint } from "../core/paint.js";
 import { go } from "../core/place.js";
 import { live } from "../live/live.js";
@@ -62,6 +63,20 @@ export function ranked(all, typed) {
     .map((one) => one.item);
 }
 
+/** The way to what was said. @param {string} typed @returns {Item[]} */
+export function searches(typed) {
+  const q = typed.trim();
+  if (!hasWord(q)) return [];
+  return [
+    {
+      word: `Search history for “${clean(q)}”`,
+      about: "Search",
+      picture: "search",
+      run: () => go("search", [], { q }),
+    },
+  ];
+}
+
 export function openPalette() {
   if (document.querySelector("dialog.palette")) return;
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
@@ -73,8 +88,8 @@ export function openPalette() {
     role: "combobox",
     "aria-expanded": "true",
     "aria-controls": "palette-list",
-    "aria-label": "Go to a view, team or topic",
-    placeholder: "Go to a view, team or topic",
+    "aria-label": "Go to a view, team or topic, or search history",
+    placeholder: "Go to a view, team or topic, or search history",
     autocomplete: "off",
     spellcheck: "false",
     oninput: () => {
@@ -131,7 +146,7 @@ export function openPalette() {
   }
 
   function draw() {
-    found = ranked(all, field.value).slice(0, 60);
+    found = [...ranked(all, field.value).slice(0, 60), ...searches(field.value)];
     paint(
       rows,
       found.map((item, index) =>

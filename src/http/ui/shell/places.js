@@ -74,6 +74,14 @@ export const PLACES = [
     load: () => import("../views/vault.js"),
   },
   {
+    view: "search",
+    title: "Search",
+    picture: "search",
+    group: "Look",
+    tag: "hw-search",
+    load: () => import("../views/search.js"),
+  },
+  {
     view: "history",
     title: "History",
     picture: "history",

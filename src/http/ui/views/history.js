@@ -17,6 +17,8 @@ import { teamChoice, teamNames } from "../parts/teams.js";
 import { act } from "../parts/toast.js";
 
 const PAGE = 60;
+/** So many events before an item are shown with it. */
+const BEFORE = 30;
 
 class History extends View {
   /** @type {string | undefined} */ chosen;
@@ -68,15 +70,23 @@ class History extends View {
     this.earliest = null;
     this.latest = null;
     this.refusal = null;
-    if (id) this.page({}).then(() => (item ? this.reach(item) : undefined));
+    if (id) item ? this.reach(item) : this.page({});
   }
 
-  /** Goes back until an item is there, and shows it. @param {number} item */
+  /** Shows an item. If it is not there yet, the transcript is opened around it. @param {number} item */
   async reach(item) {
-    while (!this.refusal && typeof this.earliest === "number" && (this.messages[0]?.seq ?? 0) > item)
-      await this.page({ before: this.earliest });
+    const isThere = this.messages.length && (this.earliest ?? 0) <= item && item <= (this.latest ?? 0);
+    if (!isThere) {
+      this.messages = [];
+      await this.page({ after: Math.max(0, item - BEFORE) });
+    }
     this.update();
-    requestAnimationFrame(() => byId(`m${item}`)?.scrollIntoView({ block: "center" }));
+    requestAnimationFrame(() => byId(`m${this.found(item)?.seq}`)?.scrollIntoView({ block: "center" }));
+  }
+
+  /** The message that has an event: each is known by its last. @param {number} item */
+  found(item) {
+    return item ? this.messages.find((message) => message.seq >= item) : undefined;
   }
 
   /** @param {{after?: number, before?: number}} from */
@@ -94,13 +104,14 @@ class History extends View {
       if (id !== this.chosen) return;
       const fresh = answer.data ?? [];
       // A message of a turn that had only begun may have another number by now; it comes again if it has none yet.
+      const isFirst = !this.messages.length;
       const stored = from.before === undefined ? this.messages.filter((message) => !message.pending) : this.messages;
       const known = new Set(stored.map((message) => message.seq));
       const added = fresh.filter((/** @type {any} */ message) => !known.has(message.seq));
       this.messages = [...stored, ...added].sort((a, b) => a.seq - b.seq);
       this.session = answer.session;
-      if (from.after === undefined) this.earliest = answer.prev_before;
-      if (from.before === undefined) this.latest = answer.next_after;
+      if (from.after === undefined || isFirst) this.earliest = answer.prev_before;
+      if (from.before === undefined || isFirst) this.latest = answer.next_after;
       this.refusal = null;
     } catch (refusal) {
       if (this.lifetime.signal.aborted) return;
@@ -224,6 +235,7 @@ class History extends View {
   }
 
   transcript() {
+    const found = this.found(Number(this.place.query.item));
     return [
       this.slow ? loading() : null,
       this.refusal ? failure(this.refusal, () => this.page({})) : null,
@@ -237,10 +249,15 @@ class History extends View {
       make(
         "ol",
         { class: "timeline" },
-        this.messages.map((message) =>
-          moment(message, String(this.chosen), message.seq === Number(this.place.query.item)),
-        ),
+        this.messages.map((message) => moment(message, String(this.chosen), message === found)),
       ),
+      this.session && typeof this.latest === "number" && this.latest < this.session.events
+        ? make(
+            "p",
+            { class: "earlier" },
+            button("Later", "again", () => this.forward(), { tone: "small" }),
+          )
+        : null,
       !this.refusal && this.session && !this.messages.length
         ? make("p", { class: "muted" }, "Nothing was said in this session yet.")
         : null,

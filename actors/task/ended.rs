@@ -1,0 +1,85 @@
+//! Lists of ended tasks: they lie in the hot tier of the store first and in the archive later, and this is the one place
+//! that asks both.
+
+use std::{collections::HashSet, ops::ControlFlow};
+
+use super::{
+    Task,
+    query::{TaskPage, TaskQuery, TaskWindow},
+    records::{FinishedTask, find},
+};
+use crate::{
+    ids::TaskId,
+    storage::{Order, Storage, StorageError},
+    store::reads::{Range, get_readable, parse},
+};
+
+/// The wanted part of the list of ended tasks, but those that the caller has already. Blocks.
+pub fn ended(
+    storage: &dyn Storage,
+    wanted: &TaskQuery,
+    window: &TaskWindow,
+    mut known: HashSet<TaskId>,
+) -> Result<TaskPage, StorageError> {
+    let mut page = TaskPage::default();
+    if !wanted.wants_ended() {
+        return Ok(page);
+    }
+    let mut see = |task: &Task| {
+        if wanted.holds(task) {
+            let place = (task.created_at, task.id.clone());
+            page.total += 1;
+            page.places.extend(Some(place).filter(|place| window.reaches(place)));
+        }
+    };
+    let tiers = storage.tiers();
+    let hot = tiers.map_or(storage, |tiers| tiers.hot());
+    // In this order: what moves meanwhile is found in both, and never in none. The hot one counts, also if it cannot be read.
+    Range::<FinishedTask<'_>>::all().walk(hot, Order::Rising, &mut |key, task| {
+        let is_new = parse::<FinishedTask<'_>>(key).is_some_and(|id| known.insert(id));
+        if let (true, Ok(FinishedTask(task))) = (is_new, task) {
+            see(&task);
+        }
+        ControlFlow::Continue(())
+    })?;
+    // The first task of all is found by its id, not by what it comes of.
+    if let (Some(root), Some(_)) = (&wanted.root, tiers)
+        && known.insert(root.clone())
+        && let Some(FinishedTask(task)) = get_readable::<FinishedTask<'_>>(storage, root)?
+    {
+        see(&task);
+    }
+    if let Some(tiers) = tiers {
+        let over = tiers.tasks(wanted, window, &known)?;
+        page.places.extend(over.places);
+        page.total += over.total;
+    }
+    page.places.sort_unstable();
+    if window.order == Order::Falling {
+        page.places.reverse();
+    }
+    page.places.truncate(window.most);
+    page.total = page.total.min(window.counted + 1).max(page.places.len());
+    Ok(page)
+}
+
+/// The ended tasks themselves that are wanted, as far as they can be read. Blocks.
+pub fn ended_tasks(
+    storage: &dyn Storage,
+    wanted: &TaskQuery,
+    window: &TaskWindow,
+) -> Result<Vec<Task>, StorageError> {
+    let mut tasks = Vec::new();
+    for (_, id) in ended(storage, wanted, window, HashSet::new())?.places {
+        tasks.extend(find_readable(storage, &id)?);
+    }
+    Ok(tasks)
+}
+
+/// A task, open or finished; none also if it cannot be read, which is reported. Blocks.
+pub fn find_readable(storage: &dyn Storage, id: &TaskId) -> Result<Option<Task>, StorageError> {
+    match find(storage, id) {
+        Err(StorageError::Damaged { .. }) => Ok(None),
+        found => found,
+    }
+}

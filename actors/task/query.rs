@@ -1,0 +1,129 @@
+//! Queries of tasks: a filter, and the part that is wanted of a list.
+
+use super::{Kind, Priority, Task, TaskState};
+use crate::{
+    clock::Timestamp,
+    ids::{TaskId, TeamName, TopicId},
+    order::Order,
+};
+
+/// Which tasks are wanted. What is none excludes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskQuery {
+    /// Only in this state.
+    pub state: Option<TaskState>,
+    /// Only of these teams.
+    pub teams: Option<Vec<TeamName>>,
+    /// Only of this kind.
+    pub kind: Option<Kind>,
+    /// Only of this priority.
+    pub priority: Option<Priority>,
+    /// Only of this topic.
+    pub topic: Option<TopicId>,
+    /// Only what came of this task, and the task itself.
+    pub root: Option<TaskId>,
+    /// Only messages that came past the trust gate.
+    pub admitted: bool,
+    /// Only such messages of this sender.
+    pub sender: Option<String>,
+    /// Only made at this moment or later.
+    pub since: Timestamp,
+    /// Only made at this moment or earlier.
+    pub until: Option<Timestamp>,
+    /// Only with these words, which are in lower case.
+    pub words: Option<String>,
+}
+
+impl TaskQuery {
+    // Taken apart, so that a new field which nothing compares is an error.
+    /// A task is wanted.
+    pub fn holds(&self, task: &Task) -> bool {
+        let Self {
+            state,
+            teams,
+            kind,
+            priority,
+            topic,
+            root,
+            admitted,
+            sender,
+            since,
+            until,
+            words,
+        } = self;
+        state.is_none_or(|state| task.state() == state)
+            && teams.as_ref().is_none_or(|teams| teams.contains(&task.lane.team))
+            && kind.is_none_or(|kind| task.kind == kind)
+            && priority.is_none_or(|priority| task.priority == priority)
+            && topic.as_ref().is_none_or(|topic| task.topic() == Some(topic))
+            && root.as_ref().is_none_or(|root| task.root() == root)
+            && (!admitted || task.sender().is_some())
+            && sender.as_ref().is_none_or(|sender| task.sender() == Some(sender))
+            && task.created_at >= *since
+            && until.is_none_or(|until| task.created_at <= until)
+            && words.as_ref().is_none_or(|words| task.has_words(words))
+    }
+
+    /// Some that have ended may be wanted.
+    pub fn wants_ended(&self) -> bool {
+        self.state.is_none_or(|state| !state.is_open())
+    }
+}
+
+impl Task {
+    /// The topic that it comes from.
+    pub fn topic(&self) -> Option<&TopicId> {
+        self.source.as_ref()?.topic.as_ref().map(|topic| &topic.id)
+    }
+
+    /// Who wrote the message that it was; none if it did not come past the trust gate.
+    pub fn sender(&self) -> Option<&str> {
+        (self.admission.is_some() && self.source.is_some()).then_some(&*self.from)
+    }
+
+    /// Words in lower case are in its id, in what was asked or in what came of it.
+    pub fn has_words(&self, words: &str) -> bool {
+        let said = self.outcome.as_ref().map_or("", |outcome| &outcome.text);
+        format!("{}\n{}\n{said}", self.id, self.body).to_lowercase().contains(words)
+    }
+}
+
+/// Where a task stands in lists: by when it was made, then by its id.
+pub type TaskPlace = (Timestamp, TaskId);
+
+/// The part of a list that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskWindow {
+    /// Rising is oldest first.
+    pub order: Order,
+    /// Only what comes after this place.
+    pub after: Option<TaskPlace>,
+    /// So many places at most.
+    pub most: usize,
+    /// What is wanted is counted to one more than this.
+    pub counted: usize,
+}
+
+impl TaskWindow {
+    /// The newest.
+    pub fn newest(most: usize) -> Self {
+        Self { order: Order::Falling, after: None, most, counted: 0 }
+    }
+
+    /// A place is in it, as far as it begins.
+    pub(super) fn reaches(&self, place: &TaskPlace) -> bool {
+        self.after.as_ref().is_none_or(|after| match self.order {
+            Order::Rising => place > after,
+            Order::Falling => place < after,
+        })
+    }
+}
+
+/// The wanted part of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskPage {
+    /// In the order of the list.
+    pub places: Vec<TaskPlace>,
+    /// How many there are in the whole list; at least those of the page, and no more than were to be counted.
+    pub total: usize,
+}

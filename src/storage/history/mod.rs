@@ -1,0 +1,410 @@
+//! The archive over SQLite: `history.db`, a table for each kind of record that is over.
+//!
+//! ```text
+//! packing.rs   one value: compressed, with a checksum
+//! tables.rs    which table and which rows a range of keys means
+//! tasks.rs     columns of ended tasks, and the lists of them
+//! words.rs     the full-text index
+//! writer.rs    the one connection that writes
+//! marking.rs   where in a record the words stand that were found
+//! ```
+
+pub(super) mod marking;
+mod packing;
+mod tables;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod words;
+mod writer;
+
+use std::{
+    collections::HashSet,
+    io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use hivewright_actors::{
+    ids::TaskId,
+    search::{Entry, Place, Search},
+    spine,
+    storage::{Order, StorageError},
+    task::query::{TaskPage, TaskQuery, TaskWindow},
+};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+use packing::Unpacker;
+use tables::Table;
+use writer::Writer;
+
+/// The file, in the folder of the store.
+pub(super) const FILE: &str = "history.db";
+/// Pages that a connection keeps in memory, in KiB.
+const CACHE_KIB: i64 = 1024;
+/// How long a connection waits for another one.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections for reading that stay open.
+const READERS: usize = 4;
+
+/// The archive of a store.
+#[derive(Debug)]
+pub(super) struct History {
+    /// None for an archive that does not exist: it holds nothing.
+    path: Option<PathBuf>,
+    tables: Vec<Table>,
+    writer: Mutex<Option<Writer>>,
+    readers: Mutex<Vec<Reader>>,
+}
+
+/// One who reads, at one moment of the archive if it has begun a transaction.
+struct Reader {
+    connection: Connection,
+    unpacker: Unpacker,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reader")
+    }
+}
+
+/// What an archive says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Of which store it is.
+    pub(super) store: u64,
+    /// How many transactions it has taken in.
+    pub(super) number: u64,
+}
+
+/// A record that holds what is searched for.
+pub(super) struct Match {
+    pub(super) key: Vec<u8>,
+    pub(super) place: Place,
+}
+
+/// A record as it was found: its key, and its value or why that cannot be read.
+pub(super) type Found = (Vec<u8>, Result<Vec<u8>, StorageError>);
+
+impl History {
+    /// An archive that does not exist, of a store of a former version.
+    pub(super) fn absent() -> Self {
+        Self { path: None, tables: Vec::new(), writer: Mutex::default(), readers: Mutex::default() }
+    }
+
+    /// Makes an empty archive in a folder.
+    pub(super) fn create(folder: &Path, store: u64) -> io::Result<Self> {
+        let path = folder.join(FILE);
+        let tables = tables::all(spine::SHELVES);
+        let connection = connect(&path, true).map_err(io::Error::other)?;
+        let made = || -> rusqlite::Result<()> {
+            connection.execute_batch(
+                "CREATE TABLE archive (store INTEGER NOT NULL, number INTEGER NOT NULL) STRICT;",
+            )?;
+            connection
+                .execute("INSERT INTO archive VALUES (?1, 0)", params![store.cast_signed()])?;
+            Ok(())
+        };
+        made().map_err(io::Error::other)?;
+        let writer = Writer::new(connection)?;
+        writer.prepare(&tables).map_err(io::Error::other)?;
+        Ok(Self {
+            path: Some(path),
+            tables,
+            writer: Mutex::new(Some(writer)),
+            readers: Mutex::default(),
+        })
+    }
+
+    /// Opens the archive in a folder. Returns it with what it says of itself.
+    pub(super) fn open(folder: &Path) -> Result<(Self, Standing), String> {
+        let path = folder.join(FILE);
+        if !path.exists() {
+            return Err(format!("`{FILE}`, which holds what is over, is missing"));
+        }
+        let failed = |error: rusqlite::Error| format!("`{FILE}` cannot be read: {error}");
+        let tables = tables::all(spine::SHELVES);
+        let connection = connect(&path, false).map_err(failed)?;
+        let writer = Writer::new(connection).map_err(|error| error.to_string())?;
+        let standing = standing(&writer.connection).map_err(failed)?;
+        writer.prepare(&tables).map_err(failed)?;
+        let writer = Mutex::new(Some(writer));
+        Ok((Self { path: Some(path), tables, writer, readers: Mutex::default() }, standing))
+    }
+
+    /// Writes what is in the log of SQLite to the file itself, so that the file alone is the archive.
+    pub(super) fn close(self) -> io::Result<()> {
+        drop(self.readers);
+        let writer = self.writer.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Writer { connection, .. }) = writer {
+            connection.close().map_err(|(_, error)| io::Error::other(error))?;
+        }
+        Ok(())
+    }
+
+    /// Takes records in, whole and durable, in place of those under the same keys. Returns the number of the
+    /// transaction.
+    pub(super) fn take(&self, records: &[(Vec<u8>, Vec<u8>)]) -> Result<u64, StorageError> {
+        self.change(|writer| {
+            for (key, value) in records {
+                let Some((table, rest)) = self.place(key) else { continue };
+                writer.note(table, key, rest, Some(value))?;
+                let packed = writer.packer.pack(key, value);
+                table.put(&writer.connection, key, value, &packed)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes records, durably.
+    pub(super) fn remove(&self, keys: &[&[u8]]) -> Result<(), StorageError> {
+        let removed = self.change(|writer| {
+            for key in keys {
+                if let Some((table, rest)) = self.place(key) {
+                    writer.note(table, key, rest, None)?;
+                    table.remove(&writer.connection, rest)?;
+                }
+            }
+            Ok(())
+        });
+        removed.map(drop)
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Writer) -> rusqlite::Result<()>,
+    ) -> Result<u64, StorageError> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(writer) = &mut *writer else {
+            return Err(StorageError::Write("this store has no archive yet".to_owned()));
+        };
+        let changed = (|| {
+            writer.connection.execute_batch("BEGIN IMMEDIATE")?;
+            change(writer)?;
+            writer.connection.execute("UPDATE archive SET number = number + 1", [])?;
+            let number = standing(&writer.connection)?.number;
+            writer.connection.execute_batch("COMMIT")?;
+            writer.empty_log()?;
+            Ok(number)
+        })();
+        changed.map_err(|error: rusqlite::Error| {
+            // Without a transaction there is nothing to take back.
+            let _ = writer.connection.execute_batch("ROLLBACK");
+            match error.sqlite_error_code() {
+                Some(rusqlite::ErrorCode::DiskFull) => StorageError::Full,
+                _ => StorageError::Write(format!("{FILE}: {error}")),
+            }
+        })
+    }
+
+    /// Whether records under this key are archived.
+    pub(super) fn holds(&self, key: &[u8]) -> bool {
+        self.place(key).is_some()
+    }
+
+    /// Where the keys of archived kinds begin, in order.
+    pub(super) fn prefixes(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.tables.iter().map(Table::prefix)
+    }
+
+    fn place<'a>(&self, key: &'a [u8]) -> Option<(&Table, &'a [u8])> {
+        self.tables.iter().find_map(|table| Some((table, key.strip_prefix(table.prefix())?)))
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        let Some((table, rest)) = self.place(key) else { return Ok(None) };
+        self.read(|reader| {
+            let packed = table.get(&reader.connection, rest)?;
+            Ok(packed.map(|packed| reader.unpacker.unpack(key, &packed)))
+        })?
+        .transpose()
+    }
+
+    /// What a record holds, whatever its state.
+    pub(super) fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let (table, rest) = self.place(key)?;
+        let packed = self.read(|reader| table.get(&reader.connection, rest)).ok()??;
+        Some(packing::content(&packed).to_vec())
+    }
+
+    /// The first records of a range, in its order. A number below `most` means that there are no more.
+    pub(super) fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        order: Order,
+        most: usize,
+    ) -> Result<Vec<Found>, StorageError> {
+        if !self.tables.iter().any(|table| table.rows(start, end).is_some()) {
+            return Ok(Vec::new());
+        }
+        self.read(|reader| reader.scan(&self.tables, start, end, order, most))
+    }
+
+    /// The keys of records that hold what is searched for, with where they stand, and how many there are. There is one
+    /// more than is wanted if there are more.
+    pub(super) fn search(&self, search: &Search) -> Result<(Vec<Match>, usize), StorageError> {
+        let (rows, total) = self.read(|reader| words::find(&reader.connection, search))?;
+        let found = rows.into_iter().filter_map(|row| {
+            let table = self.tables.iter().find(|table| table.kind() == row.kind)?;
+            let key = [table.prefix(), &row.key].concat();
+            Some(Match { key, place: row.place })
+        });
+        Ok((found.collect(), total))
+    }
+
+    /// What a search finds a record by.
+    pub(super) fn entry(&self, key: &[u8], value: &[u8]) -> Option<Entry> {
+        self.place(key)?.0.entry(key, value)
+    }
+
+    /// The wanted part of the tasks that it holds, but for those that are known.
+    pub(super) fn tasks(
+        &self,
+        wanted: &TaskQuery,
+        window: &TaskWindow,
+        known: &HashSet<TaskId>,
+    ) -> Result<TaskPage, StorageError> {
+        self.read(|reader| tasks::page(&reader.connection, wanted, window, known))
+    }
+
+    /// The names that the lists of tasks know.
+    #[cfg(test)]
+    pub(super) fn names(&self, of: &str) -> Vec<String> {
+        self.read(|reader| tasks::names(&reader.connection, of)).unwrap()
+    }
+
+    /// How many records there are. Counts them.
+    pub(super) fn records(&self) -> u64 {
+        let counted = self
+            .read(|reader| self.tables.iter().map(|table| table.count(&reader.connection)).sum());
+        counted.unwrap_or_default()
+    }
+
+    /// Shows all records as they are at the moment of the call, whatever is written meanwhile.
+    pub(super) fn snapshot(&self) -> Result<Snapshot<'_>, StorageError> {
+        let reader = match &self.path {
+            Some(path) => Some(Reader::open(path).map_err(unread)?),
+            None => None,
+        };
+        if let Some(reader) = &reader {
+            reader.connection.execute_batch("BEGIN").map_err(unread)?;
+            // The moment is that of the first read.
+            standing(&reader.connection).map_err(unread)?;
+        }
+        Ok(Snapshot { reader, tables: &self.tables })
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&mut Reader) -> rusqlite::Result<T>,
+    ) -> Result<T, StorageError>
+    where
+        T: Default,
+    {
+        let Some(path) = &self.path else { return Ok(T::default()) };
+        let idle = self.readers().pop();
+        let mut reader = match idle {
+            Some(reader) => reader,
+            None => Reader::open(path).map_err(unread)?,
+        };
+        let result = read(&mut reader).map_err(unread)?;
+        let mut readers = self.readers();
+        if readers.len() < READERS {
+            readers.push(reader);
+        }
+        Ok(result)
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Vec<Reader>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All records of an archive at one moment.
+pub(super) struct Snapshot<'a> {
+    reader: Option<Reader>,
+    tables: &'a [Table],
+}
+
+impl Snapshot<'_> {
+    /// The records behind a key, in the order of their keys.
+    pub(super) fn behind(&mut self, key: &[u8], most: usize) -> Result<Vec<Found>, StorageError> {
+        let start = [key, &[0]].concat();
+        let Some(reader) = &mut self.reader else { return Ok(Vec::new()) };
+        reader.scan(self.tables, &start, &[0xff], Order::Rising, most).map_err(unread)
+    }
+}
+
+impl Reader {
+    fn open(path: &Path) -> rusqlite::Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
+        tune(&connection)?;
+        tasks::equip(&connection)?;
+        let unpacker = Unpacker::new()
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        Ok(Self { connection, unpacker })
+    }
+
+    fn scan(
+        &mut self,
+        tables: &[Table],
+        start: &[u8],
+        end: &[u8],
+        order: Order,
+        most: usize,
+    ) -> rusqlite::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        let Self { connection, unpacker } = self;
+        let mut walk = |table: &Table| -> rusqlite::Result<()> {
+            let Some((from, to)) = table.rows(start, end) else { return Ok(()) };
+            let left = most.saturating_sub(found.len());
+            table.walk(connection, from, to, order, left, &mut |key, packed| {
+                let key = [table.prefix(), key].concat();
+                let value = unpacker.unpack(&key, packed);
+                found.push((key, value));
+            })
+        };
+        match order {
+            Order::Rising => tables.iter().try_for_each(&mut walk)?,
+            Order::Falling => tables.iter().rev().try_for_each(&mut walk)?,
+        }
+        Ok(found)
+    }
+}
+
+fn connect(path: &Path, is_new: bool) -> rusqlite::Result<Connection> {
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, is_new);
+    let connection = Connection::open_with_flags(path, flags)?;
+    tune(&connection)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    // A transaction is on the disk when it is answered: only then the hot half lets its records go.
+    connection.pragma_update(None, "synchronous", "full")?;
+    // What is removed is overwritten: it may have become a secret.
+    connection.pragma_update(None, "secure_delete", true)?;
+    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    Ok(connection)
+}
+
+fn tune(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(128);
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)
+}
+
+fn standing(connection: &Connection) -> rusqlite::Result<Standing> {
+    let mut statement = connection.prepare_cached("SELECT store, number FROM archive")?;
+    let standing = statement.query_row([], |row| {
+        let (store, number): (i64, i64) = (row.get(0)?, row.get(1)?);
+        Ok(Standing { store: store.cast_unsigned(), number: number.cast_unsigned() })
+    });
+    standing.optional()?.ok_or(rusqlite::Error::QueryReturnedNoRows)
+}
+
+fn unread(error: rusqlite::Error) -> StorageError {
+    StorageError::Read(format!("{FILE}: {error}"))
+}
