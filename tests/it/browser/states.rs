@@ -20,7 +20,10 @@ fn fetched() -> impl Iterator<Item = (&'static str, &'static str)> {
         .into_iter()
         .chain(ALWAYS)
         // The chat has words of its own for a connection that is not there, and backups are told by events.
-        .filter(|(hash, _)| !["#/chat", "#/nowhere", "#/settings/backups"].contains(hash))
+        // A search for nothing asks for nothing.
+        .filter(|(hash, _)| {
+            !["#/chat", "#/nowhere", "#/search", "#/settings/backups"].contains(hash)
+        })
 }
 
 /// OP-71: that it is on its way, then why it does not come, with a way to try again.
