@@ -185,8 +185,12 @@ impl Storage for TieredStorage {
         if removed.is_empty() {
             return self.hot.commit(batch);
         }
-        // First from the archive: what a crash leaves in the hot tier is found and removed again.
+        // What takes the place of removed records is there before they go, and what they are found by goes last: after a
+        // crash in between, whoever removed them finds them again.
         let _moving = self.moving();
+        let is_put = |(_, value): &&(Vec<u8>, Option<Vec<u8>>)| value.is_some();
+        let puts: Vec<_> = batch.changes.iter().filter(is_put).cloned().collect();
+        self.hot.commit(&Batch::from(puts))?;
         self.cold.remove(&removed)?;
         self.hot.commit(batch)
     }

@@ -252,6 +252,24 @@ fn only_a_store_at_rest_is_opened_in_place() {
     assert_eq!(after.len(), 2);
 }
 
+/// A removal that is cut off can be made again: what takes the place of the records is there, and so is what they are found by.
+#[test]
+fn a_removal_that_is_cut_off_loses_nothing_that_was_to_stay() {
+    let place = Place::new();
+    let storage = place.open();
+    commit(&storage, [put("done\0a", "1"), put("task\0found-by", "a")]);
+    archive(&storage);
+    let database = rusqlite::Connection::open(place.path("run/store/history.db")).unwrap();
+    database.execute_batch("DROP TABLE done").unwrap();
+
+    let changes = [put("edge\0kept", "a line"), remove("done\0a"), remove("task\0found-by")];
+    let cut_off = storage.commit(&Batch::from(changes.to_vec()));
+
+    assert!(cut_off.is_err());
+    let found = |key: &str| storage.get(key.as_bytes()).unwrap().is_some();
+    assert_eq!([found("edge\0kept"), found("task\0found-by")], [true, true]);
+}
+
 /// A file that is much larger than what it holds is written anew at the start, and nothing else changes.
 #[test]
 fn a_file_that_is_too_large_shrinks_at_the_next_start() {
