@@ -1,15 +1,15 @@
 //! Port: the archive, the cold half of the store, which holds what is over.
 //!
-//! A record is written to the hot half, and moves once it lies there: the archive takes it in and makes it durable, then
-//! the hot half lets it go. Whoever reads asks the hot half first, so a record that is in both, or was changed after it had
-//! moved, is read as it is now.
+//! A record is written to the hot half, and moves once it is durable there: the archive takes it in and makes it durable,
+//! then the hot half lets it go. Whoever reads asks the hot half first, so a record that is in both, or was changed after it
+//! had moved, is read as it is now.
 
 use actix::Message;
 use tokio::sync::oneshot;
 
 use crate::{
     search::{Entry, Search, SearchPage},
-    storage::{Archived, StorageError},
+    storage::StorageError,
 };
 
 /// Something was written.
@@ -48,8 +48,8 @@ impl Shelf {
 
 /// Moves records from the hot half, and finds them again. All calls may block.
 pub trait Archive: Send + Sync + 'static {
-    /// Takes in the next records that the hot half still holds, durably; none if it holds none.
-    fn take_next(&self) -> Result<Option<Archived>, StorageError>;
+    /// Moves the oldest records that the hot half still holds; false if it holds none.
+    fn take_next(&self) -> Result<bool, StorageError>;
 
     /// Finds records that have moved by what they say. What a record says now counts, also if that has not moved yet.
     fn search(&self, search: &Search) -> Result<SearchPage, StorageError>;

@@ -10,8 +10,7 @@ use tokio::sync::oneshot;
 use crate::{
     archive::{Archive, MoveAll, Written},
     blocking,
-    storage::{Archived, StorageError},
-    store::{StoreHandle, records::Writes},
+    storage::StorageError,
 };
 
 /// How long records gather before they move: a turn that goes on writes to the hot half alone.
@@ -19,9 +18,8 @@ const GATHERING: Duration = Duration::from_millis(500);
 /// After a batch that could not be moved.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// A leaf: it is told, and tells nobody but the store.
+/// A leaf: it is told, and tells nobody.
 pub struct Archivist {
-    store: StoreHandle,
     archive: Arc<dyn Archive>,
     work: Work,
     /// Whoever waits until all that was written before is moved.
@@ -43,8 +41,8 @@ enum Work {
 
 impl Archivist {
     /// An archivist that first looks for what a former process left.
-    pub fn start(store: StoreHandle, archive: Arc<dyn Archive>) -> Addr<Self> {
-        Self { store, archive, work: Work::Idle, waiting: Vec::new() }.start()
+    pub fn start(archive: Arc<dyn Archive>) -> Addr<Self> {
+        Self { archive, work: Work::Idle, waiting: Vec::new() }.start()
     }
 
     fn gather(&mut self, pause: Duration, ctx: &mut Context<Self>) {
@@ -59,7 +57,7 @@ impl Archivist {
     fn begin(&mut self, ctx: &mut Context<Self>) {
         self.work = Work::Moving { again: false };
         let served = std::mem::take(&mut self.waiting);
-        let moving = move_all(self.store.clone(), self.archive.clone());
+        let moving = move_all(self.archive.clone());
         ctx.spawn(moving.into_actor(self).map(move |moved, archivist, ctx| {
             let again = archivist.work == Work::Moving { again: true };
             archivist.work = Work::Idle;
@@ -86,18 +84,13 @@ impl Archivist {
 }
 
 /// Moves batches until there is nothing to move.
-async fn move_all(store: StoreHandle, archive: Arc<dyn Archive>) -> Result<(), StorageError> {
-    while let Some(archived) = take_next(&archive).await? {
-        let kept = store.commit(Writes::new().archived(archived)).await;
-        kept.map_err(|error| StorageError::Write(error.to_string()))?;
-    }
+async fn move_all(archive: Arc<dyn Archive>) -> Result<(), StorageError> {
+    let is_more = |archive: Arc<dyn Archive>| blocking::run(move || archive.take_next());
+    while is_more(archive.clone())
+        .await
+        .map_err(|error| StorageError::Write(error.to_string()))??
+    {}
     Ok(())
-}
-
-async fn take_next(archive: &Arc<dyn Archive>) -> Result<Option<Archived>, StorageError> {
-    let archive = archive.clone();
-    let taken = blocking::run(move || archive.take_next()).await;
-    taken.unwrap_or_else(|error| Err(StorageError::Write(error.to_string())))
 }
 
 impl Actor for Archivist {

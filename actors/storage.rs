@@ -1,7 +1,7 @@
 //! Port: the ordered, durable key space that the store actor writes.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     ops::ControlFlow,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -19,26 +19,19 @@ use crate::{
 pub struct Batch {
     /// Keys with their new value; none removes the key.
     pub changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Records that are in the archive by now, and need not be here as well.
-    pub archived: Vec<Archived>,
+}
+
+impl Batch {
+    /// What each key comes to: of several changes to it the last one counts.
+    pub fn latest(&self) -> BTreeMap<&[u8], Option<&[u8]>> {
+        self.changes.iter().map(|(key, value)| (key.as_slice(), value.as_deref())).collect()
+    }
 }
 
 impl From<Vec<(Vec<u8>, Option<Vec<u8>>)>> for Batch {
     fn from(changes: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Self {
-        Self { changes, archived: Vec::new() }
+        Self { changes }
     }
-}
-
-/// A record: its key and its value.
-pub type KeyValue = (Vec<u8>, Vec<u8>);
-
-/// Records that one transaction of the archive has taken in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Archived {
-    /// Which transaction, counted from 1.
-    pub number: u64,
-    /// The records, as they were then. One that was changed since stays.
-    pub records: Vec<KeyValue>,
 }
 
 /// Why the storage could not do as told.
@@ -156,8 +149,8 @@ pub trait Storage: Send + Sync + 'static {
 
 /// A storage that keeps what is over apart. All calls may block.
 pub trait Tiers {
-    /// The hot tier alone: few records of the kinds that move.
-    fn hot(&self) -> &dyn Storage;
+    /// Shows the records of a range that are over and not in the archive yet; one without a value was removed.
+    fn pending(&self, start: &[u8], end: &[u8], show: &mut dyn FnMut(&[u8], Option<&[u8]>));
 
     /// The wanted part of the archived tasks, but for those that are known already. A task which is the first of all is not
     /// found by its own id as `root`. Asked by [`task::ended`](crate::task::ended) alone.

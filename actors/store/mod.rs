@@ -354,7 +354,6 @@ impl Store {
             let _ = reply.send(outcome);
         }
         (self.on_group)(requests, began.elapsed());
-        // What moved is no news.
         if let Some(archivist) = self.archivist.as_ref().filter(|_| !batch.changes.is_empty()) {
             archivist.do_send(Written);
         }
@@ -412,7 +411,6 @@ impl Store {
                     numbered.push(self.append(entry, value, &mut joining, batch)?);
                 }
                 Write::ForgetLog { log } => self.logs.forget(&log),
-                Write::Archived(archived) => batch.archived.push(archived),
             }
         }
         Ok(numbered)

@@ -10,7 +10,7 @@ use crate::{
     frame::Frame,
     ids::{ChannelId, LeaseId, TaskId},
     live::event::Event,
-    storage::{Archived, Batch, StorageError},
+    storage::{Batch, StorageError},
 };
 
 /// A kind of row. The module that owns the row implements it; the store knows none of them.
@@ -68,7 +68,6 @@ pub(super) enum Write {
     Fence { task: TaskId, lease: Option<LeaseId> },
     ForgetLog { log: Vec<u8> },
     LookAgain { key: Vec<u8> },
-    Archived(Archived),
 }
 
 /// A frame for a log whose entries the store numbers, from 1 and without gaps.
@@ -215,11 +214,6 @@ impl Writes {
         self
     }
 
-    /// Records that the archive has taken in. Those that are as they were then leave the hot half.
-    pub(crate) fn archived(self, archived: Archived) -> Self {
-        self.with(Write::Archived(archived))
-    }
-
     /// A commit that cannot be put together is not made.
     pub fn refused(mut self, key: &[u8], error: &serde_json::Error) -> Self {
         self.unwritable
@@ -244,8 +238,7 @@ impl Writes {
             Write::Append { .. }
             | Write::Fence { .. }
             | Write::ForgetLog { .. }
-            | Write::LookAgain { .. }
-            | Write::Archived(_) => None,
+            | Write::LookAgain { .. } => None,
         };
         Ok(Batch::from(self.list.into_iter().filter_map(change).collect::<Vec<_>>()))
     }
@@ -258,7 +251,7 @@ impl Writes {
                 Write::Put { key, value } => key.len() + value.len(),
                 Write::Append { value, .. } => value.len() + 64,
                 Write::Delete { key } | Write::LookAgain { key } => key.len(),
-                Write::Fence { .. } | Write::ForgetLog { .. } | Write::Archived(_) => 0,
+                Write::Fence { .. } | Write::ForgetLog { .. } => 0,
             })
             .sum()
     }

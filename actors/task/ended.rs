@@ -11,7 +11,10 @@ use super::{
 use crate::{
     ids::TaskId,
     storage::{Order, Storage, StorageError},
-    store::reads::{Range, get_readable, parse},
+    store::{
+        reads::{Range, get_readable, parse},
+        records::decode,
+    },
 };
 
 /// The wanted part of the list of ended tasks, but those that the caller has already. Blocks.
@@ -33,15 +36,29 @@ pub fn ended(
         }
     };
     let tiers = storage.tiers();
-    let hot = tiers.map_or(storage, |tiers| tiers.hot());
-    // In this order: what moves meanwhile is found in both, and never in none. The hot one counts, also if it cannot be read.
-    Range::<FinishedTask<'_>>::all().walk(hot, Order::Rising, &mut |key, task| {
-        let is_new = parse::<FinishedTask<'_>>(key).is_some_and(|id| known.insert(id));
-        if let (true, Ok(FinishedTask(task))) = (is_new, task) {
-            see(&task);
+    match tiers {
+        // In this order: what moves meanwhile is found in both, and never in none. What is pending counts, also if it
+        // cannot be read or was removed.
+        Some(tiers) => {
+            let (start, end) = Range::<FinishedTask<'_>>::all().bounds();
+            tiers.pending(&start, &end, &mut |key, value| {
+                let is_new = parse::<FinishedTask<'_>>(key).is_some_and(|id| known.insert(id));
+                let task = value.filter(|_| is_new).map(|value| decode::<Task>(key, value));
+                if let Some(Ok(task)) = task {
+                    see(&task);
+                }
+            });
         }
-        ControlFlow::Continue(())
-    })?;
+        None => {
+            Range::<FinishedTask<'_>>::all().walk(storage, Order::Rising, &mut |key, task| {
+                let is_new = parse::<FinishedTask<'_>>(key).is_some_and(|id| known.insert(id));
+                if let (true, Ok(FinishedTask(task))) = (is_new, task) {
+                    see(&task);
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+    }
     // The first task of all is found by its id, not by what it comes of.
     if let (Some(root), Some(_)) = (&wanted.root, tiers)
         && known.insert(root.clone())

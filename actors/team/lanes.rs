@@ -14,7 +14,7 @@ use crate::{
 /// More lanes than this are not kept while they are idle.
 const KEPT_LANES: usize = 1_000;
 /// Idle lanes keep conversations of about so many characters in all. Those used longest ago are read again.
-const KEPT_CHARACTERS: usize = 8 << 20;
+const KEPT_CHARACTERS: usize = 32 << 20;
 /// That is looked after once in so many turns.
 const FORGETS_EVERY: u64 = 32;
 

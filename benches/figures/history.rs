@@ -21,7 +21,7 @@ use crate::{
 
 const MESSAGES: usize = 1_000_000;
 /// Who says them, each in a conversation of its own.
-const CHANNELS: usize = 100;
+const CHANNELS: usize = 20;
 const STARTS: usize = 5;
 /// A page is asked for so often; the middle one counts.
 const ASKED: usize = 3;

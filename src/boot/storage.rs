@@ -135,7 +135,7 @@ impl Opened {
         let tools = registry::keys().chain([REPORT_RUN]).map(str::to_owned);
         let metrics = Arc::new(Metrics::new(tools, tap.errors.clone()));
         let store = start_store(storage.clone(), metrics.clone());
-        let archivist = Archivist::start(store.clone(), storage.clone());
+        let archivist = Archivist::start(storage.clone());
         store.archive_with(archivist, storage.clone());
         let ids = Ids::new(Arc::new(Randomness));
         starting.phase.set("opening the vault");

@@ -10,7 +10,7 @@ use std::{
 use super::{
     database::Database,
     envelope::{self, Form, Opened},
-    history::{History, Standing},
+    history::{History, Standing, Taken},
     mark::Mark,
     parts::{self, META},
 };
@@ -116,7 +116,7 @@ impl Builder {
 
     /// Adds a record as it was found in another store.
     pub(super) fn put_sealed(&mut self, key: Vec<u8>, sealed: Vec<u8>) -> io::Result<()> {
-        // A damaged one stays what it is, and one in parts moves later.
+        // A damaged one, and one in parts, moves when the store is opened.
         if self.history.holds(&key)
             && let Ok(Opened { form: Form::Whole, payload, .. }) = envelope::open(&key, &sealed)
         {
@@ -170,8 +170,9 @@ impl Builder {
 
     fn take_over(&mut self) -> io::Result<()> {
         if !self.over.is_empty() {
-            let taken = self.history.take(&std::mem::take(&mut self.over));
-            let number = taken.map_err(io::Error::other)?;
+            let over = std::mem::take(&mut self.over);
+            let taken = over.iter().map(|(key, value)| (key, Taken::Value(value)));
+            let number = self.history.take(taken).map_err(io::Error::other)?;
             self.archive = self.archive.map(|archive| Standing { number, ..archive });
         }
         Ok(())

@@ -5,7 +5,7 @@
 //! So a commit waits for a round at most (about a millisecond), and the memory needed is that of the old values.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     io::{self, Read, Write},
     ops::Bound,
 };
@@ -14,9 +14,9 @@ use ::sled::IVec;
 
 use super::{
     OnProgress, Unit,
-    parts::{self, LARGEST, LONGEST_KEY, META},
+    parts::{self, LARGEST, LOG, LONGEST_KEY, META},
     report,
-    sled::SledStorage,
+    sled::{SledStorage, Writing},
     tiers::TieredStorage,
 };
 
@@ -70,8 +70,7 @@ impl Preserved {
 struct Running<'a>(&'a SledStorage);
 
 impl<'a> Running<'a> {
-    fn begin(storage: &'a SledStorage) -> io::Result<Self> {
-        let mut writing = storage.writing();
+    fn begin(storage: &'a SledStorage, writing: &mut Writing) -> io::Result<Self> {
         if writing.export.is_some() {
             return Err(io::Error::other("an export is running already"));
         }
@@ -90,25 +89,21 @@ impl TieredStorage {
     /// Writes all records as they stand now. Returns how many there were.
     pub fn export(&self, out: &mut dyn Write, progress: OnProgress<'_>) -> io::Result<u64> {
         let total = self.records();
-        // Both tiers at one moment: nothing moves or goes in between.
-        let (running, mut snapshot) = {
+        // All of it at one moment: nothing moves or is committed in between.
+        let (running, pending, mut snapshot) = {
             let _moving = self.moving();
-            let running = Running::begin(&self.hot)?;
-            (running, self.cold.snapshot().map_err(io::Error::other)?)
+            let mut writing = self.hot.writing();
+            let running = Running::begin(&self.hot, &mut writing)?;
+            (running, self.pending.all(), self.cold.snapshot().map_err(io::Error::other)?)
         };
         let mut writer = Exported { out, count: 0 };
         writer.out.write_all(MAGIC)?;
         writer.out.write_all(&self.schema().to_be_bytes())?;
-        // What has been archived, and not yet let go.
-        let mut twice = HashSet::new();
         loop {
             let (round, last) = self.hot.round()?;
             for (key, sealed) in &round {
-                if !key.starts_with(META) {
+                if !key.starts_with(META) && !key.starts_with(LOG) {
                     writer.put(key, sealed)?;
-                }
-                if self.cold.holds(key) {
-                    twice.insert(key.clone());
                 }
             }
             // The parts of large values count too, so there may be more than the store has records.
@@ -118,15 +113,21 @@ impl TieredStorage {
             }
         }
         drop(running);
+        let over = |key: &[u8], value: &[u8]| parts::split(self.schema(), key, value);
+        for (key, value) in &pending {
+            for (key, sealed) in value.iter().flat_map(|value| over(key, value)) {
+                writer.put(&key, &sealed)?;
+            }
+        }
         let mut behind = Vec::new();
         loop {
             let chunk = snapshot.behind(&behind, ROUND).map_err(io::Error::other)?;
             let Some((last, _)) = chunk.last() else { break };
             behind.clone_from(last);
-            for (key, value) in chunk.iter().filter(|(key, _)| !twice.contains(key)) {
+            for (key, value) in chunk.iter().filter(|(key, _)| !pending.contains_key(&**key)) {
                 // A damaged one says so in the new store as well.
                 let records = match value {
-                    Ok(value) => parts::split(self.schema(), key, value),
+                    Ok(value) => over(key, value),
                     Err(_) => vec![(key.clone(), Vec::new())],
                 };
                 for (key, sealed) in records {

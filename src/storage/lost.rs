@@ -22,6 +22,7 @@ use super::{
     history::History,
     mark, open,
     parts::RESERVED,
+    pending::Pending,
     sled::{guarded, standing},
     swap,
     tiers::TieredStorage,
@@ -112,6 +113,13 @@ fn compare(
             keys.insert(printable(&key));
         }
     }
+    let (pending, _) = Pending::read(&old).map_err(|error| error.to_string())?;
+    let pending = pending.all();
+    for (key, value) in &pending {
+        if differs(key, value.as_deref())? {
+            keys.insert(printable(key));
+        }
+    }
     // What the archive that was set aside has beyond that.
     if let Ok((history, _)) = History::open(aside) {
         let mut snapshot = history.snapshot().map_err(|error| error.to_string())?;
@@ -121,7 +129,8 @@ fn compare(
             let Some((last, _)) = chunk.last() else { break };
             behind.clone_from(last);
             for (key, value) in &chunk {
-                if !old.contains_key(key).unwrap_or(false) && differs(key, value.as_deref().ok())? {
+                let is_newer = pending.contains_key(key.as_slice());
+                if !is_newer && differs(key, value.as_deref().ok())? {
                     keys.insert(printable(key));
                 }
             }

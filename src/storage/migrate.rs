@@ -112,6 +112,10 @@ pub(super) fn rebuild(
 
 /// Takes a record over with the parts that it may stand in.
 fn put_as_it_is(builder: &mut Builder, old: &TieredStorage, key: &[u8]) -> io::Result<()> {
+    if old.hot.database.get(key)?.is_none() {
+        // It is in the archive.
+        return builder.put_sealed(key.to_vec(), old.salvage(key).unwrap_or_default());
+    }
     for key in std::iter::once(Ok(key.to_vec())).chain(old.hot.part_keys(key)) {
         let key = key?;
         if let Some(sealed) = old.hot.database.get(&key)? {

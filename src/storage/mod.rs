@@ -9,7 +9,7 @@
 //! database.rs  sled, opened and really closed lost.rs      what a rebuilt store lacks
 //! reserve.rs   disk space ahead of need      tiers.rs     sled and the archive as one store
 //! history/     the archive: SQLite           rest.rs      whether the store was closed in order
-//! compact.rs   a smaller file for sled
+//! compact.rs   a smaller file for sled       pending.rs   what is over and not yet in the archive
 //! ```
 
 pub mod archive;
@@ -26,6 +26,7 @@ mod mark;
 pub mod migrate;
 pub mod open;
 mod parts;
+mod pending;
 mod reserve;
 mod rest;
 pub mod restore;

@@ -20,6 +20,8 @@ pub(super) const RESERVED: &[u8] = b"\xff";
 /// The records that describe the store itself.
 pub(super) const META: &[u8] = b"\xffmeta/";
 const PARTS: &[u8] = b"\xffpart/";
+/// The log of records that are not in the archive yet, see `pending.rs`.
+pub(super) const LOG: &[u8] = b"\xfflog/";
 
 pub(super) fn part_key(key: &[u8], index: u32) -> Vec<u8> {
     [PARTS, key, &index.to_be_bytes()].concat()

@@ -7,7 +7,6 @@
 
 use std::{fs::File, io, os::fd::AsFd, path::Path};
 
-use hivewright_actors::storage::Batch;
 use rustix::{fs::FallocateFlags, io::Errno};
 
 /// What is allocated ahead where there is room: running turns go on with it for a while on a full disk.
@@ -27,14 +26,10 @@ pub(super) struct Reserve {
     length: u64,
 }
 
-/// The most that a batch may add to the file.
-pub(super) fn need(batch: &Batch) -> u64 {
-    let sizes = batch.changes.iter().map(|(key, value)| {
-        let value = value.as_ref().map_or(0, Vec::len);
-        (key.len() + value) as u64
-    });
-    let pages = (batch.changes.len() as u64 * PAGE).min(PAGES);
-    2 * sizes.sum::<u64>() + pages + TIDYING
+/// The most that so many changed records, with so many bytes, may add to the file.
+pub(super) fn need(records: usize, bytes: usize) -> u64 {
+    let pages = (records as u64 * PAGE).min(PAGES);
+    2 * bytes as u64 + pages + TIDYING
 }
 
 impl Reserve {
@@ -92,11 +87,6 @@ mod tests {
 
     use super::*;
 
-    fn batch(records: usize, size: usize) -> Batch {
-        let change = |number: usize| (number.to_be_bytes().to_vec(), Some(vec![0; size]));
-        Batch::from((0..records).map(change).collect::<Vec<_>>())
-    }
-
     /// SC-115
     #[test]
     fn room_is_allocated_ahead_and_the_file_keeps_its_length() {
@@ -105,7 +95,7 @@ mod tests {
         file.set_len(1000).unwrap();
         let mut reserve = Reserve::default();
 
-        let held = reserve.holds(&file, need(&batch(1, 100))).unwrap();
+        let held = reserve.holds(&file, need(1, 100)).unwrap();
 
         let found = file.metadata().unwrap();
         assert!(held);
@@ -131,9 +121,9 @@ mod tests {
 
     #[test]
     fn a_batch_needs_more_than_its_bytes() {
-        let needs = [batch(1, 0), batch(10, 1 << 20), batch(100_000, 0)];
+        let needs = [need(1, 8), need(10, 10 << 20), need(100_000, 800_000)];
 
-        let needs = needs.map(|batch| need(&batch) >> 20);
+        let needs = needs.map(|need| need >> 20);
 
         assert_eq!(needs, [4, 24, 9]);
     }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use hivewright_actors::storage::{
-    Archived, Batch, DamageReports, Order, Storage, StorageError, Visit,
+    Batch, Damage, DamageReports, Order, Storage, StorageError, Visit,
 };
 
 use super::{
@@ -56,7 +56,7 @@ pub(super) struct Writing {
 }
 
 /// Records to write and to remove, as sled sees them.
-type Changes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+pub(super) type Changes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
 impl Writing {
     /// After this nothing is acknowledged any more.
@@ -71,7 +71,7 @@ impl SledStorage {
         let database = guarded(|| Database::open(store)).map_err(io::Error::other)??;
         let data = File::options().write(true).open(store.join("db"))?;
         let mut reserve = Reserve::default();
-        if !reserve.holds(&data, reserve::need(&Batch::default()))? {
+        if !reserve.holds(&data, reserve::need(0, 0))? {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let (schema, commits) = standing(&database).map_err(io::Error::other)?;
@@ -181,49 +181,6 @@ impl SledStorage {
         Ok(())
     }
 
-    /// Removes what the archive has by now, unless it was changed since.
-    fn let_go(
-        &self,
-        archived: &[Archived],
-        latest: &BTreeMap<&[u8], Option<&[u8]>>,
-        split: &mut HashSet<Vec<u8>>,
-        changes: &mut Changes,
-    ) -> ::sled::Result<()> {
-        for Archived { number, records } in archived {
-            for (key, value) in records {
-                let is_changed = latest.contains_key(key.as_slice());
-                if !is_changed && self.holds(key, value, split)? {
-                    self.change(key, None, split, changes)?;
-                }
-            }
-            if let Some(Standing { store, .. }) = self.archive {
-                let standing = Standing { store, number: *number };
-                changes.push((
-                    build::archive_key(),
-                    Some(build::archive_value(self.schema, standing)),
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a record is there, just so.
-    fn holds(&self, key: &[u8], value: &[u8], split: &HashSet<Vec<u8>>) -> ::sled::Result<bool> {
-        let Some(sealed) = self.database.get(key)? else { return Ok(false) };
-        if !split.contains(key) {
-            return Ok(envelope::content(&sealed) == value);
-        }
-        let mut rest = value;
-        for part in self.part_keys(key) {
-            let Some(sealed) = self.database.get(part?)? else { return Ok(false) };
-            let Some(left) = rest.strip_prefix(envelope::content(&sealed)) else {
-                return Ok(false);
-            };
-            rest = left;
-        }
-        Ok(rest.is_empty())
-    }
-
     pub(super) fn part_keys(&self, key: &[u8]) -> impl Iterator<Item = ::sled::Result<Vec<u8>>> {
         let key = key.to_vec();
         self.database
@@ -287,15 +244,19 @@ impl SledStorage {
     }
 }
 
-impl Storage for SledStorage {
-    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        // Of several changes to a key the last one counts.
-        let mut latest = BTreeMap::new();
-        for (key, value) in &batch.changes {
-            check_size(key, value.as_deref()).map_err(StorageError::Write)?;
-            latest.insert(key.as_slice(), value.as_deref());
+impl SledStorage {
+    /// Makes changes durable, whole: those of records, and `own` ones of the store itself, as they are. `begins` is called
+    /// when there is room for them, before anybody sees them.
+    pub(super) fn change_all(
+        &self,
+        records: &BTreeMap<&[u8], Option<&[u8]>>,
+        mut own: Changes,
+        begins: impl FnOnce(),
+    ) -> Result<(), StorageError> {
+        for (key, value) in records {
+            check_size(key, *value).map_err(StorageError::Write)?;
         }
-        if latest.is_empty() && batch.archived.is_empty() {
+        if records.is_empty() && own.is_empty() {
             return Ok(());
         }
         let mut writing = self.writing();
@@ -303,7 +264,12 @@ impl Storage for SledStorage {
             let reason = "an earlier write failed, only a new start can tell what is there";
             return Err(StorageError::Write(reason.to_owned()));
         }
-        match writing.reserve.holds(&self.data, reserve::need(batch)) {
+        let length = |value: Option<usize>| value.unwrap_or_default();
+        let bytes = records.iter().map(|(key, value)| key.len() + length(value.map(<[u8]>::len)));
+        let bytes = bytes
+            .chain(own.iter().map(|(key, value)| key.len() + length(value.as_ref().map(Vec::len))));
+        let need = reserve::need(records.len() + own.len(), bytes.sum());
+        match writing.reserve.holds(&self.data, need) {
             Ok(true) => {}
             Ok(false) => return Err(StorageError::Full),
             Err(error) => return Err(StorageError::Write(error.to_string())),
@@ -311,14 +277,15 @@ impl Storage for SledStorage {
         if std::mem::take(&mut writing.rests) {
             Rest::take(&self.folder).map_err(|error| StorageError::Write(error.to_string()))?;
         }
+        begins();
         let done = guarded(|| {
             let mut changes = Changes::new();
             // From here on only a complete run says that the group is safe.
             writing.fail();
-            self.let_go(&batch.archived, &latest, &mut writing.split, &mut changes)?;
-            for (key, value) in latest {
-                self.change(key, value, &mut writing.split, &mut changes)?;
+            for (key, value) in records {
+                self.change(key, *value, &mut writing.split, &mut changes)?;
             }
+            changes.append(&mut own);
             let commits = writing.commits + 1;
             let standing = build::commit_value(self.schema, commits);
             changes.push((build::commit_key(), Some(standing)));
@@ -330,6 +297,24 @@ impl Storage for SledStorage {
         });
         done.and_then(|done: io::Result<()>| done.map_err(|error| error.to_string()))
             .map_err(StorageError::Write)
+    }
+
+    /// Reports a record of the store itself that cannot be read.
+    pub(super) fn report_damage(&self, key: &[u8], reason: &str) {
+        let held = self.salvage(key).unwrap_or_default();
+        self.damage.report(key, || Damage { key: key.to_vec(), reason: reason.to_owned(), held });
+    }
+
+    /// What notes that the archive has come to a transaction.
+    pub(super) fn archive_at(&self, number: u64) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+        let standing = Standing { number, ..self.archive? };
+        Some((build::archive_key(), Some(build::archive_value(self.schema, standing))))
+    }
+}
+
+impl Storage for SledStorage {
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        self.change_all(&batch.latest(), Changes::new(), || {})
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
@@ -434,7 +419,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
     format!("the database gave up: {}", text.unwrap_or("no reason"))
 }
 
-fn check_size(key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
+pub(super) fn check_size(key: &[u8], value: Option<&[u8]>) -> Result<(), String> {
     let name = key.escape_ascii();
     if key.is_empty() || key.len() > LONGEST_KEY {
         Err(format!("key `{name}` is empty or above {LONGEST_KEY} bytes"))

@@ -1,53 +1,53 @@
 //! The store in two tiers: sled for what a turn touches, SQLite for what is over.
 //!
-//! Everything is written to sled. What is over moves on in batches (`actors/archivist.rs`): SQLite takes it in, durably, then
-//! sled lets it go. A reader looks into sled first: a record is in one of the two at every moment, and where it is in
-//! both, sled's is the newer.
+//! Everything is written to sled: what is over as a log (`pending.rs`), the rest record by record. What is over moves on in
+//! batches (`actors/archivist.rs`): SQLite takes it in, durably, then sled lets it go. A reader looks first at what is
+//! pending, which is the newer where a record is in both.
 
 use std::{
-    collections::HashSet,
+    cell::Cell,
+    collections::{BTreeMap, HashSet},
     io,
     ops::ControlFlow,
     path::Path,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use hivewright_actors::{
     archive::Archive,
     ids::TaskId,
     search::{Entry, Hit, Search, SearchPage},
-    storage::{
-        Archived, Batch, DamageReports, KeyValue, Order, Storage, StorageError, Tiers, Visit,
+    storage::{Batch, DamageReports, Order, Storage, StorageError, Tiers, Visit},
+    store::{
+        keys::{after_prefix, printable},
+        reads::report,
     },
-    store::{keys::after_prefix, reads::report},
     task::query::{TaskPage, TaskQuery, TaskWindow},
 };
 
 use super::{
-    history::{Found, History, Match, marking::Marker},
+    history::{Found, History, Match, Taken, marking::Marker},
     open::OpenError,
-    sled::SledStorage,
+    pending::{Moving, Oldest, Pending, Shared, Unreadable},
+    sled::{SledStorage, check_size, guarded},
 };
 use crate::settings::config::Durability;
 
-/// A batch that moves holds at most so many records …
+/// A batch that moves holds at most about so many records …
 const MOVED_RECORDS: usize = 2_000;
 /// … or this many bytes.
 const MOVED_BYTES: usize = 4 << 20;
-/// A scan reads so many records of each tier first, then ever more, up to so many.
+/// A scan reads so many records first, then ever more, up to so many.
 const FIRST_CHUNK: usize = 8;
 const LARGEST_CHUNK: usize = 512;
 
 #[derive(Debug)]
 pub struct TieredStorage {
     pub(super) hot: SledStorage,
+    /// What is on its way between the two.
+    pub(super) pending: Pending,
     pub(super) cold: History,
-    /// The kind that moves first in the next batch: each in its turn, however much is written of others.
-    first: AtomicUsize,
-    /// Held while records move, and while archived ones are removed: one that is removed must not move at that moment.
+    /// Held while records move.
     moving: Mutex<()>,
 }
 
@@ -75,7 +75,57 @@ impl TieredStorage {
                 cold
             }
         };
-        Ok(Self { hot, cold, first: AtomicUsize::new(0), moving: Mutex::default() })
+        let read = guarded(|| Pending::read(&hot.database)).map_err(io::Error::other);
+        let read = read.and_then(|read| Ok(read?));
+        let (pending, unreadable) = read.map_err(|error| OpenError::of_disk(store, error))?;
+        for Unreadable { key, reason } in unreadable {
+            tracing::error!(
+                record = printable(&key),
+                reason,
+                "records that are over cannot be read"
+            );
+            hot.report_damage(&key, &reason);
+        }
+        let storage = Self { hot, pending, cold, moving: Mutex::default() };
+        storage.tidy().map_err(|error| unusable(error.to_string()))?;
+        Ok(storage)
+    }
+
+    /// Puts records that are over and lie in sled one by one into the archive: a restore or an upgrade leaves those there
+    /// that stand in parts or are damaged.
+    fn tidy(&self) -> Result<(), StorageError> {
+        for prefix in self.cold.prefixes() {
+            loop {
+                let mut found: Vec<Found> = Vec::new();
+                self.hot.scan(
+                    prefix,
+                    &after_prefix(prefix),
+                    Order::Rising,
+                    &mut |key, value| {
+                        found.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+                        if found.len() < MOVED_RECORDS {
+                            ControlFlow::Continue(())
+                        } else {
+                            ControlFlow::Break(())
+                        }
+                    },
+                )?;
+                if found.is_empty() {
+                    break;
+                }
+                let number = self.cold.take(found.iter().map(|(key, value)| match value {
+                    Ok(value) => (key, Taken::Value(value)),
+                    Err(_) => (key, Taken::Damaged(self.hot.salvage(key).unwrap_or_default())),
+                }))?;
+                let removed = found.iter().map(|(key, _)| (key.as_slice(), None)).collect();
+                self.hot.change_all(
+                    &removed,
+                    self.hot.archive_at(number).into_iter().collect(),
+                    || {},
+                )?;
+            }
+        }
+        Ok(())
     }
 
     pub fn schema(&self) -> u16 {
@@ -84,53 +134,63 @@ impl TieredStorage {
 
     /// Notes that nothing is under way, at the end of a service: the next start is the faster for it. Blocks.
     pub fn rest(&self) -> io::Result<()> {
+        while self.take_next().map_err(io::Error::other)? {}
         self.hot.rest()
     }
 
     /// How many records there are. Counts them.
     pub fn records(&self) -> u64 {
-        self.hot.records() + self.cold.records()
+        let (mut new, mut gone) = (0, 0);
+        for (key, value) in self.pending.all() {
+            match (value, self.cold.salvage(&key)) {
+                (Some(_), None) => new += 1,
+                (None, Some(_)) => gone += 1,
+                _ => {}
+            }
+        }
+        (self.hot.records() + self.cold.records() + new).saturating_sub(gone)
     }
 
     pub(super) fn moving(&self) -> MutexGuard<'_, ()> {
         self.moving.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// What the hot tier holds of the archived kinds, as much as moves at once.
-    fn next(&self) -> Result<Vec<KeyValue>, StorageError> {
-        let (mut records, mut bytes) = (Vec::new(), 0);
-        let kinds = self.cold.prefixes().count().max(1);
-        let first = self.first.fetch_add(1, Ordering::Relaxed) % kinds;
-        for prefix in self.cold.prefixes().cycle().skip(first).take(kinds) {
-            self.hot.scan(prefix, &after_prefix(prefix), Order::Rising, &mut |key, value| {
-                // A damaged one stays where it is, and whoever reads it says so.
-                if let Ok(value) = value {
-                    bytes += key.len() + value.len();
-                    records.push((key.to_vec(), value.to_vec()));
-                }
-                if records.len() < MOVED_RECORDS && bytes < MOVED_BYTES {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            })?;
-            if records.len() >= MOVED_RECORDS || bytes >= MOVED_BYTES {
-                break;
-            }
-        }
-        Ok(records)
+impl TieredStorage {
+    /// Has the archive take in the oldest records that are pending. Returns them with the number of the transaction.
+    pub(super) fn take_oldest(&self) -> Result<Option<(Oldest, u64)>, StorageError> {
+        let Some(oldest) = self.pending.oldest(MOVED_RECORDS, MOVED_BYTES) else {
+            return Ok(None);
+        };
+        let number = self.cold.take(oldest.records.iter().map(|(key, value)| match value {
+            Some(value) => (key, Taken::Value(value)),
+            None => (key, Taken::Removed),
+        }))?;
+        Ok(Some((oldest, number)))
+    }
+
+    /// Takes records that the archive has by now out of sled.
+    pub(super) fn let_go(
+        &self,
+        moving: &Moving<'_>,
+        mut oldest: Oldest,
+        number: u64,
+    ) -> Result<(), StorageError> {
+        let mut changes = std::mem::take(&mut oldest.changes);
+        changes.extend(self.hot.archive_at(number));
+        self.hot.change_all(&BTreeMap::new(), changes, || {})?;
+        moving.forget(&oldest);
+        Ok(())
     }
 }
 
 impl Archive for TieredStorage {
-    fn take_next(&self) -> Result<Option<Archived>, StorageError> {
+    fn take_next(&self) -> Result<bool, StorageError> {
         let _moving = self.moving();
-        let records = self.next()?;
-        if records.is_empty() {
-            return Ok(None);
-        }
-        let number = self.cold.take(&records)?;
-        Ok(Some(Archived { number, records }))
+        let moving = self.pending.begin_moving();
+        let Some((oldest, number)) = self.take_oldest()? else { return Ok(false) };
+        self.let_go(&moving, oldest, number)?;
+        Ok(true)
     }
 
     fn search(&self, search: &Search) -> Result<SearchPage, StorageError> {
@@ -163,8 +223,10 @@ impl Archive for TieredStorage {
 }
 
 impl Tiers for TieredStorage {
-    fn hot(&self) -> &dyn Storage {
-        &self.hot
+    fn pending(&self, start: &[u8], end: &[u8], show: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
+        for (key, value) in self.pending.range(start, end, Order::Rising, usize::MAX) {
+            show(&key, value.as_deref());
+        }
     }
 
     fn tasks(
@@ -179,26 +241,28 @@ impl Tiers for TieredStorage {
 
 impl Storage for TieredStorage {
     fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
-        let removed = batch.changes.iter().filter(|(_, value)| value.is_none());
-        let removed: Vec<&[u8]> =
-            removed.map(|(key, _)| key.as_slice()).filter(|key| self.cold.holds(key)).collect();
-        if removed.is_empty() {
-            return self.hot.commit(batch);
+        let mut open = batch.latest();
+        let over: Vec<_> = open.extract_if(.., |key, _| self.cold.holds(key)).collect();
+        let size = over.iter().map(|(key, value)| check_size(key, *value));
+        size.collect::<Result<(), _>>().map_err(StorageError::Write)?;
+        if !over.is_empty() {
+            self.pending.make_room();
         }
-        // What takes the place of removed records is there before they go, and what they are found by goes last: after a
-        // crash in between, whoever removed them finds them again.
-        let _moving = self.moving();
-        let is_put = |(_, value): &&(Vec<u8>, Option<Vec<u8>>)| value.is_some();
-        let puts: Vec<_> = batch.changes.iter().filter(is_put).cloned().collect();
-        self.hot.commit(&Batch::from(puts))?;
-        self.cold.remove(&removed)?;
-        self.hot.commit(batch)
+        let mut draft = self.pending.draft(self.schema(), over.into_iter());
+        let changes = std::mem::take(&mut draft.changes);
+        // A record that goes from one tier to the other is seen in one of them at every moment.
+        self.hot.change_all(&open, changes, || self.pending.show(&mut draft))?;
+        self.pending.durable(draft);
+        Ok(())
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
-        match self.hot.get(key)? {
+        if !self.cold.holds(key) {
+            return self.hot.get(key);
+        }
+        match self.pending.get(key) {
+            Some(value) => Ok(value.map(|value| value.to_vec())),
             None => self.cold.get(key),
-            found => Ok(found),
         }
     }
 
@@ -209,7 +273,80 @@ impl Storage for TieredStorage {
         order: Order,
         visit: &mut Visit<'_>,
     ) -> Result<(), StorageError> {
-        let mut range = (start.to_vec(), end.to_vec());
+        let has_enough = Cell::new(false);
+        let mut visit = |key: &[u8], value: Result<&[u8], StorageError>| {
+            visit(key, value).map_break(|()| has_enough.set(true))
+        };
+        let mut sections = self.sections(start, end);
+        if order == Order::Falling {
+            sections.reverse();
+        }
+        for Section { start, end, is_over } in sections {
+            if is_over {
+                self.scan_over(start, end, order, &mut visit)?;
+            } else {
+                self.hot.scan(&start, &end, order, &mut visit)?;
+            }
+            if has_enough.get() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
+        if !self.cold.holds(key) {
+            return self.hot.salvage(key);
+        }
+        let pending = self.pending.get(key).map(|value| value.map(|value| value.to_vec()));
+        pending.unwrap_or_else(|| self.cold.salvage(key))
+    }
+
+    fn damage_reports(&self) -> Option<&DamageReports> {
+        self.hot.damage_reports()
+    }
+
+    fn tiers(&self) -> Option<&dyn Tiers> {
+        Some(self)
+    }
+}
+
+/// A part of a range: of one kind that moves to the archive, or of none.
+struct Section {
+    start: Vec<u8>,
+    end: Vec<u8>,
+    is_over: bool,
+}
+
+impl TieredStorage {
+    /// The sections of a range, in the order of their keys.
+    fn sections(&self, start: &[u8], end: &[u8]) -> Vec<Section> {
+        let mut sections = Vec::new();
+        let mut reached = start.to_vec();
+        let mut go_to = |to: &[u8], is_over: bool| {
+            let to = to.min(end);
+            if *reached < *to {
+                let start = std::mem::replace(&mut reached, to.to_vec());
+                sections.push(Section { start, end: to.to_vec(), is_over });
+            }
+        };
+        for prefix in self.cold.prefixes() {
+            go_to(prefix, false);
+            go_to(&after_prefix(prefix), true);
+        }
+        go_to(end, false);
+        sections
+    }
+
+    /// Shows what is over of a range: what is pending, and what is archived.
+    fn scan_over(
+        &self,
+        start: Vec<u8>,
+        end: Vec<u8>,
+        order: Order,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), StorageError> {
+        let mut range = (start, end);
         let mut most = FIRST_CHUNK;
         while let Some(chunk) = self.chunk(&mut range, order, most)? {
             for (key, value) in chunk {
@@ -223,21 +360,7 @@ impl Storage for TieredStorage {
         Ok(())
     }
 
-    fn salvage(&self, key: &[u8]) -> Option<Vec<u8>> {
-        self.hot.salvage(key).or_else(|| self.cold.salvage(key))
-    }
-
-    fn damage_reports(&self) -> Option<&DamageReports> {
-        self.hot.damage_reports()
-    }
-
-    fn tiers(&self) -> Option<&dyn Tiers> {
-        Some(self)
-    }
-}
-
-impl TieredStorage {
-    /// The next records of both tiers in a range, which then begins or ends behind them; none if there are no more.
+    /// The next records in a range, which then begins or ends behind them; none if there are no more.
     fn chunk(
         &self,
         (start, end): &mut (Vec<u8>, Vec<u8>),
@@ -248,21 +371,18 @@ impl TieredStorage {
             return Ok(None);
         }
         // In this order: what moves in between is found in both, and never in none.
-        let mut hot: Vec<Found> = Vec::new();
-        self.hot.scan(start, end, order, &mut |key, value| {
-            hot.push((key.to_vec(), value.map(<[u8]>::to_vec)));
-            if hot.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
+        let pending = self.pending.range(start, end, order, most);
         let cold = self.cold.scan(start, end, order, most)?;
         // Behind the last key of a part that was cut short, the other one may lack something.
-        let ends = [&hot, &cold].map(|part| part.last().filter(|_| part.len() == most));
-        let ends = ends.into_iter().flatten().map(|(key, _)| key);
+        let last_pending = pending.last().filter(|_| pending.len() == most).map(|(key, _)| &**key);
+        let last_cold = cold.last().filter(|_| cold.len() == most).map(|(key, _)| key.as_slice());
+        let ends = [last_pending, last_cold].into_iter().flatten();
         let last = match order {
             Order::Rising => ends.min(),
             Order::Falling => ends.max(),
         };
-        let last = last.cloned();
-        let chunk = merge(hot, cold, order, last.as_deref());
+        let last = last.map(<[u8]>::to_vec);
+        let chunk = merge(pending, cold, order, last.as_deref());
         match (last, order) {
             (None, _) => start.clone_from(end),
             (Some(last), Order::Rising) => *start = [&*last, &[0]].concat(),
@@ -272,29 +392,25 @@ impl TieredStorage {
     }
 }
 
-/// Both parts in one order, up to a last key; of a record that is in both, the hot one.
-fn merge(hot: Vec<Found>, cold: Vec<Found>, order: Order, last: Option<&[u8]>) -> Vec<Found> {
+/// Both parts in one order, up to a last key. Of a record that is in both, what is pending counts.
+fn merge(
+    pending: Vec<(Shared, Option<Shared>)>,
+    cold: Vec<Found>,
+    order: Order,
+    last: Option<&[u8]>,
+) -> Vec<Found> {
     let comes_first = |one: &[u8], other: &[u8]| match order {
         Order::Rising => one < other,
         Order::Falling => one > other,
     };
-    let mut merged = Vec::with_capacity(hot.len() + cold.len());
-    let (mut hot, mut cold) = (hot.into_iter().peekable(), cold.into_iter().peekable());
-    loop {
-        let next = match (hot.peek(), cold.peek()) {
-            (Some((one, _)), Some((other, _))) if one == other => {
-                cold.next();
-                hot.next()
-            }
-            (Some((one, _)), Some((other, _))) if comes_first(other, one) => cold.next(),
-            (Some(_), _) => hot.next(),
-            (None, _) => cold.next(),
-        };
-        let Some(next) = next else { break };
-        if last.is_some_and(|last| comes_first(last, &next.0)) {
-            break;
-        }
-        merged.push(next);
+    let is_within = |key: &[u8]| last.is_none_or(|last| !comes_first(last, key));
+    let mut merged = Vec::with_capacity(pending.len() + cold.len());
+    let mut cold = cold.into_iter().filter(|(key, _)| is_within(key)).peekable();
+    for (key, value) in pending.into_iter().filter(|(key, _)| is_within(key)) {
+        merged.extend(std::iter::from_fn(|| cold.next_if(|(other, _)| comes_first(other, &key))));
+        cold.next_if(|(other, _)| **other == *key);
+        merged.extend(value.map(|value| (key.to_vec(), Ok(value.to_vec()))));
     }
+    merged.extend(cold);
     merged
 }

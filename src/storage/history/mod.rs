@@ -85,6 +85,14 @@ pub(super) struct Match {
     pub(super) place: Place,
 }
 
+/// What the archive is told of a record.
+pub(super) enum Taken<'a> {
+    Value(&'a [u8]),
+    /// It cannot be read, and holds this. Each read of it is to say so.
+    Damaged(Vec<u8>),
+    Removed,
+}
+
 /// A record as it was found: its key, and its value or why that cannot be read.
 pub(super) type Found = (Vec<u8>, Result<Vec<u8>, StorageError>);
 
@@ -146,30 +154,22 @@ impl History {
 
     /// Takes records in, whole and durable, in place of those under the same keys. Returns the number of the
     /// transaction.
-    pub(super) fn take(&self, records: &[(Vec<u8>, Vec<u8>)]) -> Result<u64, StorageError> {
+    pub(super) fn take<'a, Key: AsRef<[u8]>>(
+        &self,
+        records: impl Iterator<Item = (Key, Taken<'a>)>,
+    ) -> Result<u64, StorageError> {
         self.change(|writer| {
-            for (key, value) in records {
+            for (key, taken) in records {
+                let key = key.as_ref();
                 let Some((table, rest)) = self.place(key) else { continue };
-                writer.note(table, key, rest, Some(value))?;
-                let packed = writer.packer.pack(key, value);
-                table.put(&writer.connection, key, value, &packed)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Removes records, durably.
-    pub(super) fn remove(&self, keys: &[&[u8]]) -> Result<(), StorageError> {
-        let removed = self.change(|writer| {
-            for key in keys {
-                if let Some((table, rest)) = self.place(key) {
-                    writer.note(table, key, rest, None)?;
-                    table.remove(&writer.connection, rest)?;
+                match taken {
+                    Taken::Value(value) => writer.put(table, key, rest, value)?,
+                    Taken::Damaged(content) => writer.put_damaged(table, key, rest, &content)?,
+                    Taken::Removed => writer.remove(table, key, rest)?,
                 }
             }
             Ok(())
-        });
-        removed.map(drop)
+        })
     }
 
     fn change(

@@ -20,6 +20,8 @@ const LEVEL: i32 = 3;
 const PLAIN: u8 = 0;
 /// Compressed with [`DICTIONARY`].
 const PACKED: u8 = 1;
+/// It cannot be read.
+const DAMAGED: u8 = 0xff;
 /// Form and checksum stand before the content.
 const HEAD: usize = 5;
 
@@ -56,7 +58,7 @@ impl Unpacker {
         let Some((head, content)) = packed.split_at_checked(HEAD) else {
             return Err(damaged(key, "shorter than its head"));
         };
-        if checksum(head[0], key, content).to_be_bytes() != head[1..] {
+        if head[0] == DAMAGED || checksum(head[0], key, content).to_be_bytes() != head[1..] {
             return Err(damaged(key, "wrong checksum"));
         }
         match head[0] {
@@ -73,6 +75,11 @@ impl Unpacker {
             _ => Err(damaged(key, "unknown form")),
         }
     }
+}
+
+/// A value that no key opens, around content that cannot be read.
+pub(super) fn unreadable(content: &[u8]) -> Vec<u8> {
+    [&[DAMAGED; HEAD], content].concat()
 }
 
 /// The content of a value that may be damaged.

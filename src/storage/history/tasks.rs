@@ -392,7 +392,7 @@ mod tests {
     use hivewright_actors::{ids::TopicId, task::Lane};
 
     use super::*;
-    use crate::storage::history::{FILE, History, Reader};
+    use crate::storage::history::{FILE, History, Reader, Taken};
 
     /// OP-02: a list is read from its index, in its order, from the cursor on, however many tasks there are.
     #[test]
@@ -407,7 +407,8 @@ mod tests {
         }))
         .unwrap();
         let key = [prefix_of(FinishedTask::KIND, &()), b"task-1".to_vec()].concat();
-        history.take(&[(key, serde_json::to_vec(&task).unwrap())]).unwrap();
+        let value = serde_json::to_vec(&task).unwrap();
+        history.take([(key, Taken::Value(&value))].into_iter()).unwrap();
         let reader = Reader::open(&folder.path().join(FILE)).unwrap();
         let of_topic = TaskQuery { topic: Some(topic), ..TaskQuery::default() };
         let of_root = TaskQuery { root: Some("task-1".into()), ..TaskQuery::default() };

@@ -12,7 +12,7 @@ use hivewright_actors::{
 };
 use tempfile::TempDir;
 
-use super::{FILE, History};
+use super::{FILE, History, Taken};
 
 type Stored = (Vec<u8>, Vec<u8>);
 
@@ -60,8 +60,14 @@ impl Shelf {
     fn with(records: &[Stored]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let history = History::create(folder.path(), 1).unwrap();
-        history.take(records).unwrap();
-        Self { folder, history }
+        let shelf = Self { folder, history };
+        shelf.take(records);
+        shelf
+    }
+
+    fn take(&self, records: &[Stored]) {
+        let taken = records.iter().map(|(key, value)| (key, Taken::Value(value)));
+        self.history.take(taken).unwrap();
     }
 
     /// The ids of tasks that are found.
@@ -197,12 +203,13 @@ fn what_was_replaced_or_removed_is_neither_found_nor_left_in_the_file() {
         .collect();
     let shelf = Shelf::with(&others);
     let kept = done("t-1", "main", 10, &format!("it is {secret} here"), "fine");
-    shelf.history.take(&[kept, done("t-2", "main", 10, secret, "fine")]).unwrap();
+    shelf.take(&[kept, done("t-2", "main", 10, secret, "fine")]);
     assert_eq!(shelf.found(&search(secret)).len(), 2);
     assert!(holds(&bytes(shelf.folder.path()), "hunterxv"), "the index holds words as they are");
 
-    shelf.history.take(&[done("t-1", "main", 10, "it is ${vault:KEY} here", "fine")]).unwrap();
-    shelf.history.remove(&[&done("t-2", "main", 10, "", "").0]).unwrap();
+    shelf.take(&[done("t-1", "main", 10, "it is ${vault:KEY} here", "fine")]);
+    let (gone, _) = done("t-2", "main", 10, "", "");
+    shelf.history.take([(gone, Taken::Removed)].into_iter()).unwrap();
 
     assert_eq!(shelf.found(&search(secret)), [] as [&str; 0]);
     assert_eq!(shelf.found(&search("vault")), ["t-1"]);
@@ -218,7 +225,7 @@ fn what_was_replaced_or_removed_is_neither_found_nor_left_in_the_file() {
 fn a_record_that_is_taken_in_again_is_found_once() {
     let shelf = three();
 
-    shelf.history.take(&[done("t-2", "ops", 30, "restart the server", "It runs again.")]).unwrap();
+    shelf.take(&[done("t-2", "ops", 30, "restart the server", "It runs again.")]);
 
     assert_eq!(shelf.found(&search("server")), ["t-2"]);
     let (_, total) = shelf.history.search(&search("server")).unwrap();
@@ -231,7 +238,7 @@ fn a_damaged_record_is_replaced_and_found_by_what_it_says_now() {
     let damage = rusqlite::Connection::open(shelf.folder.path().join(FILE)).unwrap();
     damage.execute("UPDATE done SET value = x'00'", []).unwrap();
 
-    shelf.history.take(&[done("t-2", "ops", 30, "restart the engine", "It runs.")]).unwrap();
+    shelf.take(&[done("t-2", "ops", 30, "restart the engine", "It runs.")]);
 
     assert_eq!(shelf.found(&search("engine")), ["t-2"]);
 }

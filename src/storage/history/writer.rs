@@ -6,14 +6,14 @@ use rusqlite::Connection;
 
 use super::{
     BUSY_TIMEOUT,
-    packing::{Packer, Unpacker},
+    packing::{self, Packer, Unpacker},
     tables::Table,
     words,
 };
 
 pub(super) struct Writer {
     pub(super) connection: Connection,
-    pub(super) packer: Packer,
+    packer: Packer,
     unpacker: Unpacker,
     /// Words were forgotten since the log of SQLite was emptied.
     has_forgotten: bool,
@@ -52,8 +52,42 @@ impl Writer {
         words::create(&self.connection)
     }
 
+    pub(super) fn put(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        rest: &[u8],
+        value: &[u8],
+    ) -> rusqlite::Result<()> {
+        self.note(table, key, rest, Some(value))?;
+        let packed = self.packer.pack(key, value);
+        table.put(&self.connection, key, value, &packed)
+    }
+
+    /// Puts a record that cannot be read, so that it cannot be read here either.
+    pub(super) fn put_damaged(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        rest: &[u8],
+        content: &[u8],
+    ) -> rusqlite::Result<()> {
+        self.note(table, key, rest, None)?;
+        table.put(&self.connection, key, content, &packing::unreadable(content))
+    }
+
+    pub(super) fn remove(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        rest: &[u8],
+    ) -> rusqlite::Result<()> {
+        self.note(table, key, rest, None)?;
+        table.remove(&self.connection, rest)
+    }
+
     /// Notes what a record is found by, in place of what it was before.
-    pub(super) fn note(
+    fn note(
         &mut self,
         table: &Table,
         key: &[u8],

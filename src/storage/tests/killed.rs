@@ -39,11 +39,8 @@ fn a_child_commits_until_it_is_killed() {
     for number in next.. {
         commit(&storage, written(number));
         // A kill finds it moving records as well, one half done or the other.
-        if number.is_multiple_of(3)
-            && let Some(archived) = storage.take_next().unwrap()
-        {
-            let archived = Batch { archived: vec![archived], ..Batch::default() };
-            storage.commit(&archived).unwrap();
+        if number.is_multiple_of(3) {
+            storage.take_next().unwrap();
         }
         writeln!(out, "\ncommitted {number}").unwrap();
         out.flush().unwrap();

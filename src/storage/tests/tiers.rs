@@ -1,36 +1,34 @@
 //! Two tiers that read as one store, whatever has moved.
 
-use hivewright_actors::{archive::Archive, storage::Archived};
+use hivewright_actors::archive::Archive;
 use proptest::{
     collection::vec,
     prelude::{Just, Strategy, any, prop_oneof, proptest},
     test_runner::Config,
 };
 
-use super::*;
+use super::{super::pending::Oldest, *};
 
 /// Moves what there is to move, in as many batches as it takes.
 fn archive(storage: &TieredStorage) {
-    while let Some(archived) = storage.take_next().unwrap() {
-        let_go(storage, archived);
-    }
+    while storage.take_next().unwrap() {}
 }
 
-fn let_go(storage: &TieredStorage, archived: Archived) {
-    let batch = Batch { archived: vec![archived], ..Batch::default() };
-    storage.commit(&batch).unwrap();
+/// The second half of a move: the archive has taken records in.
+fn let_go(storage: &TieredStorage, (oldest, number): (Oldest, u64)) {
+    storage.let_go(&storage.pending.begin_moving(), oldest, number).unwrap();
 }
 
+/// All keys of sled, but for those that tell of the store.
 fn hot(storage: &TieredStorage) -> Vec<Vec<u8>> {
-    let mut keys = Vec::new();
-    storage
-        .hot
-        .scan(b"", b"\xff", Order::Rising, &mut |key, _| {
-            keys.push(key.to_vec());
-            ControlFlow::Continue(())
-        })
-        .unwrap();
-    keys
+    let keys = storage.hot.database.iter().keys().map(|key| key.unwrap().to_vec());
+    keys.filter(|key| !key.starts_with(b"\xffmeta/")).collect()
+}
+
+/// The keys of pending records; those that were removed too.
+fn pending(storage: &TieredStorage) -> Vec<String> {
+    let keys = storage.pending.all().into_keys();
+    keys.map(|key| String::from_utf8_lossy(&key).replace('\0', "/")).collect()
 }
 
 fn keys(storage: &TieredStorage, start: &[u8], end: &[u8], order: Order) -> Vec<String> {
@@ -82,10 +80,10 @@ fn a_record_that_changes_while_it_moves_stays_as_it_is_now() {
     commit(&storage, [put("done\0a", "1"), put("done\0b", "1"), put("done\0c", "1")]);
     commit(&storage, [put("done\0d", &large), put("done\0e", &large)]);
 
-    let taken = storage.take_next().unwrap().unwrap();
+    let taken = storage.take_oldest().unwrap().unwrap();
     commit(&storage, [put("done\0a", "2"), remove("done\0b"), put("done\0d", &large[1..])]);
-    let also = Batch { archived: vec![taken], ..Batch::from(vec![put("done\0c", "2")]) };
-    storage.commit(&also).unwrap();
+    commit(&storage, [put("done\0c", "2")]);
+    let_go(&storage, taken);
 
     let expected: Records = [
         put("done\0a", "2"),
@@ -96,7 +94,7 @@ fn a_record_that_changes_while_it_moves_stays_as_it_is_now() {
     .map(|(key, value)| (key, value.unwrap()))
     .into();
     assert_eq!(all(&storage), expected);
-    assert_eq!(hot(&storage), [b"done\0a".to_vec(), b"done\0c".to_vec(), b"done\0d".to_vec()]);
+    assert_eq!(pending(&storage), ["done/a", "done/b", "done/c", "done/d"]);
     archive(&storage);
     assert_eq!((all(&storage), hot(&storage)), (expected, vec![]));
     commit(&storage, [remove("done\0a"), remove("done\0c"), remove("done\0d")]);
@@ -150,7 +148,7 @@ proptest! {
                     commit(present, [remove(&key(number))]);
                     expected.remove(key(number).as_bytes());
                 }
-                Step::Take => taken = present.take_next().unwrap().or(taken),
+                Step::Take => taken = present.take_oldest().unwrap().or(taken),
                 Step::LetGo => {
                     if let Some(archived) = taken.take() {
                         let_go(present, archived);
@@ -252,22 +250,49 @@ fn only_a_store_at_rest_is_opened_in_place() {
     assert_eq!(after.len(), 2);
 }
 
-/// A removal that is cut off can be made again: what takes the place of the records is there, and so is what they are found by.
+/// A commit that removes what is archived is whole, whatever the archive says to it, and after a start as well.
 #[test]
-fn a_removal_that_is_cut_off_loses_nothing_that_was_to_stay() {
+fn a_removal_that_the_archive_cannot_take_in_is_a_removal_all_the_same() {
     let place = Place::new();
     let storage = place.open();
     commit(&storage, [put("done\0a", "1"), put("task\0found-by", "a")]);
     archive(&storage);
     let database = rusqlite::Connection::open(place.path("run/store/history.db")).unwrap();
-    database.execute_batch("DROP TABLE done").unwrap();
+    let rename = |from, to| format!("ALTER TABLE {from} RENAME TO {to}");
+    database.execute_batch(&rename("done", "elsewhere")).unwrap();
 
-    let changes = [put("edge\0kept", "a line"), remove("done\0a"), remove("task\0found-by")];
-    let cut_off = storage.commit(&Batch::from(changes.to_vec()));
+    commit(&storage, [put("edge\0kept", "a line"), remove("done\0a"), remove("task\0found-by")]);
 
-    assert!(cut_off.is_err());
-    let found = |key: &str| storage.get(key.as_bytes()).unwrap().is_some();
-    assert_eq!([found("edge\0kept"), found("task\0found-by")], [true, true]);
+    assert!(storage.take_next().is_err());
+    let kept = [(b"edge\0kept".to_vec(), b"a line".to_vec())];
+    assert_eq!(storage.get(b"done\0a").unwrap(), None);
+    database.execute_batch(&rename("elsewhere", "done")).unwrap();
+    assert_eq!(all(&storage), kept.clone().into());
+    drop(storage);
+    let storage = place.open();
+    assert_eq!(all(&storage), kept.clone().into());
+    archive(&storage);
+    assert_eq!((all(&storage), storage.records()), (kept.into(), 1));
+}
+
+/// SC-111: a unit of the log that cannot be read is told of and stays; the others are read.
+#[test]
+fn damage_in_the_log_of_what_is_over_takes_its_unit_alone() {
+    let place = Place::new();
+    let storage = place.open();
+    commit(&storage, [put("done\0a", "1")]);
+    commit(&storage, [put("done\0b", "2")]);
+    let first = hot(&storage).remove(0);
+    storage.hot.database.insert(&first, b"no envelope").unwrap();
+    drop(storage);
+
+    let storage = place.open();
+
+    let damage = storage.damage_reports().unwrap().take();
+    assert_eq!(damage.iter().map(|damage| &damage.key).collect::<Vec<_>>(), [&first]);
+    assert_eq!(keys(&storage, b"", b"\xff", Order::Rising), ["done/b"]);
+    archive(&storage);
+    assert_eq!(hot(&storage), [first]);
 }
 
 /// A file that is much larger than what it holds is written anew at the start, and nothing else changes.
@@ -311,7 +336,7 @@ fn a_backup_holds_both_tiers() {
     archive(&storage);
     commit(&storage, [put("done\0d", "1")]);
     // In both tiers, and newer in the hot one.
-    storage.take_next().unwrap().unwrap();
+    storage.take_oldest().unwrap().unwrap();
     commit(&storage, [put("done\0d", "2")]);
     let file = super::super::backup::create(&storage, &place.home, None, &quiet).unwrap();
 

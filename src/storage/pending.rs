@@ -1,0 +1,320 @@
+//! Pending records: what is over and not yet in the archive.
+//!
+//! A commit writes all its records that are over as units of a log in sled, and holds them in memory, where readers find
+//! them. The archive takes them in from there, then their units go. So sled keeps one record where there were many, each of
+//! which would cost it a change of a page when it comes and another when it goes.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    ops::Bound,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use hivewright_actors::storage::Order;
+
+use super::{
+    envelope::{self, Form},
+    parts::{LOG, WHOLE},
+    sled::Changes,
+};
+
+/// Above so many bytes a commit waits while records move: what comes in must not outrun what moves for ever.
+const MOST_BYTES: usize = 8 << 20;
+/// Stands in place of a value's length if the record was removed.
+const REMOVED: u32 = u32::MAX;
+
+/// Bytes that several hold.
+pub(super) type Shared = Arc<[u8]>;
+
+/// Records with what they are now; none if they were removed.
+pub(super) type Records = BTreeMap<Shared, Option<Shared>>;
+
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    state: Mutex<State>,
+    passed: Condvar,
+    /// The number of the newest unit.
+    newest: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    records: BTreeMap<Shared, Held>,
+    /// In the order in which they became durable.
+    units: VecDeque<Unit>,
+    bytes: usize,
+    is_moving: bool,
+}
+
+/// A record as it is now.
+#[derive(Debug)]
+struct Held {
+    value: Option<Shared>,
+    /// Which unit of the log says so.
+    unit: u64,
+}
+
+/// A part of a commit in the log of sled.
+#[derive(Debug)]
+struct Unit {
+    number: u64,
+    /// How many records of sled it takes.
+    chunks: u32,
+    keys: Vec<Shared>,
+    bytes: usize,
+}
+
+/// Records of a commit that is not made yet.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    units: Vec<Unit>,
+    records: Vec<(Shared, Held)>,
+    /// What it writes to sled.
+    pub(super) changes: Changes,
+}
+
+/// The oldest records, as many as move at once.
+#[derive(Debug)]
+pub(super) struct Oldest {
+    pub(super) records: Vec<(Shared, Option<Shared>)>,
+    units: usize,
+    /// What takes their units out of sled.
+    pub(super) changes: Changes,
+}
+
+/// A unit that cannot be read stays in sled.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    pub(super) key: Vec<u8>,
+    pub(super) reason: String,
+}
+
+impl Pending {
+    /// What a former process left in the log of sled, and what of it cannot be read.
+    pub(super) fn read(database: &::sled::Db) -> ::sled::Result<(Self, Vec<Unreadable>)> {
+        let mut units: BTreeMap<u64, (u32, Result<Vec<u8>, Unreadable>)> = BTreeMap::new();
+        for record in database.scan_prefix(LOG) {
+            let (key, sealed) = record?;
+            let number = number_of(&key);
+            let (chunks, content) = units.entry(number).or_insert((0, Ok(Vec::new())));
+            *chunks += 1;
+            let opened = envelope::open(&key, &sealed);
+            match (&mut *content, opened) {
+                (Ok(content), Ok(opened)) => content.extend(opened.payload),
+                (Ok(_), Err(error)) => {
+                    let (key, reason) = (key.to_vec(), error.to_string());
+                    *content = Err(Unreadable { key, reason });
+                }
+                (Err(_), _) => {}
+            }
+        }
+        let pending = Self::default();
+        let mut unreadable = Vec::new();
+        for (number, (chunks, content)) in units {
+            pending.newest.store(number, Ordering::Relaxed);
+            let read = content.and_then(|content| {
+                let read = decode(&content).map(|records| (records, content.len()));
+                let reason = "not a list of records".to_owned();
+                read.ok_or_else(|| Unreadable { key: chunk_key(number, 0), reason })
+            });
+            match read {
+                Ok((records, bytes)) => {
+                    let keys = records.iter().map(|(key, _)| key.clone()).collect();
+                    let held = |value| Held { value, unit: number };
+                    let mut state = pending.state();
+                    state.records.extend(records.into_iter().map(|(key, it)| (key, held(it))));
+                    state.bytes += bytes;
+                    state.units.push_back(Unit { number, chunks, keys, bytes });
+                }
+                Err(found) => unreadable.push(found),
+            }
+        }
+        Ok((pending, unreadable))
+    }
+
+    /// Puts records into units, small ones together.
+    pub(super) fn draft<'a>(
+        &self,
+        schema: u16,
+        records: impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    ) -> Draft {
+        let mut draft = Draft::default();
+        let mut records = records.peekable();
+        while records.peek().is_some() {
+            let number = self.newest.fetch_add(1, Ordering::Relaxed) + 1;
+            let (mut content, mut keys) = (Vec::new(), Vec::new());
+            while let Some((key, value)) = records
+                .next_if(|record| content.is_empty() || content.len() + size(record) <= WHOLE)
+            {
+                encode(key, value, &mut content);
+                let key = Shared::from(key);
+                let held = Held { value: value.map(Shared::from), unit: number };
+                draft.records.push((key.clone(), held));
+                keys.push(key);
+            }
+            let mut chunks = 0;
+            for chunk in content.chunks(WHOLE) {
+                let key = chunk_key(number, chunks);
+                let sealed = envelope::seal(Form::Whole, schema, &key, chunk);
+                draft.changes.push((key, Some(sealed)));
+                chunks += 1;
+            }
+            draft.units.push(Unit { number, chunks, keys, bytes: content.len() });
+        }
+        draft
+    }
+
+    /// Shows a draft to readers. What it writes may not be durable yet, so nothing of it moves before it is
+    /// [`durable`](Self::durable).
+    pub(super) fn show(&self, draft: &mut Draft) {
+        self.state().records.extend(draft.records.drain(..));
+    }
+
+    pub(super) fn durable(&self, draft: Draft) {
+        let mut state = self.state();
+        state.bytes += draft.units.iter().map(|unit| unit.bytes).sum::<usize>();
+        state.units.extend(draft.units);
+    }
+
+    /// Waits while there is much, and it moves.
+    pub(super) fn make_room(&self) {
+        let is_full = |state: &mut State| state.bytes > MOST_BYTES && state.is_moving;
+        let waited = self.passed.wait_while(self.state(), is_full);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The oldest records, in whole units: at least one, and no more once there are so many, or so many bytes. None if
+    /// there are none. They stay until they are [`forgotten`](Moving::forget).
+    pub(super) fn oldest(&self, most: usize, most_bytes: usize) -> Option<Oldest> {
+        let state = self.state();
+        let mut oldest = Oldest { records: Vec::new(), units: 0, changes: Changes::new() };
+        let mut bytes = 0;
+        for unit in &state.units {
+            if oldest.records.len() >= most || bytes >= most_bytes {
+                break;
+            }
+            bytes += unit.bytes;
+            oldest.units += 1;
+            oldest.changes.extend((0..unit.chunks).map(|it| (chunk_key(unit.number, it), None)));
+            // One that was changed since moves with the unit that says so.
+            let current = unit.keys.iter().filter_map(|key| {
+                let held = state.records.get(key).filter(|held| held.unit == unit.number)?;
+                Some((key.clone(), held.value.clone()))
+            });
+            oldest.records.extend(current);
+        }
+        (oldest.units > 0).then_some(oldest)
+    }
+
+    /// Begins to move records: commits that find too many wait until it is dropped.
+    pub(super) fn begin_moving(&self) -> Moving<'_> {
+        self.state().is_moving = true;
+        Moving(self)
+    }
+
+    /// A record as it is now, if it is pending; without a value it was removed.
+    pub(super) fn get(&self, key: &[u8]) -> Option<Option<Shared>> {
+        self.state().records.get(key).map(|held| held.value.clone())
+    }
+
+    /// The first records of a range, in its order.
+    pub(super) fn range(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        order: Order,
+        most: usize,
+    ) -> Vec<(Shared, Option<Shared>)> {
+        if start >= end {
+            return Vec::new();
+        }
+        let range = (Bound::Included(start), Bound::Excluded(end));
+        let state = self.state();
+        let found = state.records.range::<[u8], _>(range);
+        let found = found.map(|(key, held)| (key.clone(), held.value.clone()));
+        match order {
+            Order::Rising => found.take(most).collect(),
+            Order::Falling => found.rev().take(most).collect(),
+        }
+    }
+
+    /// All records, as they are now.
+    pub(super) fn all(&self) -> Records {
+        let state = self.state();
+        state.records.iter().map(|(key, held)| (key.clone(), held.value.clone())).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While records move.
+pub(super) struct Moving<'a>(&'a Pending);
+
+impl Moving<'_> {
+    /// The archive has these records, durably, and their units are gone.
+    pub(super) fn forget(&self, oldest: &Oldest) {
+        let mut state = self.0.state();
+        let State { records, units, bytes, .. } = &mut *state;
+        for unit in units.drain(..oldest.units) {
+            *bytes -= unit.bytes;
+            for key in &unit.keys {
+                if records.get(key).is_some_and(|held| held.unit == unit.number) {
+                    records.remove(key);
+                }
+            }
+        }
+        drop(state);
+        self.0.passed.notify_all();
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.0.state().is_moving = false;
+        self.0.passed.notify_all();
+    }
+}
+
+fn chunk_key(number: u64, chunk: u32) -> Vec<u8> {
+    [LOG, &number.to_be_bytes(), &chunk.to_be_bytes()].concat()
+}
+
+fn number_of(chunk_key: &[u8]) -> u64 {
+    let number = chunk_key[LOG.len()..].first_chunk();
+    number.map_or(0, |number| u64::from_be_bytes(*number))
+}
+
+fn size((key, value): &(&[u8], Option<&[u8]>)) -> usize {
+    8 + key.len() + value.map_or(0, <[u8]>::len)
+}
+
+fn encode(key: &[u8], value: Option<&[u8]>, content: &mut Vec<u8>) {
+    // Neither is longer than a store takes, which is far less.
+    let length = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(REMOVED);
+    content.extend(length(key).to_be_bytes());
+    content.extend(value.map_or(REMOVED, length).to_be_bytes());
+    content.extend(key);
+    content.extend(value.unwrap_or_default());
+}
+
+fn decode(mut content: &[u8]) -> Option<Vec<(Shared, Option<Shared>)>> {
+    let mut records = Vec::new();
+    while !content.is_empty() {
+        let (key, rest) = content.split_first_chunk()?;
+        let (value, rest) = rest.split_first_chunk()?;
+        let (key, value) = (u32::from_be_bytes(*key), u32::from_be_bytes(*value));
+        let (key, rest) = rest.split_at_checked(key as usize)?;
+        let (value, rest) = match value {
+            REMOVED => (None, rest),
+            length => rest.split_at_checked(length as usize).map(|(it, rest)| (Some(it), rest))?,
+        };
+        records.push((Shared::from(key), value.map(Shared::from)));
+        content = rest;
+    }
+    Some(records)
+}
