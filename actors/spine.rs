@@ -20,7 +20,7 @@ use crate::{
         Cost, Day, Days, Ledger, SpentRow, Tally,
         records::{self as spending, Raised},
     },
-    channel::{self, Channel},
+    channel::{self, Channel, records::OutboxRow},
     classifier::Classifier,
     clock::{Clock, Timestamp},
     conversation_log::{self, ConversationEntry},
@@ -183,6 +183,8 @@ pub const SHELVES: &[Shelf] = &[
     Shelf::indexed(Piece::KIND, journal::records::index),
     Shelf::of(Answer::<()>::KIND),
     Shelf::of(MessageRow::KIND),
+    // Frames are not over until they are dropped, but few are ever read again.
+    Shelf::of(OutboxRow::KIND),
     Shelf::indexed(ConversationEntry::KIND, conversation_log::index),
     Shelf::of(Audit::KIND),
     Shelf::of(AuditRow::KIND),

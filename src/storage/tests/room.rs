@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use hivewright_actors::{
+    archive::Archive,
     clock::Timestamp,
     retention::{pass::Pass, terms::Keeping},
     store::records::Writes,

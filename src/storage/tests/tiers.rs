@@ -304,7 +304,7 @@ fn a_file_that_is_too_large_shrinks_at_the_next_start() {
     let large = noise(5, 40_000);
     commit(&storage, [put("task\0a", &large), put("done\0a", "1")]);
     archive(&storage);
-    let key = |row: u64| format!("out\0{row:04}");
+    let key = |row: u64| format!("topic\0{row:04}");
     for round in 0..20 {
         let rows = (round * 100..(round + 1) * 100).map(|row| put(&key(row), noise(row, 15_000)));
         commit(&storage, rows.collect::<Vec<_>>());
