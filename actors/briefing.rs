@@ -11,6 +11,7 @@ use crate::{
     engine::{Engine, SystemPrompt},
     ids::TeamName,
     task::{Code, Label, Lane, Options, TopicRef},
+    thinking::Thinking,
     tool::Toolset,
     words,
 };
@@ -103,6 +104,8 @@ pub struct Brief {
     pub turn_timeout: Duration,
     /// The longest a turn may stand still.
     pub idle_timeout: Duration,
+    /// How much the model thinks; none leaves it to the model.
+    pub thinking: Option<Thinking>,
     /// What a message during the turn does.
     pub queue_mode: QueueMode,
     /// The budgets that its calls draw on.

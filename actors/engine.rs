@@ -11,6 +11,7 @@ use crate::{
     ids::{CallId, TeamName, TurnId},
     rendered::Rendered,
     task::Code,
+    thinking::Thinking,
     tool::{ToolCall, ToolFault, specs::ToolSpecs},
     usage::Usage,
 };
@@ -153,6 +154,8 @@ pub struct StepRequest {
     pub earlier: Arc<[Arc<FixedMessages>]>,
     /// The turn so far.
     pub messages: Arc<Vec<Message>>,
+    /// How much the model thinks; none leaves it to the model.
+    pub thinking: Option<Thinking>,
     /// Asks the engine to stop.
     pub cancel: CancellationToken,
 }

@@ -84,6 +84,7 @@ pub mod supervisor;
 pub mod task;
 pub mod team;
 pub mod text;
+pub mod thinking;
 pub mod tool;
 pub mod usage;
 pub mod wildcard;

@@ -6,6 +6,7 @@ use crate::{
     admission::Admission,
     clock::Timestamp,
     ids::{ChannelId, LeaseId, MessageId, RunId, TaskId, TeamKey, TeamName, TopicId},
+    thinking::Thinking,
     usage::Usage,
     words,
 };
@@ -188,6 +189,9 @@ pub struct Options {
     /// The longest it may run, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_timeout_ms: Option<u64>,
+    /// How much the model thinks, if not as its team says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<Thinking>,
     /// The team looks back at its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Cycle>,

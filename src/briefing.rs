@@ -195,6 +195,7 @@ impl Inner {
             max_steps: options.max_steps.or(own_steps).unwrap_or(team_steps),
             turn_timeout: turn_timeout.unwrap_or(tasks.turn_timeout),
             idle_timeout: tasks.idle_timeout,
+            thinking: options.thinking.or(kit.team.thinking),
             queue_mode: kit.team.queue_mode,
             budget,
             price: part.price,

@@ -131,6 +131,7 @@ impl Briefing for Briefs {
                 max_steps: 10,
                 turn_timeout: Duration::from_secs(30 * 60),
                 idle_timeout: Duration::from_secs(5 * 60),
+                thinking: assignment.options.thinking,
                 queue_mode: this.queue_mode,
                 budget: this.budget,
                 price: Price { max_output: 100, ..Price::default() },

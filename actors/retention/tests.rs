@@ -362,6 +362,7 @@ fn messages_of_a_former_version_get_their_entries_once() {
         created_at: ago(80),
         last_activity: ago(70),
         closed: false,
+        thinking: None,
         recent: VecDeque::new(),
     };
     let tasks = [
@@ -522,6 +523,7 @@ fn the_newest_row_of_a_lane_stays_while_the_lane_may_go_on() {
         created_at: ago(100),
         last_activity: ago(100),
         closed: false,
+        thinking: None,
         recent: VecDeque::new(),
     };
     let writes = Writes::new()

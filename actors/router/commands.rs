@@ -16,6 +16,8 @@ use crate::{
     router::records::Undecided,
     store::records::Writes,
     task::{Kind, TopicRef},
+    text::Words as _,
+    thinking::Thinking,
 };
 
 /// A command: a message that begins with a slash and a word.
@@ -30,8 +32,8 @@ pub(super) enum Command {
     Rename(String),
     /// The next message opens a topic.
     New,
-    /// How much the model thinks.
-    Think,
+    /// How much the model thinks: shown, or changed to what the word means.
+    Think(Option<String>),
     /// A word that is none.
     Unknown(String),
     /// About what waits for a person.
@@ -54,7 +56,7 @@ pub(super) fn parse(content: &str) -> Option<Command> {
         ("/new" | "/reset", None) => Some(Command::New),
         ("/rename", _) => Some(Command::Rename(rest.to_owned())),
         ("/stop" | "/abort", _) => Some(Command::Stop(topic)),
-        ("/think" | "/t", _) => Some(Command::Think),
+        ("/think" | "/t", _) => Some(Command::Think(topic)),
         _ if is_command(word) => Some(Command::Unknown(word.to_owned())),
         _ => None,
     }
@@ -76,14 +78,13 @@ pub(super) fn begins_anew(content: &str) -> Option<&str> {
 }
 
 const NO_TOPICS: &str = "There are no open topics.";
-const NO_THINK: &str =
-    "`/think` is not available with this engine: the model thinks as much as its profile says.";
 const HELP: &str = "Commands:\n\
     /new [message] begins a new topic with a message; without one, with the next.\n\
     /topics lists the topics of this channel.\n\
     /rename <name> gives the topic another name.\n\
     /close [topic] ends a topic and what runs in it.\n\
     /stop [topic] stops the running turn of a topic.\n\
+    /think [level] says how much the model thinks in the topic used last; without a level, shows it.\n\
     /compact [topic] summarises what was said in a topic, after its running turn.\n\
     A topic is named by its id or its name; without one, the topic used last is meant.\n\
     /approvals lists what waits for a decision or an answer.\n\
@@ -103,7 +104,7 @@ impl Router {
             Command::Help => Err(HELP.to_owned()),
             Command::New => self.expect_new_topic(channel),
             Command::Rename(name) => self.rename_topic(&message, &name),
-            Command::Think => Err(NO_THINK.to_owned()),
+            Command::Think(level) => self.think(&message, level.as_deref()),
             Command::Unknown(word) => Err(format!(
                 "There is no command `{word}`, so nobody was told. To say it to the team, begin with another word.\n\n{HELP}"
             )),
@@ -136,6 +137,29 @@ impl Router {
             }
             Err(error) => Err(format!("The topic keeps its name: {error}.")),
         }
+    }
+
+    /// Has the model think more or less in the topic of a message, or the one used last.
+    fn think(&mut self, message: &Undecided, level: Option<&str>) -> Obeyed {
+        let topic = self.find_topic(&message.channel, message.topic.as_deref())?;
+        let conversation = self.conversations.get_mut(&message.channel).ok_or(NO_TOPICS)?;
+        let TopicRef { id, name } = topic;
+        let Some(level) = level else {
+            let present = conversation.topics.get(id.as_str()).and_then(|topic| topic.thinking);
+            return Err(match present {
+                Some(level) => format!("The level of thinking in \"{name}\" is {level}."),
+                None => {
+                    format!("In \"{name}\" the model thinks as much as its team's settings say.")
+                }
+            });
+        };
+        let Some(level) = Thinking::meant_by(level) else {
+            let levels = Thinking::WORDS.join(", ");
+            return Err(format!("There is no such level of thinking. The levels are: {levels}."));
+        };
+        let topic = conversation.topics.think(&id, level).ok_or(NO_TOPICS)?;
+        let writes = Writes::new().put_at(&topic.key(&message.channel), topic);
+        Ok((format!("The level of thinking in \"{name}\" is {level} now."), writes))
     }
 
     fn describe_topics(&self, channel: &ChannelId) -> String {

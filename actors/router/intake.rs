@@ -309,7 +309,7 @@ impl Router {
             }
         };
         let (id, content) = (self.to.ids.task(), message.content.clone());
-        let task = Task {
+        let mut task = Task {
             kind,
             generation,
             source: Some(Source {
@@ -327,6 +327,8 @@ impl Router {
         let conversation = self.conversations.get_mut(&message.channel);
         if let (Some(conversation), Some(topic)) = (conversation, &topic) {
             conversation.count(&topic.id, 1, 0);
+            let known = conversation.topics.get(topic.id.as_str());
+            task.options.thinking = known.and_then(|topic| topic.thinking);
         }
         let overheard = self.overheard(&message, topic.as_ref()).filter(|_| kind == Kind::Chat);
         let accepted = self.accept(&message, Some(task.id.clone()));

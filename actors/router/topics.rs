@@ -13,6 +13,7 @@ use crate::{
     clock::Timestamp,
     frame::{TopicRow, TopicState},
     ids::TopicId,
+    thinking::Thinking,
 };
 
 #[cfg(test)]
@@ -39,6 +40,9 @@ pub struct Topic {
     /// Someone ended it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closed: bool,
+    /// How much the model thinks about its messages, if somebody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<Thinking>,
     /// The words of its last ten messages, newest first. The interaction log has them too, so that a
     /// message need not write its topic.
     #[serde(skip)]
@@ -107,6 +111,7 @@ impl Topics {
             created_at: now,
             last_activity: now,
             closed: false,
+            thinking: None,
             recent: VecDeque::new(),
         };
         topic.remember(content, now);
@@ -146,6 +151,13 @@ impl Topics {
             entry.topic.closed = false;
             entry.topic.last_activity = entry.topic.last_activity.max(now);
         }
+    }
+
+    /// Has the model think so much about the messages of a topic.
+    pub fn think(&mut self, id: &TopicId, thinking: Thinking) -> Option<&Topic> {
+        let topic = &mut self.0.get_mut(id)?.topic;
+        topic.thinking = Some(thinking);
+        Some(topic)
     }
 
     /// Gives a topic another name.

@@ -326,6 +326,7 @@ fn work(
             subagent: definition.subagent.clone(),
             skill: found.skill.clone(),
             turn_timeout_ms: turn_timeout.map(millis),
+            thinking: None,
             cycle: trigger.system.and_then(SystemKind::cycle),
         },
         label: pending.label.max(trigger.cursors_label),

@@ -4,13 +4,13 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, Recipient};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     archive::{Archive, MoveAll, Written},
@@ -115,6 +115,7 @@ pub struct StoreHandle {
     storage: Arc<dyn Storage>,
     redaction: Arc<OnceLock<Redaction>>,
     failed: Arc<AtomicBool>,
+    groups: Groups,
     room: Room,
     archivist: Arc<OnceLock<Recipient<MoveAll>>>,
     archive: Arc<OnceLock<Arc<dyn Archive>>>,
@@ -176,7 +177,7 @@ impl StoreHandle {
         moved.await.map_err(|_| StoreError::Gone)
     }
 
-    /// Runs a read on the blocking pool.
+    /// Runs a read on the blocking pool. Nobody hears of what it found before that is durable.
     pub fn read<T: Send + 'static, R>(
         &self,
         read: R,
@@ -184,9 +185,10 @@ impl StoreHandle {
     where
         R: FnOnce(&dyn Storage) -> Result<T, StorageError> + Send + 'static,
     {
-        let storage = self.storage.clone();
+        let (storage, groups) = (self.storage.clone(), self.groups.clone());
         async move {
             let read = blocking::run(move || read(&*storage)).await;
+            groups.settled().await;
             read.unwrap_or_else(|error| Err(StorageError::Read(error.to_string())))
         }
     }
@@ -227,6 +229,39 @@ impl std::fmt::Debug for StoreHandle {
     }
 }
 
+/// Which groups are on their way to the disk. A storage may show a group that it has not made durable yet; whoever told of
+/// it would have told of something that a power cut takes back.
+#[derive(Clone)]
+struct Groups {
+    /// How many were begun.
+    begun: Arc<AtomicU64>,
+    /// How many have ended.
+    ended: watch::Sender<u64>,
+}
+
+impl Groups {
+    fn new() -> Self {
+        Self { begun: Arc::default(), ended: watch::Sender::new(0) }
+    }
+
+    /// Waits until all that was begun so far has ended.
+    async fn settled(&self) {
+        let begun = self.begun.load(Ordering::SeqCst);
+        if *self.ended.borrow() < begun {
+            // The sender is held here, so it cannot be gone.
+            let _ = self.ended.subscribe().wait_for(|ended| *ended >= begun).await;
+        }
+    }
+
+    /// Does the work of a group.
+    fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let done = work();
+        self.ended.send_replace(number);
+        done
+    }
+}
+
 /// Told of the error after which nothing can be promised any more. The process ends by it.
 pub type OnFailure = Box<dyn Fn(&StorageError) + Send>;
 
@@ -242,6 +277,7 @@ pub struct Store {
     archivist: Option<Recipient<Written>>,
     /// A commit failed: nothing is answered any more.
     failed: Arc<AtomicBool>,
+    groups: Groups,
     waiting: Vec<Commit>,
     waiting_bytes: usize,
     /// The group that found no room on the disk. Those behind it wait.
@@ -262,7 +298,9 @@ impl Store {
     ) -> StoreHandle {
         let redaction = Arc::new(OnceLock::new());
         let failed = Arc::new(AtomicBool::new(false));
+        let groups = Groups::new();
         let store = Self {
+            groups: groups.clone(),
             redaction: redaction.clone(),
             storage: storage.clone(),
             on_failure,
@@ -281,6 +319,7 @@ impl Store {
             storage,
             redaction,
             failed,
+            groups,
             room: Room::default(),
             archivist: Arc::default(),
             archive: Arc::default(),
@@ -333,7 +372,7 @@ impl Store {
     /// answered yet, and what it holds must not be lost.
     fn write(&mut self, group: Group, ctx: &mut Context<Self>) {
         if group.batch != Batch::default() {
-            match self.storage.commit(&group.batch) {
+            match self.groups.run(|| self.storage.commit(&group.batch)) {
                 Ok(()) => {}
                 Err(StorageError::Full) => {
                     self.held = Some(group);

@@ -364,3 +364,63 @@ async fn a_group_that_finds_no_room_is_written_when_there_is_some() {
     assert!(opened.store.is_usable());
     assert_eq!(opened.storage.commits(), 2);
 }
+
+/// A storage that shows a group, and has it durable only when it is told to.
+struct Slow {
+    inner: Arc<MemoryStorage>,
+    shown: tokio::sync::Notify,
+    durable: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+impl Storage for Slow {
+    fn commit(&self, batch: &Batch) -> Result<(), StorageError> {
+        self.inner.commit(batch)?;
+        self.shown.notify_one();
+        self.durable.lock().unwrap().recv().unwrap();
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StorageError> {
+        self.inner.get(key)
+    }
+
+    fn scan(
+        &self,
+        start: &[u8],
+        end: &[u8],
+        order: crate::storage::Order,
+        visit: &mut crate::storage::Visit<'_>,
+    ) -> Result<(), StorageError> {
+        self.inner.scan(start, end, order, visit)
+    }
+}
+
+/// SC-105: a power cut may take back what is not durable, so nobody is told of it before.
+#[actix::test]
+async fn a_read_waits_until_what_it_found_is_durable() {
+    let (make_durable, durable) = std::sync::mpsc::channel();
+    let (inner, shown) = (Disk::default().mount(None), tokio::sync::Notify::new());
+    let storage = Arc::new(Slow { inner, shown, durable: Mutex::new(durable) });
+    let arbiter = Arbiter::new();
+    let nothing = (Box::new(|_: &StorageError| {}), Box::new(|_, _| {}));
+    let store = Store::start(&arbiter.handle(), storage.clone(), nothing.0, nothing.1);
+    let written = store.commit(row("a"));
+    storage.shown.notified().await;
+    let (tell, found) = oneshot::channel();
+    let mut read = Box::pin(store.read(move |storage| {
+        let value = storage.get(&key("a"))?;
+        let _ = tell.send(value.is_some());
+        Ok(value)
+    }));
+
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut read).await;
+    let is_found = found.await;
+    make_durable.send(()).unwrap();
+    let value = read.await;
+
+    assert_eq!((early.is_err(), is_found), (true, Ok(true)));
+    assert_eq!(value, Ok(Some(b"1".to_vec())));
+    written.await.unwrap();
+    // Nothing is under way any more.
+    assert_eq!(store.read(|storage| storage.get(&key("b"))).await, Ok(None));
+}

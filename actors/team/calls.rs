@@ -81,6 +81,7 @@ impl Session {
             tools,
             earlier: Arc::default(),
             messages,
+            thinking: self.brief.thinking,
             cancel: self.cancel_token.child_token(),
         }
     }

@@ -111,6 +111,7 @@ impl Engines {
             tools: Arc::default(),
             earlier: Arc::default(),
             messages: Arc::new(vec![Message::User(question.text.to_owned())]),
+            thinking: None,
             cancel: CancellationToken::new(),
         };
         let reply = tokio::time::timeout(question.timeout, engine.run(request, events))

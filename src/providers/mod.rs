@@ -5,6 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 use hivewright_actors::{
     engine::{Block, EngineEvent, FixedMessages, Message, SystemPrompt, plain_id},
     task::Code,
+    thinking::Thinking,
     tool::{Args, ToolSpec, specs::ToolSpecs},
     usage::Usage,
 };
@@ -39,6 +40,7 @@ pub(crate) struct Ask<'a> {
     /// The turns before this one, oldest first.
     pub(crate) earlier: &'a [Arc<FixedMessages>],
     pub(crate) messages: &'a [Message],
+    pub(crate) thinking: Option<Thinking>,
     /// Fields that this server is known to refuse.
     pub(crate) without: LeftOut,
 }
@@ -64,10 +66,12 @@ pub(crate) enum OptionalField {
     CacheMarkers,
     StreamUsage,
     ParallelCalls,
+    Thinking,
 }
 
 impl OptionalField {
-    const ALL: [Self; 3] = [Self::CacheMarkers, Self::StreamUsage, Self::ParallelCalls];
+    const ALL: [Self; 4] =
+        [Self::CacheMarkers, Self::StreamUsage, Self::ParallelCalls, Self::Thinking];
 
     /// As servers name it when they refuse it.
     fn names(self) -> &'static [&'static str] {
@@ -75,6 +79,7 @@ impl OptionalField {
             Self::CacheMarkers => &["cache_control"],
             Self::StreamUsage => &["stream_options", "include_usage"],
             Self::ParallelCalls => &["parallel_tool_calls"],
+            Self::Thinking => &["thinking", "reasoning_effort"],
         }
     }
 }

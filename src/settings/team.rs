@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use hivewright_actors::{briefing::QueueMode, budget::Caps, words};
+use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking, words};
 
 use super::{
     config::{DAY, LONGEST_TURN, read_tools},
@@ -36,6 +36,9 @@ settings! {
         #[read(read_model)]
         #[example("default:claude-sonnet-5-5")]
         model: Option<String> = None,
+        /// How much the model thinks, where it can. Absent: as the model does by itself. `/think` in a topic comes first.
+        #[example("medium")]
+        thinking: Option<Thinking> = None,
         /// What another message of the same person does during a turn: wait, join the turn, or end it.
         queue_mode: QueueMode = QueueMode::Queue,
         /// The most model calls of a turn.
@@ -102,6 +105,7 @@ words! {
 }
 
 choices!(QueueMode);
+choices!(Thinking);
 
 impl Team {
     pub fn new(name: &str) -> Self {

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// A file below this is never too large.
-const SMALL: u64 = 24 << 20;
+const SMALL: u64 = 6 << 20;
 /// A larger one may be so many times as large as what it holds: sled keeps several states of a page, and room.
 const TIMES: u64 = 6;
 

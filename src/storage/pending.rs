@@ -45,6 +45,8 @@ struct State {
     records: BTreeMap<Shared, Held>,
     /// In the order in which they became durable.
     units: VecDeque<Unit>,
+    /// The newest of them that there was.
+    durable: u64,
     bytes: usize,
     is_moving: bool,
 }
@@ -127,6 +129,7 @@ impl Pending {
                     let mut state = pending.state();
                     state.records.extend(records.into_iter().map(|(key, it)| (key, held(it))));
                     state.bytes += bytes;
+                    state.durable = number;
                     state.units.push_back(Unit { number, chunks, keys, bytes });
                 }
                 Err(found) => unreadable.push(found),
@@ -176,6 +179,7 @@ impl Pending {
     pub(super) fn durable(&self, draft: Draft) {
         let mut state = self.state();
         state.bytes += draft.units.iter().map(|unit| unit.bytes).sum::<usize>();
+        state.durable = draft.units.last().map_or(state.durable, |unit| unit.number);
         state.units.extend(draft.units);
     }
 
@@ -193,7 +197,12 @@ impl Pending {
         let mut oldest = Oldest { records: Vec::new(), units: 0, changes: Changes::new() };
         let mut bytes = 0;
         for unit in &state.units {
-            if oldest.records.len() >= most || bytes >= most_bytes {
+            // What takes the place of a record may not be durable yet: until it is, its former value stays in the log.
+            let is_settled = |key| state.records.get(key).is_none_or(|it| it.unit <= state.durable);
+            if oldest.records.len() >= most
+                || bytes >= most_bytes
+                || !unit.keys.iter().all(is_settled)
+            {
                 break;
             }
             bytes += unit.bytes;
@@ -317,4 +326,62 @@ fn decode(mut content: &[u8]) -> Option<Vec<(Shared, Option<Shared>)>> {
         content = rest;
     }
     Some(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Expected = Vec<(Shared, Option<Shared>)>;
+
+    fn record(key: &str, value: Option<&str>) -> (Shared, Option<Shared>) {
+        (key.as_bytes().into(), value.map(|value| value.as_bytes().into()))
+    }
+
+    fn shown(pending: &Pending, key: &str, value: Option<&str>) -> Draft {
+        let record = (key.as_bytes(), value.map(str::as_bytes));
+        let mut draft = pending.draft(3, [record].into_iter());
+        pending.show(&mut draft);
+        draft
+    }
+
+    fn oldest(pending: &Pending) -> Option<Expected> {
+        pending.oldest(10, 1_000).map(|oldest| oldest.records)
+    }
+
+    /// SC-105: until what replaces a record is durable, the unit that holds its former value must stay.
+    #[test]
+    fn a_unit_whose_record_is_replaced_moves_when_that_is_durable() {
+        let pending = Pending::default();
+        let first = shown(&pending, "done\0a", Some("1"));
+        assert_eq!(oldest(&pending), None, "nothing of it is durable");
+        pending.durable(first);
+        assert_eq!(oldest(&pending), Some(vec![record("done\0a", Some("1"))]));
+
+        let second = shown(&pending, "done\0a", None);
+        assert_eq!(oldest(&pending), None);
+        pending.durable(second);
+
+        assert_eq!(oldest(&pending), Some(vec![record("done\0a", None)]));
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded_and_nothing_cut_is_taken_for_whole() {
+        let records: Expected = vec![
+            record("a", Some("1")),
+            record("b", None),
+            record("c", Some("")),
+            record("", None),
+        ];
+        let mut content = Vec::new();
+        for (key, value) in &records {
+            encode(key, value.as_deref(), &mut content);
+        }
+
+        assert_eq!(decode(&content), Some(records.clone()));
+        let whole = [0, 10, 19, 28, 36];
+        for length in 0..content.len() {
+            assert_eq!(decode(&content[..length]).is_some(), whole.contains(&length), "{length}");
+        }
+    }
 }

@@ -13,19 +13,25 @@ const REQUEST: &str = "Summarise this conversation.";
 
 /// A service whose only model is the fake one, which reads so much at once.
 async fn service(vendor: Vendor, model: &FakeModel, window: u32) -> Service {
+    started(vendor, model, &format!("context_window: {window}\n    max_output_tokens: 1000"), "")
+        .await
+}
+
+/// The same with what else its profile and the file of its main team say.
+async fn started(vendor: Vendor, model: &FakeModel, profile: &str, team: &str) -> Service {
     let (provider, path) = match vendor {
         Vendor::Anthropic => ("anthropic", ""),
         Vendor::OpenAi => ("openai", "/v1"),
     };
     let providers = format!(
         "profiles:\n  default:\n    provider: {provider}\n    api_url: {}{path}\n    \
-         api_key: {KEY}\n    model: m\n    context_window: {window}\n    max_output_tokens: 1000\n",
+         api_key: {KEY}\n    model: m\n    {profile}\n",
         model.url()
     );
     Service::prepare()
         .with_file("data/config/providers.yaml", &providers)
         .with_file("data/config/channels.yaml", "ws: {enabled: true}\ntopics: {model: never}\n")
-        .with_file("run/teams/main/config.yaml", WORKS_ITSELF)
+        .with_file("run/teams/main/config.yaml", &format!("{WORKS_ITSELF}{team}"))
         .with_file("run/teams/main/notes.txt", "the number is 4711\n")
         .started()
         .await
@@ -154,6 +160,43 @@ async fn what_a_command_printed_can_be_asked_for_after_a_compaction() {
 
         assert_eq!(kept, "result: 4711", "{vendor:?}");
         assert_eq!(summarised, "summary: 4711", "{vendor:?}");
+    }
+}
+
+/// EN-37: the model thinks as much as its team says, and in a topic as much as a person said there; a server that does not
+/// know of it is asked without.
+#[actix::test]
+async fn the_level_of_thinking_reaches_the_model() {
+    for vendor in BOTH {
+        let model = FakeModel::start();
+        let field = match vendor {
+            Vendor::Anthropic => "thinking",
+            Vendor::OpenAi => "reasoning_effort",
+        };
+        model.answer_with(|_| Reply::text("Fine."));
+        let profile = "max_output_tokens: 16000";
+        let service = started(vendor, &model, profile, "thinking: low\n").await;
+        let mut client = service.connect().await;
+        let level = || model.requests().last().map(|request| request.body[field].clone());
+        let topic = client.open_topic("hello").await;
+        let of_team = level();
+        told(&mut client, &topic, "m1", "/think high").await;
+        told(&mut client, &topic, "m2", "hello again").await;
+        let of_topic = level();
+        model.answer_with(move |body| match body.get(field) {
+            Some(_) => Reply::status(400, &format!("Unknown parameter: '{field}'.")),
+            None => Reply::text("Without."),
+        });
+        let refused = told(&mut client, &topic, "m3", "and again").await;
+
+        let expected = match vendor {
+            Vendor::Anthropic => {
+                [2_000, 8_000].map(|tokens| json!({"type": "enabled", "budget_tokens": tokens}))
+            }
+            Vendor::OpenAi => ["low", "high"].map(Value::from),
+        };
+        assert_eq!([of_team, of_topic], expected.map(Some), "{vendor:?}");
+        assert_eq!(refused, "Without.", "{vendor:?}");
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Ledger {
     said: BTreeMap<String, String>,
     acks: HashMap<String, usize>,
     ends: HashMap<String, Vec<Value>>,
+    /// All frames about a message.
+    heard: HashMap<String, Vec<Value>>,
 }
 
 impl Ledger {
@@ -50,7 +52,7 @@ impl Ledger {
         for (id, content) in &self.said {
             let ends = self.ends.get(id).map_or(&[][..], Vec::as_slice);
             assert_eq!(ends.len(), 1, "ends of {id} ({content}): {ends:?}");
-            assert_eq!(self.acks.get(id), Some(&1), "acks of {id}");
+            assert_eq!(self.acks.get(id), Some(&1), "acks of {id}: {:#?}", self.heard.get(id));
             assert_eq!(ends[0]["type"], "response", "{id}: {}", ends[0]);
         }
         self.said.len()
@@ -137,6 +139,9 @@ pub(crate) async fn talk(
                 assert!(ledger.acks.is_empty(), "an acknowledged channel is gone");
             }
             let id = frame["message_id"].as_str().unwrap_or_default().to_owned();
+            if !id.is_empty() {
+                ledger.heard.entry(id.clone()).or_default().push(frame.clone());
+            }
             match frame["type"].as_str() {
                 Some("ack") if frame["duplicate"] != true => {
                     *ledger.acks.entry(id).or_default() += 1;

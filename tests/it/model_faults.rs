@@ -75,6 +75,7 @@ fn request() -> StepRequest {
         }])),
         earlier: Arc::default(),
         messages: Arc::new(vec![Message::User("hello".into())]),
+        thinking: None,
         cancel: CancellationToken::new(),
     }
 }

@@ -1,8 +1,11 @@
 //! Words behind a slash.
 
-use crate::doubles::{
-    engine::{Play, seconds},
-    world::World,
+use crate::{
+    doubles::{
+        engine::{Play, seconds},
+        world::World,
+    },
+    thinking::Thinking,
 };
 
 fn slow() -> World {
@@ -102,7 +105,7 @@ async fn a_topic_is_renamed_by_a_command() {
     assert!(!asked.contains("rename"), "{asked}");
 }
 
-/// CH-106, EN-37: a word behind a slash that is no command is answered by code, and no model is told; a path is a
+/// CH-106: a word behind a slash that is no command is answered by code, and no model is told; a path is a
 /// message.
 #[actix::test]
 async fn an_unknown_command_is_answered_with_help() {
@@ -111,16 +114,51 @@ async fn an_unknown_command_is_answered_with_help() {
 
     client.say("m1", "/renmae tulips");
     let unknown = client.hear().await;
-    client.say("m2", "/think high");
-    let think = client.hear().await;
     client.say("m3", "/etc/hosts is wrong");
     let path = client.hear_end_of("m3").await;
 
     assert!(unknown.starts_with("done m1: There is no command `/renmae`"), "{unknown}");
     assert!(unknown.contains("/rename <name>"), "{unknown}");
-    assert!(think.starts_with("done m2: `/think` is not available"), "{think}");
     assert_eq!(path.last().unwrap(), "done m3: Fine.");
     assert_eq!(world.asked.lock().unwrap().len(), 1);
+}
+
+/// EN-37: a level of thinking stays with its topic, also over a restart, and counts from the next message on.
+#[actix::test]
+async fn think_counts_for_its_topic() {
+    let world = World::new(|request| {
+        let level = request.thinking.map_or("as it likes", Thinking::as_str);
+        vec![Play::Say(level), Play::Answer]
+    });
+    let client = world.connect(&world.start());
+    client.say("m0", "/think");
+    let none = client.hear().await;
+    client.say("m1", "water the garden");
+    let topic = client.topic_of("m1").await;
+    let before = client.hear_end_of("m1").await;
+    client.say("m2", "/think");
+    let unset = client.hear().await;
+    client.say("m3", "/think hard");
+    let unknown = client.hear().await;
+    client.say("m4", "/T Ultra");
+    let set = client.hear().await;
+    let mut next = world.connect(&world.start());
+    next.resume(&client.channel, client.last_seq.get());
+    next.last_seq.set(client.last_seq.get());
+    next.item().await;
+    next.channel = client.channel.clone();
+    next.say_in(&topic, "m5", "water the garden");
+    let after = next.hear_end_of("m5").await;
+    next.say("m6", "/think");
+    let shown = next.hear().await;
+
+    assert_eq!(none, "done m0: There are no open topics.");
+    assert_eq!(before.last().unwrap(), "done m1: as it likes");
+    assert!(unset.ends_with("thinks as much as its team's settings say."), "{unset}");
+    assert!(unknown.ends_with("off, minimal, low, medium, high, xhigh."), "{unknown}");
+    assert!(set.ends_with("is xhigh now."), "{set}");
+    assert_eq!(after.last().unwrap(), "done m5: xhigh");
+    assert!(shown.ends_with("is xhigh."), "{shown}");
 }
 
 /// EN-35: without words, the next message opens the topic, wherever it is said and also after a restart; the one

@@ -202,6 +202,7 @@ fn everything(team: &str, words: &str) -> Writes {
                 created_at: Timestamp(0),
                 last_activity: Timestamp(0),
                 closed: false,
+                thinking: None,
                 recent: Default::default(),
             },
         )

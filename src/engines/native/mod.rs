@@ -187,6 +187,7 @@ impl Step<'_> {
                 tools: &self.request.tools,
                 earlier: &self.request.earlier,
                 messages: &messages,
+                thinking: self.request.thinking,
                 without: link.state.left_out(),
             };
             let voice = &mut self.voice;
@@ -345,6 +346,7 @@ mod tests {
                 before("b_1"),
             ]))]),
             messages: Arc::new(vec![before("call-1_2")]),
+            thinking: None,
             cancel: CancellationToken::new(),
         };
         let mut blocks = vec![call("call-1"), call("b:1"), call("new"), call("new")];

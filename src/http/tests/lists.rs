@@ -79,6 +79,7 @@ async fn fill(bench: &Bench) {
             created_at: at,
             last_activity: at,
             closed: false,
+            thinking: None,
             recent: Default::default(),
         };
         let lane = Lane { team: "main".into(), topic: Some(topic.id.clone()) };

@@ -80,6 +80,7 @@ impl Bench {
             created_at: at(1),
             last_activity: at(1),
             closed: false,
+            thinking: None,
             recent: Default::default(),
         };
         let id = channel.into();

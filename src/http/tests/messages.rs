@@ -47,6 +47,7 @@ impl Bench {
             created_at: now,
             last_activity: now,
             closed: false,
+            thinking: None,
             recent: Default::default(),
         };
         let writes = Writes::new().put_at(&id.into(), &row).put_at(&topic.key(&id.into()), &topic);

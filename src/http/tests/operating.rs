@@ -49,6 +49,7 @@ impl Bench {
             created_at: Timestamp(at),
             last_activity: Timestamp(at),
             closed: false,
+            thinking: None,
             recent: Default::default(),
         };
         let row = ChannelRow {

@@ -170,6 +170,7 @@ fn options(text: Option<&str>, changes: &mut Vec<String>) -> Options {
         skill: skill.filter(|_| subagent.is_none()),
         subagent,
         turn_timeout_ms: None,
+        thinking: None,
     }
 }
 

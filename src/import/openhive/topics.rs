@@ -110,6 +110,7 @@ fn convert_one(
         created_at: moment(&row.created_at).unwrap_or(said).min(last_activity),
         last_activity,
         closed,
+        thinking: None,
         recent: Default::default(),
     };
     Ok((bare_channel(&row.channel).into(), topic, changes))

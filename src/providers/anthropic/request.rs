@@ -2,6 +2,7 @@
 
 use hivewright_actors::{
     engine::{Block, Message, ToolOutput, plain_id},
+    thinking::Thinking,
     tool::ToolSpec,
 };
 use serde::Serialize;
@@ -18,6 +19,8 @@ use crate::providers::{
 const API: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
 const FORMAT: &str = "anthropic";
+/// The fewest tokens that the server takes for thinking.
+const LEAST_THINKING: u32 = 1_024;
 /// Ends what the server is to keep, within a block.
 const MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
@@ -25,6 +28,8 @@ const MARKER: &str = r#","cache_control":{"type":"ephemeral"}"#;
 struct Head<'a> {
     model: &'a str,
     max_tokens: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<Value>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<&'a RawValue>,
@@ -60,7 +65,31 @@ fn head<'a>(ask: &Ask<'a>, tools: Option<&'a RawValue>) -> Head<'a> {
         system.iter_mut().take(shared).for_each(mark);
         system[shared..].last_mut().map(mark);
     }
-    Head { model: ask.model, max_tokens: ask.max_output_tokens, stream: true, tools, system }
+    Head {
+        model: ask.model,
+        max_tokens: ask.max_output_tokens,
+        thinking: thinking(ask),
+        stream: true,
+        tools,
+        system,
+    }
+}
+
+/// How much of the answer may be thought. The limit of the answer holds for both, so that no level makes it dearer; where
+/// it leaves no room for the least that the server takes, nothing is thought.
+fn thinking(ask: &Ask<'_>) -> Option<Value> {
+    let limit = ask.max_output_tokens;
+    let wanted = match ask.thinking? {
+        Thinking::Off => return None,
+        Thinking::Minimal => 0,
+        Thinking::Low => limit / 8,
+        Thinking::Medium => limit / 4,
+        Thinking::High => limit / 2,
+        Thinking::Xhigh => limit / 4 * 3,
+    };
+    let budget = wanted.max(LEAST_THINKING);
+    (budget < limit && !ask.without.has(OptionalField::Thinking))
+        .then(|| json!({ "type": "enabled", "budget_tokens": budget }))
 }
 
 /// Markers stand at the last message of the former turn and at the last of all. The same conversation gives the
@@ -150,7 +179,7 @@ mod tests {
 
     use hivewright_actors::{
         engine::{FixedMessages, SystemPrompt},
-        tool::{Args, ToolCall, ToolFault},
+        tool::{Args, ToolCall, ToolFault, specs::ToolSpecs},
     };
 
     use super::*;
@@ -220,9 +249,51 @@ mod tests {
             tools: &specs,
             earlier,
             messages,
+            thinking: None,
             without,
         };
         build(&ask).unwrap().body
+    }
+
+    fn thought(level: Option<Thinking>, max_output_tokens: u32, without: LeftOut) -> Value {
+        let profile = Profile {
+            api_key: Some(Secret::new("key".into())),
+            ..Profile::new("default", Provider::Anthropic)
+        };
+        let ask = Ask {
+            profile: &profile,
+            model: "m",
+            max_output_tokens,
+            step: 1,
+            system: &SystemPrompt::default(),
+            tools: &ToolSpecs::default(),
+            earlier: &[],
+            messages: &[Message::User("hello".into())],
+            thinking: level,
+            without,
+        };
+        let body: Value = serde_json::from_slice(&build(&ask).unwrap().body).unwrap();
+        assert_eq!(body["max_tokens"], max_output_tokens);
+        body["thinking"]["budget_tokens"].clone()
+    }
+
+    /// EN-37: a level is a share of the answer's limit, which it leaves as it is.
+    #[test]
+    fn a_level_of_thinking_is_a_share_of_the_answer() {
+        let budgets = |limit| {
+            let levels = [None].into_iter().chain(Thinking::ALL.iter().copied().map(Some));
+            let budget = |level| thought(level, limit, LeftOut::default());
+            levels.map(budget).collect::<Vec<_>>()
+        };
+
+        let none = Value::Null;
+        let [low, medium, high, most] = [2_000, 4_000, 8_000, 12_000].map(Value::from);
+        let least = Value::from(1_024);
+        let large = [none.clone(), none.clone(), least.clone(), low, medium, high, most];
+        assert_eq!(budgets(16_000), large);
+        assert_eq!(budgets(1_024), vec![none.clone(); 7]);
+        let without = LeftOut::default().with(OptionalField::Thinking);
+        assert_eq!(thought(Some(Thinking::High), 16_000, without), none);
     }
 
     /// A turn with a call that has ended.

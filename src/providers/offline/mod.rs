@@ -260,6 +260,7 @@ mod tests {
                 tools: &tools,
                 earlier: &[],
                 messages,
+                thinking: None,
                 without: LeftOut::default(),
             },
             &mut |event| heard.push(event),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hivewright_actors::{
     engine::{Block, Message, SystemPrompt},
+    thinking::Thinking,
     tool::ToolSpec,
 };
 use serde::Serialize;
@@ -31,6 +32,8 @@ struct Head<'a> {
     max_completion_tokens: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasoning_effort: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,9 +77,18 @@ fn head<'a>(ask: &Ask<'a>, own: bool, tools: Option<&'a RawValue>) -> Head<'a> {
         stream_options: sends(OptionalField::StreamUsage).then(|| json!({ "include_usage": true })),
         max_completion_tokens: limit.filter(|_| own),
         max_tokens: limit.filter(|_| !own),
+        reasoning_effort: ask.thinking.map(effort).filter(|_| sends(OptionalField::Thinking)),
         parallel_tool_calls: (tools.is_some() && sends(OptionalField::ParallelCalls))
             .then_some(true),
         tools,
+    }
+}
+
+/// A level of thinking in OpenAI's words.
+fn effort(thinking: Thinking) -> &'static str {
+    match thinking {
+        Thinking::Off => "none",
+        other => other.as_str(),
     }
 }
 
@@ -210,6 +222,7 @@ mod tests {
             }]),
             earlier,
             messages,
+            thinking: None,
             without,
         })
         .unwrap()
@@ -292,6 +305,17 @@ mod tests {
 
         assert_eq!(body.get("stream_options"), None);
         assert_eq!(body.get("parallel_tool_calls"), None);
+    }
+
+    /// EN-37
+    #[test]
+    fn a_level_of_thinking_is_an_effort() {
+        let efforts = Thinking::ALL.iter().map(|level| effort(*level)).collect::<Vec<_>>();
+
+        assert_eq!(efforts, ["none", "minimal", "low", "medium", "high", "xhigh"]);
+        let body: Value =
+            serde_json::from_slice(&sent("http://proxy", LeftOut::default())).unwrap();
+        assert_eq!(body.get("reasoning_effort"), None);
     }
 
     /// SE-31

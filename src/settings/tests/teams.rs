@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hivewright_actors::{briefing::QueueMode, budget::Caps};
+use hivewright_actors::{briefing::QueueMode, budget::Caps, thinking::Thinking};
 
 use super::*;
 use crate::settings::{
@@ -27,6 +27,7 @@ fn every_field_of_a_team_is_read() {
 description: They look around.
 provider_profile: cheap
 model: {{provider: local, model: llama3:8b}}
+thinking: high
 queue_mode: steer
 max_steps: 7
 turn_timeout: 1h
@@ -49,6 +50,7 @@ heartbeat: 30m
             description: "They look around.".into(),
             provider_profile: "cheap".into(),
             model: Some("local:llama3:8b".into()),
+            thinking: Some(Thinking::High),
             queue_mode: QueueMode::Steer,
             max_steps: 7,
             turn_timeout: Some(Duration::from_secs(3600)),

@@ -125,6 +125,7 @@ async fn a_topic_is_not_called_after_a_secret() {
         created_at: Timestamp(0),
         last_activity: Timestamp(0),
         closed: false,
+        thinking: None,
         recent: Default::default(),
     };
     commit(&bench, Writes::new().put_at(&topic.key(&"ws:1".into()), &topic)).await;
