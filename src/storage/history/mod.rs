@@ -344,9 +344,7 @@ impl Reader {
         let connection = Connection::open_with_flags(path, flags)?;
         tune(&connection)?;
         tasks::equip(&connection)?;
-        let unpacker = Unpacker::new()
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        Ok(Self { connection, unpacker })
+        Ok(Self { connection, unpacker: Unpacker::new() })
     }
 
     fn scan(

@@ -1,27 +1,28 @@
 //! Packing of archived values: compressed against a dictionary of what records look like, with a checksum over key
 //! and content.
 
-use std::io;
+use std::{io, sync::LazyLock};
 
 use hivewright_actors::storage::StorageError;
 use zstd::{
-    bulk::{Compressor, Decompressor},
-    dict::{DecoderDictionary, EncoderDictionary},
-    zstd_safe,
+    bulk::Compressor,
+    dict::EncoderDictionary,
+    zstd_safe::{self, DCtx, DDict},
 };
 
 use super::super::{envelope::damaged, parts::LARGEST};
 
-/// What records look like: made by `zstd` of examples of each kind of record with made-up words, most common last. It
-/// halves a short value, which has no room to tell its own statistics. Values hold its number, so another one gets another
-/// number and this one stays.
-static DICTIONARY: &[u8] = include_bytes!("dictionary.zdict");
+/// What records look like: made by zstd of examples of each kind of record with made-up words, the most common last. It
+/// halves a short value, which has no room to tell its own statistics. Values name the one they were packed with, so
+/// another one gets another form, and these stay.
+static DICTIONARIES: [(u8, &[u8]); 2] =
+    [(1, include_bytes!("dictionary-1.txt")), (PACKED, include_bytes!("dictionary-2.zdict"))];
 const LEVEL: i32 = 5;
 
 /// How a value is stored: its first byte.
 const PLAIN: u8 = 0;
-/// Compressed with [`DICTIONARY`].
-const PACKED: u8 = 1;
+/// Compressed with the newest dictionary.
+const PACKED: u8 = 2;
 /// It cannot be read.
 const DAMAGED: u8 = 0xff;
 /// Form and checksum stand before the content.
@@ -31,8 +32,10 @@ pub(super) struct Packer(Compressor<'static>);
 
 impl Packer {
     pub(super) fn new() -> io::Result<Self> {
-        static ENCODER: std::sync::LazyLock<EncoderDictionary<'static>> =
-            std::sync::LazyLock::new(|| EncoderDictionary::copy(DICTIONARY, LEVEL));
+        static ENCODER: LazyLock<EncoderDictionary<'static>> = LazyLock::new(|| {
+            let [.., (_, newest)] = DICTIONARIES;
+            EncoderDictionary::copy(newest, LEVEL)
+        });
         let mut compressor = Compressor::with_prepared_dictionary(&ENCODER)?;
         compressor.include_checksum(false)?;
         compressor.include_dictid(false)?;
@@ -47,13 +50,11 @@ impl Packer {
     }
 }
 
-pub(super) struct Unpacker(Decompressor<'static>);
+pub(super) struct Unpacker(DCtx<'static>);
 
 impl Unpacker {
-    pub(super) fn new() -> io::Result<Self> {
-        static DECODER: std::sync::LazyLock<DecoderDictionary<'static>> =
-            std::sync::LazyLock::new(|| DecoderDictionary::copy(DICTIONARY));
-        Ok(Self(Decompressor::with_prepared_dictionary(&DECODER)?))
+    pub(super) fn new() -> Self {
+        Self(DCtx::create())
     }
 
     pub(super) fn unpack(&mut self, key: &[u8], packed: &[u8]) -> Result<Vec<u8>, StorageError> {
@@ -63,20 +64,29 @@ impl Unpacker {
         if head[0] == DAMAGED || checksum(head[0], key, content).to_be_bytes() != head[1..] {
             return Err(damaged(key, "wrong checksum"));
         }
-        match head[0] {
-            PLAIN => Ok(content.to_vec()),
-            PACKED => {
+        match (head[0], dictionary(head[0])) {
+            (PLAIN, _) => Ok(content.to_vec()),
+            (_, Some(dictionary)) => {
                 let size = zstd_safe::get_frame_content_size(content).ok().flatten();
                 let size = size.and_then(|size| usize::try_from(size).ok());
                 let Some(size) = size.filter(|size| *size <= LARGEST) else {
                     return Err(damaged(key, "no size that it can have"));
                 };
-                let value = self.0.decompress(content, size);
-                value.map_err(|error| damaged(key, &error.to_string()))
+                let mut value = Vec::with_capacity(size);
+                let done = self.0.decompress_using_ddict(&mut value, content, dictionary);
+                done.map_err(|code| damaged(key, zstd_safe::get_error_name(code)))?;
+                Ok(value)
             }
-            _ => Err(damaged(key, "unknown form")),
+            (_, None) => Err(damaged(key, "unknown form")),
         }
     }
+}
+
+/// The dictionary of a form.
+fn dictionary(form: u8) -> Option<&'static DDict<'static>> {
+    static LOADED: LazyLock<[(u8, DDict<'static>); 2]> =
+        LazyLock::new(|| DICTIONARIES.map(|(form, words)| (form, DDict::create(words))));
+    LOADED.iter().find(|(of, _)| *of == form).map(|(_, dictionary)| dictionary)
 }
 
 /// A value that no key opens, around content that cannot be read.
@@ -110,7 +120,7 @@ mod tests {
     }
 
     fn unpacked(key: &[u8], packed: &[u8]) -> Result<Vec<u8>, StorageError> {
-        Unpacker::new().unwrap().unpack(key, packed)
+        Unpacker::new().unpack(key, packed)
     }
 
     #[test]
@@ -121,6 +131,23 @@ mod tests {
             assert_eq!(unpacked(b"done\0t-1", &packed).unwrap(), value.as_bytes());
         }
         assert!(packed(b"done\0t-1", long.as_bytes()).len() < long.len() / 100);
+    }
+
+    /// SC-112: what was packed with a former dictionary is read with it.
+    #[test]
+    fn values_of_a_former_dictionary_are_read() {
+        let value =
+            b"{\"type\":\"message\",\"content\":\"hello, hello, hello, hello, hello, hello\"}";
+        for (form, words) in DICTIONARIES {
+            let mut compressor = Compressor::with_dictionary(3, words).unwrap();
+            compressor.include_dictid(false).unwrap();
+            let content = compressor.compress(value).unwrap();
+
+            let packed = seal(form, b"done\0t-1", &content);
+
+            assert_eq!(unpacked(b"done\0t-1", &packed).unwrap(), value, "{form}");
+        }
+        assert!(unpacked(b"done\0t-1", &seal(3, b"done\0t-1", value)).is_err());
     }
 
     /// SC-111
