@@ -185,7 +185,8 @@ fn open_in_place(
         return Ok(None);
     }
     let commits = storage.hot.writing().commits;
-    if commits != rest.commits {
+    // More than then are those by which it was tidied just now.
+    if commits < rest.commits {
         let reason =
             format!("its log is damaged: commit {} of {} is its last", commits, rest.commits);
         return Err(OpenError::Unusable { path: store.to_path_buf(), reason });

@@ -11,6 +11,7 @@ use std::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use hivewright_actors::storage::Order;
@@ -23,6 +24,8 @@ use super::{
 
 /// Above so many bytes a commit waits while records move: what comes in must not outrun what moves for ever.
 const MOST_BYTES: usize = 8 << 20;
+/// A commit is durable within this time, or never.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Stands in place of a value's length if the record was removed.
 const REMOVED: u32 = u32::MAX;
 
@@ -35,7 +38,8 @@ pub(super) type Records = BTreeMap<Shared, Option<Shared>>;
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     state: Mutex<State>,
-    passed: Condvar,
+    /// Records have moved, or became durable.
+    changed: Condvar,
     /// The number of the newest unit.
     newest: AtomicU64,
 }
@@ -181,12 +185,21 @@ impl Pending {
         state.bytes += draft.units.iter().map(|unit| unit.bytes).sum::<usize>();
         state.durable = draft.units.last().map_or(state.durable, |unit| unit.number);
         state.units.extend(draft.units);
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// Waits while there is much, and it moves.
     pub(super) fn make_room(&self) {
         let is_full = |state: &mut State| state.bytes > MOST_BYTES && state.is_moving;
-        let waited = self.passed.wait_while(self.state(), is_full);
+        let waited = self.changed.wait_while(self.state(), is_full);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until the oldest unit can move: what takes the place of its records is on its way to the disk.
+    pub(super) fn settle(&self) {
+        let waits = |state: &mut State| state.units.front().is_some_and(|it| !state.is_settled(it));
+        let waited = self.changed.wait_timeout_while(self.state(), PATIENCE, waits);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -197,12 +210,8 @@ impl Pending {
         let mut oldest = Oldest { records: Vec::new(), units: 0, changes: Changes::new() };
         let mut bytes = 0;
         for unit in &state.units {
-            // What takes the place of a record may not be durable yet: until it is, its former value stays in the log.
-            let is_settled = |key| state.records.get(key).is_none_or(|it| it.unit <= state.durable);
-            if oldest.records.len() >= most
-                || bytes >= most_bytes
-                || !unit.keys.iter().all(is_settled)
-            {
+            let is_full = oldest.records.len() >= most || bytes >= most_bytes;
+            if is_full || !state.is_settled(unit) {
                 break;
             }
             bytes += unit.bytes;
@@ -261,6 +270,14 @@ impl Pending {
     }
 }
 
+impl State {
+    /// What takes the place of a record may not be durable yet: until it is, its former value stays in the log.
+    fn is_settled(&self, unit: &Unit) -> bool {
+        let is_durable = |held: &Held| held.unit <= self.durable;
+        unit.keys.iter().all(|key| self.records.get(key).is_none_or(is_durable))
+    }
+}
+
 /// While records move.
 pub(super) struct Moving<'a>(&'a Pending);
 
@@ -278,14 +295,14 @@ impl Moving<'_> {
             }
         }
         drop(state);
-        self.0.passed.notify_all();
+        self.0.changed.notify_all();
     }
 }
 
 impl Drop for Moving<'_> {
     fn drop(&mut self) {
         self.0.state().is_moving = false;
-        self.0.passed.notify_all();
+        self.0.changed.notify_all();
     }
 }
 

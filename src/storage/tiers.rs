@@ -188,6 +188,7 @@ impl Archive for TieredStorage {
     fn take_next(&self) -> Result<bool, StorageError> {
         let _moving = self.moving();
         let moving = self.pending.begin_moving();
+        self.pending.settle();
         let Some((oldest, number)) = self.take_oldest()? else { return Ok(false) };
         self.let_go(&moving, oldest, number)?;
         Ok(true)

@@ -71,6 +71,30 @@ fn what_moved_is_read_as_before() {
     assert_eq!(storage.get(b"done\0t-9").unwrap(), None);
 }
 
+/// A former program left records that are over one by one, and damaged ones come with a restore: they move when the store is
+/// opened, and a damaged one goes on saying so.
+#[test]
+fn what_lies_in_sled_one_by_one_moves_at_the_start() {
+    let place = Place::new();
+    let storage = place.open();
+    let large = noise(2, 40_000);
+    let left =
+        [put("done\0a", "1"), put("done\0b", &large), put("done\0c", "3"), put("task\0d", "4")];
+    storage.hot.commit(&Batch::from(left.to_vec())).unwrap();
+    storage.hot.database.insert(b"done\0c", b"no envelope").unwrap();
+    storage.rest().unwrap();
+    drop(storage);
+
+    let storage = place.open();
+
+    assert_eq!(hot(&storage), [b"task\0d".to_vec()]);
+    assert_eq!(storage.get(b"done\0a").unwrap(), Some(b"1".to_vec()));
+    assert_eq!(storage.get(b"done\0b").unwrap(), Some(large.to_vec()));
+    let damage = storage.get(b"done\0c").unwrap_err();
+    assert!(damage.to_string().contains("is damaged"), "{damage}");
+    assert_eq!(storage.salvage(b"done\0c"), Some(b"pe".to_vec()));
+}
+
 /// What changed while it moved is not lost, and what was removed does not come back.
 #[test]
 fn a_record_that_changes_while_it_moves_stays_as_it_is_now() {
