@@ -147,10 +147,13 @@ pub trait Storage: Send + Sync + 'static {
     }
 }
 
+/// Is shown a record that is not in the archive yet: its key, and its value unless it was removed.
+pub type ShowPending<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
+
 /// A storage that keeps what is over apart. All calls may block.
 pub trait Tiers {
-    /// Shows the records of a range that are over and not in the archive yet; one without a value was removed.
-    fn pending(&self, start: &[u8], end: &[u8], show: &mut dyn FnMut(&[u8], Option<&[u8]>));
+    /// Shows the records of a range that are over and not in the archive yet.
+    fn pending(&self, start: &[u8], end: &[u8], show: &mut ShowPending<'_>);
 
     /// The wanted part of the archived tasks, but for those that are known already. A task which is the first of all is not
     /// found by its own id as `root`. Asked by [`task::ended`](crate::task::ended) alone.

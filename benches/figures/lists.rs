@@ -155,6 +155,7 @@ fn topic(number: usize, ids: &Ids) -> Writes {
         created_at: now,
         last_activity: now,
         closed: true,
+        thinking: None,
         recent: Default::default(),
     };
     Writes::new().put_at(&topic.key(&format!("ws:{}", number % 100).into()), &topic)

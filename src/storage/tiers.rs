@@ -17,7 +17,7 @@ use hivewright_actors::{
     archive::Archive,
     ids::TaskId,
     search::{Entry, Hit, Search, SearchPage},
-    storage::{Batch, DamageReports, Order, Storage, StorageError, Tiers, Visit},
+    storage::{Batch, DamageReports, Order, ShowPending, Storage, StorageError, Tiers, Visit},
     store::{
         keys::{after_prefix, printable},
         reads::report,
@@ -224,7 +224,7 @@ impl Archive for TieredStorage {
 }
 
 impl Tiers for TieredStorage {
-    fn pending(&self, start: &[u8], end: &[u8], show: &mut dyn FnMut(&[u8], Option<&[u8]>)) {
+    fn pending(&self, start: &[u8], end: &[u8], show: &mut ShowPending<'_>) {
         for (key, value) in self.pending.range(start, end, Order::Rising, usize::MAX) {
             show(&key, value.as_deref());
         }
