@@ -35,7 +35,7 @@ use super::{
     database::{self, Database},
     envelope, history, mark,
     migrate::{self, Schema},
-    reserve::Reserve,
+    reserve,
     rest::Rest,
     sled::{guarded, standing},
     swap,
@@ -202,7 +202,7 @@ pub fn check_disk(store: &Path) -> Result<(), OpenError> {
         // What the store has allocated ahead is for such a start.
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {
             // Without a store there is nothing to give back.
-            let _ = Reserve::release(&store.join("db"));
+            let _ = reserve::release(&store.join("db"));
             try_to_write(beside, TRIED)
         }
         tried => tried,

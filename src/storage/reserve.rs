@@ -5,12 +5,19 @@
 //! file are allocated ahead (which nobody else can take, and which sled does not see), and a commit that may
 //! need more than there are is refused before sled hears of it.
 
-use std::{fs::File, io, os::fd::AsFd, path::Path};
+use std::{
+    fs::File,
+    io,
+    os::{fd::AsFd, unix::fs::MetadataExt},
+    path::Path,
+};
 
 use rustix::{fs::FallocateFlags, io::Errno};
 
 /// What is allocated ahead where there is room: running turns go on with it for a while on a full disk.
 const STANDING: u64 = 16 << 20;
+/// What a file system counts in.
+const BLOCK: u64 = 512;
 /// What sled may write by itself between two commits, tidying its segments.
 const TIDYING: u64 = 4 << 20;
 /// What a changed record may cost beside its own bytes: sled writes its page anew at times …
@@ -18,55 +25,39 @@ const PAGE: u64 = 8 << 10;
 /// … but a group of many touches few pages more than once.
 const PAGES: u64 = 4 << 20;
 
-/// What is allocated behind the end of the file.
-#[derive(Debug, Default)]
-pub(super) struct Reserve {
-    end: u64,
-    /// The length of the file when it was last looked at.
-    length: u64,
-}
-
 /// The most that so many changed records, with so many bytes, may add to the file.
 pub(super) fn need(records: usize, bytes: usize) -> u64 {
     let pages = (records as u64 * PAGE).min(PAGES);
     2 * bytes as u64 + pages + TIDYING
 }
 
-impl Reserve {
-    /// Whether the file can grow by so much, whatever others write meanwhile.
-    pub(super) fn holds(&mut self, file: &File, need: u64) -> io::Result<bool> {
-        let length = file.metadata()?.len();
-        if length < self.length {
-            // sled cut the file, and with it all behind its end.
-            self.end = 0;
-        }
-        self.length = length;
-        let left = self.end.saturating_sub(length);
-        if left >= need.max(STANDING / 2) {
-            return Ok(true);
-        }
-        for wanted in [need.max(STANDING), need] {
-            let keep = FallocateFlags::KEEP_SIZE;
-            match rustix::fs::fallocate(file, keep, length, wanted) {
-                Ok(()) => {
-                    self.end = length + wanted;
-                    return Ok(true);
-                }
-                Err(errno) if is_full(errno) => {}
-                // Such a file system can only be asked how much is free.
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(free(file)? >= wanted),
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        Ok(left >= need)
+/// Whether a file can grow by so much, whatever others write meanwhile. What is not allocated for that is allocated now.
+pub(super) fn holds(file: &File, need: u64) -> io::Result<bool> {
+    let found = file.metadata()?;
+    // Asked each time: when sled cuts the file, it takes away what lies behind, also if it has grown again since.
+    let left = (found.blocks() * BLOCK).saturating_sub(found.len());
+    if left >= need.max(STANDING / 2) {
+        return Ok(true);
     }
+    for wanted in [need.max(STANDING), need] {
+        // From the beginning on, with what sled may have left out so far.
+        let end = found.len() + wanted;
+        match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, 0, end) {
+            Ok(()) => return Ok(true),
+            Err(errno) if is_full(errno) => {}
+            // Such a file system can only be asked how much is free.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(free(file)? >= wanted),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(left >= need)
+}
 
-    /// Gives back what is allocated behind the end of a store's file, for a start without other room.
-    pub(super) fn release(file: &Path) -> io::Result<()> {
-        let file = File::options().write(true).open(file)?;
-        // Also cuts off what lies behind the end.
-        file.set_len(file.metadata()?.len())
-    }
+/// Gives back what is allocated behind the end of a store's file, for a start without other room.
+pub(super) fn release(file: &Path) -> io::Result<()> {
+    let file = File::options().write(true).open(file)?;
+    // Also cuts off what lies behind the end.
+    file.set_len(file.metadata()?.len())
 }
 
 /// Bytes that are free where a file lies.
@@ -83,8 +74,6 @@ fn is_full(errno: Errno) -> bool {
 #[cfg(test)]
 mod tests {
 
-    use std::os::unix::fs::MetadataExt;
-
     use super::*;
 
     /// SC-115
@@ -93,30 +82,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = File::create(folder.path().join("db")).unwrap();
         file.set_len(1000).unwrap();
-        let mut reserve = Reserve::default();
 
-        let held = reserve.holds(&file, need(1, 100)).unwrap();
+        let held = holds(&file, need(1, 100)).unwrap();
 
         let found = file.metadata().unwrap();
         assert!(held);
         assert_eq!(found.len(), 1000);
         assert!(found.blocks() * 512 >= STANDING, "{}", found.blocks());
-        assert_eq!(reserve.end, 1000 + STANDING);
     }
 
-    /// SC-115: sled cuts its file when its last segments are empty.
+    /// SC-115: sled cuts its file when its last segments are empty, and goes on behind the cut.
     #[test]
     fn what_a_cut_took_is_allocated_again() {
         let folder = tempfile::tempdir().unwrap();
         let file = File::create(folder.path().join("db")).unwrap();
         file.set_len(4 << 20).unwrap();
-        let mut reserve = Reserve::default();
-        reserve.holds(&file, 1).unwrap();
+        holds(&file, 1).unwrap();
 
         file.set_len(1 << 20).unwrap();
-        reserve.holds(&file, 1).unwrap();
+        file.set_len(5 << 20).unwrap();
+        holds(&file, 1).unwrap();
 
-        assert_eq!(reserve.end, (1 << 20) + STANDING);
+        let allocated = file.metadata().unwrap().blocks() * BLOCK;
+        assert!(allocated >= (5 << 20) + STANDING, "{allocated}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::{
     history::Standing,
     mark::Mark,
     parts::{self, LARGEST, LONGEST_KEY, RESERVED},
-    reserve::{self, Reserve},
+    reserve,
     rest::Rest,
 };
 use crate::settings::config::Durability;
@@ -51,7 +51,6 @@ pub(super) struct Writing {
     /// Keys whose value stands in parts.
     split: HashSet<Vec<u8>>,
     failed: bool,
-    reserve: Reserve,
     pub(super) export: Option<Preserved>,
 }
 
@@ -70,8 +69,7 @@ impl SledStorage {
     pub(super) fn attach(store: &Path, durability: Durability) -> io::Result<Self> {
         let database = guarded(|| Database::open(store)).map_err(io::Error::other)??;
         let data = File::options().write(true).open(store.join("db"))?;
-        let mut reserve = Reserve::default();
-        if !reserve.holds(&data, reserve::need(0, 0))? {
+        if !reserve::holds(&data, reserve::need(0, 0))? {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         let (schema, commits) = standing(&database).map_err(io::Error::other)?;
@@ -95,7 +93,6 @@ impl SledStorage {
                 rests: false,
                 split,
                 failed: false,
-                reserve,
                 export: None,
             }),
             damage: DamageReports::default(),
@@ -269,7 +266,7 @@ impl SledStorage {
         let bytes = bytes
             .chain(own.iter().map(|(key, value)| key.len() + length(value.as_ref().map(Vec::len))));
         let need = reserve::need(records.len() + own.len(), bytes.sum());
-        match writing.reserve.holds(&self.data, need) {
+        match reserve::holds(&self.data, need) {
             Ok(true) => {}
             Ok(false) => return Err(StorageError::Full),
             Err(error) => return Err(StorageError::Write(error.to_string())),
