@@ -115,7 +115,11 @@ impl TieredStorage {
                 }
                 let number = self.cold.take(found.iter().map(|(key, value)| match value {
                     Ok(value) => (key, Taken::Value(value)),
-                    Err(_) => (key, Taken::Damaged(self.hot.salvage(key).unwrap_or_default())),
+                    Err(error) => {
+                        // Lists of the archive are made from its columns, and such a record has none.
+                        report(&self.hot, key, error);
+                        (key, Taken::Damaged(self.hot.salvage(key).unwrap_or_default()))
+                    }
                 }))?;
                 let removed = found.iter().map(|(key, _)| (key.as_slice(), None)).collect();
                 self.hot.change_all(
